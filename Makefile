@@ -1,0 +1,52 @@
+# Two commands matter: `make run` and `make test`. Both set up what they need.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PYTHON ?= python3
+STAMP := $(VENV)/.installed
+SYSTEM := $(VENV)/.system
+SAMPLE := resources/samples/llama.ggmlviz
+
+.PHONY: run test bench lint check samples clean help
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make run [ARGS='FILE …']   open the viewer (on a sample without ARGS)"
+	@echo "make test [ARGS='-k …']    run every test, GUI and GL ones included"
+	@echo "make bench [SIZE=10]       measure opening, drawing and frame rates"
+	@echo "make lint                  ruff, mypy and the import contracts"
+	@echo "make samples               write resources/samples again"
+
+run: $(STAMP) $(SYSTEM)
+	@$(VENV)/bin/ggscope $(if $(ARGS),$(ARGS),$(SAMPLE))
+
+test: $(STAMP) $(SYSTEM)
+	@packaging/run-tests.sh $(ARGS)
+
+bench: $(STAMP) $(SYSTEM)
+	@packaging/run-bench.sh $(SIZE)
+
+lint: $(STAMP)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+check: lint test
+
+samples: $(STAMP)
+	$(PY) packaging/make_samples.py resources/samples
+
+# The environment: made once, made again when the list of packages changes.
+$(STAMP): pyproject.toml packaging/setup.sh
+	@packaging/setup.sh python "$(PYTHON)" "$(VENV)"
+	@touch $@
+
+# System libraries that Qt and the tests need; asks the package manager or says
+# which command to run.
+$(SYSTEM): packaging/setup.sh $(STAMP)
+	@packaging/setup.sh system "$(VENV)"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .hypothesis .mypy_cache .ruff_cache .benchmarks tests/golden/failed

@@ -1,0 +1,3 @@
+"""ggscope: a native viewer for inference traces."""
+
+__version__ = "0.1.0"

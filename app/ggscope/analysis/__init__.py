@@ -1,0 +1,1 @@
+"""Questions: pure functions from (trace, parameters) to arrays."""

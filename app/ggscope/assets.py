@@ -1,0 +1,34 @@
+"""Find the files of ``resources/`` in a checkout, an installed wheel or a bundle."""
+
+import sys
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def root() -> Path:
+    """Return the folder that holds the resources.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the installation has lost them.
+    """
+    here = Path(__file__).resolve().parent
+    bundle = getattr(sys, "_MEIPASS", None)
+    candidates = [here / "resources", here.parent.parent / "resources"]
+    if bundle:
+        candidates[:0] = [Path(bundle) / "ggscope" / "resources",
+                          Path(bundle) / "resources"]
+    for folder in candidates:
+        if (folder / "ggml").is_dir():
+            return folder
+    raise FileNotFoundError(
+        "ggscope's resources are missing; install the program again "
+        f"(looked in {', '.join(map(str, candidates))})"
+    )
+
+
+def path(name: str) -> Path:
+    """Return the path of resource `name`, e.g. ``shaders/rect.vert``."""
+    return root() / name

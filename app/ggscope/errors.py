@@ -1,0 +1,120 @@
+"""Exceptions of ggscope.
+
+    Exception
+    ├─ TraceError                  a message for people; everything raised on purpose
+    │  ├─ ReadError(path, offset, reader_id, hint)
+    │  │  ├─ UnknownFormatError(candidates)   ├─ AmbiguousFormatError(candidates)
+    │  │  ├─ UnsupportedVersionError          ├─ TruncatedError
+    │  │  ├─ CorruptError                     ├─ EmptyFileError
+    │  │  └─ LimitExceededError
+    │  ├─ QueryError   ├─ ExportError   └─ SettingsError
+    └─ Cancelled                   not an error; never shown
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class TraceError(Exception):
+    """A failure with a message that a person can act on."""
+
+
+class ReadError(TraceError):
+    """A file could not be read as a trace.
+
+    Parameters
+    ----------
+    message : what is wrong and what was kept, one or two sentences.
+    path : the file, if known.
+    offset : byte offset of the fault in the file, if known.
+    reader_id : id of the reader that gave up.
+    hint : what the person can do, one sentence.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | None = None,
+        offset: int | None = None,
+        reader_id: str | None = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.offset = offset
+        self.reader_id = reader_id
+        self.hint = hint
+
+    @property
+    def code(self) -> str:
+        """Stable identifier of the kind of failure, e.g. ``truncated``."""
+        name = type(self).__name__.removesuffix("Error")
+        return "".join("_" + c.lower() if c.isupper() else c for c in name).strip("_")
+
+    def __str__(self) -> str:
+        where = f"{self.path.name}: " if self.path is not None else ""
+        text = where + self.message
+        if self.hint:
+            text += " " + self.hint
+        return text
+
+
+class UnknownFormatError(ReadError):
+    """No reader recognises the file."""
+
+
+class AmbiguousFormatError(ReadError):
+    """Several readers claim the file equally.
+
+    Parameters
+    ----------
+    candidates : ids of the readers that tie, in registry order.
+    """
+
+    def __init__(
+        self, message: str, *, candidates: Sequence[str], path: Path | None = None
+    ) -> None:
+        super().__init__(
+            message,
+            path=path,
+            hint="Choose one with --format: " + ", ".join(candidates) + ".",
+        )
+        self.candidates = tuple(candidates)
+
+
+class UnsupportedVersionError(ReadError):
+    """The format is known, this version of it is not."""
+
+
+class TruncatedError(ReadError):
+    """The file ends before the data it promises."""
+
+
+class CorruptError(ReadError):
+    """The file contradicts its format in a way that leaves nothing to show."""
+
+
+class EmptyFileError(ReadError):
+    """The file holds no bytes, or nothing but zeros."""
+
+
+class LimitExceededError(ReadError):
+    """A count or length is beyond what the reader is allowed to take."""
+
+
+class QueryError(TraceError):
+    """A filter, search or query is not understood."""
+
+
+class ExportError(TraceError):
+    """A figure or table could not be written."""
+
+
+class SettingsError(TraceError):
+    """A setting has a value that does not fit."""
+
+
+class Cancelled(Exception):  # noqa: N818 - not an error, never shown
+    """The person or a newer request stopped the work."""

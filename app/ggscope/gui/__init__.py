@@ -1,0 +1,1 @@
+"""The program: application, main window, commands, dialogs, theme."""

@@ -1,0 +1,1 @@
+"""Live sources (none yet): growing files and ring buffers."""

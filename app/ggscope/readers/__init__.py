@@ -1,0 +1,1 @@
+"""Readers: bytes become columns. Nothing else touches a file format."""

@@ -1,0 +1,1 @@
+"""Pictures: (arrays, view state) become display lists, drawn by two painters."""

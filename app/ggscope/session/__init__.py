@@ -1,0 +1,1 @@
+"""The document: what is open, selected, visible and filtered."""

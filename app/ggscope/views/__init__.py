@@ -1,0 +1,1 @@
+"""Windows onto a session, one file per view; views never call each other."""

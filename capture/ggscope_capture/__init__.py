@@ -1,0 +1,1 @@
+"""Capture of llama.cpp runs (not yet built)."""
