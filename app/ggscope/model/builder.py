@@ -1,0 +1,294 @@
+"""TraceBuilder: the only way to make a trace."""
+
+from dataclasses import fields
+
+import numpy as np
+
+from ggscope.model.graph import Graph
+from ggscope.model.lanes import Lane, LaneKind
+from ggscope.model.strings import StringTable
+from ggscope.model.tables import (
+    Accesses,
+    Array,
+    CounterSeries,
+    CounterShape,
+    Flows,
+    Markers,
+    Spans,
+    empty,
+    freeze,
+    no_accesses,
+)
+from ggscope.model.tensors import Buffers, Tensors, no_buffers, no_tensors
+from ggscope.model.time import Clock, TimeRange
+from ggscope.model.trace import (
+    OpTable,
+    ReadWarning,
+    RecordAccess,
+    Severity,
+    Trace,
+    TraceInfo,
+)
+
+_SPAN_DEFAULTS = {
+    "tensor": -1, "token": -1, "layer": -1, "phase": -1, "record": -1, "color": 0,
+}
+
+
+class TraceBuilder:
+    """Collects columns and hands out immutable snapshots.
+
+    Columns are taken over, not copied, where a table comes in one piece: the
+    caller must not change an array after handing it in.
+    """
+
+    def __init__(self) -> None:
+        self.strings = StringTable()
+        self.clock = Clock()
+        self.ops: OpTable | None = None
+        self.records: RecordAccess | None = None
+        self.accesses: Accesses | None = None
+        self.tensors: Tensors = no_tensors()
+        self.buffers: Buffers = no_buffers()
+        self.flows: Flows = Flows(empty(np.int64), empty(np.int64))
+        self._lanes: list[Lane] = []
+        self._spans: list[dict[str, Array]] = []
+        self._markers: list[Markers] = []
+        self._counters: list[CounterSeries] = []
+        self._graphs: list[Graph] = []
+        self._warnings: dict[str, ReadWarning] = {}
+        self._generation = 0
+
+    def add_lane(
+        self,
+        name: str,
+        kind: LaneKind,
+        group: tuple[str, ...] = (),
+        sort_key: tuple[int, ...] | None = None,
+        **attributes: str,
+    ) -> int:
+        """Add a lane; return its id."""
+        lane_id = len(self._lanes)
+        key = (lane_id,) if sort_key is None else sort_key
+        self._lanes.append(Lane(lane_id, name, kind, group, key, attributes))
+        return lane_id
+
+    @property
+    def n_spans(self) -> int:
+        """Number of spans so far: the id of the next one."""
+        return sum(len(part["start"]) for part in self._spans)
+
+    def add_spans(
+        self,
+        *,
+        start: Array,
+        end: Array,
+        lane: Array | int,
+        name: Array | int = -1,
+        op: Array | int = -1,
+        flags: Array | int = 0,
+        tensor: Array | int | None = None,
+        token: Array | int | None = None,
+        layer: Array | int | None = None,
+        phase: Array | int | None = None,
+        record: Array | int | None = None,
+        color: Array | int | None = None,
+    ) -> int:
+        """Append spans; a scalar stands for the whole column.
+
+        Returns
+        -------
+        The id of the first one.
+        """
+        first, n = self.n_spans, len(start)
+        part: dict[str, Array] = {
+            "start": np.ascontiguousarray(start, np.int64),
+            "end": np.ascontiguousarray(end, np.int64),
+        }
+        for key, value, dtype in (
+            ("lane", lane, np.int32), ("name", name, np.int32), ("op", op, np.int16),
+            ("flags", flags, np.uint16), ("tensor", tensor, np.int32),
+            ("token", token, np.int32), ("layer", layer, np.int16),
+            ("phase", phase, np.int8), ("record", record, np.int64),
+            ("color", color, np.uint32),
+        ):
+            if value is None:
+                continue
+            part[key] = (
+                value if isinstance(value, np.ndarray) else np.full(n, value, dtype)
+            )
+        self._spans.append(part)
+        return first
+
+    def add_markers(
+        self,
+        *,
+        time: Array,
+        lane: Array | int,
+        name: Array | int,
+        detail: Array | int = -1,
+        flags: Array | int = 0,
+        record: Array | int = -1,
+    ) -> None:
+        """Append markers; a scalar stands for the whole column."""
+        n = len(time)
+
+        def full(value: Array | int, dtype: type) -> Array:
+            if isinstance(value, np.ndarray):
+                return value
+            return np.full(n, value, dtype)
+
+        self._markers.append(
+            Markers(
+                np.ascontiguousarray(time, np.int64), full(lane, np.int32),
+                full(name, np.int32), full(detail, np.int32), full(flags, np.uint16),
+                full(record, np.int64),
+            )
+        )
+
+    def add_counter(
+        self,
+        name: str,
+        unit: str,
+        shape: CounterShape,
+        time: Array,
+        value: Array,
+        *,
+        lane: int | None = None,
+        window: Array | None = None,
+    ) -> int:
+        """Add a series in time order; without `lane` it gets one of its own."""
+        if lane is None:
+            lane = self.add_lane(name, LaneKind.COUNTER, ("Counters",))
+        series_id = len(self._counters)
+        self._counters.append(
+            CounterSeries(
+                series_id, name, lane, unit, shape,
+                np.ascontiguousarray(time, np.int64),
+                np.ascontiguousarray(value, np.float64),
+                None if window is None else np.ascontiguousarray(window, np.int64),
+            )
+        )
+        return series_id
+
+    def add_graph(self, graph: Graph) -> None:
+        """Add a computation graph."""
+        self._graphs.append(graph)
+
+    def warn(
+        self,
+        severity: Severity,
+        code: str,
+        message: str,
+        offset: int | None = None,
+        count: int = 1,
+        *,
+        place: str = "",
+        remedy: str = "",
+    ) -> None:
+        """Note a problem; repeats of a code add to its count."""
+        old = self._warnings.get(code)
+        if old is None:
+            self._warnings[code] = ReadWarning(
+                severity, code, message, count, offset, place, remedy
+            )
+        else:
+            self._warnings[code] = ReadWarning(
+                max(old.severity, severity), code, old.message, old.count + count,
+                old.offset, old.place, old.remedy,
+            )
+
+    def snapshot(self, info: TraceInfo, pending: frozenset[str] = frozenset()) -> Trace:
+        """Return the trace as it stands, with read-only columns."""
+        spans = self._joined_spans()
+        markers = self._joined_markers()
+        accesses = self.accesses or no_accesses(len(spans))
+        if len(accesses.pattern) < len(spans):
+            missing = len(spans) - len(accesses.pattern)
+            accesses = Accesses(
+                np.append(accesses.pattern, np.full(missing, -1, np.int32)),
+                accesses.first, accesses.patterns, accesses.loose,
+            )
+        for table in (spans, markers, accesses, self.tensors, self.buffers, self.flows,
+                      *self._counters, *self._graphs):
+            freeze(table)
+        self._generation += 1
+        return Trace(
+            info=info, clock=self.clock,
+            extent=_extent(spans, markers, accesses, self._counters),
+            strings=self.strings, lanes=tuple(self._lanes), spans=spans,
+            markers=markers, accesses=accesses, counters=tuple(self._counters),
+            flows=self.flows, tensors=self.tensors, buffers=self.buffers,
+            graphs=tuple(self._graphs),
+            warnings=tuple(
+                sorted(self._warnings.values(), key=lambda w: -w.severity)
+            ),
+            ops=self.ops, records=self.records, pending=pending,
+            generation=self._generation,
+        )
+
+    def _joined_spans(self) -> Spans:
+        if not self._spans:
+            return Spans(
+                empty(np.int64), empty(np.int64), empty(np.int32), empty(np.int32),
+                empty(np.int16), empty(np.uint16),
+            )
+        names = {key for part in self._spans for key in part}
+        columns: dict[str, Array] = {}
+        for key in (f.name for f in fields(Spans)):
+            if key not in names:
+                continue
+            if len(self._spans) == 1:
+                columns[key] = self._spans[0][key]
+                continue
+            pieces = [
+                part[key] if key in part
+                else np.full(len(part["start"]), _SPAN_DEFAULTS[key], np.int8)
+                for part in self._spans
+            ]
+            joined = np.concatenate(pieces)
+            columns[key] = joined.astype(np.uint32) if key == "color" else joined
+        if len(self._spans) > 1:
+            self._spans = [columns]
+        return Spans(**columns)
+
+    def _joined_markers(self) -> Markers:
+        if not self._markers:
+            return Markers(
+                empty(np.int64), empty(np.int32), empty(np.int32), empty(np.int32),
+                empty(np.uint16), empty(np.int64),
+            )
+        if len(self._markers) > 1:
+            joined = Markers(
+                *(
+                    np.concatenate([getattr(part, f.name) for part in self._markers])
+                    for f in fields(Markers)
+                )
+            )
+            self._markers = [joined]
+        return self._markers[0]
+
+
+def _extent(
+    spans: Spans,
+    markers: Markers,
+    accesses: Accesses,
+    counters: list[CounterSeries],
+) -> TimeRange:
+    lows: list[int] = []
+    highs: list[int] = []
+
+    def note(times: Array, ends: Array | None = None) -> None:
+        if len(times):
+            lows.append(int(times.min()))
+            highs.append(int((times if ends is None else ends).max()))
+
+    note(spans.start, spans.end)
+    note(markers.time)
+    note(accesses.loose.time)
+    for series in counters:
+        note(
+            series.time,
+            None if series.window is None else series.time + series.window,
+        )
+    return TimeRange(min(lows), max(highs)) if lows else TimeRange(0, 0)

@@ -1,0 +1,87 @@
+"""Plain values that say what is selected, marked, filtered and searched."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from ggscope.model.time import TimeRange
+
+TableName = Literal["spans", "markers", "accesses", "tensors", "buffers"]
+ColorBy = Literal[
+    "family", "op", "layer", "token", "thread", "phase", "source", "quality"
+]
+COLOR_BY: tuple[ColorBy, ...] = (
+    "family", "op", "layer", "token", "thread", "phase", "source", "quality",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is selected: a locator; whoever shows it resolves the details.
+
+    Attributes
+    ----------
+    table : name of the table, or None for nothing.
+    ids : row numbers; the first is the *active* one that Details shows.
+    """
+
+    table: TableName | None = None
+    ids: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.table is not None and bool(self.ids)
+
+    @property
+    def active(self) -> int | None:
+        """The row that Details shows."""
+        return self.ids[0] if self else None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedRange:
+    """A range of time on some lanes, made by dragging.
+
+    `lanes` holds timeline lane keys; None means all lanes.
+    """
+
+    time: TimeRange
+    lanes: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which spans to show. None means "any"; all given parts must match.
+
+    Attributes
+    ----------
+    ops : op names (upper case as ggml prints them).
+    families : op families.
+    layers, tokens : numbers; -1 = none.
+    threads : lane names.
+    phases : `Phase` values.
+    spaces : `Space` values; a span matches if any of its accesses does.
+    qualities : `Quality` values.
+    text : plain text (any case) or ``/regex/`` over names, ops and sources.
+    min_duration, max_duration : ticks.
+    time : range that spans must touch.
+    """
+
+    ops: frozenset[str] | None = None
+    families: frozenset[str] | None = None
+    layers: frozenset[int] | None = None
+    tokens: frozenset[int] | None = None
+    threads: frozenset[str] | None = None
+    phases: frozenset[int] | None = None
+    spaces: frozenset[int] | None = None
+    qualities: frozenset[int] | None = None
+    text: str = ""
+    min_duration: int | None = None
+    max_duration: int | None = None
+    time: TimeRange | None = None
+
+    def __bool__(self) -> bool:
+        return self != Filter()
+
+    def without(self, part: str) -> "Filter":
+        """Return the filter with field `part` back at its default."""
+        default = {f.name: f.default for f in fields(Filter)}[part]
+        return replace(self, **{part: default})
