@@ -1,0 +1,214 @@
+"""Bounded access to one file, by ordinary reads.
+
+Nothing is memory-mapped: a mapped file that somebody truncates kills the
+process with SIGBUS, an ordinary read returns fewer bytes. Block reads reach
+8–13 GB/s from the page cache, which is not the bottleneck of any reader.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.errors import EmptyFileError, ReadError, TruncatedError
+
+BLOCK_BYTES = 4 << 20
+
+
+class Source:
+    """One open file of known size.
+
+    Parameters
+    ----------
+    path : file to read.
+
+    Raises
+    ------
+    ReadError
+        If the path is missing, a folder, a pipe or may not be read.
+    EmptyFileError
+        If the file has no bytes.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._fd = -1
+        try:
+            status = os.stat(self.path)
+            if stat.S_ISDIR(status.st_mode):
+                raise ReadError(
+                    "this is a folder, not a trace file.", path=self.path,
+                    hint="Give the files inside it.",
+                )
+            if not stat.S_ISREG(status.st_mode):
+                raise ReadError(
+                    "this is not a regular file (a pipe, socket or device).",
+                    path=self.path, hint="Save its content to a file first.",
+                )
+            self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            status = os.fstat(self._fd)
+        except OSError as error:
+            raise _explained(error, self.path) from error
+        self.size = status.st_size
+        self.modified_ns = status.st_mtime_ns
+        if self.size == 0:
+            self.close()
+            raise EmptyFileError(
+                "the file is empty (0 bytes); nothing was recorded in it.",
+                path=self.path, offset=0,
+                hint="Check that the program that should write it ran to its end.",
+            )
+
+    def __enter__(self) -> "Source":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def head(self, length: int) -> bytes:
+        """Return the first `length` bytes, fewer where the file is shorter."""
+        return self._read(0, min(length, self.size))
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return exactly `length` bytes from `offset`.
+
+        Raises
+        ------
+        TruncatedError
+            If the file has become too short.
+        """
+        data = self._read(offset, length)
+        if len(data) < length:
+            raise self._truncated(offset + len(data))
+        return data
+
+    def read_into(self, offset: int, buffer: npt.NDArray[np.uint8]) -> int:
+        """Fill `buffer` from `offset`; return the bytes read (short at the end)."""
+        done = 0
+        view = memoryview(buffer).cast("B")
+        while done < len(view):
+            try:
+                n = os.preadv(self._fd, [view[done:]], offset + done)
+            except OSError as error:
+                raise _explained(error, self.path, offset + done) from error
+            if n == 0:
+                break
+            done += n
+        return done
+
+    def array(self, offset: int, length: int) -> npt.NDArray[np.uint8]:
+        """Return bytes ``[offset, offset + length)`` as uint8, fewer at the end."""
+        length = max(0, min(length, self.size - offset))
+        buffer = np.empty(length, np.uint8)
+        return buffer[: self.read_into(offset, buffer)]
+
+    def blocks(
+        self, offset: int, end: int, block: int = BLOCK_BYTES
+    ) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+        """Yield (offset, bytes) over ``[offset, end)``.
+
+        The same buffer is used for every block: copy what must live on. Stops
+        early where the file ends early.
+        """
+        buffer = np.empty(min(block, max(end - offset, 0)), np.uint8)
+        while offset < end:
+            want = min(len(buffer), end - offset)
+            got = self.read_into(offset, buffer[:want])
+            if got == 0:
+                return
+            yield offset, buffer[:got]
+            offset += got
+
+    def data_extents(self) -> list[tuple[int, int]]:
+        """Return the parts of the file that hold data, as (start, end) pairs.
+
+        A sparse file's holes are left out where the file system tells; else
+        the whole file is one part. Data may still be zeros.
+        """
+        extents: list[tuple[int, int]] = []
+        position = 0
+        try:
+            while position < self.size:
+                start = os.lseek(self._fd, position, os.SEEK_DATA)
+                end = os.lseek(self._fd, start, os.SEEK_HOLE)
+                extents.append((start, min(end, self.size)))
+                position = end
+        except (OSError, AttributeError) as error:
+            if getattr(error, "errno", None) == errno.ENXIO:
+                return extents
+            return [(0, self.size)]
+        return extents
+
+    def has_changed(self) -> bool:
+        """Tell whether the file's size or time differ from when it was opened."""
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return True
+        return (status.st_size, status.st_mtime_ns) != (self.size, self.modified_ns)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        parts: list[bytes] = []
+        while length > 0:
+            try:
+                data = os.pread(self._fd, length, offset)
+            except OSError as error:
+                raise _explained(error, self.path, offset) from error
+            if not data:
+                break
+            parts.append(data)
+            offset += len(data)
+            length -= len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _truncated(self, offset: int) -> TruncatedError:
+        return TruncatedError(
+            f"the file ends at byte {offset:,}; it was {self.size:,} bytes long when "
+            "it was opened.",
+            path=self.path, offset=offset, hint="Open it again when it is complete.",
+        )
+
+
+def read_at(path: Path, offset: int, length: int) -> bytes:
+    """Return up to `length` bytes of `path` from `offset`, opening it just for that.
+
+    For single records asked for long after reading. Raises ReadError.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+    except OSError as error:
+        raise _explained(error, path, offset) from error
+
+
+def _explained(error: OSError, path: Path, offset: int | None = None) -> ReadError:
+    texts = {
+        errno.ENOENT: ("the file does not exist.", "Check the path."),
+        errno.EACCES: ("you may not read this file.", "Check its permissions."),
+        errno.EPERM: ("you may not read this file.", "Check its permissions."),
+        errno.EISDIR: ("this is a folder, not a trace file.",
+                       "Give the files inside it."),
+        errno.EIO: ("the disk reports a read error.", "Copy the file elsewhere."),
+        errno.ENAMETOOLONG: ("the file name is too long.", "Check the path."),
+    }
+    text, hint = texts.get(
+        error.errno or 0, (f"reading failed: {error.strerror or error}.", "")
+    )
+    return ReadError(text, path=path, offset=offset, hint=hint)
