@@ -1,0 +1,33 @@
+"""What several test modules share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def corpus_path() -> Path | None:
+    """Return the folder of reference traces, or None where it is absent.
+
+    It is ``GGSCOPE_CORPUS`` if set, else ``../shared/corpus`` beside the checkout.
+    """
+    named = os.environ.get("GGSCOPE_CORPUS")
+    folder = Path(named) if named else ROOT.parent / "shared" / "corpus"
+    return folder if (folder / "INDEX.json").is_file() else None
+
+
+def need_corpus() -> Path:
+    """Return the corpus folder, or skip the test with the reason."""
+    folder = corpus_path()
+    if folder is None:
+        pytest.skip("the corpus of reference traces is not beside this checkout")
+    return folder
+
+
+def generator_path() -> Path | None:
+    """Return the script that writes large synthetic traces, or None."""
+    folder = corpus_path()
+    script = folder.parent / "tools" / "gen_traces.py" if folder else None
+    return script if script is not None and script.is_file() else None
