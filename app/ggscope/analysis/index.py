@@ -1,0 +1,361 @@
+"""TraceIndex: everything the views derive from a trace once and keep."""
+
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.categories import Categories, categorize
+from ggscope.analysis.chunks import count_values
+from ggscope.analysis.columns import RowColumns
+from ggscope.analysis.groups import Groups, group_spans
+from ggscope.analysis.lanes import count_work, timeline_lanes, work_column
+from ggscope.analysis.layout import TimelineLane
+from ggscope.analysis.rows import Row, flatten, stack
+from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import ColorBy
+from ggscope.model.tables import Array, Phase
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+
+_T = TypeVar("_T")
+# Column objects cost a few bytes per span for each colouring and filter.
+_KEPT_COLORINGS = 3
+_KEPT_FILTERS = 2
+
+
+class TraceIndex:
+    """Lazily computed, cached and thread-safe companions of one trace.
+
+    Nothing here is computed before it is asked for; every method may be called
+    from any thread. Two threads that ask for the same thing at once compute it
+    once: the second one waits.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._cache = _Cache()
+
+    @property
+    def trace(self) -> Trace:
+        """The trace."""
+        return self._trace
+
+    @property
+    def lanes(self) -> tuple[TimelineLane, ...]:
+        """All lanes that the timeline can show, in default order."""
+        return self._cache.get("lanes", self._make_lanes)
+
+    def lane(self, key: str) -> TimelineLane:
+        """Return lane `key`. Raises KeyError for an unknown one."""
+        return self._by_key()[key]
+
+    def rows(self, key: str) -> tuple[Row, ...]:
+        """Return the rows of lane `key`. Raises KeyError for an unknown lane.
+
+        Lanes of the trace show nesting and overlap in as many rows as needed;
+        lanes by layer or op have one row with the union of their spans. Counters
+        and lanes of which only the overlay holds spans have none.
+        """
+        lane = self.lane(key)
+        return self._cache.get(("rows", key), lambda: self._make_rows(lane))
+
+    def overlay_rows(self, key: str) -> tuple[Row, ...]:
+        """Return the rows of the stalls over lane `key`; () for none."""
+        lane = self.lane(key)
+        return self._cache.get(
+            ("overlay", key),
+            lambda: self._stacked(lane.overlay) if lane.overlay else (),
+        )
+
+    def row_columns(self, key: str, by: ColorBy) -> tuple[RowColumns, ...]:
+        """Return a column query object per row of lane `key`."""
+        rows, categories = self.rows(key), self.categories(by)
+        return self._cache.get(("columns", by, key), lambda: _columns(rows, categories))
+
+    def filtered_columns(
+        self, key: str, by: ColorBy, mask: npt.NDArray[np.bool_], token: object
+    ) -> tuple[RowColumns, ...]:
+        """Return the same for the spans in `mask`; `token` identifies the mask.
+
+        `token` must be hashable. The results of the last two masks are kept.
+        """
+        rows, categories = self.rows(key), self.categories(by)
+        name = ("filtered", token)
+        self._cache.keep_latest("filtered", name, _KEPT_FILTERS)
+        return self._cache.get(
+            (*name, by, key),
+            lambda: _columns(tuple(row.select(mask) for row in rows), categories),
+        )
+
+    def categories(self, by: ColorBy) -> Categories:
+        """Return the colouring by `by`."""
+        self._cache.keep_latest("columns", ("columns", by), _KEPT_COLORINGS)
+        self._cache.keep_latest("categories", ("categories", by), _KEPT_COLORINGS)
+        return self._cache.get(("categories", by), lambda: categorize(self._trace, by))
+
+    def time_order(self) -> Array:
+        """Return span ids sorted by (start, id), int32 (int64 beyond 2^31 spans)."""
+        return self._cache.get("order", self._make_order)
+
+    def token_spans(self) -> Array:
+        """Return the ids of the spans of token lanes in time order."""
+        return self._cache.get("tokens", lambda: self._ids_of_kind(LaneKind.TOKEN))
+
+    def phase_bands(self) -> tuple[tuple[str, int, TimeRange], ...]:
+        """Return (name, `Phase` or -1, time) of each phase band in time order.
+
+        Where no lane shows phases, one band per phase from the first to the last
+        span that is in it; () where the trace knows no phases.
+        """
+        return self._cache.get("phases", self._make_phases)
+
+    def lane_of_span(self, span: int) -> str:
+        """Return the key of the primary timeline lane of a span.
+
+        That is the lane of its thread, engine …; for a stall the lane it lies
+        over.
+        """
+        return self._cache.get("keys", self._make_lane_keys)[
+            int(self._trace.spans.lane[span])
+        ]
+
+    def row_of_span(self, span: int) -> tuple[str, int]:
+        """Return (lane key, row number) where a span is drawn.
+
+        For stalls over a lane the number is that of their `overlay_rows`.
+        """
+        key, row, _ = self._place(span)
+        return key, row
+
+    def neighbours(self, span: int) -> tuple[int | None, int | None]:
+        """Return the previous and next span in the span's row."""
+        key, number, in_overlay = self._place(span)
+        row = (self.overlay_rows(key) if in_overlay else self.rows(key))[number]
+        at = row.position(span, int(self._trace.spans.start[span]))
+        assert at is not None  # `_place` found it there
+        before = int(row.id[at - 1]) if at > 0 else None
+        after = int(row.id[at + 1]) if at + 1 < len(row) else None
+        return before, after
+
+    def busy_share(self, key: str) -> float:
+        """Return the share of the trace's extent that a lane is busy (row 0)."""
+        rows, duration = self.rows(key), self._trace.extent.duration
+        if not rows or not duration:
+            return 0.0
+        return int(rows[0].covered[-1]) / duration
+
+    def span_at(self, key: str, row: int, tick: int) -> int | None:
+        """Return the span that covers `tick` in a row, or None."""
+        rows = self.rows(key)
+        return rows[row].at(tick) if 0 <= row < len(rows) else None
+
+    def nearest_span(
+        self, key: str, row: int, tick: int, max_distance_ticks: int
+    ) -> int | None:
+        """Return the span that covers most of the ticks around `tick`, or None.
+
+        Looks `max_distance_ticks` to both sides: with half a pixel that is the
+        span a person sees there, be it ever so short (ties: the first).
+        """
+        rows = self.rows(key)
+        if not 0 <= row < len(rows):
+            return None
+        low, high = tick - max_distance_ticks, tick + max_distance_ticks + 1
+        found = rows[row]
+        first, stop = found.touching(low, high)
+        if first == stop:
+            return None
+        part = np.minimum(found.end[first:stop], high)
+        part -= np.maximum(found.start[first:stop], low)
+        return int(found.id[first + int(np.argmax(part))])
+
+    def _by_key(self) -> dict[str, TimelineLane]:
+        return self._cache.get(
+            "by key", lambda: {lane.key: lane for lane in self.lanes}
+        )
+
+    def _groups(self, field: str) -> Groups:
+        """Return the spans by lane, or the work spans by layer or op."""
+        return self._cache.get(("groups", field), lambda: self._make_groups(field))
+
+    def _make_groups(self, field: str) -> Groups:
+        trace = self._trace
+        if field == "lane":
+            return group_spans(trace.spans.lane, len(trace.lanes))
+        column = _field(trace, field)
+        return group_spans(work_column(trace, column), _n_values(column))
+
+    def _make_lanes(self) -> tuple[TimelineLane, ...]:
+        trace = self._trace
+        per_lane = count_values(trace.spans.lane, len(trace.lanes))
+        per_layer, per_op = count_work(
+            trace, [_field(trace, "layer"), _field(trace, "op")]
+        )
+        return timeline_lanes(trace, per_lane, per_layer, per_op)
+
+    def _make_rows(self, lane: TimelineLane) -> tuple[Row, ...]:
+        if not lane.field:
+            return self._stacked(lane.lane_ids)
+        ids = self._groups(lane.field).ids(lane.value)
+        return (flatten(*self._taken(ids)),)
+
+    def _stacked(self, lane_ids: tuple[int, ...]) -> tuple[Row, ...]:
+        """Return the rows of all spans on the given lanes of the trace."""
+        parts = [self._groups("lane").ids(lane) for lane in lane_ids]
+        if len(parts) == 1:
+            return stack(*self._taken(parts[0]))
+        taken = [self._taken(part) for part in parts]
+        if not taken:
+            return ()
+        start, end, ids = (
+            np.concatenate(column) for column in zip(*taken, strict=True)
+        )
+        return stack(start, end, ids)
+
+    def _taken(self, ids: slice | Array) -> tuple[Array, Array, Array]:
+        """Return (start, end, ids); views of the trace where ids are a slice."""
+        spans = self._trace.spans
+        numbers = (
+            np.arange(ids.start, ids.stop, dtype=_id_dtype(len(spans)))
+            if isinstance(ids, slice)
+            else ids
+        )
+        return spans.start[ids], spans.end[ids], numbers
+
+    def _make_order(self) -> Array:
+        start = self._trace.spans.start
+        dtype = _id_dtype(len(start))
+        if bool((start[1:] >= start[:-1]).all()):
+            return np.arange(len(start), dtype=dtype)
+        return np.argsort(start, kind="stable").astype(dtype)
+
+    def _ids_of_kind(self, kind: LaneKind) -> Array:
+        """Return the spans on lanes of a kind in time order."""
+        trace = self._trace
+        lanes = [lane.id for lane in trace.lanes if lane.kind == kind]
+        found = [self._taken(self._groups("lane").ids(lane))[2] for lane in lanes]
+        ids = np.concatenate([np.zeros(0, _id_dtype(len(trace.spans))), *found])
+        return ids[np.lexsort((ids, trace.spans.start[ids]))]
+
+    def _make_phases(self) -> tuple[tuple[str, int, TimeRange], ...]:
+        trace, spans = self._trace, self._trace.spans
+        ids = self._ids_of_kind(LaneKind.PHASE).tolist()
+        if ids:
+            return tuple(
+                (
+                    trace.span_name(i),
+                    -1 if spans.phase is None else int(spans.phase[i]),
+                    TimeRange(int(spans.start[i]), int(spans.end[i])),
+                )
+                for i in ids
+            )
+        bands: list[tuple[str, int, TimeRange]] = []
+        for phase in Phase if spans.phase is not None else ():
+            inside = np.flatnonzero(spans.phase == phase)
+            if len(inside):
+                time = TimeRange(
+                    int(spans.start[inside].min()), int(spans.end[inside].max())
+                )
+                bands.append((phase.name.lower(), int(phase), time))
+        return tuple(sorted(bands, key=lambda band: band[2]))
+
+    def _make_lane_keys(self) -> tuple[str, ...]:
+        """Return the timeline lane of each lane of the trace ("" for none)."""
+        keys = [""] * len(self._trace.lanes)
+        for lane in self.lanes:
+            for lane_id in (*lane.lane_ids, *lane.overlay):
+                keys[lane_id] = lane.key
+        return tuple(keys)
+
+    def _place(self, span: int) -> tuple[str, int, bool]:
+        """Return (lane key, row number, whether in the overlay)."""
+        key = self.lane_of_span(span)
+        start = int(self._trace.spans.start[span])
+        in_overlay = int(self._trace.spans.lane[span]) in self.lane(key).overlay
+        rows = self.overlay_rows(key) if in_overlay else self.rows(key)
+        numbers = (i for i, r in enumerate(rows) if r.position(span, start) is not None)
+        return key, next(numbers), in_overlay
+
+
+class _Cache:
+    """Values by key, each computed once, by whichever thread asks first."""
+
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._slots: dict[Hashable, _Slot] = {}
+        self._latest: dict[str, list[Hashable]] = {}
+
+    def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """Return the value of `key`, made where it is new.
+
+        `make` may ask for other keys, but not, however indirectly, for `key`. If
+        it raises, the next one who asks tries again.
+        """
+        with self._guard:
+            slot = self._slots.setdefault(key, _Slot())
+        with slot.lock:
+            if not slot.filled:
+                slot.value = make()
+                slot.filled = True
+        return cast(_T, slot.value)
+
+    def keep_latest(self, kind: str, name: tuple[Hashable, ...], n: int) -> None:
+        """Note that `name` is in use; forget all but the latest `n` of its kind.
+
+        Keys belong to `name` if they begin with it.
+        """
+        with self._guard:
+            used = self._latest.setdefault(kind, [])
+            if used and used[-1] == name:
+                return
+            if name in used:
+                used.remove(name)
+            used.append(name)
+            for old in used[:-n]:
+                self._forget(cast("tuple[Hashable, ...]", old))
+            del used[:-n]
+
+    def _forget(self, name: tuple[Hashable, ...]) -> None:
+        gone = [
+            key
+            for key in self._slots
+            if isinstance(key, tuple) and key[: len(name)] == name
+        ]
+        for key in gone:
+            del self._slots[key]
+
+
+class _Slot:
+    """One value of the cache and the lock of whoever computes it."""
+
+    __slots__ = ("filled", "lock", "value")
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.filled = False
+        self.value: object = None
+
+
+def _columns(rows: tuple[Row, ...], categories: Categories) -> tuple[RowColumns, ...]:
+    n = len(categories.labels)
+    return tuple(RowColumns(row, categories.index, n) for row in rows)
+
+
+def _field(trace: Trace, field: str) -> Array:
+    """Return the column that lanes of a field go by; no rows where it is missing."""
+    column = trace.spans.op if field == "op" else trace.spans.layer
+    return np.zeros(0, np.int8) if column is None else column
+
+
+def _n_values(column: Array) -> int:
+    return int(column.max(initial=-1)) + 1
+
+
+def _id_dtype(n_spans: int) -> type:
+    return np.int32 if n_spans < 1 << 31 else np.int64
+
+
+__all__ = ["Categories", "TraceIndex"]

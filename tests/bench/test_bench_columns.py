@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+import builders
+from ggscope.analysis.columns import RowColumns, column_edges
+from ggscope.analysis.rows import Row, make_row
+from ggscope.model.time import TimeRange
+
+PX = 1920
+N_FAMILIES = 9
+
+
+def rows_of(n_spans: int, n_rows: int) -> list[tuple[Row, np.ndarray]]:
+    """Return rows with one matmul to four other ops, which takes most of the time."""
+    per_row = n_spans // n_rows
+    result = []
+    for number in range(n_rows):
+        rng = np.random.default_rng(number)
+        category = rng.integers(0, N_FAMILIES, per_row).astype(np.uint8)
+        length = rng.integers(0, 200, per_row)
+        length[category == 0] *= 15
+        end = np.cumsum(length + rng.integers(0, 50, per_row))
+        ids = np.arange(per_row, dtype=np.int32)
+        result.append((make_row(end - length, end, ids), category))
+    return result
+
+
+@pytest.fixture(scope="module")
+def million() -> list[RowColumns]:
+    return [RowColumns(r, c, N_FAMILIES) for r, c in rows_of(1_000_000, 8)]
+
+
+@pytest.fixture(scope="module")
+def ten_million() -> list[RowColumns]:
+    return [RowColumns(r, c, N_FAMILIES) for r, c in rows_of(10_000_000, 32)]
+
+
+def view(rows: list[RowColumns], zoom: int) -> np.ndarray:
+    last = int(rows[0].row.end[-1])
+    start = 0 if zoom == 1 else last * 2 // 5
+    return column_edges(TimeRange(start, start + last // zoom), PX)
+
+
+def query(rows: list[RowColumns], edges: np.ndarray) -> int:
+    return sum(int(row.query(edges).category[0]) for row in rows)
+
+
+@pytest.mark.parametrize("zoom", [1, 100, 10_000])
+def test_bench_query_1m_spans_8_rows_1920_px(benchmark, million, zoom):
+    benchmark(query, million, view(million, zoom))
+
+
+@pytest.mark.parametrize("zoom", [1, 100, 10_000])
+def test_bench_query_10m_spans_32_rows_1920_px(benchmark, ten_million, zoom):
+    benchmark(query, ten_million, view(ten_million, zoom))
+
+
+def test_bench_query_1m_spans_8_rows_even_mix(benchmark):
+    """The dearest case: no family leads, so every column looks at its edges."""
+    rows = []
+    for number in range(8):
+        start, end = builders.random_row(number, 125_000)
+        category = np.random.default_rng(number).integers(0, N_FAMILIES, len(start))
+        row = make_row(start, end, np.arange(len(start), dtype=np.int32))
+        rows.append(RowColumns(row, category.astype(np.uint8), N_FAMILIES))
+
+    benchmark(query, rows, view(rows, 1))
+
+
+def test_bench_longest_1m_spans_8_rows_1920_px(benchmark, million):
+    edges = view(million, 1)
+
+    benchmark(lambda: [row.query(edges).longest for row in million])
+
+
+def test_bench_build_columns_1m_spans_8_rows(benchmark):
+    rows = rows_of(1_000_000, 8)
+
+    benchmark(lambda: [RowColumns(r, c, N_FAMILIES) for r, c in rows])

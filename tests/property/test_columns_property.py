@@ -1,0 +1,88 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ggscope.analysis.columns import RowColumns, column_edges, columns_slow
+from ggscope.analysis.rows import Row, make_row
+from ggscope.model.time import TimeRange
+
+steps = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 4)), max_size=50
+)
+
+
+def built(origin: int, steps: list[tuple[int, int, int]]) -> tuple[Row, np.ndarray]:
+    """Return a row from (gap, length, category) and the categories by id."""
+    gap = np.array([s[0] for s in steps], np.int64)
+    length = np.array([s[1] for s in steps], np.int64)
+    end = origin + np.cumsum(gap + length)
+    category = np.array([s[2] for s in steps], np.uint8)
+    return make_row(end - length, end, np.arange(len(steps))), category
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(-300, 300),
+    steps,
+    st.integers(-500, 500),
+    st.integers(0, 700),
+    st.integers(1, 50),
+)
+def test_columns_of_any_view_equal_brute_force(origin, steps, start, duration, px):
+    row, category = built(origin, steps)
+    edges = column_edges(TimeRange(start, start + duration), px)
+
+    found = RowColumns(row, category, 5).query(edges)
+
+    slow = columns_slow(row, edges, category)
+    assert np.abs(found.busy - slow.busy).max() < 1e-6
+    for name in ("count", "category", "first", "longest", "covered_ticks"):
+        assert np.array_equal(getattr(found, name), getattr(slow, name)), name
+    assert ((found.category >= 0) == (found.count > 0)).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(-(1 << 61), 1 << 61),
+    steps,
+    st.integers(0, 1 << 60),
+    st.integers(1, 3_000),
+)
+def test_columns_add_up_to_the_covered_time_in_view(origin, steps, duration, px):
+    row, category = built(origin, steps)
+    visible = TimeRange(origin - 7, origin - 7 + duration)
+    edges = column_edges(visible, px)
+
+    found = RowColumns(row, category, 5).query(edges)
+
+    clipped = np.minimum(row.end, visible.end) - np.maximum(row.start, visible.start)
+    assert int(found.covered_ticks.sum()) == int(np.maximum(clipped, 0).sum())
+    width = np.diff(edges)
+    wide = width > 0
+    assert np.allclose(
+        (found.busy * width)[wide], found.covered_ticks[wide], rtol=1e-12, atol=0
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 1 << 40), st.integers(1, 4_000))
+def test_columns_show_one_tick_wherever_it_is(at, px):
+    row = make_row(np.array([at]), np.array([at + 1]), np.array([0]))
+    edges = column_edges(TimeRange(0, 1 << 41), px)
+
+    found = RowColumns(row, np.array([1], np.uint8), 2).query(edges)
+
+    assert int(found.count.sum()) == 1
+    assert int((found.category == 1).sum()) == 1
+    assert int(found.covered_ticks.sum()) == 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(-(1 << 62), 1 << 61), st.integers(0, 1 << 61), st.integers(1, 10_000)
+)
+def test_column_edges_are_exact_floors(start, duration, px):
+    edges = column_edges(TimeRange(start, start + duration), px)
+
+    picks = sorted({0, 1, px // 3, px // 2, px - 1, px})
+    assert [int(edges[k]) for k in picks] == [start + k * duration // px for k in picks]

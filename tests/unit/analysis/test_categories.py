@@ -1,0 +1,259 @@
+import numpy as np
+import pytest
+
+import builders
+from ggscope.analysis import categories
+from ggscope.analysis.categories import Categories, categorize, engine_of
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import COLOR_BY
+from ggscope.model.tables import (
+    AccessColumns,
+    Accesses,
+    FlatAccesses,
+    Space,
+    SpanFlag,
+    no_access_columns,
+    no_flat_accesses,
+)
+
+
+def keys_by_span(found: Categories) -> list[str]:
+    return [found.keys[i] for i in found.index.tolist()]
+
+
+@pytest.fixture(scope="module")
+def llama():
+    return builders.llama_like_trace(tokens=3, layers=2)
+
+
+@pytest.fixture(scope="module")
+def npu():
+    return builders.npu_like_trace()
+
+
+@pytest.mark.parametrize("by", COLOR_BY)
+def test_every_colouring_is_narrow_complete_and_read_only(llama, by):
+    found = categorize(llama, by)
+
+    assert found.by == by
+    assert found.index.dtype in (np.uint8, np.uint16)
+    assert not found.index.flags.writeable
+    assert len(found.labels) == len(found.keys) == len(set(found.keys))
+    assert set(found.index.tolist()) == set(range(len(found.labels)))
+
+
+@pytest.mark.parametrize("by", COLOR_BY)
+def test_every_colouring_of_an_empty_trace_has_one_label(by):
+    found = categorize(builders.empty_trace(), by)
+
+    assert found.keys == ("none",)
+    assert len(found.index) == 0
+
+
+def test_op_names_each_span_commonest_first(llama):
+    found = categorize(llama, "op")
+
+    assert keys_by_span(found) == [
+        llama.op_name(op) or "none" for op in llama.spans.op.tolist()
+    ]
+    assert found.keys[0] == "MUL_MAT"
+    assert found.labels[-1] == "no op"
+
+
+def test_family_follows_the_op(llama):
+    found = categorize(llama, "family")
+
+    of_name = dict(
+        zip(
+            [llama.op_name(op) for op in llama.spans.op.tolist()],
+            keys_by_span(found),
+            strict=True,
+        )
+    )
+    assert of_name["MUL_MAT"] == "matmul"
+    assert of_name["FLASH_ATTN_EXT"] == "attention"
+    assert of_name["ROPE"] == "rope"
+    assert of_name[""] == "none"
+
+
+def test_family_of_engines_follows_the_lane_and_the_hint(npu):
+    found = categorize(npu, "family")
+
+    lane_of = {lane.id: lane.name for lane in npu.lanes}
+    expected = {
+        "DMA0": "engine:DMA",
+        "TE0": "engine:TE",
+        "VE0": "engine:VE",
+        "CTRL": "engine:HOST",
+        "HOST": "engine:HOST",
+    }
+    for span, key in enumerate(keys_by_span(found)):
+        name = lane_of[int(npu.spans.lane[span])]
+        if npu.spans.color[span]:
+            assert key == "rgb:ff0000"
+        else:
+            assert key == expected.get(name, "none")
+    assert found.labels[-2:] == ("#ff0000 (from the file)", "no op")
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [("dma1", "DMA"), ("TE0", "TE"), ("VE", "VE"), ("CTRL", "HOST"), ("x", "HOST")],
+)
+def test_engine_of_knows_the_kinds(name, engine):
+    assert engine_of(name) == engine
+
+
+def test_layer_counts_up_and_none_is_last(llama):
+    found = categorize(llama, "layer")
+
+    assert found.keys == ("layer:0", "layer:1", "none")
+    assert found.labels[-1] == "no layer"
+    assert keys_by_span(found) == [
+        f"layer:{i}" if i >= 0 else "none" for i in llama.spans.layer.tolist()
+    ]
+
+
+def test_layer_of_a_trace_without_the_column_is_none():
+    assert categorize(builders.spans_trace([0], [1]), "layer").keys == ("none",)
+
+
+def test_token_names_each_span(llama):
+    found = categorize(llama, "token")
+
+    assert keys_by_span(found) == [
+        f"token:{i}" if i >= 0 else "none" for i in llama.spans.token.tolist()
+    ]
+
+
+def test_token_numbers_far_apart_are_still_told_apart():
+    trace = builders.spans_trace(
+        [0, 1, 2], [1, 2, 3], token=np.array([5, 1 << 30, -1], np.int32)
+    )
+
+    assert keys_by_span(categorize(trace, "token")) == [
+        "token:5",
+        f"token:{1 << 30}",
+        "none",
+    ]
+
+
+def test_too_many_tokens_share_colours_and_say_so():
+    n = categories.MAX_TOKENS + 10
+    token = np.append(np.arange(n), -1).astype(np.int32)
+    start = np.arange(n + 1)
+
+    found = categorize(builders.spans_trace(start, start + 1, token=token), "token")
+
+    assert found.index[3] == found.index[categories.MAX_TOKENS + 3]
+    assert found.labels[3] == "token 3, 4099 …"
+    assert found.keys[-1] == "none"
+    assert len(found.keys) == categories.MAX_TOKENS + 1
+
+
+def test_thread_names_lanes_that_have_spans(npu):
+    found = categorize(npu, "thread")
+
+    assert keys_by_span(found) == [f"thread:{i}" for i in npu.spans.lane.tolist()]
+    assert "markers" not in found.labels
+
+
+def test_phase_takes_the_words_of_the_trace(llama, npu):
+    assert categorize(llama, "phase").labels == ("prompt", "generate", "no phase")
+    assert categorize(npu, "phase").labels == ("prefill", "decode", "no phase")
+
+
+def test_phase_without_named_bands_takes_the_usual_words():
+    lane = builders.spans_trace(
+        [0], [9], kind=LaneKind.PHASE, phase=np.array([1], np.int8)
+    )
+    plain = builders.random_trace(1, 40)
+
+    assert categorize(lane, "phase").labels == ("generate",)
+    assert categorize(plain, "phase").labels == ("prompt", "generate")
+    assert categorize(builders.spans_trace([0], [1]), "phase").keys == ("none",)
+
+
+def test_source_tells_disk_buffer_both_and_none(llama):
+    found = categorize(llama, "source")
+
+    expected = []
+    for span in range(len(llama.spans)):
+        spaces = set(llama.accesses.of_span(span).space.tolist())
+        expected.append(
+            "none"
+            if not spaces
+            else "space:mixed"
+            if len(spaces) > 1
+            else f"space:{spaces.pop()}"
+        )
+    assert keys_by_span(found) == expected
+    assert found.labels == ("BUFFER", "DISK and BUFFER", "no access")
+
+
+def access_columns(space: list[int]) -> AccessColumns:
+    columns = no_access_columns(len(space))
+    columns.space[:] = space
+    return columns
+
+
+def test_source_unknown_space_does_not_make_a_mixture():
+    builder = TraceBuilder()
+    builder.add_lane("thread 0", LaneKind.THREAD)
+    builder.add_spans(start=np.arange(3), end=np.arange(3) + 1, lane=0)
+    builder.accesses = Accesses(
+        np.array([0, 1, -1], np.int32),
+        np.array([0, 1, 3]),
+        access_columns([Space.UNKNOWN, Space.UNKNOWN, Space.FILE]),
+        no_flat_accesses(),
+    )
+
+    found = categorize(builders.finished(builder), "source")
+
+    assert keys_by_span(found) == ["space:4", "space:0", "none"]
+
+
+def test_source_of_loose_accesses_goes_to_their_span():
+    builder = TraceBuilder()
+    builder.add_lane("TE0", LaneKind.ENGINE)
+    builder.add_spans(start=np.arange(4), end=np.arange(4) + 1, lane=0)
+    span = np.array([1, 1, -1, 2], np.int64)
+    builder.accesses = Accesses(
+        np.array([-1, -1, 0, -1], np.int32),
+        np.array([0, 1]),
+        access_columns([Space.FILE]),
+        FlatAccesses(
+            np.arange(4),
+            np.zeros(4, np.int32),
+            span,
+            np.full(4, -1, np.int32),
+            access_columns([Space.DRAM, Space.SPM, Space.DRAM, Space.DRAM]),
+        ),
+    )
+
+    found = categorize(builders.finished(builder), "source")
+
+    assert keys_by_span(found) == ["none", "space:mixed", "space:0", "none"]
+
+
+def test_quality_follows_the_flags():
+    flags = [0, SpanFlag.INFERRED_END, SpanFlag.ESTIMATED, SpanFlag.UNFINISHED]
+    trace = builders.spans_trace(
+        [0, 1, 2, 3], [1, 2, 3, 4], flags=np.array(flags, np.uint16)
+    )
+
+    found = categorize(trace, "quality")
+
+    assert keys_by_span(found) == [f"quality:{i}" for i in range(4)]
+    assert found.labels == ("measured", "derived", "estimated", "unfinished")
+
+
+def test_more_than_256_categories_take_two_bytes():
+    start = np.arange(300)
+    trace = builders.spans_trace(
+        start, start + 1, lane=start, token=start.astype(np.int32)
+    )
+
+    assert categorize(trace, "thread").index.dtype == np.uint16
+    assert categorize(trace, "token").index.dtype == np.uint16
