@@ -1,0 +1,126 @@
+"""The ticks of a time axis: round steps of 1, 2 and 5, and what they say."""
+
+from dataclasses import dataclass
+
+from ggscope.model.time import Clock, TimeRange, Unit
+from ggscope.model.units import format_exact
+
+LABEL_SIZE = 11.0
+CHARACTER_PX = 0.602 * LABEL_SIZE
+"""Width of a character of the monospaced face; the usual ones have 0.6 em."""
+_GAP_PX = 26.0
+_MIN_SPACING_PX = 68.0
+_LONGEST_LABEL = 15
+_MINUTE = 60 * 10**9
+_CLOCK_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
+_UNITS = ((9, "s"), (6, "ms"), (3, "µs"), (0, "ns"))
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Ticks of an axis.
+
+    Attributes
+    ----------
+    ticks : (tick, label) from left to right, also just outside the view.
+    step : ticks between two of them.
+    minor : ticks between two small marks, a divisor of `step`.
+    base : what all labels are counted from, in full, where they would be too
+        long to read; else "".
+    """
+
+    ticks: tuple[tuple[int, str], ...]
+    step: int
+    minor: int
+    base: str = ""
+
+
+def axis_ticks(
+    visible: TimeRange, width: float, clock: Clock, *, absolute: bool = False
+) -> Axis:
+    """Return the ticks for `visible` on `width` pixels.
+
+    Parameters
+    ----------
+    absolute : label with the file's own clock (tick + origin); ticks then lie on
+        round values of that clock.
+    """
+    shift = clock.origin if absolute else 0
+    duration = max(visible.duration, 1)
+    per_px = duration / max(width, 1.0)
+    low, high = visible.start + shift, visible.start + shift + duration
+    for step in _steps(clock.unit):
+        if step < per_px * _MIN_SPACING_PX:
+            continue
+        base = _base(low, high, step, clock.unit)
+        first = (low - base) // step * step + base
+        values = range(first, high + step, step)
+        labels = [_label(v - base, step, high - base, clock.unit) for v in values]
+        longest = max(len(text) for text in labels)
+        if longest * CHARACTER_PX + _GAP_PX <= step / per_px:
+            break
+    ticks = tuple(
+        (value - shift, "+" + text if base else text)
+        for value, text in zip(values, labels, strict=True)
+    )
+    return Axis(
+        ticks, step, _minor(step), format_exact(base, clock.unit) if base else ""
+    )
+
+
+def _steps(unit: Unit) -> list[int]:
+    """Return every step from one tick to far beyond int64."""
+    fine = [m * 10**k for k in range(20) for m in (1, 2, 5)]
+    if unit != "ns":
+        return fine
+    seconds = [s * 10**9 for s in _CLOCK_STEPS]
+    hours = [3600 * 10**9 * m * 10**k for k in range(7) for m in (1, 2, 5)][1:]
+    return [s for s in fine if s < 10**9] + seconds + hours
+
+
+def _minor(step: int) -> int:
+    """Return a fifth, a quarter or a half of a step where that is whole."""
+    return next((step // n for n in (5, 4, 2) if step % n == 0), step)
+
+
+def _base(low: int, high: int, step: int, unit: Unit) -> int:
+    """Return 0, or a round value to count from where labels would be too long."""
+    if len(_label(high, step, high, unit)) <= _LONGEST_LABEL:
+        return 0
+    round_to: int = 10 ** len(str(max(high - low, 1)))
+    return low // round_to * round_to
+
+
+def _label(value: int, step: int, largest: int, unit: Unit) -> str:
+    """Return the label of one tick; all ticks of an axis share unit and digits."""
+    if unit != "ns":
+        return f"{value:,}"
+    if abs(largest) >= 2 * _MINUTE:
+        return _clock_label(value, step)
+    exponent, name = next((e, n) for e, n in _UNITS if abs(largest) >= 10**e or e == 0)
+    return f"{_decimal(value, step, exponent)} {name}"
+
+
+def _clock_label(value: int, step: int) -> str:
+    """Return ``2:03`` or ``1:02:03.5``."""
+    sign, value = ("-", -value) if value < 0 else ("", value)
+    minutes, rest = divmod(value, _MINUTE)
+    seconds = _decimal(rest, step, 9)
+    if rest < 10 * 10**9:
+        seconds = "0" + seconds
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{sign}{hours}:{minutes:02d}:{seconds}"
+    return f"{sign}{minutes}:{seconds}"
+
+
+def _decimal(value: int, step: int, exponent: int) -> str:
+    """Return ``value / 10**exponent`` with the digits that `step` needs, exactly."""
+    digits = exponent
+    while digits and step % 10 ** (exponent - digits + 1) == 0:
+        digits -= 1
+    sign, value = ("-", -value) if value < 0 else ("", value)
+    whole, rest = divmod(value, 10**exponent)
+    if not digits:
+        return f"{sign}{whole}"
+    return f"{sign}{whole}.{rest // 10 ** (exponent - digits):0{digits}d}"

@@ -1,0 +1,169 @@
+"""The display list: what a picture consists of, without saying who draws it.
+
+Coordinates are device-independent pixels of the target, origin top left, y
+down. Batches are drawn in list order. Nothing here knows Qt or OpenGL.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+F32 = npt.NDArray[np.float32]
+U32 = npt.NDArray[np.uint32]
+"""Colours are 0xAARRGGBB, not premultiplied."""
+
+
+class Pattern(IntEnum):
+    """How a rectangle is filled."""
+
+    SOLID = 0
+    HATCH = 1
+    """45° lines in the fill colour, nothing between them: stalls, unfinished
+    spans, missing data."""
+    FAINT_HATCH = 2
+    """Thin 45° lines: idle, where it is wide enough to matter."""
+    DOTTED = 3
+    """The fill with rows of dark dots: estimated times."""
+
+
+class Align(IntEnum):
+    """Horizontal anchor of a text."""
+
+    LEFT = 0
+    CENTER = 1
+    RIGHT = 2
+
+
+class Face(IntEnum):
+    """Typeface of a text."""
+
+    WORDS = 0
+    """The system face."""
+    NUMBERS = 1
+    """The monospaced face, for numbers and names."""
+    HEADING = 2
+    """Bold words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """Rectangle that a batch may draw in."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RectBatch:
+    """Filled rectangles: x0, x1, y0, y1 float32[n]; fill uint32[n].
+
+    `border` (uint32[n] or None) is drawn inside, one pixel wide; `radius` rounds
+    corners by so many pixels (0 for plain data rectangles).
+    """
+
+    x0: F32
+    x1: F32
+    y0: F32
+    y1: F32
+    fill: U32
+    border: U32 | None = None
+    pattern: npt.NDArray[np.uint8] | None = None
+    radius: float = 0.0
+    clip: Clip | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageBatch:
+    """Rows of a picture: one texel per pixel column and row, no smoothing.
+
+    Attributes
+    ----------
+    pixels : uint32[rows, columns], 0xAARRGGBB, not premultiplied; `columns` are
+        device pixels and cover x0..x1 exactly.
+    y0, y1 : float32[rows], where each row goes.
+    """
+
+    pixels: npt.NDArray[np.uint32]
+    x0: float
+    x1: float
+    y0: F32
+    y1: F32
+    clip: Clip | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineBatch:
+    """Straight lines: x0, y0, x1, y1 float32[n]; color uint32[n]."""
+
+    x0: F32
+    y0: F32
+    x1: F32
+    y1: F32
+    color: U32
+    width: float = 1.0
+    dashed: bool = False
+    clip: Clip | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AreaBatch:
+    """A filled curve: the area between y[i] and `base` from x[i] to x[i + 1].
+
+    x float32[n + 1], y float32[n] (a step per column). `line` draws the upper
+    edge (0 = none).
+    """
+
+    x: F32
+    y: F32
+    base: float
+    fill: int
+    line: int = 0
+    clip: Clip | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text. `y` is the vertical centre; `width` > 0 elides to it."""
+
+    x: float
+    y: float
+    text: str
+    color: int
+    size: float = 12.0
+    face: Face = Face.WORDS
+    align: Align = Align.LEFT
+    width: float = 0.0
+    clip: Clip | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextBatch:
+    """Texts, drawn on top of what came before."""
+
+    texts: tuple[Text, ...]
+
+
+Batch = RectBatch | ImageBatch | LineBatch | AreaBatch | TextBatch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DisplayList:
+    """A whole picture.
+
+    Attributes
+    ----------
+    width, height : size in device-independent pixels.
+    scale : device pixels per device-independent pixel (1, 1.5, 2 …).
+    background : 0xAARRGGBB.
+    batches : in drawing order.
+    """
+
+    width: float
+    height: float
+    scale: float = 1.0
+    background: int = 0xFFFFFFFF
+    batches: tuple[Batch, ...] = field(default_factory=tuple)

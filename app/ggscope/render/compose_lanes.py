@@ -1,0 +1,200 @@
+"""What lies on the lanes: rows of spans, stalls over them, and curves."""
+
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ggscope.analysis.columns import Columns, RowColumns
+from ggscope.analysis.layout import LaneBox, TimelineLane
+from ggscope.analysis.rows import Row
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Array
+from ggscope.model.time import TimeRange
+from ggscope.render.batch import Align, Batch, Clip, Face, Pattern, Text
+from ggscope.render.compose_counters import counter_batches, counter_note
+from ggscope.render.compose_rows import (
+    LABEL_PX,
+    RowPicture,
+    RowsDraft,
+    RowStyle,
+    stall_color,
+)
+from ggscope.render.draft import RectList, TextList
+from ggscope.render.palette import category_color
+from ggscope.render.scene import TimelineGeometry
+from ggscope.render.theme import with_alpha
+
+_STYLES = {
+    LaneKind.GRAPH: RowStyle.NEUTRAL,
+    LaneKind.TOKEN: RowStyle.TOKEN,
+    LaneKind.PHASE: RowStyle.PHASE,
+    LaneKind.STALL: RowStyle.STALL,
+}
+_WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)
+_MAX_REASONS = 100
+
+_last_columns: WeakKeyDictionary[RowColumns, tuple[tuple[TimeRange, int], Columns]] = (
+    WeakKeyDictionary()
+)
+
+
+class LanesDraft:
+    """Collects the contents of the boxes of one region (pinned or scrolled).
+
+    Attributes
+    ----------
+    notes : what the header of a lane says dimly at its right, by lane key.
+    """
+
+    def __init__(self, geometry: TimelineGeometry, clip: Clip) -> None:
+        self._geometry, self._clip = geometry, clip
+        self._scene, self._time = geometry.scene, geometry.time
+        self._index, self._theme = geometry.scene.index, geometry.scene.theme
+        self._rows = RowsDraft(geometry, clip)
+        self._grounds = RectList()
+        self._overlay = RectList()
+        self._areas: list[Batch] = []
+        self._texts = TextList()
+        self.notes: dict[str, str] = {}
+
+    def add(self, box: LaneBox, y: float) -> None:
+        """Draw what lies on `box`, whose top is at `y` of the picture."""
+        lane, theme, time = box.lane, self._theme, self._time
+        bottom = time.snap(y + box.height)
+        if lane is None:
+            self._grounds.add(time.x0, time.x1, y, bottom, theme.pane)
+            return
+        self._grounds.add(time.x0, time.x1, y, bottom, theme.lane)
+        if lane.kind == LaneKind.COUNTER:
+            self._add_counter(lane, y, bottom)
+            return
+        self._add_rows(lane, box, y)
+        if self._scene.show_stalls and lane.overlay:
+            self._add_stalls(lane, box, y)
+
+    def grounds(self) -> list[Batch]:
+        """Return the backgrounds of the boxes; grid lines go on top of them."""
+        return self._grounds.batch(clip=self._clip)
+
+    def batches(self) -> list[Batch]:
+        """Return everything else, in drawing order."""
+        return [
+            *self._rows.batches(),
+            *self._areas,
+            *self._overlay.batch(clip=self._clip),
+            *self._texts.batch(),
+        ]
+
+    def _extent(self, box: LaneBox, row: int, y: float) -> tuple[float, float]:
+        """Return top and bottom of a row's spans, one or two pixels inside."""
+        inset = 1.0 if box.lane is not None and box.lane.thin else 2.0
+        top = y + box.row_y[row]
+        return (
+            self._time.snap(top + inset),
+            self._time.snap(top + box.row_height - inset),
+        )
+
+    def _add_rows(self, lane: TimelineLane, box: LaneBox, y: float) -> None:
+        scene = self._scene
+        full = self._index.row_columns(lane.key, scene.color_by)
+        shown = full
+        if scene.mask is not None:
+            shown = self._index.filtered_columns(
+                lane.key, scene.color_by, scene.mask, scene.mask_token
+            )
+        is_work = lane.kind in _WORK_KINDS and not lane.thin
+        for row in range(min(len(full), len(box.row_y))):
+            y0, y1 = self._extent(box, row, y)
+            if y1 <= self._clip.y or y0 >= self._clip.y + self._clip.height:
+                continue
+            ghost = None if shown is full else self._query(full[row])
+            around = self._spans_around(full[row].row) if is_work else None
+            self._rows.add(
+                RowPicture(
+                    y0,
+                    y1,
+                    _STYLES.get(lane.kind, RowStyle.CATEGORY),
+                    self._query(shown[row]),
+                    ghost,
+                    around if ghost is None else None,
+                )
+            )
+
+    def _query(self, columns: RowColumns) -> Columns:
+        """Return the columns of the view; those of the last picture if unchanged.
+
+        Moving the mouse repaints without moving the view.
+        """
+        view = (self._time.visible, self._time.n_columns)
+        last = _last_columns.get(columns)
+        if last is None or last[0] != view:
+            last = (view, columns.query(self._time.edges))
+            _last_columns[columns] = last
+        return last[1]
+
+    def _spans_around(self, row: Row) -> tuple[bool, bool] | None:
+        """Tell whether a row has spans before and after the view."""
+        if not len(row):
+            return None
+        visible = self._time.visible
+        return (int(row.start[0]) < visible.start, int(row.end[-1]) > visible.end)
+
+    def _add_stalls(self, lane: TimelineLane, box: LaneBox, y: float) -> None:
+        """Hatch the stalls of a lane over its first row, with their reason."""
+        if not box.row_y:
+            return
+        y0, y1 = self._extent(box, 0, y)
+        color = stall_color(self._theme)
+        for row in self._index.overlay_rows(lane.key):
+            ids, x0, x1 = self._merged(row)
+            self._overlay.add(x0, x1, y0, y1, color, pattern=int(Pattern.HATCH))
+            self._overlay.add(x0, x1, y1 - 2, y1, color)
+            roomy = np.flatnonzero(x1 - x0 >= 2 * LABEL_PX)[:_MAX_REASONS]
+            for i in roomy.tolist():
+                middle, width = float(x0[i] + x1[i]) / 2, float(x1[i] - x0[i])
+                reason = self._index.trace.span_name(int(ids[i]))
+                plate = min(len(reason) * 6.0 + 8, width) / 2
+                self._overlay.add(
+                    middle - plate,
+                    middle + plate,
+                    y0 + 2,
+                    y1 - 2,
+                    with_alpha(self._theme.lane, 0.85),
+                )
+                self._texts.append(
+                    Text(
+                        middle,
+                        (y0 + y1) / 2,
+                        reason,
+                        self._theme.text,
+                        10.0,
+                        Face.WORDS,
+                        Align.CENTER,
+                        width=width - 4,
+                        clip=self._clip,
+                    )
+                )
+
+    def _merged(self, row: Row) -> tuple[Array, Array, Array]:
+        """Return (ids, x0, x1) of a row's spans in view, merged per column.
+
+        Spans that begin in the same column are drawn as one, so the result never
+        holds more than one entry per column.
+        """
+        visible, time = self._time.visible, self._time
+        low = int(np.searchsorted(row.end, visible.start, "right"))
+        high = int(np.searchsorted(row.start, visible.end, "left"))
+        start, end = row.start[low:high], row.end[low:high]
+        column = np.searchsorted(time.edges, start, "right")
+        first = np.flatnonzero(np.diff(column, prepend=-1))
+        last = np.append(first[1:], len(start))[: len(first)] - 1
+        x0 = np.maximum(time.xs(start[first]), time.x0)
+        x1 = np.minimum(time.xs(end[last]), time.x1)
+        return row.id[low:high][first], x0, np.maximum(x1, x0 + 1)
+
+    def _add_counter(self, lane: TimelineLane, y: float, bottom: float) -> None:
+        """Draw the curve of a counter."""
+        series = self._index.trace.counters[lane.counter]
+        color = category_color("space:1", self._theme)
+        self._areas += counter_batches(series, self._time, y, bottom, color, self._clip)
+        self.notes[lane.key] = counter_note(series)

@@ -1,0 +1,396 @@
+"""What lies over the lanes: selection, marked range, markers, hits, the hair line."""
+
+import numpy as np
+
+from ggscope.analysis.layout import LaneBox
+from ggscope.model.tables import Array
+from ggscope.model.units import format_duration, format_exact
+from ggscope.render.batch import Align, Batch, Clip, Face, Text
+from ggscope.render.draft import LineList, RectList, TextList
+from ggscope.render.palette import label_color
+from ggscope.render.scene import AXIS_HEIGHT, TimelineGeometry, TimeScale
+from ggscope.render.theme import mix, with_alpha
+
+PILL_SIZE = 11.0
+MAX_OUTLINES = 500
+MIN_OUTLINE_PX = 3.0
+_FLAG_GAP_PX = 10.0
+_SEARCH_TICK_PX = 5.0
+
+Boxes = list[tuple[LaneBox, float]]
+
+
+def text_width(text: str, size: float) -> float:
+    """Return a good guess of the width of `text` in the monospaced face."""
+    return len(text) * 0.602 * size
+
+
+def mark_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return everything that lies over the lanes but under axis and headers."""
+    return [
+        *_marker_lines(geometry),
+        *_bookmark_lines(geometry),
+        *_marked_range(geometry, boxes),
+        *_outlines(geometry, boxes),
+        *_hair_line(geometry),
+    ]
+
+
+def flag_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return what lies over the axis: flags, hits, the pill and the time label."""
+    return [
+        *_search_ticks(geometry),
+        *_flags(geometry),
+        *_pill(geometry, boxes),
+        *_time_label(geometry),
+    ]
+
+
+def visible_markers(geometry: TimelineGeometry) -> Array:
+    """Return the first marker of each pixel column in view, in time order."""
+    trace, time = geometry.scene.index.trace, geometry.time
+    times = trace.markers.time
+    inside = np.flatnonzero((times >= time.visible.start) & (times <= time.visible.end))
+    inside = inside[np.argsort(times[inside], kind="stable")]
+    column = np.searchsorted(time.edges, times[inside], "right")
+    return inside[np.flatnonzero(np.diff(column, prepend=-1))]
+
+
+def _marker_lines(geometry: TimelineGeometry) -> list[Batch]:
+    theme, time = geometry.scene.theme, geometry.time
+    markers = visible_markers(geometry)
+    selection = geometry.scene.selection
+    lines = LineList()
+    if len(markers):
+        # Many markers must not paint the lanes over: the more, the fainter.
+        share = 0.55 if len(markers) <= 40 else 0.2
+        xs = _pixel_middle(time, geometry.scene.index.trace.markers.time[markers])
+        lines.add(
+            xs, geometry.lanes_y, xs, geometry.bottom, with_alpha(theme.dim, share)
+        )
+    chosen = LineList(2.0)
+    if selection.table == "markers":
+        ids = np.array(selection.ids[:MAX_OUTLINES], np.int64)
+        ids = ids[ids < len(geometry.scene.index.trace.markers)]
+        xs = _pixel_middle(time, geometry.scene.index.trace.markers.time[ids])
+        xs = xs[(xs >= time.x0) & (xs <= time.x1)]
+        chosen.add(xs, geometry.lanes_y, xs, geometry.bottom, theme.selection)
+    clip = _lane_clip(geometry)
+    return [*lines.batch(clip), *chosen.batch(clip)]
+
+
+def _bookmark_lines(geometry: TimelineGeometry) -> list[Batch]:
+    theme, time = geometry.scene.theme, geometry.time
+    lines, bands = LineList(dashed=True), RectList()
+    for _, span in geometry.scene.bookmarks:
+        x0, x1 = time.xs(np.array([span.start, span.end])).tolist()
+        if x1 < time.x0 or x0 > time.x1:
+            continue
+        if x1 - x0 >= 2:
+            bands.add(
+                x0,
+                x1,
+                geometry.lanes_y,
+                geometry.bottom,
+                with_alpha(theme.caution, 0.08),
+            )
+            lines.add(x1, geometry.lanes_y, x1, geometry.bottom, theme.caution)
+        lines.add(x0, geometry.lanes_y, x0, geometry.bottom, theme.caution)
+    clip = _lane_clip(geometry)
+    return [*bands.batch(clip=clip), *lines.batch(clip)]
+
+
+def _marked_range(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    marked = geometry.scene.marked
+    if marked is None:
+        return []
+    theme, time = geometry.scene.theme, geometry.time
+    x0, x1 = time.xs(np.array([marked.time.start, marked.time.end])).tolist()
+    x1 = max(x1, x0 + 1)
+    bands, edges = RectList(), LineList()
+    fill = with_alpha(theme.accent, 0.2 if theme.is_dark else 0.14)
+    for y0, y1 in _bands(geometry, boxes):
+        bands.add(x0, x1, y0, y1, fill)
+        xs = np.array([_middle(time, x0), _middle(time, x1)])
+        edges.add(xs, y0, xs, y1, theme.accent)
+    clip = _lane_clip(geometry)
+    return [*bands.batch(clip=clip), *edges.batch(clip)]
+
+
+def _bands(geometry: TimelineGeometry, boxes: Boxes) -> list[tuple[float, float]]:
+    """Return the vertical pieces that the marked range covers."""
+    marked = geometry.scene.marked
+    if marked is None or marked.lanes is None:
+        return [(geometry.lanes_y, geometry.bottom)]
+    pieces: list[tuple[float, float]] = []
+    for box, y in boxes:
+        if box.lane is None or box.lane.key not in marked.lanes:
+            continue
+        clip = geometry.clip_of(box)
+        y0, y1 = max(y, clip.y), min(y + box.height, clip.y + clip.height)
+        if pieces and abs(pieces[-1][1] - y0) < 0.5:
+            pieces[-1] = (pieces[-1][0], y1)
+        elif y1 > y0:
+            pieces.append((y0, y1))
+    return pieces
+
+
+def _pill(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return the length of the marked range on a pill at its top."""
+    scene, time = geometry.scene, geometry.time
+    bands = _bands(geometry, boxes)
+    if scene.marked is None or not bands:
+        return []
+    span = scene.marked.time
+    x0, x1 = time.xs(np.array([span.start, span.end])).tolist()
+    x0, x1 = max(x0, time.x0), min(x1, time.x1)
+    if x1 < x0:
+        return []
+    words = format_duration(span.duration, scene.index.trace.clock.unit)
+    half = text_width(words, PILL_SIZE) / 2 + 9
+    x = max(min((x0 + x1) / 2, time.x1 - half - 2), time.x0 + half + 2)
+    y = min(max(bands[0][0] + 13, geometry.lanes_y + 13), geometry.bottom - 10)
+    pill, texts = RectList(), TextList()
+    y = time.snap(y)
+    pill.add(time.snap(x - half), time.snap(x + half), y - 9, y + 9, scene.theme.accent)
+    texts.append(
+        Text(
+            x,
+            y,
+            words,
+            label_color(scene.theme.accent),
+            PILL_SIZE,
+            Face.NUMBERS,
+            Align.CENTER,
+        )
+    )
+    return [*pill.batch(radius=9.0), *texts.batch()]
+
+
+def _outlines(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return frames around the selected spans and the one under the cursor."""
+    scene, theme = geometry.scene, geometry.scene.theme
+    batches: list[Batch] = []
+    if scene.hover_span >= 0:
+        batches += _frames(geometry, boxes, (scene.hover_span,), 1.0, theme.text)
+    if scene.selection.table == "spans":
+        ids = scene.selection.ids[:MAX_OUTLINES]
+        batches += _frames(geometry, boxes, ids, 2.0, theme.selection)
+    return batches
+
+
+def _frames(
+    geometry: TimelineGeometry,
+    boxes: Boxes,
+    ids: tuple[int, ...],
+    width: float,
+    color: int,
+) -> list[Batch]:
+    """Return frames around spans wherever they are drawn, at least 3 px wide."""
+    time, index = geometry.time, geometry.scene.index
+    spans = index.trace.spans
+    chosen = np.array([i for i in ids if 0 <= i < len(spans)], np.int64)
+    chosen = chosen[
+        (spans.end[chosen] >= time.visible.start)
+        & (spans.start[chosen] <= time.visible.end)
+    ]
+    if not len(chosen):
+        return []
+    frames = {True: RectList(), False: RectList()}
+    for box, y in boxes:
+        thin = box.lane is not None and box.lane.thin
+        inset = 0.0 if thin else 1.0
+        for row, start, end in _places(geometry, box, chosen):
+            top = time.snap(y + box.row_y[row] + inset)
+            bottom = time.snap(y + box.row_y[row] + box.row_height - inset)
+            x0, x1 = time.xs(start), time.xs(end)
+            lack = np.maximum(MIN_OUTLINE_PX - (x1 - x0), 0) / 2
+            _frame(
+                frames[box.pinned],
+                time,
+                (x0 - lack, x1 + lack),
+                (top, bottom),
+                width,
+                color,
+            )
+    return [
+        *frames[True].batch(clip=geometry.pinned_clip),
+        *frames[False].batch(clip=geometry.body_clip),
+    ]
+
+
+def _places(
+    geometry: TimelineGeometry, box: LaneBox, ids: Array
+) -> list[tuple[int, Array, Array]]:
+    """Return (row, start, end) of those of the spans `ids` that are in `box`.
+
+    The times are those that the row shows: in a lane of several threads the
+    begin of a span may be hidden behind another one.
+    """
+    lane, index = box.lane, geometry.scene.index
+    if lane is None or lane.counter >= 0 or not box.row_y:
+        return []
+    spans = index.trace.spans
+    if lane.field:
+        column = getattr(spans, lane.field)
+        own = ids[:0] if column is None else ids[column[ids] == lane.value]
+    else:
+        own = ids[np.isin(spans.lane[ids], (*lane.lane_ids, *lane.overlay))]
+    if not len(own):
+        return []
+    found = []
+    rows = list(enumerate(index.rows(lane.key)[: len(box.row_y)]))
+    if lane.overlay:
+        rows += [(0, row) for row in index.overlay_rows(lane.key)]
+    for number, row in rows:
+        # Ends ascend in a row; several spans of no length may share one.
+        low = np.searchsorted(row.end, spans.end[own], "left").tolist()
+        high = np.searchsorted(row.end, spans.end[own], "right").tolist()
+        at = [
+            a + int(hit[0])
+            for span, a, b in zip(own.tolist(), low, high, strict=True)
+            if len(hit := np.flatnonzero(row.id[a:b] == span))
+        ]
+        if at:
+            found.append((number, row.start[at], row.end[at]))
+    return found
+
+
+def _frame(
+    rects: RectList,
+    time: TimeScale,
+    x: tuple[Array, Array],
+    y: tuple[float, float],
+    width: float,
+    color: int,
+) -> None:
+    """Draw frames as four thin rectangles each, snapped outwards."""
+    x0 = np.floor(x[0] * time.scale) / time.scale
+    x1 = np.ceil(x[1] * time.scale) / time.scale
+    y0, y1 = y
+    rects.add(x0, x1, y0, y0 + width, color)
+    rects.add(x0, x1, y1 - width, y1, color)
+    rects.add(x0, np.minimum(x0 + width, x1), y0 + width, y1 - width, color)
+    rects.add(np.maximum(x1 - width, x0), x1, y0 + width, y1 - width, color)
+
+
+def _hair_line(geometry: TimelineGeometry) -> list[Batch]:
+    tick, time = geometry.scene.cursor_tick, geometry.time
+    if tick is None:
+        return []
+    x = _middle(time, time.x(tick))
+    lines = LineList(1 / time.scale)
+    lines.add(
+        x,
+        geometry.lanes_y,
+        x,
+        geometry.bottom,
+        with_alpha(geometry.scene.theme.text, 0.5),
+    )
+    return lines.batch(_lane_clip(geometry))
+
+
+def _time_label(geometry: TimelineGeometry) -> list[Batch]:
+    """Return the time under the cursor, on the axis."""
+    scene, time = geometry.scene, geometry.time
+    tick = scene.cursor_tick
+    if tick is None or not time.visible.start <= tick <= time.visible.end:
+        return []
+    clock = scene.index.trace.clock
+    shown = tick + (clock.origin if scene.absolute else 0)
+    words = format_exact(shown, clock.unit)
+    half = text_width(words, PILL_SIZE) / 2 + 6
+    x = max(min(time.x(tick), time.x1 - half), time.x0 + half)
+    y = geometry.axis_y + AXIS_HEIGHT / 2 - 1
+    plate, texts = RectList(), TextList()
+    plate.add(
+        time.snap(x - half),
+        time.snap(x + half),
+        y - 9,
+        y + 9,
+        scene.theme.raised,
+        scene.theme.line,
+    )
+    texts.append(
+        Text(x, y, words, scene.theme.text, PILL_SIZE, Face.NUMBERS, Align.CENTER)
+    )
+    return [*plate.batch(radius=4.0), *texts.batch()]
+
+
+def _search_ticks(geometry: TimelineGeometry) -> list[Batch]:
+    """Return a tick at the foot of the axis for each column with a hit."""
+    scene, time = geometry.scene, geometry.time
+    if scene.hits is None:
+        return []
+    columns = hit_columns(scene.hits.times, time)
+    x = time.column_x(columns)
+    width = max(2.0, 1 / time.scale)
+    y1 = geometry.lanes_y - 1
+    ticks = RectList()
+    border = 0 if scene.theme.is_dark else mix(scene.theme.selection, 0xFF000000, 0.2)
+    ticks.add(x, x + width, y1 - _SEARCH_TICK_PX, y1, scene.theme.selection, border)
+    return ticks.batch(
+        clip=Clip(time.x0, geometry.axis_y, time.x1 - time.x0, AXIS_HEIGHT)
+    )
+
+
+def hit_columns(times: Array, time: TimeScale) -> Array:
+    """Return the columns that hold at least one of the sorted `times`."""
+    at = np.searchsorted(times, time.edges, "left")
+    return np.flatnonzero(np.diff(at) > 0)
+
+
+def _flags(geometry: TimelineGeometry) -> list[Batch]:
+    """Return the names of markers and bookmarks on the axis, where there is room."""
+    scene, time, trace = geometry.scene, geometry.time, geometry.scene.index.trace
+    markers = visible_markers(geometry)
+    wanted: list[tuple[float, str, int]] = [
+        (time.x(span.start), name, scene.theme.caution)
+        for name, span in scene.bookmarks
+    ]
+    if len(markers) <= 200:
+        wanted += [
+            (
+                time.x(int(trace.markers.time[m])),
+                trace.strings[int(trace.markers.name[m])],
+                scene.theme.dim,
+            )
+            for m in markers.tolist()
+        ]
+    plates, texts, taken = RectList(), TextList(), list[tuple[float, float]]()
+    y = time.snap(geometry.lanes_y - 6.5)
+    for x, name, color in wanted:
+        if not name or not time.x0 - 1 <= x <= time.x1:
+            continue
+        width = text_width(name, 9) + 8
+        left = time.snap(min(max(x, time.x0), time.x1 - width))
+        if any(
+            left < b + _FLAG_GAP_PX and left + width + _FLAG_GAP_PX > a
+            for a, b in taken
+        ):
+            continue
+        taken.append((left, left + width))
+        plates.add(left, left + width, y - 5.5, y + 5.5, scene.theme.raised, color)
+        texts.append(
+            Text(left + 4, y, name, scene.theme.text, 9, Face.NUMBERS, width=width - 4)
+        )
+    return [*plates.batch(radius=2.0), *texts.batch()]
+
+
+def _lane_clip(geometry: TimelineGeometry) -> Clip:
+    time = geometry.time
+    return Clip(
+        time.x0,
+        geometry.lanes_y,
+        time.x1 - time.x0,
+        max(geometry.bottom - geometry.lanes_y, 0),
+    )
+
+
+def _middle(time: TimeScale, x: float) -> float:
+    """Return the middle of the device pixel that holds `x`."""
+    return float((np.floor(x * time.scale) + 0.5) / time.scale)
+
+
+def _pixel_middle(time: TimeScale, ticks: Array) -> Array:
+    return (np.floor(time.xs(ticks) * time.scale) + 0.5) / time.scale

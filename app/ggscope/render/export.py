@@ -1,0 +1,327 @@
+"""Figures: display lists as PNG, SVG and PDF files, without any display."""
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import (
+    QBuffer,
+    QByteArray,
+    QCoreApplication,
+    QIODevice,
+    QMarginsF,
+    QRect,
+    QSize,
+    QSizeF,
+)
+from PySide6.QtGui import (
+    QGuiApplication,
+    QImage,
+    QPageLayout,
+    QPageSize,
+    QPainter,
+    QPdfWriter,
+)
+from PySide6.QtSvg import QSvgGenerator
+
+from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import (
+    LaneState,
+    TimelineLane,
+    default_collapsed,
+    lay_out,
+)
+from ggscope.errors import ExportError
+from ggscope.model.selection import ColorBy
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.render.batch import DisplayList
+from ggscope.render.compose import TimelineScene, compose_timeline
+from ggscope.render.painter import paint
+from ggscope.render.theme import theme as theme_named
+
+CSS_DPI = 96.0
+"""Device-independent pixels per inch."""
+MAX_PIXELS = 32_767
+"""Longest side of a picture that QImage and common viewers handle."""
+_application: QGuiApplication | None = None
+
+
+def ensure_gui_application() -> QGuiApplication:
+    """Return the running QGuiApplication, or make one that needs no display.
+
+    Raises
+    ------
+    ExportError
+        If a QCoreApplication without graphics is already running.
+    """
+    global _application
+    running = QCoreApplication.instance()
+    if running is None:
+        _application = QGuiApplication(["ggscope", "-platform", "offscreen"])
+        return _application
+    if not isinstance(running, QGuiApplication):
+        raise ExportError(
+            "A figure needs a QGuiApplication, but one without graphics is running."
+        )
+    return running
+
+
+def export_timeline(
+    source: Trace | TraceIndex,
+    path: Path | str,
+    *,
+    size: tuple[int, int] = (1600, 900),
+    dpi: float = CSS_DPI,
+    theme: str = "light",
+    visible: TimeRange | None = None,
+    color_by: ColorBy = "family",
+    title: str | None = None,
+    lanes: Sequence[str] | None = None,
+    mask: npt.NDArray[np.bool_] | None = None,
+) -> None:
+    """Write a figure of the timeline.
+
+    Parameters
+    ----------
+    path : ends in ``.png``, ``.svg`` or ``.pdf``.
+    size : width and height in device-independent pixels (96 per inch).
+    dpi : dots per inch: a PNG has ``size * dpi / 96`` pixels.
+    visible : the whole trace where None.
+    title : the file's name and format where None; "" draws neither title nor
+        legend.
+    lanes : keys of the lanes to show, in this order; all by default.
+    mask : bool[n_spans], what is drawn in full; the rest becomes pale.
+
+    Raises
+    ------
+    ExportError
+        If the suffix is unknown, a lane does not exist or the file cannot be
+        written.
+    """
+    ensure_gui_application()
+    index = source if isinstance(source, TraceIndex) else TraceIndex(source)
+    trace = index.trace
+    chosen = index.lanes if lanes is None else _chosen_lanes(index, lanes)
+    groups = default_collapsed(index.lanes) if lanes is None else frozenset()
+    state = LaneState(collapsed=groups)
+    rows = {
+        lane.key: len(index.rows(lane.key))
+        for lane in chosen
+        if lane.counter < 0 and lane.group not in groups
+    }
+    words = _title(trace) if title is None else title
+    scene = TimelineScene(
+        index=index,
+        layout=lay_out(chosen, rows, state),
+        visible=trace.extent if visible is None else visible,
+        width=float(size[0]),
+        height=float(size[1]),
+        theme=theme_named(theme),
+        scale=dpi / CSS_DPI,
+        color_by=color_by,
+        mask=mask,
+        mask_token=id(mask),
+        title=words,
+    )
+    export_display_list(
+        compose_timeline(scene),
+        path,
+        title=words or _title(trace),
+        description=_description(trace, scene.visible),
+        dpi=dpi,
+    )
+
+
+def export_display_list(
+    picture: DisplayList,
+    path: Path | str,
+    *,
+    title: str = "",
+    description: str = "",
+    dpi: float = CSS_DPI,
+) -> None:
+    """Write a picture; the suffix of `path` says as what.
+
+    The file appears whole or not at all.
+
+    Raises
+    ------
+    ExportError
+        If the suffix is unknown, the picture is too large, or the file cannot be
+        written.
+    """
+    target = Path(path)
+    writers: dict[str, Callable[[DisplayList, str, str, float], bytes]] = {
+        ".png": _png,
+        ".svg": _svg,
+        ".pdf": _pdf,
+    }
+    writer = writers.get(target.suffix.lower())
+    if writer is None:
+        known = ", ".join(writers)
+        raise ExportError(
+            f"{target.name}: a figure can be {known}, not "
+            f"{target.suffix or 'a file without a suffix'!s}."
+        )
+    ensure_gui_application()
+    _write(target, writer(picture, title, description, dpi))
+
+
+def render_image(picture: DisplayList, dpi: float | None = None) -> QImage:
+    """Return the picture as an image of ``size * picture.scale`` pixels.
+
+    Raises
+    ------
+    ExportError
+        If a side is longer than MAX_PIXELS or memory does not suffice.
+    """
+    width = max(round(picture.width * picture.scale), 1)
+    height = max(round(picture.height * picture.scale), 1)
+    if max(width, height) > MAX_PIXELS:
+        raise ExportError(
+            f"A picture of {width} × {height} pixels is too large; "
+            f"{MAX_PIXELS} are possible per side. Use a smaller size or dpi."
+        )
+    image = QImage(width, height, QImage.Format.Format_RGB32)
+    if image.isNull():
+        raise ExportError(f"There is no memory for {width} × {height} pixels.")
+    image.setDevicePixelRatio(picture.scale)
+    per_metre = round((dpi or CSS_DPI * picture.scale) / 0.0254)
+    image.setDotsPerMeterX(per_metre)
+    image.setDotsPerMeterY(per_metre)
+    painter = QPainter(image)
+    try:
+        paint(picture, painter)
+    finally:
+        painter.end()
+    return image
+
+
+def _png(picture: DisplayList, title: str, description: str, dpi: float) -> bytes:
+    image = render_image(picture, dpi)
+    image.setDevicePixelRatio(1.0)
+    image.setText("Title", title)
+    image.setText("Description", description)
+    image.setText("Software", "ggscope")
+    buffer = _buffer()
+    # The first argument is typed as a name, but a device is taken as well.
+    if not image.save(buffer, "PNG"):  # type: ignore[call-overload]
+        raise ExportError("The picture could not be encoded as PNG.")
+    return _content(buffer)
+
+
+def _svg(picture: DisplayList, title: str, description: str, dpi: float) -> bytes:
+    buffer = _buffer()
+    # Tiny 1.2, the default, drops clipping.
+    generator = QSvgGenerator(QSvgGenerator.SvgVersion.Svg11)
+    generator.setOutputDevice(buffer)
+    size = QSize(round(picture.width), round(picture.height))
+    generator.setSize(size)
+    generator.setViewBox(QRect(0, 0, size.width(), size.height()))
+    generator.setResolution(round(CSS_DPI))
+    generator.setTitle(title)
+    generator.setDescription(description)
+    _paint_vector(picture, generator)
+    return _content(buffer)
+
+
+def _pdf(picture: DisplayList, title: str, description: str, dpi: float) -> bytes:
+    buffer = _buffer()
+    writer = QPdfWriter(buffer)
+    writer.setTitle(title)
+    writer.setCreator("ggscope")
+    points = QSizeF(picture.width * 72 / CSS_DPI, picture.height * 72 / CSS_DPI)
+    writer.setPageLayout(
+        QPageLayout(
+            QPageSize(
+                points, QPageSize.Unit.Point, "", QPageSize.SizeMatchPolicy.ExactMatch
+            ),
+            QPageLayout.Orientation.Portrait,
+            QMarginsF(0, 0, 0, 0),
+        )
+    )
+    writer.setResolution(round(CSS_DPI))
+    _paint_vector(picture, writer)
+    return _content(buffer)
+
+
+def _paint_vector(picture: DisplayList, device: QSvgGenerator | QPdfWriter) -> None:
+    painter = QPainter()
+    if not painter.begin(device):
+        raise ExportError("The figure could not be started.")
+    try:
+        paint(picture, painter, vector=True)
+    finally:
+        painter.end()
+
+
+def _buffer() -> QBuffer:
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.ReadWrite)
+    return buffer
+
+
+def _content(buffer: QBuffer) -> bytes:
+    data: QByteArray = buffer.data()
+    return bytes(data.data())
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write a file beside its place and move it there."""
+    handle, temporary = -1, ""
+    try:
+        handle, temporary = tempfile.mkstemp(
+            prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent
+        )
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+        # mkstemp makes private files; a figure gets what the umask allows.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(target)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise ExportError(
+            f"{target}: the figure cannot be written: {reason}. "
+            "Choose another folder or make room."
+        ) from error
+
+
+def _chosen_lanes(index: TraceIndex, keys: Sequence[str]) -> tuple[TimelineLane, ...]:
+    by_key = {lane.key: lane for lane in index.lanes}
+    unknown = [key for key in keys if key not in by_key]
+    if unknown:
+        raise ExportError(
+            f"There is no lane {unknown[0]!r}. Lanes: " + ", ".join(by_key) + "."
+        )
+    return tuple(by_key[key] for key in keys)
+
+
+def _title(trace: Trace) -> str:
+    name = trace.info.paths[0].name if trace.info.paths else "trace"
+    return f"{name} · {trace.info.format}"
+
+
+def _description(trace: Trace, visible: TimeRange) -> str:
+    unit = "cycles" if trace.clock.unit == "cycle" else "ns"
+    return (
+        f"Timeline of {len(trace.spans):,} spans on {len(trace.lanes):,} lanes, "
+        f"{visible.start:,} to {visible.end:,} {unit} after the first. "
+        "The opacity of a column is the share of its time that the lane was busy."
+    )
+
+
+__all__ = [
+    "CSS_DPI",
+    "ensure_gui_application",
+    "export_display_list",
+    "export_timeline",
+    "render_image",
+]

@@ -1,0 +1,362 @@
+"""The QPainter painter: display lists on widgets, images, SVG and PDF."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QImage,
+    QPainter,
+    QPen,
+    QPolygonF,
+    QTransform,
+)
+
+from ggscope.render.batch import (
+    Align,
+    AreaBatch,
+    Batch,
+    Clip,
+    DisplayList,
+    ImageBatch,
+    LineBatch,
+    Pattern,
+    RectBatch,
+    Text,
+    TextBatch,
+)
+from ggscope.render.text import baseline_shift, elided, font, text_width
+
+HATCH_PERIOD = {Pattern.HATCH: 8.0, Pattern.FAINT_HATCH: 6.0, Pattern.DOTTED: 4.0}
+"""Device-independent pixels after which a pattern repeats."""
+HATCH_LINE = {Pattern.HATCH: 2.0, Pattern.FAINT_HATCH: 1.0, Pattern.DOTTED: 1.0}
+"""Width of a pattern's lines or dots."""
+DASH_PX = 3.0
+DOT_SHADE = 0.55
+"""How much of the fill's brightness a dot keeps."""
+
+
+def paint(
+    picture: DisplayList, painter: QPainter, *, texts: bool = True, vector: bool = False
+) -> None:
+    """Draw a display list.
+
+    Parameters
+    ----------
+    painter : active, in device-independent pixels of the target: a widget, an
+        image with its device pixel ratio set, or a generator.
+    texts : False leaves the texts out.
+    vector : the target keeps shapes (SVG, PDF): pictures are handed over whole
+        and at full size, so that no viewer smoothes them.
+
+    Notes
+    -----
+    Rectangles and pictures are drawn without smoothing: the composer has put
+    them on device pixels.
+    """
+    painter.save()
+    painter.fillRect(
+        QRectF(0, 0, picture.width, picture.height), color_of(picture.background)
+    )
+    painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
+    for batch in picture.batches:
+        if isinstance(batch, TextBatch):
+            if texts:
+                _draw_texts(batch.texts, painter)
+            continue
+        _set_clip(painter, batch.clip)
+        _draw_batch(batch, painter, picture.scale, vector=vector)
+    painter.restore()
+
+
+def paint_texts(picture: DisplayList, painter: QPainter) -> None:
+    """Draw only the texts of a display list, in their order.
+
+    The plates that lie over earlier texts (pills, flags: round corners) are drawn
+    once more, so that no text shines through them.
+    """
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
+    under_text = False
+    for batch in picture.batches:
+        if isinstance(batch, TextBatch):
+            _draw_texts(batch.texts, painter)
+            under_text = True
+        elif isinstance(batch, RectBatch) and batch.radius > 0 and under_text:
+            _set_clip(painter, batch.clip)
+            _draw_rects(batch, painter, picture.scale)
+    painter.restore()
+
+
+@lru_cache(maxsize=4096)
+def color_of(argb: int) -> QColor:
+    """Return the QColor of 0xAARRGGBB. Shared: do not change it."""
+    return QColor.fromRgba(argb)
+
+
+def _draw_batch(batch: Batch, painter: QPainter, scale: float, *, vector: bool) -> None:
+    if isinstance(batch, RectBatch):
+        # A generator has no device pixels and ignores the scale of a tile brush.
+        _draw_rects(batch, painter, 1.0 if vector else scale)
+    elif isinstance(batch, ImageBatch):
+        _draw_image(batch, painter, scale, vector=vector)
+    elif isinstance(batch, LineBatch):
+        _draw_lines(batch, painter)
+    elif isinstance(batch, AreaBatch):
+        _draw_area(batch, painter)
+
+
+def _set_clip(painter: QPainter, clip: Clip | None) -> None:
+    if clip is None:
+        painter.setClipping(False)
+    else:
+        painter.setClipRect(QRectF(clip.x, clip.y, clip.width, clip.height))
+
+
+def _draw_rects(batch: RectBatch, painter: QPainter, scale: float) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, batch.radius > 0)
+    place = np.stack(
+        [batch.x0, batch.y0, batch.x1 - batch.x0, batch.y1 - batch.y0], axis=1
+    )
+    n = len(place)
+    border = np.zeros(n, np.uint32) if batch.border is None else batch.border
+    pattern = np.zeros(n, np.uint8) if batch.pattern is None else batch.pattern
+    for rows, look in _groups(batch.fill, border, pattern):
+        fill, edge, kind = look
+        if batch.radius > 0:
+            _draw_rounded(place[rows], fill, edge, batch.radius, painter)
+            continue
+        rects = _rects(place[rows])
+        if edge >> 24 and fill >> 24 == 255 and kind == Pattern.SOLID:
+            _fill(painter, rects, QBrush(color_of(edge)))
+            rects = _rects(_inner(place[rows]))
+            edge = 0
+        if fill >> 24:
+            base = kind in (Pattern.SOLID, Pattern.DOTTED)
+            if base:
+                _fill(painter, rects, QBrush(color_of(fill)))
+            if kind != Pattern.SOLID:
+                _fill(painter, rects, _pattern_brush(fill, Pattern(kind), scale))
+        if edge >> 24:
+            _fill(painter, _rects(_edges(place[rows])), QBrush(color_of(edge)))
+
+
+def _groups(
+    *columns: npt.NDArray[np.generic],
+) -> Iterator[tuple[npt.NDArray[np.intp], tuple[int, ...]]]:
+    """Yield (rows, values) for each distinct combination, in order of first use."""
+    if len(columns[0]) == 1:
+        yield np.zeros(1, np.intp), tuple(int(column[0]) for column in columns)
+        return
+    order = np.lexsort(columns[::-1])
+    change = np.zeros(len(order), bool)
+    change[0] = True
+    for column in columns:
+        ordered = column[order]
+        change[1:] |= ordered[1:] != ordered[:-1]
+    starts = np.flatnonzero(change)
+    pieces = np.split(order, starts[1:])
+    for rows in sorted(pieces, key=lambda piece: int(piece[0])):
+        yield rows, tuple(int(column[rows[0]]) for column in columns)
+
+
+def _rects(place: npt.NDArray[np.float32]) -> list[QRectF]:
+    return [QRectF(x, y, w, h) for x, y, w, h in place.tolist()]
+
+
+def _inner(place: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return rectangles without their one pixel border; never of negative size."""
+    inner = place + np.array([1, 1, -2, -2], np.float32)
+    inner[:, 2:] = np.maximum(inner[:, 2:], 0)
+    return inner
+
+
+def _edges(place: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return four one pixel wide rectangles per rectangle: its border."""
+    x, y, w, h = place.T
+    one = np.ones_like(x)
+    tall = np.maximum(h - 2, 0)
+    return np.concatenate(
+        [
+            np.stack([x, y, w, one], 1),
+            np.stack([x, y + h - 1, w, one], 1),
+            np.stack([x, y + 1, one, tall], 1),
+            np.stack([x + w - 1, y + 1, one, tall], 1),
+        ]
+    )
+
+
+def _fill(painter: QPainter, rects: list[QRectF], brush: QBrush) -> None:
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(brush)
+    painter.drawRects(rects)
+
+
+def _draw_rounded(
+    place: npt.NDArray[np.float32],
+    fill: int,
+    edge: int,
+    radius: float,
+    painter: QPainter,
+) -> None:
+    painter.setBrush(
+        QBrush(color_of(fill)) if fill >> 24 else QBrush(Qt.BrushStyle.NoBrush)
+    )
+    inset = 0.0
+    if edge >> 24:
+        painter.setPen(QPen(color_of(edge), 1.0))
+        inset = 0.5
+    else:
+        painter.setPen(Qt.PenStyle.NoPen)
+    for x, y, w, h in place.tolist():
+        rect = QRectF(x + inset, y + inset, w - 2 * inset, h - 2 * inset)
+        r = min(radius, rect.width() / 2, rect.height() / 2)
+        painter.drawRoundedRect(rect, r, r)
+
+
+@lru_cache(maxsize=512)
+def _pattern_brush(fill: int, pattern: Pattern, scale: float) -> QBrush:
+    """Return a tile brush whose tile pixels are device pixels."""
+    period = max(2, round(HATCH_PERIOD[pattern] * scale))
+    line = max(1, round(HATCH_LINE[pattern] * scale))
+    y, x = np.mgrid[0:period, 0:period]
+    if pattern is Pattern.DOTTED:
+        marked = (x < line) & (y < line)
+        color = shade(fill)
+    else:
+        marked = (x + y) % period < line
+        color = fill
+    pixels = np.where(marked, np.uint32(color), np.uint32(0)).astype(np.uint32)
+    tile = QImage(
+        pixels.tobytes(), period, period, period * 4, QImage.Format.Format_ARGB32
+    ).copy()
+    brush = QBrush(tile)
+    brush.setTransform(QTransform.fromScale(1 / scale, 1 / scale))
+    return brush
+
+
+def shade(fill: int) -> int:
+    """Return the colour of the dots on `fill`."""
+    out = fill & 0xFF000000
+    for shift in (0, 8, 16):
+        out |= int(((fill >> shift) & 255) * DOT_SHADE) << shift
+    return out
+
+
+def _draw_image(
+    batch: ImageBatch, painter: QPainter, scale: float, *, vector: bool
+) -> None:
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, on=False)
+    if vector:
+        _draw_whole_image(batch, painter, scale)
+        return
+    pixels = np.ascontiguousarray(batch.pixels)
+    rows, columns = pixels.shape
+    image = QImage(pixels.data, columns, rows, columns * 4, QImage.Format.Format_ARGB32)
+    width = batch.x1 - batch.x0
+    for row, (y0, y1) in enumerate(
+        zip(batch.y0.tolist(), batch.y1.tolist(), strict=True)
+    ):
+        painter.drawImage(
+            QRectF(batch.x0, y0, width, y1 - y0), image, QRectF(0, row, columns, 1)
+        )
+
+
+def _draw_whole_image(batch: ImageBatch, painter: QPainter, scale: float) -> None:
+    """Draw the rows as one picture with a texel per device pixel."""
+    if not len(batch.y0):
+        return
+    top, bottom = float(batch.y0.min()), float(batch.y1.max())
+    height = max(round((bottom - top) * scale), 1)
+    whole = np.zeros((height, batch.pixels.shape[1]), np.uint32)
+    for row, (y0, y1) in enumerate(
+        zip(batch.y0.tolist(), batch.y1.tolist(), strict=True)
+    ):
+        a, b = round((y0 - top) * scale), round((y1 - top) * scale)
+        whole[a:b] = batch.pixels[row]
+    columns = whole.shape[1]
+    image = QImage(
+        whole.data, columns, height, columns * 4, QImage.Format.Format_ARGB32
+    )
+    painter.drawImage(
+        QRectF(batch.x0, top, batch.x1 - batch.x0, bottom - top),
+        image,
+        QRectF(0, 0, columns, height),
+    )
+
+
+def _draw_lines(batch: LineBatch, painter: QPainter) -> None:
+    straight = (batch.x0 == batch.x1) | (batch.y0 == batch.y1)
+    if not batch.dashed and straight.all():
+        _draw_straight(batch, painter)
+        return
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, not straight.all())
+    place = np.stack([batch.x0, batch.y0, batch.x1, batch.y1], axis=1)
+    for rows, (color,) in _groups(batch.color):
+        pen = QPen(color_of(color), batch.width)
+        pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+        if batch.dashed:
+            pen.setDashPattern([DASH_PX / batch.width, DASH_PX / batch.width])
+        painter.setPen(pen)
+        painter.drawLines([QLineF(*line) for line in place[rows].tolist()])
+
+
+def _draw_straight(batch: LineBatch, painter: QPainter) -> None:
+    """Draw upright and level lines as rectangles: exact at every scale."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
+    half = np.float32(batch.width / 2)
+    upright = batch.x0 == batch.x1
+    x0, x1 = np.minimum(batch.x0, batch.x1), np.maximum(batch.x0, batch.x1)
+    y0, y1 = np.minimum(batch.y0, batch.y1), np.maximum(batch.y0, batch.y1)
+    x = x0 - np.where(upright, half, 0)
+    y = y0 - np.where(upright, 0, half)
+    w = np.where(upright, 2 * half, x1 - x0)
+    h = np.where(upright, y1 - y0, 2 * half)
+    place = np.stack([x, y, w, h], axis=1).astype(np.float32)
+    for rows, (color,) in _groups(batch.color):
+        if color >> 24:
+            _fill(painter, _rects(place[rows]), QBrush(color_of(color)))
+
+
+def _draw_area(batch: AreaBatch, painter: QPainter) -> None:
+    if not len(batch.y):
+        return
+    xs = np.repeat(batch.x, 2)[1:-1].tolist()
+    ys = np.repeat(batch.y, 2).tolist()
+    top = [QPointF(x, y) for x, y in zip(xs, ys, strict=True)]
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
+    if batch.fill >> 24:
+        corners = [QPointF(float(batch.x[-1]), batch.base), QPointF(xs[0], batch.base)]
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(color_of(batch.fill))
+        painter.drawPolygon(QPolygonF(top + corners))
+    if batch.line >> 24:
+        painter.setPen(QPen(color_of(batch.line), 1.0))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawPolyline(QPolygonF(top))
+
+
+def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
+    clip: object = painter  # equal to no clip that a text can have
+    for item in texts:
+        if item.clip is not clip:
+            clip = item.clip
+            _set_clip(painter, item.clip)
+        words, face, size = item.text, item.face, item.size
+        if item.width > 0:
+            words = elided(words, face, size, int(item.width))
+        if not words:
+            continue
+        x = item.x
+        if item.align is not Align.LEFT:
+            width = text_width(words, face, size)
+            x -= width if item.align is Align.RIGHT else width / 2
+        painter.setFont(font(face, size))
+        painter.setPen(color_of(item.color))
+        painter.drawText(
+            QPointF(round(x), round(item.y + baseline_shift(face, size))), words
+        )

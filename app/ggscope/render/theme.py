@@ -1,0 +1,98 @@
+"""Colour tokens of a theme; the style sheet and the painters read the same ones."""
+
+import json
+from dataclasses import dataclass, fields
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope import assets
+
+THEMES = ("dark", "light", "print")
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Named colours, each 0xAARRGGBB. See ``resources/themes``."""
+
+    name: str
+    is_dark: bool
+    window: int
+    pane: int
+    raised: int
+    line: int
+    text: int
+    dim: int
+    faint: int
+    accent: int
+    selection: int
+    caution: int
+    lane: int
+    error: int
+    idle: int
+    grid: int
+
+
+@cache
+def theme(name: str) -> Theme:
+    """Return theme `name`. Raises KeyError for an unknown one."""
+    if name not in THEMES:
+        raise KeyError(name)
+    data = json.loads(assets.path(f"themes/{name}.json").read_text("utf-8"))
+    values = {
+        f.name: 0xFF000000 | int(data[f.name][1:], 16)
+        for f in fields(Theme)
+        if f.name not in ("name", "is_dark")
+    }
+    return Theme(name=name, is_dark=bool(data["is_dark"]), **values)
+
+
+def css(color: int) -> str:
+    """Return ``#rrggbb`` of a colour."""
+    return f"#{color & 0xFFFFFF:06x}"
+
+
+def with_alpha(color: int, alpha: float) -> int:
+    """Return `color` with its opacity replaced (0..1)."""
+    return (color & 0xFFFFFF) | (round(max(0.0, min(1.0, alpha)) * 255) << 24)
+
+
+def mix(a: int, b: int, share: float) -> int:
+    """Return `a` and `b` mixed, `share` of `b` (0..1), opaque."""
+    out = 0xFF000000
+    for shift in (16, 8, 0):
+        x, y = (a >> shift) & 255, (b >> shift) & 255
+        out |= round(x + (y - x) * share) << shift
+    return out
+
+
+def luminance(color: int) -> float:
+    """Return the relative luminance of WCAG 2, 0..1."""
+    channels = []
+    for shift in (16, 8, 0):
+        c = ((color >> shift) & 255) / 255
+        channels.append(c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4)
+    return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
+
+
+def contrast(a: int, b: int) -> float:
+    """Return the contrast ratio of WCAG 2, 1..21."""
+    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def blend(colors: npt.NDArray[np.uint32], ground: int) -> npt.NDArray[np.uint32]:
+    """Return `colors` (0xAARRGGBB) as they look on an opaque `ground`, opaque.
+
+    Fully transparent colours become the ground.
+    """
+    alpha = colors >> np.uint32(24)
+    out = np.full(colors.shape, 0xFF000000, np.uint32)
+    for shift in (16, 8, 0):
+        channel = (colors >> np.uint32(shift)) & np.uint32(255)
+        under = np.uint32((ground >> shift) & 255)
+        # 255 * 255 fits easily; +127 rounds to the nearest.
+        mixed = (channel * alpha + under * (np.uint32(255) - alpha) + 127) // 255
+        out |= mixed.astype(np.uint32) << np.uint32(shift)
+    return out

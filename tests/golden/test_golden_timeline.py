@@ -1,0 +1,43 @@
+"""Pictures that must not change by accident.
+
+Texts are left out: they depend on the fonts of the machine. What the texts say is
+tested with the composer.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtGui import QImage
+
+from ggscope.render.compose import compose_overview, compose_timeline
+from ggscope.render.export import render_image
+from scenes import busy_scene, npu_scene, overview_scene, without_texts
+
+Check = Callable[[QImage, str], None]
+
+
+@pytest.mark.parametrize("look", ["dark", "light", "print"])
+def test_busy_timeline_looks_as_before(look: str, check_golden: Check) -> None:
+    picture = without_texts(compose_timeline(busy_scene(look)))
+
+    check_golden(render_image(picture), f"timeline-{look}")
+
+
+def test_timeline_at_two_hundred_per_cent_looks_as_before(check_golden: Check) -> None:
+    picture = without_texts(compose_timeline(busy_scene("dark", 2.0)))
+
+    check_golden(render_image(picture), "timeline-dark-200")
+
+
+@pytest.mark.parametrize("look", ["dark", "light"])
+def test_npu_run_looks_as_before(look: str, check_golden: Check) -> None:
+    picture = without_texts(compose_timeline(npu_scene(look)))
+
+    check_golden(render_image(picture), f"npu-{look}")
+
+
+@pytest.mark.parametrize("look", ["dark", "light"])
+def test_overview_looks_as_before(look: str, check_golden: Check) -> None:
+    picture = without_texts(compose_overview(overview_scene(look)))
+
+    check_golden(render_image(picture), f"overview-{look}")

@@ -1,0 +1,92 @@
+"""Timeline scenes of built traces, for the tests of the composer and the painters."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from builders import llama_like_trace, npu_like_trace
+from ggscope.analysis.filtering import SearchHits
+from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import LaneState, lay_out
+from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.render.batch import DisplayList, TextBatch
+from ggscope.render.scene import OverviewScene, TimelineScene
+from ggscope.render.theme import theme
+
+
+def make_scene(
+    source: Trace | TraceIndex,
+    *,
+    width: float = 800,
+    height: float = 400,
+    look: str = "dark",
+    state: LaneState | None = None,
+    visible: TimeRange | None = None,
+    **values: object,
+) -> TimelineScene:
+    """Return a scene of a trace, whole and with default lanes unless told."""
+    index = source if isinstance(source, TraceIndex) else TraceIndex(source)
+    rows = {
+        lane.key: len(index.rows(lane.key)) for lane in index.lanes if lane.counter < 0
+    }
+    return TimelineScene(
+        index=index,
+        layout=lay_out(index.lanes, rows, state or LaneState()),
+        visible=visible or index.trace.extent,
+        width=width, height=height, theme=theme(look),
+        **values,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def busy_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
+    """Return a llama run zoomed in, with selection, range, hits and bookmark."""
+    trace = llama_like_trace(tokens=6, layers=4)
+    at = int(trace.spans.start[100])
+    hits = np.sort(trace.spans.start[::31])
+    return make_scene(
+        trace, look=look, scale=scale, width=900, height=480,
+        visible=TimeRange(at - 900_000, at + 1_100_000),
+        selection=Selection("spans", (100,)),
+        marked=MarkedRange(TimeRange(at + 200_000, at + 500_000)),
+        hits=SearchHits("x", np.arange(len(hits)), hits, np.zeros(0, np.int64)),
+        hover_span=102, cursor_tick=at + 800_000,
+        bookmarks=(("here", TimeRange(at - 500_000, at - 450_000)),),
+    )  # fmt: skip
+
+
+def npu_scene(look: str = "light", scale: float = 1.0) -> TimelineScene:
+    """Return an NPU run with engines, stalls and counters, on the file's clock."""
+    return make_scene(
+        npu_like_trace(), look=look, scale=scale, width=900, height=560,
+        visible=TimeRange(1_900, 7_300), absolute=True,
+    )  # fmt: skip
+
+
+def overview_scene(look: str = "dark", scale: float = 1.0) -> OverviewScene:
+    """Return the overview of the busy scene."""
+    scene = busy_scene(look, scale)
+    return OverviewScene(
+        index=scene.index, visible=scene.visible, width=900, height=48,
+        theme=scene.theme, scale=scale, hits=scene.hits, selection=scene.selection,
+        marked=scene.marked, bookmarks=scene.bookmarks,
+    )  # fmt: skip
+
+
+def without_texts(picture: DisplayList) -> DisplayList:
+    """Return a picture that looks the same whatever fonts are installed."""
+    return replace(
+        picture,
+        batches=tuple(b for b in picture.batches if not isinstance(b, TextBatch)),
+    )
+
+
+def texts_of(picture: DisplayList) -> list[str]:
+    """Return every text of a picture in drawing order."""
+    return [
+        text.text
+        for batch in picture.batches
+        if isinstance(batch, TextBatch)
+        for text in batch.texts
+    ]

@@ -1,0 +1,90 @@
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ggscope.model.time import Clock, TimeRange
+from ggscope.render.axis import CHARACTER_PX, axis_ticks
+
+MS = 1_000_000
+
+
+def labels(start: int, end: int, width: float = 1000, **clock: object) -> list[str]:
+    axis = axis_ticks(TimeRange(start, end), width, Clock(**clock))  # type: ignore[arg-type]
+    return [text for _, text in axis.ticks]
+
+
+def test_labels_of_a_few_milliseconds_share_unit_and_digits() -> None:
+    found = labels(412 * MS, 417 * MS)
+
+    assert "412.5 ms" in found
+    assert all(text.endswith(" ms") and len(text) == 8 for text in found)
+
+
+def test_labels_beyond_two_minutes_read_like_a_clock() -> None:
+    assert "3:00" in labels(0, 600 * 10**9)
+    assert any(t.startswith("1:00:") for t in labels(0, 7200 * 10**9))
+
+
+def test_labels_of_single_nanoseconds_are_exact_at_a_hundred_seconds() -> None:
+    found = labels(100 * 10**9, 100 * 10**9 + 20)
+
+    assert any(text == "100.000000005 s" for text in found)
+
+
+def test_labels_of_cycles_have_no_time_unit() -> None:
+    assert "2,000" in labels(0, 20_000, unit="cycle")
+
+
+def test_absolute_axis_lies_on_round_values_of_the_files_clock() -> None:
+    clock = Clock("cycle", origin=1_234)
+
+    axis = axis_ticks(TimeRange(0, 10_000), 800, clock, absolute=True)
+
+    assert all((tick + 1_234) % axis.step == 0 for tick, _ in axis.ticks)
+    assert any(text == "5,000" for _, text in axis.ticks)
+
+
+def test_absolute_epoch_time_moves_the_long_part_into_the_base() -> None:
+    clock = Clock("ns", origin=1_712_345_678_123_456_789)
+
+    axis = axis_ticks(TimeRange(0, 5 * MS), 1000, clock, absolute=True)
+
+    assert axis.base.startswith("1712345678.1")
+    assert all(text.startswith("+") and len(text) < 12 for _, text in axis.ticks)
+
+
+def test_an_empty_range_still_has_a_tick() -> None:
+    assert labels(0, 0)
+
+
+@given(
+    start=st.integers(-(10**15), 10**18),
+    duration=st.integers(1, 10**18),
+    width=st.integers(80, 4000),
+    unit=st.sampled_from(["ns", "cycle"]),
+    absolute=st.booleans(),
+)
+def test_ticks_cover_the_view_are_even_distinct_and_do_not_touch(
+    start: int, duration: int, width: int, unit: str, absolute: bool
+) -> None:
+    clock = Clock(unit, 7 * 10**17)  # type: ignore[arg-type]
+    visible = TimeRange(start, start + duration)
+
+    axis = axis_ticks(visible, width, clock, absolute=absolute)
+
+    ticks = [tick for tick, _ in axis.ticks]
+    texts = [text for _, text in axis.ticks]
+    assert {b - a for a, b in itertools.pairwise(ticks)} <= {axis.step}
+    assert ticks[0] <= visible.start
+    assert ticks[-1] + axis.step >= visible.end
+    assert len(set(texts)) == len(texts)
+    assert axis.step % axis.minor == 0
+    spacing = axis.step / duration * width
+    assert max(map(len, texts)) * CHARACTER_PX < spacing or len(ticks) <= 3
+
+
+@pytest.mark.parametrize("width", [200, 800, 3840])
+def test_ticks_are_not_more_than_fit(width: int) -> None:
+    assert len(labels(0, 12_345_678, width)) <= width / 68 + 3

@@ -1,0 +1,471 @@
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import (
+    empty_trace,
+    llama_like_trace,
+    npu_like_trace,
+    random_trace,
+    spans_trace,
+)
+from ggscope.analysis.columns import column_edges
+from ggscope.analysis.layout import LaneState
+from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.tables import SpanFlag
+from ggscope.model.time import TimeRange
+from ggscope.render.batch import (
+    AreaBatch,
+    DisplayList,
+    ImageBatch,
+    LineBatch,
+    Pattern,
+    RectBatch,
+    TextBatch,
+)
+from ggscope.render.compose import (
+    AXIS_HEIGHT,
+    compose_timeline,
+    layout_y,
+    tick_of_x,
+    x_of_tick,
+)
+from ggscope.render.compose_rows import FLOOR
+from ggscope.render.palette import category_color
+from ggscope.render.theme import theme
+from scenes import busy_scene, make_scene, texts_of
+
+OPEN = LaneState(hidden=frozenset({"op:ADD"}), collapsed=frozenset({"Layers", "Ops"}))
+
+
+def images(picture: DisplayList) -> list[ImageBatch]:
+    return [batch for batch in picture.batches if isinstance(batch, ImageBatch)]
+
+
+def rects(picture: DisplayList) -> list[RectBatch]:
+    return [batch for batch in picture.batches if isinstance(batch, RectBatch)]
+
+
+def filled(picture: DisplayList, color: int) -> np.ndarray:
+    """Return float[n, 4] (x0, y0, x1, y1) of the rectangles of one colour."""
+    found = [
+        np.stack([b.x0, b.y0, b.x1, b.y1], 1)[b.fill == color] for b in rects(picture)
+    ]
+    return np.concatenate(found) if found else np.zeros((0, 4))
+
+
+def busy_of(pixels: np.ndarray) -> np.ndarray:
+    """Return the busy shares that texels say; -1 where there is no span."""
+    opacity = (pixels >> 24).astype(np.float64) / 255
+    return np.where(opacity > 0, (opacity - FLOOR) / (1 - FLOOR), -1)
+
+
+def brute_force(start: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return covered / width of each column by touching every span; -1 empty."""
+    out = np.full(len(edges) - 1, -1.0)
+    for k, (a, b) in enumerate(itertools.pairwise(edges.tolist())):
+        inside = np.minimum(end, b) - np.maximum(start, a)
+        touches = (inside > 0) | ((start == end) & (start >= a) & (start < b))
+        if touches.any():
+            out[k] = inside[touches].sum() / (b - a)
+    return out
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    n=st.integers(1, 400),
+    cut=st.tuples(st.floats(0, 0.9), st.floats(0.05, 1)),
+    scale=st.sampled_from([1.0, 1.5, 2.0]),
+)
+def test_texels_say_the_busy_share_of_brute_force(
+    seed: int, n: int, cut: tuple[float, float], scale: float
+) -> None:
+    trace = random_trace(seed, n, lanes=1, layers=0)
+    length = max(trace.extent.duration, 2_000)
+    start = trace.extent.start + int(cut[0] * length)
+    visible = TimeRange(start, start + max(int(cut[1] * length), 1_200))
+
+    picture = compose_timeline(
+        make_scene(trace, visible=visible, scale=scale, state=OPEN, header_width=200)
+    )
+
+    [image] = images(picture)
+    edges = column_edges(visible, image.pixels.shape[1])
+    wanted = brute_force(trace.spans.start, trace.spans.end, edges)
+    found = busy_of(image.pixels[0])
+    assert image.pixels.shape[1] == round(600 * scale)
+    assert ((found < 0) == (wanted < 0)).all()
+    assert np.abs(np.clip(found, 0, 1) - np.clip(wanted, 0, 1)).max() <= 1 / 255
+
+
+def test_boxes_cover_only_columns_that_their_span_fills() -> None:
+    trace = random_trace(3, 200, lanes=1, layers=0)
+    scene = make_scene(trace, state=OPEN, visible=TimeRange(1_000, 3_000))
+
+    picture = compose_timeline(scene)
+
+    [image] = images(picture)
+    matmul = category_color("matmul", scene.theme)
+    boxes = filled(picture, matmul)
+    boxes = boxes[boxes[:, 2] - boxes[:, 0] > 3]
+    busy = busy_of(image.pixels[0])
+    assert len(boxes)
+    for x0, _, x1, _ in boxes.tolist():
+        first, stop = round(x0 - image.x0), round(x1 - image.x0)
+        assert (busy[first:stop] == 1).all()
+        assert (image.pixels[0, first:stop] == matmul).all()
+
+
+def test_one_nanosecond_in_ten_seconds_is_visible() -> None:
+    trace = spans_trace([0, 5 * 10**9, 10**10 - 1], [1, 5 * 10**9 + 1, 10**10])
+
+    [image] = images(compose_timeline(make_scene(trace, state=OPEN)))
+
+    shown = np.flatnonzero(image.pixels[0] >> 24)
+    assert len(shown) == 3
+    assert ((image.pixels[0][shown] >> 24) >= round(FLOOR * 255)).all()
+
+
+def test_span_without_length_is_visible() -> None:
+    trace = spans_trace([0, 500, 900], [100, 500, 1000])
+
+    [image] = images(compose_timeline(make_scene(trace, state=OPEN)))
+
+    middle = image.pixels[0][image.pixels.shape[1] // 2]
+    assert middle >> 24 == round(FLOOR * 255)
+
+
+def test_hue_is_that_of_the_category() -> None:
+    trace = spans_trace([0], [1000], op=3)
+    scene = make_scene(trace, state=OPEN)
+
+    [image] = images(compose_timeline(scene))
+
+    assert (image.pixels[0] == category_color("matmul", scene.theme)).all()
+
+
+def test_filter_leaves_ghosts_of_the_rest() -> None:
+    trace = spans_trace([0, 500], [400, 900], op=[3, 1])
+    scene = make_scene(trace, state=OPEN, mask=np.array([True, False]), mask_token="m")
+
+    ghosts, kept = images(compose_timeline(scene))
+
+    half = kept.pixels.shape[1] // 2
+    assert (kept.pixels[0, half + 40 :] >> 24 == 0).all()
+    assert (ghosts.pixels[0, half + 80] >> 24) > 0
+    assert (ghosts.pixels[0] >> 24).max() < 128
+    assert (kept.pixels[0, 10] >> 24) == 255
+
+
+def test_zoomed_below_one_tick_per_pixel_draws_the_span_whole() -> None:
+    trace = spans_trace([0, 5, 20], [2, 8, 30])
+
+    picture = compose_timeline(make_scene(trace, state=OPEN, visible=TimeRange(4, 10)))
+
+    [image] = images(picture)
+    n = image.pixels.shape[1]
+    busy = busy_of(image.pixels[0])
+    assert (busy[int(n / 6) + 1 : int(n * 4 / 6) - 1] == 1).all()
+    assert (busy[: int(n / 6) - 1] < 0).all()
+    assert (busy[int(n * 4 / 6) + 1 :] < 0).all()
+
+
+def test_columns_are_device_pixels_at_any_scale() -> None:
+    for scale in (1.0, 1.25, 1.5, 2.0):
+        scene = make_scene(llama_like_trace(), scale=scale, width=801)
+
+        for image in images(compose_timeline(scene)):
+            assert image.x0 * scale == pytest.approx(round(image.x0 * scale))
+            assert image.pixels.shape[1] == round((image.x1 - image.x0) * scale)
+            assert np.allclose(image.y0 * scale, np.round(image.y0 * scale))
+
+
+@pytest.mark.parametrize(
+    ("flag", "pattern"),
+    [(SpanFlag.ESTIMATED, Pattern.DOTTED), (SpanFlag.UNFINISHED, Pattern.HATCH)],
+)
+def test_doubtful_spans_are_drawn_differently(flag: SpanFlag, pattern: Pattern) -> None:
+    plain = spans_trace([0], [1000])
+    doubtful = spans_trace([0], [1000], flags=np.uint16(flag))
+
+    def patterns(trace: object) -> set[int]:
+        picture = compose_timeline(make_scene(trace, state=OPEN))  # type: ignore[arg-type]
+        return {
+            int(p) for b in rects(picture) if b.pattern is not None for p in b.pattern
+        }
+
+    assert int(pattern) in patterns(doubtful)
+    assert int(pattern) not in patterns(plain)
+
+
+def test_derived_span_has_a_dashed_edge_where_it_ends() -> None:
+    trace = spans_trace([0, 600], [400, 1000], flags=np.uint16(SpanFlag.INFERRED_END))
+    scene = make_scene(trace, state=OPEN)
+
+    picture = compose_timeline(scene)
+
+    dashed = [b for b in picture.batches if isinstance(b, LineBatch) and b.dashed]
+    assert len(dashed) == 1
+    assert np.abs(dashed[0].x0 - x_of_tick(scene, 400)).min() <= 1
+
+
+def test_stalls_are_hatched_over_their_lane_with_the_reason() -> None:
+    scene = make_scene(npu_like_trace(), visible=TimeRange(2_000, 2_400))
+
+    shown = compose_timeline(scene)
+    hidden = compose_timeline(replace(scene, show_stalls=False))
+
+    reasons = [text for text in texts_of(shown) if text == "BANK_CONFLICT"]
+    assert len(reasons) > len(
+        [text for text in texts_of(hidden) if text == "BANK_CONFLICT"]
+    )
+    stall = category_color("quality:3", scene.theme)
+    assert len(filled(shown, stall)) > len(filled(hidden, stall))
+
+
+def test_counters_are_areas_with_their_peak_in_the_header() -> None:
+    picture = compose_timeline(make_scene(npu_like_trace(), height=900))
+
+    areas = [batch for batch in picture.batches if isinstance(batch, AreaBatch)]
+    assert len(areas) >= 2
+    assert "8.0 KiB" in texts_of(picture)
+    assert all(len(area.x) == len(area.y) + 1 for area in areas)
+    assert all((area.y <= area.base + 1e-3).all() for area in areas)
+
+
+def test_tokens_say_their_number_and_duration() -> None:
+    picture = compose_timeline(make_scene(llama_like_trace(), width=1200))
+
+    assert any(text.startswith("#0 ") and "ms" in text for text in texts_of(picture))
+
+
+def test_selection_is_outlined_even_when_it_is_narrower_than_a_pixel() -> None:
+    trace = spans_trace([0, 5_000_000, 9_999_999], [10, 5_000_001, 10_000_000])
+    scene = make_scene(trace, state=OPEN, selection=Selection("spans", (1,)))
+
+    picture = compose_timeline(scene)
+
+    frame = filled(picture, scene.theme.selection)
+    assert frame[:, 2].max() - frame[:, 0].min() >= 3
+    x = x_of_tick(scene, 5_000_000)
+    assert frame[:, 0].min() <= x <= frame[:, 2].max()
+
+
+def test_selection_is_outlined_in_every_lane_that_shows_it() -> None:
+    scene = busy_scene()
+
+    frame = filled(compose_timeline(scene), scene.theme.selection)
+
+    tops = {round(y) for _, y, x, _ in frame.tolist()}
+    rows = {top // 30 for top in tops}
+    assert len(rows) >= 2
+
+
+def test_selection_out_of_view_draws_nothing() -> None:
+    trace = spans_trace([0, 500], [100, 600])
+    scene = make_scene(
+        trace, state=OPEN, visible=TimeRange(0, 200), selection=Selection("spans", (1,))
+    )
+
+    assert not len(filled(compose_timeline(scene), scene.theme.selection))
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        Selection("spans", (99_999,)),
+        Selection("markers", (7,)),
+        Selection("tensors", (0,)),
+        Selection("spans", ()),
+    ],
+)
+def test_selection_of_what_is_not_there_is_ignored(selection: Selection) -> None:
+    trace = spans_trace([0], [100])
+    scene = make_scene(trace, state=OPEN, selection=selection)
+
+    assert isinstance(compose_timeline(scene), DisplayList)
+
+
+def test_marked_range_shows_its_length_on_a_pill() -> None:
+    trace = spans_trace([0], [10_000_000])
+    marked = MarkedRange(TimeRange(2_000_000, 2_448_600))
+    scene = make_scene(trace, state=OPEN, marked=marked)
+
+    picture = compose_timeline(scene)
+
+    assert "448.6 µs" in texts_of(picture)
+    pills = [b for b in rects(picture) if b.radius == 9.0]
+    assert len(pills) == 1
+
+
+def test_marked_range_of_one_lane_leaves_the_others_alone() -> None:
+    trace = random_trace(1, 100, lanes=3, layers=0)
+    everywhere = MarkedRange(TimeRange(1_000, 2_000))
+    one = replace(everywhere, lanes=frozenset({"thread:thread 1"}))
+
+    def band_height(marked: MarkedRange) -> float:
+        scene = make_scene(trace, state=OPEN, marked=marked)
+        accent = scene.theme.accent & 0xFFFFFF
+        heights = [
+            (b.y1 - b.y0)[((b.fill & 0xFFFFFF) == accent) & (b.fill >> 24 < 255)]
+            for b in rects(compose_timeline(scene))
+        ]
+        return float(np.concatenate(heights).sum())
+
+    box = make_scene(trace, state=OPEN).layout.box_of("thread:thread 1")
+    assert box is not None
+    assert band_height(one) == pytest.approx(box.height, abs=1)
+    assert band_height(everywhere) == 400 - AXIS_HEIGHT
+
+
+def test_hits_of_one_column_make_one_tick() -> None:
+    scene = busy_scene()
+    assert scene.hits is not None
+    many = replace(scene.hits, times=np.repeat(scene.hits.times, 50))
+
+    few = filled(compose_timeline(scene), scene.theme.selection)
+    same = filled(compose_timeline(replace(scene, hits=many)), scene.theme.selection)
+
+    assert len(few) == len(same)
+
+
+def test_markers_have_lines_and_flags() -> None:
+    picture = compose_timeline(make_scene(llama_like_trace()))
+
+    assert "RUN_START" in texts_of(picture)
+    assert "PREFILL_DONE" in texts_of(picture)
+
+
+def test_pinned_lanes_do_not_scroll_and_hide_what_scrolls_under_them() -> None:
+    trace = random_trace(1, 200, lanes=12, layers=0)
+    state = replace(OPEN, pinned=("thread:thread 5",))
+    scene = make_scene(trace, state=state, height=200, scroll_y=60)
+
+    picture = compose_timeline(scene)
+
+    pinned_end = AXIS_HEIGHT + max(
+        b.y + b.height for b in scene.layout.boxes if b.pinned
+    )
+    scrolled, pinned = images(picture)
+    assert pinned.y1.max() <= pinned_end
+    assert scrolled.clip is not None
+    assert scrolled.clip.y == pytest.approx(pinned_end)
+    assert layout_y(scene, AXIS_HEIGHT + 1) == 1
+    assert layout_y(scene, pinned_end + 1) == pinned_end + 1 - AXIS_HEIGHT + 60
+    assert layout_y(scene, 3) is None
+
+
+def test_lanes_out_of_sight_are_not_composed() -> None:
+    trace = random_trace(1, 400, lanes=60, layers=0)
+
+    picture = compose_timeline(make_scene(trace, state=OPEN, height=200))
+
+    assert sum(len(image.pixels) for image in images(picture)) < 12
+
+
+def test_empty_trace_says_so() -> None:
+    picture = compose_timeline(make_scene(empty_trace()))
+
+    [batch] = picture.batches
+    assert isinstance(batch, TextBatch)
+    assert batch.texts[0].text == "test.bin holds no spans"
+
+
+def test_trace_still_being_read_does_not_claim_to_be_empty() -> None:
+    trace = replace(empty_trace(), pending=frozenset({"names"}))
+
+    assert texts_of(compose_timeline(make_scene(trace)))[0] == "Reading …"
+
+
+def test_figure_has_a_title_and_a_legend_of_what_is_in_view() -> None:
+    trace = spans_trace([0, 500], [400, 900], op=[3, 1])
+    scene = make_scene(trace, state=OPEN, title="A figure", look="print")
+
+    whole = texts_of(compose_timeline(scene))
+    part = texts_of(compose_timeline(replace(scene, visible=TimeRange(0, 300))))
+
+    assert "A figure" in whole
+    assert {"matmul", "elementwise"} <= set(whole)
+    assert "elementwise" not in part
+
+
+def test_figure_says_how_many_lanes_do_not_fit() -> None:
+    trace = random_trace(1, 400, lanes=60, layers=0)
+
+    found = texts_of(
+        compose_timeline(make_scene(trace, state=OPEN, height=300, title="T"))
+    )
+
+    assert any(text.endswith("more lanes do not fit") for text in found)
+
+
+def test_print_theme_has_no_transparency() -> None:
+    scene = replace(busy_scene("print"), title="T")
+
+    picture = compose_timeline(scene)
+
+    for image in images(picture):
+        assert set(np.unique(image.pixels >> 24).tolist()) <= {0, 255}
+    for batch in rects(picture):
+        assert set(np.unique(batch.fill >> 24).tolist()) <= {0, 255}
+    for batch in picture.batches:
+        if isinstance(batch, AreaBatch):
+            assert batch.fill >> 24 == 255
+
+
+@given(
+    start=st.integers(-(10**17), 10**17),
+    duration=st.integers(1, 10**17),
+    share=st.floats(0, 1),
+)
+def test_tick_of_x_undoes_x_of_tick(start: int, duration: int, share: float) -> None:
+    scene = make_scene(
+        spans_trace([0], [100]), visible=TimeRange(start, start + duration)
+    )
+    tick = start + int(share * duration)
+
+    x = x_of_tick(scene, tick)
+
+    per_px = duration / (scene.width - scene.header_width)
+    assert abs(tick_of_x(scene, x) - tick) <= max(per_px * 1e-6, 1)
+
+
+def test_tick_far_outside_stays_within_int64() -> None:
+    scene = make_scene(
+        spans_trace([0], [100]), visible=TimeRange(0, 1 << 61), width=400
+    )
+
+    assert abs(tick_of_x(scene, 1e9)) < 1 << 63
+    assert abs(tick_of_x(scene, -1e9)) < 1 << 63
+
+
+def test_every_colouring_and_theme_composes() -> None:
+    for by in ("op", "layer", "token", "thread", "phase", "source", "quality"):
+        for look in ("dark", "light", "print"):
+            scene = make_scene(llama_like_trace(2, 2), look=look, color_by=by)
+            assert images(compose_timeline(scene))
+
+
+def test_narrow_and_flat_pictures_compose() -> None:
+    for width, height in ((1, 1), (30, 20), (169, 27), (200, 5)):
+        scene = make_scene(llama_like_trace(2, 2), width=width, height=height)
+        assert compose_timeline(scene).width == width
+
+
+def test_repainting_an_unchanged_view_asks_no_row_again() -> None:
+    scene = make_scene(llama_like_trace())
+
+    first = images(compose_timeline(scene))
+    again = images(compose_timeline(replace(scene, hover_span=3)))
+
+    assert all((a.pixels == b.pixels).all() for a, b in zip(first, again, strict=True))
+
+
+def test_theme_names_are_those_of_the_files() -> None:
+    with pytest.raises(KeyError):
+        theme("neon")

@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+from PySide6.QtGui import QImage
+
+import pictures
+from ggscope.render.batch import AreaBatch, Clip, DisplayList, ImageBatch, Pattern
+from ggscope.render.export import ensure_gui_application, render_image
+
+GROUND = 0xFF101010
+
+
+@pytest.fixture(autouse=True)
+def application(qapp: object) -> None:
+    """Text needs an application; pytest-qt makes the one of this process."""
+    ensure_gui_application()
+
+
+def drawn(*batches: object, scale: float = 1.0) -> np.ndarray:
+    """Return uint32[h, w] of a picture of 40 × 20 with these batches."""
+    picture = DisplayList(40, 20, scale, GROUND, batches)  # type: ignore[arg-type]
+    image = render_image(picture)
+    words = np.frombuffer(image.constBits(), np.uint32)
+    return words.reshape(image.height(), image.bytesPerLine() // 4)[
+        :, : image.width()
+    ].copy()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.25, 1.5, 2.0])
+def test_rectangle_fills_exactly_its_device_pixels(scale: float) -> None:
+    pixels = drawn(pictures.rect(4, 4, 12, 8, pictures.BLUE), scale=scale)
+
+    wanted = np.full(pixels.shape, GROUND, np.uint32)
+    low, high, stop = (round(edge * scale) for edge in (4, 8, 12))
+    wanted[low:high, low:stop] = pictures.BLUE
+    assert (pixels == wanted).all()
+
+
+def test_border_lies_inside_and_leaves_the_fill() -> None:
+    pixels = drawn(pictures.rect(4, 4, 12, 10, pictures.BLUE, border=pictures.ORANGE))
+
+    assert pixels[4, 4] == pixels[9, 11] == pixels[6, 4] == pictures.ORANGE
+    assert pixels[5, 5] == pixels[8, 10] == pictures.BLUE
+    assert pixels[3, 4] == pixels[10, 4] == pixels[6, 12] == GROUND
+
+
+def test_border_over_a_translucent_fill_keeps_the_fill_translucent() -> None:
+    pixels = drawn(pictures.rect(4, 4, 12, 10, 0x80000000, border=pictures.ORANGE))
+
+    assert pixels[4, 4] == pictures.ORANGE
+    assert pixels[6, 6] == 0xFF080808
+
+
+def test_one_pixel_wide_rectangle_with_a_border_is_all_border() -> None:
+    pixels = drawn(pictures.rect(4, 4, 5, 10, pictures.BLUE, border=pictures.ORANGE))
+
+    assert (pixels[4:10, 4] == pictures.ORANGE).all()
+    assert pixels[6, 5] == GROUND
+
+
+def test_hatch_leaves_the_ground_between_its_lines() -> None:
+    pixels = drawn(
+        pictures.rect(0, 0, 40, 20, pictures.GREEN, pattern=int(Pattern.HATCH))
+    )
+
+    assert set(np.unique(pixels).tolist()) == {GROUND, pictures.GREEN}
+    assert (pixels == pictures.GREEN).mean() == pytest.approx(0.25, abs=0.03)
+
+
+def test_dots_lie_on_the_fill() -> None:
+    pixels = drawn(
+        pictures.rect(0, 0, 40, 20, pictures.GREEN, pattern=int(Pattern.DOTTED))
+    )
+
+    assert GROUND not in pixels
+    assert (pixels == pictures.GREEN).mean() > 0.85
+    assert len(np.unique(pixels)) == 2
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.25, 2.0])
+def test_image_puts_each_texel_on_its_device_column(scale: float) -> None:
+    n = round(32 * scale)
+    texels = (0xFF000000 + np.arange(n, dtype=np.uint32) * 5)[None, :]
+    batch = ImageBatch(texels, 4, 36, pictures.floats(4), pictures.floats(12))
+
+    pixels = drawn(batch, scale=scale)
+
+    rows = pixels[round(4 * scale) : round(12 * scale)]
+    left = round(4 * scale)
+    assert (rows[:, left : left + n] == texels).all()
+    assert (pixels[round(12 * scale)] == GROUND).all()
+
+
+def test_image_opacity_mixes_with_what_lies_under_it() -> None:
+    texels = np.full((1, 32), 0x80FFFFFF, np.uint32)
+
+    pixels = drawn(ImageBatch(texels, 4, 36, pictures.floats(0), pictures.floats(8)))
+
+    assert abs((int(pixels[2, 8]) & 255) - (0x10 + (255 - 0x10) * 128 / 255)) <= 1
+
+
+def test_clip_bounds_a_batch() -> None:
+    pixels = drawn(pictures.rect(0, 0, 40, 20, pictures.BLUE, clip=Clip(10, 5, 4, 3)))
+
+    assert (pixels == pictures.BLUE).sum() == 12
+    assert (pixels[5:8, 10:14] == pictures.BLUE).all()
+
+
+def test_area_reaches_from_its_steps_to_the_base() -> None:
+    x = np.array([4, 8, 12], np.float32)
+    batch = AreaBatch(x, np.array([10, 4], np.float32), 16, pictures.GREEN)
+
+    pixels = drawn(batch)
+
+    assert (pixels[10:16, 4:8] == pictures.GREEN).all()
+    assert (pixels[4:16, 8:12] == pictures.GREEN).all()
+    assert (pixels[:4] == GROUND).all()
+    assert (pixels[:9, 4:8] == GROUND).all()
+
+
+def test_empty_list_is_the_background() -> None:
+    assert (drawn() == GROUND).all()
+
+
+def test_texts_can_be_left_out() -> None:
+    with_texts = render_image(pictures.everything())
+    without = render_image(pictures.everything(texts=False))
+
+    assert isinstance(without, QImage)
+    assert with_texts != without
