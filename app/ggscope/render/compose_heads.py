@@ -16,6 +16,9 @@ _TRIANGLE_PX = 7.0
 _LANE_INDENT = 32.0
 _GROUP_INDENT = 26.0
 _NUMBER_SIZE = 10.0
+_WORD_PX = 6.8
+_DIGIT_PX = 6.1
+"""Usual widths of a character at the sizes of the headers."""
 _LABEL_Y = 8.0
 """Axis labels sit high, so that the flags of markers fit under them."""
 
@@ -234,7 +237,10 @@ def _add_lane(
     note = notes.get(lane.key)
     if note is None:
         note = _busy_note(geometry, box)
-    room = edge - indent - HEAD_PAD - len(note) * 6.1 - (8 if note else 0)
+    room = edge - indent - HEAD_PAD
+    if note and len(lane.title) * _WORD_PX + len(note) * _DIGIT_PX + 8 > room:
+        note = ""  # where both do not fit, the name matters more
+    room -= len(note) * _DIGIT_PX + (8 if note else 0)
     texts.append(
         Text(
             indent,

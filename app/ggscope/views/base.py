@@ -1,0 +1,53 @@
+"""What every view is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from PySide6.QtWidgets import QWidget
+
+from ggscope.model.trace import Trace
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session
+
+Area = Literal["centre", "right", "bottom"]
+
+
+class View(QWidget):
+    """A window onto one session.
+
+    A view connects to the session in `attach` and disconnects in `detach`;
+    nobody else connects on its behalf. It keeps working without a session and
+    shows an empty state then.
+    """
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        raise NotImplementedError
+
+    def detach(self) -> None:
+        """Stop showing it."""
+        raise NotImplementedError
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme` for what the style sheet does not reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSpec:
+    """A kind of view.
+
+    Attributes
+    ----------
+    id : stable name, kept in layouts.
+    title : what tabs and menus say.
+    area : where it lives by default.
+    factory : makes one.
+    needs : tells whether a trace has anything for it to show.
+    """
+
+    id: str
+    title: str
+    area: Area
+    factory: Callable[[], View]
+    needs: Callable[[Trace], bool] = lambda _: True

@@ -1,0 +1,184 @@
+"""The two surfaces that a display list can appear on: raster and OpenGL.
+
+A canvas asks its host for the picture, draws it and hands every input event
+back; it knows nothing about traces. OpenGL objects live and die with the
+context: undocking a widget destroys its context, so everything is rebuilt in
+``initializeGL`` and freed on ``aboutToBeDestroyed``.
+"""
+
+import logging
+from functools import cache
+from typing import Protocol
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import (
+    QGuiApplication,
+    QOffscreenSurface,
+    QOpenGLContext,
+    QPainter,
+    QPaintEvent,
+)
+from PySide6.QtOpenGLWidgets import QOpenGLWidget
+from PySide6.QtWidgets import QWidget
+
+from ggscope.render.batch import DisplayList
+from ggscope.render.gl import GlPainter, is_software
+from ggscope.render.painter import paint
+
+logger = logging.getLogger(__name__)
+
+GL_RENDERER = 0x1F01
+
+
+class CanvasHost(Protocol):
+    """What a canvas needs of the view that owns it."""
+
+    def picture(self, width: float, height: float, scale: float) -> DisplayList:
+        """Return the picture for a canvas of this size."""
+        ...
+
+    def canvas_event(self, event: QEvent) -> bool:
+        """Handle an input event; return whether it is done with."""
+        ...
+
+    def canvas_failed(self, message: str) -> None:
+        """Note that OpenGL cannot draw; the host falls back to raster."""
+        ...
+
+
+_INPUT = {
+    QEvent.Type.MouseButtonPress,
+    QEvent.Type.MouseButtonRelease,
+    QEvent.Type.MouseButtonDblClick,
+    QEvent.Type.MouseMove,
+    QEvent.Type.Wheel,
+    QEvent.Type.Leave,
+    QEvent.Type.NativeGesture,
+    QEvent.Type.ToolTip,
+    QEvent.Type.ContextMenu,
+}
+
+
+class RasterCanvas(QWidget):
+    """Draws by QPainter; the fastest way where OpenGL is emulated."""
+
+    def __init__(self, host: CanvasHost, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._host = host
+        self.setMouseTracking(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+
+    def event(self, event: QEvent) -> bool:
+        """Hand input to the host."""
+        if event.type() in _INPUT and self._host.canvas_event(event):
+            return True
+        return super().event(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the host's picture."""
+        picture = self._host.picture(
+            self.width(), self.height(), self.devicePixelRatioF()
+        )
+        painter = QPainter(self)
+        try:
+            paint(picture, painter)
+        finally:
+            painter.end()
+
+    def renderer_text(self) -> str:
+        """Return what draws, for the status bar."""
+        return "raster"
+
+    def minimumSizeHint(self) -> QSize:
+        """Return a size that still shows an axis and two lanes."""
+        return QSize(240, 80)
+
+
+class GlCanvas(QOpenGLWidget):
+    """Draws rectangles and pictures by OpenGL, texts on top by QPainter."""
+
+    def __init__(self, host: CanvasHost, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._host = host
+        self._painter = GlPainter()
+        self._renderer = "OpenGL"
+        self._failed = False
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+
+    def event(self, event: QEvent) -> bool:
+        """Hand input to the host."""
+        if event.type() in _INPUT and self._host.canvas_event(event):
+            return True
+        return super().event(event)
+
+    def initializeGL(self) -> None:
+        """Build all GL objects for a context that has just been made."""
+        try:
+            self.context().aboutToBeDestroyed.connect(self._on_context_lost)
+            self._painter.initialize()
+            _vendor, renderer, version = self._painter.info()
+            self._renderer = f"OpenGL {version.split(' ')[0]} · {renderer}"
+        except Exception as error:  # noqa: BLE001 - drivers fail as they like
+            self._fail(error)
+
+    def paintGL(self) -> None:
+        """Draw the host's picture."""
+        if self._failed:
+            return
+        scale = self.devicePixelRatioF()
+        try:
+            picture = self._host.picture(self.width(), self.height(), scale)
+            self._painter.paint(picture, self.defaultFramebufferObject())
+            painter = QPainter(self)
+            try:
+                self._painter.paint_text(picture, painter)
+            finally:
+                painter.end()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    def renderer_text(self) -> str:
+        """Return what draws, for the status bar."""
+        return self._renderer
+
+    def minimumSizeHint(self) -> QSize:
+        """Return a size that still shows an axis and two lanes."""
+        return QSize(240, 80)
+
+    def release(self) -> None:
+        """Free the GL objects while the context still lives."""
+        if self.context() is not None and self.isValid():
+            self.makeCurrent()
+            self._painter.release()
+            self.doneCurrent()
+
+    def _on_context_lost(self) -> None:
+        self.makeCurrent()
+        self._painter.release()
+        self.doneCurrent()
+
+    def _fail(self, error: Exception) -> None:
+        self._failed = True
+        logger.warning("OpenGL canvas failed: %s", error, exc_info=error)
+        self._host.canvas_failed(str(error))
+
+
+@cache
+def hardware_renderer() -> str | None:
+    """Return the name of a hardware OpenGL renderer, or None; asked for once.
+
+    None where there is no OpenGL, where it is a software renderer (the raster
+    canvas is several times faster then) and on platforms without windows. Asks
+    through Qt, because importing PyOpenGL costs a quarter of a second.
+    """
+    if QGuiApplication.platformName() in ("offscreen", "minimal", "vnc"):
+        return None
+    surface, context = QOffscreenSurface(), QOpenGLContext()
+    surface.create()
+    if not context.create() or not context.makeCurrent(surface):
+        return None
+    renderer = str(context.functions().glGetString(GL_RENDERER) or "")
+    context.doneCurrent()
+    return renderer if renderer and not is_software(renderer) else None

@@ -1,0 +1,269 @@
+"""The overview strip: the whole trace, its phases and hits, and what is shown."""
+
+from enum import Enum, auto
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QMouseEvent, QWheelEvent
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout
+
+from ggscope.model.time import TimeRange
+from ggscope.model.units import format_duration
+from ggscope.render.batch import DisplayList
+from ggscope.render.compose import OverviewScene, compose_overview
+from ggscope.render.theme import Theme, theme
+from ggscope.session.session import Session
+from ggscope.session.tasks import TaskContext
+from ggscope.views.base import View, ViewSpec
+from ggscope.views.canvas import RasterCanvas
+
+HEIGHT = 58
+EDGE_PX = 6
+SYNC_SPANS = 200_000
+
+
+class _Drag(Enum):
+    NONE = auto()
+    MOVE = auto()
+    START = auto()
+    END = auto()
+    NEW = auto()
+
+
+class OverviewView(View):
+    """The whole trace in a strip; drag the frame to pan, its ends to zoom.
+
+    A drag outside the frame shows a new range, a click centres, a double click
+    shows everything, the wheel zooms.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("overview")
+        self.setAccessibleName(self.tr("Overview of the whole trace"))
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._session: Session | None = None
+        self._theme = theme("dark")
+        self._drag = _Drag.NONE
+        self._drag_tick = 0
+        self._drag_x = 0.0
+        self._drag_range = TimeRange(0, 1)
+        self._ready = False
+        self._canvas = RasterCanvas(self, self)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.addWidget(self._canvas)
+
+    def sizeHint(self) -> QSize:
+        """Return the strip's height; any width."""
+        return QSize(600, HEIGHT)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the strip's height."""
+        return QSize(120, HEIGHT)
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        self.detach()
+        self._session = session
+        for signal in self._signals(session):
+            signal.connect(self._repaint)
+        for signal in (
+            session.trace_changed,
+            session.color_by_changed,
+            session.mask_changed,
+        ):
+            signal.connect(self._prepare)
+        self._prepare()
+
+    def detach(self) -> None:
+        """Stop showing the session."""
+        session, self._session = self._session, None
+        self._ready = False
+        if session is not None:
+            for signal in self._signals(session):
+                signal.disconnect(self._repaint)
+            for signal in (
+                session.trace_changed,
+                session.color_by_changed,
+                session.mask_changed,
+            ):
+                signal.disconnect(self._prepare)
+        self._canvas.update()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self._canvas.update()
+
+    @staticmethod
+    def _signals(session: Session) -> tuple:  # type: ignore[type-arg]  # of SignalInstance
+        return (
+            session.visible_range_changed,
+            session.selection_changed,
+            session.marked_range_changed,
+            session.search_changed,
+            session.bookmarks_changed,
+        )
+
+    def _repaint(self, _: object = None) -> None:
+        self._canvas.update()
+
+    def _prepare(self, _: object = None) -> None:
+        """Compute the strip once on a worker where the trace is large."""
+        session = self._session
+        if session is None or session.index is None or session.trace is None:
+            self._ready = False
+            self._canvas.update()
+            return
+        if len(session.trace.spans) <= SYNC_SPANS:
+            self._on_ready(None)
+            return
+        scene = self._scene(max(64.0, self._canvas.width()), HEIGHT, 1.0)
+
+        def request(context: TaskContext) -> None:
+            context.check_cancelled()
+            if scene is not None:
+                compose_overview(scene)
+
+        session.tasks.run(
+            "overview", request, self._on_ready, title=self.tr("Preparing overview")
+        )
+
+    def _on_ready(self, _: object) -> None:
+        self._ready = True
+        self._canvas.update()
+
+    def _scene(self, width: float, height: float, scale: float) -> OverviewScene | None:
+        session = self._session
+        if session is None or session.index is None:
+            return None
+        return OverviewScene(
+            index=session.index,
+            visible=session.visible_range,
+            width=width,
+            height=height,
+            theme=self._theme,
+            scale=scale,
+            color_by=session.color_by,
+            hits=session.hits,
+            selection=session.selection,
+            marked=session.marked_range,
+            bookmarks=tuple((b.name, b.time) for b in session.bookmarks),
+            mask=session.mask,
+            mask_token=None if session.mask is None else id(session.mask),
+        )
+
+    def picture(self, width: float, height: float, scale: float) -> DisplayList:
+        """Return the strip for a canvas of this size."""
+        scene = self._scene(width, height, scale) if self._ready else None
+        if scene is None:
+            return DisplayList(width, height, scale, self._theme.pane)
+        return compose_overview(scene)
+
+    def canvas_failed(self, message: str) -> None:
+        """Do nothing: the strip never uses OpenGL."""
+
+    # --- input -------------------------------------------------------------
+
+    def _extent(self) -> TimeRange:
+        if self._session is None or self._session.trace is None:
+            return TimeRange(0, 1)
+        return self._session.trace.extent
+
+    def _tick(self, x: float) -> int:
+        extent = self._extent()
+        share = min(1.0, max(0.0, x / max(1, self._canvas.width())))
+        return extent.start + round(share * extent.duration)
+
+    def _x(self, tick: int) -> float:
+        extent = self._extent()
+        share = (tick - extent.start) / max(1, extent.duration)
+        return share * self._canvas.width()
+
+    def canvas_event(self, event: QEvent) -> bool:
+        """Handle an input event of the canvas."""
+        session = self._session
+        if session is None or session.trace is None:
+            return False
+        if isinstance(event, QWheelEvent):
+            notches = (event.angleDelta().y() or event.angleDelta().x()) / 120
+            session.zoom(1.25**-notches, self._tick(event.position().x()))
+            return True
+        if event.type() == QEvent.Type.ToolTip:
+            at = event.pos()  # type: ignore[attr-defined]  # QHelpEvent
+            tick = self._tick(at.x()) - self._extent().start
+            QToolTip.showText(
+                event.globalPos(),  # type: ignore[attr-defined]  # QHelpEvent
+                format_duration(tick, session.trace.clock.unit),
+                self._canvas,
+            )
+            return True
+        if not isinstance(event, QMouseEvent):
+            return False
+        kind, x = event.type(), event.position().x()
+        if kind == QEvent.Type.MouseButtonDblClick:
+            session.fit()
+        elif kind == QEvent.Type.MouseButtonPress:
+            if event.button() != Qt.MouseButton.LeftButton:
+                return False
+            self._press(session, x)
+        elif kind == QEvent.Type.MouseMove:
+            if self._drag is _Drag.NONE:
+                self._show_cursor(session, x)
+            else:
+                self._move(session, x)
+        elif kind == QEvent.Type.MouseButtonRelease:
+            self._finish(session, x)
+        return True
+
+    def _part_at(self, session: Session, x: float) -> _Drag:
+        left, right = (
+            self._x(session.visible_range.start),
+            self._x(session.visible_range.end),
+        )
+        narrow = right - left < 3 * EDGE_PX
+        if not narrow and abs(x - left) <= EDGE_PX:
+            return _Drag.START
+        if not narrow and abs(x - right) <= EDGE_PX:
+            return _Drag.END
+        all_shown = left <= 1 and right >= self._canvas.width() - 1
+        if left - 2 <= x <= right + 2 and not all_shown:
+            return _Drag.MOVE
+        return _Drag.NEW
+
+    def _press(self, session: Session, x: float) -> None:
+        self._drag = self._part_at(session, x)
+        self._drag_x, self._drag_tick = x, self._tick(x)
+        self._drag_range = session.visible_range
+
+    def _move(self, session: Session, x: float) -> None:
+        tick, old = self._tick(x), self._drag_range
+        if self._drag is _Drag.MOVE:
+            session.set_visible(old.shifted(tick - self._drag_tick))
+        elif self._drag is _Drag.START:
+            session.set_visible(TimeRange(min(tick, old.end - 1), old.end))
+        elif self._drag is _Drag.END:
+            session.set_visible(TimeRange(old.start, max(tick, old.start + 1)))
+        elif abs(x - self._drag_x) >= 4:
+            low, high = sorted((self._drag_tick, tick))
+            session.set_visible(TimeRange(low, high))
+
+    def _finish(self, session: Session, x: float) -> None:
+        if self._drag is _Drag.NEW and abs(x - self._drag_x) < 4:
+            visible = session.visible_range
+            session.set_visible(
+                visible.shifted(self._tick(x) - visible.start - visible.duration // 2)
+            )
+        self._drag = _Drag.NONE
+
+    def _show_cursor(self, session: Session, x: float) -> None:
+        shapes = {
+            _Drag.START: Qt.CursorShape.SizeHorCursor,
+            _Drag.END: Qt.CursorShape.SizeHorCursor,
+            _Drag.MOVE: Qt.CursorShape.OpenHandCursor,
+        }
+        shape = shapes.get(self._part_at(session, x), Qt.CursorShape.CrossCursor)
+        self._canvas.setCursor(shape)
+
+
+SPEC = ViewSpec("overview", "Overview", "centre", OverviewView)

@@ -1,0 +1,380 @@
+"""Problems: what was wrong with the file, and what failed while looking at it."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from PySide6.QtCore import QModelIndex
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QMenu,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.errors import ReadError
+from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.model.units import format_count, format_offset
+from ggscope.render.theme import Theme, css, theme
+from ggscope.session.session import Session, TraceChange
+from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.views.base import View, ViewSpec
+from ggscope.views.text_table import Cell, Heading, Shape, TextTable, TextTableModel
+from ggscope.views.widgets import (
+    Connections,
+    EmptyState,
+    connect_all,
+    disconnect_all,
+    scaled,
+    set_label_color,
+    tr,
+    words_font,
+)
+
+MAX_FAILURES = 200
+_JUMP = "problems-jump"
+_RECORD = re.compile(r"\b(?:record|event|entry|line)\s+([\d,]+)")
+_SHAPES: dict[Severity, Shape] = {
+    Severity.INFO: "circle",
+    Severity.NOTICE: "triangle",
+    Severity.DATA_LOSS: "diamond",
+    Severity.ERROR: "square",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FindRequest:
+    """Finds the span that a problem is about; runs on a worker.
+
+    Attributes
+    ----------
+    record : record number, -1 = look for the one at byte `offset`.
+    """
+
+    trace: Trace
+    record: int
+    offset: int
+
+    def __call__(self, context: TaskContext | None = None) -> int:
+        """Return a span id, or -1 where no span was made of that record."""
+        record = self.record
+        if record < 0 and self.offset >= 0:
+            record = record_at(self.trace, self.offset)
+        return span_of_record(self.trace, record)
+
+
+def record_at(trace: Trace, offset: int) -> int:
+    """Return the last record that starts at or before byte `offset`, or -1.
+
+    Records lie in the file in order, so 25 of them are read for 33 million.
+    """
+    if trace.records is None:
+        return -1
+    low, high = 0, trace.info.n_records
+    try:
+        while low < high:
+            middle = (low + high) // 2
+            if trace.records.view(middle).offset <= offset:
+                low = middle + 1
+            else:
+                high = middle
+    except (ReadError, IndexError):
+        return -1
+    return low - 1
+
+
+def span_of_record(trace: Trace, record: int) -> int:
+    """Return the first span made of `record`, or -1."""
+    if record < 0:
+        return -1
+    column = trace.spans.record
+    if column is None:
+        return record if record < len(trace.spans) else -1
+    found = np.flatnonzero(column == record)
+    return int(found[0]) if len(found) else -1
+
+
+def severity_word(severity: Severity) -> str:
+    """Return the severity as people read it."""
+    return {
+        Severity.INFO: tr("note"),
+        Severity.NOTICE: tr("notice"),
+        Severity.DATA_LOSS: tr("data loss"),
+        Severity.ERROR: tr("error"),
+    }[severity]
+
+
+class ProblemsView(View):
+    """Lists the warnings of the trace, the worst first, and failures as they come."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session: Session | None = None
+        self._failures: list[ReadWarning] = []
+        self._theme = theme("dark")
+        self.setAccessibleName(self.tr("Problems"))
+        self.model = TextTableModel(self._headings(), self)
+        self.table = TextTable(self.model, self)
+        self.table.setAccessibleName(self.tr("Problems of this file"))
+        self.table.row_opened.connect(self._on_opened)
+        self.table.selectionModel().currentRowChanged.connect(self._on_current)
+        self._empty = EmptyState(self)
+        self._filters: dict[Severity, QToolButton] = {}
+        self._lay_out(self._make_head())
+        self.set_theme(self._theme)
+        self._show()
+
+    def _make_head(self) -> QWidget:
+        head = QWidget(self)
+        layout = QHBoxLayout(head)
+        layout.setContentsMargins(12, 4, 8, 4)
+        layout.setSpacing(4)
+        for severity in sorted(Severity, reverse=True):
+            button = QToolButton(head)
+            button.setCheckable(True)
+            button.setChecked(True)
+            button.setToolTip(
+                self.tr("Show or hide: {0}").format(severity_word(severity))
+            )
+            button.toggled.connect(self._on_filter_toggled)
+            self._filters[severity] = button
+        self._note = QLabel(head)
+        self._copy = QToolButton(head)
+        self._copy.setText(self.tr("Copy"))
+        self._copy.setToolTip(self.tr("Copy the problems"))
+        self._copy.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self._copy)
+        self.table.fill_menu(menu)
+        self._copy.setMenu(menu)
+        for button in (*self._filters.values(), self._copy):
+            button.setAutoRaise(True)
+            button.setMinimumHeight(scaled(24))
+            button.setFont(words_font(12))
+        for button in self._filters.values():
+            layout.addWidget(button)
+        self._note.setFont(words_font(12))
+        layout.addWidget(self._note, 1)
+        layout.addWidget(self._copy)
+        return head
+
+    def _lay_out(self, head: QWidget) -> None:
+        self._full = QLabel(self)
+        self._full.setFont(words_font(12))
+        self._full.setWordWrap(True)
+        self._full.setContentsMargins(12, 8, 12, 8)
+        self._full.setAccessibleName(self.tr("The whole text of the problem"))
+        body = QWidget(self)
+        self._stack = QStackedLayout(body)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(self.table)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(head)
+        layout.addWidget(body, 1)
+        layout.addWidget(self._full)
+
+    def _headings(self) -> tuple[Heading, ...]:
+        tr = self.tr
+        return (
+            Heading(tr("severity"), tr("How bad it is"), 104, words=True),
+            Heading(
+                tr("message"), tr("What, and what it means"), 300, False, True, True
+            ),
+            Heading(tr("count"), tr("How often it occurred"), 70, right=True),
+            Heading(tr("where"), tr("Where it occurred first"), 170),
+            Heading(tr("what to do"), tr("What helps"), 240, words=True),
+            Heading(tr("code"), tr("Name of this kind of problem"), 150),
+        )
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.table.set_theme(theme)
+        self._empty.set_theme(theme)
+        set_label_color(self._note, theme.dim)
+        set_label_color(self._full, theme.text)
+        style = (
+            f"QToolButton {{ color: {css(theme.dim)}; border: none; padding: 0 8px;"
+            " border-radius: 4px; background: transparent; }"
+            f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
+            f" QToolButton:checked {{ color: {css(theme.text)};"
+            f" background: {css(theme.raised)}; }}"
+            f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
+            " QToolButton::menu-indicator { image: none; width: 0px; }"
+        )
+        for button in (*self._filters.values(), self._copy):
+            button.setStyleSheet(style)
+        self._show()
+
+    # -- session -----------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        self.detach()
+        self._session = session
+        self._failures.clear()
+        connect_all(self._connections(session))
+        self._show()
+
+    def detach(self) -> None:
+        """Stop showing it."""
+        if self._session is None:
+            return
+        disconnect_all(self._connections(self._session))
+        self._session.tasks.cancel(_JUMP)
+        self._session = None
+        self._failures.clear()
+        self._show()
+
+    def _connections(self, session: Session) -> Connections:
+        return (
+            (session.trace_changed, self._on_trace_changed),
+            (session.problem_reported, self._on_problem),
+        )
+
+    def _on_trace_changed(self, change: TraceChange) -> None:
+        if change is TraceChange.REPLACED:
+            self._failures.clear()
+        self._show()
+
+    def _on_problem(self, message: str) -> None:
+        """Note a failure of the program with the time at which it happened."""
+        now = datetime.now().astimezone().strftime("%H:%M:%S")
+        last = self._failures[-1] if self._failures else None
+        count = 1
+        if last is not None and last.message == str(message):
+            count = last.count + 1
+            self._failures.pop()
+        self._failures.append(
+            ReadWarning(Severity.ERROR, "program", str(message), count, place=now)
+        )
+        del self._failures[:-MAX_FAILURES]
+        self._show()
+
+    # -- showing -----------------------------------------------------------
+
+    @property
+    def problems(self) -> tuple[ReadWarning, ...]:
+        """All problems, the worst first, before filtering by severity."""
+        trace = None if self._session is None else self._session.trace
+        found = [*(() if trace is None else trace.warnings), *self._failures]
+        return tuple(sorted(found, key=lambda p: -p.severity))
+
+    def _on_filter_toggled(self, _: bool) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        problems = self.problems
+        counts = Counter(p.severity for p in problems)
+        for severity, button in self._filters.items():
+            n = counts[severity]
+            button.setText(f"{severity_word(severity)} {format_count(n)}")
+            button.setVisible(n > 0)
+        shown = [p for p in problems if self._filters[p.severity].isChecked()]
+        self.model.set_rows([self._cells(p) for p in shown], payloads=shown)
+        self.table.fit_columns()
+        self._full.setVisible(False)
+        hidden = len(problems) - len(shown)
+        self._note.setText(
+            self.tr("{0} hidden").format(format_count(hidden)) if hidden else ""
+        )
+        self._copy.setVisible(bool(shown))
+        if shown:
+            self._stack.setCurrentWidget(self.table)
+            return
+        self._say_empty(has_hidden=bool(problems))
+
+    def _say_empty(self, *, has_hidden: bool) -> None:
+        if has_hidden:
+            self._empty.say(self.tr("All problems are hidden."))
+        elif self._session is None or self._session.trace is None:
+            self._empty.say(self.tr("No trace is open."))
+        else:
+            self._empty.say(self.tr("No problems found in this file."))
+        self._stack.setCurrentWidget(self._empty)
+
+    def _cells(self, problem: ReadWarning) -> tuple[Cell, ...]:
+        theme = self._theme
+        color = {
+            Severity.INFO: theme.accent,
+            Severity.NOTICE: theme.caution,
+            Severity.DATA_LOSS: theme.error,
+            Severity.ERROR: theme.error,
+        }[problem.severity]
+        return (
+            Cell(
+                severity_word(problem.severity),
+                -float(problem.severity),
+                color=color,
+                shape=_SHAPES[problem.severity],
+            ),
+            Cell(problem.message, problem.message),
+            Cell(format_count(problem.count), problem.count, str(problem.count)),
+            Cell(where(problem), float(problem.offset or 0), tip=_exact_place(problem)),
+            Cell(problem.remedy or "–", problem.remedy, problem.remedy),
+            Cell(problem.code, problem.code),
+        )
+
+    def _on_current(self, current: QModelIndex, _: QModelIndex) -> None:
+        """Show the whole text of the current problem below the table."""
+        problem = self.model.payload(current.row()) if current.isValid() else None
+        if not isinstance(problem, ReadWarning):
+            self._full.setVisible(False)
+            return
+        text = problem.message
+        if problem.remedy:
+            text += " " + problem.remedy
+        self._full.setText(text)
+        self._full.setVisible(True)
+
+    # -- jumping -----------------------------------------------------------
+
+    def _on_opened(self, row: int) -> None:
+        problem, session = self.model.payload(row), self._session
+        if session is None or session.trace is None:
+            return
+        if not isinstance(problem, ReadWarning) or problem.code == "program":
+            return
+        match = _RECORD.search(problem.place)
+        record = int(match.group(1).replace(",", "")) if match else -1
+        offset = -1 if problem.offset is None else problem.offset
+        if record < 0 and offset < 0:
+            self._note.setText(self.tr("This problem is of the file as a whole."))
+            return
+        request = FindRequest(session.trace, record, offset)
+        session.tasks.run(_JUMP, request, self._on_found, on_error=self._on_lost)
+
+    def _on_found(self, span: int) -> None:
+        if self._session is None:
+            return
+        if span < 0:
+            self._note.setText(self.tr("No span was made of this place in the file."))
+            return
+        self._note.clear()
+        self._session.select_span(span)
+
+    def _on_lost(self, failure: TaskFailure) -> None:
+        self._note.setText(failure.message)
+
+
+def where(problem: ReadWarning) -> str:
+    """Return where a problem is: in the file's own terms, and the byte."""
+    parts = [problem.place] if problem.place else []
+    if problem.offset is not None:
+        parts.append(format_offset(problem.offset))
+    return " · ".join(parts) or "–"
+
+
+def _exact_place(problem: ReadWarning) -> str:
+    if problem.offset is None:
+        return problem.place
+    return f"{problem.place} byte {format_count(problem.offset)}".strip()
+
+
+SPEC = ViewSpec("problems", "Problems", "bottom", ProblemsView)

@@ -1,0 +1,444 @@
+"""The trace table: every record, sortable, filtered, with the shared selection."""
+
+import numpy as np
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QMenu,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.model.selection import Filter, Selection
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_count
+from ggscope.render.theme import Theme, css, theme
+from ggscope.session.session import Session, TraceChange
+from ggscope.session.tasks import TaskFailure
+from ggscope.views.base import View, ViewSpec
+from ggscope.views.table_copy import MAX_COPIED_ROWS, CopyForm, CopyRequest
+from ggscope.views.table_delegate import RowPainter
+from ggscope.views.table_grid import VirtualTable
+from ggscope.views.table_menu import add_command, filters_of
+from ggscope.views.table_model import TraceTableModel
+from ggscope.views.table_order import OrderRequest, RowOrder, Sorting
+from ggscope.views.widgets import (
+    Connections,
+    EmptyState,
+    connect_all,
+    copy_text,
+    disconnect_all,
+    scaled,
+    words_font,
+)
+
+SYNC_ROWS = 200_000
+"""Up to here sorting is quicker than a trip to a worker."""
+SYNC_COPY = 500
+MAX_SELECTED = 100_000
+_ORDER, _COPY = "table-order", "table-copy"
+
+
+class TableView(View):
+    """Rows of spans in compact (one line) or detailed form (all sources)."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session: Session | None = None
+        self._sorting = Sorting()
+        self._anchor = -1
+        self._theme = theme("dark")
+        self.setAccessibleName(self.tr("Trace table"))
+        self.model = TraceTableModel(self)
+        self.grid = VirtualTable(self.model, RowPainter(self.model, self._theme), self)
+        self.grid.setAccessibleName(self.tr("Records of the trace"))
+        self._empty = EmptyState(self)
+        self._footer = self._make_footer()
+        self._build_layout()
+        self._connect_grid()
+        self._say_empty()
+        self.set_theme(self._theme)
+
+    def _build_layout(self) -> None:
+        body = QWidget(self)
+        self._stack = QStackedLayout(body)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(self.grid)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(body, 1)
+        layout.addWidget(self._footer)
+
+    def _make_footer(self) -> QWidget:
+        footer = QWidget(self)
+        footer.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        footer.setObjectName("table_footer")
+        self._count = QLabel(footer)
+        self._note = QLabel(footer)
+        self._form = QToolButton(footer)
+        self._form.setText(self.tr("Detailed"))
+        self._form.setToolTip(self.tr("Show all sources of each record (T)"))
+        self._form.setCheckable(True)
+        self._form.toggled.connect(self.set_detailed)
+        self._export = QToolButton(footer)
+        self._export.setText(self.tr("Copy"))
+        self._export.setToolTip(self.tr("Copy the selected records"))
+        self._export.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._export.setMenu(self._copy_menu(self._export))
+        for widget in (self._count, self._note, self._form, self._export):
+            widget.setFont(words_font(11.5))
+        for button in (self._form, self._export):
+            button.setAutoRaise(True)
+            button.setMinimumHeight(scaled(24))
+        layout = QHBoxLayout(footer)
+        layout.setContentsMargins(12, 0, 4, 0)
+        layout.setSpacing(8)
+        layout.addWidget(self._count)
+        layout.addWidget(self._note, 1)
+        layout.addWidget(self._form)
+        layout.addWidget(self._export)
+        return footer
+
+    def _copy_menu(self, parent: QWidget) -> QMenu:
+        menu = QMenu(parent)
+        add_command(menu, self.tr("Copy as TSV"), self.copy_tsv)
+        add_command(menu, self.tr("Copy as Markdown"), self.copy_markdown)
+        add_command(menu, self.tr("Copy as JSON"), self.copy_json)
+        return menu
+
+    def _connect_grid(self) -> None:
+        grid = self.grid
+        grid.row_chosen.connect(self._on_row_chosen)
+        grid.row_opened.connect(self._on_row_opened)
+        grid.menu_requested.connect(self._on_menu_requested)
+        grid.sort_requested.connect(self.sort_by)
+        grid.copy_requested.connect(self.copy_selection)
+        grid.all_requested.connect(self.select_all)
+        grid.toggle_requested.connect(self.toggle_detailed)
+        grid.header.customContextMenuRequested.connect(self._on_header_menu)
+        self.setFocusProxy(grid)
+
+    # -- session -----------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        self.detach()
+        self._session = session
+        connect_all(self._connections(session))
+        self.model.set_absolute(session.absolute_time)
+        self._anchor = -1
+        self._reorder()
+        self._on_search_changed(None)
+
+    def detach(self) -> None:
+        """Stop showing it."""
+        if self._session is None:
+            return
+        disconnect_all(self._connections(self._session))
+        self._session.tasks.cancel(_ORDER)
+        self._session.tasks.cancel(_COPY)
+        self._session = None
+        self.model.set_rows(None, None)
+        self._say_empty()
+
+    def _connections(self, session: Session) -> Connections:
+        return (
+            (session.trace_changed, self._on_trace_changed),
+            (session.selection_changed, self._on_selection_changed),
+            (session.mask_changed, self._on_mask_changed),
+            (session.search_changed, self._on_search_changed),
+            (session.absolute_time_changed, self._on_absolute_changed),
+            (session.reveal_requested, self._on_reveal_requested),
+        )
+
+    @property
+    def _trace(self) -> Trace | None:
+        return None if self._session is None else self._session.trace
+
+    def _on_trace_changed(self, change: TraceChange) -> None:
+        if change is not TraceChange.GREW:
+            self.model.set_rows(None, None)
+            self._anchor = -1
+        self._on_search_changed(None)
+        if self._trace is None or self._session is None or not self._session.filter:
+            self._reorder()
+        # Else the mask of the new trace is on its way: filtered rows must not
+        # give way to unfiltered ones in between.
+
+    def _on_mask_changed(self, _: object) -> None:
+        self._reorder()
+
+    def _on_search_changed(self, _: object) -> None:
+        hits = None if self._session is None else self._session.hits
+        self.model.set_hits(hits)
+
+    def _on_absolute_changed(self, absolute: bool) -> None:
+        self.model.set_absolute(absolute)
+
+    def _on_reveal_requested(self, span: int) -> None:
+        row = self.model.row_of(int(span))
+        if row is not None:
+            self.grid.show_row(row)
+
+    def _on_selection_changed(self, selection: Selection) -> None:
+        if selection.table != "spans" or selection.active is None:
+            self.grid.set_selection(-1, frozenset())
+            return
+        self.grid.set_selection(selection.active, frozenset(selection.ids))
+        if self.grid.current_row >= 0:
+            self.grid.show_row(self.grid.current_row)
+
+    # -- order -------------------------------------------------------------
+
+    def sort_by(self, sorting: Sorting) -> None:
+        """Sort by a column; on a worker where there are many rows."""
+        if sorting != self._sorting:
+            self._sorting = sorting
+            self._reorder()
+
+    def _reorder(self) -> None:
+        session, trace = self._session, self._trace
+        if session is None or trace is None or session.index is None:
+            self.model.set_rows(None, None)
+            self._say_empty()
+            return
+        self.grid.set_sorting(self._sorting)
+        request = OrderRequest(session.index, self._sorting, session.mask)
+        if len(trace.spans) <= SYNC_ROWS:
+            session.tasks.cancel(_ORDER)
+            self._on_order(request())
+            return
+        self._note.setText(self.tr("arranging…"))
+        session.tasks.run(
+            _ORDER,
+            request,
+            self._on_order,
+            title=self.tr("Arranging the table"),
+            on_error=self._on_order_failed,
+        )
+
+    def _on_order(self, order: RowOrder) -> None:
+        session = self._session
+        if session is None or session.trace is None:
+            return
+        self._note.clear()
+        self.model.set_rows(order.key.trace, order)
+        self._on_selection_changed(session.selection)
+        self._say_count(len(order), len(session.trace.spans))
+        if len(order):
+            self._stack.setCurrentWidget(self.grid)
+        else:
+            self._say_empty()
+
+    def _on_order_failed(self, failure: TaskFailure) -> None:
+        self._note.clear()
+        if self._session is not None:
+            self._session.problem_reported.emit(failure.message)
+
+    def _say_count(self, n_rows: int, n_spans: int) -> None:
+        words = self.tr("{0} record") if n_rows == 1 else self.tr("{0} records")
+        text = words.format(format_count(n_rows))
+        if self._session is not None and self._session.filter:
+            of_all = self.tr("of {0} match the filter").format(format_count(n_spans))
+            text = f"{format_count(n_rows)} {of_all}"
+        self._count.setText(text)
+
+    def _say_empty(self) -> None:
+        trace, session = self._trace, self._session
+        if session is None or trace is None:
+            self._empty.say(self.tr("No trace is open."))
+            self._count.clear()
+        elif not len(trace.spans):
+            hint = self.tr("Problems says what was read from the file.")
+            self._empty.say(self.tr("This trace holds no spans."), hint)
+        else:
+            hint = self.tr("Remove a filter chip to see more.")
+            self._empty.say(self.tr("No record matches the filter."), hint)
+        self._stack.setCurrentWidget(self._empty)
+
+    # -- form --------------------------------------------------------------
+
+    @property
+    def is_detailed(self) -> bool:
+        """Whether rows show all their sources."""
+        return self.grid.rows.is_detailed
+
+    def set_detailed(self, is_detailed: bool) -> None:
+        """Show rows in detailed or compact form."""
+        self._form.setChecked(is_detailed)
+        if is_detailed != self.grid.rows.is_detailed:
+            self.grid.set_detailed(is_detailed)
+
+    def toggle_detailed(self) -> None:
+        """Switch between compact and detailed form."""
+        self.set_detailed(not self.is_detailed)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.grid.set_theme(theme)
+        self._empty.set_theme(theme)
+        self._footer.setStyleSheet(
+            f"#table_footer {{ background: {css(theme.pane)}; }}"
+            f" QLabel {{ color: {css(theme.dim)}; background: transparent; }}"
+            f" QToolButton {{ color: {css(theme.dim)}; border: none; padding: 0 8px;"
+            " border-radius: 4px; background: transparent; }"
+            f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
+            f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
+            f" QToolButton:checked {{ color: {css(theme.accent)}; }}"
+            " QToolButton::menu-indicator { image: none; width: 0px; }"
+        )
+
+    # -- selection ---------------------------------------------------------
+
+    def _on_row_chosen(self, row: int, modifiers: Qt.KeyboardModifier) -> None:
+        session = self._session
+        if session is None:
+            return
+        span = self.model.span_at(row)
+        if modifiers & Qt.KeyboardModifier.ShiftModifier and self._anchor >= 0:
+            self._select_range(session, row)
+            return
+        self._anchor = span
+        is_added = bool(modifiers & Qt.KeyboardModifier.ControlModifier)
+        session.select_span(span, add=is_added)
+
+    def _select_range(self, session: Session, row: int) -> None:
+        """Select from the anchor to `row`, which becomes the active one."""
+        order, anchor = self.model.order, self.model.row_of(self._anchor)
+        if order is None or anchor is None:
+            session.select_span(self.model.span_at(row))
+            return
+        low, high = sorted((anchor, row))
+        if high - low >= MAX_SELECTED:
+            self._say_bounded(high - low + 1, MAX_SELECTED, self.tr("selected"))
+            low, high = (
+                (low, low + MAX_SELECTED - 1)
+                if anchor == low
+                else (high - MAX_SELECTED + 1, high)
+            )
+        ids = order.ids[low : high + 1].tolist()
+        end = ids[-1] if anchor == low else ids[0]
+        session.select(Selection("spans", (end, *(i for i in ids if i != end))))
+
+    def select_all(self) -> None:
+        """Select every listed record, as many as a selection can hold."""
+        order, session = self.model.order, self._session
+        if order is None or session is None or not len(order):
+            return
+        if len(order) > MAX_SELECTED:
+            self._say_bounded(len(order), MAX_SELECTED, self.tr("selected"))
+        ids = tuple(order.ids[:MAX_SELECTED].tolist())
+        session.select(Selection("spans", ids))
+
+    def _on_row_opened(self, row: int) -> None:
+        if self._session is not None:
+            self._session.select_span(self.model.span_at(row))
+            self._session.fit_selection()
+
+    def _say_bounded(self, wanted: int, done: int, what: str) -> None:
+        text = self.tr("{0} of {1} {2}: that is the most at once")
+        self._note.setText(text.format(format_count(done), format_count(wanted), what))
+
+    # -- copy --------------------------------------------------------------
+
+    def copy_tsv(self) -> None:
+        """Copy the selected records for a spreadsheet."""
+        self.copy_selection("tsv")
+
+    def copy_markdown(self) -> None:
+        """Copy the selected records as a Markdown table."""
+        self.copy_selection("markdown")
+
+    def copy_json(self) -> None:
+        """Copy the selected records as JSON."""
+        self.copy_selection("json")
+
+    def copy_selection(self, form: CopyForm) -> None:
+        """Copy the selected records; without a selection all listed ones."""
+        session, order, texts = self._session, self.model.order, self.model.texts
+        if session is None or order is None or texts is None:
+            return
+        if session.selection.table == "spans" and session.selection:
+            spans = order.arranged(np.array(session.selection.ids, np.int64))
+        else:
+            spans = order.ids
+        n_wanted = len(spans)
+        spans = spans[:MAX_COPIED_ROWS]
+        hidden = self.grid.hidden_columns
+        columns = tuple(c for c in self.model.columns if c.key not in hidden)
+        request = CopyRequest(texts, spans, columns, form)
+
+        def on_copied(text: str) -> None:
+            copy_text(text)
+            self._on_copied(n_wanted)
+
+        if len(spans) <= SYNC_COPY:
+            on_copied(request())
+        else:
+            session.tasks.run(_COPY, request, on_copied, title=self.tr("Copying"))
+
+    def _on_copied(self, n_wanted: int) -> None:
+        n = min(n_wanted, MAX_COPIED_ROWS)
+        if n < n_wanted:
+            self._say_bounded(n_wanted, n, self.tr("copied"))
+        else:
+            self._note.setText(self.tr("{0} copied").format(format_count(n)))
+
+    # -- menus -------------------------------------------------------------
+
+    def _on_menu_requested(self, row: int, column: str, place: QPoint) -> None:
+        menu = self.menu_for(row, column)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(place)
+
+    def menu_for(self, row: int, column: str = "") -> QMenu:
+        """Return the menu of a row; the row is selected if it was not."""
+        session, trace = self._session, self._trace
+        menu = QMenu(self)
+        if session is None or trace is None:
+            return menu
+        span = self.model.span_at(row)
+        if span not in session.selection.ids or session.selection.table != "spans":
+            session.select_span(span)
+        add_command(menu, self.tr("Copy"), self.copy_tsv).setShortcut("Ctrl+C")
+        add_command(menu, self.tr("Copy as Markdown"), self.copy_markdown).setShortcut(
+            "Ctrl+Shift+C"
+        )
+        add_command(menu, self.tr("Copy as JSON"), self.copy_json)
+        if column and column != "dot":
+            cell = self.model.text(row, column)
+            add_command(menu, self.tr("Copy cell"), copy_text, cell)
+        menu.addSeparator()
+        for text, wanted in filters_of(trace, span, session.filter):
+            add_command(menu, text, session.set_filter, wanted)
+        if session.filter:
+            add_command(
+                menu, self.tr("Remove all filters"), session.set_filter, Filter()
+            )
+        menu.addSeparator()
+        add_command(menu, self.tr("Select in timeline"), session.reveal_span, span)
+        add_command(menu, self.tr("Zoom to"), session.fit_selection)
+        return menu
+
+    def _on_header_menu(self, place: QPoint) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for column in self.model.columns:
+            action = menu.addAction(column.tip)
+            action.setCheckable(True)
+            action.setChecked(column.key not in self.grid.hidden_columns)
+            action.setData(column.key)
+        menu.triggered.connect(self._on_column_toggled)
+        menu.popup(self.grid.header.mapToGlobal(place))
+
+    def _on_column_toggled(self, action: QAction) -> None:
+        self.grid.hide_column(str(action.data()), not action.isChecked())
+
+
+SPEC = ViewSpec("table", "Trace", "centre", TableView)

@@ -1,0 +1,289 @@
+"""The columns of the trace table and the texts of its cells. No Qt model here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ggscope.analysis.facts import (
+    PENDING,
+    TimeScale,
+    access_facts,
+    access_line,
+    duration_of,
+    exact_time_text,
+    quality_word,
+    quality_words,
+    record_of,
+    time_scale,
+    time_text,
+)
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Array
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_exact,
+    format_exact_bytes,
+)
+from ggscope.views.widgets import tr
+
+NONE = "–"
+"""Stands where a thing has no such property (an add has no layer of its own)."""
+_SCAN = 1 << 20
+_NOT_LISTED = (
+    LaneKind.TOKEN,
+    LaneKind.PHASE,
+    LaneKind.MARKER,
+    LaneKind.COUNTER,
+    LaneKind.MEMORY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table.
+
+    Attributes
+    ----------
+    key : stable name, also of `table_order.Sorting`.
+    title : what the header says; `tip` says more.
+    width : pixels at normal font size; `stretch` > 0 shares what is left.
+    right : whether its texts are right-aligned.
+    """
+
+    key: str
+    title: str
+    tip: str
+    width: int
+    right: bool = False
+    stretch: int = 0
+
+
+def columns_of(trace: Trace) -> tuple[Column, ...]:
+    """Return the columns for which `trace` has anything to say, in order."""
+    has_accesses = bool(len(trace.accesses.patterns)) or "accesses" in trace.pending
+    has_ops = trace.ops is not None or _any(trace.spans.op)
+    wanted = [
+        (has_accesses, Column("dot", "●", tr("Found in the graph or not"), 30)),
+        (True, _record_column(trace)),
+        (True, _time_column(trace)),
+        (has_ops, Column("op", tr("op"), tr("Operation"), 138)),
+        (_any(trace.spans.layer), Column("layer", "L", tr("Layer"), 34)),
+        (len(trace.lanes) > 0, _lane_column(trace)),
+        (_any(trace.spans.token), Column("token", tr("token"), tr("Token"), 62)),
+        (True, _name_column(trace)),
+        (
+            has_accesses,
+            Column("sources", tr("sources"), tr("What it reads"), 160, stretch=3),
+        ),
+        (
+            has_accesses,
+            Column("bytes", tr("bytes"), tr("Bytes of its accesses"), 82, True),
+        ),
+        (True, Column("duration", tr("duration"), tr("End minus start"), 86, True)),
+        (
+            True,
+            Column(
+                "quality", tr("quality"), tr("How far to trust the times"), 82, True
+            ),
+        ),
+    ]
+    return tuple(column for applies, column in wanted if applies)
+
+
+def _record_column(trace: Trace) -> Column:
+    last = max(trace.info.n_records, len(trace.spans))
+    width = max(48, _text_width(format_count(last)))
+    return Column("record", "#", tr("Record number in the file"), width, right=True)
+
+
+def _time_column(trace: Trace) -> Column:
+    text = time_scale(trace).text(trace.extent.end)
+    return Column("time", tr("time"), tr("Start"), max(72, _text_width(text)), True)
+
+
+def _text_width(text: str) -> int:
+    """Return the width of a monospaced text with its padding, at normal font size."""
+    return round(len(text) * 7.3) + 18
+
+
+def _name_column(trace: Trace) -> Column:
+    if trace.ops is None:
+        return Column("destination", tr("name"), tr("Name of the span"), 120, stretch=2)
+    tip = tr("Tensor that the op writes, or name of the span")
+    return Column("destination", tr("destination"), tip, 112, stretch=2)
+
+
+def _lane_column(trace: Trace) -> Column:
+    listed = [lane for lane in trace.lanes if lane.kind not in _NOT_LISTED]
+    longest = max((len(_short_lane(lane.name)) for lane in listed), default=1)
+    width = min(max(32, longest * 8 + 16), 130)
+    if any(lane.kind == LaneKind.ENGINE for lane in listed):
+        return Column("lane", tr("engine"), tr("Engine"), max(width + 16, 64))
+    if longest <= 6:
+        return Column("lane", "T", tr("Thread"), min(width, 40))
+    return Column("lane", tr("lane"), tr("Thread or other lane"), width)
+
+
+def _short_lane(name: str) -> str:
+    return name.removeprefix("thread ")
+
+
+def _any(values: Array | None) -> bool:
+    """Tell whether any value is not -1, looking no further than the first."""
+    if values is None:
+        return False
+    return any(
+        bool((values[i : i + _SCAN] >= 0).any()) for i in range(0, len(values), _SCAN)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellTexts:
+    """Makes the cells of one trace; may be used on any thread.
+
+    Attributes
+    ----------
+    absolute : whether times are those of the file's own clock.
+    """
+
+    trace: Trace
+    scale: TimeScale
+    absolute: bool = False
+
+    @classmethod
+    def of(cls, trace: Trace, *, absolute: bool = False) -> "CellTexts":
+        """Return the texts of `trace` with times in its usual unit."""
+        return cls(trace, time_scale(trace), absolute)
+
+    def text(self, span: int, key: str) -> str:
+        """Return what the cell of column `key` says."""
+        return _MAKERS[key](self, span)
+
+    def tip(self, span: int, key: str) -> str:
+        """Return every digit of a cell, or why it is as it is."""
+        trace = self.trace
+        if key == "dot":
+            return tr("No graph is loaded: not known whether this op is in it.")
+        if key == "time":
+            return exact_time_text(trace, int(trace.spans.start[span]))
+        if key == "duration":
+            exact = format_exact(duration_of(trace, span), trace.clock.unit)
+            return f"{exact} {tr(quality_words(trace, span))}"
+        if key == "quality":
+            return tr(quality_words(trace, span))
+        if key == "bytes":
+            n = self._known_bytes(span)
+            return NOT_AVAILABLE if n is None else format_exact_bytes(n)
+        if key == "sources":
+            found = access_facts(trace, span)
+            return "\n".join(access_line(a) for a in found) or tr("no sources")
+        return self.text(span, key)
+
+    def raw(self, span: int, key: str) -> int | str | list[str] | None:
+        """Return a cell as a number or plain text; None where it is not known."""
+        trace, spans = self.trace, self.trace.spans
+        if key == "time":
+            origin = trace.clock.origin if self.absolute else 0
+            return int(spans.start[span]) + origin
+        if key == "duration":
+            return duration_of(trace, span)
+        if key == "record":
+            record = record_of(trace, span)
+            return record if record >= 0 else None
+        if key in ("layer", "token"):
+            return _number(getattr(spans, key), span)
+        if key == "bytes":
+            return self._known_bytes(span)
+        if key == "op":
+            return trace.op_name(int(spans.op[span])) or None
+        if key == "lane":
+            return trace.lanes[int(spans.lane[span])].name
+        if key == "sources":
+            return [f"{a.badge} {a.name}" for a in access_facts(trace, span)]
+        if key == "quality":
+            return quality_word(trace, span)
+        return trace.strings[int(spans.name[span])] or None
+
+    def _dot(self, span: int) -> str:
+        return "○"
+
+    def _record(self, span: int) -> str:
+        record = record_of(self.trace, span)
+        return format_count(record) if record >= 0 else NOT_AVAILABLE
+
+    def _time(self, span: int) -> str:
+        tick = int(self.trace.spans.start[span])
+        return time_text(self.trace, tick, absolute=self.absolute, scale=self.scale)
+
+    def _op(self, span: int) -> str:
+        return self.trace.op_name(int(self.trace.spans.op[span])) or NONE
+
+    def _layer(self, span: int) -> str:
+        layer = _number(self.trace.spans.layer, span)
+        return NONE if layer is None else format_count(layer)
+
+    def _lane(self, span: int) -> str:
+        return _short_lane(self.trace.lanes[int(self.trace.spans.lane[span])].name)
+
+    def _token(self, span: int) -> str:
+        token = _number(self.trace.spans.token, span)
+        return NONE if token is None else f"#{format_count(token)}"
+
+    def _destination(self, span: int) -> str:
+        return self.trace.span_name(span)
+
+    def _sources(self, span: int) -> str:
+        found = access_facts(self.trace, span)
+        if not found:
+            return tr(PENDING) if "accesses" in self.trace.pending else NONE
+        more = f" +{len(found) - 1}" if len(found) > 1 else ""
+        return f"{found[0].badge} {found[0].name}{more}"
+
+    def _bytes(self, span: int) -> str:
+        n = self._known_bytes(span)
+        if n is not None:
+            return format_bytes(n)
+        return "…" if "accesses" in self.trace.pending else NOT_AVAILABLE
+
+    def _duration(self, span: int) -> str:
+        return format_duration(duration_of(self.trace, span), self.trace.clock.unit)
+
+    def _quality(self, span: int) -> str:
+        return tr(quality_word(self.trace, span))
+
+    def _known_bytes(self, span: int) -> int | None:
+        accesses = self.trace.accesses
+        pattern = int(accesses.pattern[span])
+        if pattern < 0:
+            return None
+        first, end = int(accesses.first[pattern]), int(accesses.first[pattern + 1])
+        size = accesses.patterns.size[first:end]
+        known = size[size >= 0]
+        return int(known.astype(np.int64).sum()) if len(known) else None
+
+
+_MAKERS: dict[str, Callable[[CellTexts, int], str]] = {
+    "dot": CellTexts._dot,
+    "record": CellTexts._record,
+    "time": CellTexts._time,
+    "op": CellTexts._op,
+    "layer": CellTexts._layer,
+    "lane": CellTexts._lane,
+    "token": CellTexts._token,
+    "destination": CellTexts._destination,
+    "sources": CellTexts._sources,
+    "bytes": CellTexts._bytes,
+    "duration": CellTexts._duration,
+    "quality": CellTexts._quality,
+}
+
+
+def _number(values: Array | None, span: int) -> int | None:
+    if values is None or int(values[span]) < 0:
+        return None
+    return int(values[span])

@@ -1,0 +1,540 @@
+"""The timeline: lanes of spans over time, exact at every zoom."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QToolTip
+
+from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import (
+    LaneBox,
+    LaneLayout,
+    LaneState,
+    default_collapsed,
+    lay_out,
+)
+from ggscope.model.selection import ColorBy, MarkedRange
+from ggscope.model.time import TimeRange
+from ggscope.render.batch import DisplayList
+from ggscope.render.compose import (
+    AXIS_HEIGHT,
+    HEADER_WIDTH,
+    TimelineScene,
+    compose_timeline,
+    tick_of_x,
+)
+from ggscope.render.theme import Theme, theme
+from ggscope.session.session import Session, TraceChange
+from ggscope.session.tasks import TaskContext
+from ggscope.views.base import View, ViewSpec
+from ggscope.views.canvas import GlCanvas, RasterCanvas, hardware_renderer
+from ggscope.views.timeline_gestures import Gestures
+from ggscope.views.timeline_menus import show_menu
+from ggscope.views.timeline_tooltip import tooltip_for
+
+Mask = npt.NDArray[np.bool_]
+
+SYNC_SPANS = 200_000
+"""Traces up to this size are prepared at once; larger ones on a worker."""
+PROBE_MS = 1_500
+"""The driver is asked for its renderer when the first pictures are out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What the picture is drawn from: everything costly is computed already."""
+
+    index: TraceIndex
+    layout: LaneLayout
+    lane_state: LaneState
+    color_by: ColorBy
+    mask: Mask | None
+    mask_token: object
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrepareRequest:
+    """Computes rows and colourings of the lanes in view, on a worker."""
+
+    index: TraceIndex
+    lane_state: LaneState
+    color_by: ColorBy
+    mask: Mask | None
+    mask_token: object
+
+    def __call__(self, context: TaskContext | None = None) -> Prepared:
+        """Return what the request asks for; Cancelled passes through."""
+        lanes = self.index.lanes
+        state = self.lane_state
+        closed = (
+            default_collapsed(lanes) if state.collapsed is None else state.collapsed
+        )
+        n_rows: dict[str, int] = {}
+        for lane in lanes:
+            if context is not None:
+                context.check_cancelled()
+            if lane.key in state.hidden or lane.counter >= 0:
+                continue
+            if lane.group in closed and lane.key not in state.pinned:
+                continue
+            n_rows[lane.key] = len(self.index.row_columns(lane.key, self.color_by))
+            self.index.busy_share(lane.key)
+            self.index.overlay_rows(lane.key)
+            if self.mask is not None:
+                self.index.filtered_columns(
+                    lane.key, self.color_by, self.mask, self.mask_token
+                )
+        return Prepared(
+            self.index,
+            lay_out(lanes, n_rows, state),
+            state,
+            self.color_by,
+            self.mask,
+            self.mask_token,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What lies under a point of the timeline.
+
+    Attributes
+    ----------
+    tick : time at the point.
+    box : lane or group head, None on the axis and below the last lane.
+    row : row number inside the lane, -1 between rows.
+    span : id of the span there, -1 for none.
+    in_header : whether the point is over the lane headers.
+    """
+
+    tick: int
+    box: LaneBox | None = None
+    row: int = -1
+    span: int = -1
+    in_header: bool = False
+    on_axis: bool = False
+
+
+class TimelineView(View):
+    """Lanes of spans under a time axis, with keyboard and mouse of Perfetto."""
+
+    renderer_changed = Signal(str)
+    renderer_failed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("timeline")
+        self.setAccessibleName(self.tr("Timeline"))
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._session: Session | None = None
+        self._theme = theme("dark")
+        self._prepared: Prepared | None = None
+        self._scroll_y = 0.0
+        self._hover_span = -1
+        self._cursor_tick: int | None = None
+        self._zoom_band: TimeRange | None = None
+        self._mask_number = 0
+        self._gestures = Gestures(self)
+        self._canvas: RasterCanvas | GlCanvas = RasterCanvas(self, self)
+        self._bar = QScrollBar(Qt.Orientation.Vertical, self)
+        self._bar.setAccessibleName(self.tr("Scroll lanes"))
+        self._bar.valueChanged.connect(self._on_scrolled)
+        self._box = QHBoxLayout(self)
+        self._box.setContentsMargins(0, 0, 0, 0)
+        self._box.setSpacing(0)
+        self._box.addWidget(self._canvas, 1)
+        self._box.addWidget(self._bar)
+
+    # --- the session -------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        self.detach()
+        self._session = session
+        session.trace_changed.connect(self._on_trace_changed)
+        session.visible_range_changed.connect(self._repaint)
+        session.selection_changed.connect(self._repaint)
+        session.marked_range_changed.connect(self._repaint)
+        session.mask_changed.connect(self._on_mask_changed)
+        session.search_changed.connect(self._repaint)
+        session.color_by_changed.connect(self._prepare)
+        session.lanes_changed.connect(self._prepare)
+        session.bookmarks_changed.connect(self._repaint)
+        session.absolute_time_changed.connect(self._repaint)
+        session.reveal_requested.connect(self._on_reveal)
+        self._prepare()
+
+    def detach(self) -> None:
+        """Stop showing the session."""
+        session, self._session = self._session, None
+        self._prepared = None
+        if session is None:
+            return
+        for signal, slot in (
+            (session.trace_changed, self._on_trace_changed),
+            (session.visible_range_changed, self._repaint),
+            (session.selection_changed, self._repaint),
+            (session.marked_range_changed, self._repaint),
+            (session.mask_changed, self._on_mask_changed),
+            (session.search_changed, self._repaint),
+            (session.color_by_changed, self._prepare),
+            (session.lanes_changed, self._prepare),
+            (session.bookmarks_changed, self._repaint),
+            (session.absolute_time_changed, self._repaint),
+            (session.reveal_requested, self._on_reveal),
+        ):
+            signal.disconnect(slot)
+        self._canvas.update()
+
+    @property
+    def session(self) -> Session | None:
+        """The session shown, if any."""
+        return self._session
+
+    def _on_trace_changed(self, change: TraceChange) -> None:
+        if change is TraceChange.REPLACED:
+            self._scroll_y = 0.0
+            self._prepared = None
+        self._hover_span = -1
+        self._prepare()
+
+    def _on_mask_changed(self, _: object) -> None:
+        self._mask_number += 1
+        self._prepare()
+
+    def _repaint(self, _: object = None) -> None:
+        self._canvas.update()
+
+    def _on_reveal(self, span: int) -> None:
+        """Scroll the lane of `span` into view."""
+        prepared = self._prepared
+        if prepared is None:
+            return
+        key, row = prepared.index.row_of_span(span)
+        box = prepared.layout.box_of(key)
+        if box is None or box.pinned:
+            return
+        top = box.y + (box.row_y[row] if row < len(box.row_y) else 0.0)
+        room = self.lane_area_height() - self.pinned_height()
+        offset = top - self.pinned_height()
+        if not self._scroll_y <= offset <= self._scroll_y + room - box.row_height:
+            self.scroll_to(offset - room / 2)
+
+    # --- preparing ---------------------------------------------------------
+
+    def _prepare(self, _: object = None) -> None:
+        """Compute what the next picture needs, on a worker where it is large."""
+        session = self._session
+        if session is None or session.trace is None or session.index is None:
+            self._prepared = None
+            self._canvas.update()
+            return
+        request = PrepareRequest(
+            session.index,
+            session.lane_state,
+            session.color_by,
+            session.mask,
+            self._mask_number,
+        )
+        if len(session.trace.spans) <= SYNC_SPANS:
+            session.tasks.cancel("timeline")
+            self._on_prepared(request())
+        else:
+            session.tasks.run(
+                "timeline",
+                request,
+                self._on_prepared,
+                title=self.tr("Preparing lanes"),
+            )
+
+    def _on_prepared(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._update_bar()
+        self._canvas.update()
+
+    # --- the picture -------------------------------------------------------
+
+    def scene(self, width: float, height: float, scale: float) -> TimelineScene | None:
+        """Return what the picture is composed from, or None without a trace."""
+        session, prepared = self._session, self._prepared
+        if session is None or prepared is None:
+            return None
+        marked = session.marked_range
+        if self._zoom_band is not None:
+            marked = MarkedRange(self._zoom_band)
+        return TimelineScene(
+            index=prepared.index,
+            layout=prepared.layout,
+            visible=session.visible_range,
+            width=width,
+            height=height,
+            theme=self._theme,
+            scale=scale,
+            scroll_y=self._scroll_y,
+            header_width=self.header_width(),
+            color_by=prepared.color_by,
+            mask=prepared.mask,
+            mask_token=prepared.mask_token,
+            selection=session.selection,
+            marked=marked,
+            hits=session.hits,
+            hover_span=self._hover_span,
+            cursor_tick=self._cursor_tick,
+            bookmarks=tuple((b.name, b.time) for b in session.bookmarks),
+            absolute=session.absolute_time,
+        )
+
+    def picture(self, width: float, height: float, scale: float) -> DisplayList:
+        """Return the picture for a canvas of this size."""
+        scene = self.scene(width, height, scale)
+        if scene is None:
+            return DisplayList(width, height, scale, self._theme.pane)
+        return compose_timeline(scene)
+
+    def header_width(self) -> float:
+        """Return the width of the lane headers: less in narrow windows."""
+        return float(min(HEADER_WIDTH, max(116, self._canvas.width() // 5)))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self._canvas.update()
+
+    # --- which surface draws -----------------------------------------------
+
+    def choose_renderer(self, wish: str) -> None:
+        """Draw by "raster", "opengl" or what fits the machine ("auto").
+
+        "auto" looks for hardware OpenGL after the first picture is out, so that
+        opening the window never waits for a driver.
+        """
+        if wish == "auto":
+            QTimer.singleShot(PROBE_MS, self, self._probe)
+        elif (wish == "opengl") != isinstance(self._canvas, GlCanvas):
+            self._replace_canvas(use_gl=wish == "opengl")
+
+    def renderer_text(self) -> str:
+        """Return what draws, for the status bar."""
+        return self._canvas.renderer_text()
+
+    def canvas_failed(self, message: str) -> None:
+        """Fall back to the raster canvas and say so."""
+        QTimer.singleShot(0, self, partial(self._replace_canvas, use_gl=False))
+        self.renderer_failed.emit(
+            self.tr("OpenGL failed ({0}); drawing without it.").format(message)
+        )
+
+    def _probe(self) -> None:
+        use_gl = hardware_renderer() is not None
+        if use_gl != isinstance(self._canvas, GlCanvas):
+            self._replace_canvas(use_gl=use_gl)
+
+    def _replace_canvas(self, *, use_gl: bool) -> None:
+        old = self._canvas
+        if isinstance(old, GlCanvas):
+            old.release()
+        self._canvas = GlCanvas(self, self) if use_gl else RasterCanvas(self, self)
+        self._box.replaceWidget(old, self._canvas)
+        old.hide()
+        old.deleteLater()
+        self._canvas.show()
+        self._canvas.setCursor(old.cursor())
+        self.renderer_changed.emit(self.renderer_text())
+
+    # --- places ------------------------------------------------------------
+
+    def canvas_size(self) -> QSize:
+        """Return the size of the drawing surface."""
+        return self._canvas.size()
+
+    def lane_area_width(self) -> float:
+        """Return the width of the part that shows time."""
+        return max(1.0, self._canvas.width() - self.header_width())
+
+    def lane_area_height(self) -> float:
+        """Return the height of the part that shows lanes."""
+        return max(1.0, self._canvas.height() - AXIS_HEIGHT)
+
+    def pinned_height(self) -> float:
+        """Return the height of the lanes that do not scroll."""
+        if self._prepared is None:
+            return 0.0
+        pinned = [b for b in self._prepared.layout.boxes if b.pinned]
+        return max((b.y + b.height for b in pinned), default=0.0)
+
+    def tick_at(self, x: float) -> int:
+        """Return the time at canvas position `x`."""
+        scene = self.scene(
+            self._canvas.width(),
+            self._canvas.height(),
+            self._canvas.devicePixelRatioF(),
+        )
+        return 0 if scene is None else tick_of_x(scene, x)
+
+    def ticks_per_px(self) -> float:
+        """Return how much time one pixel stands for."""
+        if self._session is None:
+            return 1.0
+        return self._session.visible_range.duration / self.lane_area_width()
+
+    def hit(self, x: float, y: float) -> Hit:
+        """Return what lies at canvas position (x, y)."""
+        tick = self.tick_at(x)
+        in_header = x < self.header_width()
+        prepared = self._prepared
+        if prepared is None or y < AXIS_HEIGHT:
+            return Hit(tick, in_header=in_header, on_axis=y < AXIS_HEIGHT)
+        lane_y = y - AXIS_HEIGHT
+        if lane_y >= self.pinned_height():
+            lane_y += self._scroll_y
+        box = prepared.layout.box_at(lane_y)
+        if box is None or box.lane is None or in_header:
+            return Hit(tick, box, in_header=in_header)
+        row = _row_at(box, lane_y - box.y)
+        span = -1
+        if row >= 0 and box.lane.counter < 0:
+            found = prepared.index.span_at(box.lane.key, row, tick)
+            if found is None:
+                reach = int(3 * self.ticks_per_px()) + 1
+                found = prepared.index.nearest_span(box.lane.key, row, tick, reach)
+            span = -1 if found is None else int(found)
+        return Hit(tick, box, row, span)
+
+    def lanes_between(self, y0: float, y1: float) -> frozenset[str]:
+        """Return the keys of the lanes between two canvas heights."""
+        prepared = self._prepared
+        if prepared is None:
+            return frozenset()
+        low, high = sorted((y0 - AXIS_HEIGHT, y1 - AXIS_HEIGHT))
+        shift = self._scroll_y
+        return frozenset(
+            box.lane.key
+            for box in prepared.layout.boxes
+            if box.lane is not None
+            and box.y - (0 if box.pinned else shift) < high
+            and box.y + box.height - (0 if box.pinned else shift) > low
+        )
+
+    # --- scrolling ---------------------------------------------------------
+
+    def scroll_by(self, pixels: float) -> None:
+        """Scroll the lanes down by `pixels`."""
+        self.scroll_to(self._scroll_y + pixels)
+
+    def scroll_to(self, pixels: float) -> None:
+        """Scroll so that lane area position `pixels` is at the top."""
+        self._bar.setValue(round(pixels))
+
+    def _on_scrolled(self, value: int) -> None:
+        self._scroll_y = float(value)
+        self._canvas.update()
+
+    def _update_bar(self) -> None:
+        total = 0.0 if self._prepared is None else self._prepared.layout.height
+        room = self.lane_area_height()
+        self._bar.setRange(0, max(0, round(total - room)))
+        self._bar.setPageStep(max(1, round(room)))
+        self._bar.setSingleStep(24)
+        self._bar.setVisible(self._bar.maximum() > 0)
+        self._scroll_y = float(self._bar.value())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the scroll bar in step with the size."""
+        super().resizeEvent(event)
+        self._update_bar()
+
+    # --- input -------------------------------------------------------------
+
+    def canvas_event(self, event: QEvent) -> bool:
+        """Handle an input event of the canvas."""
+        if self._session is None or self._prepared is None:
+            return False
+        if event.type() == QEvent.Type.ToolTip:
+            self._show_tooltip(event.pos(), event.globalPos())  # type: ignore[attr-defined]  # QHelpEvent
+            return True
+        if event.type() == QEvent.Type.ContextMenu:
+            show_menu(self, event.pos(), event.globalPos())  # type: ignore[attr-defined]  # QContextMenuEvent
+            return True
+        return self._gestures.handle(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Scroll lanes by the arrow and page keys; the rest are commands."""
+        steps = {
+            Qt.Key.Key_Up: -24.0,
+            Qt.Key.Key_Down: 24.0,
+            Qt.Key.Key_PageUp: -self.lane_area_height() * 0.9,
+            Qt.Key.Key_PageDown: self.lane_area_height() * 0.9,
+        }
+        step = steps.get(Qt.Key(event.key()))
+        if step is not None and not event.modifiers():
+            self.scroll_by(step)
+        elif event.key() == Qt.Key.Key_Menu and self._session is not None:
+            centre = QPoint(self._canvas.width() // 2, self._canvas.height() // 2)
+            show_menu(self, centre, self._canvas.mapToGlobal(centre))
+        else:
+            super().keyPressEvent(event)
+
+    def set_cursor_tick(self, tick: int | None) -> None:
+        """Put the hair line at `tick`; the session learns it for zooming."""
+        if tick == self._cursor_tick:
+            return
+        self._cursor_tick = tick
+        if self._session is not None:
+            self._session.cursor_tick = tick
+        self._canvas.update()
+
+    def set_hover_span(self, span: int) -> None:
+        """Outline `span` as the one under the cursor (-1: none)."""
+        if span != self._hover_span:
+            self._hover_span = span
+            self._canvas.update()
+
+    def set_zoom_band(self, band: TimeRange | None) -> None:
+        """Show the region that a zoom drag has covered so far."""
+        self._zoom_band = band
+        self._canvas.update()
+
+    def set_canvas_cursor(self, shape: Qt.CursorShape) -> None:
+        """Show a mouse cursor over the canvas."""
+        self._canvas.setCursor(shape)
+
+    def toggle_group(self, group: str) -> None:
+        """Open or close a lane group."""
+        prepared, session = self._prepared, self._session
+        if prepared is None or session is None:
+            return
+        state = session.lane_state
+        closed = state.collapsed
+        if closed is None:
+            closed = default_collapsed(prepared.index.lanes)
+        session.set_lane_state(replace(state, collapsed=closed ^ {group}))
+
+    def _show_tooltip(self, at: QPoint, global_at: QPoint) -> None:
+        prepared, session = self._prepared, self._session
+        if prepared is None or session is None:
+            return
+        hit = self.hit(at.x(), at.y())
+        text = tooltip_for(prepared, session, hit, self.ticks_per_px())
+        if text:
+            near = QRect(at.x() - 2, at.y() - 2, 5, 5)
+            QToolTip.showText(global_at, text, self._canvas, near)
+        else:
+            QToolTip.hideText()
+
+    def prepared(self) -> Prepared | None:
+        """Return what the present picture is drawn from."""
+        return self._prepared
+
+
+def _row_at(box: LaneBox, y: float) -> int:
+    for row, top in enumerate(box.row_y):
+        if top <= y < top + box.row_height:
+            return row
+    return -1
+
+
+SPEC = ViewSpec("timeline", "Timeline", "centre", TimelineView)

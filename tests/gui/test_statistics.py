@@ -1,0 +1,291 @@
+"""The selection statistics: what they are about, and that they are right."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QAbstractItemModelTester, QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+import builders
+from ggscope.analysis.stats import statistics
+from ggscope.model.selection import Filter, MarkedRange, Selection
+from ggscope.model.tables import SpanFlag
+from ggscope.model.time import TimeRange
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.views.statistics import StatisticsView, spans_on_lanes
+
+CTRL = Qt.KeyboardModifier.ControlModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+
+
+@pytest.fixture
+def session(qapp: QApplication) -> Iterator[Session]:
+    session = Session()
+    session.set_trace(builders.llama_like_trace(tokens=4, layers=4))
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, session: Session) -> StatisticsView:
+    view = StatisticsView()
+    qtbot.addWidget(view)
+    view.resize(1200, 300)
+    view.attach(session)
+    view.show()
+    qtbot.waitExposed(view)
+    return view
+
+
+def counted(qtbot: QtBot, view: StatisticsView) -> None:
+    """Wait until the figures are those of the current scope."""
+    qtbot.waitUntil(
+        lambda: (
+            not view._timer.isActive()
+            and view._session is not None
+            and view._session.tasks.is_idle
+            and view._result is not None
+            and view._result.scope == view.scope()
+            and view._result.by == view.by.currentData()
+        )
+    )
+
+
+def column(view: StatisticsView, key: int) -> list[str]:
+    return [view.model.row(row)[key].text for row in range(view.model.rowCount())]
+
+
+def test_model_keeps_the_rules_of_item_models(
+    qtbot: QtBot, view: StatisticsView
+) -> None:
+    QAbstractItemModelTester(
+        view.model, QAbstractItemModelTester.FailureReportingMode.Fatal, view
+    )
+
+    counted(qtbot, view)
+    view.model.sort(1, Qt.SortOrder.AscendingOrder)
+    view.model.set_rows([])
+
+    assert view.model.rowCount() == 0
+
+
+def test_visible_range_is_counted_when_nothing_is_marked(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+
+    assert session.trace is not None
+    expected = statistics(session.trace, "op", time=session.visible_range, clip=True)
+    assert column(view, 0) == [*(row.key for row in expected), "all"]
+    assert view.about.text().startswith("visible range ")
+
+
+def test_marked_range_is_what_the_figures_are_about(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    marked = TimeRange(0, 448_600)
+
+    session.set_marked(MarkedRange(marked))
+    counted(qtbot, view)
+
+    assert session.trace is not None
+    expected = statistics(session.trace, "op", time=marked, clip=True)
+    assert view._result is not None
+    assert list(view._result.rows) == expected
+    n = sum(row.count for row in expected)
+    assert view.about.text() == f"marked range 448.6 µs · {n} ops"
+
+
+def test_marked_lanes_restrict_the_figures(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    assert session.index is not None
+    key = next(lane.key for lane in session.index.lanes if lane.title == "thread 0")
+
+    session.set_marked(MarkedRange(TimeRange(0, 2_000_000), frozenset({key})))
+    counted(qtbot, view)
+
+    assert session.trace is not None
+    spans = session.trace.spans
+    on_lane = np.flatnonzero(spans.lane == spans.lane[1])
+    expected = statistics(
+        session.trace, "op", ids=on_lane, time=TimeRange(0, 2_000_000), clip=True
+    )
+    assert view._result is not None
+    assert list(view._result.rows) == expected
+    assert " · 1 lane · " in view.about.text()
+
+
+def test_spans_on_lanes_equals_brute_force(session: Session) -> None:
+    assert session.index is not None
+    assert session.trace is not None
+    time = TimeRange(500_000, 3_000_000)
+    keys = frozenset(
+        lane.key
+        for lane in session.index.lanes
+        if lane.title in ("thread 0", "thread 1")
+    )
+
+    found = spans_on_lanes(session.index, keys | {"no such lane"}, time)
+
+    s = session.trace.spans
+    names = {"thread 0", "thread 1"}
+    lanes = [lane.id for lane in session.trace.lanes if lane.name in names]
+    wanted = np.isin(s.lane, lanes) & (s.end >= time.start) & (s.start <= time.end)
+    assert sorted(found.tolist()) == np.flatnonzero(wanted).tolist()
+
+
+def test_several_selected_spans_are_counted(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.select(Selection("spans", (1, 4, 7)))
+    counted(qtbot, view)
+
+    assert view.about.text() == "3 selected spans · 3 ops"
+    assert column(view, 1)[-1] == "3"
+
+
+def test_filter_restricts_the_figures(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+
+    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    qtbot.waitUntil(lambda: column(view, 0) == ["ROPE", "all"])
+
+    assert view.about.text().endswith("filtered")
+
+
+def test_grouping_follows_the_box(qtbot: QtBot, view: StatisticsView) -> None:
+    counted(qtbot, view)
+
+    view.by.setCurrentIndex(view.by.findData("layer"))
+    counted(qtbot, view)
+
+    assert sorted(column(view, 0)[:-1]) == ["0", "1", "2", "3"]
+    assert view.model.headings[0].title == "layer"
+
+
+def test_npu_trace_is_grouped_by_engine(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.set_trace(builders.npu_like_trace())
+    counted(qtbot, view)
+
+    assert "TE0" in column(view, 0)
+    assert view.about.text().endswith("spans")
+
+
+def test_estimated_times_are_left_out_until_asked_for(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    flags = np.array([0, SpanFlag.ESTIMATED, SpanFlag.ESTIMATED], np.uint16)
+    session.set_trace(builders.spans_trace([0, 10, 20], [5, 15, 25], op=1, flags=flags))
+    counted(qtbot, view)
+    before, words = column(view, 2)[0], view.estimated.text()
+
+    view.estimated.setChecked(True)
+    qtbot.waitUntil(lambda: column(view, 2)[0] != before)
+
+    assert before == "5 ns"
+    assert words == "include estimated (2 left out)"
+    assert column(view, 2)[0] == "15 ns"
+    assert view.model.row(0)[-1].caution
+
+
+def test_unfinished_only_reads_not_available(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.set_trace(
+        builders.spans_trace([0], [5], op=1, flags=np.uint16(SpanFlag.UNFINISHED))
+    )
+    counted(qtbot, view)
+
+    cells = [cell.text for cell in view.model.row(0)]
+    assert cells[2:9] == ["N/A"] * 7
+    assert "nan" not in " ".join(cells)
+
+
+def test_column_click_sorts_and_totals_stay_last(
+    qtbot: QtBot, view: StatisticsView
+) -> None:
+    counted(qtbot, view)
+
+    view.table.sortByColumn(1, Qt.SortOrder.AscendingOrder)
+
+    counts = [int(text.replace(",", "")) for text in column(view, 1)]
+    assert counts[:-1] == sorted(counts[:-1])
+    assert counts[-1] == sum(counts[:-1])
+    assert column(view, 0)[-1] == "all"
+
+
+def test_ctrl_c_copies_plain_ticks(qtbot: QtBot, view: StatisticsView) -> None:
+    counted(qtbot, view)
+
+    QTest.keyClick(view.table, Qt.Key.Key_C, CTRL)
+
+    lines = [
+        line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()
+    ]
+    assert lines[0][:3] == ["op", "count", "sum (ns)"]
+    assert view._result is not None
+    assert lines[1][2] == str(view._result.rows[0].total)
+
+
+def test_ctrl_shift_c_copies_markdown(qtbot: QtBot, view: StatisticsView) -> None:
+    counted(qtbot, view)
+    view.table.selectRow(0)
+
+    QTest.keyClick(view.table, Qt.Key.Key_C, CTRL | SHIFT)
+
+    lines = QGuiApplication.clipboard().text().splitlines()
+    assert len(lines) == 3
+    assert lines[2].startswith("| MUL_MAT |")
+
+
+def test_hidden_pane_does_not_count(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    view.hide()
+
+    session.set_marked(MarkedRange(TimeRange(0, 1_000)))
+    assert not view._timer.isActive()
+
+    view.show()
+    counted(qtbot, view)
+    assert view.about.text().startswith("marked range 1.000 µs")
+
+
+def test_range_without_spans_says_so(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.set_trace(builders.spans_trace([0, 5_000], [10, 5_010], op=1))
+    session.set_marked(MarkedRange(TimeRange(100, 200)))
+    counted(qtbot, view)
+
+    assert view._stack.currentWidget() is view._empty
+    assert view._empty.text.startswith("No span lies in this range.")
+
+
+def test_theme_change_recolours_the_squares(qtbot: QtBot, view: StatisticsView) -> None:
+    counted(qtbot, view)
+
+    view.set_theme(theme("light"))
+
+    assert view.model.theme is theme("light")
+    assert not view.grab().isNull()
+
+
+def test_detached_view_is_empty(qtbot: QtBot, view: StatisticsView) -> None:
+    counted(qtbot, view)
+
+    view.detach()
+
+    assert view._empty.text == "No trace is open."
+    assert view.scope() is None

@@ -1,0 +1,896 @@
+"""The trace table with real keys and mouse, up to millions of rows."""
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QHelpEvent, QKeyEvent, QWheelEvent
+from PySide6.QtTest import QAbstractItemModelTester, QTest
+from PySide6.QtWidgets import QApplication, QMenu
+from pytestqt.qtbot import QtBot
+
+import builders
+from ggscope.model.selection import Filter, Selection
+from ggscope.model.tables import SpanFlag
+from ggscope.model.trace import Trace
+from ggscope.render.theme import theme
+from ggscope.session.session import Session, TraceChange
+from ggscope.views import table as table_module
+from ggscope.views.table import TableView
+from ggscope.views.table_cells import CellTexts, columns_of
+from ggscope.views.table_copy import CopyRequest, to_markdown, to_tsv
+from ggscope.views.table_menu import filters_of
+from ggscope.views.table_model import Role, TraceTableModel, search_pattern
+from ggscope.views.table_order import OrderRequest, Sorting
+
+LEFT = Qt.MouseButton.LeftButton
+PLAIN = Qt.KeyboardModifier.NoModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def session(qapp: QApplication) -> Iterator[Session]:
+    session = Session()
+    session.set_trace(builders.llama_like_trace(tokens=4, layers=4))
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, session: Session) -> TableView:
+    return shown(qtbot, session)
+
+
+def shown(qtbot: QtBot, session: Session) -> TableView:
+    view = TableView()
+    qtbot.addWidget(view)
+    view.resize(1100, 420)
+    view.attach(session)
+    view.show()
+    qtbot.waitExposed(view)
+    view.grid.setFocus()
+    return view
+
+
+def click(view: TableView, row: int, modifier: Qt.KeyboardModifier = PLAIN) -> None:
+    box = view.grid.row_box(row)
+    place = QPoint(300, box.center().y())
+    QTest.mouseClick(view.grid.viewport(), LEFT, modifier, place)
+
+
+def texts(view: TableView, row: int) -> dict[str, str]:
+    return {c.key: view.model.text(row, c.key) for c in view.model.columns}
+
+
+def rows_shown(view: TableView) -> list[int]:
+    return [row for row, _, _ in view.grid.visible_rows()]
+
+
+def clipboard() -> str:
+    return QGuiApplication.clipboard().text()
+
+
+def big_trace(n: int) -> Trace:
+    """Return n back-to-back spans of 100 ns on one thread; span i is record i."""
+    start = np.arange(n, dtype=np.int64) * 100
+    op = (np.arange(n) % 8 + 1).astype(np.int8)
+    return builders.spans_trace(start, start + 90, op=op)
+
+
+# -- model -------------------------------------------------------------------
+
+
+def test_model_keeps_the_rules_of_item_models(
+    qapp: QApplication, session: Session
+) -> None:
+    model = TraceTableModel()
+    tester = QAbstractItemModelTester(
+        model, QAbstractItemModelTester.FailureReportingMode.Fatal
+    )
+    assert session.index is not None
+    assert session.trace is not None
+
+    model.set_rows(session.trace, OrderRequest(session.index, Sorting())())
+    model.set_hits(None)
+    model.set_absolute(True)
+    model.set_rows(None, None)
+
+    assert model.rowCount() == 0
+    assert tester.model() is model
+
+
+def test_row_reads_as_in_the_design(view: TableView, session: Session) -> None:
+    assert texts(view, view.model.row_of(1) or 0) == {
+        "dot": "○",
+        "record": "1",
+        "time": "0.020 ms",
+        "op": "MUL_MAT",
+        "layer": "0",
+        "lane": "0",
+        "token": "#0",
+        "destination": "Qcur-0",
+        "sources": "DISK blk.0.attn_q.weight +1",
+        "bytes": "68.0 KiB",
+        "duration": "240.0 µs",
+        "quality": "measured",
+    }
+
+
+def test_entry_without_sources_is_neither_blank_nor_nan(view: TableView) -> None:
+    span = 5  # ffn_inp of layer 0 accesses nothing
+
+    cells = texts(view, view.model.row_of(span) or 0)
+
+    assert cells["sources"] == "–"
+    assert cells["bytes"] == "N/A"
+    assert all(cells.values())
+
+
+def test_bands_are_no_records(view: TableView, session: Session) -> None:
+    assert session.trace is not None
+    listed = {
+        session.trace.lanes[int(session.trace.spans.lane[view.model.span_at(row)])].name
+        for row in range(view.model.rowCount())
+    }
+
+    assert "tokens" not in listed
+    assert "thread 0" in listed
+
+
+def test_npu_columns_name_the_engine(qtbot: QtBot, session: Session) -> None:
+    trace = builders.npu_like_trace()
+    session.set_trace(trace)
+    view = shown(qtbot, session)
+
+    keys = [column.key for column in view.model.columns]
+    titles = [column.title for column in view.model.columns]
+
+    assert "engine" in titles
+    assert {"op", "sources", "bytes", "dot"}.isdisjoint(keys)
+    assert texts(view, 0)["time"] == "0 cyc"
+
+
+def test_pending_sources_are_said_to_come() -> None:
+    builder_trace = builders.llama_like_trace()
+    values = {f: getattr(builder_trace, f) for f in builder_trace.__slots__}
+    trace = Trace(**{**values, "pending": frozenset({"accesses"})})
+
+    assert CellTexts.of(trace).text(5, "sources") == "still being read"
+    assert CellTexts.of(trace).text(5, "bytes") == "…"
+
+
+def test_columns_without_a_value_are_left_out() -> None:
+    keys = [c.key for c in columns_of(builders.spans_trace([0], [5]))]
+
+    assert keys == [
+        "record",
+        "time",
+        "op",
+        "lane",
+        "destination",
+        "duration",
+        "quality",
+    ]
+
+
+# -- order -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "time",
+        "record",
+        "duration",
+        "op",
+        "layer",
+        "lane",
+        "token",
+        "destination",
+        "sources",
+        "bytes",
+        "quality",
+    ],
+)
+@pytest.mark.parametrize("descending", [False, True])
+def test_every_span_is_found_in_its_row_whatever_the_order(
+    session: Session, column: str, descending: bool
+) -> None:
+    assert session.index is not None
+
+    order = OrderRequest(session.index, Sorting(column, descending))()
+
+    assert len(set(order.ids.tolist())) == len(order)
+    assert [order.row_of(int(i)) for i in order.ids] == list(range(len(order)))
+    assert order.arranged(order.ids[::-1]).tolist() == order.ids.tolist()
+
+
+def test_sorting_by_duration_orders_rows(view: TableView, session: Session) -> None:
+    view.sort_by(Sorting("duration", True))
+
+    assert session.trace is not None
+    ids = [view.model.span_at(row) for row in range(view.model.rowCount())]
+    ticks = session.trace.spans.end[ids] - session.trace.spans.start[ids]
+    assert bool((np.diff(ticks) <= 0).all())
+
+
+def test_missing_values_sort_last_both_ways(session: Session) -> None:
+    assert session.index is not None
+    assert session.trace is not None
+    for descending in (False, True):
+        order = OrderRequest(session.index, Sorting("layer", descending))()
+
+        layers = session.trace.spans.layer[order.ids]  # type: ignore[index]
+        known = np.flatnonzero(layers >= 0)
+        assert known.tolist() == list(range(len(known)))
+
+
+def test_header_click_sorts_and_second_click_turns(view: TableView) -> None:
+    section = [c.key for c in view.model.columns].index("layer")
+    place = QPoint(view.grid.header.sectionViewportPosition(section) + 8, 10)
+
+    QTest.mouseClick(view.grid.header.viewport(), LEFT, PLAIN, place)
+    first = view.grid.sorting
+    QTest.mouseClick(view.grid.header.viewport(), LEFT, PLAIN, place)
+
+    assert first == Sorting("layer", False)
+    assert view.grid.sorting == Sorting("layer", True)
+    assert view.model.headerData(section, Qt.Orientation.Horizontal) == "L ▾"
+
+
+def test_first_click_on_duration_shows_the_longest(view: TableView) -> None:
+    section = [c.key for c in view.model.columns].index("duration")
+    place = QPoint(view.grid.header.sectionViewportPosition(section) + 8, 10)
+
+    QTest.mouseClick(view.grid.header.viewport(), LEFT, PLAIN, place)
+
+    assert view.grid.sorting == Sorting("duration", True)
+
+
+def test_filter_shows_matching_rows_only(view: TableView, session: Session) -> None:
+    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+
+    ops = {view.model.text(row, "op") for row in range(view.model.rowCount())}
+    assert ops == {"ROPE"}
+    assert "match the filter" in view._count.text()
+
+
+def test_filter_that_matches_nothing_says_so(view: TableView, session: Session) -> None:
+    session.set_filter(Filter(text="no such thing"))
+
+    assert view._stack.currentWidget() is view._empty
+    assert view._empty.text.startswith("No record matches the filter.")
+
+
+# -- millions ----------------------------------------------------------------
+
+
+def test_five_million_rows_jump_to_the_end_and_back(
+    qtbot: QtBot, session: Session
+) -> None:
+    n = 5_000_000
+    view = shown(qtbot, session)
+    with qtbot.waitSignal(view.model.modelReset, timeout=60_000):
+        session.set_trace(big_trace(n))
+    qtbot.waitUntil(lambda: view.model.rowCount() == n, timeout=60_000)
+
+    QTest.keyClick(view.grid, Qt.Key.Key_End)
+
+    assert rows_shown(view)[-1] == n - 1
+    assert view.grid.row_box(n - 1).bottom() < view.grid.viewport().height()
+    assert texts(view, n - 1)["record"] == "4,999,999"
+    assert session.selection == Selection("spans", (n - 1,))
+
+    QTest.keyClick(view.grid, Qt.Key.Key_Home)
+
+    assert rows_shown(view)[0] == 0
+    assert not view.grab().isNull()
+
+
+def test_scroll_bar_reaches_every_part_of_many_rows(
+    qtbot: QtBot, session: Session
+) -> None:
+    n = 300_000
+    view = shown(qtbot, session)
+    session.set_trace(big_trace(n))
+    qtbot.waitUntil(lambda: view.model.rowCount() == n, timeout=30_000)
+    bar = view.grid.verticalScrollBar()
+
+    bar.setValue(bar.maximum())
+    assert rows_shown(view)[-1] == n - 1
+    bar.setValue(150_000)
+    assert view.grid.first_visible_row == 150_000
+    bar.setValue(0)
+    assert view.grid.first_visible_row == 0
+
+
+def test_large_trace_is_sorted_on_a_worker(
+    qtbot: QtBot, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_module, "SYNC_ROWS", 10)
+    view = shown(qtbot, session)
+    qtbot.waitUntil(lambda: view.model.rowCount() > 0)
+
+    view.sort_by(Sorting("bytes", True))
+
+    assert session.tasks.is_running("table-order")
+    assert view._note.text() == "arranging…"
+    qtbot.waitUntil(lambda: not session.tasks.is_running("table-order"))
+    assert view._note.text() == ""
+    assert view.model.order is not None
+    assert view.model.order.key.sorting.column == "bytes"
+
+
+# -- selection ---------------------------------------------------------------
+
+
+def test_click_selects_the_span_everywhere(view: TableView, session: Session) -> None:
+    click(view, 3)
+
+    assert session.selection == Selection("spans", (view.model.span_at(3),))
+    assert view.grid.current_row == 3
+
+
+def test_ctrl_click_adds_and_takes_away(view: TableView, session: Session) -> None:
+    click(view, 2)
+    click(view, 5, CTRL)
+    both = set(session.selection.ids)
+    click(view, 5, CTRL)
+
+    assert both == {view.model.span_at(2), view.model.span_at(5)}
+    assert session.selection.ids == (view.model.span_at(2),)
+
+
+def test_shift_click_selects_the_rows_between(
+    view: TableView, session: Session
+) -> None:
+    click(view, 2)
+    click(view, 6, SHIFT)
+
+    expected = {view.model.span_at(row) for row in range(2, 7)}
+    assert set(session.selection.ids) == expected
+    assert session.selection.active == view.model.span_at(6)
+
+
+def test_huge_shift_selection_is_bounded_with_a_notice(
+    view: TableView, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_module, "MAX_SELECTED", 3)
+    click(view, 2)
+    click(view, 8, SHIFT)
+
+    assert len(session.selection.ids) == 3
+    assert view._note.text().startswith("3 of 7 selected")
+
+
+def test_select_all_takes_the_listed_rows(view: TableView, session: Session) -> None:
+    QTest.keyClick(view.grid, Qt.Key.Key_A, CTRL)
+
+    assert len(session.selection.ids) == view.model.rowCount()
+
+
+def test_selection_from_elsewhere_scrolls_into_view(
+    view: TableView, session: Session
+) -> None:
+    last = view.model.span_at(view.model.rowCount() - 1)
+
+    session.select_span(last)
+
+    assert view.grid.current_row == view.model.rowCount() - 1
+    assert view.grid.current_row in rows_shown(view)
+
+
+def test_selected_marker_clears_the_rows(view: TableView, session: Session) -> None:
+    click(view, 1)
+
+    session.select(Selection("markers", (0,)))
+
+    assert view.grid.current_row == -1
+
+
+def test_filtered_out_selection_is_not_shown(view: TableView, session: Session) -> None:
+    session.select_span(1)  # a MUL_MAT
+
+    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+
+    assert view.grid.current_row == -1
+    assert session.selection.ids == (1,)
+
+
+def test_double_click_fits_the_span(view: TableView, session: Session) -> None:
+    before = session.visible_range.duration
+    place = QPoint(300, view.grid.row_box(4).center().y())
+
+    QTest.mouseDClick(view.grid.viewport(), LEFT, PLAIN, place)
+
+    assert session.visible_range.duration < before / 10
+
+
+# -- keyboard and wheel ------------------------------------------------------
+
+
+def test_arrow_keys_walk_and_keep_the_row_in_view(
+    view: TableView, session: Session
+) -> None:
+    click(view, 0)
+    for _ in range(40):
+        QTest.keyClick(view.grid, Qt.Key.Key_Down)
+
+    assert view.grid.current_row == 40
+    box = view.grid.row_box(40)
+    assert box.top() >= 0
+    assert box.bottom() < view.grid.viewport().height()
+
+    for _ in range(40):
+        QTest.keyClick(view.grid, Qt.Key.Key_Up)
+
+    assert view.grid.current_row == 0
+    assert view.grid.row_box(0).top() == 0
+
+
+def test_page_keys_move_by_a_screen(view: TableView) -> None:
+    click(view, 0)
+    QTest.keyClick(view.grid, Qt.Key.Key_PageDown)
+    down = view.grid.current_row
+    QTest.keyClick(view.grid, Qt.Key.Key_PageUp)
+
+    assert down > 5
+    assert view.grid.current_row == 0
+
+
+def test_shift_and_arrow_extend_the_selection(
+    view: TableView, session: Session
+) -> None:
+    click(view, 2)
+    QTest.keyClick(view.grid, Qt.Key.Key_Down, SHIFT)
+    QTest.keyClick(view.grid, Qt.Key.Key_Down, SHIFT)
+
+    assert len(session.selection.ids) == 3
+
+
+def test_other_keys_are_left_to_the_window(view: TableView) -> None:
+    event = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_W, PLAIN, "w")
+
+    view.grid.keyPressEvent(event)
+
+    assert not event.isAccepted()
+
+
+def test_table_claims_its_keys_from_shortcuts(view: TableView) -> None:
+    home = QKeyEvent(QEvent.Type.ShortcutOverride, Qt.Key.Key_Home, PLAIN)
+    back = QKeyEvent(QEvent.Type.ShortcutOverride, Qt.Key.Key_F, PLAIN)
+    back.ignore()
+
+    QApplication.sendEvent(view.grid, home)
+    QApplication.sendEvent(view.grid, back)
+
+    assert home.isAccepted()
+    assert not back.isAccepted()
+
+
+def wheel(
+    view: TableView, angle: QPoint, modifier: Qt.KeyboardModifier = PLAIN
+) -> None:
+    place = QPointF(200, 100)
+    event = QWheelEvent(
+        place,
+        view.grid.viewport().mapToGlobal(place),
+        QPoint(),
+        angle,
+        Qt.MouseButton.NoButton,
+        modifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(view.grid.viewport(), event)
+
+
+def test_wheel_scrolls_three_rows_and_stops_at_the_ends(view: TableView) -> None:
+    wheel(view, QPoint(0, -120))
+    down = view.grid.first_visible_row
+    wheel(view, QPoint(0, 1200))
+    up = view.grid.first_visible_row
+    wheel(view, QPoint(0, -1_200_000))
+
+    assert (down, up) == (3, 0)
+    assert rows_shown(view)[-1] == view.model.rowCount() - 1
+
+
+def test_shift_wheel_scrolls_sideways(qtbot: QtBot, view: TableView) -> None:
+    view.resize(500, 300)
+    QTest.qWait(0)
+
+    wheel(view, QPoint(0, -120), SHIFT)
+
+    assert view.grid.horizontalScrollBar().value() > 0
+    assert view.grid.first_visible_row == 0
+
+
+# -- forms, search, looks ----------------------------------------------------
+
+
+def test_t_toggles_the_detailed_form(view: TableView) -> None:
+    compact = view.grid.row_box(0).height()
+    QTest.keyClick(view.grid, Qt.Key.Key_T)
+    detailed = view.grid.row_box(0).height()
+    QTest.keyClick(view.grid, Qt.Key.Key_T)
+
+    assert detailed > 3 * compact
+    assert view.grid.row_box(0).height() == compact
+    assert not view.is_detailed
+
+
+def test_detailed_form_keeps_the_current_row_in_view(
+    view: TableView, session: Session
+) -> None:
+    session.select_span(view.model.span_at(60))
+
+    view.set_detailed(True)
+
+    assert 60 in rows_shown(view)
+    assert view._form.isChecked()
+
+
+def test_detailed_rows_scroll_to_the_very_end(view: TableView) -> None:
+    view.set_detailed(True)
+    bar = view.grid.verticalScrollBar()
+
+    bar.setValue(bar.maximum())
+
+    row, top, height = view.grid.visible_rows()[-1]
+    assert row == view.model.rowCount() - 1
+    assert top + height == view.grid.viewport().height()
+
+
+def test_search_hits_are_known_row_by_row(
+    qtbot: QtBot, view: TableView, session: Session
+) -> None:
+    session.search("attn_q")
+    qtbot.waitUntil(lambda: session.hits is not None)
+
+    assert session.hits is not None
+    marked = {
+        view.model.span_at(row)
+        for row in range(view.model.rowCount())
+        if view.model.is_hit(view.model.span_at(row))
+    }
+    assert marked == set(session.hits.ids.tolist())
+    assert marked
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("attn", ["attn"]), ("/q.*t/", ["q.weight"]), ("/(/", []), ("", [])],
+)
+def test_search_pattern_marks_what_matches(text: str, found: list[str]) -> None:
+    pattern = search_pattern(text)
+
+    matches = [] if pattern is None else pattern.findall("blk.0.attn_q.weight")
+    assert matches == found
+
+
+def test_absolute_time_changes_the_time_column(
+    view: TableView, session: Session
+) -> None:
+    session.set_absolute_time(True)
+
+    assert view.model.text(0, "time") == "0.000\u202f000\u202f000\u202fs"
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_selected_row_is_tinted_in_both_themes(
+    view: TableView, session: Session, name: str
+) -> None:
+    view.set_theme(theme(name))
+    session.select_span(view.model.span_at(2))
+
+    picture = view.grid.viewport().grab().toImage()
+    ratio = picture.devicePixelRatio()
+    middle = view.grid.row_box(2).center().y()
+
+    bar = picture.pixelColor(round(1 * ratio), round(middle * ratio)).rgb()
+    assert bar == theme(name).selection
+    other = view.grid.row_box(3).center().y()
+    assert picture.pixelColor(round(1 * ratio), round(other * ratio)).rgb() != bar
+
+
+def test_badge_colours_tell_disk_from_buffer(view: TableView) -> None:
+    picture = view.grid.viewport().grab().toImage()
+    seen = {
+        picture.pixelColor(x, y).name()
+        for y in range(0, picture.height(), 4)
+        for x in range(0, picture.width(), 4)
+    }
+
+    assert {"#0072b2", "#009e73"} <= seen
+
+
+def test_current_row_is_given_to_screen_readers(
+    view: TableView, session: Session
+) -> None:
+    session.select_span(1)
+
+    text = view.grid.accessibleDescription()
+
+    assert "op MUL_MAT" in text
+    assert "destination Qcur-0" in text
+
+
+def test_detailed_row_reads_with_every_source(
+    view: TableView, session: Session
+) -> None:
+    session.select_span(1)
+
+    view.set_detailed(True)
+
+    text = view.grid.accessibleDescription()
+    assert "source 0: DISK blk.0.attn_q.weight · 64.0 KiB · offset 0x0001_0000" in text
+    assert "source 1: BUF activation · 4.0 KiB" in text
+
+
+def test_tooltip_gives_every_digit(view: TableView) -> None:
+    section = [c.key for c in view.model.columns].index("duration")
+    index = view.model.index(view.model.row_of(1) or 0, section)
+
+    text = view.model.data(index, Qt.ItemDataRole.ToolTipRole)
+
+    assert text.startswith("0.000\u202f240\u202f")
+    place = QPoint(view.grid.header.sectionViewportPosition(section) + 5, 30)
+    event = QHelpEvent(
+        QEvent.Type.ToolTip, place, view.grid.viewport().mapToGlobal(place)
+    )
+    assert QApplication.sendEvent(view.grid.viewport(), event)
+
+
+def test_hidden_column_leaves_its_room_to_others(view: TableView) -> None:
+    before = view.grid.header.length()
+
+    view.grid.hide_column("quality", True)
+
+    assert "quality" not in [cell.column.key for cell in view.grid.cells()]
+    assert view.grid.header.length() == before
+    view.grid.hide_column("quality", False)
+    assert "quality" in [cell.column.key for cell in view.grid.cells()]
+
+
+def test_column_dragged_by_hand_keeps_its_width(view: TableView) -> None:
+    section = [c.key for c in view.model.columns].index("destination")
+
+    view.grid.header.resizeSection(section, 333)
+    view.resize(1300, 420)
+
+    assert view.grid.header.sectionSize(section) == 333
+
+
+# -- copy --------------------------------------------------------------------
+
+
+def test_ctrl_c_copies_plain_figures_with_units_in_the_header(
+    view: TableView, session: Session
+) -> None:
+    session.select_span(1)
+
+    QTest.keyClick(view.grid, Qt.Key.Key_C, CTRL)
+
+    header, row = (line.split("\t") for line in clipboard().splitlines())
+    cells = dict(zip(header, row, strict=True))
+    assert cells["duration (ns)"] == "240000"
+    assert cells["bytes"] == "69632"
+    assert cells["sources"] == "DISK blk.0.attn_q.weight; BUF activation"
+
+
+def test_ctrl_shift_c_copies_markdown(view: TableView, session: Session) -> None:
+    session.select_span(1)
+
+    QTest.keyClick(view.grid, Qt.Key.Key_C, CTRL | SHIFT)
+
+    lines = clipboard().splitlines()
+    assert lines[0].startswith("| record | time | op | layer |")
+    assert "| MUL_MAT |" in lines[2]
+    assert "240.0 µs" in lines[2]
+
+
+def test_json_copy_has_null_for_what_is_missing(
+    view: TableView, session: Session
+) -> None:
+    session.select_span(5)
+
+    view.copy_json()
+
+    (record,) = json.loads(clipboard())
+    assert record["bytes"] is None
+    assert record["op"] == "ADD"
+    assert record["sources"] == []
+
+
+def test_copy_follows_the_order_of_the_table(view: TableView, session: Session) -> None:
+    view.sort_by(Sorting("duration", True))
+    session.select(Selection("spans", (0, 1, 2)))
+
+    view.copy_tsv()
+
+    column = clipboard().splitlines()[0].split("\t").index("duration (ns)")
+    ticks = [int(line.split("\t")[column]) for line in clipboard().splitlines()[1:]]
+    assert ticks == sorted(ticks, reverse=True)
+
+
+def test_large_copy_runs_on_a_worker_and_says_when_done(
+    qtbot: QtBot, view: TableView, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_module, "SYNC_COPY", 10)
+    monkeypatch.setattr(table_module, "MAX_COPIED_ROWS", 50)
+
+    view.copy_tsv()
+    qtbot.waitUntil(lambda: "copied" in view._note.text())
+
+    assert len(clipboard().splitlines()) == 51
+    assert view._note.text().startswith("50 of ")
+
+
+def test_missing_number_copies_as_nothing() -> None:
+    trace = builders.spans_trace([0], [5], flags=np.uint16(SpanFlag.INFERRED_END))
+    request = CopyRequest(CellTexts.of(trace), np.array([0]), columns_of(trace), "tsv")
+
+    header, row = (line.split("\t") for line in request().splitlines())
+
+    cells = dict(zip(header, row, strict=True))
+    assert cells["op"] == ""
+    assert cells["quality"] == "derived"
+
+
+def test_text_forms_escape_what_would_break_them() -> None:
+    assert to_tsv(["a"], [["x\ty\nz"]]) == "a\nx y z\n"
+    assert to_markdown(["a"], [["x|y"]], [True]).splitlines() == [
+        "| a |",
+        "| ---: |",
+        "| x\\|y |",
+    ]
+
+
+def test_raw_role_gives_numbers(view: TableView) -> None:
+    section = [c.key for c in view.model.columns].index("layer")
+
+    row = view.model.row_of(1) or 0
+
+    assert view.model.data(view.model.index(row, section), Role.RAW) == 0
+    assert view.model.data(view.model.index(row, section), Role.SPAN) == 1
+
+
+# -- menus -------------------------------------------------------------------
+
+
+def commands(menu: QMenu) -> dict[str, object]:
+    return {action.text(): action for action in menu.actions() if action.text()}
+
+
+def test_row_menu_offers_the_row_and_its_filters(
+    view: TableView, session: Session
+) -> None:
+    row = view.model.row_of(1) or 0
+
+    found = commands(view.menu_for(row, "destination"))
+
+    assert list(found)[:4] == ["Copy", "Copy as Markdown", "Copy as JSON", "Copy cell"]
+    assert {
+        "Filter by op MUL_MAT",
+        "Filter by layer 0",
+        "Filter by token #0",
+        "Filter by thread 0",
+        "Isolate MUL_MAT",
+        "Select in timeline",
+        "Zoom to",
+    } <= set(found)
+    assert session.selection.ids == (1,)
+
+
+def test_filters_of_a_span_add_to_the_filter_and_isolate_stands_alone(
+    session: Session,
+) -> None:
+    assert session.trace is not None
+    base = Filter(text="q")
+
+    found = dict(filters_of(session.trace, 1, base))
+
+    assert found["Filter by layer 0"] == Filter(text="q", layers=frozenset({0}))
+    assert found["Isolate MUL_MAT"] == Filter(ops=frozenset({"MUL_MAT"}))
+
+
+def test_menu_command_filters(view: TableView, session: Session) -> None:
+    menu = view.menu_for(view.model.row_of(1) or 0)
+
+    commands(menu)["Isolate MUL_MAT"].trigger()  # type: ignore[attr-defined]
+
+    assert session.filter == Filter(ops=frozenset({"MUL_MAT"}))
+    assert "Remove all filters" in commands(view.menu_for(0))
+
+
+def test_copy_cell_copies_what_it_says(view: TableView) -> None:
+    menu = view.menu_for(view.model.row_of(1) or 0, "destination")
+
+    commands(menu)["Copy cell"].trigger()  # type: ignore[attr-defined]
+
+    assert clipboard() == "Qcur-0"
+
+
+# -- life --------------------------------------------------------------------
+
+
+def test_empty_trace_says_so(qtbot: QtBot, session: Session) -> None:
+    session.set_trace(builders.empty_trace())
+
+    view = shown(qtbot, session)
+
+    assert view._empty.text.startswith("This trace holds no spans.")
+
+
+def test_growing_trace_adds_rows_and_keeps_the_place(
+    view: TableView, session: Session
+) -> None:
+    n = view.model.rowCount()
+    view.grid.verticalScrollBar().setValue(10)
+
+    session.set_trace(builders.llama_like_trace(tokens=8, layers=4), TraceChange.GREW)
+
+    assert view.model.rowCount() > n
+    assert view.grid.first_visible_row == 10
+
+
+def test_growing_trace_never_shows_what_is_filtered_out(
+    view: TableView, session: Session
+) -> None:
+    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    seen: set[str] = set()
+
+    def note() -> None:
+        rows = range(view.model.rowCount())
+        seen.update(view.model.text(row, "op") for row in rows)
+
+    view.model.modelReset.connect(note)
+    session.set_trace(builders.llama_like_trace(tokens=8, layers=4), TraceChange.GREW)
+
+    assert seen == {"ROPE"}
+
+
+def test_replaced_trace_under_a_filter_shows_the_new_matches(
+    view: TableView, session: Session
+) -> None:
+    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+
+    session.set_trace(builders.llama_like_trace(tokens=1, layers=1))
+
+    assert {texts(view, row)["op"] for row in range(view.model.rowCount())} == {"ROPE"}
+
+
+def test_header_menu_lists_the_columns(qtbot: QtBot, view: TableView) -> None:
+    view._on_header_menu(QPoint(5, 5))
+    menu = QApplication.activePopupWidget()
+
+    assert isinstance(menu, QMenu)
+    action = next(a for a in menu.actions() if a.data() == "quality")
+    action.trigger()
+    menu.close()
+
+    assert view.grid.hidden_columns == frozenset({"quality"})
+
+
+def test_detached_view_is_empty_and_ignores_the_session(
+    view: TableView, session: Session
+) -> None:
+    view.detach()
+
+    session.select_span(3)
+    session.set_filter(Filter(text="q"))
+
+    assert view.model.rowCount() == 0
+    assert view._empty.text == "No trace is open."
+
+
+def test_closed_session_leaves_an_empty_table(
+    view: TableView, session: Session
+) -> None:
+    session.close()
+
+    assert view.model.rowCount() == 0

@@ -1,0 +1,459 @@
+"""The timeline with real mouse and key events."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import builders
+import numpy as np
+import pytest
+from ggscope.analysis.layout import LaneState
+from ggscope.model.selection import Filter, Selection
+from ggscope.model.time import TimeRange
+from ggscope.render.compose import AXIS_HEIGHT, x_of_tick
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.views import timeline as timeline_module
+from ggscope.views.canvas import RasterCanvas
+from ggscope.views.timeline import TimelineView
+from ggscope.views.timeline_menus import build_menu
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QMouseEvent, QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+LEFT, MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton
+PLAIN = Qt.KeyboardModifier.NoModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def session(qapp: QApplication) -> Iterator[Session]:
+    session = Session()
+    session.set_trace(builders.llama_like_trace(tokens=4, layers=4))
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, session: Session) -> TimelineView:
+    view = TimelineView()
+    qtbot.addWidget(view)
+    view.resize(1000, 420)
+    view.attach(session)
+    view.show()
+    qtbot.waitExposed(view)
+    return view
+
+
+def canvas(view: TimelineView) -> QWidget:
+    return view.findChild(RasterCanvas)
+
+
+def spot(view: TimelineView, span: int) -> QPoint:
+    """Return a canvas point in the middle of a span."""
+    prepared, session = view.prepared(), view.session
+    assert prepared is not None
+    assert session is not None
+    assert session.trace is not None
+    key, row = prepared.index.row_of_span(span)
+    box = prepared.layout.box_of(key)
+    assert box is not None
+    scene = view.scene(canvas(view).width(), canvas(view).height(), 1.0)
+    assert scene is not None
+    spans = session.trace.spans
+    middle = (int(spans.start[span]) + int(spans.end[span])) // 2
+    y = AXIS_HEIGHT + box.y + box.row_y[row] + box.row_height / 2 - scene.scroll_y
+    return QPoint(round(x_of_tick(scene, middle)), round(y))
+
+
+def first_op(session: Session) -> int:
+    assert session.trace is not None
+    spans = session.trace.spans
+    lengths = np.where(spans.op >= 0, spans.end - spans.start, -1)
+    return int(np.argmax(lengths))
+
+
+def drag(
+    view: TimelineView, start: QPoint, end: QPoint,
+    button: Qt.MouseButton = LEFT, mods: Qt.KeyboardModifier = PLAIN,
+) -> None:  # fmt: skip
+    target = canvas(view)
+    QTest.mousePress(target, button, mods, start)
+    for share in (0.25, 0.5, 0.75, 1.0):
+        at = start + QPoint(
+            round((end.x() - start.x()) * share), round((end.y() - start.y()) * share)
+        )
+        event = QMouseEvent(
+            QEvent.Type.MouseMove, QPointF(at), QPointF(target.mapToGlobal(at)),
+            Qt.MouseButton.NoButton, button, mods,
+        )  # fmt: skip
+        QApplication.sendEvent(target, event)
+    QTest.mouseRelease(target, button, mods, end)
+
+
+def wheel(
+    view: TimelineView, at: QPoint, dy: int, mods: Qt.KeyboardModifier = PLAIN,
+    dx: int = 0, pixels: QPoint | None = None,
+    phase: Qt.ScrollPhase = Qt.ScrollPhase.NoScrollPhase,
+) -> None:  # fmt: skip
+    target = canvas(view)
+    event = QWheelEvent(
+        QPointF(at), QPointF(target.mapToGlobal(at)), pixels or QPoint(),
+        QPoint(dx, dy), Qt.MouseButton.NoButton, mods, phase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(target, event)
+
+
+def test_click_selects_the_span_under_the_mouse(
+    view: TimelineView, session: Session
+) -> None:
+    span = first_op(session)
+
+    QTest.mouseClick(canvas(view), LEFT, PLAIN, spot(view, span))
+
+    assert session.selection == Selection("spans", (span,))
+
+
+def test_ctrl_click_adds_and_a_click_on_nothing_clears(
+    view: TimelineView, session: Session
+) -> None:
+    assert session.trace is not None
+    spans = session.trace.spans
+    order = np.argsort(np.where(spans.op >= 0, spans.start - spans.end, 0))
+    first, second = int(order[0]), int(order[1])
+    QTest.mouseClick(canvas(view), LEFT, PLAIN, spot(view, first))
+
+    QTest.mouseClick(canvas(view), LEFT, CTRL, spot(view, second))
+    both = set(session.selection.ids)
+    QTest.mouseClick(
+        canvas(view), LEFT, PLAIN, QPoint(600, canvas(view).height() - 3)
+    )
+
+    assert both == {first, second}
+    assert not session.selection
+
+
+def test_drag_marks_a_range_on_all_lanes(view: TimelineView, session: Session) -> None:
+    drag(view, QPoint(300, 150), QPoint(500, 152))
+
+    marked = session.marked_range
+    assert marked is not None
+    assert marked.lanes is None
+    assert abs(marked.time.start - view.tick_at(300)) <= view.ticks_per_px() * 2
+    assert abs(marked.time.end - view.tick_at(500)) <= view.ticks_per_px() * 2
+
+
+def test_drag_across_lanes_marks_just_those(
+    view: TimelineView, session: Session
+) -> None:
+    prepared = view.prepared()
+    assert prepared is not None
+    box = prepared.layout.box_of("thread:thread 0") or next(
+        b for b in prepared.layout.boxes if b.lane and b.group == "Threads"
+    )
+    assert box.lane is not None
+    top = round(AXIS_HEIGHT + box.y + 1)
+
+    drag(view, QPoint(300, top), QPoint(500, top + 12))
+
+    assert session.marked_range is not None
+    assert session.marked_range.lanes is not None
+    assert box.lane.key in session.marked_range.lanes
+    assert len(session.marked_range.lanes) < len(prepared.index.lanes)
+
+
+def test_edge_of_a_marked_range_can_be_dragged(
+    view: TimelineView, session: Session
+) -> None:
+    drag(view, QPoint(300, 150), QPoint(500, 150))
+    assert session.marked_range is not None
+    start = session.marked_range.time.start
+
+    drag(view, QPoint(500, 150), QPoint(650, 150))
+
+    assert session.marked_range.time.start == start
+    assert abs(session.marked_range.time.end - view.tick_at(650)) <= (
+        2 * view.ticks_per_px()
+    )
+
+
+@pytest.mark.parametrize(("button", "mods"), [(MIDDLE, PLAIN), (LEFT, SHIFT)])
+def test_middle_and_shift_drag_pan(
+    view: TimelineView, session: Session,
+    button: Qt.MouseButton, mods: Qt.KeyboardModifier,
+) -> None:  # fmt: skip
+    session.set_visible(TimeRange(1_000, session.trace.extent.end // 2))  # type: ignore[union-attr]
+    before = session.visible_range
+
+    drag(view, QPoint(600, 150), QPoint(500, 150), button, mods)
+
+    moved = session.visible_range
+    assert moved.duration == before.duration
+    assert moved.start - before.start == pytest.approx(
+        100 * view.ticks_per_px(), rel=0.02
+    )
+
+
+def test_ctrl_drag_zooms_to_the_region(view: TimelineView, session: Session) -> None:
+    low, high = view.tick_at(400), view.tick_at(500)
+
+    drag(view, QPoint(400, 150), QPoint(500, 150), LEFT, CTRL)
+
+    assert abs(session.visible_range.start - low) <= 2
+    assert abs(session.visible_range.end - high) <= 2
+    assert session.marked_range is None
+
+
+def test_ctrl_wheel_keeps_the_time_under_the_cursor(
+    view: TimelineView, session: Session
+) -> None:
+    at = QPoint(437, 150)
+    tick, duration = view.tick_at(at.x()), session.visible_range.duration
+
+    wheel(view, at, 120, CTRL)
+
+    assert session.visible_range.duration < duration
+    assert abs(view.tick_at(at.x()) - tick) <= view.ticks_per_px() + 1
+
+
+def test_shift_and_sideways_wheel_pan(view: TimelineView, session: Session) -> None:
+    session.set_visible(TimeRange(0, session.trace.extent.end // 4))  # type: ignore[union-attr]
+    start = session.visible_range.start
+
+    wheel(view, QPoint(500, 150), -120, SHIFT)
+    after_shift = session.visible_range.start
+    wheel(view, QPoint(500, 150), 0, PLAIN, dx=-120)
+
+    assert after_shift > start
+    assert session.visible_range.start > after_shift
+
+
+def test_trackpad_keeps_to_the_axis_of_its_first_motion(
+    view: TimelineView, session: Session
+) -> None:
+    session.set_visible(TimeRange(0, session.trace.extent.end // 4))  # type: ignore[union-attr]
+    at = QPoint(500, 150)
+    wheel(view, at, 0, PLAIN, -80, QPoint(-40, 2), Qt.ScrollPhase.ScrollBegin)
+    moved = session.visible_range.start
+
+    wheel(view, at, -240, PLAIN, 0, QPoint(-1, -120), Qt.ScrollPhase.ScrollUpdate)
+
+    assert moved > 0
+    assert session.visible_range.start >= moved
+    assert view._scroll_y == 0
+
+
+def test_wheel_scrolls_lanes_when_they_do_not_fit(
+    qtbot: QtBot, view: TimelineView
+) -> None:
+    view.resize(800, 140)
+    qtbot.waitUntil(lambda: view._bar.maximum() > 0)
+
+    wheel(view, QPoint(400, 100), -120)
+    scrolled = view._scroll_y
+    QTest.keyClick(view, Qt.Key.Key_Down)
+    QTest.keyClick(view, Qt.Key.Key_PageUp)
+
+    assert scrolled > 0
+    assert view._scroll_y == 0
+
+
+def test_double_click_fits_the_span(view: TimelineView, session: Session) -> None:
+    span = first_op(session)
+    at = spot(view, span)
+
+    QTest.mouseDClick(canvas(view), LEFT, PLAIN, at)
+
+    spans = session.trace.spans  # type: ignore[union-attr]
+    length = int(spans.end[span] - spans.start[span])
+    assert session.selection.active == span
+    assert session.visible_range.duration < 4 * max(length, 16)
+
+
+def test_drag_on_the_axis_scrubs_through_the_ops_of_a_lane(
+    view: TimelineView, session: Session
+) -> None:
+    span = first_op(session)
+    session.select_span(span)
+    lane = view.prepared().index.lane_of_span(span)  # type: ignore[union-attr]
+
+    drag(view, QPoint(300, 8), QPoint(700, 8))
+
+    active = session.selection.active
+    assert active is not None
+    assert active != span
+    assert view.prepared().index.lane_of_span(active) == lane  # type: ignore[union-attr]
+
+
+def test_click_on_a_group_head_closes_and_opens_it(
+    view: TimelineView, session: Session
+) -> None:
+    def head() -> QPoint:
+        boxes = view.prepared().layout.boxes  # type: ignore[union-attr]
+        box = next(b for b in boxes if b.lane is None and b.group == "Threads")
+        return QPoint(30, round(AXIS_HEIGHT + box.y + box.height / 2))
+
+    n_boxes = len(view.prepared().layout.boxes)  # type: ignore[union-attr]
+    QTest.mouseClick(canvas(view), LEFT, PLAIN, head())
+    closed = len(view.prepared().layout.boxes)  # type: ignore[union-attr]
+    QTest.mouseClick(canvas(view), LEFT, PLAIN, head())
+
+    assert closed < n_boxes
+    assert len(view.prepared().layout.boxes) == n_boxes  # type: ignore[union-attr]
+
+
+def test_lane_header_can_be_dragged_to_another_place(
+    view: TimelineView, session: Session
+) -> None:
+    def threads() -> list:
+        boxes = view.prepared().layout.boxes  # type: ignore[union-attr]
+        return [b for b in boxes if b.lane is not None and b.group == "Threads"]
+
+    first, second = threads()[:2]
+
+    drag(
+        view, QPoint(60, round(AXIS_HEIGHT + second.y + 5)),
+        QPoint(60, round(AXIS_HEIGHT + first.y + 3)),
+    )  # fmt: skip
+
+    assert [b.lane.key for b in threads()[:2]] == [second.lane.key, first.lane.key]
+
+
+def test_menu_isolates_pins_and_hides(view: TimelineView, session: Session) -> None:
+    span = first_op(session)
+    op = session.trace.op_name(int(session.trace.spans.op[span]))  # type: ignore[union-attr]
+    key = view.prepared().index.lane_of_span(span)  # type: ignore[union-attr]
+    actions = {a.text(): a for a in build_menu(view, spot(view, span)).actions()}
+
+    actions[f"Show only {op}"].trigger()
+    next(a for t, a in actions.items() if t.startswith("Pin ")).trigger()
+    actions["Copy details as Markdown"].trigger()
+
+    assert session.filter.ops == frozenset({op})
+    assert session.lane_state.pinned == (key,)
+    assert QGuiApplication.clipboard().text().startswith("| field | value |")
+    session.set_filter(Filter())
+    session.set_lane_state(LaneState(hidden=frozenset({key})))
+    assert view.prepared().layout.box_of(key) is None  # type: ignore[union-attr]
+    menu = build_menu(view, QPoint(500, canvas(view).height() - 3))
+    assert "Show hidden lanes" in [a.text() for a in menu.actions()]
+
+
+def test_tooltip_names_the_span_and_says_what_is_derived(
+    view: TimelineView, session: Session
+) -> None:
+    from ggscope.model.tables import Quality, quality_of
+    from ggscope.views.timeline_tooltip import tooltip_for
+
+    trace = session.trace
+    assert trace is not None
+    derived = (quality_of(trace.spans.flags) == Quality.DERIVED) & (trace.spans.op >= 0)
+    span = int(np.argmax(np.where(derived, trace.spans.end - trace.spans.start, -1)))
+    session.select_span(span)
+    session.fit_selection()
+    at = spot(view, span)
+    hit = view.hit(at.x(), at.y())
+
+    text = tooltip_for(view.prepared(), session, hit, view.ticks_per_px())  # type: ignore[arg-type]
+
+    assert hit.span == span
+    assert trace.span_name(span) in text
+    assert "derived" in text
+    assert "65535" not in text
+
+
+def test_tooltips_of_headers_markers_and_counters(
+    qtbot: QtBot, view: TimelineView, session: Session
+) -> None:
+    from ggscope.views.timeline_tooltip import tooltip_for
+
+    session.set_trace(builders.npu_like_trace())
+    prepared = view.prepared()
+    assert prepared is not None
+    view.resize(1000, 900)
+    texts = []
+    for box in prepared.layout.boxes:
+        y = AXIS_HEIGHT + box.y + box.height / 2
+        for x in (40.0, 600.0):
+            hit = view.hit(x, y)
+            texts.append(tooltip_for(prepared, session, hit, view.ticks_per_px()))
+
+    joined = "\n".join(texts)
+    assert "lanes, open" in joined
+    assert "sample at" in joined
+    assert "busy" in joined
+
+
+def test_filter_redraws_with_ghosts_and_keeps_lanes(
+    view: TimelineView, session: Session
+) -> None:
+    before = canvas(view).grab().toImage()
+
+    session.set_filter(Filter(layers=frozenset({1})))
+    prepared = view.prepared()
+
+    assert prepared is not None
+    assert prepared.mask is not None
+    assert canvas(view).grab().toImage() != before
+
+
+def test_large_trace_is_prepared_on_a_worker(
+    qtbot: QtBot, view: TimelineView, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline_module, "SYNC_SPANS", 10)
+    trace = builders.random_trace(3, 5_000, lanes=3)
+
+    session.set_trace(trace)
+
+    assert view.prepared() is None
+    qtbot.waitUntil(lambda: view.prepared() is not None)
+    assert view.prepared().index.trace is trace  # type: ignore[union-attr]
+
+
+def test_reveal_scrolls_the_lane_into_view(
+    qtbot: QtBot, view: TimelineView, session: Session
+) -> None:
+    view.resize(800, 150)
+    qtbot.waitUntil(lambda: view._bar.maximum() > 0)
+    view.scroll_to(view._bar.maximum())
+    span = first_op(session)
+
+    session.select_span(span, reveal=True)
+
+    at = spot(view, span)
+    assert AXIS_HEIGHT <= at.y() <= canvas(view).height()
+
+
+def test_view_without_a_session_is_calm(qtbot: QtBot) -> None:
+    view = TimelineView()
+    qtbot.addWidget(view)
+    view.resize(300, 200)
+    view.show()
+    view.set_theme(theme("light"))
+
+    QTest.mouseClick(canvas(view), LEFT, PLAIN, QPoint(100, 100))
+    QTest.keyClick(view, Qt.Key.Key_Down)
+
+    assert view.renderer_text() == "raster"
+    assert not canvas(view).grab().isNull()
+
+
+def test_detached_view_ignores_the_session(
+    view: TimelineView, session: Session
+) -> None:
+    view.detach()
+
+    session.set_visible(TimeRange(10, 500))
+    session.set_lane_state(replace(session.lane_state, pinned=("x",)))
+
+    assert view.session is None
+    assert view.prepared() is None
+
+
+def test_empty_trace_draws_a_sentence(view: TimelineView, session: Session) -> None:
+    session.set_trace(builders.empty_trace())
+
+    assert len(session.trace.spans) == 0  # type: ignore[union-attr]
+    assert not canvas(view).grab().isNull()
