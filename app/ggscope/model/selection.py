@@ -1,7 +1,7 @@
 """Plain values that say what is selected, marked, filtered and searched."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 from ggscope.model.time import TimeRange
 
@@ -83,5 +83,5 @@ class Filter:
 
     def without(self, part: str) -> "Filter":
         """Return the filter with field `part` back at its default."""
-        default = {f.name: f.default for f in fields(Filter)}[part]
-        return replace(self, **{part: default})
+        changes: dict[str, Any] = {f.name: f.default for f in fields(Filter)}
+        return replace(self, **{part: changes[part]})

@@ -101,7 +101,7 @@ class Source:
     def read_into(self, offset: int, buffer: npt.NDArray[np.uint8]) -> int:
         """Fill `buffer` from `offset`; return the bytes read (short at the end)."""
         done = 0
-        view = memoryview(buffer).cast("B")
+        view = buffer.data.cast("B")
         while done < len(view):
             try:
                 n = os.preadv(self._fd, [view[done:]], offset + done)

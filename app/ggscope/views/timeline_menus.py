@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint
@@ -135,7 +136,7 @@ def _lane_entries(
         heights = dict(state.heights)
         heights[key] = round(min(6.0, max(0.6, heights.get(key, 1.0) * factor)), 2)
         wanted = replace(state, heights=tuple(sorted(heights.items())))
-        _add(menu, text, lambda wanted=wanted: session.set_lane_state(wanted))
+        _add(menu, text, partial(session.set_lane_state, wanted))
 
 
 def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> None:
@@ -149,8 +150,8 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
             _add(
                 hidden,
                 titles.get(key, key),
-                lambda key=key: session.set_lane_state(
-                    replace(session.lane_state, hidden=state.hidden - {key})
+                partial(
+                    session.set_lane_state, replace(state, hidden=state.hidden - {key})
                 ),
             )
         hidden.addSeparator()
