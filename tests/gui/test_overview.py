@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator
 
-import builders
 import pytest
-from ggscope.model.time import TimeRange
-from ggscope.session.session import Session
-from ggscope.views import overview as overview_module
-from ggscope.views.canvas import RasterCanvas
-from ggscope.views.overview import OverviewView
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
+
+import builders
+from ggscope.model.time import TimeRange
+from ggscope.session.session import Session
+from ggscope.views import overview as overview_module
+from ggscope.views.canvas import RasterCanvas
+from ggscope.views.overview import OverviewView
 
 LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
 WIDTH = 1000

@@ -3,9 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import builders
 import numpy as np
 import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QMouseEvent, QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+import builders
 from ggscope.analysis.layout import LaneState
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
@@ -16,11 +22,6 @@ from ggscope.views import timeline as timeline_module
 from ggscope.views.canvas import RasterCanvas
 from ggscope.views.timeline import TimelineView
 from ggscope.views.timeline_menus import build_menu
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QMouseEvent, QWheelEvent
-from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
-from pytestqt.qtbot import QtBot
 
 LEFT, MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton
 PLAIN = Qt.KeyboardModifier.NoModifier
@@ -127,9 +128,7 @@ def test_ctrl_click_adds_and_a_click_on_nothing_clears(
 
     QTest.mouseClick(canvas(view), LEFT, CTRL, spot(view, second))
     both = set(session.selection.ids)
-    QTest.mouseClick(
-        canvas(view), LEFT, PLAIN, QPoint(600, canvas(view).height() - 3)
-    )
+    QTest.mouseClick(canvas(view), LEFT, PLAIN, QPoint(600, canvas(view).height() - 3))
 
     assert both == {first, second}
     assert not session.selection

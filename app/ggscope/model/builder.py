@@ -31,7 +31,12 @@ from ggscope.model.trace import (
 )
 
 _SPAN_DEFAULTS = {
-    "tensor": -1, "token": -1, "layer": -1, "phase": -1, "record": -1, "color": 0,
+    "tensor": -1,
+    "token": -1,
+    "layer": -1,
+    "phase": -1,
+    "record": -1,
+    "color": 0,
 }
 
 
@@ -106,10 +111,15 @@ class TraceBuilder:
             "end": np.ascontiguousarray(end, np.int64),
         }
         for key, value, dtype in (
-            ("lane", lane, np.int32), ("name", name, np.int32), ("op", op, np.int16),
-            ("flags", flags, np.uint16), ("tensor", tensor, np.int32),
-            ("token", token, np.int32), ("layer", layer, np.int16),
-            ("phase", phase, np.int8), ("record", record, np.int64),
+            ("lane", lane, np.int32),
+            ("name", name, np.int32),
+            ("op", op, np.int16),
+            ("flags", flags, np.uint16),
+            ("tensor", tensor, np.int32),
+            ("token", token, np.int32),
+            ("layer", layer, np.int16),
+            ("phase", phase, np.int8),
+            ("record", record, np.int64),
             ("color", color, np.uint32),
         ):
             if value is None:
@@ -140,8 +150,11 @@ class TraceBuilder:
 
         self._markers.append(
             Markers(
-                np.ascontiguousarray(time, np.int64), full(lane, np.int32),
-                full(name, np.int32), full(detail, np.int32), full(flags, np.uint16),
+                np.ascontiguousarray(time, np.int64),
+                full(lane, np.int32),
+                full(name, np.int32),
+                full(detail, np.int32),
+                full(flags, np.uint16),
                 full(record, np.int64),
             )
         )
@@ -163,7 +176,11 @@ class TraceBuilder:
         series_id = len(self._counters)
         self._counters.append(
             CounterSeries(
-                series_id, name, lane, unit, shape,
+                series_id,
+                name,
+                lane,
+                unit,
+                shape,
                 np.ascontiguousarray(time, np.int64),
                 np.ascontiguousarray(value, np.float64),
                 None if window is None else np.ascontiguousarray(window, np.int64),
@@ -194,8 +211,13 @@ class TraceBuilder:
             )
         else:
             self._warnings[code] = ReadWarning(
-                max(old.severity, severity), code, old.message, old.count + count,
-                old.offset, old.place, old.remedy,
+                max(old.severity, severity),
+                code,
+                old.message,
+                old.count + count,
+                old.offset,
+                old.place,
+                old.remedy,
             )
 
     def snapshot(self, info: TraceInfo, pending: frozenset[str] = frozenset()) -> Trace:
@@ -207,31 +229,52 @@ class TraceBuilder:
             missing = len(spans) - len(accesses.pattern)
             accesses = Accesses(
                 np.append(accesses.pattern, np.full(missing, -1, np.int32)),
-                accesses.first, accesses.patterns, accesses.loose,
+                accesses.first,
+                accesses.patterns,
+                accesses.loose,
             )
-        for table in (spans, markers, accesses, self.tensors, self.buffers, self.flows,
-                      *self._counters, *self._graphs):
+        for table in (
+            spans,
+            markers,
+            accesses,
+            self.tensors,
+            self.buffers,
+            self.flows,
+            *self._counters,
+            *self._graphs,
+        ):
             freeze(table)
         self._generation += 1
         return Trace(
-            info=info, clock=self.clock,
+            info=info,
+            clock=self.clock,
             extent=_extent(spans, markers, accesses, self._counters),
-            strings=self.strings, lanes=tuple(self._lanes), spans=spans,
-            markers=markers, accesses=accesses, counters=tuple(self._counters),
-            flows=self.flows, tensors=self.tensors, buffers=self.buffers,
+            strings=self.strings,
+            lanes=tuple(self._lanes),
+            spans=spans,
+            markers=markers,
+            accesses=accesses,
+            counters=tuple(self._counters),
+            flows=self.flows,
+            tensors=self.tensors,
+            buffers=self.buffers,
             graphs=tuple(self._graphs),
-            warnings=tuple(
-                sorted(self._warnings.values(), key=lambda w: -w.severity)
-            ),
-            ops=self.ops, records=self.records, pending=pending,
+            warnings=tuple(sorted(self._warnings.values(), key=lambda w: -w.severity)),
+            ops=self.ops,
+            records=self.records,
+            pending=pending,
             generation=self._generation,
         )
 
     def _joined_spans(self) -> Spans:
         if not self._spans:
             return Spans(
-                empty(np.int64), empty(np.int64), empty(np.int32), empty(np.int32),
-                empty(np.int16), empty(np.uint16),
+                empty(np.int64),
+                empty(np.int64),
+                empty(np.int32),
+                empty(np.int32),
+                empty(np.int16),
+                empty(np.uint16),
             )
         names = {key for part in self._spans for key in part}
         columns: dict[str, Array] = {}
@@ -242,7 +285,8 @@ class TraceBuilder:
                 columns[key] = self._spans[0][key]
                 continue
             pieces = [
-                part[key] if key in part
+                part[key]
+                if key in part
                 else np.full(len(part["start"]), _SPAN_DEFAULTS[key], np.int8)
                 for part in self._spans
             ]
@@ -255,8 +299,12 @@ class TraceBuilder:
     def _joined_markers(self) -> Markers:
         if not self._markers:
             return Markers(
-                empty(np.int64), empty(np.int32), empty(np.int32), empty(np.int32),
-                empty(np.uint16), empty(np.int64),
+                empty(np.int64),
+                empty(np.int32),
+                empty(np.int32),
+                empty(np.int32),
+                empty(np.uint16),
+                empty(np.int64),
             )
         if len(self._markers) > 1:
             joined = Markers(

@@ -10,7 +10,14 @@ ColorBy = Literal[
     "family", "op", "layer", "token", "thread", "phase", "source", "quality"
 ]
 COLOR_BY: tuple[ColorBy, ...] = (
-    "family", "op", "layer", "token", "thread", "phase", "source", "quality",
+    "family",
+    "op",
+    "layer",
+    "token",
+    "thread",
+    "phase",
+    "source",
+    "quality",
 )
 
 

@@ -286,14 +286,17 @@ class Accesses:
         begin = np.repeat(self.first[pattern] - (np.cumsum(n) - n), n)
         what = self.patterns.take(begin + np.arange(len(span)))
         token = (
-            np.full(len(span), -1, np.int32) if spans.token is None
+            np.full(len(span), -1, np.int32)
+            if spans.token is None
             else spans.token[span].astype(np.int32)
         )
         part = FlatAccesses(
             spans.start[span], spans.lane[span].astype(np.int32), span, token, what
         )
-        return part if ids is not None or not len(self.loose) else _joined(
-            part, self.loose
+        return (
+            part
+            if ids is not None or not len(self.loose)
+            else _joined(part, self.loose)
         )
 
 
@@ -305,8 +308,11 @@ def _joined(a: FlatAccesses, b: FlatAccesses) -> FlatAccesses:
         )
     )
     return FlatAccesses(
-        np.concatenate([a.time, b.time]), np.concatenate([a.lane, b.lane]),
-        np.concatenate([a.span, b.span]), np.concatenate([a.token, b.token]), what,
+        np.concatenate([a.time, b.time]),
+        np.concatenate([a.lane, b.lane]),
+        np.concatenate([a.span, b.span]),
+        np.concatenate([a.token, b.token]),
+        what,
     )
 
 
@@ -348,10 +354,14 @@ class Flows:
 def no_access_columns(n: int = 0) -> AccessColumns:
     """Return `n` rows of "unknown"."""
     return AccessColumns(
-        tensor=np.full(n, -1, np.int32), kind=np.zeros(n, np.uint8),
-        space=np.full(n, Space.UNKNOWN, np.uint8), offset=np.full(n, -1, np.int64),
-        size=np.full(n, -1, np.int64), buffer=np.full(n, -1, np.int32),
-        layer=np.full(n, -1, np.int16), expert=np.full(n, -1, np.int16),
+        tensor=np.full(n, -1, np.int32),
+        kind=np.zeros(n, np.uint8),
+        space=np.full(n, Space.UNKNOWN, np.uint8),
+        offset=np.full(n, -1, np.int64),
+        size=np.full(n, -1, np.int64),
+        buffer=np.full(n, -1, np.int32),
+        layer=np.full(n, -1, np.int16),
+        expert=np.full(n, -1, np.int16),
         address=np.zeros(n, np.uint64),
     )
 
@@ -359,7 +369,10 @@ def no_access_columns(n: int = 0) -> AccessColumns:
 def no_flat_accesses() -> FlatAccesses:
     """Return a table without rows."""
     return FlatAccesses(
-        empty(np.int64), empty(np.int32), empty(np.int64), empty(np.int32),
+        empty(np.int64),
+        empty(np.int32),
+        empty(np.int64),
+        empty(np.int32),
         no_access_columns(),
     )
 
@@ -367,7 +380,9 @@ def no_flat_accesses() -> FlatAccesses:
 def no_accesses(n_spans: int) -> Accesses:
     """Return the accesses of `n_spans` spans that access nothing."""
     return Accesses(
-        np.full(n_spans, -1, np.int32), np.zeros(1, np.int64), no_access_columns(),
+        np.full(n_spans, -1, np.int32),
+        np.zeros(1, np.int64),
+        no_access_columns(),
         no_flat_accesses(),
     )
 
@@ -395,8 +410,26 @@ def narrow(values: Array, widest: npt.DTypeLike = np.int64) -> Array:
 
 
 __all__: Sequence[str] = [
-    "AccessColumns", "AccessKind", "Accesses", "Array", "CounterSeries",
-    "CounterShape", "FlatAccesses", "Flows", "I64", "Markers", "Phase", "Quality",
-    "Space", "SpanFlag", "Spans", "empty", "freeze", "narrow", "no_access_columns",
-    "no_accesses", "no_flat_accesses", "quality_of",
+    "I64",
+    "AccessColumns",
+    "AccessKind",
+    "Accesses",
+    "Array",
+    "CounterSeries",
+    "CounterShape",
+    "FlatAccesses",
+    "Flows",
+    "Markers",
+    "Phase",
+    "Quality",
+    "Space",
+    "SpanFlag",
+    "Spans",
+    "empty",
+    "freeze",
+    "narrow",
+    "no_access_columns",
+    "no_accesses",
+    "no_flat_accesses",
+    "quality_of",
 ]

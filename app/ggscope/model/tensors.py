@@ -68,7 +68,10 @@ class Buffers:
 def no_tensors() -> Tensors:
     """Return a table without rows."""
     return Tensors(
-        empty(np.int32), empty(np.int64), empty(np.int64), empty(np.int16),
+        empty(np.int32),
+        empty(np.int64),
+        empty(np.int64),
+        empty(np.int16),
         empty(np.int16),
     )
 
@@ -76,6 +79,11 @@ def no_tensors() -> Tensors:
 def no_buffers() -> Buffers:
     """Return a table without rows."""
     return Buffers(
-        empty(np.int32), empty(np.int32), empty(np.uint8), empty(np.int64),
-        empty(np.int64), empty(np.int64), empty(np.uint64),
+        empty(np.int32),
+        empty(np.int32),
+        empty(np.uint8),
+        empty(np.int64),
+        empty(np.int64),
+        empty(np.int64),
+        empty(np.uint64),
     )

@@ -222,7 +222,8 @@ def _check(trace: Trace) -> list[str]:
     huge = 1 << 62
     s = trace.spans
     for what, array, high in (
-        ("spans.start", s.start, huge), ("spans.end", s.end, huge),
+        ("spans.start", s.start, huge),
+        ("spans.end", s.end, huge),
     ):
         column(what, array, n_spans, -huge, high)
         if array.dtype != np.int64:
@@ -261,12 +262,22 @@ def _check(trace: Trace) -> list[str]:
     column("buffers.name", trace.buffers.name, len(trace.buffers), -1, n_strings)
     column("flows.source", trace.flows.source, len(trace.flows), 0, max(n_spans, 1))
     column("flows.target", trace.flows.target, len(trace.flows), 0, max(n_spans, 1))
-    if n_spans and not broken and (
-        int(s.start.min()) < trace.extent.start or int(s.end.max()) > trace.extent.end
+    if (
+        n_spans
+        and not broken
+        and (
+            int(s.start.min()) < trace.extent.start
+            or int(s.end.max()) > trace.extent.end
+        )
     ):
         broken.append("a span lies outside the extent")
-    if len(m) and not broken and (
-        int(m.time.min()) < trace.extent.start or int(m.time.max()) > trace.extent.end
+    if (
+        len(m)
+        and not broken
+        and (
+            int(m.time.min()) < trace.extent.start
+            or int(m.time.max()) > trace.extent.end
+        )
     ):
         broken.append("a marker lies outside the extent")
     return broken
@@ -280,24 +291,33 @@ def _check_accesses(trace: Trace) -> list[str]:
         broken.append("accesses.first does not ascend from 0")
     elif int(a.first[-1]) != len(a.patterns):
         broken.append("accesses.first does not end at the number of pattern rows")
-    if len(a.pattern) and not -1 <= int(a.pattern.min()) <= int(
-        a.pattern.max()
-    ) < len(a.first) - 1:
+    if (
+        len(a.pattern)
+        and not -1 <= int(a.pattern.min()) <= int(a.pattern.max()) < len(a.first) - 1
+    ):
         broken.append("accesses.pattern names patterns that do not exist")
     for what, columns in (("patterns", a.patterns), ("loose", a.loose.what)):
         n = len(columns)
-        for name in columns.__dataclass_fields__:
-            if getattr(columns, name).shape != (n,):
-                broken.append(f"accesses.{what}.{name} has the wrong length")
-        if n and not broken and (
-            int(columns.tensor.min()) < -1
-            or int(columns.tensor.max()) >= len(trace.tensors)
+        broken.extend(
+            f"accesses.{what}.{name} has the wrong length"
+            for name in columns.__dataclass_fields__
+            if getattr(columns, name).shape != (n,)
+        )
+        if (
+            n
+            and not broken
+            and (
+                int(columns.tensor.min()) < -1
+                or int(columns.tensor.max()) >= len(trace.tensors)
+            )
         ):
             broken.append(f"accesses.{what}.tensor names tensors that do not exist")
         if n and not broken and int(columns.buffer.max()) >= len(trace.buffers):
             broken.append(f"accesses.{what}.buffer names buffers that do not exist")
     n = len(a.loose)
-    for name in ("lane", "span", "token"):
-        if getattr(a.loose, name).shape != (n,):
-            broken.append(f"accesses.loose.{name} has the wrong length")
+    broken.extend(
+        f"accesses.loose.{name} has the wrong length"
+        for name in ("lane", "span", "token")
+        if getattr(a.loose, name).shape != (n,)
+    )
     return broken

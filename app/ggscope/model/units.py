@@ -51,9 +51,7 @@ def format_exact(ticks: int, unit: Unit = "ns") -> str:
     sign = "-" if ticks < 0 else ""
     seconds, ns = divmod(abs(ticks), 1_000_000_000)
     digits = f"{ns:09d}"
-    return (
-        f"{sign}{seconds}.{digits[:3]}{THIN}{digits[3:6]}{THIN}{digits[6:]}{THIN}s"
-    )
+    return f"{sign}{seconds}.{digits[:3]}{THIN}{digits[3:6]}{THIN}{digits[6:]}{THIN}s"
 
 
 def format_bytes(n: int | float) -> str:
@@ -107,8 +105,16 @@ def parse_duration(text: str, unit: Unit = "ns") -> int:
 
     A bare number is ticks. Raises ValueError where it is not understood.
     """
-    factors = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9,
-               "cyc": 1, "cycles": 1, "cycle": 1}
+    factors = {
+        "ns": 1,
+        "us": 10**3,
+        "µs": 10**3,
+        "ms": 10**6,
+        "s": 10**9,
+        "cyc": 1,
+        "cycles": 1,
+        "cycle": 1,
+    }
     stripped = text.strip().lower().replace(",", "").replace("_", "")
     for suffix in sorted(factors, key=len, reverse=True):
         if stripped.endswith(suffix):

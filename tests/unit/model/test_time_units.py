@@ -1,6 +1,9 @@
 """Time ranges, and numbers as people read them."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ggscope.model.time import TimeRange
 from ggscope.model.units import (
     format_bytes,
@@ -13,8 +16,6 @@ from ggscope.model.units import (
     format_share,
     parse_duration,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(

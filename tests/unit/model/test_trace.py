@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph
 from ggscope.model.lanes import LaneKind
@@ -215,7 +216,10 @@ def broken(**changes: object) -> list[str]:
     builder = five_spans()
     builder.accesses = patterns(builder)
     builder.add_markers(
-        time=np.array([3]), lane=0, name=builder.strings.intern("m"), flags=np.zeros(1, int)
+        time=np.array([3]),
+        lane=0,
+        name=builder.strings.intern("m"),
+        flags=np.zeros(1, int),
     )
     builder.add_counter("c", "B", CounterShape.LEVEL, np.array([1, 2]), np.ones(2))
     trace = builder.snapshot(INFO)
@@ -271,9 +275,7 @@ def test_check_names_broken_accesses() -> None:
     assert "buffers that do not" in check(
         swap(good, patterns=swap(rows, buffer=frozen([0, 0, 0])))
     )
-    assert "wrong length" in check(
-        swap(good, patterns=swap(rows, expert=frozen([0])))
-    )
+    assert "wrong length" in check(swap(good, patterns=swap(rows, expert=frozen([0]))))
     loose = FlatAccesses(
         frozen([1]), frozen([0, 0]), frozen([0]), frozen([0]), no_access_columns(1)
     )

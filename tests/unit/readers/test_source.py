@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from ggscope.errors import (
     Cancelled,
     EmptyFileError,
@@ -218,7 +219,7 @@ def test_context_reports_rarely_but_always_the_end() -> None:
     seen: list[tuple[int, int]] = []
     context = ReadContext(progress=lambda *p: seen.append(p))
 
-    for done in range(0, 101):
+    for done in range(101):
         context.progress(done, 100)
 
     assert seen[-1] == (100, 100)

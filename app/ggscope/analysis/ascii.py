@@ -1,0 +1,255 @@
+"""A timeline made of letters, for terminals and logs."""
+
+import re
+import string
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ggscope.analysis.categories import Categories
+from ggscope.analysis.columns import Columns, RowColumns, column_edges
+from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import TimelineLane
+from ggscope.analysis.rows import stack
+from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import ColorBy
+from ggscope.model.tables import I64, Phase
+from ggscope.model.time import TimeRange, Unit
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_count, format_duration, format_share
+
+IDLE = "."
+STALLED = "!"
+OTHER = "#"
+"""Stands for all categories for which no letter is left."""
+UNNAMED = "="
+"""Stands for spans that have no category: a graph has no op."""
+
+_MIN_COLUMNS = 20
+_MAX_TITLE = 22
+_MAX_ROWS = 6
+_SHARE_WIDTH = 8
+_TICK_COLUMNS = 16
+_LEFT_OUT = ("Layers", "Ops")
+_DIGITS = dict(enumerate(string.digits + string.ascii_uppercase))
+_NUMBERED = re.compile(r"(?:layer|token|thread):(\d+)")
+
+
+def ascii_timeline(
+    trace: Trace,
+    *,
+    width: int = 100,
+    visible: TimeRange | None = None,
+    by: ColorBy = "family",
+) -> str:
+    """Return the timeline as lines of at most `width` ASCII characters.
+
+    Each column shows the letter of the category that covers most of it: a capital
+    where the lane is busy for at least half of the column, a small letter where it
+    is less, a dot where it is idle. Token lanes show the last digit of the token,
+    phase lanes P or G. At the right stands the lane's busy share of the visible
+    time.
+
+    Parameters
+    ----------
+    width : at least about 50; less is treated as that.
+    visible : the whole trace where None.
+    """
+    index = TraceIndex(trace)
+    seen = trace.extent if visible is None else visible
+    if seen.duration == 0:
+        seen = TimeRange(seen.start, seen.start + 1)
+    lanes = [
+        lane
+        for lane in index.lanes
+        if lane.group not in _LEFT_OUT and lane.counter < 0 and lane.n_spans
+    ]
+    titles = [_ascii(lane.title) for lane in lanes]
+    indent = min(max(map(len, titles), default=0), _MAX_TITLE) + 4
+    px = max(width - indent - _SHARE_WIDTH, _MIN_COLUMNS)
+    if not lanes:
+        return f"{_name(trace)}: there are no spans to show.\n"
+    lines = [_head(trace, seen, px), *_scale(seen, px, indent, trace.clock.unit)]
+    edges = column_edges(seen, px)
+    pictures = [
+        [row.query(edges) for row in index.row_columns(lane.key, by)] for lane in lanes
+    ]
+    categories = index.categories(by)
+    symbols = _symbols(categories, _shown(lanes, pictures))
+    group = ""
+    for lane, title, rows in zip(lanes, titles, pictures, strict=True):
+        if lane.group != group:
+            group = lane.group
+            lines.append(_ascii(group))
+        texts = [_row_text(trace, lane, columns, symbols) for columns in rows]
+        lines += _lane_lines(title, texts, [_share(c, edges) for c in rows], indent)
+        if lane.overlay:
+            line = _stall_line(trace, lane, edges)
+            lines.append("    stalls".ljust(indent) + line)
+    lines += ["", *_legend(categories, symbols, lines, width, lanes)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _name(trace: Trace) -> str:
+    return _ascii(trace.info.paths[0].name if trace.info.paths else "trace")
+
+
+def _head(trace: Trace, seen: TimeRange, px: int) -> str:
+    unit = trace.clock.unit
+    return _ascii(
+        f"{_name(trace)}: {format_duration(seen.start, unit)} to "
+        f"{format_duration(seen.end, unit)}, one column = "
+        f"{format_duration(seen.duration / px, unit)}, "
+        f"{format_count(len(trace.spans))} spans"
+    )
+
+
+def _scale(seen: TimeRange, px: int, indent: int, unit: Unit) -> list[str]:
+    """Return a line of times and one of ticks below it."""
+    times, ticks = "", ""
+    for column in range(0, px, _TICK_COLUMNS):
+        text = _ascii(format_duration(_tick_of(seen, column, px), unit))
+        room = min(_TICK_COLUMNS, px - column)
+        times += text[:room].ljust(room) if len(text) <= room else " " * room
+        ticks += "|" + "-" * (room - 1)
+    return [" " * indent + times, " " * indent + ticks]
+
+
+def _tick_of(seen: TimeRange, column: int, px: int) -> int:
+    return seen.start + column * seen.duration // px
+
+
+def _lane_lines(
+    title: str, texts: Sequence[str], shares: Sequence[float], indent: int
+) -> list[str]:
+    name = title if len(title) <= indent - 4 else title[: indent - 5] + "~"
+    lines: list[str] = []
+    for text, share in zip(texts[:_MAX_ROWS], shares, strict=False):
+        head = "" if lines else f"  {name}"
+        lines.append(f"{head.ljust(indent)}{text} {format_share(share).rjust(7)}")
+    if len(texts) > _MAX_ROWS:
+        lines.append(" " * indent + f"({len(texts) - _MAX_ROWS} more rows)")
+    return lines
+
+
+def _row_text(
+    trace: Trace, lane: TimelineLane, columns: Columns, symbols: Sequence[str]
+) -> str:
+    """Return one character per column."""
+    own = _own_letters(trace, lane, columns)
+    return "".join(
+        IDLE
+        if category < 0 or busy <= 0
+        else letter or (symbols[category] if busy >= 0.5 else symbols[category].lower())
+        for category, busy, letter in zip(
+            columns.category.tolist(), columns.busy.tolist(), own, strict=True
+        )
+    )
+
+
+def _own_letters(trace: Trace, lane: TimelineLane, columns: Columns) -> list[str]:
+    """Return what tokens and phases show instead of a category; "" elsewhere.
+
+    Tokens show the last digit of their number, phases their first letter.
+    """
+    s, spans = trace.spans, columns.longest.tolist()
+    if lane.kind == LaneKind.TOKEN and s.token is not None:
+        tokens = [int(s.token[i]) if i >= 0 else -1 for i in spans]
+        return [str(token % 10) if token >= 0 else "" for token in tokens]
+    if lane.kind == LaneKind.PHASE and s.phase is not None:
+        phases = [int(s.phase[i]) if i >= 0 else -1 for i in spans]
+        return [Phase(p).name[0] if p >= 0 else "" for p in phases]
+    return [""] * len(spans)
+
+
+def _share(columns: Columns, edges: I64) -> float:
+    """Return the busy share of the visible time, for any number of columns."""
+    widths = np.diff(edges)
+    if not widths.all():
+        # Columns narrower than a tick are busy or not, each counting the same.
+        return float(columns.busy.mean())
+    return float((columns.busy * widths).sum() / widths.sum())
+
+
+def _stall_line(trace: Trace, lane: TimelineLane, edges: I64) -> str:
+    ids = np.flatnonzero(np.isin(trace.spans.lane, lane.overlay))
+    busy = np.zeros(len(edges) - 1)
+    for row in stack(trace.spans.start[ids], trace.spans.end[ids], ids):
+        busy = np.maximum(busy, RowColumns(row).query(edges).busy)
+    return "".join(STALLED if share > 0 else " " for share in busy.tolist())
+
+
+def _shown(
+    lanes: Iterable[TimelineLane], pictures: Iterable[Iterable[Columns]]
+) -> set[int]:
+    """Return the categories that occur in any column of a lane that shows them."""
+    found: set[int] = set()
+    for lane, rows in zip(lanes, pictures, strict=True):
+        if lane.kind in (LaneKind.TOKEN, LaneKind.PHASE):
+            continue
+        for columns in rows:
+            found.update(np.unique(columns.category[columns.busy > 0]).tolist())
+    return found - {-1}
+
+
+def _symbols(categories: Categories, shown: set[int]) -> list[str]:
+    """Return one capital or digit per category; `OTHER` where none is left.
+
+    Numbers below 36 show as themselves ("layer 3" as 3, "layer 10" as A); names
+    take the first free letter of their own, so that most read well.
+    """
+    symbols, free = [OTHER] * len(categories.labels), list(string.ascii_uppercase)
+    late: list[int] = []
+    for category in sorted(shown):
+        label = categories.labels[category].upper()
+        number = _NUMBERED.fullmatch(categories.keys[category])
+        letters = [c for c in label if c in free]
+        if categories.keys[category] == "none":
+            symbols[category] = UNNAMED
+        elif number:
+            symbols[category] = _DIGITS.get(int(number[1]), OTHER)
+        elif letters:
+            symbols[category] = letters[0]
+            free.remove(letters[0])
+        else:
+            late.append(category)
+    for category, symbol in zip(late, [*free, *string.digits], strict=False):
+        symbols[category] = symbol
+    return symbols
+
+
+def _legend(
+    categories: Categories,
+    symbols: Sequence[str],
+    lines: Sequence[str],
+    width: int,
+    lanes: Sequence[TimelineLane],
+) -> list[str]:
+    """Return the meaning of the letters, wrapped to `width`."""
+    parts = [
+        f"{symbol} {_ascii(label)}"
+        for label, symbol in zip(categories.labels, symbols, strict=True)
+        if symbol != OTHER
+    ]
+    if any(OTHER in line for line in lines[1:]):
+        parts.append(f"{OTHER} others")
+    kinds = {lane.kind for lane in lanes}
+    if LaneKind.PHASE in kinds:
+        parts += [f"{phase.name[0]} {phase.name.lower()}" for phase in Phase]
+    if LaneKind.TOKEN in kinds:
+        parts.append("0-9 last digit of the token")
+    parts.append(f"{IDLE} idle")
+    if any(lane.overlay for lane in lanes):
+        parts.append(f"{STALLED} stalled")
+    wrapped = [""]
+    for part in parts:
+        if wrapped[-1] and len(wrapped[-1]) + 2 + len(part) > max(width, 40):
+            wrapped.append("")
+        wrapped[-1] += ("  " if wrapped[-1] else "") + part
+    return [*wrapped, "Capital letters: busy for half of the column or more."]
+
+
+def _ascii(text: str) -> str:
+    for character, plain in (("µ", "u"), ("–", "-"), ("…", "~"), ("·", "-")):
+        text = text.replace(character, plain)
+    return text.encode("ascii", "replace").decode("ascii")

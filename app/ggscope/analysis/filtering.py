@@ -1,0 +1,267 @@
+"""Filter and search: which spans match.
+
+A filter becomes a list of tests, one per part; each test answers for a slice of
+the spans. Texts are matched once per distinct string and memory sources once per
+access pattern, so the cost per span is a table look-up.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.chunks import chunks
+from ggscope.analysis.filter_text import describe_filter, format_filter, parse_filter
+from ggscope.errors import QueryError
+from ggscope.model.ggml import family_of
+from ggscope.model.selection import Filter
+from ggscope.model.tables import AccessColumns, Array, Quality, quality_of
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+
+Bools = npt.NDArray[np.bool_]
+MAX_PATTERN_LENGTH = 512
+
+_Test = Callable[[slice], Bools]
+"""Answers for spans ``rows``: bool[rows.stop - rows.start]."""
+
+
+def filter_mask(trace: Trace, wanted: Filter) -> Bools | None:
+    """Return bool[n_spans] of the spans that match, or None for "all".
+
+    Raises
+    ------
+    QueryError
+        If the text is a regular expression that does not compile; the message
+        says where.
+    """
+    tests = _tests(trace, wanted)
+    if not tests:
+        return None
+    mask = np.empty(len(trace.spans), np.bool_)
+    for rows in chunks(len(mask)):
+        part = tests[0](rows)
+        for test in tests[1:]:
+            part &= test(rows)
+        mask[rows] = part
+    return mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchHits:
+    """Spans and markers that match a text.
+
+    Attributes
+    ----------
+    text : what was searched.
+    ids : span ids in time order.
+    times : their start ticks, sorted.
+    markers : ids of matching markers, in time order.
+    """
+
+    text: str
+    ids: Array
+    times: Array
+    markers: Array
+
+
+def search(trace: Trace, text: str) -> SearchHits:
+    """Return what `text` (plain, any case; or ``/regex/``) matches.
+
+    It is looked for in span names, op names, names of accessed tensors, lane
+    names and marker names. Raises QueryError as `filter_mask`. An empty text
+    matches nothing.
+    """
+    nothing = np.zeros(0, np.int64)
+    if not text:
+        return SearchHits(text, nothing, nothing, nothing)
+    mask = filter_mask(trace, Filter(text=text))
+    ids = nothing if mask is None else np.flatnonzero(mask)
+    times = trace.spans.start[ids]
+    if len(times) > 1 and bool((times[1:] < times[:-1]).any()):
+        order = np.argsort(times, kind="stable")
+        ids, times = ids[order], times[order]
+    return SearchHits(text, ids, times, _matching_markers(trace, text))
+
+
+def touches(start: Array, end: Array, time: TimeRange) -> Bools:
+    """Tell which intervals share a tick with `time`.
+
+    An interval of no length counts as its own tick.
+    """
+    return (start < time.end) & ((end > time.start) | (start >= time.start))
+
+
+def text_matcher(text: str) -> Callable[[str], bool]:
+    """Return a test for one string: part of it in any case, or ``/regex/``.
+
+    A regular expression ignores case unless it ends in ``/c``. A text that starts
+    with a slash but does not end in one is plain.
+
+    Raises
+    ------
+    QueryError
+        If the expression does not compile or is too long.
+    """
+    pattern = re.fullmatch(r"/(.+)/([ci]*)", text, re.DOTALL)
+    if pattern is None:
+        needle = text.casefold()
+        return lambda string: needle in string.casefold()
+    expression, flags = pattern.groups()
+    if len(expression) > MAX_PATTERN_LENGTH:
+        raise QueryError(
+            f"the regular expression is {len(expression)} characters long; at most "
+            f"{MAX_PATTERN_LENGTH} are taken."
+        )
+    try:
+        found = re.compile(expression, 0 if "c" in flags else re.IGNORECASE).search
+    except (re.error, RecursionError, OverflowError) as error:
+        place = getattr(error, "pos", None)
+        where = "" if place is None else f" at character {place + 1}"
+        reason = getattr(error, "msg", str(error))
+        raise QueryError(
+            f"the regular expression /{expression}/ is not understood{where}: {reason}."
+        ) from error
+    return lambda string: found(string) is not None
+
+
+def _tests(trace: Trace, wanted: Filter) -> list[_Test]:
+    """Return one test per part of the filter, the cheapest first."""
+    s, tests = trace.spans, list[_Test]()
+    if wanted.time is not None:
+        time = wanted.time
+        tests.append(lambda rows: touches(s.start[rows], s.end[rows], time))
+    low, high = wanted.min_duration, wanted.max_duration
+    if low is not None:
+        tests.append(lambda rows: s.end[rows] - s.start[rows] >= low)
+    if high is not None:
+        tests.append(lambda rows: s.end[rows] - s.start[rows] <= high)
+    if wanted.qualities is not None:
+        accepted = _table((q in wanted.qualities for q in Quality), missing=False)
+        tests.append(lambda rows: accepted[quality_of(s.flags[rows])])
+    for column, numbers in (
+        (s.phase, wanted.phases),
+        (s.layer, wanted.layers),
+        (s.token, wanted.tokens),
+    ):
+        if numbers is not None:
+            tests.append(_number_test(column, numbers))
+    if wanted.threads is not None:
+        names = {name.casefold() for name in wanted.threads}
+        lanes = _table(lane.name.casefold() in names for lane in trace.lanes)
+        tests.append(_lookup(lanes, s.lane))
+    tests += _op_tests(trace, wanted)
+    if wanted.spaces is not None:
+        spaces = np.array(sorted(wanted.spaces), np.int64)
+        tests.append(_access_test(trace, lambda what: np.isin(what.space, spaces)))
+    if wanted.text:
+        tests.append(_text_test(trace, wanted.text))
+    return tests
+
+
+def _op_tests(trace: Trace, wanted: Filter) -> list[_Test]:
+    tests: list[_Test] = []
+    if wanted.ops is not None:
+        patterns = [name.upper() for name in wanted.ops]
+        tests.append(
+            _op_lookup(
+                trace,
+                lambda name: any(fnmatchcase(name.upper(), p) for p in patterns),
+            )
+        )
+    if wanted.families is not None:
+        families = wanted.families
+        tests.append(_op_lookup(trace, lambda name: family_of(name) in families))
+    return tests
+
+
+def _op_lookup(trace: Trace, accepts: Callable[[str], bool]) -> _Test:
+    n = int(trace.spans.op.max(initial=-1)) + 1
+    return _lookup(_table(accepts(trace.op_name(i)) for i in range(n)), trace.spans.op)
+
+
+def _table(accepted: Iterable[bool], *, missing: bool = False) -> Bools:
+    """Return a look-up table whose last entry answers for -1."""
+    return np.array([*accepted, missing], np.bool_)
+
+
+def _lookup(table: Bools, column: Array) -> _Test:
+    return lambda rows: table[column[rows]]
+
+
+def _number_test(column: Array | None, numbers: Collection[int]) -> _Test:
+    if column is None:
+        constant = -1 in numbers
+        return lambda rows: np.full(rows.stop - rows.start, constant, np.bool_)
+    # Numbers that do not fit the column cannot occur in it.
+    limits = np.iinfo(column.dtype)
+    fitting = [i for i in sorted(numbers) if limits.min <= i <= limits.max]
+    values = np.array(fitting, column.dtype)
+    return lambda rows: np.isin(column[rows], values)
+
+
+def _access_test(trace: Trace, marks: Callable[[AccessColumns], Bools]) -> _Test:
+    """Return a test for "has an access that `marks` marks".
+
+    `marks` gets access columns of n rows and returns bool[n].
+    """
+    accesses = trace.accesses
+    total = np.concatenate([[0], np.cumsum(marks(accesses.patterns))])
+    hit = np.append(total[accesses.first[1:]] > total[accesses.first[:-1]], False)
+    loose = accesses.loose.span[marks(accesses.loose.what)]
+    loose = np.unique(loose[loose >= 0])
+
+    def test(rows: slice) -> Bools:
+        result: Bools = hit[accesses.pattern[rows]]
+        begin, end = np.searchsorted(loose, (rows.start, rows.stop))
+        result[loose[begin:end] - rows.start] = True
+        return result
+
+    return test
+
+
+def _text_test(trace: Trace, text: str) -> _Test:
+    """Return a test for "its name, op, lane or a tensor of it matches"."""
+    matches, s = text_matcher(text), trace.spans
+    strings = _table(map(matches, trace.strings.texts()))
+    tensors = np.append(strings[trace.tensors.name], False)
+    tests = [
+        _lookup(strings, s.name),
+        _op_lookup(trace, matches),
+        _lookup(_table(matches(lane.name) for lane in trace.lanes), s.lane),
+        _access_test(trace, lambda what: tensors[what.tensor]),
+    ]
+    if s.tensor is not None:
+        tests.append(_lookup(tensors, s.tensor))
+
+    def test(rows: slice) -> Bools:
+        result = tests[0](rows)
+        for other in tests[1:]:
+            result |= other(rows)
+        return result
+
+    return test
+
+
+def _matching_markers(trace: Trace, text: str) -> Array:
+    matches, m = text_matcher(text), trace.markers
+    strings = _table(map(matches, trace.strings.texts()))
+    lanes = _table(matches(lane.name) for lane in trace.lanes)
+    ids = np.flatnonzero(strings[m.name] | lanes[m.lane])
+    return ids[np.argsort(m.time[ids], kind="stable")]
+
+
+__all__ = [
+    "MAX_PATTERN_LENGTH",
+    "SearchHits",
+    "describe_filter",
+    "filter_mask",
+    "format_filter",
+    "parse_filter",
+    "search",
+    "text_matcher",
+    "touches",
+]

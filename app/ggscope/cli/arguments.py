@@ -1,0 +1,364 @@
+"""The arguments of every command."""
+
+import argparse
+import difflib
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from ggscope import __version__
+from ggscope.model.selection import COLOR_BY
+
+BY = (
+    "op",
+    "family",
+    "layer",
+    "tensor",
+    "token",
+    "thread",
+    "engine",
+    "phase",
+    "lane",
+    "source",
+    "expert",
+)
+COMMANDS = {
+    "open": "open files in the window (also without the word)",
+    "info": "say what a file holds",
+    "check": "list every problem of a file",
+    "stats": "totals, means and percentiles",
+    "show": "draw a timeline in the terminal",
+    "export": "write a figure as PNG or SVG",
+    "readers": "list the formats that can be read",
+    "self-test": "check that this installation works",
+}
+_EPILOG = """exit codes: 0 good, 1 error, 2 usage, 3 unknown or ambiguous format,
+4 data loss with --strict, 130 interrupted.
+A file that is named like a command is opened as ./info."""
+_TABLE_FORMATS = ("table", "csv", "json")
+
+
+def parse(argv: Sequence[str]) -> Namespace:
+    """Return the arguments; the command is in ``command``.
+
+    Raises
+    ------
+    SystemExit
+        With 0 after help or the version, with 2 after a usage message.
+    """
+    parser, valued = _parser()
+    return parser.parse_args(_with_command(list(argv), valued, parser))
+
+
+def _with_command(
+    argv: list[str], valued: set[str], parser: ArgumentParser
+) -> list[str]:
+    """Put the command first: the one that is named, else "open"."""
+    for place, word in _words(argv, valued):
+        if word in COMMANDS:
+            return [word, *argv[:place], *argv[place + 1 :]]
+        is_name = not any(mark in word for mark in (os.sep, "/", ".", "\\"))
+        if is_name and not os.path.lexists(word):
+            close = difflib.get_close_matches(word, COMMANDS, 1)
+            guess = f" Did you mean {close[0]}?" if close else ""
+            parser.error(f"{word!r} is neither a command nor a file.{guess}")
+        break
+    if argv and argv[0] in ("-h", "--help", "-V", "--version"):
+        return argv
+    return ["open", *argv]
+
+
+def _words(argv: list[str], valued: set[str]) -> list[tuple[int, str]]:
+    """Return (place, word) of the words that are no options and no values of them."""
+    found: list[tuple[int, str]] = []
+    i = 0
+    while i < len(argv):
+        if argv[i] == "--":
+            return found + [(k, argv[k]) for k in range(i + 1, len(argv))]
+        if not argv[i].startswith("-") or argv[i] == "-":
+            found.append((i, argv[i]))
+        elif argv[i] in valued:
+            i += 1
+        i += 1
+    return found
+
+
+def _parser() -> tuple[ArgumentParser, set[str]]:
+    """Return the parser and the options that take a value."""
+    common, valued = _common()
+    parser = ArgumentParser(
+        prog="ggscope",
+        description="Viewer for inference traces of llama.cpp, ggml and NPUs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "-V", "--version", action="version", version=f"ggscope {__version__}"
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    made = {
+        name: commands.add_parser(
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            parents=[common],
+            allow_abbrev=False,
+        )
+        for name, text in COMMANDS.items()
+    }
+    _add_reading(made)
+    _add_open(made["open"])
+    _add_info(made["info"])
+    _add_check(made["check"])
+    _add_stats(made["stats"])
+    _add_show(made["show"])
+    _add_export(made["export"])
+    made["self-test"].add_argument(
+        "--probe-gl", action="store_true", help=argparse.SUPPRESS
+    )
+    return parser, valued | {
+        "--format",
+        "--reader",
+        "--ops",
+        "--option",
+        "--range",
+        "--layout",
+        "--by",
+        "--theme",
+        "--where",
+        "--from",
+        "--to",
+        "--report",
+        "--width",
+        "--limit",
+        "--view",
+        "--size",
+        "--dpi",
+        "--color-by",
+        "--title",
+        "-o",
+        "--output",
+    }
+
+
+def _common() -> tuple[ArgumentParser, set[str]]:
+    """Return the options of every command, and those that take a value."""
+    common = ArgumentParser(add_help=False, allow_abbrev=False)
+    group = common.add_argument_group("for every command")
+    group.add_argument("--json", action="store_true", help="print JSON")
+    group.add_argument(
+        "--safe-mode", action="store_true", help="no plug-ins, default settings"
+    )
+    group.add_argument(
+        "-v",
+        "--verbose",
+        action="count",
+        default=0,
+        help="say more; twice for everything",
+    )
+    group.add_argument(
+        "--log-level",
+        metavar="LEVEL",
+        choices=("debug", "info", "warning", "error"),
+        help="debug, info, warning or error",
+    )
+    group.add_argument(
+        "-V", "--version", action="version", version=f"ggscope {__version__}"
+    )
+    for flag in ("--web", "--no-hook"):
+        group.add_argument(flag, action="store_true", help=argparse.SUPPRESS)
+    group.add_argument("--port", help=argparse.SUPPRESS)
+    return common, {"--log-level", "--port"}
+
+
+def _add_reading(made: dict[str, ArgumentParser]) -> None:
+    """Add the files and how to read them."""
+    for name in ("open", "info", "check", "stats", "show", "export"):
+        parser = made[name]
+        parser.add_argument(
+            "files",
+            nargs="*" if name in ("open", "info") else "+",
+            type=Path,
+            metavar="FILE",
+        )
+        group = parser.add_argument_group("reading")
+        names = ["--reader"] if name == "stats" else ["--format", "--reader"]
+        group.add_argument(
+            *names,
+            dest="reader",
+            metavar="NAME",
+            help="read as this format; see ggscope readers",
+        )
+        group.add_argument(
+            "--ops", metavar="ERA", help="op table, e.g. ggml-2025-11-25-95, or auto"
+        )
+        group.add_argument(
+            "--option",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            type=_key_value,
+            help="option of the reader; may be repeated",
+        )
+
+
+def _add_open(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--theme", choices=("auto", "light", "dark"), help="auto follows the desktop"
+    )
+    parser.add_argument(
+        "--software-gl", action="store_true", help="draw without the graphics card"
+    )
+    parser.add_argument("--range", metavar="A:B", help="show this part, e.g. 1ms:2ms")
+    parser.add_argument("--layout", metavar="NAME", help="dual, grid or single")
+
+
+def _add_info(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--formats", action="store_true", help="list the formats that can be read"
+    )
+    parser.add_argument(
+        "--system",
+        action="store_true",
+        help="report versions and graphics, for bug reports",
+    )
+
+
+def _add_check(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 4 where data was lost"
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write a report too: .html, .md or .json",
+    )
+
+
+def _add_stats(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--by", choices=BY, default="op", metavar="WHAT", help=", ".join(BY)
+    )
+    parser.add_argument(
+        "--where",
+        default="",
+        metavar="EXPR",
+        help='only these, e.g. "layer=0-3 source=disk dur>10us"',
+    )
+    parser.add_argument(
+        "--from", dest="begin", metavar="TIME", help="from here on, e.g. 1.5ms"
+    )
+    parser.add_argument("--to", dest="end", metavar="TIME", help="up to here")
+    parser.add_argument(
+        "--clip",
+        action="store_true",
+        help="count only the part of a span inside --from and --to",
+    )
+    parser.add_argument(
+        "--limit", type=_positive, metavar="N", help="only the N longest rows"
+    )
+    parser.add_argument(
+        "--include-estimated",
+        action="store_true",
+        help="count estimated and unfinished durations too",
+    )
+    parser.add_argument(
+        "--format",
+        default="table",
+        metavar="table|csv|json",
+        help="how to print; a reader's name is taken as --reader",
+    )
+
+
+def _add_show(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--ascii",
+        action="store_true",
+        help="draw with letters (the default and only way)",
+    )
+    parser.add_argument(
+        "--width", type=_positive, metavar="N", help="columns of the picture"
+    )
+    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
+    parser.add_argument(
+        "--color-by",
+        choices=COLOR_BY,
+        default="family",
+        metavar="WHAT",
+        help="what letters mean: " + ", ".join(COLOR_BY),
+    )
+
+
+def _add_export(parser: ArgumentParser) -> None:
+    parser.add_argument("--view", choices=("timeline",), default="timeline")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="figure (.png, .svg), or a folder for one PNG per file",
+    )
+    parser.add_argument(
+        "--size",
+        type=_size,
+        default=(1600, 900),
+        metavar="WxH",
+        help="size in points of 1/96 inch, default 1600x900",
+    )
+    parser.add_argument(
+        "--dpi", type=_dpi, default=96, metavar="N", help="dots per inch, default 96"
+    )
+    parser.add_argument("--theme", choices=("light", "dark", "print"), default="print")
+    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
+    parser.add_argument(
+        "--color-by",
+        choices=COLOR_BY,
+        default="family",
+        metavar="WHAT",
+        help=", ".join(COLOR_BY),
+    )
+    parser.add_argument("--title", help="title line; default: the file's name")
+    parser.add_argument(
+        "--where",
+        default="",
+        metavar="EXPR",
+        help="draw the spans outside this filter pale",
+    )
+
+
+def _key_value(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not key or not sign:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like KEY=VALUE")
+    return key, value
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
+    return int(text)
+
+
+def _dpi(text: str) -> int:
+    if not text.isdecimal() or not 24 <= int(text) <= 2400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 24 to 2400")
+    return int(text)
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.lower().partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like 1920x1080")
+    size = int(width), int(height)
+    if not all(64 <= side <= 32_768 for side in size):
+        raise argparse.ArgumentTypeError("sides must be from 64 to 32768")
+    return size
+
+
+def is_table_format(text: str) -> bool:
+    """Tell whether the value of ``stats --format`` says how to print."""
+    return text in _TABLE_FORMATS

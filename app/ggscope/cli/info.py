@@ -1,0 +1,161 @@
+"""``ggscope info``: what a file holds."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+
+from ggscope.analysis.chunks import chunks, count_values
+from ggscope.cli import output
+from ggscope.cli.exits import GOOD, USAGE
+from ggscope.cli.info_text import info_text
+from ggscope.cli.reading import for_each_file, load
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import I64
+from ggscope.model.trace import ReadWarning, Trace
+
+
+def run(arguments: Namespace) -> int:
+    """Describe the files, the formats or the system; return the exit code."""
+    if arguments.formats:
+        from ggscope.cli.readers import run as run_readers
+
+        return run_readers(arguments)
+    if arguments.system:
+        from ggscope.cli.system import run as run_system
+
+        return run_system(arguments)
+    if not arguments.files:
+        output.complain("info needs a FILE, --formats or --system.")
+        return USAGE
+
+    def work(path: Path) -> tuple[int, object]:
+        trace = load(path, arguments)
+        facts = describe(trace, path)
+        if not arguments.json:
+            output.emit(info_text(trace, facts))
+        return GOOD, facts
+
+    results = for_each_file(arguments, work)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def describe(trace: Trace, path: Path) -> dict[str, object]:
+    """Return what ``info --json`` prints of a trace: every key, always."""
+    per_lane = count_values(trace.spans.lane, len(trace.lanes)).tolist()
+    return {
+        "path": str(path),
+        "reader": trace.info.reader_id,
+        "format": trace.info.format,
+        "format_version": trace.info.format_version,
+        "size": trace.info.byte_size,
+        "clock": {
+            "unit": trace.clock.unit,
+            "origin": trace.clock.origin,
+            "hz": trace.clock.hz,
+        },
+        "extent": {
+            "start": trace.extent.start,
+            "end": trace.extent.end,
+            "duration": trace.extent.duration,
+        },
+        "counts": _counts(trace),
+        "spans_by_quality": trace.quality_counts(),
+        "lanes": [
+            {
+                "id": lane.id,
+                "name": lane.name,
+                "kind": lane.kind.name.lower(),
+                "group": list(lane.group),
+                "spans": spans,
+            }
+            for lane, spans in zip(trace.lanes, per_lane, strict=True)
+        ],
+        "ops": _ops(trace),
+        "op_table": _op_table(trace),
+        "experts": None,
+        "producer": dict(trace.info.producer),
+        "options": dict(trace.info.options),
+        "warnings": [warning_json(w) for w in trace.warnings],
+    }
+
+
+def warning_json(warning: ReadWarning) -> dict[str, object]:
+    """Return the JSON of one problem."""
+    return {
+        "severity": warning.severity.word,
+        "code": warning.code,
+        "message": warning.message,
+        "count": warning.count,
+        "offset": warning.offset,
+        "place": warning.place,
+        "remedy": warning.remedy,
+    }
+
+
+def _counts(trace: Trace) -> dict[str, int]:
+    return {
+        "records": trace.info.n_records,
+        "spans": len(trace.spans),
+        "markers": len(trace.markers),
+        "accesses": len(trace.accesses),
+        "counters": len(trace.counters),
+        "tokens": _n_tokens(trace),
+        "passes": trace.info.n_passes,
+        "tensors": len(trace.tensors),
+        "buffers": len(trace.buffers),
+        "graphs": len(trace.graphs),
+        "graph_nodes": sum(len(graph.name) for graph in trace.graphs),
+        "graph_edges": sum(len(graph.source) for graph in trace.graphs),
+    }
+
+
+def _n_tokens(trace: Trace) -> int:
+    """Return the number of distinct tokens, of token lanes where there are any.
+
+    Prefill and decode may each number their tokens from 0, so a number counts once
+    per phase. Where a format shows passes, the numbers are what the file claims of
+    them and several passes may share one.
+    """
+    token, phase = trace.spans.token, trace.spans.phase
+    if token is None:
+        return 0
+    of_lane = np.array([lane.kind == LaneKind.TOKEN for lane in trace.lanes], np.bool_)
+    has_lane = bool(of_lane.any())
+    by_phase = phase is not None and not trace.info.n_passes
+    seen = np.zeros(0, np.int64)
+    for rows in chunks(len(token)):
+        key = token[rows].astype(np.int64)
+        wanted = key >= 0
+        if has_lane:
+            wanted &= of_lane[trace.spans.lane[rows]]
+        if by_phase and phase is not None:
+            key = key * 4 + phase[rows] + 1
+        seen = np.union1d(seen, key[wanted])
+    return len(seen)
+
+
+def _ops(trace: Trace) -> dict[str, int]:
+    """Return spans by op name, the commonest first."""
+    if not len(trace.spans):
+        return {}
+    counts: I64 = count_values(trace.spans.op, int(trace.spans.op.max()) + 1)
+    names: dict[str, int] = {}
+    for op in np.argsort(-counts, kind="stable").tolist():
+        if counts[op]:
+            name = trace.op_name(op)
+            names[name] = names.get(name, 0) + int(counts[op])
+    return names
+
+
+def _op_table(trace: Trace) -> dict[str, object] | None:
+    """Return where the op names come from; None where the file spells them out."""
+    if trace.ops is None or trace.ops.id == "npu":
+        return None
+    return {
+        "id": trace.ops.id,
+        "source": trace.ops.source,
+        "margin": trace.ops.margin,
+    }

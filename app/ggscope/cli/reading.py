@@ -1,0 +1,130 @@
+"""Open the files of a command, one after the other, with progress on a terminal."""
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from ggscope.cli import output
+from ggscope.cli.exits import GOOD, code_of
+from ggscope.errors import ReadError, TraceError
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_rate
+from ggscope.readers.api import ReadContext
+from ggscope.readers.registry import open_trace
+
+_QUIET_SECONDS = 0.5
+"""Files that are read faster show no progress."""
+
+
+@dataclass(slots=True)
+class Results:
+    """What became of the files of a command.
+
+    Attributes
+    ----------
+    code : the worst exit code, which is the largest.
+    objects : JSON of each file, in order.
+    """
+
+    code: int = GOOD
+    objects: list[object] = field(default_factory=list)
+
+    def emit_json(self) -> None:
+        """Print one object for one file, else a list."""
+        single = len(self.objects) == 1
+        output.emit_json(self.objects[0] if single else self.objects)
+
+
+def load(path: Path, arguments: Namespace) -> Trace:
+    """Return the trace in `path`, read as the arguments say.
+
+    Raises
+    ------
+    ReadError, Cancelled
+        As `open_trace`.
+    """
+    options = dict(arguments.option)
+    if arguments.ops is not None:
+        options["ops"] = arguments.ops
+    with _Progress(path.name) as progress:
+        context = ReadContext(progress=progress.update, options=options)
+        return open_trace(path, reader_id=arguments.reader, context=context)
+
+
+def for_each_file(
+    arguments: Namespace,
+    work: Callable[[Path], tuple[int, object]],
+    on_error: Callable[[Path, TraceError], object] | None = None,
+) -> Results:
+    """Do `work` for every file; a failure is told and does not stop the next.
+
+    `work` returns an exit code and the file's JSON; `on_error` makes the JSON of a
+    file that failed (default: `failure_json`).
+    """
+    results = Results()
+    for path in arguments.files:
+        try:
+            code, value = work(path)
+        except TraceError as error:
+            output.complain(str(error))
+            code, value = code_of(error), (on_error or failure_json)(path, error)
+        results.code = max(results.code, code)
+        results.objects.append(value)
+    return results
+
+
+def failure_json(path: Path, error: TraceError) -> dict[str, object]:
+    """Return the JSON of a file that could not be read."""
+    details: dict[str, object] = {
+        "code": "error",
+        "message": str(error),
+        "offset": None,
+        "reader": None,
+        "hint": "",
+    }
+    if isinstance(error, ReadError):
+        details |= {
+            "code": error.code,
+            "message": error.message,
+            "offset": error.offset,
+            "reader": error.reader_id,
+            "hint": error.hint,
+        }
+    return {"path": str(path), "error": details}
+
+
+class _Progress:
+    """One line on stderr that is rewritten, only where stderr is a terminal."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._begin = time.monotonic()
+        self._is_shown = False
+        self._is_wanted = sys.stderr.isatty()
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+
+    def update(self, done: int, total: int) -> None:
+        """Show how far reading has come, in bytes."""
+        passed = time.monotonic() - self._begin
+        if not self._is_wanted or passed < _QUIET_SECONDS:
+            return
+        self._is_shown = True
+        share = 100 * done // max(total, 1)
+        rate = format_rate(done / passed)
+        sys.stderr.write(f"\r\x1b[K{self._name}: {share} %, {rate}")
+        sys.stderr.flush()

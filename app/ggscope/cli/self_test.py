@@ -1,0 +1,67 @@
+"""``ggscope self-test``: whether this installation opens traces and draws them."""
+
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from time import perf_counter
+
+from ggscope import assets
+from ggscope.cli import output
+from ggscope.cli.exits import ERROR, GOOD
+from ggscope.cli.export import need_no_display
+from ggscope.errors import TraceError
+from ggscope.readers.registry import open_trace, readers
+
+
+def run(arguments: Namespace) -> int:
+    """Open every bundled sample and draw it; return the exit code."""
+    if arguments.probe_gl:
+        from ggscope.render.probe import gl_facts
+
+        output.emit_json(gl_facts())
+        return GOOD
+    need_no_display()
+    try:
+        for sample in _samples():
+            begin = perf_counter()
+            _try_sample(sample)
+            output.emit(f"{sample.name}: good ({perf_counter() - begin:.1f} s)")
+    except (TraceError, OSError) as error:
+        output.complain(f"self-test failed: {error}")
+        return ERROR
+    output.emit("self-test passed.")
+    return GOOD
+
+
+def _samples() -> list[Path]:
+    suffixes = {suffix for reader in readers() for suffix in reader.info.suffixes}
+    folder = assets.path("samples")
+    found = sorted(p for p in folder.iterdir() if p.suffix in suffixes)
+    if not found:
+        raise TraceError("the bundled samples are missing; install ggscope again.")
+    return found
+
+
+def _try_sample(sample: Path) -> None:
+    from ggscope.render.export import export_timeline
+    from ggscope.render.probe import is_blank
+
+    trace = open_trace(sample)
+    broken = trace.check()
+    if broken:
+        raise TraceError(f"{sample.name}: {broken[0]}")
+    with tempfile.TemporaryDirectory(prefix="ggscope-") as folder:
+        for suffix in (".png", ".svg"):
+            target = Path(folder) / f"figure{suffix}"
+            export_timeline(
+                trace,
+                target,
+                size=(800, 400),
+                dpi=96,
+                theme="light",
+                visible=None,
+                color_by="family",
+                title=sample.name,
+            )
+            if is_blank(target):
+                raise TraceError(f"{sample.name}: the {suffix[1:]} figure is blank.")

@@ -1,0 +1,42 @@
+"""``ggscope show --ascii``: a timeline in the terminal."""
+
+import shutil
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from ggscope.analysis.ascii import ascii_timeline
+from ggscope.analysis.filter_text import parse_range
+from ggscope.cli import output
+from ggscope.cli.exits import GOOD
+from ggscope.cli.reading import for_each_file, load
+
+_WIDTH_ELSEWHERE = 100
+
+
+def run(arguments: Namespace) -> int:
+    """Draw the files; return the exit code."""
+    width = arguments.width or _terminal_width()
+
+    def work(path: Path) -> tuple[int, object]:
+        trace = load(path, arguments)
+        visible = None
+        if arguments.range is not None:
+            visible = parse_range(arguments.range, trace.extent, trace.clock.unit)
+        picture = ascii_timeline(
+            trace, width=width, visible=visible, by=arguments.color_by
+        )
+        if not arguments.json:
+            output.emit(picture)
+        return GOOD, {"path": str(path), "lines": picture.split("\n")}
+
+    results = for_each_file(arguments, work)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def _terminal_width() -> int:
+    if not sys.stdout.isatty():
+        return _WIDTH_ELSEWHERE
+    return shutil.get_terminal_size((_WIDTH_ELSEWHERE, 24)).columns

@@ -1,0 +1,177 @@
+"""``ggscope stats``: totals, means and percentiles."""
+
+import csv
+import io
+import math
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ggscope.analysis.filtering import filter_mask, parse_filter
+from ggscope.analysis.stats import StatRow, statistics
+from ggscope.cli import output
+from ggscope.cli.arguments import is_table_format
+from ggscope.cli.exits import GOOD
+from ggscope.cli.reading import for_each_file, load
+from ggscope.errors import QueryError
+from ggscope.model.time import TimeRange, Unit
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_share,
+    parse_duration,
+)
+
+_HEAD = ("count", "total", "share", "mean", "min", "p50", "p90", "p99", "max", "bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    path: Path
+    unit: Unit
+    by: str
+    rows: list[StatRow]
+    knows_bytes: bool
+
+
+def run(arguments: Namespace) -> int:
+    """Print statistics of the files; return the exit code."""
+    if not is_table_format(arguments.format):
+        arguments.reader, arguments.format = arguments.format, "table"
+    if arguments.json:
+        arguments.format = "json"
+    shown: list[_Result] = []
+
+    def work(path: Path) -> tuple[int, object]:
+        result = _result(load(path, arguments), path, arguments)
+        shown.append(result)
+        return GOOD, to_json(result)
+
+    results = for_each_file(arguments, work)
+    if arguments.format == "json":
+        results.emit_json()
+    elif arguments.format == "csv":
+        output.emit(_csv(shown))
+    else:
+        for result in shown:
+            title = f"{result.path}\n" if len(arguments.files) > 1 else ""
+            output.emit(title + _table(result))
+            untimed = sum(row.count - row.timed for row in result.rows)
+            if untimed:
+                output.say(
+                    f"note: the times leave out {format_count(untimed)} spans whose "
+                    "duration is estimated or unfinished; see --include-estimated."
+                )
+    return results.code
+
+
+def to_json(result: _Result) -> dict[str, object]:
+    """Return what ``stats --json`` prints of one file."""
+    return {
+        "path": str(result.path),
+        "by": result.by,
+        "rows": [_row_json(row, result) for row in result.rows],
+    }
+
+
+def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
+    unit = trace.clock.unit
+    rows = statistics(
+        trace,
+        arguments.by,
+        mask=filter_mask(trace, parse_filter(arguments.where, unit)),
+        time=_time(trace, arguments),
+        clip=arguments.clip,
+        include_estimated=arguments.include_estimated,
+    )
+    knows_bytes = len(trace.accesses.patterns) + len(trace.accesses.loose) > 0
+    return _Result(path, unit, arguments.by, rows[: arguments.limit], knows_bytes)
+
+
+def _time(trace: Trace, arguments: Namespace) -> TimeRange | None:
+    if arguments.begin is None and arguments.end is None:
+        return None
+    begin = _ticks(arguments.begin, trace.extent.start, trace.clock.unit)
+    # One tick more, so that without --to the last instant still counts.
+    end = _ticks(arguments.end, trace.extent.end + 1, trace.clock.unit)
+    if end < begin:
+        raise QueryError("--to lies before --from.")
+    return TimeRange(begin, end)
+
+
+def _ticks(text: str | None, default: int, unit: Unit) -> int:
+    if text is None:
+        return default
+    try:
+        return parse_duration(text, unit)
+    except (ValueError, OverflowError) as error:
+        raise QueryError(
+            f"{text!r} is no time of this trace; write 100, 12.5us, 3ms or 2s."
+            if unit == "ns"
+            else f"{text!r} is no time of this trace; it counts cycles."
+        ) from error
+
+
+def _row_json(row: StatRow, result: _Result) -> dict[str, object]:
+    is_timed = row.timed > 0
+    total = "total_ns" if result.unit == "ns" else "total_cycles"
+    return {
+        "key": row.key,
+        "count": row.count,
+        "timed": row.timed,
+        total: row.total if is_timed else None,
+        "mean": _known(row.mean),
+        "min": row.min,
+        "p50": _known(row.p50),
+        "p90": _known(row.p90),
+        "p99": _known(row.p99),
+        "max": row.max,
+        "bytes": row.bytes if result.knows_bytes else None,
+        "share": row.share if is_timed else None,
+        "quality": row.quality,
+    }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _csv(results: list[_Result]) -> str:
+    """Return all rows in the C locale, with empty cells for what is not known."""
+    text = io.StringIO()
+    rows: list[dict[str, Any]] = [
+        {"path": str(r.path), **_row_json(row, r)} for r in results for row in r.rows
+    ]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, names or ["key"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _table(result: _Result) -> str:
+    def time(value: float | None) -> str:
+        if value is None or math.isnan(value):
+            return NOT_AVAILABLE
+        return format_duration(value, result.unit)
+
+    rows = [
+        (
+            row.key,
+            format_count(row.count),
+            time(row.total if row.timed else None),
+            format_share(row.share) if row.timed else NOT_AVAILABLE,
+            *map(time, (row.mean, row.min, row.p50, row.p90, row.p99, row.max)),
+            format_bytes(row.bytes) if result.knows_bytes else NOT_AVAILABLE,
+            row.quality,
+        )
+        for row in result.rows
+    ]
+    if not rows:
+        return "Nothing to count: no span matches."
+    head = (result.by, *_HEAD, "quality")
+    return output.table(head, rows, left=(0, len(head) - 1))

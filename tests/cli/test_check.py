@@ -1,0 +1,95 @@
+"""``ggscope check``: verdicts, exit codes and reports."""
+
+import json
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("severities", "options", "code", "ok"),
+    [
+        ((), (), 0, True),
+        (("INFO", "NOTICE"), ("--strict",), 0, True),
+        (("DATA_LOSS",), (), 0, False),
+        (("DATA_LOSS",), ("--strict",), 4, False),
+        (("ERROR",), (), 1, False),
+        (("ERROR", "DATA_LOSS"), ("--strict",), 4, False),
+    ],
+)
+def test_check_code_follows_the_worst_problem(
+    run, built, severities, options, code, ok
+):
+    answer = run("check", built("llama_like_trace", *severities), "--json", *options)
+
+    verdict = json.loads(answer.out)
+    assert answer.code == code
+    assert verdict["ok"] is ok
+    assert [w["severity"] for w in verdict["warnings"]] == [
+        s.lower() for s in severities
+    ]
+
+
+def test_check_of_an_unreadable_file_keeps_the_keys(run, built):
+    answer = run("check", built("cut"), "--json")
+
+    verdict = json.loads(answer.out)
+    assert answer.code == 1
+    assert verdict["ok"] is False
+    (warning,) = verdict["warnings"]
+    assert (warning["severity"], warning["code"]) == ("error", "truncated")
+    assert warning["offset"] == 5
+
+
+def test_check_of_an_unknown_file_exits_with_three(run, tmp_path):
+    path = tmp_path / "x.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n....")
+
+    answer = run("check", path)
+
+    assert answer.code == 3
+    assert "PNG picture" in answer.err
+    assert "89 50 4E 47" in answer.err
+
+
+def test_check_text_says_good_or_not(run, built):
+    good = run("check", built("empty_trace"))
+    bad = run("check", built("llama_like_trace", "DATA_LOSS"))
+
+    assert "empty_trace.built: good\nNo problems found." in good.out
+    assert "llama_like_trace.built: not good" in bad.out
+    assert "data loss  data_loss_code (2 times)" in bad.out
+
+
+@pytest.mark.parametrize(
+    ("suffix", "expected"),
+    [
+        (".html", "<td>It is &lt;so&gt;.</td>"),
+        (".md", "| data\\_loss | data\\_loss\\_code | 2 | here | 17 | It is \\<so>. |"),
+        (".json", '"code": "data_loss_code"'),
+    ],
+)
+def test_report_is_written(run, built, tmp_path, suffix, expected):
+    report = tmp_path / f"report{suffix}"
+
+    answer = run(
+        "check",
+        built("llama_like_trace", "DATA_LOSS"),
+        built("cut"),
+        built("empty_trace"),
+        "--report",
+        report,
+    )
+
+    text = report.read_text("utf-8")
+    assert answer.code == 1
+    assert expected in text
+    assert "the file ends early." in text
+    assert "report written" in answer.err
+
+
+@pytest.mark.parametrize("name", ["report.pdf", "report", "missing/report.md"])
+def test_report_that_cannot_be_written_is_an_error(run, built, tmp_path, name):
+    answer = run("check", built(), "--report", tmp_path / name)
+
+    assert answer.code == 1
+    assert "report" in answer.err

@@ -1,0 +1,149 @@
+"""Every reference trace of the three formats against its published counts."""
+
+import json
+from functools import cache
+
+import pytest
+
+from support import corpus_path, need_corpus
+
+FORMATS = ("ggmlviz", "tensor-trace-bin", "buffer-event-bin", "npu-json", "npu-jsonl")
+BROKEN = {
+    "ggmlviz/empty_ggml_trace.bin": ("empty_file", 1, "empty"),
+    "ggmlviz/derived/truncated_header_11.ggmlviz": ("truncated", 1, "short header"),
+    "ggmlviz/derived/bad_magic.ggmlviz": ("unsupported_version", 1, "magic"),
+}
+"""(code, exit code, word of the message) of files that hold nothing to show."""
+
+
+@cache
+def entries():
+    folder = corpus_path()
+    if folder is None:
+        return ()
+    index = json.loads((folder / "INDEX.json").read_text("utf-8"))
+    return tuple(e for e in index if e["format"] in FORMATS)
+
+
+def named(entries):
+    return [pytest.param(e, id=e["path"]) for e in entries] or [
+        pytest.param(None, id="no-corpus")
+    ]
+
+
+def is_broken(entry):
+    expect = entry["expect"]
+    return entry["path"] in BROKEN or expect.get("verdict") == "error"
+
+
+GOOD = [e for e in entries() if not is_broken(e)]
+BAD = [e for e in entries() if is_broken(e)]
+WARNED = [e for e in GOOD if e["expect"].get("verdict") == "warn"]
+
+
+def info(run, entry):
+    answer = run("info", need_corpus() / entry["path"], "--json")
+    return answer, json.loads(answer.out)
+
+
+@pytest.mark.parametrize("entry", named(GOOD))
+def test_reference_trace_has_the_published_counts(run, entry):
+    need_corpus()
+    answer, facts = info(run, entry)
+    expect = entry["expect"]
+
+    assert answer.code == 0, answer.err
+    counts = facts["counts"]
+    if "rule" not in expect:
+        assert counts["records"] == expect.get("events", expect.get("records"))
+    if "ops" in expect:
+        assert facts["ops"] == expect["ops"]
+    if "sources" in expect:
+        assert counts["accesses"] == expect["sources"]
+    if "op_table" in expect and facts["op_table"]["source"] != "declared":
+        assert facts["op_table"]["id"] == expect["op_table"]
+    if "ts_first" in expect:
+        assert facts["clock"]["origin"] == expect["ts_first"]
+        last = facts["clock"]["origin"] + facts["extent"]["end"]
+        assert last >= expect["ts_last"]
+    if "graphs" in expect:
+        assert facts["spans_by_quality"]["measured"] == expect["graphs"]
+    if "bandwidth_samples" in expect:
+        assert counts["counters"] > 0
+    if isinstance(expect.get("tokens"), int):
+        assert counts["tokens"] == expect["tokens"]
+    if "cycles_total" in expect:
+        assert facts["clock"]["unit"] == "cycle"
+
+
+@pytest.mark.parametrize("entry", named(GOOD))
+def test_reference_trace_passes_every_command(run, entry):
+    path = need_corpus() / entry["path"]
+
+    stats = run("stats", path, "--json")
+    show = run("show", path, "--width", "80")
+    check = run("check", path, "--json")
+
+    assert (stats.code, show.code) == (0, 0), stats.err + show.err
+    assert check.code in (0, 1)
+    codes = [w["code"] for w in json.loads(check.out)["warnings"]]
+    assert "inconsistent_trace" not in codes
+
+
+@pytest.mark.parametrize("entry", named(BAD))
+def test_broken_reference_trace_fails_as_published(run, entry):
+    need_corpus()
+    answer, facts = info(run, entry)
+    code, exit_code, word = BROKEN.get(entry["path"], (None, 1, ""))
+
+    assert answer.code == exit_code
+    assert "Traceback" not in answer.err
+    assert "internal error" not in answer.err
+    assert facts["error"]["message"]
+    assert word in facts["error"]["message"]
+    if code is not None:
+        assert facts["error"]["code"] == code
+
+
+@pytest.mark.parametrize("entry", named(WARNED))
+def test_rule_that_a_reference_trace_breaks_is_told(run, entry):
+    need_corpus()
+    _, facts = info(run, entry)
+
+    assert [w for w in facts["warnings"] if w["severity"] != "info"], facts["warnings"]
+
+
+def test_damaged_label_is_told_and_fails_the_check(run):
+    path = need_corpus() / "ggmlviz/derived/huge_label.ggmlviz"
+
+    answer = run("check", path, "--json")
+
+    assert answer.code == 1
+    assert [w["code"] for w in json.loads(answer.out)["warnings"]] == [
+        "bad_label_length"
+    ]
+
+
+@pytest.mark.parametrize("name", ["truncated_mid_event", "truncated_mid_label"])
+def test_cut_reference_trace_is_data_loss_with_strict(run, name):
+    path = need_corpus() / f"ggmlviz/derived/{name}.ggmlviz"
+
+    assert run("check", path).code == 0
+    assert run("check", path, "--strict").code == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("ggmlviz/test_trace.ggmlviz", 0),
+        ("ggmlviz/empty_ggml_trace.bin", 1),
+        ("npu/invalid_25_root_is_array.json", 1),
+        ("tracer/graph_new_dialect.dot", 3),
+    ],
+)
+def test_reference_trace_by_subprocess_exits_as_specified(shell, path, code):
+    answer = shell("info", need_corpus() / path, "--json")
+
+    assert answer.code == code
+    assert isinstance(json.loads(answer.out), dict)
+    assert "Traceback" not in answer.err

@@ -1,0 +1,268 @@
+"""``ggscope info``: the JSON contract, the text and the reports."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders import finished, llama_like_trace, npu_like_trace
+from ggscope.cli.info import describe
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+
+KEYS = {
+    "path",
+    "reader",
+    "format",
+    "format_version",
+    "clock",
+    "extent",
+    "counts",
+    "spans_by_quality",
+    "lanes",
+    "ops",
+    "op_table",
+    "experts",
+    "warnings",
+}
+COUNTS = {
+    "records",
+    "spans",
+    "markers",
+    "accesses",
+    "counters",
+    "tokens",
+    "passes",
+    "tensors",
+    "buffers",
+    "graphs",
+    "graph_nodes",
+    "graph_edges",
+}
+
+
+@pytest.mark.parametrize("name", ["llama_like_trace", "npu_like_trace", "empty_trace"])
+def test_info_json_has_every_key_of_the_contract(run, built, name):
+    answer = run("info", built(name), "--json")
+
+    facts = json.loads(answer.out)
+    assert answer.code == 0
+    assert set(facts) >= KEYS
+    assert set(facts["counts"]) == COUNTS
+    assert set(facts["clock"]) >= {"unit", "origin"}
+    assert set(facts["extent"]) == {"start", "end", "duration"}
+    assert set(facts["spans_by_quality"]) == {
+        "measured",
+        "derived",
+        "estimated",
+        "unfinished",
+    }
+    for lane in facts["lanes"]:
+        assert set(lane) == {"id", "name", "kind", "group", "spans"}
+
+
+def test_info_json_counts_what_the_trace_holds(run, built):
+    trace = llama_like_trace()
+
+    facts = json.loads(run("info", built(), "--json").out)
+
+    counts = facts["counts"]
+    assert counts["spans"] == len(trace.spans)
+    assert counts["accesses"] == len(trace.accesses)
+    assert (counts["tokens"], counts["passes"], counts["markers"]) == (4, 4, 2)
+    assert (counts["counters"], counts["tensors"]) == (1, len(trace.tensors))
+    assert sum(lane["spans"] for lane in facts["lanes"]) == counts["spans"]
+    assert facts["ops"]["MUL_MAT"] == 128
+    assert sum(facts["ops"].values()) == int((trace.spans.op >= 0).sum())
+    assert facts["op_table"] == {"id": "test-12", "source": "declared", "margin": None}
+    assert facts["experts"] is None
+    assert facts["warnings"] == []
+    assert facts["extent"]["duration"] == trace.extent.duration
+
+
+def test_info_json_of_cycles_names_the_unit_and_no_op_table(run, built):
+    facts = json.loads(run("info", built("npu_like_trace"), "--json").out)
+
+    assert facts["clock"] == {"unit": "cycle", "origin": 1000, "hz": 1e9}
+    assert facts["op_table"] is None
+    assert facts["counts"]["tokens"] == 2
+    assert {lane["kind"] for lane in facts["lanes"]} >= {"engine", "stall", "token"}
+    assert facts["lanes"][0]["group"] == list(npu_like_trace().lanes[0].group)
+
+
+@pytest.mark.parametrize(("passes", "tokens"), [(0, 3), (2, 2)])
+def test_token_numbers_count_once_per_phase_unless_there_are_passes(passes, tokens):
+    builder = TraceBuilder()
+    lane = builder.add_lane("tokens", LaneKind.TOKEN)
+    other = builder.add_lane("thread 0", LaneKind.THREAD)
+    builder.add_spans(
+        start=np.arange(5),
+        end=np.arange(5) + 1,
+        lane=np.array([lane, lane, lane, lane, other], np.int32),
+        token=np.array([0, 0, 1, -1, 9], np.int32),
+        phase=np.array([0, 1, 1, 1, 1], np.int8),
+    )
+    trace = finished(builder, n_passes=passes)
+
+    assert describe(trace, Path("x"))["counts"]["tokens"] == tokens
+
+
+def test_info_json_of_an_empty_trace_is_zeros(run, built):
+    facts = json.loads(run("info", built("empty_trace"), "--json").out)
+
+    assert set(facts["counts"].values()) == {0}
+    assert facts["extent"] == {"start": 0, "end": 0, "duration": 0}
+    assert (facts["lanes"], facts["ops"]) == ([], {})
+
+
+def test_info_json_lists_warnings(run, built):
+    facts = json.loads(run("info", built("empty_trace", "DATA_LOSS"), "--json").out)
+
+    (warning,) = facts["warnings"]
+    assert warning["severity"] == "data_loss"
+    assert warning["code"] == "data_loss_code"
+    assert (warning["count"], warning["offset"]) == (2, 17)
+
+
+def test_info_json_of_several_files_is_a_list_and_the_worst_code(run, built, tmp_path):
+    strange = tmp_path / "strange.bin"
+    strange.write_bytes(b"\x7fELF....")
+
+    answer = run("info", built(), strange, built("cut"), "--json")
+
+    good, unknown, cut = json.loads(answer.out)
+    assert answer.code == 3
+    assert good["reader"] == "builder"
+    assert unknown["error"]["code"] == "unknown_format"
+    assert cut["error"] == {
+        "code": "truncated",
+        "message": "the file ends early.",
+        "offset": 5,
+        "reader": "builder",
+        "hint": "",
+    }
+    assert answer.err.count("ggscope:") == 2
+
+
+def test_info_text_names_the_main_figures(run, built):
+    answer = run("info", built("llama_like_trace", "NOTICE"))
+
+    assert answer.code == 0
+    for part in (
+        "llama_like_trace.built",
+        "Threads / thread 0",
+        "MUL_MAT",
+        "36.4 %",
+        "186 measured, 176 derived",
+        "op table",
+        "test-12 (declared)",
+        "notice  notice_code (2 times)",
+        "at here, byte 17 (0x0011)",
+        "Do it again.",
+    ):
+        assert part in answer.out
+    assert "\x1b" not in answer.out
+
+
+def test_info_text_of_an_empty_trace_says_so(run, built):
+    answer = run("info", built("empty_trace"))
+
+    assert "It holds no records" in answer.out
+    assert "No problems found." in answer.out
+
+
+def test_info_cuts_long_lists(run, built):
+    answer = run("info", built("random_trace(1,200,lanes=60)"))
+
+    assert answer.code == 0
+    assert "… and 20 more" in answer.out
+
+
+def test_reader_fault_is_an_error_without_traceback(run, built):
+    answer = run("info", built("crash"))
+
+    assert answer.code == 1
+    assert "the reader builder failed: IndexError" in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_option_reaches_the_reader(run, built):
+    answer = run("info", built(), "--option", "tokens=7", "--json")
+
+    assert json.loads(answer.out)["counts"]["tokens"] == 7
+
+
+def test_named_format_is_used_and_an_unknown_one_refused(run, built):
+    assert run("info", built(), "--format", "builder").code == 0
+    answer = run("info", built(), "--format", "nonsense")
+
+    assert answer.code == 3
+    assert "Known readers: " in answer.err
+
+
+def test_formats_list_a_dropped_plugin(run, plugin_folder):
+    (plugin_folder / "broken.py").write_text("1/0")
+
+    answer = run("info", "--formats")
+
+    assert answer.code == 0
+    assert "built by a test" in answer.out
+    assert ".built" in answer.out
+    assert "failed: ZeroDivisionError" in answer.out
+    assert str(plugin_folder) in answer.out
+    assert "--option tokens=" in answer.out
+
+
+def test_readers_json_keeps_its_keys(run, plugin_folder):
+    (plugin_folder / "broken.py").write_text("1/0")
+
+    listed = json.loads(run("readers", "--json").out)
+
+    for reader in listed:
+        assert set(reader) >= {"id", "title", "suffixes", "origin", "status"}
+    by_id = {reader["id"]: reader for reader in listed}
+    assert by_id["builder"]["origin"] == "plug-in"
+    assert by_id["builder"]["status"] == "ok"
+    assert by_id[None]["status"].startswith("failed: ZeroDivisionError")
+    assert by_id["ggmlviz"]["origin"] == "built-in"
+
+
+def test_safe_mode_lists_no_plugins(run):
+    answer = run("readers", "--safe-mode")
+
+    assert "builder" not in answer.out
+    assert "safe mode" in answer.out
+
+
+def test_system_report_names_versions_and_readers(shell):
+    answer = shell("info", "--system", "--json")
+
+    report = json.loads(answer.out)
+    assert answer.code == 0
+    assert set(report) >= {"program", "system", "packages", "graphics", "readers"}
+    assert report["packages"]["numpy"][0].isdigit()
+    assert report["readers"]["builder"] == "plug-in, ok"
+    assert "no display" in report["graphics"]["OpenGL"]
+
+
+def test_system_report_is_readable(run, monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+
+    answer = run("info", "--system")
+
+    assert answer.code == 0
+    for title in ("program", "system", "packages", "graphics", "readers"):
+        assert f"{title}\n  " in answer.out
+    assert "not asked: there is no display" in answer.out
+
+
+def test_system_report_asks_the_driver_where_there_is_a_display(run, monkeypatch):
+    monkeypatch.setenv("DISPLAY", ":987")
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+
+    answer = run("info", "--system")
+
+    assert answer.code == 0
+    assert "OpenGL" in answer.out.split("graphics")[1]

@@ -1,0 +1,213 @@
+"""The frame around the commands: words, exit codes, messages, imports."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ggscope import __version__, cli
+from ggscope.cli.arguments import parse
+from support import ROOT
+
+
+@pytest.mark.parametrize(
+    ("argv", "command", "files"),
+    [
+        ([], "open", []),
+        (["a.bin", "b.bin"], "open", ["a.bin", "b.bin"]),
+        (["open", "a.bin"], "open", ["a.bin"]),
+        (["./info"], "open", ["info"]),
+        (["info", "info"], "info", ["info"]),
+        (["--format", "info", "a.bin"], "open", ["a.bin"]),
+        (["--safe-mode", "info", "a.bin"], "info", ["a.bin"]),
+        (["--theme", "dark", "a.bin"], "open", ["a.bin"]),
+        (["--", "-odd.bin"], "open", ["-odd.bin"]),
+        (["stats", "a.bin", "--by", "layer"], "stats", ["a.bin"]),
+    ],
+)
+def test_first_word_says_the_command(argv, command, files):
+    arguments = parse(argv)
+
+    assert arguments.command == command
+    assert [str(path) for path in arguments.files] == files
+
+
+def test_word_that_is_neither_command_nor_file_is_a_usage_error(run):
+    answer = run("inof", "x.bin")
+
+    assert answer.code == 2
+    assert "'inof' is neither a command nor a file" in answer.err
+    assert "Did you mean info?" in answer.err
+
+
+def test_word_that_is_a_file_is_opened(tmp_path, monkeypatch):
+    (tmp_path / "trace").write_text("x")
+    monkeypatch.chdir(tmp_path)
+
+    assert parse(["trace"]).command == "open"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["info", "--nonsense"],
+        ["stats", "x", "--by", "colour"],
+        ["check"],
+        ["export", "x"],
+        ["export", "x", "-o", "x.png", "--size", "big"],
+        ["export", "x", "-o", "x.png", "--size", "1x1"],
+        ["export", "x", "-o", "x.png", "--dpi", "0"],
+        ["info", "x", "--option", "novalue"],
+        ["show", "x", "--width", "-3"],
+        ["info"],
+    ],
+)
+def test_wrong_usage_exits_with_two(run, argv):
+    answer = run(*argv)
+
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version_is_printed(run, option):
+    assert run(option).out == f"ggscope {__version__}\n"
+
+
+def test_help_names_every_command_and_exit_code(run):
+    answer = run("--help")
+
+    assert answer.code == 0
+    for word in ("info", "check", "stats", "show", "export", "readers", "130"):
+        assert word in answer.out
+
+
+@pytest.mark.parametrize("command", ["open", "info", "check", "stats", "export"])
+def test_help_of_a_command_hides_what_is_only_accepted(run, command):
+    answer = run(command, "--help")
+
+    assert answer.code == 0
+    assert "--json" in answer.out
+    assert "--no-hook" not in answer.out
+
+
+def test_options_of_ggml_viz_are_accepted_with_a_note(run, built):
+    answer = run("info", built(), "--web", "--port", "8080", "--no-hook")
+
+    assert answer.code == 0
+    assert answer.err.count("ggml-viz") == 3
+
+
+def test_interrupt_exits_with_130(run, built, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", interrupt)
+
+    assert run("info", built()).code == 130
+
+
+def test_fault_of_the_program_is_one_line_and_exit_one(run, built, monkeypatch):
+    def fail(_):
+        raise RuntimeError("no\nway")
+
+    monkeypatch.setattr(cli, "_run", fail)
+    plain, verbose = run("info", built()), run("info", built(), "-v")
+
+    assert plain.code == verbose.code == 1
+    assert "internal error: RuntimeError: no way. Please report it" in plain.err
+    assert "Traceback" not in plain.err
+    assert "Traceback" in verbose.err
+
+
+def test_window_without_a_display_is_refused_with_advice(shell, built):
+    answer = shell(built())
+
+    assert answer.code == 1
+    assert "there is no display" in answer.err
+    assert "export" in answer.err
+
+
+def test_window_for_missing_files_is_refused(run):
+    answer = run("nowhere.ggmlviz")
+
+    assert answer.code == 1
+    assert "nowhere.ggmlviz: the file does not exist" in answer.err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--version"],
+        ["info", "FILE", "--json"],
+        ["stats", "FILE"],
+        ["readers"],
+        ["check", "FILE"],
+    ],
+)
+def test_commands_without_pictures_do_not_import_qt(built, argv):
+    argv = [str(built()) if word == "FILE" else word for word in argv]
+    code = (
+        "import sys; from ggscope.cli import main\n"
+        f"assert main({argv!r}) == 0\n"
+        "found = [m for m in sys.modules if m.startswith(('PySide6', 'OpenGL'))]\n"
+        "assert not found, found\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_version_does_not_import_numpy():
+    code = (
+        "import sys; from ggscope.cli import main\n"
+        "assert main(['--version']) == 0\n"
+        "assert 'numpy' not in sys.modules\n"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_closed_pipe_is_no_error(built):
+    command = (
+        f'"{sys.executable}" -m ggscope info "{built()}" --json; echo "code=$?" >&2'
+    )
+    done = subprocess.run(
+        ["bash", "-c", f"({command}) | head -n 1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+    )
+
+    assert done.stdout.strip() == "{"
+    assert "code=0" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_odd_file_name_and_ascii_terminal_are_harmless(shell, tmp_path):
+    path = tmp_path / "trâce \udcff.built"
+    path.write_text("#built llama_like_trace")
+
+    answer = shell("info", path, PYTHONIOENCODING="ascii")
+
+    assert answer.code == 0
+    assert "Traceback" not in answer.err
+
+
+def test_python_m_ggscope_passes_the_exit_code_on(shell):
+    answer = shell("check", "missing.bin")
+
+    assert answer.code == 1
+    assert "missing.bin: the file does not exist." in answer.err

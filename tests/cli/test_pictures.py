@@ -1,0 +1,136 @@
+"""``show``, ``export`` and ``self-test``: pictures without a display."""
+
+import json
+
+import pytest
+
+from builders import llama_like_trace, npu_like_trace
+from ggscope.analysis.ascii import ascii_timeline
+from ggscope.model.time import TimeRange
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def png_size(path):
+    head = path.read_bytes()[:24]
+    assert head.startswith(PNG)
+    return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
+
+
+def test_show_prints_the_ascii_timeline(run, built):
+    answer = run("show", "--ascii", built("npu_like_trace"), "--width", "80")
+
+    assert answer.code == 0
+    assert answer.out == ascii_timeline(npu_like_trace(), width=80)
+
+
+def test_show_takes_range_and_colours(run, built):
+    answer = run(
+        "show", built(), "--width", "70", "--range", "1ms:2ms", "--color-by", "layer"
+    )
+
+    assert answer.out == ascii_timeline(
+        llama_like_trace(),
+        width=70,
+        visible=TimeRange(1_000_000, 2_000_000),
+        by="layer",
+    )
+
+
+def test_show_json_holds_the_lines(run, built):
+    value = json.loads(run("show", built(), "--json", "--width", "70").out)
+
+    assert value["lines"][0].startswith("llama.bin: 0 ns to ")
+
+
+def test_show_with_a_wrong_range_is_an_error(run, built):
+    answer = run("show", built(), "--range", "5")
+
+    assert answer.code == 1
+    assert "has no colon" in answer.err
+
+
+def test_export_writes_a_png_of_the_size_asked_for(shell, built, tmp_path):
+    target = tmp_path / "x.png"
+
+    answer = shell(
+        "export",
+        built(),
+        "--view",
+        "timeline",
+        "-o",
+        target,
+        "--size",
+        "640x360",
+        "--dpi",
+        "192",
+        "--range",
+        ":2ms",
+        "--where",
+        "layer=1",
+        "--title",
+        "A run",
+    )
+
+    assert answer.code == 0, answer.err
+    assert png_size(target) == (1280, 720)
+    assert answer.out == ""
+    assert "x.png written" in answer.err
+
+
+def test_export_writes_an_svg_with_its_title(shell, built, tmp_path):
+    target = tmp_path / "x.svg"
+
+    answer = shell("export", built(), "-o", target, "--title", "A <run>", "--json")
+
+    text = target.read_text("utf-8")
+    assert answer.code == 0, answer.err
+    assert "A &lt;run&gt;" in text
+    assert text.count("<rect") + text.count("<path") > 20
+    assert json.loads(answer.out)["output"] == str(target)
+
+
+def test_export_of_several_files_fills_a_folder(shell, built, tmp_path):
+    folder = tmp_path / "figures"
+    files = [built(), built("npu_like_trace")]
+
+    answer = shell("export", *files, files[0], "-o", folder, "--size", "400x300")
+
+    assert answer.code == 0, answer.err
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "llama_like_trace.timeline.png",
+        "npu_like_trace.timeline.png",
+    ]
+
+
+def test_export_of_several_files_into_one_is_a_usage_error(run, built, tmp_path):
+    answer = run("export", built(), built("npu_like_trace"), "-o", tmp_path / "x.png")
+
+    assert answer.code == 2
+    assert "folder" in answer.err
+
+
+@pytest.mark.parametrize("name", ["x.bmp", "missing/x.png"])
+def test_export_that_cannot_be_written_is_an_error(shell, built, tmp_path, name):
+    answer = shell("export", built(), "-o", tmp_path / name)
+
+    assert answer.code == 1
+    assert "Traceback" not in answer.err
+
+
+def test_export_of_an_unknown_file_exits_with_three(shell, tmp_path):
+    path = tmp_path / "noise.bin"
+    path.write_bytes(b"plain text, no trace")
+
+    answer = shell("export", path, "-o", tmp_path / "x.png")
+
+    assert answer.code == 3
+    assert not (tmp_path / "x.png").exists()
+
+
+def test_self_test_passes_without_a_display(shell):
+    answer = shell("self-test")
+
+    assert answer.code == 0, answer.err
+    assert answer.out.count(": good") >= 3
+    assert answer.out.endswith("self-test passed.\n")

@@ -1,0 +1,144 @@
+"""``ggscope stats``: JSON contract, filters, ranges, formats."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from builders import llama_like_trace
+from ggscope.analysis.stats import BY
+from ggscope.cli.arguments import BY as ARGUMENT_BY
+
+ROW = {
+    "key",
+    "count",
+    "total_ns",
+    "mean",
+    "min",
+    "p50",
+    "p90",
+    "p99",
+    "max",
+    "bytes",
+    "share",
+    "quality",
+}
+TRACE = llama_like_trace()
+
+
+@pytest.mark.parametrize("by", BY)
+def test_stats_json_has_every_key_of_the_contract(run, built, by):
+    answer = run("stats", built(), "--by", by, "--json")
+
+    value = json.loads(answer.out)
+    assert answer.code == 0
+    assert value["by"] == by
+    for row in value["rows"]:
+        assert set(row) >= ROW
+
+
+def test_arguments_offer_every_grouping():
+    assert ARGUMENT_BY == BY
+
+
+def test_stats_equal_numpy(run, built):
+    rows = json.loads(run("stats", built(), "--json").out)["rows"]
+
+    row = next(row for row in rows if row["key"] == "MUL_MAT")
+    ids = np.flatnonzero(TRACE.spans.op == 3)
+    duration = TRACE.spans.end[ids] - TRACE.spans.start[ids]
+    assert row["total_ns"] == duration.sum()
+    assert [row["p50"], row["p90"], row["p99"]] == np.percentile(
+        duration, [50, 90, 99]
+    ).tolist()
+    assert row["quality"] == "derived"
+
+
+def test_stats_of_cycles_names_the_unit(run, built):
+    value = json.loads(
+        run("stats", built("npu_like_trace"), "--by", "engine", "--json").out
+    )
+
+    assert value["rows"]
+    assert all(row["total_cycles"] > 0 for row in value["rows"])
+    assert all(row["bytes"] is None for row in value["rows"])
+
+
+def test_stats_where_counts_what_the_filter_finds(run, built):
+    answer = run("stats", built(), "--where", "layer=2 & source=DISK", "--json")
+
+    rows = json.loads(answer.out)["rows"]
+    flat = TRACE.accesses.flat(TRACE.spans)
+    on_disk = np.unique(flat.span[flat.what.space == 0])
+    expected = np.count_nonzero(TRACE.spans.layer[on_disk] == 2)
+    assert sum(row["count"] for row in rows) == expected > 0
+
+
+def test_stats_range_counts_the_spans_that_touch_it(run, built):
+    answer = run("stats", built(), "--from", "0.1ms", "--to", "1ms", "--json")
+
+    s = TRACE.spans
+    touching = (s.op >= 0) & (s.start < 1_000_000) & (s.end > 100_000)
+    rows = json.loads(answer.out)["rows"]
+    assert sum(row["count"] for row in rows) == touching.sum()
+
+
+def test_stats_open_range_reaches_the_end(run, built):
+    whole = run("stats", built(), "--json").out
+
+    assert run("stats", built(), "--from", "0", "--json").out == whole
+
+
+def test_stats_csv_has_plain_numbers(run, built):
+    answer = run("stats", built(), "--format", "csv", "--by", "layer")
+
+    rows = list(csv.DictReader(io.StringIO(answer.out)))
+    assert {row["key"] for row in rows} == {"0", "1", "2", "3"}
+    assert all(row["total_ns"].isdecimal() for row in rows)
+
+
+def test_stats_table_has_units(run, built):
+    answer = run("stats", built(), "--limit", "2")
+
+    lines = answer.out.splitlines()
+    assert lines[0].split()[:3] == ["op", "count", "total"]
+    assert len(lines) == 3
+    assert "ms" in lines[1]
+    assert "MiB" in lines[1]
+
+
+def test_stats_of_nothing_says_so(run, built):
+    answer = run("stats", built(), "--where", "op=NOTHING")
+
+    assert answer.code == 0
+    assert "no span matches" in answer.out
+
+
+def test_stats_format_takes_a_readers_name_too(run, built):
+    assert run("stats", built(), "--format", "builder").code == 0
+    assert run("stats", built(), "--format", "nonsense").code == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--where", "colour=red"), "'colour' at character 1"),
+        (("--where", "/a(b/"), "regular expression"),
+        (("--from", "soon"), "'soon' is no time of this trace"),
+        (("--from", "5", "--to", "1"), "--to lies before --from"),
+    ],
+)
+def test_stats_with_a_wrong_question_is_an_error(run, built, options, message):
+    answer = run("stats", built(), *options)
+
+    assert answer.code == 1
+    assert message in answer.err
+
+
+def test_stats_of_several_files_names_them(run, built):
+    answer = run("stats", built(), built("npu_like_trace"))
+
+    assert "llama_like_trace.built" in answer.out
+    assert "npu_like_trace.built" in answer.out

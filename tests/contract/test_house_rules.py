@@ -1,0 +1,124 @@
+"""The rules of the house that no import contract can express."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from support import ROOT
+
+APP = ROOT / "app" / "ggscope"
+
+QT_MODULES = {
+    "session": {"QtCore"},
+    "render": {"QtCore", "QtGui", "QtSvg", "QtOpenGL"},
+    "views": {"QtCore", "QtGui", "QtWidgets", "QtOpenGLWidgets", "QtOpenGL"},
+    "gui": {"QtCore", "QtGui", "QtWidgets", "QtSvg", "QtSvgWidgets", "QtOpenGL",
+            "QtOpenGLWidgets", "QtNetwork"},
+    "cli": set(),
+}  # fmt: skip
+NUMBERED_VIEWS = {"timeline", "overview", "table", "details", "statistics", "problems"}
+
+
+def imports_of(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def qt_modules_of(path: Path) -> set[str]:
+    return {
+        name.split(".")[1] for name in imports_of(path)
+        if name.startswith("PySide6.") and name.split(".")[1].startswith("Qt")
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", sorted(p.name for p in APP.iterdir() if p.is_dir()))
+def test_each_folder_uses_only_its_qt_modules(folder: str) -> None:
+    allowed = QT_MODULES.get(folder, set())
+
+    for path in (APP / folder).rglob("*.py"):
+        assert qt_modules_of(path) <= allowed, path.relative_to(ROOT)
+
+
+def contracts() -> dict[str, list[str]]:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return {
+        c["name"]: c.get("modules", [])
+        for c in config["tool"]["importlinter"]["contracts"]
+    }
+
+
+def test_view_contract_names_every_view() -> None:
+    named = {m.rsplit(".", 1)[1] for m in contracts()["Views are strangers"]}
+    with_spec = {
+        p.stem for p in (APP / "views").glob("*.py")
+        if any(
+            isinstance(node, ast.Assign)
+            and any(getattr(t, "id", "") == "SPEC" for t in node.targets)
+            for node in ast.parse(p.read_text("utf-8")).body
+        )
+    }  # fmt: skip
+
+    assert with_spec == named == NUMBERED_VIEWS
+
+
+def test_reader_contract_names_every_built_in_reader() -> None:
+    from ggscope.readers import registry
+
+    named = set(contracts()["Readers are strangers"])
+
+    assert {target.partition(":")[0] for target in registry.BUILTIN} == named
+
+
+def test_importing_readers_and_analysis_leaves_qt_out() -> None:
+    code = (
+        "import sys, ggscope.readers.registry as r, ggscope.analysis.index, "
+        "ggscope.analysis.stats; r.readers(); "
+        "bad = {'PySide6', 'pyqtgraph', 'OpenGL'} & set(sys.modules); "
+        "sys.exit(', '.join(sorted(bad)) or 0)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+ROOTS = ["app", "capture", "packaging", "tests", "resources"]
+
+
+@pytest.mark.parametrize("folder", ROOTS)
+def test_source_roots_are_no_packages(folder: str) -> None:
+    assert not (ROOT / folder / "__init__.py").exists()
+
+
+def test_samples_are_what_their_generator_writes() -> None:
+    folder = ROOT / "resources" / "samples"
+    done = subprocess.run(
+        [
+            sys.executable, "-c",
+            "import sys; sys.path.insert(0, 'packaging'); "
+            "import make_samples, hashlib; "
+            "print('\\n'.join(f'{n} {hashlib.sha256(d).hexdigest()}' "
+            "for n, d in sorted(make_samples.samples().items())))",
+        ],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    import hashlib
+
+    kept = {
+        p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()
+    }
+
+    assert dict(line.split() for line in done.stdout.splitlines()) == kept
+    assert all(p.stat().st_size < 1_000_000 for p in folder.iterdir())

@@ -1,0 +1,119 @@
+"""The timeline of letters: one golden text, and what every picture must keep."""
+
+import numpy as np
+import pytest
+
+from builders import (
+    empty_trace,
+    llama_like_trace,
+    npu_like_trace,
+    overlapping_trace,
+    random_trace,
+    spans_trace,
+)
+from ggscope.analysis.ascii import ascii_timeline
+from ggscope.model.time import TimeRange
+
+GOLDEN = """\
+run.nputrace.json: 0 cyc to 20,000 cyc, one column = 345 cyc, 144 spans
+              0 cyc           5,517 cyc       11,034 cyc      16,551 cyc
+              |---------------|---------------|---------------|---------
+Tokens
+  tokens      0000000000000000000000000000011111111111111111111111111111 100.0 %
+  phases      PPPPPPPPPPPPPPPPPPPPPPPPPPPPPGGGGGGGGGGGGGGGGGGGGGGGGGGGGG 100.0 %
+Engines
+  DMA0        D.dD.dD.dD.dd.dd.Dd.Dd.Dd.D..D.dD.dD.dD.dd.dd.Dd.Dd.Dd.D..  30.0 %
+    stalls    !  !  ! !! !! !  !  !  !  !  !  !  ! !! !! !  !  !  !  !
+  TE0         tTttTttTttTTT..TT.TT.TT.TTtTttTttTttTttTtTT.TT.TT.TT.TTtTt  50.5 %
+              ............TT............................................   2.5 %
+  VE0         ..f..v..v..v.vv.vv.vv.vv.v..v..v..v..v..v.vv.vv.vv.vv.v..v  15.0 %
+  CTRL        h.h..h..h..h..h..h..h..h..h..h.h..h..h..h..h..h..h..h..h..   2.0 %
+  HOST        ..h..h..h..h..h..h..h..h..h.h..h..h..h..h..h..h..h..h..h.h   2.0 %
+Stalls
+  bus stalls  =..=..=.==.==.=..=..=..=..=..=..=..=.==.==.=..=..=..=..=..   5.0 %
+
+D DMA  T TE  V VE  H HOST, CTRL  F #ff0000 (from the file)  = no op  P prompt
+G generate  0-9 last digit of the token  . idle  ! stalled
+Capital letters: busy for half of the column or more.
+"""
+
+
+def test_npu_run_looks_like_the_golden_text():
+    assert ascii_timeline(npu_like_trace(), width=80) == GOLDEN
+
+
+@pytest.mark.parametrize("width", [1, 60, 80, 133])
+@pytest.mark.parametrize("by", ["family", "op", "layer", "token", "quality"])
+def test_picture_is_ascii_and_fits_its_width(width, by):
+    text = ascii_timeline(llama_like_trace(layers=40), width=width, by=by)
+
+    lines = text.splitlines()
+    assert text.isascii()
+    assert all(len(line) <= max(width, 42) for line in lines[1:-1])
+    assert not any(line.endswith(" ") for line in lines)
+
+
+def lane(text, title):
+    (line,) = [x for x in text.splitlines() if x.startswith(f"  {title} ")]
+    return line[len(title) + 4 :]
+
+
+def test_column_is_a_capital_from_half_busy_on_and_a_dot_where_idle():
+    trace = spans_trace([0, 100, 200], [50, 149, 201], op=3)
+
+    text = ascii_timeline(trace, width=40, visible=TimeRange(0, 2_000))
+
+    assert lane(text, "thread 0").startswith("Mmm......")
+
+
+def test_busy_share_is_that_of_the_visible_part():
+    trace = spans_trace([0, 100, 200], [50, 150, 300], op=3)
+
+    text = ascii_timeline(trace, width=80, visible=TimeRange(0, 200))
+
+    assert lane(text, "thread 0").endswith(" 50.0 %")
+
+
+def test_range_shorter_than_its_columns_shows_each_tick():
+    trace = spans_trace([0, 5], [1, 6], op=3)
+
+    text = ascii_timeline(trace, width=40, visible=TimeRange(0, 10))
+
+    assert lane(text, "thread 0")[:20] == "MM........MM........"
+
+
+def test_range_without_length_is_drawn():
+    trace = spans_trace([7], [7], op=3)
+
+    assert "thread 0" in ascii_timeline(trace)
+
+
+def test_trace_without_spans_says_so():
+    assert ascii_timeline(empty_trace()) == "test.bin: there are no spans to show.\n"
+
+
+def test_overlapping_spans_get_rows_and_many_are_summed_up():
+    text = ascii_timeline(overlapping_trace(), width=80)
+
+    assert "more rows)" in text
+
+
+def test_many_categories_share_one_sign():
+    names = np.arange(60, dtype=np.int16)
+    trace = spans_trace(names * 10, names * 10 + 10, op=1, layer=names)
+
+    text = ascii_timeline(trace, width=150, by="layer")
+
+    assert lane(text, "thread 0").startswith("001122")
+    assert "# others" in text
+
+
+def test_long_lane_titles_are_cut(monkeypatch):
+    trace = random_trace(1, 50, lanes=2)
+    text = ascii_timeline(trace, width=60)
+    monkeypatch.setattr("ggscope.analysis.ascii._MAX_TITLE", 5)
+
+    cut = ascii_timeline(trace, width=60)
+
+    assert "  thread 0 " in text
+    assert "  thre~  " in cut

@@ -1,0 +1,193 @@
+"""Parsing, describing and writing filters."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ggscope.analysis.filter_text import (
+    describe_filter,
+    format_filter,
+    parse_filter,
+    parse_range,
+)
+from ggscope.errors import QueryError
+from ggscope.model.ggml import FAMILIES
+from ggscope.model.selection import Filter
+from ggscope.model.tables import Phase, Quality, Space
+from ggscope.model.time import TimeRange
+
+
+def fs(*values):
+    return frozenset(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", Filter()),
+        ("  and && ", Filter()),
+        ("op=mul_mat,ADD", Filter(ops=fs("MUL_MAT", "ADD"))),
+        ("op = MUL_MAT, add", Filter(ops=fs("MUL_MAT", "ADD"))),
+        ("op=unknown", Filter(ops=fs("OP#*"))),
+        ("layer=0-3", Filter(layers=fs(0, 1, 2, 3))),
+        ("layers=0..1,7,none", Filter(layers=fs(0, 1, 7, -1))),
+        ("token=5", Filter(tokens=fs(5))),
+        ("phase=generate", Filter(phases=fs(Phase.GENERATE))),
+        ("phase=prefill,none", Filter(phases=fs(Phase.PROMPT, -1))),
+        ("source=disk", Filter(spaces=fs(Space.FILE))),
+        ("layer=5 & source=DISK", Filter(layers=fs(5), spaces=fs(Space.FILE))),
+        ("layer=5 AND source==DISK", Filter(layers=fs(5), spaces=fs(Space.FILE))),
+        ('thread="thread 0","a,b"', Filter(threads=fs("thread 0", "a,b"))),
+        (r'thread="say \"hi\""', Filter(threads=fs('say "hi"'))),
+        ("quality=measured", Filter(qualities=fs(Quality.MEASURED))),
+        ("family=MatMul", Filter(families=fs("matmul"))),
+        ("dur>10us", Filter(min_duration=10_001)),
+        ("dur>=10us", Filter(min_duration=10_000)),
+        ("dur<1ms", Filter(max_duration=999_999)),
+        ("duration<=1ms", Filter(max_duration=1_000_000)),
+        ("dur=5", Filter(min_duration=5, max_duration=5)),
+        ("dur>=5 dur>=9 dur<=20 dur<=30", Filter(min_duration=9, max_duration=20)),
+        ("layer=0-3 layer=2-9", Filter(layers=fs(2, 3))),
+        ("name~/attn/", Filter(text="/attn/")),
+        ("name~/a b=c&d/", Filter(text="/a b=c&d/")),
+        ("name=attn", Filter(text="attn")),
+        ("attn_q", Filter(text="attn_q")),
+        ("/blk.[0-3]/c", Filter(text="/blk.[0-3]/c")),
+        ('"two words"', Filter(text="two words")),
+        ("time=1ms:2ms", Filter(time=TimeRange(1_000_000, 2_000_000))),
+        ("op=ADD attn", Filter(ops=fs("ADD"), text="attn")),
+    ],
+)
+def test_parse_reads(text, expected):
+    assert parse_filter(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("colour=red", r"'colour' at character 1 .*known fields are"),
+        ("op=ADD layer=x", r"'x' at character 14 .*a number, a range"),
+        ("layer=9-3", "backwards"),
+        ("layer=0-9999999", "too wide"),
+        ("op!=ADD", "not what to leave out"),
+        ("layer>3", "compared with ="),
+        ("dur~3", "compared with <"),
+        ("dur>soon", "'soon' at character 5 .*no time"),
+        ("dur>inf", "no time"),
+        ("phase=warmup", "known words are prompt"),
+        ("family=dance", "known families are matmul"),
+        ("op=", "nothing after it"),
+        ("= 3", "nothing before it"),
+        ("op=ADD,,MUL", "item of the list is empty"),
+        ('thread="open', "quotation that does not end"),
+        ("one two", "there is a text already"),
+        ("time=5", "range like 1ms:2ms"),
+        ("time=5:1", "ends before it starts"),
+    ],
+)
+def test_parse_refuses_and_says_where(text, message):
+    with pytest.raises(QueryError, match=message):
+        parse_filter(text)
+
+
+def test_parse_refuses_seconds_of_a_cycle_trace():
+    with pytest.raises(QueryError, match="counts cycles"):
+        parse_filter("dur>1us", "cycle")
+    with pytest.raises(QueryError, match="counts nanoseconds"):
+        parse_filter("dur>10cyc", "ns")
+
+    assert parse_filter("dur>=10cyc", "cycle").min_duration == 10
+
+
+def test_describe_names_field_and_short_text():
+    wanted = Filter(
+        ops=fs("MUL_MAT", "ADD"),
+        layers=frozenset(range(22)),
+        spaces=fs(0),
+        text="attn",
+        min_duration=12_340,
+        time=TimeRange(0, 1_000_000),
+    )
+
+    assert describe_filter(wanted) == (
+        ("ops", "op ADD, MUL_MAT"),
+        ("layers", "layer 0–21"),
+        ("spaces", "source DISK"),
+        ("text", "text “attn”"),
+        ("min_duration", "duration ≥ 12.34 µs"),
+        ("time", "time 0 ns – 1.000 ms"),
+    )
+
+
+def test_describe_says_nothing_for_an_empty_set():
+    assert describe_filter(Filter(layers=frozenset())) == (("layers", "layer nothing"),)
+
+
+def test_written_filter_leaves_an_empty_set_out():
+    assert format_filter(Filter(layers=frozenset(), ops=fs("ADD"))) == "op=ADD"
+
+
+def test_describe_of_chips_can_be_taken_off_one_by_one():
+    wanted = parse_filter("op=ADD layer=none,3,4 dur<5us")
+
+    for name, _ in describe_filter(wanted):
+        wanted = wanted.without(name)
+
+    assert not wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1ms:2ms", TimeRange(1_000_000, 2_000_000)),
+        (":5", TimeRange(-3, 5)),
+        ("7:", TimeRange(7, 100)),
+        (":", TimeRange(-3, 100)),
+    ],
+)
+def test_range_takes_the_extent_for_an_open_side(text, expected):
+    assert parse_range(text, TimeRange(-3, 100)) == expected
+
+
+@pytest.mark.parametrize("text", ["5", "9:1", "a:b"])
+def test_range_refuses_nonsense(text):
+    with pytest.raises(QueryError):
+        parse_range(text, TimeRange(0, 10))
+
+
+def sets(values):
+    return st.none() | st.frozensets(values, min_size=1, max_size=5)
+
+
+WORDS = (
+    st.text(
+        st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"])
+        | st.just(" "),
+        min_size=1,
+        max_size=8,
+    )
+    .map(str.strip)
+    .filter(bool)
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.builds(
+        Filter,
+        ops=sets(st.sampled_from(["MUL_MAT", "ADD", "OP#94", "MUL*", "TE,1", "AND"])),
+        families=sets(st.sampled_from(FAMILIES)),
+        layers=sets(st.integers(-1, 40)),
+        tokens=sets(st.integers(-1, 40)),
+        threads=sets(WORDS),
+        phases=sets(st.integers(-1, 1)),
+        spaces=sets(st.integers(0, 4)),
+        qualities=sets(st.integers(0, 3)),
+        text=st.just("") | WORDS | WORDS.map(lambda w: f"/{w}/"),
+        min_duration=st.none() | st.integers(0, 10**12),
+        max_duration=st.none() | st.integers(0, 10**12),
+        time=st.none() | st.integers(0, 10**12).map(lambda t: TimeRange(t, 2 * t)),
+    )
+)
+def test_written_filter_is_read_back_the_same(wanted):
+    assert parse_filter(format_filter(wanted)) == wanted

@@ -1,0 +1,278 @@
+"""filter_mask and search against one-span-at-a-time twins."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import (
+    OPS,
+    empty_trace,
+    finished,
+    llama_like_trace,
+    random_trace,
+    spans_trace,
+)
+from ggscope.analysis import filtering
+from ggscope.analysis.chunks import add_by_group, chunks, count_values
+from ggscope.analysis.filtering import filter_mask, parse_filter, search, text_matcher
+from ggscope.errors import QueryError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.ggml import FAMILIES, family_of
+from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import Filter
+from ggscope.model.tables import (
+    Accesses,
+    FlatAccesses,
+    Space,
+    no_access_columns,
+    no_accesses,
+)
+from ggscope.model.tensors import Tensors
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+
+LLAMA = llama_like_trace()
+RANDOM = random_trace(7, 500, shuffled=True)
+
+
+def matching_slow(trace: Trace, wanted: Filter) -> list[int]:
+    """Return the ids that match, asking each span by itself."""
+    s, ids = trace.spans, []
+    for i in range(len(s)):
+        op = trace.op_name(int(s.op[i]))
+        start, end = int(s.start[i]), int(s.end[i])
+        what = trace.accesses.of_span(i)
+        names = [
+            trace.strings[int(s.name[i])],
+            op,
+            trace.lanes[s.lane[i]].name,
+            *(trace.strings[int(trace.tensors.name[t])] for t in what.tensor if t >= 0),
+        ]
+        quality = 1 if s.flags[i] & 3 else 0
+        t = wanted.time
+        parts = [
+            wanted.ops is None or op in wanted.ops,
+            wanted.families is None or (op and family_of(op) in wanted.families),
+            wanted.layers is None or int(s.layer[i]) in wanted.layers,
+            wanted.tokens is None or int(s.token[i]) in wanted.tokens,
+            wanted.threads is None or trace.lanes[s.lane[i]].name in wanted.threads,
+            wanted.phases is None or int(s.phase[i]) in wanted.phases,
+            wanted.spaces is None or bool(set(what.space.tolist()) & wanted.spaces),
+            wanted.qualities is None or quality in wanted.qualities,
+            wanted.text == "" or any(wanted.text in n.lower() for n in names),
+            wanted.min_duration is None or end - start >= wanted.min_duration,
+            wanted.max_duration is None or end - start <= wanted.max_duration,
+            t is None or (start < t.end and (end > t.start or start >= t.start)),
+        ]
+        if all(parts):
+            ids.append(i)
+    return ids
+
+
+def sets(values: st.SearchStrategy) -> st.SearchStrategy:
+    return st.none() | st.frozensets(values, max_size=4)
+
+
+FILTERS = st.builds(
+    Filter,
+    ops=sets(st.sampled_from([n for n in OPS.names if n != "NONE"])),
+    families=sets(st.sampled_from(FAMILIES)),
+    layers=sets(st.integers(-1, 300)),
+    tokens=sets(st.integers(-1, 20)),
+    threads=sets(st.sampled_from(["thread 0", "thread 1", "graphs"])),
+    phases=sets(st.integers(-1, 1)),
+    spaces=sets(st.sampled_from([int(s) for s in Space])),
+    qualities=sets(st.integers(0, 3)),
+    text=st.sampled_from(["", "weight", "thread", "tensor-1", "mul", "zzz"]),
+    min_duration=st.none() | st.integers(0, 200_000),
+    max_duration=st.none() | st.integers(0, 200_000),
+    time=st.none()
+    | st.tuples(st.integers(-10, 10**7), st.integers(0, 10**7)).map(
+        lambda t: TimeRange(min(t), max(t))
+    ),
+)
+
+
+@pytest.mark.parametrize("trace", [LLAMA, RANDOM], ids=["llama", "random"])
+@settings(max_examples=60, deadline=None)
+@given(wanted=FILTERS)
+def test_mask_of_any_filter_equals_asking_each_span(trace, wanted):
+    mask = filter_mask(trace, wanted)
+
+    if mask is None:
+        assert not wanted
+    else:
+        assert mask.dtype == np.bool_
+        assert np.flatnonzero(mask).tolist() == matching_slow(trace, wanted)
+
+
+def test_mask_of_no_filter_is_none():
+    assert filter_mask(LLAMA, Filter()) is None
+
+
+def test_mask_of_a_trace_without_spans_is_empty():
+    assert filter_mask(empty_trace(), Filter(text="x")).shape == (0,)
+
+
+def test_mask_over_several_chunks_equals_one(monkeypatch):
+    wanted = Filter(text="weight", spaces=frozenset({int(Space.FILE)}))
+    whole = filter_mask(LLAMA, wanted)
+    monkeypatch.setattr(filtering, "chunks", lambda n: chunks(n, 7))
+
+    pieces = filter_mask(LLAMA, wanted)
+
+    assert np.array_equal(whole, pieces)
+    assert 0 < whole.sum() < len(whole)
+
+
+def test_missing_column_counts_as_none_everywhere():
+    trace = spans_trace([0, 5], [1, 9], op=1)
+
+    assert filter_mask(trace, Filter(layers=frozenset({-1}))).all()
+    assert not filter_mask(trace, Filter(layers=frozenset({0}))).any()
+
+
+def test_number_beyond_the_columns_dtype_matches_nothing():
+    trace = spans_trace([0, 5], [1, 9], op=1, layer=np.array([0, 1], np.int8))
+
+    mask = filter_mask(trace, Filter(layers=frozenset({1, 257})))
+
+    assert mask.tolist() == [False, True]
+
+
+def test_op_pattern_finds_ops_without_a_name():
+    trace = spans_trace([0, 5, 9], [1, 9, 10], op=[1, 94, -1])
+
+    mask = filter_mask(trace, parse_filter("op=unknown"))
+
+    assert mask.tolist() == [False, True, False]
+
+
+def test_op_pattern_with_star_matches_the_start():
+    mask = filter_mask(LLAMA, parse_filter("op=mul*"))
+
+    names = {LLAMA.op_name(int(op)) for op in LLAMA.spans.op[mask]}
+    assert names == {"MUL_MAT"}
+
+
+def test_loose_access_of_a_span_makes_it_match():
+    builder = TraceBuilder()
+    lane = builder.add_lane("TE0", LaneKind.ENGINE)
+    builder.add_spans(start=np.array([0, 5, 9]), end=np.array([1, 6, 10]), lane=lane)
+    what = no_access_columns(2)
+    what.space[:] = [Space.DRAM, Space.SPM]
+    loose = FlatAccesses(
+        np.array([5, 9]),
+        np.zeros(2, np.int32),
+        np.array([1, -1]),
+        np.full(2, -1, np.int32),
+        what,
+    )
+    trace = with_loose(builder, loose)
+
+    mask = filter_mask(trace, Filter(spaces=frozenset({int(Space.DRAM)})))
+
+    assert mask.tolist() == [False, True, False]
+
+
+def with_loose(builder: TraceBuilder, loose: FlatAccesses) -> Trace:
+    none = no_accesses(builder.n_spans)
+    builder.accesses = Accesses(none.pattern, none.first, none.patterns, loose)
+    return finished(builder)
+
+
+def test_text_matches_the_spans_own_tensor():
+    builder = TraceBuilder()
+    lane = builder.add_lane("TE0", LaneKind.ENGINE)
+    one = np.full(1, -1, np.int64)
+    builder.tensors = Tensors(
+        builder.strings.intern_many(["blk.0.weight"]),
+        one,
+        one,
+        one.astype(np.int16),
+        one.astype(np.int16),
+    )
+    builder.add_spans(
+        start=np.array([0, 5]),
+        end=np.array([1, 6]),
+        lane=lane,
+        tensor=np.array([-1, 0], np.int8),
+    )
+
+    mask = filter_mask(finished(builder), Filter(text="WEIGHT"))
+
+    assert mask.tolist() == [False, True]
+
+
+def test_search_returns_spans_in_time_order_and_markers():
+    hits = search(RANDOM, "tensor-3")
+
+    expected = [
+        i
+        for i in range(len(RANDOM.spans))
+        if "tensor-3" in RANDOM.strings[int(RANDOM.spans.name[i])]
+    ]
+    assert sorted(hits.ids.tolist()) == expected
+    assert (np.diff(hits.times) >= 0).all()
+    assert np.array_equal(hits.times, RANDOM.spans.start[hits.ids])
+
+
+def test_search_finds_markers_by_name():
+    hits = search(LLAMA, "/prefill_done/")
+
+    assert hits.ids.tolist() == []
+    assert hits.markers.tolist() == [1]
+
+
+def test_search_of_nothing_finds_nothing():
+    assert len(search(LLAMA, "").ids) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "string", "expected"),
+    [
+        ("attn", "blk.0.ATTN_q", True),
+        ("/attn_[qk]/", "blk.0.ATTN_q", True),
+        ("/attn_[qk]/c", "blk.0.ATTN_q", False),
+        ("/attn", "x/attn", True),
+        ("a.c", "abc", False),
+        ("//", "a//b", True),
+    ],
+)
+def test_text_matcher_reads_plain_and_regex(text, string, expected):
+    assert text_matcher(text)(string) is expected
+
+
+def test_broken_regex_says_where():
+    with pytest.raises(QueryError, match=r"/a\(b/ .*character 2"):
+        filter_mask(LLAMA, Filter(text="/a(b/"))
+
+
+def test_overlong_regex_is_refused():
+    with pytest.raises(QueryError, match="at most 512"):
+        search(LLAMA, f"/{'a' * 600}/")
+
+
+def test_layer_and_source_together_count_like_the_records():
+    mask = filter_mask(LLAMA, parse_filter("layer=2 & source=DISK"))
+
+    flat = LLAMA.accesses.flat(LLAMA.spans)
+    on_disk = set(flat.span[flat.what.space == Space.FILE].tolist())
+    layer = set(np.flatnonzero(LLAMA.spans.layer == 2).tolist())
+    assert set(np.flatnonzero(mask).tolist()) == on_disk & layer
+    assert mask.sum() > 0
+
+
+def test_counting_values_leaves_out_missing_ones():
+    column = np.array([0, 2, -1, 2], np.int8)
+
+    assert count_values(column, 4).tolist() == [1, 0, 2, 0]
+
+
+def test_adding_by_group_is_exact_beyond_double_precision():
+    total = np.zeros(2, np.int64)
+
+    add_by_group(total, np.array([0, 0, 1]), np.array([2**60 + 1, 1, 2**53 + 1]))
+
+    assert total.tolist() == [2**60 + 2, 2**53 + 1]
