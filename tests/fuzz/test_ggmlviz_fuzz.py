@@ -1,0 +1,172 @@
+"""Damaged .ggmlviz files: a checked trace or one ReadError, never anything else."""
+
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ggmlviz_files as viz
+from ggmlviz_files import Event
+from ggscope.errors import ReadError
+from ggscope.model.trace import Severity, Trace
+from ggscope.readers.api import Head, ReadContext
+from ggscope.readers.ggmlviz import GgmlvizReader
+from ggscope.readers.source import Source
+from support import corpus_path, need_corpus
+
+GOLDEN_BYTES = 4096
+FLIPS = (0xFF, 0x01, 0x80)
+
+
+def outcome(path: Path, data: bytes, layout: str = "auto") -> Trace | ReadError:
+    """Read `data` as a file; anything but a sound trace or a ReadError fails."""
+    path.write_bytes(data)
+    reader = GgmlvizReader()
+    assert reader.sniff(Head(path.name, len(data), data[:65536])).confidence >= 10
+    try:
+        with Source(path) as source:
+            trace = reader.read(source, ReadContext(options={"layout": layout}))
+    except ReadError as error:
+        return error
+    assert trace.check() == []
+    return trace
+
+
+def mixed() -> bytes:
+    """Return a small file with every kind of event in it."""
+    events = [
+        *viz.graph(viz.T0, 2),
+        *viz.graph(viz.T0 + 1000, 2, interleaved=True, backend=5, thread=2),
+        Event(4, viz.T0 + 2000, 1, size=64, label="blk.0.w"),
+        Event(5, viz.T0 + 2001, 1),
+        Event(6, viz.T0 + 2002, 2, size=9),
+        Event(77, viz.T0 + 2003),
+    ]
+    return viz.packed(events)
+
+
+def golden_names() -> Iterable[str]:
+    folder = corpus_path()
+    if folder is None:
+        return []
+    return sorted(
+        str(path.relative_to(folder / "ggmlviz"))
+        for path in (folder / "ggmlviz").rglob("*.ggmlviz")
+        if path.stat().st_size <= GOLDEN_BYTES
+    )
+
+
+def whole_events(ends: list[int], length: int) -> int:
+    """Return how many events end within the first `length` bytes."""
+    return sum(end <= length for end in ends)
+
+
+@pytest.mark.parametrize("layout", viz.LAYOUT_IDS)
+def test_every_prefix_keeps_its_whole_events(tmp_path: Path, layout: str) -> None:
+    events = viz.run(2, 2)
+    data = viz.packed(events, layout)
+    ends = [len(viz.packed(events[: i + 1], layout)) for i in range(len(events))]
+
+    for length in range(1, len(data)):
+        found = outcome(tmp_path / "t.ggmlviz", data[:length], layout)
+        if length < 12:
+            assert isinstance(found, ReadError)
+            assert found.message
+            assert found.code == "truncated"
+        else:
+            assert isinstance(found, Trace)
+            assert found.info.n_records == whole_events(ends, length)
+            cut = length not in (12, *ends)
+            codes = {w.code for w in found.warnings}
+            assert ("truncated_event" in codes) == cut
+
+
+def test_every_prefix_of_all_kinds_reads(tmp_path: Path) -> None:
+    data = mixed()
+
+    for length in range(1, len(data)):
+        outcome(tmp_path / "t.ggmlviz", data[:length])
+
+
+@pytest.mark.parametrize("flip", FLIPS)
+def test_every_flipped_byte_reads(tmp_path: Path, flip: int) -> None:
+    data = mixed()
+
+    for at in range(len(data)):
+        broken = bytearray(data)
+        broken[at] ^= flip
+        outcome(tmp_path / "t.ggmlviz", bytes(broken))
+
+
+def survives(folder: Path, data: bytes, places: Iterable[int]) -> None:
+    """Read `data` cut at each place, and with the byte there changed."""
+    for at in places:
+        if at:
+            outcome(folder / "t.ggmlviz", data[:at])
+        broken = bytearray(data)
+        broken[at] ^= FLIPS[at % len(FLIPS)]
+        outcome(folder / "t.ggmlviz", bytes(broken))
+
+
+@pytest.mark.parametrize("name", golden_names())
+def test_golden_files_survive_cuts_and_flips_here_and_there(
+    tmp_path: Path, name: str
+) -> None:
+    data = (need_corpus() / "ggmlviz" / name).read_bytes()
+
+    survives(tmp_path, data, range(zlib.crc32(name.encode()) % 11, len(data), 11))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", golden_names())
+def test_golden_files_survive_cuts_and_flips_everywhere(
+    tmp_path: Path, name: str
+) -> None:
+    data = (need_corpus() / "ggmlviz" / name).read_bytes()
+
+    survives(tmp_path, data, range(len(data)))
+
+
+@given(data=st.binary(min_size=1, max_size=600), with_header=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_random_bytes_read(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, with_header: bool
+) -> None:
+    path = tmp_path_factory.mktemp("viz") / "t.ggmlviz"
+
+    outcome(path, (viz.HEADER if with_header else b"") + data)
+
+
+@given(
+    events=st.lists(
+        st.builds(
+            Event,
+            kind=st.integers(0, 12) | st.integers(0, 255),
+            time=st.integers(0, (1 << 64) - 1) | st.integers(viz.T0, viz.T0 + 99),
+            ptr=st.integers(0, 3) | st.integers(0, (1 << 64) - 1),
+            number=st.integers(0, 100) | st.integers(0, (1 << 32) - 1),
+            size=st.integers(0, (1 << 64) - 1),
+            thread=st.integers(0, 2) | st.integers(0, (1 << 32) - 1),
+            backend=st.integers(0, 2) | st.integers(0, (1 << 64) - 1),
+            label=st.none() | st.binary(max_size=40),
+        ),
+        max_size=40,
+    ),
+    layout=st.sampled_from(("c64", "c64-old", "packed20", "c32", "var")),
+)
+@settings(max_examples=100, deadline=None)
+def test_random_events_read_whole(
+    tmp_path_factory: pytest.TempPathFactory, events: list[Event], layout: str
+) -> None:
+    path = tmp_path_factory.mktemp("viz") / "t.ggmlviz"
+
+    found = outcome(path, viz.packed(events, layout), layout)
+
+    assert isinstance(found, Trace)
+    if not any(w.code == "zero_tail" for w in found.warnings):
+        assert found.info.n_records == len(events)
+        assert all(w.severity < Severity.ERROR for w in found.warnings)
