@@ -1,0 +1,288 @@
+"""Decode access patterns: names to string ids, sources to access rows."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.names import layer_of, parse
+from ggscope.model.strings import StringTable
+from ggscope.model.tables import AccessColumns, AccessKind, Array, Space
+from ggscope.model.tensors import Buffers, BufferUsage, Tensors
+from ggscope.model.trace import OpTable
+from ggscope.readers.records import Layout
+
+_MAX_OFFSET = np.uint64(1 << 62)
+_PART_DTYPES = {
+    "tensor": np.int32,
+    "space": np.uint8,
+    "offset": np.int64,
+    "size": np.int64,
+    "buffer_id": np.uint64,
+    "layer": np.int16,
+    "expert": np.int16,
+    "address": np.uint64,
+}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(slots=True)
+class _Names:
+    """Distinct raw names: string id, tensor row, layer, expert, whether cut."""
+
+    index: dict[bytes, int] = field(default_factory=dict)
+    string: list[int] = field(default_factory=list)
+    tensor: list[int] = field(default_factory=list)
+    layer: list[int] = field(default_factory=list)
+    expert: list[int] = field(default_factory=list)
+    is_cut: list[bool] = field(default_factory=list)
+
+
+class PatternDecoder:
+    """Turns the first record of every pattern into columns.
+
+    Parameters
+    ----------
+    strings : takes the names.
+    ops : names the ops of sources that have no name of their own.
+    claims_layers : the file's layer numbers mean something (a field that is zero
+        throughout was never set).
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        strings: StringTable,
+        ops: OpTable,
+        *,
+        claims_layers: bool = True,
+    ) -> None:
+        self._layout = layout
+        self._strings = strings
+        self._ops = ops
+        self._claims_layers = claims_layers
+        self._names: dict[int, _Names] = {}
+        self._rows: dict[str, int] = {}
+        self._tensor_name: list[int] = []
+        self._tensor_layer: list[int] = []
+        self._tensor_expert: list[int] = []
+        self._counts: list[Array] = []
+        self._destinations: list[tuple[Array, Array, Array, Array]] = []
+        self._parts: list[dict[str, Array]] = []
+
+    def add(self, records: Array) -> None:
+        """Decode `records`, a structured array of the layout, one per pattern."""
+        if self._layout.source is not None:
+            self._add_sources(records)
+        else:
+            self._add_single(records)
+
+    def counts(self) -> Array:
+        """Return the number of accesses of each pattern."""
+        return _joined(self._counts, np.int64)
+
+    def destinations(self) -> tuple[Array, Array, Array, Array]:
+        """Return name (string id), tensor, layer and is-cut of each pattern."""
+        columns = (
+            zip(*self._destinations, strict=True)
+            if self._destinations
+            else (
+                (),
+                (),
+                (),
+                (),
+            )
+        )
+        name, tensor, layer, is_cut = columns
+        return (
+            _joined(name, np.int32),
+            _joined(tensor, np.int32),
+            _joined(layer, np.int16),
+            _joined(is_cut, np.bool_),
+        )
+
+    def accesses(self) -> tuple[AccessColumns, Buffers]:
+        """Return the accesses of all patterns, and the buffers they lie in."""
+        c = {
+            key: _joined([part[key] for part in self._parts], dtype)
+            for key, dtype in _PART_DTYPES.items()
+        }
+        n = len(c["tensor"])
+        in_buffer = (c["space"] == Space.BUFFER) & (c["buffer_id"] != 0)
+        ids, row = np.unique(c["buffer_id"][in_buffer], return_inverse=True)
+        buffer = np.full(n, -1, np.int32)
+        buffer[in_buffer] = row
+        columns = AccessColumns(
+            tensor=c["tensor"],
+            kind=np.full(n, AccessKind.READ, np.uint8),
+            space=c["space"],
+            offset=c["offset"],
+            size=c["size"],
+            buffer=buffer,
+            layer=c["layer"],
+            expert=c["expert"],
+            address=c["address"],
+        )
+        return columns, self._buffers(ids)
+
+    def tensors(self, accesses: AccessColumns) -> Tensors:
+        """Return the tensors, sized and placed by what `accesses` tell of them."""
+        n = len(self._tensor_name)
+        size = np.full(n, -1, np.int64)
+        known = accesses.tensor >= 0
+        np.maximum.at(size, accesses.tensor[known], accesses.size[known])
+        unplaced = np.iinfo(np.int64).max
+        offset = np.full(n, unplaced, np.int64)
+        placed = known & (accesses.offset >= 0)
+        np.minimum.at(offset, accesses.tensor[placed], accesses.offset[placed])
+        offset[offset == unplaced] = -1
+        return Tensors(
+            name=np.array(self._tensor_name, np.int32),
+            offset=offset,
+            size=size,
+            layer=np.array(self._tensor_layer, np.int16),
+            expert=np.array(self._tensor_expert, np.int16),
+        )
+
+    def _buffers(self, ids: Array) -> Buffers:
+        n = len(ids)
+        names = [f"buffer 0x{number:x}" for number in ids.tolist()]
+        return Buffers(
+            name=self._strings.intern_many(names),
+            backend=np.full(n, -1, np.int32),
+            usage=np.full(n, BufferUsage.ANY, np.uint8),
+            size=np.full(n, -1, np.int64),
+            allocated=np.full(n, -1, np.int64),
+            freed=np.full(n, -1, np.int64),
+            address=ids.astype(np.uint64),
+        )
+
+    def _add_sources(self, records: Array) -> None:
+        name, tensor, told_layer, _, is_cut = self._resolved(
+            records["dst_name"].tolist(), self._layout.dst_width
+        )
+        layer = _claimed(records["layer_id"])
+        self._destinations.append(
+            (name, tensor, np.where(layer < 0, told_layer, layer), is_cut)
+        )
+        count = np.minimum(records["num_sources"], 4)
+        source = records["sources"][np.arange(4) < count[:, None]]
+        op = np.repeat(records["operation_type"], count)
+        part = self._access_part(
+            source, source["name"].tolist(), self._layout.source_width, op
+        )
+        where = source["disk_offset_or_buffer_id"]
+        in_file, in_buffer = source["memory_source"] == 0, source["memory_source"] == 1
+        space = np.full(len(source), Space.UNKNOWN, np.uint8)
+        space[in_file] = Space.FILE
+        space[in_buffer] = Space.BUFFER
+        part["space"] = space
+        part["offset"] = _offsets(where, in_file)
+        part["buffer_id"] = np.where(in_buffer, where, np.uint64(0))
+        self._parts.append(part)
+        self._counts.append(count.astype(np.int64))
+
+    def _add_single(self, records: Array) -> None:
+        n, width = len(records), self._layout.dst_width
+        names = records["tensor_name"].tolist() if width else [b""] * n
+        part = self._access_part(records, names, width, records["operation_type"])
+        offset = _offsets(records["file_offset"], records["file_offset"] != 0)
+        part["offset"] = offset
+        part["space"] = np.where(offset < 0, Space.UNKNOWN, Space.FILE).astype(np.uint8)
+        part["buffer_id"] = np.zeros(n, np.uint64)
+        self._parts.append(part)
+        self._counts.append(np.ones(n, np.int64))
+        name, _, _, _, is_cut = self._resolved(names, width)
+        synthetic = np.array(self._tensor_name, np.int32)[part["tensor"]]
+        self._destinations.append(
+            (np.where(name < 0, synthetic, name), part["tensor"], part["layer"], is_cut)
+        )
+
+    def _access_part(
+        self, source: Array, names: Sequence[bytes], width: int, op: Array
+    ) -> dict[str, Array]:
+        """Return the columns that every layout's sources share."""
+        _, tensor, told_layer, expert, _ = self._resolved(names, width)
+        pointers = source["tensor_ptr"].astype(np.uint64)
+        for i in np.flatnonzero(tensor < 0).tolist():
+            text = f"{self._ops.name(int(op[i]))}@0x{int(pointers[i]):x}"
+            tensor[i] = self._tensor_row(text, -1, -1)
+        layer = _claimed(source["layer_id"])
+        if not self._claims_layers:
+            layer[:] = -1
+        return {
+            "tensor": tensor,
+            "size": source["size_bytes"].astype(np.int64),
+            "layer": np.where(layer < 0, told_layer, layer),
+            "expert": expert,
+            "address": pointers,
+        }
+
+    def _tensor_row(self, text: str, layer: int, expert: int) -> int:
+        row = self._rows.get(text)
+        if row is None:
+            row = self._rows[text] = len(self._tensor_name)
+            self._tensor_name.append(self._strings.intern(text))
+            self._tensor_layer.append(layer)
+            self._tensor_expert.append(expert)
+        return row
+
+    def _resolved(
+        self, raw: Sequence[bytes], width: int
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        """Return string id, tensor, layer, expert and is-cut of each raw name."""
+        names = self._names.setdefault(width, _Names())
+        for name in dict.fromkeys(raw):
+            if name not in names.index:
+                self._decode(names, name, width)
+        at = np.fromiter(map(names.index.__getitem__, raw), np.int64, len(raw))
+        return (
+            np.array(names.string, np.int32)[at],
+            np.array(names.tensor, np.int32)[at],
+            np.array(names.layer, np.int16)[at],
+            np.array(names.expert, np.int16)[at],
+            np.array(names.is_cut, np.bool_)[at],
+        )
+
+    def _decode(self, names: _Names, raw: bytes, width: int) -> None:
+        """Learn a raw name; writers cut names one byte before the field's end."""
+        names.index[raw] = len(names.string)
+        text = raw.split(b"\0", 1)[0]
+        is_cut = len(text) >= max(width - 1, 1)
+        readable = _CONTROL.sub("\ufffd", text.decode("utf-8", "replace")).strip()
+        if not readable:
+            for column in (names.string, names.tensor, names.layer, names.expert):
+                column.append(-1)
+            names.is_cut.append(False)
+            return
+        parsed = parse(readable)
+        # A number that touches the cut may have lost digits.
+        is_doubtful = is_cut and readable[-1].isdigit()
+        layer = layer_of(readable + "…") if is_doubtful else parsed.layer
+        expert = parsed.expert if parsed.expert < 1 << 15 else -1
+        base = parsed.base or f"({parsed.suffixes[0]})"
+        names.string.append(self._strings.intern(readable))
+        names.tensor.append(self._tensor_row(base, layer, expert))
+        names.layer.append(layer)
+        names.expert.append(expert)
+        names.is_cut.append(is_cut)
+
+
+def _claimed(layer: Array) -> npt.NDArray[np.int16]:
+    """Return a claimed layer number as int16, -1 for none and impossible ones."""
+    return np.where(layer < 1 << 15, layer, 0xFFFF).astype(np.uint16).view(np.int16)
+
+
+def _offsets(where: Array, in_file: Array) -> npt.NDArray[np.int64]:
+    """Return file offsets, -1 where there is none."""
+    known = in_file & (where < _MAX_OFFSET)
+    offset = np.where(known, where, np.uint64(0)).astype(np.int64)
+    offset[~known] = -1
+    return offset
+
+
+def _joined(parts: Sequence[Array], dtype: type) -> Array:
+    """Return the parts in one array of `dtype`."""
+    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype, copy=False)

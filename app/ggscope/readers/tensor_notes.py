@@ -1,0 +1,267 @@
+"""What is wrong with a tensor trace, as warnings for people."""
+
+import numpy as np
+
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.ggml import UNCERTAIN_MARGIN
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Array, SpanFlag
+from ggscope.model.trace import OpTable, Severity
+from ggscope.readers.records import Layout
+from ggscope.readers.source import Source
+from ggscope.readers.tensor_passes import Bands, Rows
+from ggscope.readers.tensor_scan import Tally
+
+BUFFER_BYTES = 1 << 31
+"""Size to which the tracer preallocates its file."""
+
+_BATCH = 512
+_GAP_NS = 100_000_000
+_GAP_FACTOR = 1000
+_CHUNK = 1 << 20
+
+
+def add_all(
+    builder: TraceBuilder,
+    source: Source,
+    layout: Layout,
+    end: int,
+    tally: Tally,
+    rows: Rows,
+    passes: Bands,
+    ops: OpTable,
+    codes: Array,
+) -> None:
+    """Add everything about the file that needs no names.
+
+    Parameters
+    ----------
+    end : offset behind the last non-zero byte.
+    codes : op number of every row.
+    """
+    file_state(builder, source, layout, end)
+    record_losses(builder, layout, tally, end, source.size)
+    order_repairs(builder, rows)
+    pass_irregularities(builder, passes)
+    time_gaps(builder, rows)
+    op_doubts(builder, ops, codes)
+    if is_full(source.size, layout, end, tally.n_records):
+        buffer_full(builder, rows)
+    if source.has_changed():
+        builder.warn(
+            Severity.NOTICE,
+            "file_changed",
+            "the file was written to while it was read; what came later is missing.",
+            remedy="Open it again when it is complete.",
+        )
+
+
+def nothing_flushed(builder: TraceBuilder, size: int) -> None:
+    """Note a file of zeros."""
+    builder.warn(
+        Severity.NOTICE,
+        "nothing_flushed",
+        f"all {size:,} bytes are zero: the trace was started, but nothing was "
+        "written to it.",
+        0,
+        remedy="Let the traced program end normally, so that it flushes its records.",
+    )
+
+
+def file_state(builder: TraceBuilder, source: Source, layout: Layout, end: int) -> None:
+    """Note a record that the end of the file cuts."""
+    whole = source.size // layout.size
+    if end > whole * layout.size:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "truncated_record",
+            f"the file ends inside record {whole:,}: "
+            f"{source.size % layout.size} of its {layout.size} bytes are there.",
+            whole * layout.size,
+            place=f"record {whole}",
+            remedy="The file is a cut copy, or was read while it was written.",
+        )
+
+
+def record_losses(
+    builder: TraceBuilder, layout: Layout, tally: Tally, end: int, size: int
+) -> None:
+    """Note empty, damaged and extension records, and a batch that never came."""
+    c = tally
+    if c.n_empty:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "hole",
+            f"{c.n_empty:,} records between others are empty: a batch was lost.",
+            c.first_empty * layout.size,
+            c.n_empty,
+            place=f"record {c.first_empty}",
+            remedy="Several threads flushed at once; record again if they matter.",
+        )
+    if c.n_bad_time:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "bad_timestamp",
+            "records with an impossible time stamp were left out.",
+            c.first_bad_time * layout.size,
+            c.n_bad_time,
+            place=f"record {c.first_bad_time}",
+            remedy="If there are many, the record layout may be the wrong one.",
+        )
+    if c.n_extension:
+        builder.warn(
+            Severity.INFO,
+            "extension_records",
+            "extension records (expert ids and scores) are counted, not drawn.",
+            count=c.n_extension,
+        )
+    has_tail = size - end >= _BATCH * layout.size // 2
+    if c.n_records and has_tail and -(-end // layout.size) % _BATCH == 0:
+        builder.warn(
+            Severity.NOTICE,
+            "unclean_end",
+            f"the records end with a whole batch of {_BATCH}, as if the program had "
+            f"been killed; up to {_BATCH - 1} later ones per thread may be missing.",
+            end,
+        )
+
+
+def order_repairs(builder: TraceBuilder, rows: Rows) -> None:
+    """Note records that were put into order."""
+    if rows.n_backwards:
+        builder.warn(
+            Severity.INFO,
+            "per_thread_blocks",
+            "records lie in blocks per thread, not in time order; they were sorted.",
+            count=rows.n_backwards,
+        )
+    if rows.n_moved:
+        builder.warn(
+            Severity.NOTICE,
+            "out_of_order",
+            "records lay behind later ones of their own thread; they were sorted.",
+            count=rows.n_moved,
+        )
+
+
+def pass_irregularities(builder: TraceBuilder, passes: Bands) -> None:
+    """Note passes that hold fewer records than most.
+
+    The first and the last do not count: a trace may begin or end inside a pass.
+    """
+    counts = passes.count
+    if len(counts) < 3:
+        return
+    usual = int(np.median(counts))
+    short = np.flatnonzero(counts[1:-1] < usual) + 1
+    if not len(short) or 2 * np.count_nonzero(counts == usual) < len(counts):
+        return
+    missing = int((usual - counts[short]).sum())
+    share = 1 - missing / (usual * len(counts))
+    builder.warn(
+        Severity.NOTICE,
+        "incomplete_passes",
+        f"{len(short):,} passes hold fewer records than the usual {usual:,}: "
+        f"{missing:,} seem to be missing ({share:.1%} of the expected are there).",
+        count=len(short),
+        place=f"pass {int(short[0]) + 1}",
+    )
+
+
+def time_gaps(builder: TraceBuilder, rows: Rows) -> None:
+    """Note derived durations that are rather gaps in the recording."""
+    step = max(len(rows) // 4096, 1)
+    sample = rows.end[::step] - rows.start[::step]
+    typical = float(np.median(sample)) if len(sample) else 0.0
+    limit = int(max(_GAP_NS, _GAP_FACTOR * typical))
+    count = 0
+    for first in range(0, len(rows), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        is_gap = rows.end[part] - rows.start[part] > limit
+        is_gap &= (rows.flags[part] & SpanFlag.INFERRED_END) != 0
+        count += int(np.count_nonzero(is_gap))
+    if count:
+        builder.warn(
+            Severity.NOTICE,
+            "time_gap",
+            f"after some records nothing follows for more than {limit / 1e6:,.0f} ms "
+            "within a pass; their derived durations are doubtful.",
+            count=count,
+        )
+
+
+def op_doubts(builder: TraceBuilder, ops: OpTable, codes: Array) -> None:
+    """Note an op table that is hardly better than another, and unknown ops."""
+    if ops.margin is not None and ops.margin < UNCERTAIN_MARGIN and len(codes):
+        builder.warn(
+            Severity.NOTICE,
+            "op_table_uncertain",
+            f"op table {ops.id} fits hardly better than others (margin {ops.margin}); "
+            "op names may be wrong.",
+            remedy="Choose the table with the option ops=<id> if you know it.",
+        )
+    counts = np.bincount(codes, minlength=256)
+    known = np.zeros(256, np.bool_)
+    known[: len(ops.names)] = [bool(name) for name in ops.names]
+    unknown = np.flatnonzero((counts > 0) & ~known)
+    if len(unknown):
+        listed = ", ".join(ops.name(code) for code in unknown[:8].tolist())
+        builder.warn(
+            Severity.NOTICE,
+            "unknown_op",
+            f"op numbers that table {ops.id} does not know: {listed}.",
+            count=int(counts[unknown].sum()),
+            remedy="Choose a newer table with the option ops=<id>.",
+        )
+
+
+def is_full(size: int, layout: Layout, end: int, n_records: int) -> bool:
+    """Tell whether the recording stopped because its buffer was full."""
+    is_whole = size == BUFFER_BYTES and end > size - layout.size
+    return is_whole or n_records == BUFFER_BYTES // 64
+
+
+def buffer_full(builder: TraceBuilder, rows: Rows) -> None:
+    """Note that the trace ends early, and mark where."""
+    text = "trace ends early: buffer full"
+    builder.warn(
+        Severity.NOTICE,
+        "buffer_full",
+        "the preallocated file is full to its last record; what came later was not "
+        "recorded.",
+        remedy="Record fewer tokens, or give the tracer a larger file.",
+    )
+    lane = builder.add_lane("notes", LaneKind.MARKER, ("Tokens",))
+    last = int(rows.end.max()) if len(rows) else 0
+    builder.add_markers(
+        time=np.array([last], np.int64), lane=lane, name=builder.strings.intern(text)
+    )
+
+
+def cut_names(builder: TraceBuilder, count: int) -> None:
+    """Note names that fill their field."""
+    if count:
+        builder.warn(
+            Severity.INFO,
+            "truncated_names",
+            "names fill their field and may go on; they are shown as they are.",
+            count=count,
+        )
+
+
+def duplicates(builder: TraceBuilder, rows: Rows, pattern: Array, token: Array) -> None:
+    """Note records that equal their predecessor in everything."""
+    same = (
+        (rows.start[1:] == rows.start[:-1])
+        & (pattern[1:] == pattern[:-1])
+        & (token[1:] == token[:-1])
+    )
+    same[rows.lane_first[1:-1] - 1] = False
+    count = int(np.count_nonzero(same))
+    if count:
+        builder.warn(
+            Severity.INFO,
+            "duplicate_records",
+            "records repeat the one before them; all are shown.",
+            count=count,
+        )
