@@ -18,8 +18,10 @@ def root() -> Path:
     bundle = getattr(sys, "_MEIPASS", None)
     candidates = [here / "resources", here.parent.parent / "resources"]
     if bundle:
-        candidates[:0] = [Path(bundle) / "ggscope" / "resources",
-                          Path(bundle) / "resources"]
+        candidates[:0] = [
+            Path(bundle) / "ggscope" / "resources",
+            Path(bundle) / "resources",
+        ]
     for folder in candidates:
         if (folder / "ggml").is_dir():
             return folder

@@ -1,14 +1,14 @@
 """Exceptions of ggscope.
 
-    Exception
-    ├─ TraceError                  a message for people; everything raised on purpose
-    │  ├─ ReadError(path, offset, reader_id, hint)
-    │  │  ├─ UnknownFormatError(candidates)   ├─ AmbiguousFormatError(candidates)
-    │  │  ├─ UnsupportedVersionError          ├─ TruncatedError
-    │  │  ├─ CorruptError                     ├─ EmptyFileError
-    │  │  └─ LimitExceededError
-    │  ├─ QueryError   ├─ ExportError   └─ SettingsError
-    └─ Cancelled                   not an error; never shown
+Exception
+├─ TraceError                  a message for people; everything raised on purpose
+│  ├─ ReadError(path, offset, reader_id, hint)
+│  │  ├─ UnknownFormatError(candidates)   ├─ AmbiguousFormatError(candidates)
+│  │  ├─ UnsupportedVersionError          ├─ TruncatedError
+│  │  ├─ CorruptError                     ├─ EmptyFileError
+│  │  └─ LimitExceededError
+│  ├─ QueryError   ├─ ExportError   └─ SettingsError
+└─ Cancelled                   not an error; never shown
 """
 
 from collections.abc import Sequence

@@ -24,6 +24,8 @@ _T = TypeVar("_T")
 # Column objects cost a few bytes per span for each colouring and filter.
 _KEPT_COLORINGS = 3
 _KEPT_FILTERS = 2
+_WORK_SAMPLES = 4096
+"""Spans looked at to tell whether a row holds ops."""
 
 
 class TraceIndex:
@@ -140,12 +142,26 @@ class TraceIndex:
         after = int(row.id[at + 1]) if at + 1 < len(row) else None
         return before, after
 
+    def work_row(self, key: str) -> int:
+        """Return the number of the row that says how busy lane `key` is.
+
+        It is the outermost row of ops: the graphs around them last from their
+        first op to their last, however idle the thread is in between. A lane
+        without ops is as busy as its outermost row.
+        """
+        op = self._trace.spans.op
+        for number, row in enumerate(self.rows(key)):
+            step = max(1, len(row) // _WORK_SAMPLES)
+            if bool((op[row.id[::step]] >= 0).any()):
+                return number
+        return 0
+
     def busy_share(self, key: str) -> float:
-        """Return the share of the trace's extent that a lane is busy (row 0)."""
+        """Return the share of the trace's extent that a lane works, see `work_row`."""
         rows, duration = self.rows(key), self._trace.extent.duration
         if not rows or not duration:
             return 0.0
-        return int(rows[0].covered[-1]) / duration
+        return int(rows[self.work_row(key)].covered[-1]) / duration
 
     def span_at(self, key: str, row: int, tick: int) -> int | None:
         """Return the span that covers `tick` in a row, or None."""

@@ -169,6 +169,14 @@ class Reader(Protocol):
 
 
 __all__ = [
-    "HEAD_BYTES", "NOT_MINE", "Head", "Limits", "ReadContext", "Reader", "ReaderInfo",
-    "Severity", "Sniff", "Source",
+    "HEAD_BYTES",
+    "NOT_MINE",
+    "Head",
+    "Limits",
+    "ReadContext",
+    "Reader",
+    "ReaderInfo",
+    "Severity",
+    "Sniff",
+    "Source",
 ]

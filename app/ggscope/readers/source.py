@@ -42,13 +42,15 @@ class Source:
             status = os.stat(self.path)
             if stat.S_ISDIR(status.st_mode):
                 raise ReadError(
-                    "this is a folder, not a trace file.", path=self.path,
+                    "this is a folder, not a trace file.",
+                    path=self.path,
                     hint="Give the files inside it.",
                 )
             if not stat.S_ISREG(status.st_mode):
                 raise ReadError(
                     "this is not a regular file (a pipe, socket or device).",
-                    path=self.path, hint="Save its content to a file first.",
+                    path=self.path,
+                    hint="Save its content to a file first.",
                 )
             self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             status = os.fstat(self._fd)
@@ -60,7 +62,8 @@ class Source:
             self.close()
             raise EmptyFileError(
                 "the file is empty (0 bytes); nothing was recorded in it.",
-                path=self.path, offset=0,
+                path=self.path,
+                offset=0,
                 hint="Check that the program that should write it ran to its end.",
             )
 
@@ -181,7 +184,9 @@ class Source:
         return TruncatedError(
             f"the file ends at byte {offset:,}; it was {self.size:,} bytes long when "
             "it was opened.",
-            path=self.path, offset=offset, hint="Open it again when it is complete.",
+            path=self.path,
+            offset=offset,
+            hint="Open it again when it is complete.",
         )
 
 
@@ -203,8 +208,10 @@ def _explained(error: OSError, path: Path, offset: int | None = None) -> ReadErr
         errno.ENOENT: ("the file does not exist.", "Check the path."),
         errno.EACCES: ("you may not read this file.", "Check its permissions."),
         errno.EPERM: ("you may not read this file.", "Check its permissions."),
-        errno.EISDIR: ("this is a folder, not a trace file.",
-                       "Give the files inside it."),
+        errno.EISDIR: (
+            "this is a folder, not a trace file.",
+            "Give the files inside it.",
+        ),
         errno.EIO: ("the disk reports a read error.", "Copy the file elsewhere."),
         errno.ENAMETOOLONG: ("the file name is too long.", "Check the path."),
     }

@@ -173,7 +173,7 @@ def _add_group(
             theme.text,
             12,
             Face.HEADING,
-            width=edge - _GROUP_INDENT - 44,
+            width=edge - _GROUP_INDENT - HEAD_PAD - 8 - _DIGIT_PX * len(str(box.count)),
             clip=clip,
         )
     )

@@ -105,7 +105,7 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
         )
         if not columns:
             continue
-        picture = columns[0].query(time.edges)
+        picture = columns[index.work_row(lane.key)].query(time.edges)
         total += picture.busy
         better = picture.busy > most
         most[better] = picture.busy[better]

@@ -81,8 +81,10 @@ def phase_color(phase: int, theme: Theme) -> int:
 
 
 def _op_color(op: str, theme: Theme) -> int:
-    families = _section("families")
-    base = _named(families.get(family_of(op), "slate"), theme)
+    """Return the colour of an op: a step of its engine's or its family's colour."""
+    engine = _section("engines").get(op.partition("_")[0])
+    name = engine or _section("families").get(family_of(op), "slate")
+    base = _named(name, theme)
     steps = cast("dict[str, int]", _data()["op_steps"])
     step = steps.get(op)
     if step is None:

@@ -297,7 +297,7 @@ class TimelineView(View):
 
     def header_width(self) -> float:
         """Return the width of the lane headers: less in narrow windows."""
-        return float(min(HEADER_WIDTH, max(116, self._canvas.width() // 5)))
+        return float(min(HEADER_WIDTH, max(128, self._canvas.width() // 5)))
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""

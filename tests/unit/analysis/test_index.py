@@ -430,3 +430,15 @@ def test_group_spans_finds_the_ids_of_each_group(column, monkeypatch):
 
 def test_group_spans_of_runs_needs_no_order():
     assert group_spans(np.array([1, 1, 0, -1, 2], np.int8), 3).order is None
+
+
+def test_work_row_is_the_outermost_row_of_ops():
+    trace = builders.spans_trace(
+        [0, 10, 60, 0], [100, 20, 70, 5], lane=[0, 0, 0, 1], op=[-1, 3, 3, -1]
+    )
+    found = TraceIndex(trace)
+
+    assert found.work_row("thread:thread 0") == 1
+    assert found.work_row("thread:thread 1") == 0
+    assert found.busy_share("thread:thread 0") == pytest.approx(0.2)
+    assert found.busy_share("thread:thread 1") == pytest.approx(0.05)
