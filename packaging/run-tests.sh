@@ -13,7 +13,8 @@ if [ "$#" -gt 0 ]; then
 fi
 
 status=0
-QT_QPA_PLATFORM=offscreen .venv/bin/pytest -q --ignore=tests/gl --ignore=tests/bench || status=$?
+QT_QPA_PLATFORM=offscreen .venv/bin/pytest -q -n auto --dist worksteal \
+    --ignore=tests/gl --ignore=tests/bench || status=$?
 if [ "$(uname)" = Darwin ]; then
     .venv/bin/pytest -q tests/gl || status=$?
 else
