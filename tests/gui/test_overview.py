@@ -133,7 +133,11 @@ def test_large_trace_is_prepared_on_a_worker(
 
     session.set_trace(builders.random_trace(3, 5_000, lanes=3))
 
-    qtbot.waitUntil(lambda: not session.tasks.is_running("overview"))
+    waiting = view.picture(WIDTH, 58, 1.0)
+    qtbot.waitUntil(lambda: not session.tasks.is_idle)
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+
+    assert waiting is not view.picture(WIDTH, 58, 1.0)
     assert view.picture(WIDTH, 58, 1.0).batches
 
 

@@ -129,6 +129,8 @@ class RowColumns:
 
     def _query_wide(self, edges: I64) -> Columns:
         row = self._row
+        if edges[0] > row.end[-1] or edges[-1] <= row.start[0]:
+            return _idle(len(edges) - 1)
         n = self._starts.before(edges)
         covered_before = row.covered_before(edges, n)
         covered = np.diff(covered_before)
@@ -140,7 +142,9 @@ class RowColumns:
         safe_first = np.minimum(first, len(row) - 1)
         return Columns(
             busy=covered / np.diff(edges),
-            category=self._category(n, covered_before, covered, touched, safe_first),
+            category=self._category(
+                n, covered_before, covered, touched, safe_first, count
+            ),
             count=count,
             covered_ticks=covered,
             first=np.where(touched, row.id[safe_first], -1).astype(np.int64),
@@ -154,13 +158,16 @@ class RowColumns:
         covered: I64,
         touched: npt.NDArray[np.bool_],
         first: I64,
+        count: I64,
     ) -> npt.NDArray[np.int32]:
         if self._dominant is None:
             return np.where(touched, self._names[0], np.int32(-1))
-        local = self._dominant.query(n, covered_before)
-        instant = np.flatnonzero(touched & (covered == 0))
-        if len(instant):
-            local[instant] = self._dominant.category_of(first[instant])
+        # A span alone in its column needs no votes; nor do instants.
+        shared = np.flatnonzero((count > 1) & (covered > 0))
+        local = self._dominant.query(n, covered_before, shared)
+        alone = touched.copy()
+        alone[shared] = False
+        local[alone] = self._dominant.category_of(first[alone])
         return np.where(touched, self._names[local], np.int32(-1))
 
     def _query_with_points(self, edges: I64, points: npt.NDArray[np.bool_]) -> Columns:

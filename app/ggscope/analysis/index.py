@@ -149,12 +149,7 @@ class TraceIndex:
         first op to their last, however idle the thread is in between. A lane
         without ops is as busy as its outermost row.
         """
-        op = self._trace.spans.op
-        for number, row in enumerate(self.rows(key)):
-            step = max(1, len(row) // _WORK_SAMPLES)
-            if bool((op[row.id[::step]] >= 0).any()):
-                return number
-        return 0
+        return self._cache.get(("work", key), lambda: self._find_work_row(key))
 
     def busy_share(self, key: str) -> float:
         """Return the share of the trace's extent that a lane works, see `work_row`."""
@@ -162,6 +157,14 @@ class TraceIndex:
         if not rows or not duration:
             return 0.0
         return int(rows[self.work_row(key)].covered[-1]) / duration
+
+    def _find_work_row(self, key: str) -> int:
+        op = self._trace.spans.op
+        for number, row in enumerate(self.rows(key)):
+            step = max(1, len(row) // _WORK_SAMPLES)
+            if bool((op[row.id[::step]] >= 0).any()):
+                return number
+        return 0
 
     def span_at(self, key: str, row: int, tick: int) -> int | None:
         """Return the span that covers `tick` in a row, or None."""

@@ -113,24 +113,29 @@ class Dominant:
         else:
             self._levels = _vote_levels(self.elements)
 
-    def query(self, n_spans: I64, covered: I64) -> I64:
-        """Return the dominant category of each column, int64[px].
+    def query(self, n_spans: I64, covered: I64, columns: I64) -> I64:
+        """Return the dominant category of `columns`, int64[px]; elsewhere anything.
 
         Parameters
         ----------
         n_spans, covered : what ``Row.before`` says of the px + 1 edges.
+        columns : numbers of the columns to answer for, ascending.
 
         Notes
         -----
         Of equals the smallest number wins. Where nothing is covered the answer
         means nothing.
         """
-        edges = self._edges(n_spans, covered)
         px = len(n_spans) - 1
+        if not len(columns):
+            return np.zeros(px, np.int64)
+        edges = self._edges(n_spans, covered)
         n_elements = int(edges.n[-1] - edges.n[0])
         if self._sums is not None and n_elements > _SCAN_PER_PX * px:
             return self._sums.dominant(edges)
-        return self._count_votes(edges, px)
+        best = np.zeros(px, np.int64)
+        best[columns] = self._count_votes(edges, columns)
+        return best
 
     def category_of(self, positions: I64) -> Array:
         """Return the category of the spans at `positions`."""
@@ -145,18 +150,20 @@ class Dominant:
         last = e.category[np.maximum(n - 1, 0)].astype(np.int64)
         return Edges(n, e.bounds[n] - covered, last)
 
-    def _count_votes(self, edges: Edges, px: int) -> I64:
+    def _count_votes(self, edges: Edges, columns: I64) -> I64:
         """Sum elements, or buckets of them where a column has many."""
-        column = np.arange(px)
+        begin, behind = columns, columns + 1
+        column = np.arange(len(columns))
         owner = [column, column]
-        category = [edges.last[:-1], edges.last[1:]]
-        weight = [edges.overhang[:-1], -edges.overhang[1:]]
-        level = self._level_of(np.diff(edges.n))
+        category = [edges.last[begin], edges.last[behind]]
+        weight = [edges.overhang[begin], -edges.overhang[behind]]
+        n_begin, n_end = edges.n[begin], edges.n[behind]
+        level = self._level_of(n_end - n_begin)
         for k in range(int(level.max()) + 1):
             chosen = np.flatnonzero(level == k)
             size = _FAN_OUT**k
-            first = -(-edges.n[chosen] // size)
-            local, index = ragged(first, edges.n[chosen + 1] // size)
+            first = -(-n_begin[chosen] // size)
+            local, index = ragged(first, n_end[chosen] // size)
             owner.append(chosen[local])
             if k == 0:
                 category.append(self.elements.category[index].astype(np.int64))
@@ -170,7 +177,7 @@ class Dominant:
             np.concatenate(owner),
             np.concatenate(category),
             np.concatenate(weight),
-            px,
+            len(columns),
             self.elements.n_categories,
         )
 

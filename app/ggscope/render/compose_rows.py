@@ -30,6 +30,8 @@ EDGE_PX = 5.0
 BOX_PX = 8.0
 """Spans at least this wide become a box; below, their columns look the same."""
 LABEL_PX = 30.0
+_ROUND_PX = 16.0
+"""Narrower token boxes have square corners: nobody sees round ones."""
 TOKEN_LABEL_PX = 22.0
 MAX_LABELS = 400
 _IDLE_PX = 8.0
@@ -388,8 +390,23 @@ class RowsDraft:
         visible, spans = self._time.visible, self._spans
         x0 = wide.x0 - np.where(spans.start[wide.ids] < visible.start, 8.0, 0.0)
         x1 = wide.x1 + np.where(spans.end[wide.ids] > visible.end, 8.0, 0.0)
-        rects.add(x0, x1 - 1, wide.y0, wide.y1, theme.raised, border)
-        return rects.batch(radius=4.0, clip=self._clip)
+        narrow = RectList()
+        for target, chosen in (
+            (rects, x1 - x0 >= _ROUND_PX),
+            (narrow, x1 - x0 < _ROUND_PX),
+        ):
+            target.add(
+                x0[chosen],
+                x1[chosen] - 1,
+                wide.y0[chosen],
+                wide.y1[chosen],
+                theme.raised,
+                border[chosen],
+            )
+        return [
+            *narrow.batch(clip=self._clip),
+            *rects.batch(radius=4.0, clip=self._clip),
+        ]
 
     def _token_labels(self, wide: _Wide) -> list[tuple[float, Text]]:
         trace, theme, tokens = self._trace, self._theme, self._spans.token

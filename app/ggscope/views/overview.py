@@ -2,7 +2,7 @@
 
 from enum import Enum, auto
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout
 
@@ -48,6 +48,7 @@ class OverviewView(View):
         self._drag_x = 0.0
         self._drag_range = TimeRange(0, 1)
         self._ready = False
+        self._last: DisplayList | None = None
         self._canvas = RasterCanvas(self, self)
         box = QVBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 0)
@@ -79,6 +80,7 @@ class OverviewView(View):
         """Stop showing the session."""
         session, self._session = self._session, None
         self._ready = False
+        self._last = None
         if session is not None:
             for signal in self._signals(session):
                 signal.disconnect(self._repaint)
@@ -118,14 +120,22 @@ class OverviewView(View):
         if len(session.trace.spans) <= SYNC_SPANS:
             self._on_ready(None)
             return
-        scene = self._scene(max(64.0, self._canvas.width()), HEIGHT, 1.0)
+        self._ready = False
+        # The timeline asks first: what a person looks at has priority.
+        QTimer.singleShot(0, self, self._prepare_large)
+
+    def _prepare_large(self) -> None:
+        scene = self._scene(
+            self._canvas.width(), self._canvas.height(), self.devicePixelRatioF()
+        )
+        if scene is None or self._session is None:
+            return
 
         def request(context: TaskContext) -> None:
             context.check_cancelled()
-            if scene is not None:
-                compose_overview(scene)
+            compose_overview(scene)
 
-        session.tasks.run(
+        self._session.tasks.run(
             "overview", request, self._on_ready, title=self.tr("Preparing overview")
         )
 
@@ -155,10 +165,18 @@ class OverviewView(View):
 
     def picture(self, width: float, height: float, scale: float) -> DisplayList:
         """Return the strip for a canvas of this size."""
-        scene = self._scene(width, height, scale) if self._ready else None
-        if scene is None:
-            return DisplayList(width, height, scale, self._theme.pane)
-        return compose_overview(scene)
+        scene = self._scene(width, height, scale)
+        if scene is not None and self._ready:
+            self._last = compose_overview(scene)
+            return self._last
+        last, wanted = self._last, (width, height, scale)
+        if (
+            scene is not None
+            and last is not None
+            and wanted == (last.width, last.height, last.scale)
+        ):
+            return last  # until the new one is there
+        return DisplayList(width, height, scale, self._theme.pane)
 
     def canvas_failed(self, message: str) -> None:
         """Do nothing: the strip never uses OpenGL."""

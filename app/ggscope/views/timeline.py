@@ -249,6 +249,7 @@ class TimelineView(View):
                 request,
                 self._on_prepared,
                 title=self.tr("Preparing lanes"),
+                is_urgent=True,
             )
 
     def _on_prepared(self, prepared: Prepared) -> None:
