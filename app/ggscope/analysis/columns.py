@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis import native
 from ggscope.analysis.chunks import CHUNK_ROWS, chunks
 from ggscope.analysis.pyramid import Dominant, ragged
 from ggscope.analysis.rows import Row, SortedTicks
@@ -13,6 +15,8 @@ from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
 
 _LENGTH_BUCKET = 16
+_NATIVE_PER_PX = 64
+"""Up to so many spans per column one compiled pass beats every index."""
 
 
 class _Once:
@@ -100,6 +104,8 @@ class RowColumns:
         self._names = np.zeros(1, np.int32)
         self._dominant: Dominant | None = None
         self._lengths: I64 | None = None
+        self._by_id = category
+        self._n_categories = n_categories
         if category is None or not len(row):
             return
         local = _values_of(category, row.id)
@@ -131,6 +137,13 @@ class RowColumns:
         row = self._row
         if edges[0] > row.end[-1] or edges[-1] <= row.start[0]:
             return _idle(len(edges) - 1)
+        kernel = native.kernel()
+        if kernel is not None:
+            first, stop = row.touching(int(edges[0]), int(edges[-1]))
+            if stop == first:
+                return _idle(len(edges) - 1)
+            if stop - first <= _NATIVE_PER_PX * len(edges):
+                return self._query_native(kernel, edges, first, stop)
         n = self._starts.before(edges)
         covered_before = row.covered_before(edges, n)
         covered = np.diff(covered_before)
@@ -149,6 +162,34 @@ class RowColumns:
             covered_ticks=covered,
             first=np.where(touched, row.id[safe_first], -1).astype(np.int64),
             _longest=_Once(lambda: self._longest(edges, first, count)),
+        )
+
+    def _query_native(
+        self, kernel: Any, edges: I64, lowest: int, stop: int
+    ) -> Columns:
+        """Answer by one pass over the spans ``[lowest, stop)``, which are few."""
+        row, part = self._row, slice(lowest, stop)
+        if self._by_id is None:
+            category = np.zeros(stop - lowest, np.uint16)
+        else:
+            category = _values_of(self._by_id, row.id[part])
+        covered, count, first, name = native.columns(
+            kernel,
+            np.ascontiguousarray(row.start[part]),
+            np.ascontiguousarray(row.end[part]),
+            np.ascontiguousarray(category, np.uint16),
+            np.ascontiguousarray(edges),
+            max(self._n_categories, 1),
+        )
+        touched = count > 0
+        at = np.where(touched, first + lowest, 0)
+        return Columns(
+            busy=covered / np.diff(edges),
+            category=name,
+            count=count,
+            covered_ticks=covered,
+            first=np.where(touched, row.id[at], -1).astype(np.int64),
+            _longest=_Once(lambda: self._longest(edges, at, count)),
         )
 
     def _category(

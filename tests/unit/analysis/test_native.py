@@ -1,0 +1,110 @@
+"""The compiled column kernel and its numpy twin say the same."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import builders
+from ggscope.analysis import native
+from ggscope.analysis.columns import RowColumns, column_edges, columns_slow
+from ggscope.analysis.rows import make_row
+from ggscope.model.time import TimeRange
+
+
+def both(
+    monkeypatch: pytest.MonkeyPatch, columns: RowColumns, edges: np.ndarray
+) -> tuple:
+    compiled = columns.query(edges)
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "kernel", lambda: None)
+        plain = columns.query(edges)
+    return compiled, plain
+
+
+COLUMNS = ("busy", "count", "covered_ticks", "first", "longest", "category")
+
+
+def assert_equal(a: object, b: object, names: tuple[str, ...] = COLUMNS) -> None:
+    for name in names:
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
+
+
+needs_kernel = pytest.mark.skipif(
+    native.kernel() is None, reason="the compiled kernels were not built"
+)
+
+
+@pytest.mark.skipif(
+    shutil.which("cc") is None or shutil.which("gcc") is None, reason="no C compiler"
+)
+def test_kernel_was_built_where_there_is_a_compiler() -> None:
+    assert native.kernel() is not None
+
+
+@needs_kernel
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("n_categories", [1, 3, 200])
+def test_kernel_equals_numpy_on_random_rows(
+    monkeypatch: pytest.MonkeyPatch, seed: int, n_categories: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    start, end = builders.random_row(seed, 3_000, max_gap=seed * 7)
+    ids = rng.permutation(3_000)
+    category = rng.integers(0, n_categories, 3_000).astype(np.uint8)
+    columns = RowColumns(make_row(start, end, ids), category, n_categories)
+    last = int(end[-1])
+    for _ in range(12):
+        low, high = sorted(rng.integers(-last // 8, last + last // 8, 2).tolist())
+        edges = column_edges(TimeRange(low, high + 1), int(rng.integers(1, 300)))
+
+        # With more than 64 categories numpy lets blocks of spans vote: the kernel
+        # is exact there too, so only the rest is comparable.
+        names = COLUMNS if n_categories <= 64 else COLUMNS[:-1]
+        assert_equal(*both(monkeypatch, columns, edges), names)
+
+
+@needs_kernel
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9)), min_size=1, max_size=30),
+    st.integers(-5, 60),
+    st.integers(1, 80),
+    st.integers(1, 40),
+)
+@settings(max_examples=100, deadline=None)
+def test_kernel_equals_brute_force(
+    steps: list[tuple[int, int]], low: int, width: int, px: int
+) -> None:
+    gaps, lengths = np.array(steps, np.int64).T
+    end = np.cumsum(gaps + lengths)
+    category = (np.arange(len(steps)) * 7 % 5).astype(np.uint8)
+    row = make_row(end - lengths, end, np.arange(len(steps)))
+    edges = column_edges(TimeRange(low, low + width), px)
+
+    found = RowColumns(row, category, 5).query(edges)
+
+    assert_equal(found, columns_slow(row, edges, category))
+
+
+def test_missing_or_stale_kernel_falls_back_to_numpy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.so"
+    broken.write_bytes(b"not a library")
+    for path in (tmp_path / "missing.so", broken):
+        native.kernel.cache_clear()
+        monkeypatch.setattr(native, "LIBRARY", path)
+        assert native.kernel() is None
+    monkeypatch.undo()
+    native.kernel.cache_clear()
+    monkeypatch.setattr(native, "VERSION", -1)
+    assert native.kernel() is None
+    monkeypatch.undo()
+    native.kernel.cache_clear()
+    monkeypatch.setenv("GGSCOPE_NATIVE", "0")
+    assert native.kernel() is None
+    monkeypatch.undo()
+    native.kernel.cache_clear()
