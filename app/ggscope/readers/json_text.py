@@ -1,0 +1,205 @@
+"""What is wrong with a JSON text and where; and undoing what pasting adds."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+WHITESPACE = b" \t\r\n"
+_LOCATE_BYTES = 4 << 20
+
+# Strings come first in the alternation, so that "//" inside one is kept.
+_PASTED = re.compile(
+    rb'"(?:[^"\\\n]|\\.)*"'
+    rb"|//[^\n]*"
+    rb"|/\*.*?\*/"
+    rb"|^(?:\xef\xbb\xbf)?[ \t]*"
+    rb"(?:```\w*|(?:json)?[ \t]*(?:Copy code|Copy)|json)[ \t]*\r?$",
+    re.MULTILINE | re.DOTALL,
+)
+_NOT_A_NUMBER = re.compile(rb"[:,\[]\s*(-?Infinity|NaN)")
+# What can be left of a literal, a number or an escape where a file is cut.
+_CUT_TOKEN = re.compile(rb"\\?[\w.+-]{0,8}")
+_INT_DIGITS = 40
+
+
+class JsonText(Protocol):
+    """Bytes of known size that can be read piece by piece (a `Source` is one)."""
+
+    size: int
+
+    def read_into(self, offset: int, buffer: npt.NDArray[np.uint8]) -> int:
+        """Fill `buffer` from `offset`; return the bytes read (short at the end)."""
+        ...
+
+
+class MemoryText:
+    """Bytes in memory with the interface of a file."""
+
+    def __init__(self, data: bytes) -> None:
+        self.size = len(data)
+        self._bytes = np.frombuffer(data, np.uint8)
+
+    def read_into(self, offset: int, buffer: npt.NDArray[np.uint8]) -> int:
+        """Fill `buffer` from `offset`; return the bytes copied."""
+        part = self._bytes[offset : offset + len(buffer)]
+        buffer[: len(part)] = part
+        return len(part)
+
+
+class JsonSyntaxError(Exception):
+    """The text is not JSON.
+
+    Parameters
+    ----------
+    text : what is wrong, in the words of the standard library's json module.
+    offset : byte offset of the fault in the file.
+    at_end : whether the text simply stops there (a cut file).
+    """
+
+    def __init__(self, text: str, offset: int, *, at_end: bool = False) -> None:
+        super().__init__(text)
+        self.text = text
+        self.offset = offset
+        self.at_end = at_end
+
+
+class JsonTooLargeError(Exception):
+    """One value or line is larger than what is taken in one piece.
+
+    Parameters
+    ----------
+    offset : where the value begins.
+    limit : bytes allowed.
+    """
+
+    def __init__(self, offset: int, limit: int) -> None:
+        super().__init__(f"a value at byte {offset} is larger than {limit} bytes")
+        self.offset = offset
+        self.limit = limit
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position as editors show it.
+
+    Attributes
+    ----------
+    line, column : 1-based; columns count characters.
+    char : 0-based number of the character in the file.
+    """
+
+    line: int
+    column: int
+    char: int
+
+
+class NotANumberError(ValueError):
+    """The text holds NaN or Infinity, which JSON does not know."""
+
+
+def parse_json(text: str) -> object:
+    """Return the value of a JSON text, as strict as the standard asks.
+
+    Raises
+    ------
+    json.JSONDecodeError
+        If it is no JSON.
+    NotANumberError
+        If it holds NaN or Infinity.
+    RecursionError
+        If it is nested more deeply than Python can follow.
+
+    Notes
+    -----
+    Integers of more than 40 digits come back as floats: Python refuses to
+    convert very long ones, and no column holds them.
+    """
+    return _DECODER.decode(text)
+
+
+def locate(text: JsonText, offset: int) -> Place:
+    """Return line, column and character number of byte `offset`. O(offset)."""
+    line, char, line_start = 1, 0, 0
+    buffer = np.empty(min(_LOCATE_BYTES, max(offset, 1)), np.uint8)
+    position = 0
+    while position < offset:
+        want = min(len(buffer), offset - position)
+        got = text.read_into(position, buffer[:want])
+        if got == 0:
+            break
+        part = buffer[:got]
+        breaks = np.flatnonzero(part == ord("\n"))
+        line += len(breaks)
+        if len(breaks):
+            last = int(breaks[-1]) + 1
+            line_start = char + _characters(part[:last])
+        char += _characters(part)
+        position += got
+    return Place(line, char - line_start + 1, char)
+
+
+def fault_in(
+    data: bytes, offset: int, *, prefix: bytes = b"", at_end: bool = False
+) -> JsonSyntaxError:
+    """Return what the standard parser has against ``prefix + data``.
+
+    Parameters
+    ----------
+    data : the text at fault.
+    offset : byte offset of `data` in the file.
+    prefix : what must stand before `data` to make it a value.
+    at_end : whether `data` reaches the end of the file.
+    """
+    # Latin-1 makes every byte one character: positions are byte offsets.
+    text = (prefix + data).decode("latin-1")
+    try:
+        parse_json(text)
+    except json.JSONDecodeError as error:
+        where = max(error.pos - len(prefix), 0)
+        cut = at_end and (
+            error.msg.startswith("Unterminated string")
+            or _CUT_TOKEN.fullmatch(data[max(where, 0) :].rstrip()) is not None
+        )
+        return JsonSyntaxError(error.msg, offset + where, at_end=cut)
+    except NotANumberError as error:
+        found = _NOT_A_NUMBER.search(prefix + data)
+        where = found.start(1) - len(prefix) if found else 0
+        return JsonSyntaxError(str(error), offset + max(where, 0))
+    except RecursionError:
+        return JsonSyntaxError("Nested too deeply", offset)
+    return JsonSyntaxError("Invalid JSON", offset)
+
+
+def without_paste(data: bytes) -> bytes:
+    """Return `data` with comments and "json"/"Copy code" lines turned to spaces.
+
+    Lengths and line breaks stay, so every offset and line number stays true.
+    """
+    return _PASTED.sub(_blank, data)
+
+
+def _blank(found: re.Match[bytes]) -> bytes:
+    text = found.group()
+    if text.startswith(b'"'):
+        return text
+    return re.sub(rb"[^\r\n]", b" ", text)
+
+
+def _characters(part: npt.NDArray[np.uint8]) -> int:
+    """Return the number of UTF-8 characters that begin in `part`."""
+    return len(part) - int(np.count_nonzero((part & 0xC0) == 0x80))
+
+
+def _bounded_int(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _INT_DIGITS else float(digits)
+
+
+def _refuse(name: str) -> float:
+    raise NotANumberError(f"NaN/Infinity is not JSON: {name}")
+
+
+_DECODER = json.JSONDecoder(parse_int=_bounded_int, parse_constant=_refuse)

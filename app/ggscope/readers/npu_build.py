@@ -1,0 +1,471 @@
+"""From columns of NPU events to the tables of a trace."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import (
+    I64,
+    Accesses,
+    Array,
+    FlatAccesses,
+    Flows,
+    Phase,
+    Space,
+    SpanFlag,
+    narrow,
+    no_access_columns,
+    no_accesses,
+)
+from ggscope.model.trace import OpTable, Severity
+from ggscope.readers.npu_columns import EventColumns, Table
+from ggscope.readers.npu_counters import add_counters
+from ggscope.readers.npu_events import COMMANDS, ENGINES
+from ggscope.readers.npu_links import (
+    distinct,
+    find,
+    last_before,
+    linked,
+    looked_up,
+    spread,
+)
+from ggscope.readers.npu_time import (
+    Bands,
+    busy_cycles,
+    covering,
+    phase_bands,
+    split_at,
+)
+
+OP_TABLE_ID = "npu"
+PREFILL_DONE = "PREFILL_DONE"
+_DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
+_PHASE_NAMES = {int(Phase.PROMPT): "prefill", int(Phase.GENERATE): "decode"}
+_START, _END = COMMANDS.index("START"), COMMANDS.index("END")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tokens:
+    """Tokens in order of start, times from the origin."""
+
+    start: I64
+    end: I64
+    index: Array
+    phase: Array
+    record: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Engines:
+    """Engine spans as they stand in the trace: lane by lane, in order of start.
+
+    `key` names the engine of each span, `lanes` the lane of each distinct key.
+    """
+
+    first_span: int
+    start: I64
+    end: I64
+    key: I64
+    cmdq: I64
+    record: I64
+    layer: Array
+    lanes: dict[int, int]
+
+
+class TraceAssembly:
+    """Fills a builder from columns, table by table.
+
+    Parameters
+    ----------
+    builder : receives lanes, spans, markers and so on.
+    columns : all events.
+    inclusive : whether the file's end cycles belong to their spans.
+    peak_bytes : bytes per cycle that DRAM can move; None if not stated.
+
+    Attributes
+    ----------
+    origin : the file's cycle that is tick 0: the first one of all.
+    computed : figures to hold against the file's own summary.
+    """
+
+    def __init__(
+        self,
+        builder: TraceBuilder,
+        columns: EventColumns,
+        *,
+        inclusive: bool = False,
+        peak_bytes: float | None = None,
+    ) -> None:
+        self.computed: dict[str, object] = {}
+        self._builder = builder
+        self._columns = columns
+        self._extra = int(inclusive)
+        self._peak_bytes = peak_bytes
+        times = list(_all_times(columns))
+        self.origin = min((int(t.min()) for t in times if len(t)), default=0)
+        last = max((int(t.max()) for t in times if len(t)), default=0)
+        self._finish = last + self._extra - self.origin
+
+    def build(self) -> None:
+        """Add everything; call once."""
+        columns, builder = self._columns, self._builder
+        tokens = self._tokens()
+        bands = self._bands(tokens)
+        self._add_tokens(tokens)
+        self._add_bands(bands)
+        engines = self._add_engines(tokens, bands)
+        if len(columns.ops):
+            builder.ops = OpTable(OP_TABLE_ID, tuple(columns.ops))
+        self._add_stalls(engines)
+        self._add_commands()
+        self._add_markers()
+        self._add_flows(engines)
+        self._add_accesses(engines, tokens)
+        self.computed |= add_counters(builder, columns, self.origin, self._peak_bytes)
+        self._compute(engines, tokens)
+
+    def _ticks(self, table: Table, name: str) -> I64:
+        return table.column(name) - self.origin
+
+    def _ends(self, table: Table) -> I64:
+        return table.column("end") - (self.origin - self._extra)
+
+    def _tokens(self) -> _Tokens:
+        table = self._columns.tokens
+        start = self._ticks(table, "start")
+        order = np.argsort(start, kind="stable")
+        return _Tokens(
+            start[order],
+            self._ends(table)[order],
+            table.column("index")[order],
+            table.column("phase")[order],
+            table.column("record")[order],
+        )
+
+    def _bands(self, tokens: _Tokens) -> Bands:
+        bands = phase_bands(tokens.start, tokens.end, tokens.phase)
+        instants = self._columns.instants
+        done = self._builder.strings.find(PREFILL_DONE)
+        marks = self._ticks(instants, "time")[instants.column("name") == done]
+        if done < 0 or len(marks) != 1:
+            return bands
+        return split_at(bands, int(marks[0]), 0, self._finish)
+
+    def _add_tokens(self, tokens: _Tokens) -> None:
+        if not len(tokens.start):
+            return
+        lane = self._builder.add_lane("tokens", LaneKind.TOKEN)
+        # One name per token number; a run has some thousands at most.
+        numbers, which = np.unique(tokens.index, return_inverse=True)
+        names = self._builder.strings.intern_many(
+            [f"#{number}" if number >= 0 else "token" for number in numbers.tolist()]
+        )
+        self._builder.add_spans(
+            start=tokens.start,
+            end=tokens.end,
+            lane=lane,
+            name=names[which],
+            token=tokens.index,
+            phase=tokens.phase,
+            record=narrow(tokens.record),
+        )
+
+    def _add_bands(self, bands: Bands) -> None:
+        if not len(bands.start):
+            return
+        lane = self._builder.add_lane("phase", LaneKind.PHASE)
+        names = self._builder.strings.intern_many(
+            [_PHASE_NAMES[phase] for phase in bands.phase.tolist()]
+        )
+        self._builder.add_spans(
+            start=bands.start,
+            end=bands.end,
+            lane=lane,
+            name=names,
+            flags=_DERIVED,
+            phase=bands.phase,
+        )
+
+    def _add_engines(self, tokens: _Tokens, bands: Bands) -> _Engines:
+        table = self._columns.engines
+        start, key = self._ticks(table, "start"), _keys(table)
+        lanes = self._engine_lanes(distinct(key))
+        lane = spread(lanes, key)
+        order = np.lexsort((start, lane))
+        start, end = start[order], self._ends(table)[order]
+        owner = covering(tokens.start, tokens.end, start)
+        token, phase = looked_up(tokens.index, owner), looked_up(tokens.phase, owner)
+        by_band = looked_up(bands.phase, covering(bands.start, bands.end, start))
+        phase = np.where(phase < 0, by_band, phase).astype(np.int8)
+        color, record = table.column("color"), table.column("record")[order]
+        layer = narrow(table.column("layer")[order])
+        first = self._builder.n_spans
+        if len(start):
+            self._builder.add_spans(
+                start=start,
+                end=end,
+                lane=narrow(lane[order]),
+                name=table.column("name")[order],
+                op=table.column("op")[order],
+                token=narrow(token) if len(tokens.start) else None,
+                phase=phase if len(bands.start) else None,
+                layer=layer,
+                record=narrow(record),
+                color=color[order] if color.any() else None,
+            )
+        return _Engines(
+            first,
+            start,
+            end,
+            key[order],
+            table.column("cmdq")[order],
+            record,
+            layer,
+            lanes,
+        )
+
+    def _engine_lanes(self, keys: I64) -> dict[int, int]:
+        """Add a lane for each engine; return lane ids by key, best known first."""
+        ranked = sorted(
+            (
+                (_rank(self._name(key)), self._name(key), _number(key), key)
+                for key in keys.tolist()
+            ),
+        )
+        return {
+            key: self._builder.add_lane(
+                f"{name} {number}",
+                LaneKind.ENGINE,
+                ("Engines",),
+                (rank, number),
+                engine=name,
+            )
+            for rank, name, number, key in ranked
+        }
+
+    def _add_stalls(self, engines: _Engines) -> None:
+        table = self._columns.stalls
+        if not len(table):
+            return
+        key = _keys(table)
+        ranked = sorted(
+            (_rank(self._name(k)), self._name(k), _number(k), k)
+            for k in distinct(key).tolist()
+        )
+        lanes: dict[int, int] = {}
+        for rank, name, number, k in ranked:
+            over = engines.lanes.get(k)
+            attributes = {} if over is None else {"over": str(over)}
+            lanes[k] = self._builder.add_lane(
+                f"{name} {number} stalls",
+                LaneKind.STALL,
+                ("Stalls",),
+                (rank, number),
+                engine=name,
+                **attributes,
+            )
+        lane, start = spread(lanes, key), self._ticks(table, "start")
+        order = np.lexsort((start, lane))
+        self._builder.add_spans(
+            start=start[order],
+            end=self._ends(table)[order],
+            lane=narrow(lane[order]),
+            name=table.column("name")[order],
+            record=narrow(table.column("record")[order]),
+        )
+
+    def _add_commands(self) -> None:
+        """Pair each START with the END that follows it under the same id."""
+        table = self._columns.commands
+        if not len(table):
+            return
+        builder = self._builder
+        lane = builder.add_lane("commands", LaneKind.COMMAND)
+        time, record = self._ticks(table, "time"), table.column("record")
+        order = np.lexsort((record, time, table.column("id")))
+        number, event = table.column("id")[order], table.column("event")[order]
+        time, record = time[order], record[order]
+        name, detail = table.column("name")[order], table.column("detail")[order]
+        starts = (event == _START) & (number >= 0)
+        paired = np.zeros(len(starts), np.bool_)
+        paired[:-1] = starts[:-1] & (event[1:] == _END) & (number[1:] == number[:-1])
+        ends = np.concatenate([[False], paired[:-1]])
+        begun = np.flatnonzero(starts)
+        begun = begun[np.argsort(time[begun], kind="stable")]
+        if len(begun):
+            closed = paired[begun]
+            end = np.where(
+                closed, time[np.minimum(begun + 1, len(time) - 1)], self._finish
+            )
+            unnamed = builder.strings.intern("command")
+            builder.add_spans(
+                start=time[begun],
+                end=end,
+                lane=lane,
+                name=np.where(detail[begun] < 0, unnamed, detail[begun]).astype(
+                    np.int32
+                ),
+                flags=np.where(closed, 0, int(SpanFlag.UNFINISHED)).astype(np.uint16),
+                record=narrow(record[begun]),
+            )
+        rest = np.flatnonzero(~starts & ~ends)
+        rest = rest[np.argsort(time[rest], kind="stable")]
+        if len(rest):
+            builder.add_markers(
+                time=time[rest],
+                lane=lane,
+                name=name[rest],
+                detail=detail[rest],
+                record=record[rest],
+            )
+
+    def _add_markers(self) -> None:
+        table = self._columns.instants
+        if not len(table):
+            return
+        lane = self._builder.add_lane("markers", LaneKind.MARKER)
+        time = self._ticks(table, "time")
+        order = np.argsort(time, kind="stable")
+        self._builder.add_markers(
+            time=time[order],
+            lane=lane,
+            name=table.column("name")[order],
+            detail=table.column("detail")[order],
+            record=table.column("record")[order],
+        )
+
+    def _add_flows(self, engines: _Engines) -> None:
+        table = self._columns.deps
+        if not len(table):
+            return
+        by_record = np.argsort(engines.record)
+        records = engines.record[by_record]
+        target_record, dep = table.column("record"), table.column("dep")
+        target = find(records, target_record)
+        known = target >= 0
+        target_record, dep, target = target_record[known], dep[known], target[known]
+        source = last_before(engines.cmdq, engines.record, dep, target_record)
+        by_index = np.where(dep < target_record, find(records, dep), -1)
+        by_index = np.where(by_index >= 0, by_record[np.maximum(by_index, 0)], -1)
+        source = np.where(source >= 0, source, by_index)
+        found = source >= 0
+        self._builder.flows = Flows(
+            source[found] + engines.first_span,
+            by_record[target[found]] + engines.first_span,
+        )
+        n_lost = len(table) - int(np.count_nonzero(found))
+        if n_lost:
+            self._builder.warn(
+                Severity.NOTICE,
+                "dependency_missing",
+                "deps name commands or events that do not come before; no arrow is "
+                "drawn for them",
+                count=n_lost,
+            )
+
+    def _add_accesses(self, engines: _Engines, tokens: _Tokens) -> None:
+        table = self._columns.accesses
+        if not len(table):
+            return
+        time = self._ticks(table, "time")
+        order = np.argsort(time, kind="stable")
+        time, key = time[order], _keys(table)[order]
+        span = linked(engines.key, engines.cmdq, key, table.column("cmdq")[order])
+        if any(k not in engines.lanes for k in distinct(key).tolist()):
+            memory = self._builder.add_lane("memory", LaneKind.MEMORY)
+            lanes = dict.fromkeys(distinct(key).tolist(), memory) | engines.lanes
+        else:
+            lanes = engines.lanes
+        token = looked_up(tokens.index, covering(tokens.start, tokens.end, time))
+        what = replace(
+            no_access_columns(len(time)),
+            kind=table.column("kind")[order],
+            space=self._spaces(table.column("memory")[order]),
+            offset=table.column("offset")[order],
+            size=table.column("size")[order],
+            address=table.column("address")[order],
+            layer=looked_up(engines.layer, span).astype(np.int16),
+        )
+        none = no_accesses(self._builder.n_spans)
+        self._builder.accesses = Accesses(
+            none.pattern,
+            none.first,
+            none.patterns,
+            FlatAccesses(
+                time,
+                spread(lanes, key).astype(np.int32),
+                np.where(span >= 0, span + engines.first_span, -1),
+                token.astype(np.int32),
+                what,
+            ),
+        )
+
+    def _spaces(self, memory: Array) -> Array:
+        known = {"DRAM": Space.DRAM, "SPM": Space.SPM}
+        codes = [int(known.get(n, Space.UNKNOWN)) for n in self._columns.names]
+        return np.array(codes, np.uint8)[memory]
+
+    def _compute(self, engines: _Engines, tokens: _Tokens) -> None:
+        names = {lane: (self._name(k), _number(k)) for k, lane in engines.lanes.items()}
+        per_engine: dict[str, dict[str, float]] = {}
+        bounds = np.flatnonzero(np.diff(engines.key, prepend=-1)).tolist()
+        for begin, end in zip(bounds, [*bounds[1:], len(engines.key)], strict=False):
+            busy = busy_cycles(engines.start[begin:end], engines.end[begin:end])
+            name, number = names[engines.lanes[int(engines.key[begin])]]
+            per_engine[f"{name} {number}"] = {
+                "active_cycles": busy,
+                "utilization": busy / self._finish if self._finish else math.nan,
+            }
+        self.computed["cycles"] = self._finish
+        self.computed["engines"] = per_engine
+        for phase, name in _PHASE_NAMES.items():
+            chosen = tokens.phase == phase
+            if chosen.any():
+                length = (tokens.end - tokens.start)[chosen]
+                self.computed[f"avg_{name}_latency_cycles"] = float(length.mean())
+
+    def _name(self, key: int) -> str:
+        code = key >> 32
+        return self._columns.names[code] if code >= 0 else "unknown"
+
+
+def max_end(columns: EventColumns) -> int | None:
+    """Return the last end cycle as the file gives it; None without spans."""
+    ends = [
+        table.column("end")
+        for table in (columns.engines, columns.tokens, columns.stalls)
+        if len(table)
+    ]
+    return max((int(end.max()) for end in ends), default=None)
+
+
+def _all_times(columns: EventColumns) -> list[I64]:
+    samples = columns.samples
+    return [
+        *(
+            t.column(name)
+            for t in (columns.engines, columns.tokens, columns.stalls)
+            for name in ("start", "end")
+        ),
+        *(
+            t.column("time")
+            for t in (columns.accesses, columns.commands, columns.instants, samples)
+        ),
+    ]
+
+
+def _keys(table: Table) -> I64:
+    """Return a number for the engine (or master) and its id, int64[n]."""
+    code = table.column("engine").astype(np.int64)
+    return (code << 32) | table.column("engine_id")
+
+
+def _number(key: int) -> int:
+    return key & 0xFFFF_FFFF
+
+
+def _rank(name: str) -> int:
+    return ENGINES.index(name) if name in ENGINES else len(ENGINES)

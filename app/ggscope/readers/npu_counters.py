@@ -1,0 +1,90 @@
+"""Counters of an NPU trace: bandwidth samples and power estimates."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import I64, CounterShape
+from ggscope.model.trace import Severity
+from ggscope.readers.npu_columns import EventColumns
+
+F64 = npt.NDArray[np.float64]
+HIGH_UTILISATION = 0.8
+"""From this share of the peak on the format speaks of a bottleneck."""
+
+
+def add_counters(
+    builder: TraceBuilder, columns: EventColumns, origin: int, peak_bytes: float | None
+) -> dict[str, object]:
+    """Add a counter for each figure that any sample states.
+
+    Parameters
+    ----------
+    origin : the file's cycle that is tick 0.
+    peak_bytes : bytes per cycle that DRAM can move; None if not stated.
+
+    Returns
+    -------
+    Totals, to hold against the file's own summary.
+    """
+    _add_power(builder, columns, origin)
+    samples = columns.samples
+    if not len(samples):
+        return {}
+    time = samples.column("time") - origin
+    order = np.argsort(time, kind="stable")
+    time, window = time[order], samples.column("window")[order]
+    for column, name, unit in (
+        ("read", "DRAM read", "B"),
+        ("write", "DRAM write", "B"),
+        ("stall", "Stall cycles", "cycle"),
+        ("kv", "KV bytes", "B"),
+    ):
+        value = samples.column(column)[order]
+        if not np.isnan(value).all():
+            builder.add_counter(
+                name, unit, CounterShape.RATE, time, value, window=window
+            )
+    read, write = samples.column("read")[order], samples.column("write")[order]
+    totals: dict[str, object] = {
+        "dram_bytes_read": float(np.nansum(read)),
+        "dram_bytes_write": float(np.nansum(write)),
+    }
+    known = ~(np.isnan(read) & np.isnan(write))
+    if peak_bytes is not None and known.any():
+        moved = np.nan_to_num(read) + np.nan_to_num(write)
+        share = np.where(known, moved / (window * peak_bytes), np.nan)
+        totals |= _add_utilisation(builder, time, share, origin)
+    return totals
+
+
+def _add_power(builder: TraceBuilder, columns: EventColumns, origin: int) -> None:
+    instants = columns.instants
+    power, time = instants.column("power"), instants.column("time") - origin
+    rows = np.flatnonzero(~np.isnan(power))
+    rows = rows[np.argsort(time[rows], kind="stable")]
+    if len(rows):
+        builder.add_counter("Power", "mW", CounterShape.LEVEL, time[rows], power[rows])
+
+
+def _add_utilisation(
+    builder: TraceBuilder, time: I64, share: F64, origin: int
+) -> dict[str, object]:
+    builder.add_counter("DRAM utilisation", "share", CounterShape.LEVEL, time, share)
+    over = np.flatnonzero(share > 1 + 1e-9)
+    if len(over):
+        builder.warn(
+            Severity.NOTICE,
+            "bandwidth_over_peak",
+            f"sample at cycle {int(time[over[0]]) + origin}: DRAM moves "
+            f"{share[over[0]]:.0%} of what config_snapshot says is its peak",
+            count=len(over),
+            place="bandwidth_samples",
+            remedy="Check dram_peak_bw_bytes_per_cycle.",
+        )
+    return {
+        "dram_utilisation_max": float(np.nanmax(share)),
+        "dram_samples_above_80_percent": int(
+            np.count_nonzero(share > HIGH_UTILISATION)
+        ),
+    }

@@ -1,0 +1,110 @@
+"""Single events of an NPU trace, read again when somebody looks at one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from ggscope.errors import CorruptError, ReadError
+from ggscope.model.tables import I64, Array
+from ggscope.model.trace import RecordView
+from ggscope.readers.json_text import without_paste
+from ggscope.readers.source import read_at
+
+_SHOWN_BYTES = 4096
+_EVENT_BYTES = 1 << 20
+_DEPTH = 8
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+Field = tuple[str, str, int, int]
+
+
+class NpuRecords:
+    """Decodes single events of one file.
+
+    Parameters
+    ----------
+    path : the file.
+    offsets, lengths : int64[n] and int32[n], where the text of each event is.
+    """
+
+    def __init__(self, path: Path, offsets: I64, lengths: Array) -> None:
+        self._path = path
+        self._offsets = offsets
+        self._lengths = lengths
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def view(self, record: int) -> RecordView:
+        """Return event `record` with its fields; nested ones as ``details.macs``.
+
+        Raises
+        ------
+        ReadError
+            If there is no such event, or none any more at its place.
+        """
+        if not 0 <= record < len(self):
+            raise ReadError(f"there is no event {record:,}.", path=self._path)
+        offset, length = int(self._offsets[record]), int(self._lengths[record])
+        data = read_at(self._path, offset, min(length, _EVENT_BYTES))
+        fields = _fields(data) or _fields(without_paste(data)) or _as_it_stands(data)
+        if not fields or len(data) < min(length, _EVENT_BYTES):
+            raise CorruptError(
+                f"event {record:,} is no longer where it was.",
+                path=self._path,
+                offset=offset,
+                reader_id="npu-json",
+                hint="The file has changed: reload it.",
+            )
+        return RecordView(offset, data[:_SHOWN_BYTES], tuple(fields))
+
+
+def _fields(data: bytes) -> list[Field]:
+    """Return the fields of an event; none where the text is no JSON."""
+    try:
+        msgspec.json.decode(data.decode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    return list(_walked(data, "", _address(data), len(data), _DEPTH))
+
+
+def _as_it_stands(data: bytes) -> list[Field]:
+    """Return an event that only a more lenient parser reads as one field.
+
+    Halves of surrogate pairs and very deep nesting are such.
+    """
+    if not (data.startswith(b"{") and data.endswith(b"}")):
+        return []
+    return [("event", data.decode("utf-8", "replace"), 0, len(data))]
+
+
+def _walked(
+    data: bytes | msgspec.Raw, path: str, base: int, size: int, depth: int
+) -> Iterator[Field]:
+    """Yield the fields of a value with the place of each in the record."""
+    nested: dict[str, msgspec.Raw] = {}
+    raw = bytes(data)
+    if depth and raw.lstrip()[:1] == b"{":
+        try:
+            nested = _OBJECT.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            nested = {}
+    if nested:
+        for key, value in nested.items():
+            name = f"{path}.{key}" if path else key
+            yield from _walked(value, name, base, size, depth - 1)
+        return
+    text = raw.decode("utf-8", "replace")
+    if text.startswith('"'):
+        text = msgspec.json.decode(text, type=str)
+    offset = _address(data) - base
+    inside = 0 <= offset <= size - len(raw)
+    yield path or "event", text, offset if inside else -1, len(raw)
+
+
+def _address(data: bytes | msgspec.Raw) -> int:
+    """Return where a buffer lies in memory: raw values are views of their source."""
+    return int(np.frombuffer(memoryview(data), np.uint8).ctypes.data)

@@ -1,0 +1,476 @@
+"""What the NPU trace format asks for, applied to one event at a time.
+
+Only events that the typed decoder refuses come here, and all markers. Every
+repair and every loss is noted as a warning with the JSON path of its place.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.trace import Severity
+from ggscope.readers.npu_events import (
+    COMMANDS,
+    DIRECTIONS,
+    ENGINES,
+    MASTERS,
+    MAX_CYCLE,
+    MAX_ID,
+    MAX_NUMBER,
+    MEMORIES,
+    RESERVED,
+    TOKEN_PHASES,
+    Access,
+    Command,
+    Engine,
+    Event,
+    Instant,
+    Sample,
+    Stall,
+    Token,
+)
+
+Fields: TypeAlias = dict[str, object]
+DETAIL_CHARS = 4096
+MAX_ADDRESS = (1 << 64) - 1
+LEFT_OUT = "it is not shown"
+
+
+class Problems:
+    """Notes problems under the number and place of the event at hand.
+
+    Parameters
+    ----------
+    builder : takes the warnings.
+    lines : whether places are lines (JSON Lines) instead of array elements.
+    """
+
+    def __init__(self, builder: TraceBuilder, *, lines: bool = False) -> None:
+        self._builder = builder
+        self._lines = lines
+        self._index, self._offset, self._line = 0, 0, 0
+        self._list = "timeline_events"
+        self._word = "event"
+
+    def at(
+        self, index: int, offset: int, line: int = 0, *, sample: bool = False
+    ) -> None:
+        """Say which event (or bandwidth sample) the next problems belong to."""
+        self._index, self._offset, self._line = index, offset, line
+        self._list = "bandwidth_samples" if sample else "timeline_events"
+        self._word = "sample" if sample else "event"
+
+    @property
+    def subject(self) -> str:
+        """The event at hand as messages name it: ``event 3``."""
+        return f"{self._word} {self._index}"
+
+    def place(self, field: str = "") -> str:
+        """Return the JSON path or the line of the event at hand."""
+        if self._lines and self._line:
+            return f"line {self._line}" + (f", {field}" if field else "")
+        return f"{self._list}[{self._index}]" + (f".{field}" if field else "")
+
+    def note(self, code: str, text: str, field: str = "", *, remedy: str = "") -> None:
+        """Note something odd that was kept or repaired."""
+        self._warn(Severity.NOTICE, code, text, field, remedy)
+
+    def loss(self, code: str, text: str, field: str = "", *, remedy: str = "") -> None:
+        """Note an event that is left out."""
+        self._warn(Severity.DATA_LOSS, code, text, field, remedy)
+
+    def error(self, code: str, text: str, field: str = "", *, remedy: str = "") -> None:
+        """Note something that casts doubt on the whole trace."""
+        self._warn(Severity.ERROR, code, text, field, remedy)
+
+    def _warn(
+        self, severity: Severity, code: str, text: str, field: str, remedy: str
+    ) -> None:
+        self._builder.warn(
+            severity, code, text, self._offset, place=self.place(field), remedy=remedy
+        )
+
+
+class Rules:
+    """Turns decoded JSON values into events, as far as they can be read.
+
+    Attributes
+    ----------
+    unknown : number of events of each type that the format does not define.
+    first_unknown : place and offset are those of the first such event.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        self.unknown: dict[str, int] = {}
+        self.first_unknown = ""
+        self._problems = problems
+        self._by_type = {
+            "ENGINE_EVENT": self._engine,
+            "MEM_ACCESS_EVENT": self._access,
+            "TOKEN_EVENT": self._token,
+            "STALL_EVENT": self._stall,
+            "CMD_EVENT": self._command,
+            "MARKER_EVENT": self._marker,
+        }
+
+    def event(self, value: object) -> Event | None:
+        """Return the event that `value` describes, or None where it is left out."""
+        problems = self._problems
+        if not isinstance(value, dict):
+            problems.loss(
+                "event_not_object",
+                f"{problems.subject} is not an object; {LEFT_OUT}",
+            )
+            return None
+        fields: Fields = value
+        kind = fields.get("type")
+        if not isinstance(kind, str):
+            what = "has no type" if kind is None else "has a type that is not a string"
+            problems.loss(
+                "event_without_type", f"{problems.subject} {what}; {LEFT_OUT}", "type"
+            )
+            return None
+        known = self._by_type.get(kind)
+        return known(fields) if known is not None else self._generic(fields, kind)
+
+    def sample(self, value: object) -> Sample | None:
+        """Return a bandwidth sample, or None where it is left out."""
+        problems = self._problems
+        if not isinstance(value, dict):
+            problems.loss(
+                "sample_not_object", f"{problems.subject} is not an object; {LEFT_OUT}"
+            )
+            return None
+        fields: Fields = value
+        cycle = self._cycle(fields, "cycle")
+        if cycle is None:
+            return None
+        window = self._integer(fields, "window_cycles", 0, MAX_CYCLE)
+        if not window:
+            what = "is 0" if window == 0 else "is missing"
+            problems.loss(
+                "bandwidth_window_zero",
+                f"{problems.subject}: window_cycles {what}; {LEFT_OUT}",
+                "window_cycles",
+            )
+            return None
+        amounts = [
+            self._amount(fields, key)
+            for key in (
+                "dram_read_bytes",
+                "dram_write_bytes",
+                "stall_cycles",
+                "kv_bytes",
+            )
+        ]
+        return Sample(cycle, window, *amounts)
+
+    def _engine(self, fields: Fields) -> Engine | None:
+        times = self._interval(fields)
+        if times is None:
+            return None
+        # The struct's literals hold for what the decoder reads; a lane may have
+        # any name.
+        return Engine(
+            *times,
+            engine=self._choice(fields, "engine", ENGINES),  # type: ignore[arg-type]
+            op=self._text(fields, "op", needed=True),
+            engine_id=self._number(fields, "engine_id", 0, MAX_ID, 0),
+            cmdq_id=self._number(fields, "cmdq_id"),
+            layer_id=self._text(fields, "layer_id"),
+            tile_id=self._text(fields, "tile_id"),
+            color_hint=self._text(fields, "color_hint"),
+            deps=self._deps(fields),
+        )
+
+    def _access(self, fields: Fields) -> Event | None:
+        cycle = self._cycle(fields, "cycle")
+        if cycle is None:
+            return None
+        memory = self._choice(fields, "mem_type", MEMORIES)
+        direction = self._choice(
+            fields, "direction", DIRECTIONS, effect="it is shown as a marker"
+        )
+        if direction not in DIRECTIONS:
+            return Instant(cycle, "MEM_ACCESS_EVENT", _rest(fields))
+        return Access(
+            cycle,
+            mem_type=memory,  # type: ignore[arg-type]  # any memory may be
+            direction=direction,  # type: ignore[arg-type]  # one of the two by now
+            bytes=self._number(fields, "bytes", 0),
+            addr=self._integer(fields, "addr", 0, MAX_ADDRESS),
+            source_engine=self._text(fields, "source_engine"),
+            source_engine_id=self._number(fields, "source_engine_id", 0, MAX_ID, 0),
+            cmdq_id=self._number(fields, "cmdq_id"),
+        )
+
+    def _token(self, fields: Fields) -> Token | None:
+        times = self._interval(fields)
+        if times is None:
+            return None
+        phase = self._choice(fields, "phase", TOKEN_PHASES, code="unknown_token_phase")
+        index = self._integer(fields, "token_index", 0, MAX_ID)
+        if fields.get("token_index") is None:
+            self._missing("token_index")
+        return Token(
+            *times,
+            phase=phase,  # type: ignore[arg-type]  # unknown phases are kept out later
+            token_index=-1 if index is None else index,
+        )
+
+    def _stall(self, fields: Fields) -> Stall | None:
+        times = self._interval(fields)
+        if times is None:
+            return None
+        return Stall(
+            *times,
+            master=self._choice(fields, "master", MASTERS),  # type: ignore[arg-type]
+            master_id=self._number(fields, "master_id", 0, MAX_ID, 0),
+            reason=self._text(fields, "reason"),
+        )
+
+    def _command(self, fields: Fields) -> Command | None:
+        cycle = self._cycle(fields, "cycle")
+        if cycle is None:
+            return None
+        event = self._choice(fields, "event", COMMANDS, code="unknown_cmd_event")
+        return Command(
+            cycle,
+            event=event,  # type: ignore[arg-type]  # shown as a marker of that name
+            cmd_id=self._number(fields, "cmd_id"),
+            source=self._text(fields, "source"),
+            phase=self._text(fields, "phase"),
+        )
+
+    def _marker(self, fields: Fields) -> Instant | None:
+        cycle = self._cycle(fields, "cycle")
+        if cycle is None:
+            return None
+        name = self._text(fields, "name", needed=True) or "MARKER_EVENT"
+        details = fields.get("details")
+        detail = text_of(details) if details not in (None, {}, "") else None
+        if name == "INVALID_TRACE":
+            self._problems.error(
+                "invalid_trace",
+                f"the simulator marked this trace as invalid: {detail or 'no details'}",
+                remedy="Do not rely on its times.",
+            )
+        return Instant(cycle, name, detail)
+
+    def _generic(self, fields: Fields, kind: str) -> Instant | None:
+        if kind not in RESERVED:
+            if not self.unknown:
+                self.first_unknown = self._problems.place("type")
+            self.unknown[kind] = self.unknown.get(kind, 0) + 1
+        key = "cycle"
+        if fields.get("cycle") is None and fields.get("start_cycle") is not None:
+            key = "start_cycle"
+        cycle = self._cycle(fields, key)
+        if cycle is None:
+            return None
+        power = fields.get("mw") if kind == "POWER_ESTIMATE" else None
+        if isinstance(power, bool) or not isinstance(power, int | float):
+            power = math.nan
+        return Instant(
+            cycle,
+            clean(kind),
+            _rest(fields),
+            float(power) if math.isfinite(power) else math.nan,
+        )
+
+    def _interval(self, fields: Fields) -> tuple[int, int] | None:
+        start = self._cycle(fields, "start_cycle")
+        if start is None:
+            return None
+        end = self._cycle(fields, "end_cycle")
+        return None if end is None else (start, end)
+
+    def _cycle(self, fields: Fields, key: str) -> int | None:
+        """Return a time; None (noted as a loss) where there is none to be had."""
+        problems = self._problems
+        if fields.get(key) is None:
+            problems.loss(
+                "cycle_missing", f"{problems.subject}: {key} missing; {LEFT_OUT}", key
+            )
+            return None
+        cycle = self._parsed(fields, key)
+        if cycle is None or not -MAX_CYCLE <= cycle <= MAX_CYCLE:
+            what = "is not a number" if cycle is None else "is out of range"
+            problems.loss(
+                "cycle_unusable", f"{problems.subject}: {key} {what}; {LEFT_OUT}", key
+            )
+            return None
+        if cycle < 0:
+            problems.note(f"negative_{key}", f"{problems.subject}: negative {key}", key)
+        return cycle
+
+    def _number(
+        self,
+        fields: Fields,
+        key: str,
+        low: int = -1,
+        high: int = MAX_NUMBER,
+        missing: int = -1,
+    ) -> int:
+        found = self._integer(fields, key, low, high)
+        return missing if found is None else found
+
+    def _integer(self, fields: Fields, key: str, low: int, high: int) -> int | None:
+        """Return a number that may be missing; None also where it is unusable."""
+        if fields.get(key) is None:
+            return None
+        problems = self._problems
+        number = self._parsed(fields, key)
+        if number is None:
+            problems.note(
+                "wrong_type", f"{problems.subject}: {key} is not a number", key
+            )
+        elif not low <= number <= high:
+            problems.note(
+                "number_out_of_range", f"{problems.subject}: {key} is out of range", key
+            )
+            return None
+        return number
+
+    def _parsed(self, fields: Fields, key: str) -> int | None:
+        """Return the integer that a field stands for; None if it is no number."""
+        value, problems = fields[key], self._problems
+        if isinstance(value, str):
+            number = _number_in(value)
+            if number is None:
+                return None
+            problems.note(
+                "number_as_text", f"{problems.subject}: {key} is a string", key
+            )
+            value = number
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        if isinstance(value, int):
+            return value
+        if not math.isfinite(value):
+            return MAX_ADDRESS + 1
+        if not value.is_integer():
+            problems.note(
+                "fractional_number",
+                f"{problems.subject}: {key} is not a whole number; it is rounded",
+                key,
+            )
+        return round(value)
+
+    def _amount(self, fields: Fields, key: str) -> float | None:
+        """Return a figure of a sample; None where it is missing or unusable."""
+        value, problems = fields.get(key), self._problems
+        if value is None:
+            return None
+        if isinstance(value, str) and (number := _number_in(value)) is not None:
+            problems.note(
+                "number_as_text", f"{problems.subject}: {key} is a string", key
+            )
+            value = number
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            problems.note(
+                "wrong_type", f"{problems.subject}: {key} is not a number", key
+            )
+            return None
+        if not 0 <= value < math.inf:
+            problems.note(
+                "number_out_of_range", f"{problems.subject}: {key} is out of range", key
+            )
+            return None
+        return float(value)
+
+    def _text(self, fields: Fields, key: str, *, needed: bool = False) -> str | None:
+        value, problems = fields.get(key), self._problems
+        if value is None:
+            if needed and key not in fields:
+                self._missing(key)
+            return None
+        if isinstance(value, str):
+            return clean(value)
+        problems.note("wrong_type", f"{problems.subject}: {key} is not a string", key)
+        return text_of(value)
+
+    def _choice(
+        self,
+        fields: Fields,
+        key: str,
+        known: Sequence[str],
+        *,
+        code: str = "",
+        effect: str = "",
+    ) -> str:
+        """Return one of `known`, or what else stands there, with a warning."""
+        value, problems = fields.get(key), self._problems
+        if isinstance(value, str) and value in known:
+            return value
+        if value is None:
+            self._missing(key)
+            return "unknown"
+        shown = value if isinstance(value, str) else text_of(value)
+        shown = clean(shown)[:80]
+        problems.note(
+            code or f"unknown_{key}",
+            f"{problems.subject}: {key}={shown!r} is none of {', '.join(known)}"
+            + (f"; {effect}" if effect else ""),
+            key,
+        )
+        return shown or "unknown"
+
+    def _deps(self, fields: Fields) -> list[int] | None:
+        value = fields.get("deps")
+        if value is None:
+            return None
+        given = value if isinstance(value, list) else [value]
+        usable = [
+            number
+            for number in given
+            if isinstance(number, int)
+            and not isinstance(number, bool)
+            and -1 <= number <= MAX_NUMBER
+        ]
+        if len(usable) < len(given) or given is not value:
+            problems = self._problems
+            problems.note(
+                "wrong_type",
+                f"{problems.subject}: deps is not a list of numbers",
+                "deps",
+            )
+        return usable
+
+    def _missing(self, key: str) -> None:
+        problems = self._problems
+        problems.note("field_missing", f"{problems.subject}: {key} missing", key)
+
+
+def clean(text: str) -> str:
+    """Return `text` without halves of surrogate pairs, which no file can hold."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def text_of(value: object) -> str:
+    """Return a decoded value as JSON, cut at 4096 characters."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "(nested too deeply)"
+    return clean(text)[:DETAIL_CHARS]
+
+
+def _rest(fields: Fields) -> str | None:
+    """Return the fields of an event that have no column, as JSON."""
+    rest = {key: value for key, value in fields.items() if key not in ("type", "cycle")}
+    return text_of(rest) if rest else None
+
+
+def _number_in(text: str) -> int | float | None:
+    """Return the number written in a string (also hexadecimal), or None."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,129 @@
+"""Intervals of cycles: which covers a point, how much they cover, phase bands."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ggscope.model.tables import I64, Array, Phase
+from ggscope.readers.npu_links import distinct
+
+
+def covering(start: I64, end: I64, points: I64) -> I64:
+    """Return the interval that covers each point, int64[len(points)]; -1 if none.
+
+    Parameters
+    ----------
+    start, end : int64[n], half-open intervals in order of start.
+
+    Notes
+    -----
+    Where intervals overlap, the one that starts last counts. O((n + m) log n).
+    """
+    n = len(start)
+    if not n:
+        return np.full(len(points), -1, np.int64)
+    if bool((end[:-1] <= start[1:]).all()):
+        found = np.searchsorted(start, points, "right") - 1
+        covered = (found >= 0) & (points < end[np.maximum(found, 0)])
+        return np.where(covered, found, -1)
+    edges = distinct(np.concatenate([start, end]))
+    owner = _latest_owner(
+        np.searchsorted(edges, start), np.searchsorted(edges, end), len(edges)
+    )
+    piece = np.searchsorted(edges, points, "right") - 1
+    return np.where(piece >= 0, owner[np.maximum(piece, 0)], -1)
+
+
+def _latest_owner(first: I64, last: I64, n: int) -> I64:
+    """Return for each of `n` pieces the highest i with ``first[i] <= piece < last[i]``.
+
+    A range is two overlapping ranges whose lengths are a power of two; each level
+    takes the higher number and hands it down to its halves.
+    """
+    length = last - first
+    some = np.flatnonzero(length > 0)
+    level = np.zeros(len(length), np.int64)
+    level[some] = np.log2(length[some]).astype(np.int64)
+    owner = np.full(n, -1, np.int64)
+    for k in range(int(level.max(initial=0)), -1, -1):
+        here = some[level[some] == k]
+        np.maximum.at(owner, first[here], here)
+        np.maximum.at(owner, last[here] - (1 << k), here)
+        if k:
+            half = 1 << (k - 1)
+            lower = owner.copy()
+            np.maximum(lower[half:], owner[: n - half], out=lower[half:])
+            owner = lower
+    return owner
+
+
+def busy_cycles(start: I64, end: I64) -> int:
+    """Return how many cycles intervals in order of start cover together."""
+    if not len(start):
+        return 0
+    before = np.maximum.accumulate(np.concatenate([start[:1], end[:-1]]))
+    return int(np.maximum(end - np.maximum(start, before), 0).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bands:
+    """Stretches of one phase, in order of time.
+
+    Attributes
+    ----------
+    start, end : int64[n]; a band ends where the next begins, or earlier.
+    phase : int8[n], `Phase`.
+    """
+
+    start: I64
+    end: I64
+    phase: Array
+
+
+def phase_bands(start: I64, end: I64, phase: Array) -> Bands:
+    """Return the bands that neighbouring tokens of equal phase form.
+
+    Parameters
+    ----------
+    start, end, phase : of the tokens, in order of start; phase -1 = unknown.
+    """
+    known = phase >= 0
+    start, end, phase = start[known], end[known], phase[known]
+    if not len(start):
+        none = np.zeros(0, np.int64)
+        return Bands(none, none, phase)
+    first = np.flatnonzero(np.diff(phase, prepend=np.int8(-1)) != 0)
+    band_start = start[first]
+    band_end = np.maximum.reduceat(end, first)
+    band_end[:-1] = np.minimum(band_end[:-1], band_start[1:])
+    return Bands(band_start, band_end, phase[first])
+
+
+def split_at(bands: Bands, boundary: int, begin: int, finish: int) -> Bands:
+    """Return prefill and decode bands that meet where the file says prefill ends.
+
+    Parameters
+    ----------
+    bands : what the tokens say; none, one, or prefill then decode.
+    boundary : time of the marker.
+    begin, finish : the trace's own, for bands without tokens.
+
+    Returns
+    -------
+    `bands` as they are where they contradict a single boundary.
+    """
+    phases = bands.phase.tolist()
+    prompt, generate = int(Phase.PROMPT), int(Phase.GENERATE)
+    if phases not in ([], [prompt], [generate], [prompt, generate]):
+        return bands
+    if prompt in phases:
+        begin = int(bands.start[0])
+    if generate in phases:
+        finish = int(bands.end[-1])
+    if not begin <= boundary <= finish:
+        return bands
+    return Bands(
+        np.array([begin, boundary], np.int64),
+        np.array([boundary, finish], np.int64),
+        np.array([prompt, generate], np.int8),
+    )
