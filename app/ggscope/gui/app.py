@@ -1,0 +1,248 @@
+"""The application: made, equipped, run."""
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QFileOpenEvent, QIcon, QSurfaceFormat
+from PySide6.QtWidgets import QApplication
+
+import ggscope
+from ggscope import assets
+from ggscope.gui.main_window import MainWindow, OpenOptions
+from ggscope.gui.shortcuts import load_overrides
+from ggscope.gui.theme import ThemeManager
+from ggscope.gui.view_host import host_of
+from ggscope.session.settings import IniStore, MemoryStore, Settings
+
+logger = logging.getLogger(__name__)
+
+DESKTOP_NAME = "ggscope"
+KEYS_FILE = "keys.json"
+
+
+class Application(QApplication):
+    """QApplication that keeps files handed over by the desktop until a window asks.
+
+    macOS sends them as events, the first before there is a window.
+    """
+
+    file_requested = Signal(str)
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        super().__init__(list(arguments))
+        self._is_listening = False
+        self._queued: list[str] = []
+
+    def event(self, event: QEvent) -> bool:
+        """Take files that the desktop opens with this program."""
+        if isinstance(event, QFileOpenEvent):
+            if self._is_listening:
+                self.file_requested.emit(event.file())
+            else:
+                self._queued.append(event.file())
+            return True
+        return super().event(event)
+
+    def take_queued_files(self) -> list[str]:
+        """Return the files that came so far; later ones come by signal."""
+        self._is_listening = True
+        queued, self._queued = self._queued, []
+        return queued
+
+
+def create_app(arguments: Sequence[str] = ("ggscope",)) -> QApplication:
+    """Return the application, made where there is none yet.
+
+    Surface format and context sharing only count before the application exists.
+    """
+    running = QApplication.instance()
+    if isinstance(running, QApplication):
+        return running
+    surface = QSurfaceFormat()
+    surface.setVersion(3, 3)
+    surface.setProfile(QSurfaceFormat.OpenGLContextProfile.CoreProfile)
+    surface.setSwapInterval(1)
+    QSurfaceFormat.setDefaultFormat(surface)
+    # Panes that move between windows keep their GL objects only with shared contexts.
+    QApplication.setAttribute(Qt.ApplicationAttribute.AA_ShareOpenGLContexts)
+    app = Application(arguments)
+    app.setApplicationName("ggscope")
+    app.setApplicationDisplayName("ggscope")
+    app.setOrganizationName("ggscope")
+    app.setApplicationVersion(ggscope.__version__)
+    app.setDesktopFileName(DESKTOP_NAME)
+    return app
+
+
+def create_window(
+    settings: Settings,
+    theme: str | None = None,
+    key_overrides: dict[str, tuple[str, ...]] | None = None,
+) -> MainWindow:
+    """Return a main window under a theme; the application must exist."""
+    app = create_app()
+    themes = ThemeManager(app, settings, theme)
+    return MainWindow(settings, themes, key_overrides)
+
+
+def run(paths: Sequence[Path], options: object = None) -> int:
+    """Open a window with `paths` in tabs and run it; return the exit code.
+
+    Parameters
+    ----------
+    options : attributes of the command line's ``open``: reader, ops, option, theme,
+        software_gl, safe_mode, range, layout. Missing ones count as not given.
+    """
+    app = create_app([sys.argv[0] or "ggscope"])
+    is_safe = bool(getattr(options, "safe_mode", False))
+    settings = make_settings(is_safe=is_safe)
+    apply_options(settings, options)
+    overrides, problems = ({}, []) if is_safe else load_overrides(keys_path(settings))
+    theme = getattr(options, "theme", None)
+    window = create_window(settings, None if theme == "auto" else theme, overrides)
+    install_exception_hook(window)
+    for problem in (*settings.problems, *problems):
+        logger.warning("%s", problem)
+    if problems or settings.problems:
+        window.report("\n".join([*settings.problems, *problems][:3]))
+    window.show()
+    window.open_soon(paths, open_options(options))
+    if isinstance(app, Application):
+        app.file_requested.connect(window.open_requested)
+        window.open_paths(Path(p) for p in app.take_queued_files())
+    # The icon is read and drawn after the window is out.
+    QTimer.singleShot(0, window, set_icon)
+    try:
+        return int(app.exec())
+    finally:
+        sys.excepthook = sys.__excepthook__
+
+
+def make_settings(*, is_safe: bool = False) -> Settings:
+    """Return the person's settings; defaults and nothing stored in safe mode."""
+    if is_safe:
+        return Settings(MemoryStore(), is_safe=True)
+    settings = Settings(IniStore())
+    plugins = settings.plugins
+    if plugins.is_enabled and plugins.folder:
+        known = os.environ.get("GGSCOPE_PLUGIN_PATH", "")
+        os.environ["GGSCOPE_PLUGIN_PATH"] = os.pathsep.join(
+            part for part in (plugins.folder, known) if part
+        )
+    return settings
+
+
+def apply_options(settings: Settings, options: object) -> None:
+    """Let the command line win over the settings, for drawing and layout."""
+    if getattr(options, "software_gl", False):
+        settings.change("drawing", renderer="raster")
+    layout = getattr(options, "layout", None)
+    if layout in ("dual", "grid", "single"):
+        settings.change("layout", name=layout)
+
+
+def open_options(options: object) -> OpenOptions | None:
+    """Return how the files of the command line are to be read."""
+    pairs: list[tuple[str, str]] = list(getattr(options, "option", None) or ())
+    ops = getattr(options, "ops", None)
+    if ops and ops != "auto":
+        pairs.append(("ops", str(ops)))
+    reader = getattr(options, "reader", None)
+    time_range = str(getattr(options, "range", None) or "")
+    if not pairs and reader is None and not time_range:
+        return None
+    return OpenOptions(reader, tuple(pairs), time_range)
+
+
+def keys_path(settings: Settings) -> Path:
+    """Return where the person's own keys are: beside the settings file."""
+    store = settings.store
+    folder = store.path.parent if isinstance(store, IniStore) else Path()
+    return folder / KEYS_FILE
+
+
+def set_icon() -> None:
+    """Put the program's icon on all windows."""
+    try:
+        icon = QIcon(str(assets.path("icons/ggscope.svg")))
+    except FileNotFoundError:
+        return
+    app = QApplication.instance()
+    if isinstance(app, QApplication):
+        app.setWindowIcon(icon)
+
+
+class ExceptionHook:
+    """Keeps the program running whatever a slot or an event handler raises.
+
+    A fault inside a view puts an error panel in its place; any other shows in the
+    window's message bar. All are logged.
+    """
+
+    def __init__(self, window: MainWindow) -> None:
+        self._window = window
+
+    def __call__(
+        self,
+        kind: type[BaseException],
+        value: BaseException,
+        trace: TracebackType | None,
+    ) -> None:
+        """Handle an exception that nobody caught."""
+        if issubclass(kind, KeyboardInterrupt):
+            app = QApplication.instance()
+            if app is not None:
+                app.exit(130)
+            return
+        report = "".join(traceback.format_exception(kind, value, trace))
+        logger.error("not caught:\n%s", report)
+        try:
+            host = host_of(trace)
+            if host is not None:
+                # Not at once: the view may be in the middle of painting.
+                QTimer.singleShot(0, host, _Fail(host, report))
+            else:
+                text = f"Something went wrong: {kind.__name__}: {value}"[:400]
+                self._window.report_crash(text, report)
+        except RuntimeError:  # the window is gone already
+            sys.__excepthook__(kind, value, trace)
+
+
+class _Fail:
+    """A call of `ViewHost.fail` to be made later."""
+
+    def __init__(self, host: Any, report: str) -> None:
+        self._host = host
+        self._report = report
+
+    def __call__(self) -> None:
+        self._host.fail(self._report)
+
+
+def install_exception_hook(window: MainWindow) -> ExceptionHook:
+    """Route exceptions that nobody catches to `window`; return the hook."""
+    hook = ExceptionHook(window)
+    sys.excepthook = hook
+    return hook
+
+
+__all__ = [
+    "Application",
+    "ExceptionHook",
+    "apply_options",
+    "create_app",
+    "create_window",
+    "install_exception_hook",
+    "keys_path",
+    "make_settings",
+    "open_options",
+    "run",
+    "set_icon",
+]

@@ -1,0 +1,253 @@
+"""The popup that adds to the filter: an expression, or picks from lists."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.analysis.filtering import parse_filter
+from ggscope.analysis.index import TraceIndex
+from ggscope.errors import QueryError
+from ggscope.gui.widgets import button, label
+from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import ColorBy, Filter
+from ggscope.model.tables import Phase, Space
+from ggscope.session.session import Session
+from ggscope.session.tasks import TaskContext, TaskFailure
+
+Choice = tuple[str, object]  # what people read, value in the filter
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What can be picked, per field of the filter."""
+
+    by_field: dict[str, tuple[Choice, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChoicesRequest:
+    """Collect what occurs in a trace."""
+
+    index: TraceIndex
+
+    def __call__(self, context: TaskContext) -> Choices:
+        """Return ops, layers, tokens, threads, phases and sources that occur."""
+        found: dict[str, tuple[Choice, ...]] = {}
+        for name, by in _COLUMNS:
+            context.check_cancelled()
+            found[name] = tuple(_of_categories(self.index, by))
+        trace = self.index.trace
+        found["threads"] = tuple(
+            (lane.name, lane.name)
+            for lane in trace.lanes
+            if lane.kind in (LaneKind.THREAD, LaneKind.ENGINE)
+        )
+        return Choices(found)
+
+
+_COLUMNS: tuple[tuple[str, ColorBy], ...] = (
+    ("ops", "op"),
+    ("families", "family"),
+    ("layers", "layer"),
+    ("tokens", "token"),
+    ("phases", "phase"),
+    ("spaces", "source"),
+)
+_FIELDS = (
+    ("ops", "op"),
+    ("families", "op family"),
+    ("layers", "layer"),
+    ("tokens", "token"),
+    ("threads", "thread"),
+    ("phases", "phase"),
+    ("spaces", "source"),
+)
+_PHASES = {int(Phase.PROMPT): "PROMPT", int(Phase.GENERATE): "GENERATE"}
+_SPACES = {
+    int(Space.FILE): "DISK (weights)",
+    int(Space.BUFFER): "BUFFER (runtime)",
+    int(Space.DRAM): "DRAM",
+    int(Space.SPM): "SPM",
+    int(Space.UNKNOWN): "unknown",
+}
+
+
+def _of_categories(index: TraceIndex, by: ColorBy) -> Iterable[Choice]:
+    """Yield the categories of a colouring as choices, numbers in order."""
+    categories = index.categories(by)
+    numbers: list[tuple[int, str]] = []
+    for key, text in zip(categories.keys, categories.labels, strict=True):
+        kind, _, rest = key.partition(":")
+        if not rest:
+            if key != "none":
+                yield text, key
+        elif rest.lstrip("-").isdigit() and kind in _NUMBERED:
+            numbers.append((int(rest), text))
+    words = {"phase": _PHASES, "source": _SPACES}.get(by, {})
+    for number, text in sorted(numbers):
+        yield words.get(number, text), number
+
+
+_NUMBERED = {"layer", "token", "phase", "space"}
+
+
+class FilterPopup(QFrame):
+    """Adds parts to the session's filter; closes on Esc or a click elsewhere."""
+
+    closed = Signal()
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setObjectName("overlay")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._session = session
+        self._choices = Choices({})
+        self.edit = QLineEdit(self)
+        self.edit.setProperty("mono", True)
+        self.edit.setAccessibleName(self.tr("Filter expression"))
+        self.edit.setPlaceholderText("op=MUL_MAT layer=0-3 dur>10us")
+        self.edit.returnPressed.connect(self._on_expression)
+        self.problem = label("", self, "error", wraps=True)
+        self.problem.hide()
+        self.field = QComboBox(self)
+        self.field.setAccessibleName(self.tr("What to filter by"))
+        for _, title in _FIELDS:
+            self.field.addItem(self.tr(title))
+        self.field.currentIndexChanged.connect(self._fill)
+        self.list = QListWidget(self)
+        self.list.setObjectName("choices")
+        self.list.setAccessibleName(self.tr("Values"))
+        self.list.setUniformItemSizes(True)
+        self.list.itemChanged.connect(self._on_item_changed)
+        self._lay_out()
+        self.setFixedWidth(360)
+        index = session.index
+        if index is not None:
+            session.tasks.run(
+                "filter-choices",
+                ChoicesRequest(index),
+                self._on_choices,
+                on_error=self._on_choices_failed,
+            )
+        self._fill()
+
+    def show_below(self, anchor: QWidget) -> None:
+        """Open under a widget, inside the screen."""
+        self.adjustSize()
+        corner = anchor.mapToGlobal(QPoint(0, anchor.height() + 4))
+        screen = anchor.screen().availableGeometry()
+        corner.setX(max(screen.left(), min(corner.x(), screen.right() - self.width())))
+        self.move(corner)
+        self.show()
+        self.edit.setFocus()
+
+    def closeEvent(self, event: object) -> None:
+        """Tell that it is gone."""
+        self._session.tasks.cancel("filter-choices")
+        self.closed.emit()
+        super().closeEvent(event)  # type: ignore[arg-type]  # QCloseEvent
+
+    def _lay_out(self) -> None:
+        box = QVBoxLayout(self)
+        box.setContentsMargins(12, 12, 12, 12)
+        box.setSpacing(8)
+        box.addWidget(label(self.tr("EXPRESSION"), self, "head"))
+        box.addWidget(self.edit)
+        box.addWidget(self.problem)
+        hint = self.tr(
+            "Fields: op family layer token thread phase source quality dur name. "
+            "Enter adds it."
+        )
+        box.addWidget(label(hint, self, "dim", wraps=True))
+        box.addWidget(label(self.tr("OR PICK"), self, "head"))
+        box.addWidget(self.field)
+        self.list.setMinimumHeight(200)
+        box.addWidget(self.list)
+        row = QHBoxLayout()
+        row.addWidget(button(self.tr("Clear filter"), self._on_clear, self))
+        row.addStretch(1)
+        row.addWidget(button(self.tr("Done"), self.close, self, primary=True))
+        box.addLayout(row)
+
+    def _on_choices(self, choices: Choices) -> None:
+        self._choices = choices
+        self._fill()
+
+    def _on_choices_failed(self, failure: TaskFailure) -> None:
+        self._say(failure.message)
+
+    def _fill(self) -> None:
+        name = _FIELDS[self.field.currentIndex()][0]
+        chosen = getattr(self._session.filter, name) or frozenset()
+        choices = self._choices.by_field.get(name)
+        self.list.blockSignals(True)
+        self.list.clear()
+        for text, value in choices or ():
+            item = QListWidgetItem(text[:200])
+            item.setData(Qt.ItemDataRole.UserRole, value)
+            is_on = value in chosen
+            item.setCheckState(
+                Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked
+            )
+            self.list.addItem(item)
+        if not choices:
+            text = "…" if choices is None else self.tr("does not occur in this trace")
+            item = QListWidgetItem(text)
+            item.setFlags(Qt.ItemFlag.NoItemFlags)
+            self.list.addItem(item)
+        self.list.blockSignals(False)
+
+    def _on_item_changed(self, _: QListWidgetItem) -> None:
+        name = _FIELDS[self.field.currentIndex()][0]
+        values = frozenset(
+            self.list.item(i).data(Qt.ItemDataRole.UserRole)
+            for i in range(self.list.count())
+            if self.list.item(i).checkState() is Qt.CheckState.Checked
+        )
+        old = self._session.filter
+        parts: dict[str, Any] = {name: values or None}
+        self._session.set_filter(replace(old, **parts))
+
+    def _on_expression(self) -> None:
+        text = self.edit.text().strip()
+        try:
+            added = parse_filter(text) if text else Filter()
+        except QueryError as error:
+            self._say(str(error))
+            return
+        self._session.set_filter(merged(self._session.filter, added))
+        self.close()
+
+    def _on_clear(self) -> None:
+        self._session.set_filter(Filter())
+        self.close()
+
+    def _say(self, text: str) -> None:
+        self.problem.setText(text)
+        self.problem.setVisible(bool(text))
+        self.adjustSize()
+
+
+def merged(old: Filter, added: Filter) -> Filter:
+    """Return `old` with every part that `added` sets replaced by it."""
+    parts = {
+        f.name: getattr(added, f.name)
+        for f in fields(Filter)
+        if getattr(added, f.name) != f.default
+    }
+    return replace(old, **parts)
+
+
+__all__ = ["Choices", "FilterPopup", "merged"]

@@ -1,0 +1,627 @@
+"""The main window: tabs of sessions, menus, drag and drop, messages."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QSize, QTimer
+from PySide6.QtGui import (
+    QCloseEvent,
+    QDragEnterEvent,
+    QDragLeaveEvent,
+    QDropEvent,
+    QGuiApplication,
+)
+from PySide6.QtWidgets import (
+    QApplication,
+    QFileDialog,
+    QInputDialog,
+    QMainWindow,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.gui.actions import COMMANDS
+from ggscope.gui.command import tr
+from ggscope.gui.document import Document
+from ggscope.gui.export import ExportTarget, ask_target, write_figure
+from ggscope.gui.go_to import lane_and_tensor_entries
+from ggscope.gui.load_pages import Banner
+from ggscope.gui.menus import Menus
+from ggscope.gui.palette import Entry, Palette
+from ggscope.gui.shortcuts import Actions
+from ggscope.gui.start_page import StartPage
+from ggscope.gui.tab_row import TabRow
+from ggscope.gui.text_keys import TextFieldGuard
+from ggscope.gui.theme import ThemeManager
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session
+from ggscope.session.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """How files named on the command line are to be read and shown."""
+
+    reader_id: str | None = None
+    reader_options: tuple[tuple[str, str], ...] = ()
+    time_range: str = ""
+
+
+class MainWindow(QMainWindow):
+    """Menu, tabs, and one `Document` per file; the start page where there is none."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        themes: ThemeManager,
+        key_overrides: dict[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self._themes = themes
+        self._documents: list[Document] = []
+        self._watched: Session | None = None
+        self._last_export: ExportTarget | None = None
+        self._was_maximised = False
+        self._font_scale = settings.appearance.font_scale
+        self.setObjectName("mainWindow")
+        self.setWindowTitle("ggscope")
+        self.setAcceptDrops(True)
+        self.resize(_first_size(self))
+        self.setMinimumSize(640, 420)
+        self._build()
+        self.actions_ = Actions(self, self, key_overrides)
+        self._menus = Menus(self.menuBar(), self.actions_, settings)
+        self._menus.file_chosen.connect(self._on_file_chosen)
+        # The menu bar hides in full screen; the keys must go on working.
+        self.addActions(list(self.actions_.all()))
+        self._refresh_later = QTimer(self)
+        self._refresh_later.setSingleShot(True)
+        self._refresh_later.setInterval(50)
+        self._refresh_later.timeout.connect(self.actions_.refresh)
+        themes.changed.connect(self._on_theme)
+        settings.changed.connect(self._on_settings_changed)
+        self._guard = TextFieldGuard(self)
+        self._restore_geometry()
+        self._show_current()
+
+    # -- documents ---------------------------------------------------------
+
+    @property
+    def document(self) -> Document | None:
+        """The tab in front, None on the start page."""
+        widget = self._stack.currentWidget()
+        return widget if isinstance(widget, Document) else None
+
+    @property
+    def session(self) -> Session | None:
+        """The session of the tab in front."""
+        document = self.document
+        return None if document is None else document.session
+
+    @property
+    def documents(self) -> tuple[Document, ...]:
+        """All tabs from left to right."""
+        return tuple(self._documents)
+
+    @property
+    def n_documents(self) -> int:
+        """Number of tabs."""
+        return len(self._documents)
+
+    def open_paths(
+        self, paths: Iterable[Path], options: OpenOptions | None = None
+    ) -> None:
+        """Open each file in a tab of its own; one that is open comes to the front."""
+        for path in paths:
+            self.open_path(path, options)
+
+    def open_path(self, path: Path, options: OpenOptions | None = None) -> Document:
+        """Open a file in a new tab, or bring its tab to the front."""
+        full = path.absolute()
+        for document in self._documents:
+            if document.path == full and options is None:
+                self._bring_to_front(document)
+                return document
+        document = Document(
+            full,
+            self.settings,
+            self._themes.current,
+            open_files=self.open_dialog,
+            export=self.export_figure,
+            parent=self,
+        )
+        document.problem_reported.connect(self.report)
+        document.title_changed.connect(self._on_title_changed)
+        document.ops_requested.connect(self.show_op_tables)
+        document.renderer_requested.connect(self.show_settings)
+        document.close_requested.connect(self._on_close_requested)
+        document.ready.connect(self._on_ready)
+        document.workspace.full_screen_changed.connect(self._on_full_screen)
+        self._documents.append(document)
+        self._stack.addWidget(document)
+        self._tab_row.add(document.title, str(full))
+        options = options or OpenOptions()
+        document.setProperty("timeRange", options.time_range)
+        document.open(options.reader_id, dict(options.reader_options))
+        self._bring_to_front(document)
+        return document
+
+    def open_soon(self, paths: Sequence[Path], options: OpenOptions | None) -> None:
+        """Open files once the window itself has been painted.
+
+        Panes take some tenths of a second to import; the window need not wait.
+        """
+        if paths:
+            self._stack.setCurrentWidget(self._blank)
+            QTimer.singleShot(0, self, partial(self.open_paths, paths, options))
+
+    def open_requested(self, path: str) -> None:
+        """Open a file that the desktop hands over, and come to the front."""
+        self.open_path(Path(path))
+        self.raise_()
+        self.activateWindow()
+
+    def close_document(self, document: Document) -> None:
+        """Close a tab; its work is stopped."""
+        if document not in self._documents:
+            return
+        position = self._documents.index(document)
+        self._documents.remove(document)
+        self._tab_row.remove(position)
+        self._stack.removeWidget(document)
+        document.release()
+        document.deleteLater()
+        self._show_current()
+
+    def close_current(self) -> None:
+        """Close the tab in front."""
+        if self.document is not None:
+            self.close_document(self.document)
+
+    def step_tab(self, by: int) -> None:
+        """Go to the next or previous tab, round and round."""
+        if self._documents:
+            self._tab_row.bring_to_front(
+                (self._tab_row.current + by) % len(self._documents)
+            )
+
+    def open_dialog(self) -> None:
+        """Ask for files and open them."""
+        from ggscope.gui.open_filters import name_filters
+
+        paths, _ = QFileDialog.getOpenFileNames(
+            self, self.tr("Open traces"), self.settings.files.folder, name_filters()
+        )
+        self.open_paths(Path(p) for p in paths)
+
+    def open_with_dialog(self) -> None:
+        """Read the tab's file with a reader that the person picks."""
+        from ggscope.gui.dialogs import choose_reader
+        from ggscope.gui.document import reader_choices
+
+        if self.document is None:
+            return
+        chosen = choose_reader(self.document.path, reader_choices(), self)
+        if chosen is not None:
+            self.document.open(chosen)
+
+    # -- messages ----------------------------------------------------------
+
+    def report(self, text: str) -> None:
+        """Show a failure in a bar that blocks nothing."""
+        logger.warning("%s", text)
+        self.notice.say(text, self.tr("Copy"), self._copy_notice, level="error")
+
+    def report_crash(self, text: str, report: str) -> None:
+        """Show a fault of the program in the same bar; Copy takes the report."""
+        self._notice_report = report
+        self.notice.say(text, self.tr("Copy report"), self._copy_report, level="error")
+
+    def _copy_notice(self) -> None:
+        QGuiApplication.clipboard().setText(self.notice.text.text())
+
+    def _copy_report(self) -> None:
+        QGuiApplication.clipboard().setText(self._notice_report)
+
+    # -- commands ----------------------------------------------------------
+
+    def escape(self) -> None:
+        """Clear selection, else close the search, else leave full screen."""
+        session, document = self.session, self.document
+        if session is None or document is None:
+            return
+        if session.selection or session.marked_range is not None:
+            session.clear_selection()
+        elif session.search_text:
+            document.toolbar.search.clear()
+        elif document.workspace.full_cell is not None:
+            document.workspace.leave_full_screen()
+
+    def toggle_full_screen(self) -> None:
+        """Let the active view fill the screen, or end that."""
+        document = self.document
+        if document is not None and not document.workspace.leave_full_screen():
+            document.workspace.fill_with(None)
+
+    def toggle_detailed(self) -> None:
+        """Switch the table between compact and detailed rows."""
+        self._call_views("toggle_detailed")
+
+    def copy(self, form: str) -> None:
+        """Copy what the view with the focus has selected, else the table's rows."""
+        focus = QApplication.focusWidget()
+        method = f"copy_{form}"
+        while focus is not None:
+            call = getattr(focus, method, None)
+            if callable(call):
+                call()
+                return
+            focus = focus.parentWidget()
+        if not self._call_views(method) and self.session is not None:
+            self._copy_names(self.session)
+
+    def export_figure(self) -> None:
+        """Ask for a name and write the timeline as a figure."""
+        document = self.document
+        if document is None or document.session.trace is None:
+            return
+        target = ask_target(document, self.settings, self._themes.current, self)
+        if target is not None:
+            self._last_export = target
+            self._write_figure(document, target)
+
+    def repeat_export(self) -> None:
+        """Write the figure once more, to the same name."""
+        document = self.document
+        if self._last_export is None:
+            self.export_figure()
+        elif document is not None and document.session.trace is not None:
+            self._write_figure(document, self._last_export)
+
+    def show_palette(self) -> None:
+        """Open the command palette."""
+        entries = [
+            Entry(
+                tr(c.text).removesuffix("…"),
+                self.actions_[c.id].trigger,
+                tr(c.menu).replace("/", " › "),
+                self.actions_.keys_text(c),
+            )
+            for c in COMMANDS
+            if self.actions_[c.id].isEnabled() and c.id != "go.palette"
+        ]
+        self.palette_.offer(entries, self.tr("Type a command"))
+
+    def show_go_to(self) -> None:
+        """Open the list of lanes and tensors."""
+        session = self.session
+        if session is None or session.trace is None or session.index is None:
+            return
+        entries = lane_and_tensor_entries(
+            session.index, session.reveal_lane, self._find_tensor
+        )
+        self.palette_.offer(entries, self.tr("Go to lane or tensor"))
+
+    def show_keys(self) -> None:
+        """Show the keys sheet."""
+        from ggscope.gui.keys_sheet import KeysSheet
+
+        KeysSheet(self.actions_, self).show()
+
+    def show_settings(self) -> None:
+        """Show the settings."""
+        from ggscope.gui.dialogs import SettingsDialog
+
+        SettingsDialog(self.settings, self).show()
+
+    def show_readers(self) -> None:
+        """List the readers."""
+        from ggscope.gui.dialogs import readers_dialog
+
+        readers_dialog(self).show()
+
+    def show_op_tables(self) -> None:
+        """Let the person choose the op table, and read the file again with it."""
+        from ggscope.gui.dialogs import AUTO_OPS, choose_ops
+
+        session = self.session
+        if session is None or session.trace is None:
+            return
+        chosen = choose_ops(session.trace, self)
+        if chosen is not None:
+            session.reload({"ops": "" if chosen == AUTO_OPS else chosen})
+
+    def show_guide(self) -> None:
+        """Show the user guide."""
+        from ggscope.gui.dialogs import guide_text, text_dialog
+
+        text_dialog(self.tr("User guide"), guide_text(), self).show()
+
+    def show_about(self) -> None:
+        """Show version and licences."""
+        from ggscope.gui.dialogs import about_dialog
+
+        about_dialog(self).show()
+
+    def copy_system_report(self) -> None:
+        """Copy versions of everything, for bug reports."""
+        from ggscope.gui.dialogs import system_report
+
+        text = system_report()
+        if self.document is not None:
+            text += f"\nRenderer: {self.document.status.renderer.text()}"
+        QGuiApplication.clipboard().setText(text)
+        self.notice.say(self.tr("The system report is on the clipboard."))
+
+    def name_bookmark(self) -> None:
+        """Ask for a name and keep a bookmark of the selection."""
+        session = self.session
+        if session is None:
+            return
+        name, is_good = QInputDialog.getText(
+            self, self.tr("Bookmark"), self.tr("Name of the bookmark")
+        )
+        if is_good:
+            session.add_bookmark(name.strip()[:200])
+
+    # -- Qt ----------------------------------------------------------------
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Take files from anywhere over the window."""
+        if _dropped(event):
+            event.acceptProposedAction()
+            self.start_page.set_hot(True)
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        """Cool down."""
+        self.start_page.set_hot(False)
+        super().dragLeaveEvent(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Open every file that was dropped, each in a tab."""
+        self.start_page.set_hot(False)
+        paths = _dropped(event)
+        if paths:
+            event.acceptProposedAction()
+            self.open_paths(paths)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Remember the geometry and stop all work."""
+        self._store_geometry()
+        for document in list(self._documents):
+            self.close_document(document)
+        super().closeEvent(event)
+
+    # -- building ----------------------------------------------------------
+
+    def _build(self) -> None:
+        desk = QWidget(self)
+        desk.setObjectName("desk")
+        self._tab_row = TabRow(desk)
+        self._tab_row.chosen.connect(self._on_tab_changed)
+        self._tab_row.moved.connect(self._on_tab_moved)
+        self._tab_row.close_requested.connect(self._on_tab_closed)
+        self._tab_row.plus_clicked.connect(self.open_dialog)
+        self.notice = Banner(desk)
+        self._notice_report = ""
+        self.start_page = StartPage(self.settings, desk)
+        self.start_page.open_requested.connect(self.open_dialog)
+        self.start_page.file_chosen.connect(self._on_file_chosen)
+        self._stack = QStackedWidget(desk)
+        self._blank = QWidget(desk)
+        self._stack.addWidget(self.start_page)
+        self._stack.addWidget(self._blank)
+        box = QVBoxLayout(desk)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(0)
+        box.addWidget(self._tab_row)
+        box.addWidget(self.notice)
+        box.addWidget(self._stack, 1)
+        self.setCentralWidget(desk)
+        self.palette_ = Palette(self)
+        self.palette_.closed.connect(self._on_palette_closed)
+
+    # -- reactions ---------------------------------------------------------
+
+    def _on_tab_changed(self, position: int) -> None:
+        if 0 <= position < len(self._documents):
+            self._show_current()
+
+    def _on_tab_moved(self, source: int, target: int) -> None:
+        self._documents.insert(target, self._documents.pop(source))
+
+    def _on_tab_closed(self, position: int) -> None:
+        if 0 <= position < len(self._documents):
+            self.close_document(self._documents[position])
+
+    def _on_close_requested(self) -> None:
+        document = self.sender()
+        if isinstance(document, Document):
+            self.close_document(document)
+
+    def _on_title_changed(self) -> None:
+        document = self.sender()
+        if isinstance(document, Document) and document in self._documents:
+            position = self._documents.index(document)
+            self._tab_row.set_title(position, document.title)
+        self.actions_.refresh()
+
+    def _on_ready(self) -> None:
+        document = self.sender()
+        if not isinstance(document, Document):
+            return
+        self.settings.add_recent(document.path)
+        wanted = str(document.property("timeRange") or "")
+        if wanted:
+            document.setProperty("timeRange", "")
+            self._show_range(document.session, wanted)
+        document.focus_views()
+
+    def _show_range(self, session: Session, text: str) -> None:
+        from ggscope.analysis.filter_text import parse_range
+        from ggscope.errors import QueryError
+
+        if session.trace is None:
+            return
+        try:
+            session.set_visible(
+                parse_range(text, session.trace.extent, session.trace.clock.unit)
+            )
+        except QueryError as error:
+            self.report(str(error))
+
+    def _on_file_chosen(self, path: str) -> None:
+        self.open_path(Path(path))
+
+    def _on_palette_closed(self) -> None:
+        if self.document is not None:
+            self.document.focus_views()
+
+    def _on_theme(self, theme: Theme) -> None:
+        scale = self.settings.appearance.font_scale
+        for document in self._documents:
+            document.set_theme(theme)
+            if scale != self._font_scale:
+                document.workspace.rebuild_views()
+        self._font_scale = scale
+
+    def _on_settings_changed(self, topic: str) -> None:
+        if topic == "layout":
+            self._refresh_later.start()
+        else:
+            self.actions_.refresh()
+
+    def _on_state_changed(self, _: object = None) -> None:
+        self.actions_.refresh()
+
+    def _on_history_changed(self) -> None:
+        self._refresh_later.start()  # it may change on every frame
+
+    def _on_full_screen(self, is_full: bool) -> None:
+        for part in (self.menuBar(), self._tab_row):
+            part.setVisible(not is_full)
+        document = self.document
+        if document is not None:
+            document.toolbar.setVisible(not is_full)
+            document.status.setVisible(not is_full)
+        if is_full:
+            self._was_maximised = self.isMaximized()
+            self.showFullScreen()
+        elif self._was_maximised:
+            self.showMaximized()
+        else:
+            self.showNormal()
+
+    # -- helpers -----------------------------------------------------------
+
+    def _bring_to_front(self, document: Document) -> None:
+        self._tab_row.bring_to_front(self._documents.index(document))
+        self._show_current()
+
+    def _show_current(self) -> None:
+        """Show the page of the current tab, or the start page."""
+        if self.document is not None:
+            self.document.workspace.leave_full_screen()
+        position = self._tab_row.current
+        if 0 <= position < len(self._documents):
+            page: QWidget = self._documents[position]
+        else:
+            page = self.start_page
+        self._stack.setCurrentWidget(page)
+        self._tab_row.setVisible(bool(self._documents))
+        if isinstance(page, Document):
+            page.workspace.take_layout()
+            self.setWindowTitle(f"{page.title} – ggscope")
+            self.setWindowFilePath(str(page.path))
+        else:
+            self.setWindowTitle("ggscope")
+            self.setWindowFilePath("")
+        self._watch(self.session)
+        self.actions_.refresh()
+
+    def _watch(self, session: Session | None) -> None:
+        """Listen to what enables and disables commands, of the tab in front."""
+        if session is self._watched:
+            return
+        old, self._watched = self._watched, session
+        for one, connects in ((old, False), (session, True)):
+            if one is None:
+                continue
+            for signal in (
+                one.trace_changed,
+                one.selection_changed,
+                one.marked_range_changed,
+                one.search_changed,
+                one.filter_changed,
+                one.bookmarks_changed,
+                one.color_by_changed,
+                one.absolute_time_changed,
+            ):
+                if connects:
+                    signal.connect(self._on_state_changed)
+                else:
+                    signal.disconnect(self._on_state_changed)
+            if connects:
+                one.history.changed.connect(self._on_history_changed)
+            else:
+                one.history.changed.disconnect(self._on_history_changed)
+
+    def _call_views(self, method: str) -> bool:
+        """Call a method of every view in the centre that has it."""
+        found = False
+        if self.document is not None:
+            for host in self.document.workspace.cells:
+                call = getattr(host.view, method, None)
+                if callable(call):
+                    call()
+                    found = True
+        return found
+
+    def _copy_names(self, session: Session) -> None:
+        trace = session.trace
+        if trace is None or session.selection.table != "spans":
+            return
+        names = [trace.span_name(i) for i in session.selection.ids[:10_000]]
+        QGuiApplication.clipboard().setText("\n".join(names))
+
+    def _find_tensor(self, name: str) -> None:
+        if self.document is not None:
+            self.document.toolbar.search.edit.setText(name)
+            self.document.session.search(name)
+            self.document.session.step_hit(1)
+
+    def _write_figure(self, document: Document, target: ExportTarget) -> None:
+        write_figure(document, target, self._on_exported, self.report)
+
+    def _on_exported(self, path: str) -> None:
+        self.notice.say(self.tr("{0} written.").format(path))
+
+    def _restore_geometry(self) -> None:
+        stored = self.settings.window.geometry
+        if stored:
+            self.restoreGeometry(QByteArray.fromBase64(stored.encode()))
+
+    def _store_geometry(self) -> None:
+        encoded = self.saveGeometry().toBase64().toStdString()
+        self.settings.change("window", geometry=encoded)
+
+
+def _first_size(window: QMainWindow) -> QSize:
+    """Return the size of the first start: as designed, or what the screen has."""
+    screen = window.screen().availableSize()
+    return QSize(1600, 1000).boundedTo(screen * 0.92)
+
+
+def _dropped(event: QDropEvent) -> list[Path]:
+    urls = event.mimeData().urls() if event.mimeData().hasUrls() else []
+    return [Path(url.toLocalFile()) for url in urls if url.isLocalFile()]
+
+
+__all__ = ["MainWindow", "OpenOptions"]

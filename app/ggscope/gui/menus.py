@@ -1,0 +1,77 @@
+"""The menu bar: commands by their paths, recent files, samples."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QMenu, QMenuBar
+
+from ggscope.gui.actions import COMMANDS, MENUS
+from ggscope.gui.command import tr
+from ggscope.gui.shortcuts import Actions
+from ggscope.gui.start_page import samples
+from ggscope.session.settings import Settings
+
+
+class Menus(QObject):
+    """Fills a menu bar, and keeps the lists of files in it fresh."""
+
+    file_chosen = Signal(str)
+
+    def __init__(self, bar: QMenuBar, actions: Actions, settings: Settings) -> None:
+        super().__init__(bar)
+        self._settings = settings
+        self._menus: dict[str, QMenu] = {}
+        bar.setAccessibleName(self.tr("Menu"))
+        for name in MENUS:
+            self._menus[name] = bar.addMenu(tr(name))
+        self.recent = QMenu(self.tr("Open recent"), bar)
+        self.recent.setToolTipsVisible(True)
+        self.samples = QMenu(self.tr("Samples"), bar)
+        for command in COMMANDS:
+            menu = self._menu(command.menu)
+            if command.separated:
+                menu.addSeparator()
+            menu.addAction(actions[command.id])
+            if command.id == "file.open":
+                menu.addMenu(self.recent)
+            if command.id in ("file.open", "help.keys"):
+                menu.addMenu(self.samples)
+        self.recent.aboutToShow.connect(self._fill_recent)
+        self.recent.triggered.connect(self._on_triggered)
+        self.samples.aboutToShow.connect(self._fill_samples)
+        self.samples.triggered.connect(self._on_triggered)
+
+    def _menu(self, path: str) -> QMenu:
+        if path not in self._menus:
+            above, _, name = path.rpartition("/")
+            self._menus[path] = self._menu(above).addMenu(tr(name))
+        return self._menus[path]
+
+    def _fill_recent(self) -> None:
+        self.recent.clear()
+        for text in self._settings.files.recent:
+            action = self.recent.addAction(Path(text).name)
+            action.setToolTip(text)
+            action.setData(text)
+            action.setEnabled(Path(text).exists())
+        self.recent.addSeparator()
+        clear = self.recent.addAction(self.tr("Clear this list"))
+        clear.setData("")
+        clear.setEnabled(bool(self._settings.files.recent))
+
+    def _fill_samples(self) -> None:
+        self.samples.clear()
+        for path in samples():
+            self.samples.addAction(path.name).setData(str(path))
+        if self.samples.isEmpty():
+            self.samples.addAction(self.tr("none installed")).setEnabled(False)
+
+    def _on_triggered(self, action: QAction) -> None:
+        if action.data() == "":
+            self._settings.forget_recent()
+        elif isinstance(action.data(), str):
+            self.file_chosen.emit(action.data())
+
+
+__all__ = ["Menus"]

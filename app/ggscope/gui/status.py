@@ -1,0 +1,272 @@
+"""The status strip: file, shown range, op table, problems, memory, renderer, work."""
+
+import time
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QProgressBar,
+    QStackedWidget,
+    QToolButton,
+    QWidget,
+)
+
+from ggscope.gui.widgets import ElidedLabel, GlyphButton, set_property
+from ggscope.model.trace import OpTable, Severity, Trace
+from ggscope.model.units import format_bytes, format_count, format_duration
+from ggscope.session.session import Session
+from ggscope.session.tasks import TaskState
+
+SHOW_AFTER_MS = 300
+MEMORY_MS = 2000
+
+
+class StatusStrip(QFrame):
+    """One line at the bottom of a session's tab."""
+
+    ops_clicked = Signal()
+    problems_clicked = Signal()
+    renderer_clicked = Signal()
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("status")
+        self._session = session
+        self._process: object = None
+        self.file = ElidedLabel("", self)
+        self.range = ElidedLabel("", self)
+        self.range.setProperty("mono", True)
+        self.ops = self._button(self.tr("Choose the op table"), self.ops_clicked)
+        self.problems = self._button(
+            self.tr("Show the Problems tab"), self.problems_clicked
+        )
+        self.memory = ElidedLabel("", self)
+        self.memory.setToolTip(self.tr("Memory that the program uses"))
+        self.renderer = self._button(
+            self.tr("What draws the timeline; click for settings"),
+            self.renderer_clicked,
+        )
+        self.progress = ProgressArea(session, self)
+        self._left = QStackedWidget(self)
+        self._left.addWidget(self.file)
+        self._left.addWidget(self.progress)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 2, 12, 2)
+        row.setSpacing(12)
+        row.addWidget(self._left, 5)
+        row.addWidget(self.range, 3)
+        row.addWidget(self.ops)
+        row.addWidget(self.problems)
+        row.addStretch(1)
+        row.addWidget(self.memory)
+        row.addWidget(self.renderer)
+        self.setMinimumHeight(26)
+        session.trace_changed.connect(self._on_trace_changed)
+        session.visible_range_changed.connect(self._show_range)
+        self.progress.shown_changed.connect(self._on_progress_shown)
+        self._memory_timer = QTimer(self)
+        self._memory_timer.setInterval(MEMORY_MS)
+        self._memory_timer.setTimerType(Qt.TimerType.VeryCoarseTimer)
+        self._memory_timer.timeout.connect(self._show_memory)
+        self._on_trace_changed(None)
+        self.set_renderer("")
+
+    def set_renderer(self, text: str) -> None:
+        """Name what draws the timeline."""
+        self.renderer.setText(text)
+        self.renderer.setVisible(bool(text))
+
+    def showEvent(self, event: object) -> None:
+        """Measure memory only while somebody can read it."""
+        self._memory_timer.start()
+        QTimer.singleShot(0, self, self._show_memory)
+        super().showEvent(event)  # type: ignore[arg-type]  # QShowEvent
+
+    def hideEvent(self, event: object) -> None:
+        """Stop measuring."""
+        self._memory_timer.stop()
+        super().hideEvent(event)  # type: ignore[arg-type]  # QHideEvent
+
+    def _button(self, tip: str, signal: object) -> QToolButton:
+        made = QToolButton(self)
+        made.setToolTip(tip)
+        made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        made.clicked.connect(signal)
+        return made
+
+    def _on_progress_shown(self, is_shown: bool) -> None:
+        self._left.setCurrentIndex(int(is_shown))
+
+    def _on_trace_changed(self, _: object) -> None:
+        trace = self._session.trace
+        path = self._session.path
+        name = path.name if path is not None else ""
+        self.file.set_text(name if trace is None else _file_text(name, trace))
+        self._show_ops(None if trace is None else trace.ops)
+        self._show_problems(trace)
+        self._show_range(None)
+
+    def _show_ops(self, ops: OpTable | None) -> None:
+        self.ops.setVisible(ops is not None)
+        if ops is not None:
+            text = self.tr("ops: {0}, {1}").format(ops.id, self.tr(ops.source))
+            if ops.margin is not None:
+                text += self.tr(", margin {0}").format(f"{ops.margin:.0f}")
+            self.ops.setText(text)
+            self.ops.setAccessibleName(text)
+
+    def _show_problems(self, trace: Trace | None) -> None:
+        worst, n = problem_count(trace)
+        if n == 0:
+            text = self.tr("no problems") if trace is not None else ""
+        else:
+            text = f"▲ {_problem_words(worst, n)}"
+        self.problems.setText(text)
+        self.problems.setAccessibleName(text)
+        self.problems.setVisible(bool(text))
+        level = ""
+        if n:
+            level = "error" if worst >= Severity.DATA_LOSS else "caution"
+        set_property(self.problems, "level", level)
+
+    def _show_range(self, _: object) -> None:
+        trace = self._session.trace
+        if trace is None:
+            self.range.set_text("")
+            return
+        visible, unit = self._session.visible_range, trace.clock.unit
+        start = visible.start - trace.extent.start
+        end = visible.end - trace.extent.start
+        self.range.set_text(
+            self.tr("range {0} – {1} ({2})").format(
+                format_duration(start, unit),
+                format_duration(end, unit),
+                format_duration(visible.duration, unit),
+            )
+        )
+
+    def _show_memory(self) -> None:
+        import psutil  # not needed before the first window
+
+        if self._process is None:
+            self._process = psutil.Process()
+        assert isinstance(self._process, psutil.Process)
+        self.memory.set_text(format_bytes(self._process.memory_info().rss))
+
+
+class ProgressArea(QWidget):
+    """What is being worked on, how fast, how long still, and a way to stop it.
+
+    It appears once a job has run for 300 ms, in the place of the file's name, so
+    that nothing else moves.
+    """
+
+    shown_changed = Signal(bool)
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._tasks = session.tasks
+        self._is_shown = False
+        self.text = ElidedLabel("", self)
+        self.bar = QProgressBar(self)
+        self.bar.setTextVisible(False)
+        self.bar.setFixedWidth(120)
+        self.bar.setAccessibleName(self.tr("Progress"))
+        self.stop = GlyphButton("close", self.tr("Cancel"), self, 12)
+        self.stop.clicked.connect(self._on_stop)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(8)
+        row.addWidget(self.bar)
+        row.addWidget(self.stop)
+        row.addWidget(self.text, 1)
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setInterval(SHOW_AFTER_MS)
+        self._later.timeout.connect(self._show)
+        self._tasks.task_changed.connect(self._on_task_changed)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is work that lasts."""
+        return self._is_shown
+
+    def _state(self) -> TaskState | None:
+        """Return the oldest job that has a title."""
+        return next((s for s in self._tasks.states() if s.title), None)
+
+    def _on_task_changed(self, _: TaskState) -> None:
+        state = self._state()
+        if state is None:
+            self._later.stop()
+            self._set_shown(False)
+        elif self._is_shown:
+            self._show()
+        elif not self._later.isActive():
+            self._later.start()
+
+    def _show(self) -> None:
+        state = self._state()
+        if state is None:
+            return
+        self.text.set_text(progress_text(state, time.monotonic()))
+        if state.total > 0:
+            self.bar.setRange(0, 1000)
+            self.bar.setValue(state.done * 1000 // state.total)
+        else:
+            self.bar.setRange(0, 0)
+        self._set_shown(True)
+
+    def _set_shown(self, is_shown: bool) -> None:
+        if is_shown != self._is_shown:
+            self._is_shown = is_shown
+            self.shown_changed.emit(is_shown)
+
+    def _on_stop(self) -> None:
+        state = self._state()
+        if state is not None:
+            self._tasks.cancel(state.key)
+
+
+def progress_text(state: TaskState, now: float) -> str:
+    """Return title, work done of all, rate and estimate of a job."""
+    parts = [state.title]
+    in_bytes = state.unit == "B"
+    amount = format_bytes if in_bytes else format_count
+    if state.total > 0:
+        parts.append(f"{amount(state.done)} of {amount(state.total)}")
+    if state.done > 0 and in_bytes:
+        parts.append(f"{format_bytes(state.rate(now))}/s")
+    left = state.seconds_left(now)
+    if left is not None and state.done < state.total:
+        parts.append(f"{format_duration(round(left * 1e9))} left")
+    return " · ".join(parts)
+
+
+def problem_count(trace: Trace | None) -> tuple[Severity, int]:
+    """Return the worst severity and the number of kinds of problems above INFO."""
+    if trace is None:
+        return Severity.INFO, 0
+    real = [w.severity for w in trace.warnings if w.severity > Severity.INFO]
+    return max(real, default=Severity.INFO), len(real)
+
+
+def _problem_words(worst: Severity, n: int) -> str:
+    word = {
+        Severity.NOTICE: "notice",
+        Severity.DATA_LOSS: "problem",
+        Severity.ERROR: "error",
+    }.get(worst, "notice")
+    return f"{n} {word}" + ("" if n == 1 else "s")
+
+
+def _file_text(name: str, trace: Trace) -> str:
+    info = trace.info
+    text = f"{name} · {info.format} · {format_count(info.n_records)} records"
+    if trace.pending:
+        text += " · still reading " + ", ".join(sorted(trace.pending))
+    return text
+
+
+__all__ = ["ProgressArea", "StatusStrip", "problem_count", "progress_text"]

@@ -1,0 +1,333 @@
+"""The row of controls above a trace: open, search, filter chips, colour, time."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QAction, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
+
+from ggscope.analysis.filtering import describe_filter
+from ggscope.gui.widgets import Chip, GlyphButton, button, label, set_property
+from ggscope.model.selection import COLOR_BY, Filter
+from ggscope.model.units import format_count
+from ggscope.session.session import Session
+
+SEARCH_MS = 200
+ROOMY_PX = 960
+_COLOR_WORDS = {
+    "family": "op family",
+    "op": "op",
+    "layer": "layer",
+    "token": "token",
+    "thread": "thread",
+    "phase": "phase",
+    "source": "memory source",
+    "quality": "quality",
+}
+
+
+class SearchField(QFrame):
+    """A line to search with, the number of hits, and steps through them."""
+
+    left = Signal()  # the person is done here: give the focus to the views
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("search")
+        self._session = session
+        self.edit = QLineEdit(self)
+        self.edit.setPlaceholderText(self.tr("Search, or /regex/   Ctrl+F"))
+        self.edit.setAccessibleName(self.tr("Search"))
+        self.edit.setToolTip(
+            self.tr("Plain text in any case, or a regular expression as /…/")
+        )
+        self.edit.setProperty("mono", True)
+        self.edit.setMaxLength(4096)
+        self.count = QLabel(self)
+        self.previous = GlyphButton("up", self.tr("Previous hit (Shift+Enter)"), self)
+        self.next = GlyphButton("down", self.tr("Next hit (Enter)"), self)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(2, 1, 4, 1)
+        row.setSpacing(2)
+        row.addWidget(self.edit, 1)
+        row.addWidget(self.count)
+        row.addWidget(self.previous)
+        row.addWidget(self.next)
+        self.setMinimumWidth(140)
+        self.setMaximumWidth(420)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._delay = QTimer(self)
+        self._delay.setSingleShot(True)
+        self._delay.setInterval(SEARCH_MS)
+        self._delay.timeout.connect(self._search)
+        self.edit.textEdited.connect(self._delay.start)
+        self.edit.installEventFilter(self)
+        self.previous.clicked.connect(self._on_previous)
+        self.next.clicked.connect(self._on_next)
+        session.search_changed.connect(self._on_search_changed)
+        session.hit_position_changed.connect(self._show_count)
+        self._show_count()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Let Enter step and Esc leave, before the window's commands see them."""
+        kind = event.type()
+        if kind in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
+            set_property(self, "focused", kind is QEvent.Type.FocusIn)
+        if isinstance(event, QKeyEvent) and event.key() in (
+            Qt.Key.Key_Return,
+            Qt.Key.Key_Enter,
+            Qt.Key.Key_Escape,
+        ):
+            if kind is QEvent.Type.ShortcutOverride:
+                event.accept()
+                return True
+            if kind is QEvent.Type.KeyPress:
+                self._on_key(event)
+                return True
+        return super().eventFilter(watched, event)
+
+    def _on_key(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.clear()
+            self.left.emit()
+            return
+        self._search()
+        back = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+        self._session.step_hit(-1 if back else 1)
+
+    def clear(self) -> None:
+        """End the search."""
+        self.edit.clear()
+        self._search()
+
+    def _search(self) -> None:
+        self._delay.stop()
+        self._session.search(self.edit.text())
+        self._show_count()
+
+    def _on_previous(self) -> None:
+        self._search()
+        self._session.step_hit(-1)
+
+    def _on_next(self) -> None:
+        self._search()
+        self._session.step_hit(1)
+
+    def _on_search_changed(self, _: object) -> None:
+        text = self._session.search_text
+        if not self._delay.isActive() and self.edit.text() != text:
+            self.edit.setText(text)
+        self._show_count()
+
+    def _show_count(self, _: object = None) -> None:
+        found = self._session.hits
+        n, position = self._session.n_hits, self._session.hit_position
+        if found is None:
+            text = ""
+        elif position >= 0:
+            text = self.tr("{0} of {1}").format(
+                format_count(position + 1), format_count(n)
+            )
+        elif n == 1:
+            text = self.tr("1 hit")
+        else:
+            text = self.tr("{0} hits").format(format_count(n)) if n else "no hits"
+        self.count.setText(text)
+        self.previous.setEnabled(n > 0)
+        self.next.setEnabled(n > 0)
+
+
+class ChipRow(QWidget):
+    """The parts of the filter; what does not fit is behind "+n"."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self.chips: list[Chip] = []
+        self._more = QToolButton(self)
+        self._more.setProperty("link", True)
+        self._more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._menu = QMenu(self._more)
+        self._menu.triggered.connect(self._on_menu)
+        self._more.setMenu(self._menu)
+        self._more.hide()
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(28)
+        session.filter_changed.connect(self._on_filter_changed)
+        self._on_filter_changed(session.filter)
+
+    def sizeHint(self) -> QSize:
+        """Return the size that all chips would like."""
+        wide = sum(chip.sizeHint().width() + 6 for chip in self.chips)
+        return QSize(wide, 28)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return room for one sign that there is more."""
+        return QSize(48 if self.chips else 0, 28)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Show as many chips as fit."""
+        super().resizeEvent(event)
+        self._place()
+
+    def _on_filter_changed(self, wanted: Filter) -> None:
+        for chip in self.chips:
+            chip.hide()
+            chip.deleteLater()
+        self.chips = []
+        for part, text in describe_filter(wanted):
+            chip = Chip(part, text, self)
+            chip.removed.connect(self._on_removed)
+            self.chips.append(chip)
+        self.updateGeometry()
+        self._place()
+
+    def _place(self) -> None:
+        x = 0
+        hidden: list[Chip] = []
+        room = self.width()
+        needed = self.sizeHint().width()
+        limit = room if needed <= room else room - 44
+        for chip in self.chips:
+            wide = chip.sizeHint().width()
+            fits = x + wide <= limit and not hidden
+            chip.setVisible(fits)
+            if fits:
+                chip.setGeometry(x, 1, wide, 26)
+                x += wide + 6
+            else:
+                hidden.append(chip)
+        self._menu.clear()
+        for chip in hidden:
+            action = self._menu.addAction(
+                self.tr("Remove “{0}”").format(chip.toolTip())
+            )
+            action.setData(chip.part)
+        self._more.setText(f"+{len(hidden)}")
+        self._more.setToolTip(
+            self.tr("{0} more parts of the filter").format(len(hidden))
+        )
+        self._more.setVisible(bool(hidden))
+        self._more.setGeometry(x, 2, 40, 24)
+
+    def _on_removed(self, part: str) -> None:
+        self._session.set_filter(self._session.filter.without(part))
+
+    def _on_menu(self, action: QAction) -> None:
+        self._on_removed(str(action.data()))
+
+
+class Toolbar(QFrame):
+    """Open, Export, search, filter, colour and time format of one session."""
+
+    filter_requested = Signal(QWidget)  # the button to hang the popup on
+
+    def __init__(
+        self,
+        session: Session,
+        open_files: Callable[[], object],
+        export: Callable[[], object],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("toolbar")
+        self._session = session
+        self.search = SearchField(session, self)
+        self.chips = ChipRow(session, self)
+        self.add_filter = button(
+            self.tr("+ filter"),
+            self._on_add_filter,
+            self,
+            link=True,
+            tip=self.tr("Show only some of the spans"),
+        )
+        self.color = self._combo(
+            [self.tr(_COLOR_WORDS[by]) for by in COLOR_BY], self.tr("Colour by")
+        )
+        self.time = self._combo(
+            [self.tr("time from start"), self.tr("absolute time")],
+            self.tr("Time format"),
+        )
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 6, 12, 6)
+        row.setSpacing(8)
+        row.addWidget(
+            button(
+                self.tr("Open"),
+                open_files,
+                self,
+                tip=self.tr("Open trace files (Ctrl+O)"),
+            )
+        )
+        self.export_button = button(
+            self.tr("Export…"),
+            export,
+            self,
+            tip=self.tr("Write the timeline as a figure (Ctrl+E)"),
+        )
+        row.addWidget(self.export_button)
+        row.addWidget(self.search, 4)
+        row.addWidget(self.chips, 1)
+        row.addWidget(self.add_filter)
+        row.addStretch(1)
+        self._color_label = label(self.tr("Colour by"), self, "dim")
+        row.addWidget(self._color_label)
+        row.addWidget(self.color)
+        row.addWidget(self.time)
+        self.color.activated.connect(self._on_color)
+        self.time.activated.connect(self._on_time)
+        session.color_by_changed.connect(self._show_state)
+        session.absolute_time_changed.connect(self._show_state)
+        self._show_state()
+
+    def set_usable(self, is_usable: bool) -> None:
+        """Switch off what needs a trace, while there is none."""
+        for part in (
+            self.search,
+            self.chips,
+            self.add_filter,
+            self.color,
+            self.time,
+            self.export_button,
+        ):
+            part.setEnabled(is_usable)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave out the words that the controls explain themselves."""
+        super().resizeEvent(event)
+        self._color_label.setVisible(self.width() >= ROOMY_PX)
+
+    def _combo(self, texts: list[str], name: str) -> QComboBox:
+        combo = QComboBox(self)
+        combo.addItems(texts)
+        combo.setAccessibleName(name)
+        combo.setToolTip(name)
+        combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        combo.setMinimumWidth(84)
+        return combo
+
+    def _on_add_filter(self) -> None:
+        self.filter_requested.emit(self.add_filter)
+
+    def _on_color(self, position: int) -> None:
+        self._session.set_color_by(COLOR_BY[position])
+
+    def _on_time(self, position: int) -> None:
+        self._session.set_absolute_time(position == 1)
+
+    def _show_state(self, _: object = None) -> None:
+        self.color.setCurrentIndex(COLOR_BY.index(self._session.color_by))
+        self.time.setCurrentIndex(int(self._session.absolute_time))
+
+
+__all__ = ["ChipRow", "SearchField", "Toolbar"]

@@ -1,0 +1,321 @@
+"""The frame around a view: title, chooser, full screen, and what if it fails."""
+
+import logging
+import re
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QAction, QActionGroup, QGuiApplication, QShowEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QMenu,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.gui.widgets import GlyphButton, button, label
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session
+from ggscope.views.base import View
+from ggscope.views.registry import ViewEntry, cell_views
+
+logger = logging.getLogger(__name__)
+
+_BINDING_WORDS = re.compile(r"Error calling Python override of [\w:]+\(\): ")
+"""What PySide 6.11 puts before the message of an exception in an event handler."""
+
+ViewLoader = Callable[[ViewEntry], View]
+
+
+def load_view(entry: ViewEntry) -> View:
+    """Return a new view of this kind; raises whatever its module raises."""
+    return entry.load().factory()
+
+
+class ErrorPanel(QWidget):
+    """What stands in the place of a view that failed."""
+
+    retry_requested = Signal()
+
+    def __init__(self, title: str, report: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.report = report
+        self.setAccessibleName(self.tr("{0} failed").format(title))
+        last = report.strip().splitlines()[-1] if report.strip() else ""
+        last = _BINDING_WORDS.sub("", last)
+        head = label(self.tr("{0} stopped working").format(title), self, "large")
+        text = label(
+            self.tr(
+                "The rest of the program goes on; nothing of the trace is lost. "
+                "Retry starts this view anew. The report helps to repair it."
+            ),
+            self,
+            "dim",
+            wraps=True,
+        )
+        what = label(last[:400], self, "error", wraps=True)
+        what.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.retry_button = button(
+            self.tr("Retry"), self.retry_requested.emit, self, primary=True
+        )
+        self.copy_button = button(self.tr("Copy report"), self._copy, self)
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        row.addWidget(self.retry_button)
+        row.addWidget(self.copy_button)
+        row.addStretch(1)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(24, 24, 24, 24)
+        box.setSpacing(8)
+        box.addStretch(1)
+        for part in (head, text, what):
+            box.addWidget(part)
+        box.addLayout(row)
+        box.addStretch(2)
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.report)
+
+
+class ViewHost(QFrame):
+    """One pane: a slim head and a view below it.
+
+    The view is made when the pane is first shown. Where making, attaching or
+    drawing it raises, an `ErrorPanel` takes its place.
+    """
+
+    chosen = Signal(str)  # another view id was picked in the head
+    full_screen_requested = Signal()
+    focused = Signal()
+    view_ready = Signal(object)  # the View that now stands here
+    more_requested = Signal()
+
+    def __init__(
+        self,
+        entry: ViewEntry,
+        session: Session,
+        theme: Theme,
+        parent: QWidget | None = None,
+        *,
+        is_cell: bool = True,
+        has_head: bool = True,
+        loader: ViewLoader = load_view,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("pane")
+        # A view's own wishes must not keep the window from being made small.
+        self.setMinimumSize(160, 60)
+        self.entry = entry
+        self._session = session
+        self._theme = theme
+        self._loader = loader
+        self._view: View | None = None
+        self._panel: ErrorPanel | None = None
+        self._box = QVBoxLayout(self)
+        self._box.setContentsMargins(0, 0, 0, 4 if has_head else 0)
+        self._box.setSpacing(0)
+        self.full_screen_button: GlyphButton | None = None
+        if has_head:
+            self._box.addWidget(self._make_head(is_cell))
+        app = QApplication.instance()
+        if isinstance(app, QApplication) and is_cell:
+            app.focusChanged.connect(self._on_focus_changed)
+
+    @property
+    def view(self) -> View | None:
+        """The view, or None before it is shown and while it is broken."""
+        return self._view
+
+    @property
+    def error_panel(self) -> ErrorPanel | None:
+        """The panel shown in place of a broken view."""
+        return self._panel
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        if self._view is not None:
+            self._guarded(self._view.set_theme, theme)
+
+    def ensure_view(self) -> None:
+        """Make the view now if there is none yet."""
+        if self._view is None and self._panel is None:
+            self._build()
+
+    def fail(self, report: str) -> None:
+        """Put the error panel in the view's place."""
+        if self._panel is not None:
+            return
+        logger.error("view %s failed:\n%s", self.entry.id, report)
+        self._drop_view()
+        self._panel = ErrorPanel(self.entry.title, report, self)
+        self._panel.retry_requested.connect(self.retry)
+        self._box.addWidget(self._panel, 1)
+
+    def retry(self) -> None:
+        """Make a new view in the place of a broken one."""
+        if self._panel is not None:
+            self._box.removeWidget(self._panel)
+            self._panel.hide()
+            self._panel.deleteLater()
+            self._panel = None
+        self._build()
+
+    def rebuild(self) -> None:
+        """Make the view anew, for what is only decided while it is made."""
+        if self._view is not None:
+            self._drop_view()
+            self._build()
+
+    def release(self) -> None:
+        """Detach the view from the session; the pane is about to go."""
+        self._drop_view()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Make the view when it is first seen."""
+        self.ensure_view()
+        super().showEvent(event)
+
+    def set_is_full(self, is_full: bool) -> None:
+        """Say in the head whether this pane fills the screen."""
+        if self.full_screen_button is None:
+            return
+        if is_full:
+            self.full_screen_button.set_glyph(
+                "shrink", self.tr("Leave full screen (Esc)")
+            )
+        else:
+            self.full_screen_button.set_glyph(
+                "expand", self.tr("Fill the screen with this view (F11)")
+            )
+
+    def _build(self) -> None:
+        try:
+            view = self._loader(self.entry)
+        except Exception:  # noqa: BLE001 - a view's fault stays in its pane
+            self.fail(traceback.format_exc())
+            return
+        self._view = view
+        view.setParent(self)
+        view.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        if not self._guarded(view.set_theme, self._theme):
+            return
+        if not self._guarded(view.attach, self._session):
+            return
+        self._box.addWidget(view, 1)
+        self.setFocusProxy(view)
+        self.view_ready.emit(view)
+
+    def _guarded(self, call: Callable[..., object], *arguments: object) -> bool:
+        try:
+            call(*arguments)
+        except Exception:  # noqa: BLE001 - a view's fault stays in its pane
+            self.fail(traceback.format_exc())
+            return False
+        return True
+
+    def _drop_view(self) -> None:
+        view, self._view = self._view, None
+        if view is None:
+            return
+        self.setFocusProxy(None)  # type: ignore[arg-type]  # None ends it
+        try:
+            view.detach()
+        except Exception:
+            logger.warning("view %s did not detach", self.entry.id, exc_info=True)
+        self._box.removeWidget(view)
+        view.hide()
+        view.deleteLater()
+
+    def _make_head(self, is_cell: bool) -> QWidget:
+        head = QWidget(self)
+        head.setObjectName("paneHead")
+        row = QHBoxLayout(head)
+        row.setContentsMargins(8, 2, 4, 2)
+        row.setSpacing(4)
+        if is_cell:
+            row.addWidget(self._make_chooser(head))
+            row.addStretch(1)
+            self.full_screen_button = GlyphButton("expand", "", head)
+            self.set_is_full(False)
+            self.full_screen_button.clicked.connect(self.full_screen_requested)
+            row.addWidget(self.full_screen_button)
+        else:
+            title = QLabel(self.entry.title, head)
+            title.setObjectName("paneTitle")
+            title.setContentsMargins(4, 0, 0, 0)
+            row.addWidget(title)
+            row.addStretch(1)
+            hide = GlyphButton("close", self.tr("Hide this pane"), head)
+            hide.clicked.connect(self.more_requested)
+            row.addWidget(hide)
+        return head
+
+    def _make_chooser(self, head: QWidget) -> QToolButton:
+        chooser = QToolButton(head)
+        chooser.setObjectName("paneChooser")
+        chooser.setText(self.entry.title + "  ▾")
+        chooser.setToolTip(self.tr("Choose what this pane shows"))
+        chooser.setAccessibleName(
+            self.tr("{0}; choose another view").format(self.entry.title)
+        )
+        chooser.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        chooser.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        menu = QMenu(chooser)
+        group = QActionGroup(menu)
+        for entry in cell_views():
+            action = QAction(entry.title, menu)
+            action.setData(entry.id)
+            action.setCheckable(True)
+            action.setChecked(entry.id == self.entry.id)
+            group.addAction(action)
+            menu.addAction(action)
+        menu.triggered.connect(self._on_chosen)
+        chooser.setMenu(menu)
+        self.chooser = chooser
+        return chooser
+
+    def _on_chosen(self, action: QAction) -> None:
+        self.chosen.emit(str(action.data()))
+
+    def _on_focus_changed(self, _: QWidget | None, now: QWidget | None) -> None:
+        if now is not None and (now is self or self.isAncestorOf(now)):
+            self.focused.emit()
+
+
+def host_of(trace: TracebackType | None) -> ViewHost | None:
+    """Return the pane in whose view an exception arose, or None.
+
+    The innermost frame whose ``self`` is a widget inside a pane decides.
+    """
+    found: ViewHost | None = None
+    while trace is not None:
+        owner = trace.tb_frame.f_locals.get("self")
+        if isinstance(owner, QObject):
+            host = _enclosing_host(owner)
+            found = host or found
+        trace = trace.tb_next
+    return found
+
+
+def _enclosing_host(owner: QObject) -> ViewHost | None:
+    try:
+        here: QObject | None = owner
+        while here is not None:
+            if isinstance(here, View):
+                parent = here.parent()
+                return parent if isinstance(parent, ViewHost) else None
+            here = here.parent()
+    except RuntimeError:  # the C++ object is gone already
+        return None
+    return None
+
+
+__all__ = ["ErrorPanel", "ViewHost", "host_of", "load_view"]

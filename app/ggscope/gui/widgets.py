@@ -1,0 +1,305 @@
+"""Small widgets that several parts of the window share."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QFontInfo,
+    QPainter,
+    QPainterPath,
+    QPaintEvent,
+    QPalette,
+    QPen,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QSplitter,
+    QSplitterHandle,
+    QStyle,
+    QStyleOptionToolButton,
+    QStylePainter,
+    QToolButton,
+    QWidget,
+)
+
+GUTTER = 8
+MIN_TARGET = 24
+_DESIGN_PX = 12
+
+Polyline = tuple[tuple[float, float], ...]
+# Strokes in a unit square; drawn, so that they follow theme and scale.
+_GLYPHS: dict[str, tuple[Polyline, ...]] = {
+    "close": (((0.28, 0.28), (0.72, 0.72)), ((0.72, 0.28), (0.28, 0.72))),
+    "plus": (((0.5, 0.22), (0.5, 0.78)), ((0.22, 0.5), (0.78, 0.5))),
+    "up": (((0.26, 0.6), (0.5, 0.36), (0.74, 0.6)),),
+    "down": (((0.26, 0.4), (0.5, 0.64), (0.74, 0.4)),),
+    "right": (((0.4, 0.26), (0.64, 0.5), (0.4, 0.74)),),
+    "expand": (
+        ((0.25, 0.42), (0.25, 0.25), (0.42, 0.25)),
+        ((0.58, 0.25), (0.75, 0.25), (0.75, 0.42)),
+        ((0.75, 0.58), (0.75, 0.75), (0.58, 0.75)),
+        ((0.42, 0.75), (0.25, 0.75), (0.25, 0.58)),
+    ),
+    "shrink": (
+        ((0.22, 0.42), (0.42, 0.42), (0.42, 0.22)),
+        ((0.58, 0.22), (0.58, 0.42), (0.78, 0.42)),
+        ((0.78, 0.58), (0.58, 0.58), (0.58, 0.78)),
+        ((0.42, 0.78), (0.42, 0.58), (0.22, 0.58)),
+    ),
+}
+
+
+class GlyphButton(QToolButton):
+    """A button with a drawn sign; `text` is its tooltip and accessible name."""
+
+    def __init__(
+        self, glyph: str, text: str, parent: QWidget | None = None, size: int = 16
+    ) -> None:
+        super().__init__(parent)
+        self._glyph = glyph
+        self._design_size = size
+        self._size = float(size)
+        self.setText(text)
+        self.setToolTip(text)
+        self.setAccessibleName(text)
+        self._fit()
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+
+    def set_glyph(self, glyph: str, text: str) -> None:
+        """Show another sign with another meaning."""
+        self._glyph = glyph
+        self.setText(text)
+        self.setToolTip(text)
+        self.setAccessibleName(text)
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """Return the size of a comfortable target at the present font size."""
+        return self.maximumSize()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Grow with the font."""
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+        super().changeEvent(event)
+
+    def _fit(self) -> None:
+        scale = QFontInfo(self.font()).pixelSize() / _DESIGN_PX
+        self._size = self._design_size * max(1.0, scale)
+        side = max(MIN_TARGET, round(MIN_TARGET * scale))
+        self.setFixedSize(side, side)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw ground and focus ring by the style, the sign by hand."""
+        option = QStyleOptionToolButton()
+        self.initStyleOption(option)
+        option.text = ""
+        painter = QStylePainter(self)
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ToolButton, option)
+        is_bright = self.isEnabled() and (self.underMouse() or self.hasFocus())
+        draw_glyph(
+            painter,
+            self._glyph,
+            QRectF(self.rect()),
+            self._size,
+            self.palette(),
+            is_bright,
+        )
+
+
+def draw_glyph(
+    painter: QPainter,
+    glyph: str,
+    area: QRectF,
+    size: float,
+    palette: QPalette,
+    is_bright: bool = False,
+) -> None:
+    """Draw a sign of `size` pixels in the middle of `area`."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    role = QPalette.ColorRole.Text if is_bright else QPalette.ColorRole.PlaceholderText
+    pen = QPen(palette.color(role), 1.4)
+    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+    pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+    painter.setPen(pen)
+    corner = area.center() - QPointF(size / 2, size / 2)
+    for line in _GLYPHS[glyph]:
+        path = QPainterPath(corner + QPointF(line[0][0] * size, line[0][1] * size))
+        for x, y in line[1:]:
+            path.lineTo(corner + QPointF(x * size, y * size))
+        painter.drawPath(path)
+
+
+class ElidedLabel(QLabel):
+    """One line that ends in … where it does not fit; the tooltip has it all."""
+
+    def __init__(
+        self,
+        text: str = "",
+        parent: QWidget | None = None,
+        mode: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle,
+    ) -> None:
+        super().__init__(parent)
+        self._full = ""
+        self._mode = mode
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setMinimumWidth(24)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self.set_text(text)
+
+    def full_text(self) -> str:
+        """Return the text before cutting."""
+        return self._full
+
+    def set_text(self, text: str) -> None:
+        """Show another text."""
+        if text == self._full:
+            return
+        self._full = text
+        self.setAccessibleName(text)
+        self._fit()
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        """Return the size that the whole text would like."""
+        hint = super().sizeHint()
+        wide = self.fontMetrics().horizontalAdvance(self._full) + 4
+        return QSize(min(wide, 1200), hint.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Cut again."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        shown = self.fontMetrics().elidedText(
+            self._full[:2000], self._mode, max(0, self.width())
+        )
+        self.setText(shown)
+        self.setToolTip(self._full[:4000] if shown != self._full else "")
+
+
+class Chip(QFrame):
+    """A part of the filter, with a × that takes it away."""
+
+    removed = Signal(str)
+
+    def __init__(self, part: str, text: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("chip")
+        self.part = part
+        self.setToolTip(text)
+        self.setAccessibleName(self.tr("Filter: {0}").format(text))
+        label = QLabel(self)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        label.setText(
+            label.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, 180)
+        )
+        self.close_button = GlyphButton(
+            "close", self.tr("Remove “{0}”").format(text), self, 12
+        )
+        self.close_button.clicked.connect(self._on_removed)
+        box = QHBoxLayout(self)
+        box.setContentsMargins(10, 0, 1, 0)
+        box.setSpacing(0)
+        box.addWidget(label)
+        box.addWidget(self.close_button)
+        self.setFixedHeight(26)
+
+    def _on_removed(self) -> None:
+        self.removed.emit(self.part)
+
+
+class GripSplitter(QSplitter):
+    """A splitter whose handle is a gutter with a short grip in its middle."""
+
+    def __init__(
+        self, orientation: Qt.Orientation, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(orientation, parent)
+        self.setHandleWidth(GUTTER)
+        self.setChildrenCollapsible(False)
+
+    def createHandle(self) -> QSplitterHandle:
+        """Return a handle with a grip."""
+        return _Grip(self.orientation(), self)
+
+
+class _Grip(QSplitterHandle):
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        role = (
+            QPalette.ColorRole.Accent if self.underMouse() else QPalette.ColorRole.Mid
+        )
+        painter.setBrush(self.palette().color(role))
+        middle = QRectF(self.rect()).center()
+        lies = self.orientation() is Qt.Orientation.Vertical
+        size = QPointF(36, 2.5) if lies else QPointF(2.5, 36)
+        painter.drawRoundedRect(
+            QRectF(middle - size / 2, middle + size / 2), 1.25, 1.25
+        )
+
+
+def button(
+    text: str,
+    on_click: Callable[[], object],
+    parent: QWidget | None = None,
+    *,
+    primary: bool = False,
+    link: bool = False,
+    tip: str = "",
+) -> QPushButton:
+    """Return a push button."""
+    made = QPushButton(text, parent)
+    made.setToolTip(tip or text)
+    made.setAccessibleName(text)
+    made.setAutoDefault(False)
+    if primary:
+        made.setProperty("primary", True)
+    if link:
+        made.setProperty("link", True)
+        made.setCursor(Qt.CursorShape.PointingHandCursor)
+    made.clicked.connect(on_click)
+    return made
+
+
+def label(
+    text: str, parent: QWidget | None = None, role: str = "", wraps: bool = False
+) -> QLabel:
+    """Return a label; `role` is one of the style sheet's."""
+    made = QLabel(text, parent)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setWordWrap(wraps)
+    if role:
+        made.setProperty("role", role)
+    return made
+
+
+def set_property(widget: QWidget, name: str, value: object) -> None:
+    """Set a property that the style sheet asks for, and restyle."""
+    if widget.property(name) == value:
+        return
+    widget.setProperty(name, value)
+    widget.style().unpolish(widget)
+    widget.style().polish(widget)
+
+
+__all__ = [
+    "GUTTER",
+    "MIN_TARGET",
+    "Chip",
+    "ElidedLabel",
+    "GlyphButton",
+    "GripSplitter",
+    "button",
+    "draw_glyph",
+    "label",
+    "set_property",
+]

@@ -1,0 +1,440 @@
+"""The panes of one session: overview, cells, drawer and details, and their layout."""
+
+from dataclasses import replace
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QSizePolicy, QSplitter, QVBoxLayout, QWidget
+
+from ggscope.gui.drawer import Drawer
+from ggscope.gui.view_host import ViewHost
+from ggscope.gui.widgets import GUTTER, GripSplitter
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session
+from ggscope.session.settings import Layout, LayoutName, Settings
+from ggscope.views.base import View
+from ggscope.views.registry import BUILTIN, entry
+
+OVERVIEW_HEIGHT = 56
+_GRID = 2  # where the grid's cells begin in Layout.cells
+_SAVE_MS = 400
+
+
+class Workspace(QWidget):
+    """What a person looks at once a trace is open.
+
+    The layout is the same for all sessions: it is read from the settings, and
+    every change goes back there.
+    """
+
+    cells_changed = Signal()
+    full_screen_changed = Signal(bool)
+
+    def __init__(
+        self,
+        session: Session,
+        settings: Settings,
+        theme: Theme,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._session = session
+        self._settings = settings
+        self._theme = theme
+        self._layout = self._with_known_cells(settings.layout)
+        self._hosts: dict[str, ViewHost] = {}
+        self._cells: list[ViewHost] = []
+        self._splits: list[QSplitter] = []
+        self._root: QSplitter | None = None
+        self._active: ViewHost | None = None
+        self._full: ViewHost | None = None
+        self._save = QTimer(self)
+        self._save.setSingleShot(True)
+        self._save.setInterval(_SAVE_MS)
+        self._save.timeout.connect(self._store_sizes)
+        self._build_frame()
+        self._build_cells()
+        self._apply_docks()
+
+    # -- what is where -----------------------------------------------------
+
+    @property
+    def layout_name(self) -> LayoutName:
+        """Which arrangement of cells is shown."""
+        return self._layout.name
+
+    @property
+    def cells(self) -> tuple[ViewHost, ...]:
+        """The panes of the centre, in reading order."""
+        return tuple(self._cells)
+
+    @property
+    def active_cell(self) -> ViewHost | None:
+        """The pane that had the focus last, else the first."""
+        if self._active in self._cells:
+            return self._active
+        return self._cells[0] if self._cells else None
+
+    def hosts(self) -> tuple[ViewHost, ...]:
+        """Return all panes, the overview first."""
+        return (self.overview, *self._cells, self.details, *self.drawer.hosts())
+
+    def views(self, view_id: str | None = None) -> tuple[View, ...]:
+        """Return the views that exist now, all or those of one kind."""
+        return tuple(
+            host.view
+            for host in self.hosts()
+            if host.view is not None and view_id in (None, host.entry.id)
+        )
+
+    # -- changing the layout -----------------------------------------------
+
+    def set_layout_name(self, name: LayoutName) -> None:
+        """Show one, two or four panes."""
+        self._change(name=name)
+
+    def toggle_grid(self) -> None:
+        """Change between the 2×2 grid and the dual view."""
+        self._change(name="dual" if self._layout.name == "grid" else "grid")
+
+    def reset_layout(self) -> None:
+        """Go back to the layout of the first start."""
+        self._settings.change("layout", **_fields(Layout()))
+        self.take_layout()
+
+    def take_layout(self) -> None:
+        """Show the layout of the settings: another tab may have changed it."""
+        new = self._with_known_cells(self._settings.layout)
+        if new == self._layout:
+            return
+        self._layout = new
+        self.leave_full_screen()
+        self._build_cells()
+        self._apply_docks()
+        self.cells_changed.emit()
+
+    def choose_view(self, host: ViewHost, view_id: str) -> None:
+        """Show another view in a pane; a view shown elsewhere changes places."""
+        if host not in self._cells or host.entry.id == view_id:
+            return
+        cells = list(self._layout.cells)
+        first = self._first_cell()
+        here = first + self._cells.index(host)
+        # The single pane is the first of the dual view: both stay distinct.
+        last = first + (4 if self._layout.name == "grid" else 2)
+        for position in range(first, last):
+            if cells[position] == view_id:
+                cells[position] = host.entry.id
+        cells[here] = view_id
+        self._change(cells=tuple(cells))
+
+    def set_details_shown(self, is_shown: bool) -> None:
+        """Show or hide the details at the right."""
+        self._change(shows_details=is_shown)
+
+    def toggle_details(self) -> None:
+        """Show the details where they are hidden, and the other way round."""
+        self.set_details_shown(not self._layout.shows_details)
+
+    def toggle_drawer(self) -> None:
+        """Open the drawer where it is closed, and the other way round."""
+        self.drawer.toggle()
+
+    def show_drawer(self, view_id: str) -> None:
+        """Open the drawer with this tab in front, or go to the pane that has it."""
+        if self._drawer_is_needed():
+            self.drawer.show_tab(view_id)
+            return
+        for host in self._cells:
+            if host.entry.id == view_id:
+                host.setFocus()
+
+    # -- full screen -------------------------------------------------------
+
+    @property
+    def full_cell(self) -> ViewHost | None:
+        """The pane that fills the workspace, or None."""
+        return self._full
+
+    def fill_with(self, host: ViewHost | None) -> None:
+        """Let one pane fill the workspace; None = the active one."""
+        host = host or self.active_cell
+        if host is None or self._full is host:
+            return
+        self.leave_full_screen()
+        self._sizes = [(s, s.saveState()) for s in self._all_splitters()]
+        self._full = host
+        for other in (self.overview, self.drawer, self.details, *self._cells):
+            other.setVisible(other is host)
+        for split in self._splits:
+            split.setVisible(split.isAncestorOf(host))
+        host.set_is_full(True)
+        host.setFocus()
+        self.full_screen_changed.emit(True)
+
+    def leave_full_screen(self) -> bool:
+        """Show all panes again, as they were. Returns whether one filled."""
+        host, self._full = self._full, None
+        if host is None:
+            return False
+        host.set_is_full(False)
+        for split in self._splits:
+            split.show()
+        for other in (self.overview, *self._cells):
+            other.show()
+        self.drawer.setVisible(self._drawer_is_needed())
+        self.details.setVisible(self._layout.shows_details)
+        for split, state in self._sizes:
+            split.restoreState(state)
+        host.setFocus()
+        self.full_screen_changed.emit(False)
+        return True
+
+    # -- theme, end --------------------------------------------------------
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme` in all views."""
+        self._theme = theme
+        for host in self.hosts():
+            host.set_theme(theme)
+
+    def rebuild_views(self) -> None:
+        """Make all views anew: the size of fonts has changed."""
+        for host in self.hosts():
+            host.rebuild()
+
+    def release(self) -> None:
+        """Detach all views from the session."""
+        self._save.stop()
+        for host in self.hosts():
+            host.release()
+
+    # -- building ----------------------------------------------------------
+
+    def _build_frame(self) -> None:
+        self.overview = ViewHost(
+            entry("overview"),
+            self._session,
+            self._theme,
+            self,
+            is_cell=False,
+            has_head=False,
+        )
+        self.overview.setMinimumSize(160, OVERVIEW_HEIGHT)
+        self.overview.setMaximumHeight(OVERVIEW_HEIGHT)
+        self._centre = QWidget(self)
+        self._centre.setSizePolicy(
+            QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding
+        )
+        self._centre_box = QVBoxLayout(self._centre)
+        self._centre_box.setContentsMargins(0, 0, 0, 0)
+        self.drawer = Drawer(self._session, self._theme, self)
+        self.drawer.toggled.connect(self._on_drawer_toggled)
+        self.drawer.tab_changed.connect(self._on_drawer_tab)
+        self.details = ViewHost(
+            entry("details"), self._session, self._theme, self, is_cell=False
+        )
+        self.details.setMinimumWidth(200)
+        self.details.more_requested.connect(self.toggle_details)
+        self._rows = GripSplitter(Qt.Orientation.Vertical, self)
+        self._rows.addWidget(self._centre)
+        self._rows.addWidget(self.drawer)
+        self._rows.setStretchFactor(0, 1)
+        self._rows.setStretchFactor(1, 0)
+        left = QWidget(self)
+        column = QVBoxLayout(left)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GUTTER)
+        column.addWidget(self.overview)
+        column.addWidget(self._rows, 1)
+        self._columns = GripSplitter(Qt.Orientation.Horizontal, self)
+        self._columns.addWidget(left)
+        self._columns.addWidget(self.details)
+        self._columns.setStretchFactor(0, 1)
+        self._columns.setStretchFactor(1, 0)
+        for split in (self._rows, self._columns):
+            split.splitterMoved.connect(self._on_split_moved)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(GUTTER, GUTTER, GUTTER, GUTTER)
+        box.addWidget(self._columns)
+
+    def _build_cells(self) -> None:
+        """Arrange the panes of the centre; those already there are moved."""
+        wanted = self._cell_ids()
+        hosts = {vid: self._hosts.get(vid) or self._new_host(vid) for vid in wanted}
+        old_root = self._root
+        self._cells = [hosts[vid] for vid in wanted]
+        self._splits = []
+        self._root = self._arranged(self._cells)
+        self._centre_box.addWidget(self._root)
+        for view_id, host in self._hosts.items():
+            if view_id not in hosts:
+                host.release()
+                host.hide()
+                host.deleteLater()
+        self._hosts = hosts
+        if old_root is not None:
+            self._centre_box.removeWidget(old_root)
+            old_root.hide()
+            old_root.deleteLater()
+        for host in self._cells:
+            host.show()
+        self.drawer.setVisible(self._drawer_is_needed())
+        self._apply_splits()
+
+    def _arranged(self, cells: list[ViewHost]) -> QSplitter:
+        root = self._splitter(Qt.Orientation.Vertical)
+        if self._layout.name != "grid":
+            for host in cells:
+                root.addWidget(host)
+            return root
+        for pair in (cells[:2], cells[2:]):
+            row = self._splitter(Qt.Orientation.Horizontal)
+            for host in pair:
+                row.addWidget(host)
+            root.addWidget(row)
+        return root
+
+    def _splitter(self, orientation: Qt.Orientation) -> QSplitter:
+        made = GripSplitter(orientation, self._centre)
+        made.splitterMoved.connect(self._on_split_moved)
+        self._splits.append(made)
+        return made
+
+    def _new_host(self, view_id: str) -> ViewHost:
+        host = ViewHost(entry(view_id), self._session, self._theme, self._centre)
+        host.chosen.connect(self._on_chosen)
+        host.focused.connect(self._on_focused)
+        host.full_screen_requested.connect(self._on_full_screen_requested)
+        host.view_ready.connect(self.cells_changed)
+        return host
+
+    def _apply_splits(self) -> None:
+        dual, columns, rows = self._layout.splits
+        if self._layout.name == "dual":
+            self._splits[0].setSizes([dual * 10, (1000 - dual) * 10])
+        elif self._layout.name == "grid":
+            self._splits[0].setSizes([rows * 10, (1000 - rows) * 10])
+            for row in self._splits[1:]:
+                row.setSizes([columns * 10, (1000 - columns) * 10])
+
+    def _apply_docks(self) -> None:
+        layout = self._layout
+        self.details.setVisible(layout.shows_details)
+        width = max(self.width(), 800)
+        self._columns.setSizes([width - layout.right_width, layout.right_width])
+        self.drawer.show_tab(layout.bottom_tab, opens=False)
+        self.drawer.set_open(layout.shows_drawer)
+        height = max(self.height() - OVERVIEW_HEIGHT, 400)
+        self._rows.setSizes([height - layout.bottom_height, layout.bottom_height])
+
+    # -- reactions ---------------------------------------------------------
+
+    def _on_chosen(self, view_id: str) -> None:
+        host = self.sender()
+        if isinstance(host, ViewHost):
+            self.choose_view(host, view_id)
+
+    def _on_focused(self) -> None:
+        host = self.sender()
+        if isinstance(host, ViewHost):
+            self._active = host
+
+    def _on_full_screen_requested(self) -> None:
+        host = self.sender()
+        if not self.leave_full_screen() and isinstance(host, ViewHost):
+            self.fill_with(host)
+
+    def _on_drawer_toggled(self, is_open: bool) -> None:
+        self._change(shows_drawer=is_open)
+        if is_open:
+            height = self._rows.height() - GUTTER
+            size = self._layout.bottom_height
+            self._rows.setSizes([max(80, height - size), size])
+
+    def _on_drawer_tab(self, view_id: str) -> None:
+        self._change(bottom_tab=view_id)
+
+    def _on_split_moved(self) -> None:
+        moved = self.sender()
+        if moved in self._splits[1:] and isinstance(moved, QSplitter):
+            for row in self._splits[1:]:  # the columns of the grid stay in line
+                if row is not moved:
+                    row.setSizes(moved.sizes())
+        self._save.start()
+
+    def _store_sizes(self) -> None:
+        if self._full is not None or not self.isVisible():
+            return
+        dual, columns, rows = self._layout.splits
+        if self._layout.name == "dual":
+            dual = _permille(self._splits[0], dual)
+        elif self._layout.name == "grid":
+            rows = _permille(self._splits[0], rows)
+            columns = _permille(self._splits[1], columns)
+        changes: dict[str, object] = {"splits": (dual, columns, rows)}
+        if self.details.isVisible():
+            changes["right_width"] = max(180, self.details.width())
+        if self.drawer.is_open:
+            changes["bottom_height"] = max(80, self.drawer.height())
+        self._layout = replace(self._layout, **changes)  # type: ignore[arg-type]
+        self._settings.change("layout", **changes)
+
+    def _change(self, **values: object) -> None:
+        """Change the layout, show it, and remember it."""
+        old = self._layout
+        self._layout = replace(old, **values)  # type: ignore[arg-type]  # checked names
+        if self._layout == old:
+            return
+        if {"name", "cells"} & values.keys():
+            self.leave_full_screen()
+            self._build_cells()
+            self.cells_changed.emit()
+        if "shows_details" in values and self._full is None:
+            self.details.setVisible(self._layout.shows_details)
+        self._settings.change("layout", **values)
+
+    # -- helpers -----------------------------------------------------------
+
+    def _drawer_is_needed(self) -> bool:
+        """Tell whether the drawer has a view that is not a pane of its own."""
+        shown = {host.entry.id for host in self._cells}
+        return not shown.issuperset(h.entry.id for h in self.drawer.hosts())
+
+    def _first_cell(self) -> int:
+        return _GRID if self._layout.name == "grid" else 0
+
+    def _cell_ids(self) -> tuple[str, ...]:
+        count = {"dual": 2, "grid": 4, "single": 1}[self._layout.name]
+        first = self._first_cell()
+        return self._layout.cells[first : first + count]
+
+    def _all_splitters(self) -> list[QSplitter]:
+        return [*self._splits, self._rows, self._columns]
+
+    @staticmethod
+    def _with_known_cells(layout: Layout) -> Layout:
+        """Return the layout with unknown and doubled views replaced."""
+        default = Layout().cells
+        known = {e.id for e in BUILTIN if e.id != "overview"}
+        cells: list[str] = []
+        for first, last in ((0, _GRID), (_GRID, len(default))):
+            part = layout.cells[first:last]
+            good = len(set(part)) == len(part) and known.issuperset(part)
+            cells += part if good else default[first:last]
+        return replace(layout, cells=tuple(cells))
+
+
+def _fields(layout: Layout) -> dict[str, object]:
+    return {name: getattr(layout, name) for name in Layout.__dataclass_fields__}
+
+
+def _permille(split: QSplitter, default: int) -> int:
+    """Return the first part's share of a splitter of two parts."""
+    sizes = split.sizes()
+    total = sum(sizes)
+    if len(sizes) != 2 or total <= 0:
+        return default
+    return max(1, min(999, round(sizes[0] * 1000 / total)))
+
+
+__all__ = ["Workspace"]

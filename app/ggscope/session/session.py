@@ -1,0 +1,638 @@
+"""Session: one open trace and everything a person did to its view."""
+
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from ggscope.analysis.filtering import SearchHits
+from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import LaneState
+from ggscope.errors import QueryError
+from ggscope.model.selection import ColorBy, Filter, MarkedRange, Selection
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.session import bookmarks, view_range
+from ggscope.session.bookmarks import Bookmark, Bookmarks
+from ggscope.session.history import History, ViewPoint
+from ggscope.session.matching import (
+    FilterRequest,
+    Mask,
+    OrderedHits,
+    SearchRequest,
+)
+from ggscope.session.tasks import Request, TaskContext, TaskFailure, Tasks
+from ggscope.session.tokens import TokenTimes, token_times
+
+SYNC_SPANS = 200_000
+"""Below this, filters and searches are quicker than a trip to a worker."""
+
+
+class TraceChange(Enum):
+    """What happened to the trace."""
+
+    REPLACED = "replaced"
+    GREW = "grew"
+    CLOSED = "closed"
+
+
+class Session(QObject):
+    """The document. Setters compare first: same value, no signal.
+
+    Views connect to the signals, ask `trace` and `index`, and tell the session
+    what the person pointed at. Payloads are frozen values. Everything here runs
+    on the main thread.
+    """
+
+    trace_changed = Signal(object)  # TraceChange
+    selection_changed = Signal(object)  # Selection
+    visible_range_changed = Signal(object)  # TimeRange
+    marked_range_changed = Signal(object)  # MarkedRange | None
+    filter_changed = Signal(object)  # Filter; the mask follows with mask_changed
+    mask_changed = Signal(object)  # None; read Session.mask
+    search_changed = Signal(object)  # SearchHits | None
+    hit_position_changed = Signal(object)  # int, -1 = before the first step
+    color_by_changed = Signal(object)  # ColorBy
+    lanes_changed = Signal(object)  # LaneState
+    bookmarks_changed = Signal(object)  # tuple[Bookmark, ...]
+    absolute_time_changed = Signal(object)  # bool
+    cursor_changed = Signal(object)  # tick under the mouse | None
+    reveal_requested = Signal(object)  # span id: scroll it into view
+    lane_reveal_requested = Signal(object)  # lane key: scroll it into view
+    reload_requested = Signal(object)  # dict of reader options, or None
+    problem_reported = Signal(object)  # str: a failure of a view or a task
+
+    def __init__(self, path: Path | None = None, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.path = path
+        self.wheel_zooms = False
+        """Whether the plain mouse wheel zooms time instead of scrolling lanes."""
+        self.tasks = Tasks(self)
+        self.history = History(self)
+        self._trace: Trace | None = None
+        self._index: TraceIndex | None = None
+        self._selection = Selection()
+        self._visible = TimeRange(0, view_range.MIN_TICKS)
+        self._marked: MarkedRange | None = None
+        self._filter = Filter()
+        self._mask: Mask | None = None
+        self._mask_filter = Filter()
+        self._search_text = ""
+        self._hits: OrderedHits | None = None
+        self._hit_position = -1
+        self._color_by: ColorBy = "family"
+        self._lane_state = LaneState()
+        self._bookmarks: Bookmarks = ()
+        self._absolute = False
+        self._cursor: int | None = None
+        self._tokens: TokenTimes | None = None
+        self.tasks.failed.connect(self._on_task_failed)
+
+    # -- the trace ---------------------------------------------------------
+
+    @property
+    def trace(self) -> Trace | None:
+        """The trace; None before it is read and after `close`."""
+        return self._trace
+
+    @property
+    def index(self) -> TraceIndex | None:
+        """What is derived from the trace; None where there is none."""
+        if self._index is None and self._trace is not None:
+            self._index = TraceIndex(self._trace)
+        return self._index
+
+    def set_trace(
+        self, trace: Trace, change: TraceChange = TraceChange.REPLACED
+    ) -> None:
+        """Show `trace` from now on.
+
+        GREW keeps range, selection and filter (a view that showed everything
+        goes on showing everything). REPLACED fits, and forgets what refers to
+        rows of the old trace.
+        """
+        showed_all = self._trace is None or self._visible == self._fit_range()
+        self._trace, self._index, self._tokens = trace, None, None
+        self._mask = None
+        if change is TraceChange.REPLACED:
+            self._forget_rows()
+        self.trace_changed.emit(change)
+        if change is TraceChange.REPLACED:
+            self.history.clear()
+        if change is TraceChange.REPLACED or showed_all:
+            self._set_visible(self._fit_range())
+        else:
+            self._set_visible(self._visible)
+        if self._filter:
+            self._refilter()
+        if self._search_text:
+            self._research(self._search_text)
+        if change is TraceChange.REPLACED:
+            self._note()
+            self.history.record()
+
+    def close(self) -> None:
+        """Stop all work (waits up to 2 s) and let go of the trace."""
+        self.tasks.close()
+        self.history.clear()
+        if self._trace is None:
+            return
+        self._trace = self._index = self._tokens = None
+        self._mask = self._hits = None
+        self.trace_changed.emit(TraceChange.CLOSED)
+
+    def reload(self, options: dict[str, str] | None = None) -> None:
+        """Ask for the file to be read again, with these reader options if given."""
+        self.reload_requested.emit(options)
+
+    def _forget_rows(self) -> None:
+        self.clear_selection()
+        self._set_hits(None)
+
+    # -- selection ---------------------------------------------------------
+
+    @property
+    def selection(self) -> Selection:
+        """What is selected."""
+        return self._selection
+
+    def select(self, selection: Selection) -> None:
+        """Select exactly this."""
+        if selection == self._selection:
+            return
+        self._selection = selection
+        self.selection_changed.emit(selection)
+        self._note()
+
+    def clear_selection(self) -> None:
+        """Select nothing and mark nothing."""
+        self.select(Selection())
+        self.set_marked(None)
+
+    def select_span(self, span: int, reveal: bool = True, add: bool = False) -> None:
+        """Select a span.
+
+        Parameters
+        ----------
+        reveal : also scroll time and lanes so that it can be seen.
+        add : add it to the selected spans, or take it out where it is one.
+        """
+        ids: tuple[int, ...] = (span,)
+        if add and self._selection.table == "spans":
+            others = tuple(i for i in self._selection.ids if i != span)
+            ids = others if span in self._selection.ids else (span, *others)
+        self.select(Selection("spans", ids) if ids else Selection())
+        if reveal and span in ids:
+            self.reveal_span(span)
+
+    def reveal_span(self, span: int) -> None:
+        """Scroll time and lanes so that a span can be seen, without zooming."""
+        if self._trace is None or not 0 <= span < len(self._trace.spans):
+            return
+        spans = self._trace.spans
+        self._bring_into_view(TimeRange(int(spans.start[span]), int(spans.end[span])))
+        self.reveal_requested.emit(span)
+
+    def selected_range(self) -> TimeRange | None:
+        """Return the time from the first to the last selected thing, or None."""
+        if self._trace is None or not self._selection:
+            return None
+        return view_range.of_selection(self._trace, self._selection)
+
+    def step_span(self, by: int) -> None:
+        """Select the next (+1) or previous (-1) span of the same row."""
+        index, active = self.index, self._selection.active
+        if index is None or active is None or self._selection.table != "spans":
+            return
+        neighbour = index.neighbours(active)[1 if by > 0 else 0]
+        if neighbour is not None:
+            self.select_span(int(neighbour))
+
+    # -- visible and marked range ------------------------------------------
+
+    @property
+    def visible_range(self) -> TimeRange:
+        """The ticks that the timeline shows; at least 16 of them."""
+        return self._visible
+
+    @property
+    def bounds(self) -> TimeRange:
+        """How far one can pan: the extent, padded."""
+        extent = TimeRange(0, 0) if self._trace is None else self._trace.extent
+        return view_range.bounds(extent)
+
+    def set_visible(self, visible: TimeRange) -> None:
+        """Show this range, moved into the bounds and at least 16 ticks wide."""
+        if self._trace is not None:
+            self._set_visible(visible)
+
+    def zoom(self, factor: float, centre_tick: int | None = None) -> None:
+        """Make the range `factor` times as wide; < 1 zooms in.
+
+        The point at `centre_tick` stays where it is; without one it is the
+        point under the mouse, else the middle.
+        """
+        if centre_tick is None:
+            centre_tick = self._cursor
+        self.set_visible(
+            view_range.zoomed(self._visible, factor, centre_tick, self.bounds)
+        )
+
+    def pan(self, share: float) -> None:
+        """Move the range by `share` of its width; > 0 is later."""
+        self.set_visible(self._visible.shifted(round(self._visible.duration * share)))
+
+    def fit(self) -> None:
+        """Show the whole trace."""
+        if self._trace is not None:
+            self._set_visible(self._fit_range())
+
+    def fit_selection(self) -> None:
+        """Show the selected things, or else the marked range, with some air."""
+        target = self._target_range()
+        if target is not None:
+            self.set_visible(view_range.with_air(target))
+
+    def focus_selection(self) -> None:
+        """Bring the selection to the middle; where it is there already, fit it."""
+        target = self._target_range()
+        if target is None:
+            return
+        centred = view_range.centred(self._visible, target)
+        centred = view_range.clamped(centred, self.bounds)
+        if centred == self._visible:
+            self.fit_selection()
+        else:
+            self._set_visible(centred)
+
+    def show_end(self) -> None:
+        """Pan to the end of the trace."""
+        if self._trace is not None:
+            end = self._trace.extent.end
+            self.set_visible(TimeRange(end - self._visible.duration, end))
+
+    @property
+    def marked_range(self) -> MarkedRange | None:
+        """The range marked by dragging, or None."""
+        return self._marked
+
+    def set_marked(self, marked: MarkedRange | None) -> None:
+        """Mark a range."""
+        if marked == self._marked:
+            return
+        self._marked = marked
+        self.marked_range_changed.emit(marked)
+
+    def mark_selection(self) -> None:
+        """Turn the selection into a marked range."""
+        chosen = self.selected_range()
+        if chosen is not None:
+            self.set_marked(MarkedRange(chosen))
+
+    @property
+    def cursor_tick(self) -> int | None:
+        """The tick under the mouse in a time view; None when it has left."""
+        return self._cursor
+
+    @cursor_tick.setter
+    def cursor_tick(self, tick: int | None) -> None:
+        if tick != self._cursor:
+            self._cursor = tick
+            self.cursor_changed.emit(tick)
+
+    def _fit_range(self) -> TimeRange:
+        extent = TimeRange(0, 0) if self._trace is None else self._trace.extent
+        return view_range.fitted(extent)
+
+    def _target_range(self) -> TimeRange | None:
+        chosen = self.selected_range()
+        if chosen is None and self._marked is not None:
+            return self._marked.time
+        return chosen
+
+    def _set_visible(self, visible: TimeRange) -> None:
+        visible = view_range.clamped(visible, self.bounds)
+        if visible == self._visible:
+            return
+        self._visible = visible
+        self.visible_range_changed.emit(visible)
+        self._note()
+
+    def _bring_into_view(self, time: TimeRange) -> None:
+        if not view_range.shows(self._visible, time):
+            self.set_visible(view_range.centred(self._visible, time))
+
+    # -- filter ------------------------------------------------------------
+
+    @property
+    def filter(self) -> Filter:
+        """Which spans to show."""
+        return self._filter
+
+    @property
+    def mask(self) -> Mask | None:
+        """bool[n_spans] of the spans that match the filter; None = all.
+
+        It belongs to the filter that `mask_changed` last followed.
+        """
+        return self._mask
+
+    def set_filter(self, wanted: Filter) -> None:
+        """Show only what matches; the mask follows with `mask_changed`.
+
+        A filter that is not understood is reported and the old one stays.
+        """
+        if wanted == self._filter:
+            return
+        self._filter = wanted
+        if self._trace is None or self._is_small:
+            self._filter_now(wanted)
+        else:
+            self.filter_changed.emit(wanted)
+            self._refilter()
+        self._note()
+
+    def _filter_now(self, wanted: Filter) -> None:
+        mask: Mask | None = None
+        try:
+            if self._trace is not None and wanted:
+                mask = FilterRequest(self._trace, wanted)(_quiet())
+        except QueryError as error:
+            self._filter = self._mask_filter
+            self.problem_reported.emit(str(error))
+            return
+        self.filter_changed.emit(wanted)
+        self._on_mask(wanted, mask)
+
+    def _refilter(self) -> None:
+        """Compute the mask of the current filter for the current trace."""
+        wanted, trace = self._filter, self._trace
+        if trace is None or not wanted:
+            self.tasks.cancel("filter")
+            self._on_mask(wanted, None)
+            return
+
+        def on_result(mask: Mask | None) -> None:
+            self._on_mask(wanted, mask)
+
+        def on_error(failure: TaskFailure) -> None:
+            self._filter = self._mask_filter
+            self.filter_changed.emit(self._filter)
+            self._on_task_failed(failure)
+
+        self._run(
+            "filter", "Filtering", FilterRequest(trace, wanted), on_result, on_error
+        )
+
+    def _on_mask(self, wanted: Filter, mask: Mask | None) -> None:
+        self._mask, self._mask_filter = mask, wanted
+        self.mask_changed.emit(None)
+
+    # -- search ------------------------------------------------------------
+
+    @property
+    def search_text(self) -> str:
+        """What is searched; "" = nothing."""
+        return self._search_text
+
+    @property
+    def hits(self) -> SearchHits | None:
+        """What the search found; None while nothing is searched."""
+        return None if self._hits is None else self._hits.hits
+
+    @property
+    def n_hits(self) -> int:
+        """Number of spans and markers found."""
+        return 0 if self._hits is None else len(self._hits)
+
+    @property
+    def hit_position(self) -> int:
+        """Which hit `step_hit` stands on, in time order; -1 = none yet."""
+        return self._hit_position
+
+    def search(self, text: str) -> None:
+        """Find `text` (or ``/regex/``); "" ends the search."""
+        if text == self._search_text:
+            return
+        self._search_text = text
+        self._research(text)
+
+    def step_hit(self, by: int) -> None:
+        """Select the next (+1) or previous (-1) hit and bring it into view.
+
+        The first step goes to the hit nearest to the left edge of the view;
+        after the last hit comes the first again.
+        """
+        found = self._hits
+        if found is None or not len(found):
+            return
+        position = found.step(self._hit_position, by, self._visible.start)
+        self._set_hit_position(position)
+        table, row = found.at(self._hit_position)
+        if table == "spans":
+            self.select_span(row)
+        else:
+            self.select(Selection("markers", (row,)))
+            tick = int(found.times[self._hit_position])
+            self._bring_into_view(TimeRange(tick, tick))
+
+    def _research(self, text: str) -> None:
+        if self._trace is None or not text:
+            self.tasks.cancel("search")
+            self._set_hits(None)
+            return
+        self._run(
+            "search",
+            "Searching",
+            SearchRequest(self._trace, text),
+            self._set_hits,
+            self._on_search_failed,
+        )
+
+    def _on_search_failed(self, failure: TaskFailure) -> None:
+        self._set_hits(None)
+        self._on_task_failed(failure)
+
+    def _set_hits(self, found: OrderedHits | None) -> None:
+        if found is None and self._hits is None:
+            return
+        self._hits = found
+        self._set_hit_position(-1)
+        self.search_changed.emit(self.hits)
+
+    def _set_hit_position(self, position: int) -> None:
+        if position != self._hit_position:
+            self._hit_position = position
+            self.hit_position_changed.emit(position)
+
+    # -- tokens ------------------------------------------------------------
+
+    def step_token(self, by: int) -> None:
+        """Go to the next (+1) or previous (-1) token and select its span."""
+        if self._trace is None:
+            return
+        if self._tokens is None:
+            self._tokens = token_times(self._trace)
+        chosen = self.selected_range()
+        middle = self._visible.start + self._visible.duration // 2
+        position = self._tokens.step(middle if chosen is None else chosen.start, by)
+        if position is None:
+            return
+        span = int(self._tokens.span[position])
+        time = self._tokens.range_of(position)
+        if span >= 0:
+            self.select_span(span, reveal=False)
+        else:
+            self.set_marked(MarkedRange(time))
+        self.set_visible(view_range.with_air(time))
+
+    # -- how it looks ------------------------------------------------------
+
+    @property
+    def color_by(self) -> ColorBy:
+        """What spans are coloured by."""
+        return self._color_by
+
+    def set_color_by(self, by: ColorBy) -> None:
+        """Colour spans by something else."""
+        if by != self._color_by:
+            self._color_by = by
+            self.color_by_changed.emit(by)
+
+    @property
+    def lane_state(self) -> LaneState:
+        """Which lanes are collapsed, hidden, pinned and moved."""
+        return self._lane_state
+
+    def set_lane_state(self, state: LaneState) -> None:
+        """Arrange the lanes."""
+        if state != self._lane_state:
+            self._lane_state = state
+            self.lanes_changed.emit(state)
+
+    def reveal_lane(self, key: str) -> None:
+        """Ask the timeline to scroll a lane into view."""
+        self.lane_reveal_requested.emit(key)
+
+    @property
+    def absolute_time(self) -> bool:
+        """Whether times are shown on the file's own clock."""
+        return self._absolute
+
+    def set_absolute_time(self, absolute: bool) -> None:
+        """Show times on the file's clock, or since the trace's start."""
+        if absolute != self._absolute:
+            self._absolute = absolute
+            self.absolute_time_changed.emit(absolute)
+
+    # -- bookmarks ---------------------------------------------------------
+
+    @property
+    def bookmarks(self) -> Bookmarks:
+        """The bookmarks, in the order in which they were made."""
+        return self._bookmarks
+
+    def add_bookmark(
+        self, name: str = "", time: TimeRange | None = None, permanent: bool = True
+    ) -> None:
+        """Bookmark a range; without one the marked range, selection or cursor.
+
+        There is at most one that is not permanent: a new one replaces it.
+        """
+        time = self._bookmark_range() if time is None else time
+        self.set_bookmarks(bookmarks.added(self._bookmarks, name, time, permanent))
+
+    def remove_bookmark(self, position: int) -> None:
+        """Remove the bookmark at `position`; IndexError where there is none."""
+        self.set_bookmarks(bookmarks.without(self._bookmarks, position))
+
+    def rename_bookmark(self, position: int, name: str) -> None:
+        """Give the bookmark at `position` another name; IndexError likewise."""
+        self.set_bookmarks(bookmarks.renamed(self._bookmarks, position, name))
+
+    def go_to_bookmark(self, position: int) -> None:
+        """Show the bookmark at `position`; nothing happens where there is none."""
+        if not 0 <= position < len(self._bookmarks):
+            return
+        time = self._bookmarks[position].time
+        if time.duration > self._visible.duration:
+            self.set_visible(view_range.with_air(time))
+        else:
+            self.set_visible(view_range.centred(self._visible, time))
+
+    def set_bookmarks(self, wanted: Bookmarks) -> None:
+        """Replace all bookmarks."""
+        if wanted != self._bookmarks:
+            self._bookmarks = wanted
+            self.bookmarks_changed.emit(wanted)
+
+    def _bookmark_range(self) -> TimeRange:
+        target = self._target_range()
+        if target is not None:
+            return target
+        tick = self._cursor
+        if tick is None:
+            tick = self._visible.start + self._visible.duration // 2
+        return TimeRange(tick, tick)
+
+    # -- history -----------------------------------------------------------
+
+    def back(self) -> None:
+        """Return to the previous view point."""
+        self._apply(self.history.back())
+
+    def forward(self) -> None:
+        """Go to the next view point again."""
+        self._apply(self.history.forward())
+
+    def _apply(self, point: ViewPoint | None) -> None:
+        if point is None:
+            return
+        self._set_visible(point.visible)
+        self.set_filter(point.filter)
+        self.select(point.selection)
+
+    def _note(self) -> None:
+        if self._trace is not None:
+            self.history.note(ViewPoint(self._visible, self._selection, self._filter))
+
+    # -- work --------------------------------------------------------------
+
+    @property
+    def _is_small(self) -> bool:
+        return self._trace is not None and len(self._trace.spans) < SYNC_SPANS
+
+    def _run(
+        self,
+        key: str,
+        title: str,
+        request: Request[Any],
+        on_result: Callable[[Any], None],
+        on_error: Callable[[TaskFailure], None],
+    ) -> None:
+        """Run at once where the trace is small, else on a worker."""
+        self.tasks.cancel(key)
+        if not self._is_small:
+            self.tasks.run(key, request, on_result, title=title, on_error=on_error)
+            return
+        try:
+            result = request(_quiet())
+        except QueryError as error:
+            on_error(TaskFailure(key, title, str(error), error))
+        else:
+            on_result(result)
+
+    def _on_task_failed(self, failure: TaskFailure) -> None:
+        title = f"{failure.title}: " if failure.title and failure.report else ""
+        self.problem_reported.emit(title + failure.message)
+
+
+def _quiet() -> TaskContext:
+    """Return a context for work that is done at once."""
+    return TaskContext(Event(), lambda _done, _total: None, lambda _value: None)
+
+
+__all__ = ["Bookmark", "Session", "TraceChange", "ViewPoint"]

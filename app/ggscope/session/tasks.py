@@ -1,0 +1,389 @@
+"""Background jobs: keyed, newest wins, cancellable, with progress.
+
+A job is a frozen callable that runs on a pool thread and comes back as one value
+on the main thread. Nothing in a job may touch a session, a widget or a pixmap.
+"""
+
+import itertools
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from PySide6.QtCore import QObject, Qt, Signal
+
+from ggscope.errors import Cancelled, TraceError
+
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 2.0
+PROGRESS_SECONDS = 0.05
+WORKERS = 4
+
+_T = TypeVar("_T")
+
+
+class TaskContext:
+    """What a running job may use: progress, early values, and the way out.
+
+    All methods are called on the worker's thread.
+    """
+
+    def __init__(
+        self,
+        cancel: threading.Event,
+        report: Callable[[int, int], None],
+        publish: Callable[[object], None],
+    ) -> None:
+        self.cancel = cancel
+        self._report = report
+        self._publish = publish
+        self._last = 0.0
+
+    def progress(self, done: int, total: int) -> None:
+        """Report work done of work in all (any unit), and stop here if cancelled."""
+        self.check_cancelled()
+        now = time.monotonic()
+        if now - self._last >= PROGRESS_SECONDS or done >= total:
+            self._last = now
+            self._report(done, total)
+
+    def publish(self, value: object) -> None:
+        """Hand out an early value; an older one that waits is replaced."""
+        self.check_cancelled()
+        self._publish(value)
+
+    def check_cancelled(self) -> None:
+        """Raise Cancelled where the work is no longer wanted."""
+        if self.cancel.is_set():
+            raise Cancelled
+
+
+Request = Callable[[TaskContext], _T]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """How far a job is, for the status bar.
+
+    Attributes
+    ----------
+    key, title : which job; the title is for people, "" = never shown.
+    done, total : work in the job's own unit; total 0 = not known.
+    started : ``time.monotonic()`` of the start.
+    is_running : False once it has ended, in whichever way.
+    unit : "B" where `done` counts bytes, else "".
+    """
+
+    key: str
+    title: str
+    done: int
+    total: int
+    started: float
+    is_running: bool = True
+    unit: str = ""
+
+    def rate(self, now: float) -> float:
+        """Return the work per second since the start; 0 where unknown."""
+        elapsed = now - self.started
+        return self.done / elapsed if elapsed > 0 else 0.0
+
+    def seconds_left(self, now: float) -> float | None:
+        """Return an estimate of the seconds left, or None where unknown."""
+        rate = self.rate(now)
+        if rate <= 0 or self.total <= 0:
+            return None
+        return max(0.0, (self.total - self.done) / rate)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """Why a job failed.
+
+    Attributes
+    ----------
+    message : for people.
+    error : the exception; a TraceError is a failure with a remedy, anything else
+        a fault of the program.
+    report : traceback as text, "" for a TraceError.
+    """
+
+    key: str
+    title: str
+    message: str
+    error: BaseException
+    report: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class _Job:
+    number: int
+    key: str
+    title: str
+    unit: str
+    request: Callable[[TaskContext], Any]
+    on_result: Callable[[Any], None]
+    on_error: Callable[[TaskFailure], None] | None
+    on_publish: Callable[[Any], None] | None
+    on_cancel: Callable[[], None] | None
+    is_urgent: bool = False
+    cancel: threading.Event = field(default_factory=threading.Event)
+    started: float = 0.0
+    future: "Future[None] | None" = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    early: list[object] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    job: _Job
+    value: object = None
+    failure: TaskFailure | None = None
+
+
+class Tasks(QObject):
+    """The jobs of one session.
+
+    One job per key runs at a time. A newer request replaces one that waits and
+    cancels one that runs; results of superseded jobs are dropped.
+    """
+
+    task_changed = Signal(object)  # TaskState
+    failed = Signal(object)  # TaskFailure without a handler of its own
+    became_idle = Signal()
+
+    _progressed = Signal(object, object, object)  # _Job, done, total
+    _published = Signal(object)  # _Job
+    _finished = Signal(object)  # _Outcome
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._pool: ThreadPoolExecutor | None = None
+        self._numbers = itertools.count(1)
+        self._running: dict[str, _Job] = {}
+        self._waiting: dict[str, _Job] = {}
+        self._held: dict[str, _Job] = {}
+        self._states: dict[str, TaskState] = {}
+        self._is_closed = False
+        queued = Qt.ConnectionType.QueuedConnection
+        self._progressed.connect(self._on_progressed, queued)
+        self._published.connect(self._on_published, queued)
+        self._finished.connect(self._on_finished, queued)
+
+    def run(
+        self,
+        key: str,
+        request: Request[_T],
+        on_result: Callable[[_T], None],
+        *,
+        title: str = "",
+        unit: str = "",
+        on_error: Callable[[TaskFailure], None] | None = None,
+        on_publish: Callable[[Any], None] | None = None,
+        on_cancel: Callable[[], None] | None = None,
+        is_urgent: bool = False,
+    ) -> None:
+        """Run `request` on a worker, then `on_result(value)` on the main thread.
+
+        Parameters
+        ----------
+        key : jobs of one key supersede each other.
+        title : shown in the status bar after 300 ms; "" = quiet.
+        unit : "B" where progress counts bytes.
+        on_error : receives the failure; without it `failed` is emitted.
+        on_publish : receives early values, the newest only.
+        on_cancel : called where `cancel` stopped the job, not where a newer
+            request did.
+        is_urgent : jobs that start later and are not urgent wait for it. The
+            first picture is urgent; statistics are not.
+        """
+        if self._is_closed:
+            return
+        job = _Job(
+            next(self._numbers),
+            key,
+            title,
+            unit,
+            request,
+            on_result,
+            on_error,
+            on_publish,
+            on_cancel,
+            is_urgent,
+        )
+        running = self._running.get(key)
+        if running is not None:
+            running.cancel.set()
+            self._waiting[key] = job
+        elif not is_urgent and self._is_urgency:
+            self._held[key] = job
+        else:
+            self._held.pop(key, None)
+            self._start(job)
+
+    def cancel(self, key: str) -> None:
+        """Stop the job of `key`, and forget one that waits."""
+        self._waiting.pop(key, None)
+        self._held.pop(key, None)
+        job = self._running.get(key)
+        if job is not None:
+            job.cancel.set()
+
+    def cancel_all(self) -> None:
+        """Stop everything."""
+        self._held.clear()
+        for key in list(self._running):
+            self.cancel(key)
+
+    def is_running(self, key: str) -> bool:
+        """Tell whether a job of `key` runs or waits."""
+        return any(key in jobs for jobs in (self._running, self._waiting, self._held))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs."""
+        return not self._running and not self._held
+
+    @property
+    def _is_urgency(self) -> bool:
+        return any(job.is_urgent for job in self._running.values())
+
+    def states(self) -> tuple[TaskState, ...]:
+        """Return the state of every running job, oldest first."""
+        return tuple(self._states.values())
+
+    def close(self) -> None:
+        """Cancel all jobs and wait for their threads, at most 2 seconds."""
+        self._is_closed = True
+        self.cancel_all()
+        if self._pool is None:
+            return
+        futures = [j.future for j in self._running.values() if j.future is not None]
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        _, late = wait(futures, CLOSE_SECONDS)
+        if late:
+            logger.warning("%d background jobs did not stop in time", len(late))
+        else:
+            self._pool.shutdown(wait=True)
+        self._pool = None
+        self._running.clear()
+        self._states.clear()
+
+    # -- main thread -------------------------------------------------------
+
+    def _start(self, job: _Job) -> None:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="ggscope")
+        job.started = time.monotonic()
+        self._running[job.key] = job
+        self._set_state(
+            TaskState(job.key, job.title, 0, 0, job.started, True, job.unit)
+        )
+        job.future = self._pool.submit(self._work, job)
+
+    def _set_state(self, state: TaskState) -> None:
+        if state.is_running:
+            self._states[state.key] = state
+        else:
+            self._states.pop(state.key, None)
+        self.task_changed.emit(state)
+
+    def _is_current(self, job: _Job) -> bool:
+        return (
+            not self._is_closed
+            and self._running.get(job.key) is job
+            and not job.cancel.is_set()
+        )
+
+    def _on_progressed(self, job: _Job, done: int, total: int) -> None:
+        if self._is_current(job):
+            self._set_state(
+                TaskState(job.key, job.title, done, total, job.started, True, job.unit)
+            )
+
+    def _on_published(self, job: _Job) -> None:
+        with job.lock:
+            early, job.early = job.early, []
+        if early and self._is_current(job) and job.on_publish is not None:
+            job.on_publish(early[-1])
+
+    def _on_finished(self, outcome: _Outcome) -> None:
+        job = outcome.job
+        if self._is_closed or self._running.get(job.key) is not job:
+            return
+        was_current = self._is_current(job)
+        del self._running[job.key]
+        self._set_state(
+            TaskState(job.key, job.title, 0, 0, job.started, False, job.unit)
+        )
+        following = self._waiting.pop(job.key, None)
+        if following is not None:
+            self._start(following)
+        if was_current and outcome.failure is None:
+            job.on_result(outcome.value)
+        elif was_current and outcome.failure is not None:
+            self._fail(job, outcome.failure)
+        elif following is None and job.on_cancel is not None:
+            job.on_cancel()
+        if not self._is_urgency:
+            held, self._held = self._held, {}
+            for waiting in held.values():
+                self._start(waiting)
+        if self.is_idle:
+            self.became_idle.emit()
+
+    def _fail(self, job: _Job, failure: TaskFailure) -> None:
+        if job.on_error is not None:
+            job.on_error(failure)
+        else:
+            self.failed.emit(failure)
+
+    # -- worker's thread ---------------------------------------------------
+
+    def _work(self, job: _Job) -> None:
+        def report(done: int, total: int) -> None:
+            self._progressed.emit(job, done, total)
+
+        def publish(value: object) -> None:
+            with job.lock:
+                waits = bool(job.early)
+                job.early = [value]
+            if not waits:
+                self._published.emit(job)
+
+        outcome = _run(job, TaskContext(job.cancel, report, publish))
+        try:
+            self._finished.emit(outcome)
+        except RuntimeError:  # the C++ side is gone: the program is ending
+            logger.debug("result of %s came after the end", job.key)
+
+
+def _run(job: _Job, context: TaskContext) -> _Outcome:
+    """Run a job; whatever happens comes back as a value."""
+    try:
+        context.check_cancelled()
+        return _Outcome(job, job.request(context))
+    except Cancelled as stop:
+        job.cancel.set()
+        return _Outcome(job, failure=TaskFailure(job.key, job.title, "", stop))
+    except TraceError as error:
+        return _Outcome(job, failure=TaskFailure(job.key, job.title, str(error), error))
+    except MemoryError as error:
+        message = "There is not enough memory for this."
+        return _Outcome(job, failure=TaskFailure(job.key, job.title, message, error))
+    except Exception as error:
+        logger.exception("job %s failed", job.key)
+        message = f"{type(error).__name__}: {error}"
+        return _Outcome(
+            job,
+            failure=TaskFailure(
+                job.key, job.title, message, error, traceback.format_exc()
+            ),
+        )
+
+
+__all__ = ["Request", "TaskContext", "TaskFailure", "TaskState", "Tasks"]

@@ -1,0 +1,66 @@
+"""What holds for every test: nothing left behind, nobody's settings touched."""
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_LEAVE_SECONDS = 2.0
+_USER_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw into memory, except where tests of the display itself are asked for."""
+    if not _wants_display(config):
+        os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+def _wants_display(config: pytest.Config) -> bool:
+    """Tell whether only tests under tests/gl, or marked so, are to run."""
+    if not os.environ.get("DISPLAY"):
+        return False
+    if config.getoption("markexpr", "") == "gl":
+        return True
+    # A window system must be chosen for the whole process, before the first test.
+    return bool(config.args) and all("gl" in Path(a).parts for a in config.args)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Point settings, plug-ins and caches of the user at folders of the tests."""
+    before = {name: os.environ.get(name) for name in _USER_FOLDERS}
+    for name in _USER_FOLDERS:
+        os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
+    yield
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+@pytest.fixture(scope="session")
+def _scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Put temporary files into a folder that only this run uses."""
+    folder = tmp_path_factory.mktemp("scratch")
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    yield folder
+    tempfile.tempdir = before
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind(_scratch: Path) -> Iterator[None]:
+    """Fail a test that leaves a thread or a temporary file behind."""
+    threads = set(threading.enumerate())
+    files = set(os.listdir(_scratch))
+    yield
+    left = [t for t in threading.enumerate() if t not in threads and not t.daemon]
+    for thread in left:
+        thread.join(_LEAVE_SECONDS)
+    alive = [t.name for t in left if t.is_alive()]
+    assert not alive, f"threads left behind: {alive}"
+    extra = sorted(set(os.listdir(_scratch)) - files)
+    assert not extra, f"temporary files left behind: {extra}"

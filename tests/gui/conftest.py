@@ -1,0 +1,64 @@
+"""Fixtures of the window tests: settings in memory, windows that clean up."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.app import create_window
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.session.loader import LoadState
+from ggscope.session.settings import MemoryStore, Settings
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """Return settings that live as long as the test."""
+    return Settings(MemoryStore())
+
+
+@pytest.fixture
+def window(qtbot: QtBot, settings: Settings) -> Iterator[MainWindow]:
+    """Return a window on its start page; closed after the test."""
+    made = create_window(settings, "dark")
+    made.resize(1280, 800)
+    made.show()
+    qtbot.waitExposed(made)
+    yield made
+    made.close()
+    made.deleteLater()
+    _drop_theme_manager(made)
+
+
+def _drop_theme_manager(window: MainWindow) -> None:
+    # The application outlives the test; what hangs on it must not.
+    app = QApplication.instance()
+    assert app is not None
+    for child in app.findChildren(QObject, "themeManager"):
+        child.deleteLater()
+
+
+@pytest.fixture
+def opened(window: MainWindow, qtbot: QtBot) -> Callable[[Path], Document]:
+    """Return a function that opens a file and waits until it is read or refused."""
+
+    def open_file(path: Path) -> Document:
+        document = window.open_path(path)
+        done = (LoadState.READY, LoadState.FAILED, LoadState.CANCELLED)
+        qtbot.waitUntil(lambda: document.loader.state in done, timeout=10_000)
+        return document
+
+    return open_file
+
+
+@pytest.fixture
+def own_hook() -> Iterator[None]:
+    """Put `sys.excepthook` back after a test that replaces it."""
+    before = sys.excepthook
+    yield
+    sys.excepthook = before

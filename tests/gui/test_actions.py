@@ -1,0 +1,334 @@
+"""One table of commands, real keys, and what happens while somebody types."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QMenu
+from pytestqt.qtbot import QtBot
+
+from builders import llama_like_trace
+from ggscope.gui.actions import COMMANDS, MENUS, keys_markdown
+from ggscope.gui.document import Document
+from ggscope.gui.keys_sheet import KeysSheet
+from ggscope.gui.main_window import MainWindow
+from ggscope.gui.shortcuts import Actions, keys_of, load_overrides
+from ggscope.model.selection import Selection
+from ggscope.model.time import TimeRange
+from ggscope.session.session import Session
+
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+CTRL = Qt.KeyboardModifier.ControlModifier
+ALT = Qt.KeyboardModifier.AltModifier
+
+
+@pytest.fixture
+def document(window: MainWindow, qtbot: QtBot, tmp_path: Path) -> Iterator[Document]:
+    """Return a tab with a built trace; its file is only there in name."""
+    made = window.open_path(tmp_path / "built.bin")
+    qtbot.waitUntil(lambda: made.session.tasks.is_idle)
+    made.session.set_trace(llama_like_trace(tokens=4, layers=3))
+    made._stack.setCurrentWidget(made.workspace)
+    made.toolbar.set_usable(True)
+    made.focus_views()
+    return made
+
+
+@pytest.fixture
+def session(document: Document) -> Session:
+    return document.session
+
+
+def test_no_two_commands_share_an_id_or_a_key() -> None:
+    ids = [c.id for c in COMMANDS]
+    keys = [QKeySequence(k).toString() for c in COMMANDS for k in c.keys]
+
+    assert len(set(ids)) == len(ids)
+    assert len(set(keys)) == len(keys)
+    assert "" not in keys
+
+
+def test_every_command_is_in_a_menu(window: MainWindow) -> None:
+    def actions(menu: QMenu) -> set[str]:
+        found = set()
+        for action in menu.actions():
+            inner = action.menu()
+            found |= (
+                actions(inner) if isinstance(inner, QMenu) else {action.objectName()}
+            )
+        return found
+
+    shown: set[str] = set()
+    for action in window.menuBar().actions():
+        shown |= actions(action.menu())
+
+    assert {c.id for c in COMMANDS} <= shown
+    assert {c.menu.split("/")[0] for c in COMMANDS} == set(MENUS)
+
+
+def test_every_action_has_text_and_tooltip(window: MainWindow) -> None:
+    for action in window.actions_.all():
+        assert action.text()
+        assert action.toolTip()
+
+
+@pytest.mark.parametrize(
+    ("key", "modifiers", "moved"),
+    [
+        (Qt.Key.Key_A, Qt.KeyboardModifier.NoModifier, -0.25),
+        (Qt.Key.Key_D, Qt.KeyboardModifier.NoModifier, 0.25),
+        (Qt.Key.Key_Right, SHIFT, 0.05),
+        (Qt.Key.Key_Left, CTRL, -1.0),
+    ],
+)
+def test_pan_keys(
+    window: MainWindow,
+    session: Session,
+    key: Qt.Key,
+    modifiers: Qt.KeyboardModifier,
+    moved: float,
+) -> None:
+    middle = session.trace.extent.duration // 2
+    session.set_visible(TimeRange(middle, middle + 100_000))
+    before = session.visible_range
+
+    QTest.keyClick(window, key, modifiers)
+
+    assert session.visible_range == before.shifted(round(moved * 100_000))
+
+
+def test_zoom_keys_and_fit(window: MainWindow, session: Session) -> None:
+    full = session.visible_range
+
+    QTest.keyClick(window, Qt.Key.Key_W)
+    assert session.visible_range.duration < full.duration
+    inner = session.visible_range
+    QTest.keyClick(window, Qt.Key.Key_S)
+    assert session.visible_range.duration > inner.duration
+    QTest.keyClick(window, Qt.Key.Key_Plus)
+    QTest.keyClick(window, Qt.Key.Key_0)
+    assert session.visible_range == full
+
+
+def test_token_keys_walk_through_tokens(window: MainWindow, session: Session) -> None:
+    QTest.keyClick(window, Qt.Key.Key_BracketRight)
+    first = session.selection.active
+    QTest.keyClick(window, Qt.Key.Key_BracketRight)
+    second = session.selection.active
+    QTest.keyClick(window, Qt.Key.Key_BracketLeft)
+
+    assert first is not None
+    assert second not in (None, first)
+    assert session.selection.active == first
+
+
+def test_span_keys_need_a_selection(window: MainWindow, session: Session) -> None:
+    QTest.keyClick(window, Qt.Key.Key_Period)
+    assert not session.selection
+
+    session.select_span(5)
+    QTest.keyClick(window, Qt.Key.Key_Period)
+    assert session.selection.active not in (None, 5)
+    QTest.keyClick(window, Qt.Key.Key_Comma)
+    assert session.selection.active == 5
+
+
+def test_f_centres_then_fits_and_r_marks(window: MainWindow, session: Session) -> None:
+    session.select_span(20, reveal=False)
+
+    QTest.keyClick(window, Qt.Key.Key_F)
+    QTest.keyClick(window, Qt.Key.Key_F)
+    QTest.keyClick(window, Qt.Key.Key_R)
+
+    assert session.visible_range.duration < session.trace.extent.duration / 10
+    assert session.marked_range.time == session.selected_range()
+
+
+def test_history_keys(window: MainWindow, session: Session, qtbot: QtBot) -> None:
+    full = session.visible_range
+    QTest.keyClick(window, Qt.Key.Key_W)
+    inner = session.visible_range
+    qtbot.waitUntil(lambda: window.actions_["go.back"].isEnabled())
+
+    QTest.keyClick(window, Qt.Key.Key_Left, ALT)
+    assert session.visible_range == full
+    qtbot.waitUntil(lambda: window.actions_["go.forward"].isEnabled())
+    QTest.keyClick(window, Qt.Key.Key_Z, CTRL | SHIFT)
+    assert session.visible_range == inner
+
+
+def test_bookmark_keys(window: MainWindow, session: Session) -> None:
+    session.set_visible(TimeRange(100_000, 200_000))
+    QTest.keyClick(window, Qt.Key.Key_D, CTRL)
+    session.fit()
+    session.set_visible(TimeRange(500_000, 600_000))
+
+    QTest.keyClick(window, Qt.Key.Key_1, ALT)
+
+    assert session.visible_range == TimeRange(100_000, 200_000)
+    QTest.keyClick(window, Qt.Key.Key_M)
+    QTest.keyClick(window, Qt.Key.Key_M)
+    assert len(session.bookmarks) == 2
+
+
+def test_letters_and_arrows_type_while_a_text_field_has_the_focus(
+    window: MainWindow, document: Document, session: Session
+) -> None:
+    before = session.visible_range
+    layout = document.workspace.layout_name
+    QTest.keyClick(window, Qt.Key.Key_Slash)
+    edit = document.toolbar.search.edit
+    assert edit.hasFocus()
+
+    QTest.keyClicks(edit, "wasdgqtfm[].,0+-?/")
+    QTest.keyClick(edit, Qt.Key.Key_Home)
+    QTest.keyClick(edit, Qt.Key.Key_Right)
+    QTest.keyClick(edit, Qt.Key.Key_Left, CTRL)
+
+    assert edit.text() == "wasdgqtfm[].,0+-?/"
+    assert session.visible_range == before
+    assert document.workspace.layout_name == layout
+    assert session.bookmarks == ()
+
+
+def test_enter_steps_through_hits_only_where_there_are_some(
+    window: MainWindow, document: Document, session: Session
+) -> None:
+    QTest.keyClick(window, Qt.Key.Key_Return)
+    assert session.hit_position == -1
+
+    session.search("ffn_up")
+    QTest.keyClick(window, Qt.Key.Key_Return)
+    QTest.keyClick(window, Qt.Key.Key_F3)
+    assert session.hit_position == 1
+    QTest.keyClick(window, Qt.Key.Key_Return, SHIFT)
+    assert session.hit_position == 0
+
+
+def test_q_and_g_change_the_layout(window: MainWindow, document: Document) -> None:
+    workspace = document.workspace
+    QTest.keyClick(window, Qt.Key.Key_Q)
+    assert not workspace.details.isVisible()
+    QTest.keyClick(window, Qt.Key.Key_Q)
+    assert workspace.details.isVisible()
+
+    QTest.keyClick(window, Qt.Key.Key_G)
+    assert workspace.layout_name == "grid"
+    QTest.keyClick(window, Qt.Key.Key_G)
+    assert workspace.layout_name == "dual"
+
+
+def test_commands_are_disabled_without_a_file(window: MainWindow) -> None:
+    enabled = {a.objectName() for a in window.actions_.all() if a.isEnabled()}
+
+    assert "file.open" in enabled
+    assert "help.keys" in enabled
+    assert not {"zoom.in", "go.next_token", "file.export", "view.full"} & enabled
+
+
+def test_clearing_the_selection_disables_what_needs_one(
+    window: MainWindow, session: Session
+) -> None:
+    session.select_span(3)
+    assert window.actions_["mark.range"].isEnabled()
+
+    session.select(Selection())
+
+    assert not window.actions_["mark.range"].isEnabled()
+
+
+def test_ticks_follow_the_state(window: MainWindow, session: Session) -> None:
+    window.actions_["color.layer"].trigger()
+
+    assert session.color_by == "layer"
+    assert window.actions_["color.layer"].isChecked()
+    assert not window.actions_["color.family"].isChecked()
+
+
+def test_copy_takes_the_selected_rows(
+    window: MainWindow, session: Session, qapp: object, qtbot: QtBot
+) -> None:
+    qapp.clipboard().setText("old")
+    session.select_span(3)
+
+    QTest.keyClick(window, Qt.Key.Key_C, CTRL)
+    qtbot.waitUntil(lambda: qapp.clipboard().text() != "old")
+
+    assert session.trace.span_name(3) in qapp.clipboard().text()
+
+
+def test_overrides_replace_keys(window: MainWindow) -> None:
+    actions = Actions(window, window, {"zoom.in": ("Z",), "view.details": ()})
+
+    assert [k.toString() for k in actions["zoom.in"].shortcuts()] == ["Z"]
+    assert actions["view.details"].shortcuts() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "good", "n_problems"),
+    [
+        (
+            '{"zoom.in": "Z", "view.details": []}',
+            {"zoom.in": ("Z",), "view.details": ()},
+            0,
+        ),
+        ('{"no.such": "Z", "zoom.in": ["Z", 3], "zoom.out": "Foo+"}', {}, 3),
+        ("[1, 2]", {}, 1),
+        ("{not json", {}, 1),
+        ("[" * 100_000, {}, 1),
+    ],
+)
+def test_key_file_is_read_with_care(
+    tmp_path: Path, text: str, good: dict, n_problems: int
+) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(text)
+
+    found, problems = load_overrides(path)
+
+    assert found == good
+    assert len(problems) == n_problems
+
+
+def test_missing_key_file_is_no_problem(tmp_path: Path) -> None:
+    assert load_overrides(tmp_path / "keys.json") == ({}, [])
+
+
+def test_markdown_lists_every_command_with_keys() -> None:
+    text = keys_markdown()
+
+    for command in COMMANDS:
+        if command.keys and not command.id.startswith("go.bookmark_"):
+            assert f"`{command.keys[0]}`" in text
+    assert all(line.startswith("|") for line in text.splitlines())
+
+
+def test_keys_sheet_lists_and_narrows_down(window: MainWindow, qtbot: QtBot) -> None:
+    sheet = KeysSheet(window.actions_, window)
+    qtbot.addWidget(sheet)
+    rows = [row for _, group in sheet.groups() for row in group]
+
+    with_keys = [c for c in COMMANDS if keys_of(c) and "bookmark_" not in c.id]
+    assert len(rows) >= len(with_keys)
+    QTest.keyClicks(sheet.edit, "token")
+    assert {t for _, g in sheet.groups("token") for _, t in g} == {
+        "Next token",
+        "Previous token",
+    }
+
+
+def test_clicking_a_menu_entry_runs_it(
+    window: MainWindow, document: Document, session: Session
+) -> None:
+    menu = next(a.menu() for a in window.menuBar().actions() if a.text() == "Analyse")
+    menu.popup(window.mapToGlobal(QPoint(50, 50)))
+    action = window.actions_["show.problems"]
+
+    QTest.mouseClick(
+        menu, Qt.MouseButton.LeftButton, pos=menu.actionGeometry(action).center()
+    )
+
+    assert document.workspace.drawer.tab == "problems"

@@ -1,0 +1,274 @@
+"""Panes: dual, grid, single; choosers; what is remembered."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from builders import llama_like_trace
+from ggscope.gui.view_host import ViewHost
+from ggscope.gui.workspace import Workspace
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.session.settings import Layout, MemoryStore, Settings
+from ggscope.views.base import View, ViewSpec
+from ggscope.views.registry import BUILTIN, ViewEntry, cell_views, entry
+
+
+@pytest.fixture
+def session(qtbot: QtBot) -> Iterator[Session]:
+    made = Session()
+    made.set_trace(llama_like_trace(tokens=2, layers=2))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def workspace(
+    qtbot: QtBot, session: Session, settings: Settings
+) -> Iterator[Workspace]:
+    made = Workspace(session, settings, theme("dark"))
+    qtbot.addWidget(made)
+    made.resize(1200, 800)
+    made.show()
+    qtbot.waitExposed(made)
+    yield made
+    made.release()
+
+
+def ids(workspace: Workspace) -> list[str]:
+    return [cell.entry.id for cell in workspace.cells]
+
+
+def test_default_is_timeline_over_table_in_equal_parts(workspace: Workspace) -> None:
+    upper, lower = workspace.cells
+
+    assert ids(workspace) == ["timeline", "table"]
+    assert abs(upper.height() - lower.height()) <= 2
+    assert (
+        upper.mapTo(workspace, upper.rect().topLeft()).y()
+        < lower.mapTo(workspace, lower.rect().topLeft()).y()
+    )
+    assert workspace.details.isVisible()
+
+
+def test_grid_has_four_equal_panes(workspace: Workspace) -> None:
+    workspace.toggle_grid()
+
+    assert len(workspace.cells) == 4
+    widths = {cell.width() for cell in workspace.cells}
+    assert max(widths) - min(widths) <= 2
+
+
+def test_views_keep_living_through_a_change_of_layout(workspace: Workspace) -> None:
+    before = workspace.views("timeline")
+
+    workspace.toggle_grid()
+    workspace.toggle_grid()
+
+    assert workspace.views("timeline") == before
+
+
+def test_choosing_a_view_shown_elsewhere_swaps_the_two(workspace: Workspace) -> None:
+    workspace.choose_view(workspace.cells[0], "table")
+
+    assert ids(workspace) == ["table", "timeline"]
+
+
+def test_chooser_menu_changes_the_pane(workspace: Workspace, qtbot: QtBot) -> None:
+    menu = workspace.cells[1].chooser.menu()
+    action = next(a for a in menu.actions() if a.data() == "problems")
+
+    action.trigger()
+
+    assert ids(workspace) == ["timeline", "problems"]
+
+
+def test_choices_survive_a_restart(
+    workspace: Workspace, session: Session, settings: Settings, qtbot: QtBot
+) -> None:
+    workspace.choose_view(workspace.cells[1], "statistics")
+    workspace.set_details_shown(False)
+    workspace.drawer.set_open(False)
+
+    again = Workspace(session, Settings(settings.store), theme("dark"))
+    qtbot.addWidget(again)
+    again.show()
+
+    assert ids(again) == ["timeline", "statistics"]
+    assert not again.details.isVisible()
+    assert not again.drawer.is_open
+    again.release()
+
+
+def test_moved_splitter_is_remembered(
+    workspace: Workspace, settings: Settings, qtbot: QtBot
+) -> None:
+    split = workspace.cells[0].parentWidget()
+    with qtbot.waitSignal(settings.changed):
+        handle = split.handle(1)
+        QTest.mousePress(handle, Qt.MouseButton.LeftButton)
+        QTest.mouseMove(handle, handle.rect().center() + _down(80))
+        QTest.mouseRelease(
+            handle, Qt.MouseButton.LeftButton, pos=handle.rect().center() + _down(80)
+        )
+
+    assert settings.layout.splits[0] > 550
+
+
+def _down(pixels: int):
+    from PySide6.QtCore import QPoint
+
+    return QPoint(0, pixels)
+
+
+def test_reset_brings_the_first_layout_back(
+    workspace: Workspace, settings: Settings
+) -> None:
+    workspace.toggle_grid()
+    workspace.choose_view(workspace.cells[0], "details")
+    workspace.set_details_shown(False)
+
+    workspace.reset_layout()
+
+    assert settings.layout == Layout()
+    assert ids(workspace) == ["timeline", "table"]
+    assert workspace.details.isVisible()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("timeline", "timeline", "timeline", "table", "statistics", "problems"),
+        ("no-such-view", "table", "timeline", "table", "statistics", "problems"),
+        ("overview", "table", "timeline", "table", "statistics", "problems"),
+    ],
+)
+def test_impossible_stored_cells_are_replaced(
+    session: Session, qtbot: QtBot, cells: tuple[str, ...]
+) -> None:
+    settings = Settings(MemoryStore())
+    settings.change("layout", cells=cells)
+
+    workspace = Workspace(session, settings, theme("dark"))
+    qtbot.addWidget(workspace)
+
+    assert ids(workspace) == ["timeline", "table"]
+    workspace.release()
+
+
+def test_drawer_hides_where_its_views_are_panes(workspace: Workspace) -> None:
+    assert workspace.drawer.isVisible()
+
+    workspace.toggle_grid()
+    assert not workspace.drawer.isVisible()
+    workspace.show_drawer("problems")
+    workspace.toggle_grid()
+
+    assert workspace.drawer.isVisible()
+
+
+def test_closed_drawer_keeps_its_tabs_and_a_click_opens_it(
+    workspace: Workspace,
+) -> None:
+    drawer = workspace.drawer
+    drawer.set_open(False)
+    assert drawer.height() <= drawer.head_height()
+
+    bar = drawer._bar
+    QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(1).center())
+
+    assert drawer.is_open
+    assert drawer.tab == "problems"
+
+
+def test_full_screen_button_fills_and_restores(workspace: Workspace) -> None:
+    before = [cell.geometry() for cell in workspace.cells]
+    button = workspace.cells[1].full_screen_button
+
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert workspace.full_cell is workspace.cells[1]
+    assert not workspace.overview.isVisible()
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    assert workspace.full_cell is None
+    assert [cell.geometry() for cell in workspace.cells] == before
+
+
+def test_hiding_details_by_its_button_is_remembered(
+    workspace: Workspace, settings: Settings
+) -> None:
+    workspace.details.more_requested.emit()
+
+    assert not workspace.details.isVisible()
+    assert not settings.layout.shows_details
+
+
+class BrokenView(View):
+    """Fails where it is told to."""
+
+    fails_in = ""
+
+    def attach(self, session: Session) -> None:
+        if self.fails_in == "attach":
+            raise RuntimeError("broken in attach")
+
+    def detach(self) -> None:
+        raise RuntimeError("broken in detach")
+
+
+@pytest.mark.parametrize("where", ["import", "factory", "attach"])
+def test_broken_view_is_a_panel_and_retry_starts_it_anew(
+    qtbot: QtBot, session: Session, where: str, qapp: object
+) -> None:
+    broken = [True]
+
+    def load(_: ViewEntry) -> View:
+        if broken[0] and where == "import":
+            raise ImportError("broken in import")
+        if broken[0] and where == "factory":
+            raise ValueError("broken in factory")
+        view = BrokenView()
+        view.fails_in = where if broken[0] else ""
+        return view
+
+    host = ViewHost(entry("table"), session, theme("dark"), loader=load)
+    qtbot.addWidget(host)
+    host.show()
+
+    panel = host.error_panel
+    assert panel is not None
+    assert f"broken in {where}" in panel.report
+    QTest.mouseClick(panel.copy_button, Qt.MouseButton.LeftButton)
+    assert f"broken in {where}" in qapp.clipboard().text()
+    broken[0] = False
+    QTest.mouseClick(panel.retry_button, Qt.MouseButton.LeftButton)
+
+    assert host.error_panel is None
+    assert isinstance(host.view, BrokenView)
+    host.release()
+
+
+def test_every_builtin_view_loads_and_agrees_with_its_entry() -> None:
+    for known in BUILTIN:
+        spec = known.load()
+        assert isinstance(spec, ViewSpec)
+        assert spec.id == known.id
+        assert spec.area == known.area
+
+
+def test_every_cell_view_shows_a_trace(qtbot: QtBot, session: Session) -> None:
+    for known in cell_views():
+        host = ViewHost(known, session, theme("light"))
+        qtbot.addWidget(host)
+        host.show()
+        assert host.error_panel is None, host.error_panel.report
+        host.set_theme(theme("dark"))
+        host.release()
+
+
+def test_unknown_view_raises() -> None:
+    with pytest.raises(KeyError):
+        entry("nothing")

@@ -1,0 +1,388 @@
+"""Opening on a worker: states, early snapshots, errors, files that change."""
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from builders import llama_like_trace
+from ggscope.errors import AmbiguousFormatError, Cancelled, CorruptError, TruncatedError
+from ggscope.gui.load_pages import Banner, LoadingCard, ProblemPage
+from ggscope.gui.main_window import MainWindow
+from ggscope.model.trace import ReadWarning, Severity
+from ggscope.readers import registry
+from ggscope.readers.api import ReadContext
+from ggscope.session import loader as loader_module
+from ggscope.session.loader import Loader, LoadState
+from ggscope.session.session import Session, TraceChange
+from ggscope.session.tasks import TaskFailure
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.bin"
+    path.write_bytes(b"x" * 100)
+    return path
+
+
+@pytest.fixture
+def session(qtbot: QtBot, file: Path) -> Iterator[Session]:
+    made = Session(file)
+    yield made
+    made.close()
+
+
+class Reading:
+    """Stands in for the registry: waits, publishes and returns what it is told."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.go.set()
+        self.asked: list[tuple[Path, str | None, dict[str, str]]] = []
+        self.early: list[object] = []
+        self.result: object = llama_like_trace(tokens=2, layers=2)
+
+    def __call__(
+        self,
+        path: Path,
+        *,
+        reader_id: str | None = None,
+        context: ReadContext | None = None,
+    ) -> object:
+        assert context is not None
+        self.asked.append((path, reader_id, dict(context.options)))
+        context.progress(10, 100)
+        for trace in self.early:
+            context.publish(trace)
+        while not self.go.wait(0.01):
+            context.check_cancelled()
+        context.check_cancelled()
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
+    made = Reading()
+    monkeypatch.setattr(registry, "open_trace", made)
+    return made
+
+
+def wait_for(qtbot: QtBot, loader: Loader, state: LoadState) -> None:
+    qtbot.waitUntil(lambda: loader.state is state)
+
+
+def test_file_is_read_and_fitted(
+    qtbot: QtBot, session: Session, reading: Reading
+) -> None:
+    changes: list[TraceChange] = []
+    session.trace_changed.connect(changes.append)
+    loader = Loader(session)
+
+    loader.open("npu-json", {"ops": "x"})
+    wait_for(qtbot, loader, LoadState.READY)
+
+    assert session.trace is reading.result
+    assert changes == [TraceChange.REPLACED]
+    assert reading.asked == [(session.path, "npu-json", {"ops": "x"})]
+
+
+def test_early_snapshot_is_shown_and_the_whole_trace_grows_it(
+    qtbot: QtBot, session: Session, reading: Reading
+) -> None:
+    whole = reading.result
+    reading.early = [replace(whole, pending=frozenset({"names"}))]
+    reading.go.clear()
+    changes: list[TraceChange] = []
+    session.trace_changed.connect(changes.append)
+    loader = Loader(session)
+
+    loader.open()
+    qtbot.waitUntil(lambda: session.trace is not None)
+    assert session.trace.pending
+    session.select_span(3, reveal=False)
+    reading.go.set()
+    wait_for(qtbot, loader, LoadState.READY)
+
+    assert changes == [TraceChange.REPLACED, TraceChange.GREW]
+    assert session.selection.active == 3
+    assert session.trace is whole
+
+
+def test_cancelling_is_a_state_of_its_own(
+    qtbot: QtBot, session: Session, reading: Reading
+) -> None:
+    reading.go.clear()
+    loader = Loader(session)
+    loader.open()
+    qtbot.waitUntil(lambda: bool(reading.asked))
+
+    loader.cancel()
+    wait_for(qtbot, loader, LoadState.CANCELLED)
+
+    assert session.trace is None
+    assert loader.failure is None
+
+
+def test_failure_keeps_the_error_as_a_value(
+    qtbot: QtBot, session: Session, reading: Reading
+) -> None:
+    reading.result = TruncatedError("the file ends at byte 7.", offset=7, hint="Wait.")
+    loader = Loader(session)
+
+    loader.open()
+    wait_for(qtbot, loader, LoadState.FAILED)
+
+    error = loader_module.read_error(loader.failure)
+    assert error is reading.result
+    assert session.trace is None
+
+
+def test_reload_keeps_reader_and_options(
+    qtbot: QtBot, session: Session, reading: Reading
+) -> None:
+    loader = Loader(session)
+    loader.open("npu-json", {"end": "inclusive"})
+    wait_for(qtbot, loader, LoadState.READY)
+
+    session.reload({"ops": "ggml-x"})
+    wait_for(qtbot, loader, LoadState.READY)
+    session.reload({"ops": ""})
+    wait_for(qtbot, loader, LoadState.READY)
+
+    assert [options for _, _, options in reading.asked] == [
+        {"end": "inclusive"},
+        {"end": "inclusive", "ops": "ggml-x"},
+        {"end": "inclusive"},
+    ]
+    assert {reader for _, reader, _ in reading.asked} == {"npu-json"}
+
+
+def test_change_on_disk_is_noticed_while_the_window_is_active(
+    qtbot: QtBot, session: Session, reading: Reading, file: Path
+) -> None:
+    said: list[bool] = []
+    is_active = [False]
+    loader = Loader(session, lambda: is_active[0])
+    loader.file_changed.connect(said.append)
+    loader.open()
+    wait_for(qtbot, loader, LoadState.READY)
+
+    file.write_bytes(b"y" * 200)
+    loader.check_file()
+    assert not loader.is_stale
+    is_active[0] = True
+    loader.check_file()
+    assert loader.is_stale
+    loader.reload()
+    wait_for(qtbot, loader, LoadState.READY)
+    loader.check_file()
+
+    assert said == [True, False]
+
+
+def test_vanished_file_is_not_called_changed(
+    qtbot: QtBot, session: Session, reading: Reading, file: Path
+) -> None:
+    loader = Loader(session)
+    loader.open()
+    wait_for(qtbot, loader, LoadState.READY)
+
+    os.unlink(file)
+    loader.check_file()
+
+    assert not loader.is_stale
+
+
+def test_closing_while_reading_ends_the_thread(
+    qtbot: QtBot, session: Session, reading: Reading
+) -> None:
+    reading.go.clear()
+    Loader(session).open()
+    qtbot.waitUntil(lambda: bool(reading.asked))
+
+    session.close()
+
+    assert not [t for t in threading.enumerate() if t.name.startswith("ggscope")]
+
+
+def test_ambiguous_file_offers_its_candidates_first(qtbot: QtBot) -> None:
+    page = ProblemPage(Path("/x/a.bin"))
+    qtbot.addWidget(page)
+    error = AmbiguousFormatError("several claim it.", candidates=["b", "c"])
+    chosen: list[str] = []
+    page.reader_chosen.connect(chosen.append)
+
+    page.show_failure(
+        TaskFailure("load", "", str(error), error),
+        [("a", "A"), ("b", "B"), ("c", "C")],
+    )
+    actions = page.reader_button.menu().actions()
+    actions[0].trigger()
+
+    assert [action.data() for action in actions] == ["b", "c", "a"]
+    assert chosen == ["b"]
+    assert "--format" not in page.hint.text()
+
+
+def test_fault_of_the_program_says_so_and_copies_the_trace(qtbot: QtBot) -> None:
+    page = ProblemPage(Path("/x/a.bin"))
+    qtbot.addWidget(page)
+    page.show()
+
+    page.show_failure(
+        TaskFailure("load", "", "KeyError: 3", KeyError(3), "Traceback: here"), []
+    )
+    QTest.mouseClick(page.copy_button, Qt.MouseButton.LeftButton)
+
+    assert "fault of ggscope" in page.hint.text()
+    assert "Traceback: here" in QGuiApplication.clipboard().text()
+    assert not page.reader_button.isVisible()
+
+
+def test_error_page_says_what_where_and_what_to_do(qtbot: QtBot) -> None:
+    page = ProblemPage(Path("/x/a.bin"))
+    qtbot.addWidget(page)
+    error = CorruptError(
+        "record 3 is damaged.",
+        path=Path("/x/a.bin"),
+        offset=12345,
+        reader_id="tensor-access",
+        hint="Capture it again.",
+    )
+
+    page.show_failure(TaskFailure("load", "", str(error), error), [("a", "A")])
+
+    assert page.message.text() == "Record 3 is damaged."
+    assert "12,345" in page.where.full_text()
+    assert "tensor-access" in page.where.full_text()
+    assert page.hint.text() == "Capture it again."
+
+
+def test_card_waits_before_it_shows(qtbot: QtBot) -> None:
+    over = QWidget()
+    over.resize(600, 400)
+    qtbot.addWidget(over)
+    over.show()
+    card = LoadingCard("trace.bin", over)
+
+    card.set_wanted(True)
+    assert not card.isVisible()
+    qtbot.waitUntil(card.isVisible)
+    card.set_wanted(False)
+
+    assert not card.isVisible()
+
+
+def test_banner_runs_its_action_and_closes(qtbot: QtBot) -> None:
+    banner = Banner()
+    qtbot.addWidget(banner)
+    ran: list[int] = []
+    banner.say("The file changed.", "Reload", lambda: ran.append(1))
+
+    QTest.mouseClick(banner.action_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(banner.close_button, Qt.MouseButton.LeftButton)
+
+    assert ran == [1]
+    assert not banner.isVisible()
+
+
+def test_tab_offers_reload_when_the_file_changed(
+    window: MainWindow, qtbot: QtBot, reading: Reading, file: Path
+) -> None:
+    document = window.open_path(file)
+    wait_for(qtbot, document.loader, LoadState.READY)
+
+    document.loader.file_changed.emit(True)
+    assert document.banner.isVisible()
+    assert "changed on disk" in document.banner.text.text()
+    QTest.mouseClick(document.banner.action_button, Qt.MouseButton.LeftButton)
+    wait_for(qtbot, document.loader, LoadState.READY)
+
+    assert len(reading.asked) == 2
+    assert not document.banner.isVisible()
+
+
+def test_failed_reload_keeps_what_was_readable(
+    window: MainWindow, qtbot: QtBot, reading: Reading, file: Path
+) -> None:
+    document = window.open_path(file)
+    wait_for(qtbot, document.loader, LoadState.READY)
+    reading.result = CorruptError("nothing is left.")
+
+    QTest.keyClick(window, Qt.Key.Key_F5)
+    wait_for(qtbot, document.loader, LoadState.FAILED)
+
+    assert document.session.trace is not None
+    assert document.workspace.isVisible()
+    assert "nothing is left" in document.banner.text.text()
+
+
+def test_guess_is_offered_once_per_format(
+    window: MainWindow, qtbot: QtBot, reading: Reading, file: Path, tmp_path: Path
+) -> None:
+    notice = ReadWarning(Severity.NOTICE, "low_confidence", "Read as x; a guess.")
+    reading.result = replace(reading.result, warnings=(notice,))
+    document = window.open_path(file)
+    wait_for(qtbot, document.loader, LoadState.READY)
+    assert document.banner.isVisible()
+    QTest.mouseClick(document.banner.close_button, Qt.MouseButton.LeftButton)
+    other = tmp_path / "b.bin"
+    other.write_bytes(b"1")
+
+    second = window.open_path(other)
+    wait_for(qtbot, second.loader, LoadState.READY)
+
+    assert not second.banner.isVisible()
+
+
+def test_cancelled_tab_says_so_and_reloads(
+    window: MainWindow, qtbot: QtBot, reading: Reading, file: Path
+) -> None:
+    reading.go.clear()
+    document = window.open_path(file)
+    qtbot.waitUntil(lambda: document.status.progress.is_shown)
+    assert document.card.isVisible()
+    assert "10" in document.status.progress.text.full_text()
+
+    QTest.mouseClick(document.status.progress.stop, Qt.MouseButton.LeftButton)
+    wait_for(qtbot, document.loader, LoadState.CANCELLED)
+    assert document.problem_page.isVisible()
+    assert "cancelled" in document.problem_page.head.text()
+    reading.go.set()
+    QTest.mouseClick(document.problem_page.reload_button, Qt.MouseButton.LeftButton)
+    wait_for(qtbot, document.loader, LoadState.READY)
+
+    assert document.workspace.isVisible()
+    assert not document.status.progress.is_shown
+
+
+def test_lane_state_is_kept_for_the_next_trace_of_the_format(
+    window: MainWindow, qtbot: QtBot, reading: Reading, file: Path, tmp_path: Path
+) -> None:
+    document = window.open_path(file)
+    wait_for(qtbot, document.loader, LoadState.READY)
+    state = replace(document.session.lane_state, pinned=("token",))
+    document.session.set_lane_state(state)
+    other = tmp_path / "b.bin"
+    other.write_bytes(b"1")
+
+    second = window.open_path(other)
+    wait_for(qtbot, second.loader, LoadState.READY)
+
+    assert second.session.lane_state == state
+
+
+def test_cancelled_exception_is_never_a_failure() -> None:
+    assert loader_module.read_error(None) is None
+    failure = TaskFailure("load", "", "", Cancelled())
+    assert loader_module.read_error(failure) is None

@@ -1,0 +1,408 @@
+"""The window with real events: tabs, dropping, messages, full screen."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QTabBar, QToolButton
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.app import ExceptionHook
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.gui.start_page import samples
+from ggscope.model.selection import Filter, MarkedRange
+from ggscope.model.time import TimeRange
+from ggscope.session.loader import LoadState
+from ggscope.session.settings import Settings
+
+Opened = Callable[[Path], Document]
+
+
+@pytest.fixture
+def sample() -> Path:
+    """Return the smallest bundled sample."""
+    found = [p for p in samples() if p.name == "llama-demo.ggmlviz"]
+    if not found:
+        pytest.skip("the samples have not been made")
+    return found[0]
+
+
+def tab_bar(window: MainWindow) -> QTabBar:
+    return next(b for b in window.findChildren(QTabBar) if b.isMovable())
+
+
+def drop(window: MainWindow, *paths: Path) -> None:
+    """Drop files onto the window, as a file manager does."""
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(p)) for p in paths])
+    copy, left = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
+    none = Qt.KeyboardModifier.NoModifier
+    enter = QDragEnterEvent(QPoint(300, 300), copy, data, left, none)
+    window.dragEnterEvent(enter)
+    assert enter.isAccepted()
+    window.dropEvent(QDropEvent(QPointF(300, 300), copy, data, left, none))
+
+
+def test_window_without_files_shows_the_start_page(window: MainWindow) -> None:
+    assert window.start_page.isVisible()
+    assert window.document is None
+
+
+def test_opening_a_file_shows_it_and_remembers_it(
+    window: MainWindow, opened: Opened, sample: Path, settings: Settings
+) -> None:
+    document = opened(sample)
+
+    assert document.loader.state is LoadState.READY
+    assert window.document is document
+    assert sample.name in window.windowTitle()
+    assert settings.files.recent == (str(sample.absolute()),)
+    assert len(document.workspace.views("timeline")) == 1
+    assert len(document.workspace.views("table")) == 1
+
+
+def test_dropping_several_files_opens_a_tab_each(
+    window: MainWindow, qtbot: QtBot, sample: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "ünï cödé & co.ggmlviz"
+    other.write_bytes(sample.read_bytes())
+
+    drop(window, sample, other)
+    qtbot.waitUntil(
+        lambda: all(d.loader.state is LoadState.READY for d in window.documents)
+    )
+
+    assert [d.path for d in window.documents] == [sample.absolute(), other]
+    assert window.document is window.documents[1]
+
+
+def test_opening_an_open_file_brings_its_tab_to_the_front(
+    window: MainWindow, opened: Opened, sample: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "b.ggmlviz"
+    other.write_bytes(sample.read_bytes())
+    first = opened(sample)
+    opened(other)
+
+    opened(sample)
+
+    assert window.n_documents == 2
+    assert window.document is first
+
+
+def test_tabs_step_close_and_end_on_the_start_page(
+    window: MainWindow, opened: Opened, qtbot: QtBot, sample: Path, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"{n}.ggmlviz" for n in "abc"]
+    for path in paths:
+        path.write_bytes(sample.read_bytes())
+        opened(path)
+
+    QTest.keyClick(window, Qt.Key.Key_Tab, Qt.KeyboardModifier.ControlModifier)
+    assert window.document.path == paths[0]
+    QTest.keyClick(window, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
+    assert window.n_documents == 2
+    middle = tab_bar(window).tabRect(0).center()
+    QTest.mouseClick(tab_bar(window), Qt.MouseButton.MiddleButton, pos=middle)
+    assert [d.path for d in window.documents] == [paths[2]]
+    window.close_current()
+
+    assert window.start_page.isVisible()
+    assert window.windowTitle() == "ggscope"
+
+
+def test_moved_tab_keeps_its_document(
+    window: MainWindow, opened: Opened, sample: Path, tmp_path: Path
+) -> None:
+    for name in "abc":
+        path = tmp_path / f"{name}.ggmlviz"
+        path.write_bytes(sample.read_bytes())
+        opened(path)
+
+    tab_bar(window).moveTab(0, 2)
+
+    assert [d.path.stem for d in window.documents] == ["b", "c", "a"]
+    for position, document in enumerate(window.documents):
+        tab_bar(window).setCurrentIndex(position)
+        assert window.document is document
+
+
+def test_close_button_of_a_tab_closes_that_tab(
+    window: MainWindow, opened: Opened, sample: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "b.ggmlviz"
+    other.write_bytes(sample.read_bytes())
+    opened(sample)
+    opened(other)
+
+    side = QTabBar.ButtonPosition.RightSide
+    button = tab_bar(window).tabButton(0, side)
+    assert isinstance(button, QToolButton)
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    assert [d.path for d in window.documents] == [other]
+
+
+def test_missing_file_gives_an_error_page_with_a_way_out(
+    window: MainWindow, opened: Opened, tmp_path: Path, sample: Path
+) -> None:
+    path = tmp_path / "later.ggmlviz"
+
+    document = opened(path)
+
+    assert document.loader.state is LoadState.FAILED
+    assert document.problem_page.isVisible()
+    assert "later.ggmlviz" in document.problem_page.head.text()
+    assert document.problem_page.message.text()
+    path.write_bytes(sample.read_bytes())
+    QTest.mouseClick(document.problem_page.reload_button, Qt.MouseButton.LeftButton)
+    document.session.tasks.became_idle.connect(lambda: None)
+    opened(path)
+    assert document.workspace.isVisible()
+
+
+def test_unknown_format_offers_readers_and_copies_its_report(
+    window: MainWindow, opened: Opened, tmp_path: Path, qapp: object
+) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("Dear diary, " * 100)
+
+    page = opened(path).problem_page
+    QTest.mouseClick(page.copy_button, Qt.MouseButton.LeftButton)
+
+    assert page.reader_button.isVisible()
+    assert page.reader_button.menu().actions()
+    copied = qapp.clipboard().text()
+    assert "notes.txt" in copied
+    assert page.message.text() in copied
+
+
+def test_escape_clears_selection_then_search_then_full_screen(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    document = opened(sample)
+    session = document.session
+    window.toggle_full_screen()
+    session.search("a")
+    session.select_span(0)
+    session.set_marked(MarkedRange(TimeRange(0, 10)))
+
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert not session.selection
+    assert session.marked_range is None
+    assert session.search_text == "a"
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert session.search_text == ""
+    assert document.workspace.full_cell is not None
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert document.workspace.full_cell is None
+
+
+def test_full_screen_hides_all_else_and_comes_back_the_same(
+    window: MainWindow, opened: Opened, sample: Path, qtbot: QtBot
+) -> None:
+    document = opened(sample)
+    workspace = document.workspace
+    qtbot.wait(20)
+    before = [cell.geometry() for cell in workspace.cells]
+
+    QTest.keyClick(window, Qt.Key.Key_F11)
+    assert workspace.full_cell is workspace.cells[0]
+    assert not workspace.cells[1].isVisible()
+    assert not workspace.details.isVisible()
+    assert not document.toolbar.isVisible()
+    assert not window.menuBar().isVisible()
+    QTest.keyClick(window, Qt.Key.Key_F11)
+    window.resize(1280, 800)
+    qtbot.waitUntil(lambda: [c.geometry() for c in workspace.cells] == before)
+
+    assert document.toolbar.isVisible()
+    assert not window.isFullScreen()
+
+
+def test_fault_in_a_view_puts_a_panel_in_its_place(
+    window: MainWindow, opened: Opened, sample: Path, qtbot: QtBot
+) -> None:
+    workspace = opened(sample).workspace
+    host = workspace.cells[0]
+    view = host.view
+
+    class BugError(Exception):
+        pass
+
+    def fail(self: object) -> None:
+        raise BugError("inside")
+
+    try:
+        fail(view)
+    except BugError as error:
+        ExceptionHook(window)(BugError, error, error.__traceback__)
+    qtbot.waitUntil(lambda: host.error_panel is not None)
+
+    assert host.view is None
+    assert "inside" in host.error_panel.report
+    assert workspace.cells[1].view is not None
+    QTest.mouseClick(host.error_panel.retry_button, Qt.MouseButton.LeftButton)
+    assert host.error_panel is None
+    assert host.view is not None
+    assert host.view is not view
+
+
+def test_fault_elsewhere_shows_a_bar_and_copies_the_report(
+    window: MainWindow, qapp: object
+) -> None:
+    error = ValueError("odd")
+
+    ExceptionHook(window)(ValueError, error, error.__traceback__)
+
+    assert window.notice.isVisible()
+    assert "ValueError: odd" in window.notice.text.text()
+    QTest.mouseClick(window.notice.action_button, Qt.MouseButton.LeftButton)
+    assert "ValueError: odd" in qapp.clipboard().text()
+
+
+def test_closing_the_window_stops_reading(
+    window: MainWindow, sample: Path, settings: Settings
+) -> None:
+    document = window.open_path(sample)
+
+    window.close()
+
+    assert document.session.trace is None
+    assert window.n_documents == 0
+    assert settings.window.geometry
+
+
+def test_search_field_counts_and_steps(
+    window: MainWindow, opened: Opened, sample: Path, qtbot: QtBot
+) -> None:
+    document = opened(sample)
+    field = document.toolbar.search
+    QTest.keyClick(window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    assert field.edit.hasFocus()
+
+    QTest.keyClicks(field.edit, "w")
+    QTest.keyClick(field.edit, Qt.Key.Key_Backspace)
+    QTest.keyClicks(field.edit, "t")
+    QTest.keyClick(field.edit, Qt.Key.Key_Return)
+
+    n = document.session.n_hits
+    assert n > 0
+    assert field.count.text() == f"1 of {n}"
+    QTest.keyClick(field.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    assert field.count.text() == f"{n} of {n}"
+    QTest.keyClick(field.edit, Qt.Key.Key_Escape)
+    assert field.edit.text() == ""
+    assert document.session.hits is None
+    assert not field.edit.hasFocus()
+
+
+def test_chips_show_and_remove_parts_of_the_filter(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    document = opened(sample)
+    chips = document.toolbar.chips
+    document.session.set_filter(
+        Filter(layers=frozenset({0, 1}), text="x", min_duration=5)
+    )
+    assert len(chips.chips) == 3
+
+    part = chips.chips[0].part
+    QTest.mouseClick(chips.chips[0].close_button, Qt.MouseButton.LeftButton)
+
+    assert len(chips.chips) == 2
+    assert getattr(document.session.filter, part) == getattr(Filter(), part)
+
+
+def test_chips_that_do_not_fit_are_behind_a_number(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    document = opened(sample)
+    window.resize(660, 600)
+    document.session.set_filter(
+        Filter(
+            ops=frozenset({"A" * 60}),
+            layers=frozenset({0, 1}),
+            tokens=frozenset({5}),
+            text="some long text to look for",
+            min_duration=5,
+        )
+    )
+
+    shown = [chip for chip in document.toolbar.chips.chips if chip.isVisible()]
+    assert len(shown) < 5
+    assert window.width() == 660
+
+
+def test_filter_popup_takes_an_expression(
+    window: MainWindow, opened: Opened, sample: Path, qtbot: QtBot
+) -> None:
+    document = opened(sample)
+    document.show_filter_popup()
+    popup = document._popup
+    QTest.keyClicks(popup.edit, "layer=")
+    QTest.keyClick(popup.edit, Qt.Key.Key_Return)
+    assert popup.problem.isVisible()
+
+    popup.edit.setText("layer=0-3 dur>1us")
+    QTest.keyClick(popup.edit, Qt.Key.Key_Return)
+
+    assert document.session.filter.layers == frozenset(range(4))
+    assert document.session.filter.min_duration is not None
+    assert document._popup is None
+
+
+def test_filter_popup_lists_what_occurs(
+    window: MainWindow, opened: Opened, sample: Path, qtbot: QtBot
+) -> None:
+    document = opened(sample)
+    document.show_filter_popup()
+    popup = document._popup
+    popup.field.setCurrentIndex(4)
+    qtbot.waitUntil(lambda: popup.list.item(0).text() != "…")
+
+    popup.list.item(0).setCheckState(Qt.CheckState.Checked)
+
+    assert document.session.filter.threads == frozenset({popup.list.item(0).text()})
+    popup.close()
+
+
+def test_status_names_file_range_and_problems(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    status = opened(sample).status
+
+    assert sample.name in status.file.full_text()
+    assert "records" in status.file.full_text()
+    assert status.range.full_text().startswith("range ")
+    assert status.problems.text()
+    assert status.renderer.text()
+
+
+def test_status_problems_open_the_drawer(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    document = opened(sample)
+    document.workspace.drawer.set_open(False)
+
+    QTest.mouseClick(document.status.problems, Qt.MouseButton.LeftButton)
+
+    assert document.workspace.drawer.is_open
+    assert document.workspace.drawer.tab == "problems"
+
+
+def test_huge_names_do_not_widen_the_window(
+    window: MainWindow, opened: Opened, sample: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / ("very-long-name-" * 15 + ".ggmlviz")
+    path.write_bytes(sample.read_bytes())
+    window.resize(700, 500)
+
+    opened(path)
+
+    assert window.width() == 700
+    assert window.minimumSizeHint().width() <= 700

@@ -1,0 +1,122 @@
+"""The command palette: fuzzy, by keyboard alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QAbstractItemModelTester, QTest
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.main_window import MainWindow
+from ggscope.gui.palette import MAX_SHOWN, Entry, EntryModel, Palette, fuzzy_score
+
+
+@pytest.fixture
+def palette(qtbot: QtBot) -> Palette:
+    over = QWidget()
+    over.resize(800, 600)
+    qtbot.addWidget(over)
+    over.show()
+    made = Palette(over)
+    over.made = made  # type: ignore[attr-defined]  # keeps it alive
+    return made
+
+
+def entries(ran: list[str], *names: str) -> list[Entry]:
+    return [Entry(name, lambda n=name: ran.append(n)) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "better", "worse"),
+    [
+        ("zi", "Zoom in", "Resize window"),
+        ("grid", "2×2 grid", "Going right idly down"),
+        ("fit", "Fit all", "First in trace"),
+        ("nt", "Next token", "Command palette"),
+    ],
+)
+def test_beginnings_and_runs_score_higher(
+    pattern: str, better: str, worse: str
+) -> None:
+    assert fuzzy_score(pattern, better) > fuzzy_score(pattern, worse)
+
+
+@given(st.text(max_size=20), st.text(max_size=60))
+def test_score_is_positive_exactly_for_subsequences(pattern: str, text: str) -> None:
+    rest = iter(text.lower())
+    is_inside = all(c in rest for c in pattern.lower().replace(" ", ""))
+
+    assert (fuzzy_score(pattern, text) > 0) == is_inside
+
+
+def test_model_obeys_qt(qtbot: QtBot) -> None:
+    model = EntryModel()
+    tester = QAbstractItemModelTester(
+        model, QAbstractItemModelTester.FailureReportingMode.Fatal
+    )
+    model.set_entries(entries([], *(f"entry {n}" for n in range(500))))
+
+    assert model.rowCount() == MAX_SHOWN
+    model.set_pattern("ntry 4")
+    model.set_pattern("nothing fits")
+    assert model.rowCount() == 0
+    del tester
+
+
+def test_typing_and_enter_run_the_best(palette: Palette) -> None:
+    ran: list[str] = []
+    palette.offer(entries(ran, "Zoom in", "Zoom out", "Fit all"), "Type")
+
+    QTest.keyClicks(palette.edit, "zout")
+    QTest.keyClick(palette.edit, Qt.Key.Key_Return)
+
+    assert ran == ["Zoom out"]
+    assert not palette.isVisible()
+
+
+def test_arrows_move_and_wrap(palette: Palette) -> None:
+    ran: list[str] = []
+    palette.offer(entries(ran, "a", "b", "c"), "Type")
+
+    QTest.keyClick(palette.edit, Qt.Key.Key_Up)
+    QTest.keyClick(palette.edit, Qt.Key.Key_Return)
+
+    assert ran == ["c"]
+
+
+def test_escape_closes_without_running(palette: Palette) -> None:
+    ran: list[str] = []
+    palette.offer(entries(ran, "a"), "Type")
+
+    QTest.keyClick(palette.edit, Qt.Key.Key_Escape)
+
+    assert ran == []
+    assert not palette.isVisible()
+
+
+def test_click_runs(palette: Palette) -> None:
+    ran: list[str] = []
+    palette.offer(entries(ran, "a", "b"), "Type")
+    row = palette.list.visualRect(palette.model.index(1)).center()
+
+    QTest.mouseClick(palette.list.viewport(), Qt.MouseButton.LeftButton, pos=row)
+
+    assert ran == ["b"]
+
+
+def test_window_offers_only_what_makes_sense(window: MainWindow) -> None:
+    control = Qt.KeyboardModifier.ControlModifier
+    shift = Qt.KeyboardModifier.ShiftModifier
+    QTest.keyClick(window, Qt.Key.Key_P, control | shift)
+    texts = [
+        window.palette_.model.entry(row).text
+        for row in range(window.palette_.model.rowCount())
+    ]
+
+    assert window.palette_.isVisible()
+    assert "Open" in texts
+    assert "Zoom in" not in texts
+    QTest.keyClicks(window.palette_.edit, "theme light")
+    QTest.keyClick(window.palette_.edit, Qt.Key.Key_Return)
+    assert window.settings.appearance.theme == "light"

@@ -1,0 +1,146 @@
+"""The settings dialog and other dialogs, by real clicks."""
+
+import pytest
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QComboBox, QDialog, QListWidget
+from pytestqt.qtbot import QtBot
+
+from builders import llama_like_trace
+from ggscope.gui import dialogs
+from ggscope.gui.dialogs import SettingsDialog
+from ggscope.gui.main_window import MainWindow
+from ggscope.session.settings import Appearance, MemoryStore, Settings
+
+
+def choose(combo: QComboBox, row: int) -> None:
+    """Pick a row as the keyboard does."""
+    combo.setFocus()
+    QTest.keyClick(combo, Qt.Key.Key_Home)
+    for _ in range(row):
+        QTest.keyClick(combo, Qt.Key.Key_Down)
+
+
+@pytest.fixture
+def dialog(qtbot: QtBot, settings: Settings) -> SettingsDialog:
+    made = SettingsDialog(settings)
+    made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(made)
+    made.show()
+    return made
+
+
+def test_every_choice_acts_at_once(dialog: SettingsDialog, settings: Settings) -> None:
+    choose(dialog.theme, 2)
+    choose(dialog.font_size, 4)
+    choose(dialog.renderer, 1)
+    choose(dialog.wheel, 1)
+
+    assert settings.appearance == Appearance(theme="light", font_scale=125)
+    assert settings.drawing.renderer == "raster"
+    assert settings.drawing.wheel == "zoom"
+
+
+def test_plugin_folder_is_off_until_ticked(
+    dialog: SettingsDialog, settings: Settings
+) -> None:
+    QTest.keyClicks(dialog.folder, "/some/folder")
+    QTest.keyClick(dialog.folder, Qt.Key.Key_Return)
+    assert not settings.plugins.is_enabled
+
+    dialog.plugins.setFocus()
+    QTest.keyClick(dialog.plugins, Qt.Key.Key_Space)
+
+    assert settings.plugins.is_enabled
+    assert settings.plugins.folder == "/some/folder"
+
+
+def test_controls_have_names(dialog: SettingsDialog) -> None:
+    for combo in dialog.findChildren(QComboBox):
+        assert combo.accessibleName()
+
+
+def test_ignored_values_are_shown(qtbot: QtBot) -> None:
+    settings = Settings(MemoryStore({"appearance/theme": '"pink"'}))
+    dialog = SettingsDialog(settings)
+    qtbot.addWidget(dialog)
+
+    assert any("pink" in w.text() for w in dialog.findChildren(type(_a_label(dialog))))
+
+
+def _a_label(dialog: SettingsDialog):
+    from PySide6.QtWidgets import QLabel
+
+    return dialog.findChild(QLabel)
+
+
+def test_ctrl_comma_opens_the_dialog(window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_Comma, Qt.KeyboardModifier.ControlModifier)
+
+    shown = [w for w in QApplication.topLevelWidgets() if isinstance(w, SettingsDialog)]
+    assert any(w.isVisible() for w in shown)
+    for widget in shown:
+        widget.close()
+
+
+def answer(row: int, *, accept: bool = True) -> None:
+    """Pick a row of the list dialog that is about to open."""
+
+    def act() -> None:
+        dialog = QApplication.activeModalWidget()
+        assert isinstance(dialog, QDialog)
+        dialog.findChild(QListWidget).setCurrentRow(row)
+        dialog.accept() if accept else dialog.reject()
+
+    QTimer.singleShot(0, act)
+
+
+def test_op_table_choice_returns_an_id(qtbot: QtBot) -> None:
+    trace = llama_like_trace(tokens=1, layers=1)
+
+    answer(0)
+    assert dialogs.choose_ops(trace, None) == dialogs.AUTO_OPS
+    answer(1)
+    chosen = dialogs.choose_ops(trace, None)
+    assert chosen is not None
+    assert chosen.startswith("ggml")
+    answer(1, accept=False)
+    assert dialogs.choose_ops(trace, None) is None
+
+
+def test_readers_dialog_lists_what_the_registry_knows(qtbot: QtBot) -> None:
+    dialog = dialogs.readers_dialog(None)
+    qtbot.addWidget(dialog)
+    from PySide6.QtWidgets import QTableWidget
+
+    table = dialog.findChild(QTableWidget)
+    shown = {table.item(row, 0).text() for row in range(table.rowCount())}
+
+    assert {"ggmlviz", "npu-json"} <= shown
+
+
+def test_texts_exist() -> None:
+    names = {name for name, _, _ in dialogs.parts()}
+
+    assert "numpy" in names
+    assert all(licence for _, _, licence in dialogs.parts())
+    assert "Qt" in dialogs.system_report()
+    assert dialogs.guide_text().startswith("#")
+
+
+def test_help_dialogs_open_and_close(window: MainWindow, qtbot: QtBot) -> None:
+    for show in (window.show_about, window.show_guide, window.show_readers,
+                 window.show_keys):  # fmt: skip
+        show()
+    shown = [
+        w
+        for w in QApplication.topLevelWidgets()
+        if isinstance(w, QDialog) and w.isVisible()
+    ]
+
+    assert len(shown) == 4
+    for dialog in shown:
+        dialog.activateWindow()
+        qtbot.waitUntil(dialog.isActiveWindow)
+        with qtbot.waitSignal(dialog.finished):
+            QTest.keyClick(dialog, Qt.Key.Key_Escape)

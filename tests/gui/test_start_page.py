@@ -1,0 +1,120 @@
+"""The start page: recent files, samples, opening by hand."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QFileDialog
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui import start_page as start_page_module
+from ggscope.gui.main_window import MainWindow
+from ggscope.gui.open_filters import name_filters
+from ggscope.gui.start_page import FileRow, StartPage, samples
+from ggscope.session.loader import LoadState
+from ggscope.session.settings import Settings
+
+
+@pytest.fixture
+def page(qtbot: QtBot, settings: Settings) -> StartPage:
+    made = StartPage(settings)
+    qtbot.addWidget(made)
+    made.resize(1000, 700)
+    made.show()
+    return made
+
+
+def test_recent_files_are_listed_and_missing_ones_dimmed(
+    page: StartPage, settings: Settings, tmp_path: Path
+) -> None:
+    there = tmp_path / "there.bin"
+    there.write_bytes(b"1")
+    settings.add_recent(tmp_path / "gone.bin")
+    settings.add_recent(there)
+
+    assert [row.path.name for row in page.recent_rows] == ["there.bin", "gone.bin"]
+    assert page.recent_rows[0].isEnabled()
+    assert page.recent_rows[1].is_missing
+    assert not page.recent_rows[1].isEnabled()
+
+
+def test_click_on_a_recent_file_opens_it(
+    page: StartPage, settings: Settings, tmp_path: Path, qtbot: QtBot
+) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"1")
+    settings.add_recent(path)
+    page.refresh()
+
+    with qtbot.waitSignal(page.file_chosen) as caught:
+        QTest.mouseClick(page.recent_rows[0], Qt.MouseButton.LeftButton)
+
+    assert caught.args == [str(path)]
+
+
+def test_file_row_is_reached_and_pressed_by_keyboard(
+    page: StartPage, settings: Settings, tmp_path: Path, qtbot: QtBot
+) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"1")
+    settings.add_recent(path)
+    row = page.recent_rows[0]
+    row.setFocus()
+
+    with qtbot.waitSignal(page.file_chosen):
+        QTest.keyClick(row, Qt.Key.Key_Space)
+
+    assert row.focusPolicy() & Qt.FocusPolicy.TabFocus
+
+
+def test_samples_are_offered_where_they_are(
+    page: StartPage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert [row.path for row in page.sample_rows] == list(samples())
+
+    def nowhere(_: str) -> Path:
+        return tmp_path / "none"
+
+    monkeypatch.setattr(start_page_module.assets, "path", nowhere)
+    assert samples() == ()
+    page.refresh()
+    assert page.sample_rows == []
+
+
+def test_sample_opens_from_the_window(window: MainWindow, qtbot: QtBot) -> None:
+    if not samples():
+        pytest.skip("the samples have not been made")
+    rows = window.findChildren(FileRow)
+
+    QTest.mouseClick(rows[-1], Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: window.document is not None)
+    document = window.document
+    qtbot.waitUntil(lambda: document.loader.state is not LoadState.LOADING)
+
+    assert document.loader.state is LoadState.READY
+
+
+def test_open_button_asks_for_files(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def answer(*arguments: object) -> tuple[list[str], str]:
+        asked.append(str(arguments[-1]))
+        return [str(tmp_path / "a.bin"), str(tmp_path / "b.bin")], ""
+
+    monkeypatch.setattr(QFileDialog, "getOpenFileNames", answer)
+
+    QTest.mouseClick(window.start_page.open_button, Qt.MouseButton.LeftButton)
+
+    assert window.n_documents == 2
+    assert "*.ggmlviz" in asked[0]
+
+
+def test_filters_name_all_readers_and_all_files() -> None:
+    filters = name_filters().split(";;")
+
+    assert "*.ggmlviz" in filters[0]
+    assert "*.json" in filters[0]
+    assert filters[-1].endswith("(*)")

@@ -1,0 +1,144 @@
+"""Themes: contrast, live switching, sizes."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPalette
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLineEdit
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui import theme as theme_module
+from ggscope.gui.main_window import MainWindow
+from ggscope.gui.start_page import StartPage
+from ggscope.gui.style_sheet import style_sheet
+from ggscope.gui.theme import ThemeManager, base_px
+from ggscope.gui.widgets import MIN_TARGET, ElidedLabel, GlyphButton
+from ggscope.render.theme import contrast, css, mix, theme
+from ggscope.session.settings import Settings
+
+AA = 4.5
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+@pytest.mark.parametrize("token", ["text", "dim", "accent", "caution", "error"])
+@pytest.mark.parametrize("ground", ["window", "pane", "raised", "lane"])
+def test_text_contrast_is_aa(name: str, token: str, ground: str) -> None:
+    look = theme(name)
+
+    assert contrast(getattr(look, token), getattr(look, ground)) >= AA
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_text_on_tinted_grounds_is_aa(name: str) -> None:
+    look = theme(name)
+    on_accent = look.window if look.is_dark else look.pane
+
+    assert contrast(on_accent, look.accent) >= AA
+    for tint, share in ((look.accent, 0.28), (look.selection, 0.16),
+                        (look.caution, 0.12), (look.error, 0.12)):  # fmt: skip
+        assert contrast(look.text, mix(look.pane, tint, share)) >= AA
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_style_sheet_is_complete_and_understood(
+    name: str, qtbot: QtBot, recwarn: pytest.WarningsRecorder
+) -> None:
+    sheet = style_sheet(theme(name), 12)
+    edit = QLineEdit()
+    qtbot.addWidget(edit)
+    edit.setStyleSheet(sheet)
+
+    assert "$" not in sheet
+    assert sheet.count("{") == sheet.count("}")
+    assert css(theme(name).accent) in sheet
+    assert "none" not in sheet.split("QComboBox::down-arrow")[1].split(";")[0]
+
+
+def test_theme_switches_live(window: MainWindow, settings: Settings) -> None:
+    app = QApplication.instance()
+    dark = app.palette().color(QPalette.ColorRole.Window).name()
+    assert dark == css(theme("dark").window)
+
+    settings.change("appearance", theme="light")
+
+    light = app.palette().color(QPalette.ColorRole.Window).name()
+    assert light == css(theme("light").window)
+
+
+def test_system_theme_follows_the_desktop(
+    qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = ThemeManager(qapp, Settings())
+
+    for scheme, name in (
+        (Qt.ColorScheme.Light, "light"),
+        (Qt.ColorScheme.Dark, "dark"),
+    ):
+        # The offscreen platform has no scheme of its own to change.
+        monkeypatch.setattr(theme_module, "system_scheme", lambda s=scheme: s)
+        qapp.styleHints().colorSchemeChanged.emit(scheme)
+        assert manager.current.name == name
+    manager.deleteLater()
+
+
+def test_command_line_wins_until_the_settings_change(qapp: QApplication) -> None:
+    settings = Settings()
+    settings.change("appearance", theme="dark")
+    manager = ThemeManager(qapp, settings, "light")
+    assert manager.current.name == "light"
+
+    settings.change("appearance", font_scale=110)
+
+    assert manager.current.name == "dark"
+    manager.deleteLater()
+
+
+@pytest.mark.parametrize("scale", [75, 100, 200])
+def test_font_scale_changes_the_font(
+    window: MainWindow, settings: Settings, scale: int
+) -> None:
+    settings.change("appearance", font_scale=scale)
+
+    assert QApplication.font().pixelSize() == base_px(scale)
+    settings.change("appearance", font_scale=100)
+
+
+@pytest.mark.parametrize("scale", [75, 100, 150])
+def test_targets_are_never_under_24_px(
+    window: MainWindow, settings: Settings, qtbot: QtBot, scale: int
+) -> None:
+    settings.change("appearance", font_scale=scale)
+    page = window.findChild(StartPage)
+    qtbot.wait(10)
+
+    small = [
+        (type(b).__name__, b.text(), b.size())
+        for kind in (QAbstractButton, QComboBox)
+        for b in page.findChildren(kind)
+        if b.isVisible() and min(b.width(), b.height()) < MIN_TARGET
+    ]
+
+    assert small == []
+    settings.change("appearance", font_scale=100)
+
+
+def test_glyph_button_has_text_tooltip_and_name(qtbot: QtBot) -> None:
+    button = GlyphButton("close", "Close it")
+    qtbot.addWidget(button)
+
+    assert button.text() == "Close it"
+    assert button.toolTip() == "Close it"
+    assert button.accessibleName() == "Close it"
+    assert min(button.sizeHint().width(), button.sizeHint().height()) >= MIN_TARGET
+
+
+def test_elided_label_keeps_the_whole_text_in_its_tooltip(qtbot: QtBot) -> None:
+    text = "a very long name " * 100
+    label = ElidedLabel(text)
+    qtbot.addWidget(label)
+    label.resize(200, 20)
+    label.show()
+
+    assert "…" in label.text()
+    assert label.full_text() == text
+    assert label.toolTip().startswith("a very long name")
+    assert label.minimumSizeHint().width() <= 200 or label.minimumWidth() <= 24

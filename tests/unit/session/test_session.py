@@ -1,0 +1,440 @@
+"""The document: setters that compare first, and signals that follow."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pytestqt.qtbot import QtBot
+
+from builders import empty_trace, llama_like_trace, spans_trace
+from ggscope.model.selection import Filter, MarkedRange, Selection
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.session import session as session_module
+from ggscope.session.session import Session, TraceChange
+from ggscope.session.view_range import MIN_TICKS
+
+
+class Recorder:
+    """Collects what a session's signals say, in order."""
+
+    NAMES = (
+        "trace_changed", "selection_changed", "visible_range_changed",
+        "marked_range_changed", "filter_changed", "mask_changed", "search_changed",
+        "color_by_changed", "bookmarks_changed", "absolute_time_changed",
+        "cursor_changed", "reveal_requested", "problem_reported",
+    )  # fmt: skip
+
+    def __init__(self, session: Session) -> None:
+        self.said: list[tuple[str, object]] = []
+        for name in self.NAMES:
+            getattr(session, name).connect(self._slot(name))
+
+    def _slot(self, name: str):
+        return lambda value: self.said.append((name, value))
+
+    def of(self, name: str) -> list[object]:
+        return [value for said, value in self.said if said == name]
+
+
+@pytest.fixture
+def trace() -> Trace:
+    return llama_like_trace(tokens=4, layers=3)
+
+
+@pytest.fixture
+def session(qtbot: QtBot, trace: Trace) -> Iterator[Session]:
+    made = Session()
+    made.set_trace(trace)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def big(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat every trace as one that needs a worker."""
+    monkeypatch.setattr(session_module, "SYNC_SPANS", 0)
+
+
+def test_first_trace_is_fitted(session: Session, trace: Trace) -> None:
+    assert session.visible_range == trace.extent
+    assert session.index is not None
+
+
+def test_empty_trace_shows_the_smallest_range(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(empty_trace())
+
+    assert session.visible_range.duration == MIN_TICKS
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("select", Selection("spans", (3,))),
+        ("set_visible", TimeRange(1000, 90_000)),
+        ("set_marked", MarkedRange(TimeRange(0, 10))),
+        ("set_filter", Filter(layers=frozenset({1}))),
+        ("search", "ffn"),
+        ("set_color_by", "layer"),
+        ("set_absolute_time", True),
+    ],
+)
+def test_setting_the_same_value_twice_says_nothing(
+    session: Session, name: str, value: object
+) -> None:
+    getattr(session, name)(value)
+    recorder = Recorder(session)
+
+    getattr(session, name)(value)
+
+    assert recorder.said == []
+
+
+def test_visible_range_is_clamped_to_padded_extent(session: Session) -> None:
+    session.set_visible(TimeRange(-(10**15), 10**15))
+
+    assert session.visible_range == session.bounds
+    session.set_visible(TimeRange(5, 5))
+    assert session.visible_range.duration == MIN_TICKS
+
+
+def test_zoom_without_a_point_uses_the_cursor(session: Session) -> None:
+    session.cursor_tick = 1000
+
+    session.zoom(0.5)
+
+    before = 1000 / session.trace.extent.duration
+    after = (1000 - session.visible_range.start) / session.visible_range.duration
+    assert after == pytest.approx(before, abs=1e-3)
+
+
+def test_pan_moves_by_share_of_the_width(session: Session) -> None:
+    session.set_visible(TimeRange(10_000, 20_000))
+
+    session.pan(0.25)
+
+    assert session.visible_range == TimeRange(12_500, 22_500)
+
+
+def test_select_span_adds_and_takes_out(session: Session) -> None:
+    session.select_span(4)
+    session.select_span(7, add=True)
+    assert session.selection == Selection("spans", (7, 4))
+    assert session.selection.active == 7
+
+    session.select_span(4, add=True)
+    assert session.selection == Selection("spans", (7,))
+    session.select_span(7, add=True)
+    assert not session.selection
+
+
+def test_select_span_reveals_without_zooming(session: Session, trace: Trace) -> None:
+    session.set_visible(TimeRange(0, 50_000))
+    last = int(np.argmax(trace.spans.start))
+    recorder = Recorder(session)
+
+    session.select_span(last)
+
+    assert recorder.of("reveal_requested") == [last]
+    assert session.visible_range.contains(int(trace.spans.start[last]))
+    assert session.visible_range.duration == 50_000
+
+
+def test_focus_centres_first_and_fits_then(session: Session, trace: Trace) -> None:
+    span = len(trace.spans) // 3
+    session.set_visible(TimeRange(0, 900_000))
+    session.select_span(span, reveal=False)
+
+    session.focus_selection()
+    assert session.visible_range.duration == 900_000
+    session.focus_selection()
+
+    length = int(trace.spans.end[span] - trace.spans.start[span])
+    assert session.visible_range.duration <= max(length * 1.3, MIN_TICKS)
+
+
+def test_selected_range_covers_all_selected(session: Session, trace: Trace) -> None:
+    session.select(Selection("spans", (2, 5, 3)))
+
+    chosen = session.selected_range()
+
+    assert chosen == TimeRange(
+        int(trace.spans.start[[2, 3, 5]].min()), int(trace.spans.end[[2, 3, 5]].max())
+    )
+    session.mark_selection()
+    assert session.marked_range == MarkedRange(chosen)
+
+
+def test_filter_says_filter_then_mask(session: Session, trace: Trace) -> None:
+    recorder = Recorder(session)
+
+    session.set_filter(Filter(layers=frozenset({1})))
+
+    names = [name for name, _ in recorder.said]
+    assert names == ["filter_changed", "mask_changed"]
+    assert np.array_equal(session.mask, trace.spans.layer == 1)
+
+
+def test_clearing_the_filter_gives_no_mask(session: Session) -> None:
+    session.set_filter(Filter(layers=frozenset({1})))
+
+    session.set_filter(Filter())
+
+    assert session.mask is None
+
+
+def test_bad_filter_is_reported_and_the_old_one_stays(session: Session) -> None:
+    good = Filter(layers=frozenset({1}))
+    session.set_filter(good)
+    mask = session.mask
+    recorder = Recorder(session)
+
+    session.set_filter(Filter(text="/(/"))
+
+    assert session.filter == good
+    assert session.mask is mask
+    assert len(recorder.of("problem_reported")) == 1
+    assert recorder.of("filter_changed") == []
+
+
+@pytest.mark.usefixtures("big")
+def test_filter_of_a_big_trace_arrives_from_a_worker(
+    qtbot: QtBot, session: Session, trace: Trace
+) -> None:
+    session.set_filter(Filter(layers=frozenset({0})))
+    session.set_filter(Filter(layers=frozenset({2})))
+    assert session.mask is None
+
+    with qtbot.waitSignal(session.mask_changed):
+        pass
+
+    assert np.array_equal(session.mask, trace.spans.layer == 2)
+
+
+@pytest.mark.usefixtures("big")
+def test_bad_filter_of_a_big_trace_is_taken_back(
+    qtbot: QtBot, session: Session
+) -> None:
+    recorder = Recorder(session)
+
+    with qtbot.waitSignal(session.problem_reported):
+        session.set_filter(Filter(text="/(/"))
+
+    assert session.filter == Filter()
+    assert recorder.of("filter_changed")[-1] == Filter()
+
+
+def test_search_steps_round_through_all_hits(session: Session) -> None:
+    session.search("ffn_up-1")
+    n = session.n_hits
+    assert n > 2
+    seen = []
+    for _ in range(n):
+        session.step_hit(1)
+        seen.append(session.selection.active)
+
+    assert len(set(seen)) == n
+    session.step_hit(1)
+    assert session.selection.active == seen[0]
+    session.step_hit(-1)
+    assert session.selection.active == seen[-1]
+
+
+def test_first_step_goes_to_the_hit_after_the_left_edge(
+    session: Session, trace: Trace
+) -> None:
+    session.search("ffn_up-1")
+    times = session.hits.times
+    session.set_visible(TimeRange(int(times[2]) - 10, int(times[2]) + 10**6))
+
+    session.step_hit(1)
+
+    assert session.hit_position == 2
+    assert int(trace.spans.start[session.selection.active]) == int(times[2])
+
+
+def test_search_finds_markers_in_time_order(session: Session, trace: Trace) -> None:
+    name = trace.strings[int(trace.markers.name[0])]
+    session.search(name)
+
+    session.step_hit(1)
+
+    assert session.selection == Selection("markers", (0,))
+
+
+def test_bad_search_is_reported_and_shows_no_hits(session: Session) -> None:
+    recorder = Recorder(session)
+
+    session.search("/[/")
+
+    assert session.hits is None
+    assert len(recorder.of("problem_reported")) == 1
+
+
+def test_ending_the_search_says_none(session: Session) -> None:
+    session.search("ffn")
+    recorder = Recorder(session)
+
+    session.search("")
+
+    assert recorder.of("search_changed") == [None]
+    assert session.n_hits == 0
+
+
+def test_step_token_goes_to_the_next_token_span(session: Session, trace: Trace) -> None:
+    lane = next(x.id for x in trace.lanes if x.name == "tokens")
+    tokens = np.flatnonzero(trace.spans.lane == lane)
+    session.select_span(int(tokens[1]), reveal=False)
+
+    session.step_token(1)
+    assert session.selection.active == tokens[2]
+    session.step_token(-1)
+    session.step_token(-1)
+    assert session.selection.active == tokens[0]
+    session.step_token(-1)
+    assert session.selection.active == tokens[0]
+
+
+def test_step_token_without_token_lane_uses_the_column(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(
+        spans_trace([0, 100, 5000, 9000], [90, 200, 6000, 9500], token=[0, 0, 1, 2])
+    )
+    session.set_visible(TimeRange(0, 300))
+
+    session.step_token(1)
+
+    assert session.marked_range == MarkedRange(TimeRange(5000, 6000))
+    session.close()
+
+
+def test_step_span_stays_on_the_row(session: Session) -> None:
+    session.select_span(10)
+    lane = session.trace.spans.lane
+
+    session.step_span(1)
+    following = session.selection.active
+    session.step_span(-1)
+
+    assert following != 10
+    assert lane[following] == lane[10]
+    assert session.selection.active == 10
+
+
+def test_growing_keeps_range_selection_and_filter(
+    session: Session, trace: Trace
+) -> None:
+    session.set_visible(TimeRange(1000, 90_000))
+    session.select_span(3, reveal=False)
+    session.set_filter(Filter(layers=frozenset({1})))
+    recorder = Recorder(session)
+
+    session.set_trace(replace(trace, generation=2), TraceChange.GREW)
+
+    assert session.visible_range == TimeRange(1000, 90_000)
+    assert session.selection == Selection("spans", (3,))
+    assert session.mask is not None
+    assert recorder.of("trace_changed") == [TraceChange.GREW]
+
+
+def test_growing_goes_on_showing_everything(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(spans_trace([0], [1000]))
+
+    session.set_trace(spans_trace([0, 1000], [1000, 5000]), TraceChange.GREW)
+
+    assert session.visible_range == TimeRange(0, 5000)
+    session.close()
+
+
+def test_replacing_forgets_rows_and_keeps_the_filter(session: Session) -> None:
+    session.select_span(3)
+    session.search("ffn")
+    session.set_filter(Filter(layers=frozenset({1})))
+    session.set_marked(MarkedRange(TimeRange(0, 10)))
+
+    session.set_trace(llama_like_trace(tokens=2, layers=2))
+
+    assert not session.selection
+    assert session.marked_range is None
+    assert session.filter == Filter(layers=frozenset({1}))
+    assert len(session.mask) == len(session.trace.spans)
+    assert session.n_hits > 0
+    assert not session.history.can_go_back
+
+
+def test_back_restores_range_selection_and_filter(session: Session) -> None:
+    start = session.visible_range
+    session.set_visible(TimeRange(1000, 90_000))
+    session.select_span(3, reveal=False)
+    session.history.record()
+    session.set_filter(Filter(layers=frozenset({1})))
+    session.fit()
+
+    session.back()
+    assert session.visible_range == TimeRange(1000, 90_000)
+    assert session.selection == Selection("spans", (3,))
+    assert not session.filter
+    session.back()
+    assert session.visible_range == start
+    session.forward()
+    session.forward()
+    assert session.filter == Filter(layers=frozenset({1}))
+
+
+def test_temporary_bookmark_replaces_the_last_one(session: Session) -> None:
+    session.add_bookmark("a", TimeRange(1, 2))
+    session.add_bookmark("t1", TimeRange(3, 4), permanent=False)
+    session.add_bookmark("t2", TimeRange(5, 6), permanent=False)
+
+    assert [b.name for b in session.bookmarks] == ["a", "t2"]
+    session.remove_bookmark(0)
+    assert [b.name for b in session.bookmarks] == ["t2"]
+
+
+def test_bookmark_takes_marked_range_and_is_found_again(session: Session) -> None:
+    session.set_marked(MarkedRange(TimeRange(50_000, 60_000)))
+    session.add_bookmark()
+    session.set_visible(TimeRange(0, 1000))
+
+    session.go_to_bookmark(0)
+    session.go_to_bookmark(7)
+
+    assert session.visible_range.contains(55_000)
+
+
+def test_closing_lets_go_of_the_trace(session: Session) -> None:
+    recorder = Recorder(session)
+
+    session.close()
+    session.close()
+
+    assert recorder.of("trace_changed") == [TraceChange.CLOSED]
+    assert session.trace is None
+    assert session.index is None
+
+
+def test_session_without_trace_takes_every_command(qtbot: QtBot) -> None:
+    session = Session()
+
+    session.fit()
+    session.zoom(0.5)
+    session.pan(1)
+    session.step_hit(1)
+    session.step_span(1)
+    session.step_token(1)
+    session.focus_selection()
+    session.mark_selection()
+    session.set_filter(Filter(layers=frozenset({1})))
+    session.search("x")
+    session.back()
+    session.show_end()
+
+    assert session.trace is None
+    session.set_trace(llama_like_trace(tokens=2, layers=2))
+    assert session.mask is not None
+    assert session.hits is not None
+    session.close()

@@ -1,0 +1,208 @@
+"""Background jobs: newest wins, values come back on the main thread."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from ggscope.errors import Cancelled, QueryError
+from ggscope.session.tasks import TaskContext, TaskFailure, Tasks, TaskState
+
+
+@pytest.fixture
+def tasks(qtbot: QtBot) -> Iterator[Tasks]:
+    made = Tasks()
+    yield made
+    made.close()
+
+
+class Gate:
+    """A request that waits until it is let go, and says where it ran."""
+
+    def __init__(self, value: object = None) -> None:
+        self.value = value
+        self.begun = threading.Event()
+        self.go = threading.Event()
+        self.thread = ""
+        self.was_cancelled = False
+
+    def __call__(self, context: TaskContext) -> object:
+        self.thread = threading.current_thread().name
+        self.begun.set()
+        self.go.wait(5)
+        try:
+            context.check_cancelled()
+        except Cancelled:
+            self.was_cancelled = True
+            raise
+        return self.value
+
+
+def test_result_arrives_on_the_main_thread(qtbot: QtBot, tasks: Tasks) -> None:
+    seen: list[tuple[int, str]] = []
+
+    tasks.run(
+        "k",
+        lambda _: threading.current_thread().name,
+        lambda worker: seen.append((threading.get_ident(), worker)),
+    )
+    qtbot.waitUntil(lambda: tasks.is_idle)
+
+    assert seen[0][0] == threading.get_ident()
+    assert seen[0][1] != threading.current_thread().name
+
+
+def test_newer_request_supersedes_running_one(qtbot: QtBot, tasks: Tasks) -> None:
+    first, results = Gate("old"), []
+    tasks.run("k", first, results.append)
+    first.begun.wait(5)
+
+    tasks.run("k", lambda _: "middle", results.append)
+    tasks.run("k", lambda _: "new", results.append)
+    first.go.set()
+    qtbot.waitUntil(lambda: tasks.is_idle and bool(results))
+
+    assert results == ["new"]
+    assert first.was_cancelled
+
+
+def test_bursts_on_several_keys_end_with_the_newest(qtbot: QtBot, tasks: Tasks) -> None:
+    latest: dict[int, int] = {}
+    for number in range(400):
+        key = number % 4
+        tasks.run(
+            f"k{key}",
+            lambda _, n=number: n,
+            lambda n, k=key: latest.__setitem__(k, n),
+        )
+    qtbot.waitUntil(lambda: tasks.is_idle)
+
+    assert latest == {0: 396, 1: 397, 2: 398, 3: 399}
+
+
+def test_trace_error_comes_back_as_message(qtbot: QtBot, tasks: Tasks) -> None:
+    failures: list[TaskFailure] = []
+
+    def request(_: TaskContext) -> None:
+        raise QueryError("the filter ends early.")
+
+    tasks.failed.connect(failures.append)
+    tasks.run("k", request, lambda _: None)
+    qtbot.waitUntil(lambda: bool(failures))
+
+    assert failures[0].message == "the filter ends early."
+    assert failures[0].report == ""
+
+
+def test_other_exception_comes_back_with_report(qtbot: QtBot, tasks: Tasks) -> None:
+    failures: list[TaskFailure] = []
+
+    tasks.run("k", lambda _: 1 // 0, lambda _: None, on_error=failures.append)
+    qtbot.waitUntil(lambda: bool(failures))
+
+    assert "ZeroDivisionError" in failures[0].report
+    assert failures[0].message.startswith("ZeroDivisionError")
+
+
+def test_lack_of_memory_is_a_message_not_a_crash(qtbot: QtBot, tasks: Tasks) -> None:
+    failures: list[TaskFailure] = []
+
+    def request(_: TaskContext) -> None:
+        raise MemoryError
+
+    tasks.run("k", request, lambda _: None, on_error=failures.append)
+    qtbot.waitUntil(lambda: bool(failures))
+
+    assert "memory" in failures[0].message
+    assert failures[0].report == ""
+
+
+def test_cancel_gives_no_result_but_tells(qtbot: QtBot, tasks: Tasks) -> None:
+    gate, events = Gate(), []
+    tasks.run(
+        "k",
+        gate,
+        lambda _: events.append("result"),
+        on_error=lambda _: events.append("error"),
+        on_cancel=lambda: events.append("cancelled"),
+    )
+    gate.begun.wait(5)
+
+    tasks.cancel("k")
+    gate.go.set()
+    qtbot.waitUntil(lambda: tasks.is_idle)
+
+    assert events == ["cancelled"]
+
+
+def test_waiting_request_is_forgotten_on_cancel(qtbot: QtBot, tasks: Tasks) -> None:
+    gate, results = Gate("a"), []
+    tasks.run("k", gate, results.append)
+    gate.begun.wait(5)
+    tasks.run("k", lambda _: "b", results.append)
+
+    tasks.cancel("k")
+    gate.go.set()
+    qtbot.waitUntil(lambda: tasks.is_idle)
+
+    assert results == []
+
+
+def test_progress_reaches_the_state(qtbot: QtBot, tasks: Tasks) -> None:
+    states: list[TaskState] = []
+    gate = Gate()
+
+    def request(context: TaskContext) -> None:
+        context.progress(30, 100)
+        gate(context)
+
+    tasks.task_changed.connect(states.append)
+    tasks.run("k", request, lambda _: None, title="Reading", unit="B")
+    qtbot.waitUntil(lambda: any(s.done == 30 for s in states))
+    running = tasks.states()
+    gate.go.set()
+    qtbot.waitUntil(lambda: tasks.is_idle)
+
+    assert (running[0].title, running[0].done, running[0].total) == ("Reading", 30, 100)
+    assert not states[-1].is_running
+    assert tasks.states() == ()
+
+
+def test_early_values_are_replaced_by_newer_ones(qtbot: QtBot, tasks: Tasks) -> None:
+    early: list[int] = []
+
+    def request(context: TaskContext) -> None:
+        for number in range(100):
+            context.publish(number)
+
+    tasks.run("k", request, lambda _: None, on_publish=early.append)
+    qtbot.waitUntil(lambda: tasks.is_idle)
+
+    assert early[-1] == 99
+    assert len(early) < 100
+
+
+def test_close_stops_threads_and_drops_results(qtbot: QtBot, tasks: Tasks) -> None:
+    results: list[int] = []
+
+    def request(context: TaskContext) -> int:
+        while True:
+            context.check_cancelled()
+
+    tasks.run("k", request, results.append)
+    tasks.close()
+    tasks.run("k", lambda _: 1, results.append)
+    qtbot.wait(20)
+
+    assert results == []
+    assert tasks.is_idle
+    assert not [t for t in threading.enumerate() if t.name.startswith("ggscope")]
+
+
+def test_estimate_follows_from_rate() -> None:
+    state = TaskState("k", "Reading", 250, 1000, started=10.0)
+
+    assert state.rate(15.0) == 50.0
+    assert state.seconds_left(15.0) == 15.0
+    assert TaskState("k", "", 0, 0, 10.0).seconds_left(11.0) is None

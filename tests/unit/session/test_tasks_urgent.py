@@ -1,0 +1,53 @@
+"""Urgent jobs go first."""
+
+import threading
+
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from ggscope.session.tasks import Tasks
+
+
+def test_jobs_wait_for_an_urgent_one_and_then_run(
+    qtbot: QtBot, qapp: QApplication
+) -> None:
+    tasks, gate, done = Tasks(), threading.Event(), []
+    tasks.run("slow", lambda _: gate.wait(5), done.append, is_urgent=True)
+
+    tasks.run("later", lambda _: "later", done.append)
+    held = tasks.is_running("later")
+    gate.set()
+    qtbot.waitUntil(lambda: tasks.is_idle)
+
+    assert held
+    assert done == [True, "later"]
+    tasks.close()
+
+
+def test_a_held_job_can_be_cancelled_and_replaced(
+    qtbot: QtBot, qapp: QApplication
+) -> None:
+    tasks, gate, done = Tasks(), threading.Event(), []
+    tasks.run("slow", lambda _: gate.wait(5), done.append, is_urgent=True)
+    tasks.run("a", lambda _: "dropped", done.append)
+    tasks.run("b", lambda _: "old", done.append)
+    tasks.cancel("a")
+    tasks.run("b", lambda _: "new", done.append)
+
+    gate.set()
+    qtbot.waitUntil(lambda: tasks.is_idle)
+
+    assert done == [True, "new"]
+    tasks.close()
+
+
+def test_closing_forgets_held_jobs(qapp: QApplication) -> None:
+    tasks, gate, done = Tasks(), threading.Event(), []
+    tasks.run("slow", lambda c: gate.wait(0.2), done.append, is_urgent=True)
+    tasks.run("a", lambda _: "never", done.append)
+
+    tasks.close()
+    gate.set()
+
+    assert tasks.is_idle
+    assert done == []
