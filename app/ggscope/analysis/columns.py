@@ -15,7 +15,7 @@ from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
 
 _LENGTH_BUCKET = 16
-_NATIVE_PER_PX = 64
+_NATIVE_PER_PX = 96
 """Up to so many spans per column one compiled pass beats every index."""
 
 
@@ -139,11 +139,11 @@ class RowColumns:
             return _idle(len(edges) - 1)
         kernel = native.kernel()
         if kernel is not None:
-            first, stop = row.touching(int(edges[0]), int(edges[-1]))
-            if stop == first:
+            lowest, stop = row.touching(int(edges[0]), int(edges[-1]))
+            if stop == lowest:
                 return _idle(len(edges) - 1)
-            if stop - first <= _NATIVE_PER_PX * len(edges):
-                return self._query_native(kernel, edges, first, stop)
+            if stop - lowest <= _NATIVE_PER_PX * len(edges):
+                return self._query_native(kernel, edges, lowest, stop)
         n = self._starts.before(edges)
         covered_before = row.covered_before(edges, n)
         covered = np.diff(covered_before)
@@ -164,9 +164,7 @@ class RowColumns:
             _longest=_Once(lambda: self._longest(edges, first, count)),
         )
 
-    def _query_native(
-        self, kernel: Any, edges: I64, lowest: int, stop: int
-    ) -> Columns:
+    def _query_native(self, kernel: Any, edges: I64, lowest: int, stop: int) -> Columns:
         """Answer by one pass over the spans ``[lowest, stop)``, which are few."""
         row, part = self._row, slice(lowest, stop)
         if self._by_id is None:
