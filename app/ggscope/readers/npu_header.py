@@ -58,14 +58,16 @@ class Header:
         value = self._values.get("version")
         if value is None:
             if not optional:
-                self._note("version_missing", "version missing; taken for 1.0")
+                self._broken("version_missing", "version missing; taken for 1.0")
             return ASSUMED_VERSION
         text = value if isinstance(value, str) else text_of(value)[:80]
         if not isinstance(value, str):
-            self._note("version_not_a_string", "version is not a string")
+            self._broken("version_not_a_string", "version is not a string")
         major = text.strip().partition(".")[0]
         if not major.isdecimal():
-            self._note("version_malformed", f"version {text[:80]!r} is not understood")
+            self._broken(
+                "version_malformed", f"version {text[:80]!r} is not understood"
+            )
         elif major.lstrip("0") != "1":
             raise UnsupportedVersionError(
                 f"this trace has format version {text[:80]}; only version 1 is known.",
@@ -96,11 +98,11 @@ class Header:
         return peak if peak is not None and peak > 0 else None
 
     def check_total(self, last_end: int | None) -> None:
-        """Note a cycles_total that is smaller than the last end cycle."""
+        """Note, as an error, a cycles_total that is smaller than the last end cycle."""
         claimed = self._object("summary_metrics").get("cycles_total")
         total = _number(claimed)
         if total is not None and last_end is not None and total < last_end:
-            self._note(
+            self._broken(
                 "cycles_total_too_small",
                 f"cycles_total {claimed} < {last_end}, the last end cycle",
                 "summary_metrics.cycles_total",
@@ -111,14 +113,19 @@ class Header:
         for key in ("run_metadata", "config_snapshot", "summary_metrics"):
             value = self._values.get(key)
             if value is not None and not isinstance(value, dict):
-                self._note("wrong_type", f"{key} is not an object; it is ignored", key)
+                self._builder.warn(
+                    Severity.NOTICE,
+                    "wrong_type",
+                    f"{key} is not an object; it is ignored",
+                    place=key,
+                )
 
     def _object(self, key: str) -> dict[str, object]:
         value = self._values.get(key)
         return value if isinstance(value, dict) else {}
 
-    def _note(self, code: str, text: str, place: str = "version") -> None:
-        self._builder.warn(Severity.NOTICE, code, text, place=place)
+    def _broken(self, code: str, text: str, place: str = "version") -> None:
+        self._builder.warn(Severity.ERROR, code, text, place=place)
 
 
 def _number(value: object) -> float | int | None:

@@ -273,7 +273,7 @@ class Intake:
         self.n_records += len(events)
         for record in self._columns.add(events, first).tolist():
             self._at(block, record - first, int(start[record - first]), first)
-            self._problems.loss(
+            self._problems.error(
                 "end_before_start",
                 f"{self._problems.subject}: end_cycle is before start_cycle; "
                 f"{LEFT_OUT}",
@@ -416,7 +416,7 @@ class Intake:
             )
         if key == "bandwidth_samples":
             self.builder.warn(
-                Severity.NOTICE,
+                Severity.ERROR,
                 "wrong_type",
                 "bandwidth_samples is not an array; it is ignored",
                 offset,

@@ -1,7 +1,10 @@
 """What the NPU trace format asks for, applied to one event at a time.
 
 Only events that the typed decoder refuses come here, and all markers. Every
-repair and every loss is noted as a warning with the JSON path of its place.
+repair and every loss is noted as a warning with the JSON path of its place. Broken
+rules of the format are errors, although all that can be shown is: mandatory fields,
+the words of enumerations, times that are not negative and in order. What a later
+writer may add (event types, minor versions) and what could be repaired are notices.
 """
 
 import json
@@ -74,15 +77,15 @@ class Problems:
         return f"{self._list}[{self._index}]" + (f".{field}" if field else "")
 
     def note(self, code: str, text: str, field: str = "", *, remedy: str = "") -> None:
-        """Note something odd that was kept or repaired."""
+        """Note something odd that breaks no rule of the format, or was repaired."""
         self._warn(Severity.NOTICE, code, text, field, remedy)
 
     def loss(self, code: str, text: str, field: str = "", *, remedy: str = "") -> None:
-        """Note an event that is left out."""
+        """Note an event that is left out although no rule of the format is broken."""
         self._warn(Severity.DATA_LOSS, code, text, field, remedy)
 
     def error(self, code: str, text: str, field: str = "", *, remedy: str = "") -> None:
-        """Note something that casts doubt on the whole trace."""
+        """Note a broken rule of the format, or a trace that calls itself invalid."""
         self._warn(Severity.ERROR, code, text, field, remedy)
 
     def _warn(
@@ -119,7 +122,7 @@ class Rules:
         """Return the event that `value` describes, or None where it is left out."""
         problems = self._problems
         if not isinstance(value, dict):
-            problems.loss(
+            problems.error(
                 "event_not_object",
                 f"{problems.subject} is not an object; {LEFT_OUT}",
             )
@@ -128,7 +131,7 @@ class Rules:
         kind = fields.get("type")
         if not isinstance(kind, str):
             what = "has no type" if kind is None else "has a type that is not a string"
-            problems.loss(
+            problems.error(
                 "event_without_type", f"{problems.subject} {what}; {LEFT_OUT}", "type"
             )
             return None
@@ -139,7 +142,7 @@ class Rules:
         """Return a bandwidth sample, or None where it is left out."""
         problems = self._problems
         if not isinstance(value, dict):
-            problems.loss(
+            problems.error(
                 "sample_not_object", f"{problems.subject} is not an object; {LEFT_OUT}"
             )
             return None
@@ -150,7 +153,7 @@ class Rules:
         window = self._integer(fields, "window_cycles", 0, MAX_CYCLE)
         if not window:
             what = "is 0" if window == 0 else "is missing"
-            problems.loss(
+            problems.error(
                 "bandwidth_window_zero",
                 f"{problems.subject}: window_cycles {what}; {LEFT_OUT}",
                 "window_cycles",
@@ -291,19 +294,21 @@ class Rules:
         """Return a time; None (noted as a loss) where there is none to be had."""
         problems = self._problems
         if fields.get(key) is None:
-            problems.loss(
+            problems.error(
                 "cycle_missing", f"{problems.subject}: {key} missing; {LEFT_OUT}", key
             )
             return None
         cycle = self._parsed(fields, key)
         if cycle is None or not -MAX_CYCLE <= cycle <= MAX_CYCLE:
             what = "is not a number" if cycle is None else "is out of range"
-            problems.loss(
+            problems.error(
                 "cycle_unusable", f"{problems.subject}: {key} {what}; {LEFT_OUT}", key
             )
             return None
         if cycle < 0:
-            problems.note(f"negative_{key}", f"{problems.subject}: negative {key}", key)
+            problems.error(
+                f"negative_{key}", f"{problems.subject}: negative {key}", key
+            )
         return cycle
 
     def _number(
@@ -389,7 +394,8 @@ class Rules:
             return None
         if isinstance(value, str):
             return clean(value)
-        problems.note("wrong_type", f"{problems.subject}: {key} is not a string", key)
+        note = problems.error if needed else problems.note
+        note("wrong_type", f"{problems.subject}: {key} is not a string", key)
         return text_of(value)
 
     def _choice(
@@ -410,7 +416,7 @@ class Rules:
             return "unknown"
         shown = value if isinstance(value, str) else text_of(value)
         shown = clean(shown)[:80]
-        problems.note(
+        problems.error(
             code or f"unknown_{key}",
             f"{problems.subject}: {key}={shown!r} is none of {', '.join(known)}"
             + (f"; {effect}" if effect else ""),
@@ -441,7 +447,7 @@ class Rules:
 
     def _missing(self, key: str) -> None:
         problems = self._problems
-        problems.note("field_missing", f"{problems.subject}: {key} missing", key)
+        problems.error("field_missing", f"{problems.subject}: {key} missing", key)
 
 
 def clean(text: str) -> str:

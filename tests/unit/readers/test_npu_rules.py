@@ -38,7 +38,7 @@ from npu_files import (
 )
 from support import need_corpus
 
-NOTICE, LOSS = Severity.NOTICE, Severity.DATA_LOSS
+NOTICE, LOSS, BROKEN = Severity.NOTICE, Severity.DATA_LOSS, Severity.ERROR
 
 
 def corpus_cases() -> list[str]:
@@ -74,7 +74,7 @@ def test_corpus_file_gives_exactly_what_its_index_says(name: str) -> None:
     for warning, message in zip(trace.warnings, messages, strict=True):
         assert message in warning.message
         assert warning.count == 1
-        assert warning.severity in (NOTICE, LOSS)
+        assert warning.severity == BROKEN
     if "events" in expected:
         assert trace.info.n_records == expected["events"]
     if "max_end_cycle" in expected:
@@ -99,88 +99,88 @@ def test_corpus_lines_equal_the_object_form() -> None:
 @pytest.mark.parametrize(
     ("event", "severity", "code", "text", "field"),
     [
-        (42, LOSS, "event_not_object", "event 1 is not an object", ""),
-        ([], LOSS, "event_not_object", "event 1 is not an object", ""),
-        ({}, LOSS, "event_without_type", "event 1 has no type", ".type"),
-        ({"type": 5}, LOSS, "event_without_type", "not a string", ".type"),
+        (42, BROKEN, "event_not_object", "event 1 is not an object", ""),
+        ([], BROKEN, "event_not_object", "event 1 is not an object", ""),
+        ({}, BROKEN, "event_without_type", "event 1 has no type", ".type"),
+        ({"type": 5}, BROKEN, "event_without_type", "not a string", ".type"),
         (
             without(engine(), "start_cycle"),
-            LOSS,
+            BROKEN,
             "cycle_missing",
             "event 1: start_cycle missing",
             ".start_cycle",
         ),
         (
             engine(0, None),
-            LOSS,
+            BROKEN,
             "cycle_missing",
             "event 1: end_cycle missing",
             ".end_cycle",
         ),
         (
             without(marker(1), "cycle"),
-            LOSS,
+            BROKEN,
             "cycle_missing",
             "event 1: cycle missing",
             ".cycle",
         ),
-        (command(None, "START"), LOSS, "cycle_missing", "cycle missing", ".cycle"),
-        (access(None), LOSS, "cycle_missing", "cycle missing", ".cycle"),
-        (token(None, 1), LOSS, "cycle_missing", "start_cycle missing", ".start_cycle"),
-        (stall(None, 1), LOSS, "cycle_missing", "start_cycle missing", ".start_cycle"),
-        ({"type": "BUS_EVENT"}, LOSS, "cycle_missing", "cycle missing", ".cycle"),
+        (command(None, "START"), BROKEN, "cycle_missing", "cycle missing", ".cycle"),
+        (access(None), BROKEN, "cycle_missing", "cycle missing", ".cycle"),
+        (token(None, 1), BROKEN, "cycle_missing", "start_cycle missing", ".start_cycle"),
+        (stall(None, 1), BROKEN, "cycle_missing", "start_cycle missing", ".start_cycle"),
+        ({"type": "BUS_EVENT"}, BROKEN, "cycle_missing", "cycle missing", ".cycle"),
         (
             engine(10, 9),
-            LOSS,
+            BROKEN,
             "end_before_start",
             "event 1: end_cycle is before",
             ".end_cycle",
         ),
         (
             token(10, 9),
-            LOSS,
+            BROKEN,
             "end_before_start",
             "event 1: end_cycle is before",
             ".end_cycle",
         ),
         (
             stall(10, 9),
-            LOSS,
+            BROKEN,
             "end_before_start",
             "event 1: end_cycle is before",
             ".end_cycle",
         ),
         (
             engine("soon"),
-            LOSS,
+            BROKEN,
             "cycle_unusable",
             "start_cycle is not a number",
             ".start_cycle",
         ),
         (
             engine(True),
-            LOSS,
+            BROKEN,
             "cycle_unusable",
             "start_cycle is not a number",
             ".start_cycle",
         ),
         (
             engine(0, 10**19),
-            LOSS,
+            BROKEN,
             "cycle_unusable",
             "end_cycle is out of range",
             ".end_cycle",
         ),
-        (engine(-(10**30)), LOSS, "cycle_unusable", "is out of range", ".start_cycle"),
-        (marker(10**60), LOSS, "cycle_unusable", "cycle is out of range", ".cycle"),
+        (engine(-(10**30)), BROKEN, "cycle_unusable", "is out of range", ".start_cycle"),
+        (marker(10**60), BROKEN, "cycle_unusable", "cycle is out of range", ".cycle"),
         (
             engine(-5),
-            NOTICE,
+            BROKEN,
             "negative_start_cycle",
             "event 1: negative start_cycle",
             ".start_cycle",
         ),
-        (access(-1), NOTICE, "negative_cycle", "event 1: negative cycle", ".cycle"),
+        (access(-1), BROKEN, "negative_cycle", "event 1: negative cycle", ".cycle"),
         (
             engine("0"),
             NOTICE,
@@ -198,14 +198,14 @@ def test_corpus_lines_equal_the_object_form() -> None:
         ),
         (
             engine(engine="GPU"),
-            NOTICE,
+            BROKEN,
             "unknown_engine",
             "event 1: engine='GPU'",
             ".engine",
         ),
-        (engine(engine=None), NOTICE, "field_missing", "engine missing", ".engine"),
-        (engine(engine=3), NOTICE, "unknown_engine", "engine='3'", ".engine"),
-        (without(engine(), "op"), NOTICE, "field_missing", "op missing", ".op"),
+        (engine(engine=None), BROKEN, "field_missing", "engine missing", ".engine"),
+        (engine(engine=3), BROKEN, "unknown_engine", "engine='3'", ".engine"),
+        (without(engine(), "op"), BROKEN, "field_missing", "op missing", ".op"),
         (
             engine(engine_id=-1),
             NOTICE,
@@ -231,14 +231,14 @@ def test_corpus_lines_equal_the_object_form() -> None:
         (engine(deps=["a"]), NOTICE, "wrong_type", "deps is not a list", ".deps"),
         (
             access(mem_type="HBM"),
-            NOTICE,
+            BROKEN,
             "unknown_mem_type",
             "mem_type='HBM'",
             ".mem_type",
         ),
         (
             access(direction="both"),
-            NOTICE,
+            BROKEN,
             "unknown_direction",
             "direction='both'",
             ".direction",
@@ -246,14 +246,14 @@ def test_corpus_lines_equal_the_object_form() -> None:
         (access(bytes=-4), NOTICE, "number_out_of_range", "bytes is out", ".bytes"),
         (
             token(0, 1, phase="WARMUP"),
-            NOTICE,
+            BROKEN,
             "unknown_token_phase",
             "event 1: phase='WARMUP'",
             ".phase",
         ),
         (
             without(token(0, 1), "token_index"),
-            NOTICE,
+            BROKEN,
             "field_missing",
             "token_index missing",
             ".token_index",
@@ -267,13 +267,13 @@ def test_corpus_lines_equal_the_object_form() -> None:
         ),
         (
             command(1, "PAUSE"),
-            NOTICE,
+            BROKEN,
             "unknown_cmd_event",
             "event 1: event='PAUSE'",
             ".event",
         ),
-        (stall(0, 1, master="X"), NOTICE, "unknown_master", "master='X'", ".master"),
-        (without(marker(1), "name"), NOTICE, "field_missing", "name missing", ".name"),
+        (stall(0, 1, master="X"), BROKEN, "unknown_master", "master='X'", ".master"),
+        (without(marker(1), "name"), BROKEN, "field_missing", "name missing", ".name"),
         (
             marker(1, "INVALID_TRACE", details={"why": "queue"}),
             Severity.ERROR,
@@ -425,17 +425,17 @@ def test_deeply_nested_sample_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "severity", "code", "text"),
     [
-        (5, LOSS, "sample_not_object", "sample 1 is not an object"),
-        (sample(None), LOSS, "cycle_missing", "sample 1: cycle missing"),
+        (5, BROKEN, "sample_not_object", "sample 1 is not an object"),
+        (sample(None), BROKEN, "cycle_missing", "sample 1: cycle missing"),
         (
             sample(64, window_cycles=0),
-            LOSS,
+            BROKEN,
             "bandwidth_window_zero",
             "sample 1: window_cycles is 0",
         ),
         (
             without(sample(64), "window_cycles"),
-            LOSS,
+            BROKEN,
             "bandwidth_window_zero",
             "sample 1: window_cycles is missing",
         ),
@@ -449,7 +449,7 @@ def test_deeply_nested_sample_is_left_out(tmp_path: Path) -> None:
             "number_out_of_range",
             "out of range",
         ),
-        (sample(-64), NOTICE, "negative_cycle", "sample 1: negative cycle"),
+        (sample(-64), BROKEN, "negative_cycle", "sample 1: negative cycle"),
     ],
 )
 def test_sample_that_breaks_a_rule_is_noted(
