@@ -1,0 +1,171 @@
+"""The timeline on an OpenGL surface: drawn, switched, moved, and when it fails."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
+from pytestqt.qtbot import QtBot
+
+import builders
+from ggscope.model.selection import MarkedRange
+from ggscope.model.time import TimeRange
+from ggscope.render import gl
+from ggscope.session.session import Session
+from ggscope.views import timeline as timeline_module
+from ggscope.views.canvas import GlCanvas, RasterCanvas, hardware_renderer
+from ggscope.views.timeline import TimelineView
+
+pytestmark = pytest.mark.gl
+
+
+@pytest.fixture
+def session(qapp: QApplication) -> Iterator[Session]:
+    if QGuiApplication.platformName() == "offscreen":
+        pytest.skip("OpenGL tests need an X display; run them under xvfb-run")
+    session = Session()
+    session.set_trace(builders.llama_like_trace(tokens=6, layers=4))
+    extent = session.trace.extent  # type: ignore[union-attr]
+    session.set_marked(
+        MarkedRange(TimeRange(extent.duration // 4, extent.duration // 3))
+    )
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, session: Session) -> TimelineView:
+    view = TimelineView()
+    qtbot.addWidget(view)
+    view.resize(1000, 500)
+    view.attach(session)
+    view.show()
+    qtbot.waitExposed(view)
+    return view
+
+
+def gl_canvas(qtbot: QtBot, view: TimelineView) -> GlCanvas:
+    view.choose_renderer("opengl")
+    qtbot.waitUntil(lambda: "OpenGL " in view.renderer_text())
+    canvas = view._canvas
+    assert isinstance(canvas, GlCanvas)
+    return canvas
+
+
+def pixels(image: QImage) -> np.ndarray:
+    image = image.convertToFormat(QImage.Format.Format_RGB32)
+    data = np.frombuffer(image.constBits(), np.uint8)
+    shape = (image.height(), image.bytesPerLine() // 4, 4)
+    return data.reshape(shape)[:, : image.width(), :3].astype(int)
+
+
+def differing(a: np.ndarray, b: np.ndarray) -> float:
+    return float((np.abs(a - b).max(axis=2) > 40).mean())
+
+
+def test_opengl_canvas_shows_the_picture_of_the_raster_canvas(
+    qtbot: QtBot, view: TimelineView
+) -> None:
+    raster = pixels(view._canvas.grab().toImage())
+
+    canvas = gl_canvas(qtbot, view)
+    drawn = pixels(canvas.grabFramebuffer())
+
+    assert drawn.shape == raster.shape
+    assert len(np.unique(drawn.reshape(-1, 3), axis=0)) > 20
+    assert differing(drawn, raster) < 0.02
+
+
+def test_renderer_can_be_switched_back_and_forth(
+    qtbot: QtBot, view: TimelineView
+) -> None:
+    names = []
+    view.renderer_changed.connect(names.append)
+
+    gl_canvas(qtbot, view)
+    view.choose_renderer("raster")
+
+    assert isinstance(view._canvas, RasterCanvas)
+    assert view.renderer_text() == "raster"
+    assert len(names) >= 2
+    assert len(np.unique(pixels(view._canvas.grab().toImage()))) > 20
+
+
+def test_canvas_draws_again_after_its_context_was_destroyed(
+    qtbot: QtBot, view: TimelineView
+) -> None:
+    canvas = gl_canvas(qtbot, view)
+    before = pixels(canvas.grabFramebuffer())
+    contexts = [canvas.context()]
+
+    # Docking and undocking put a widget into another window: a new context.
+    window = QMainWindow()
+    qtbot.addWidget(window)
+    window.resize(1000, 500)
+    window.setCentralWidget(view)
+    window.show()
+    qtbot.waitExposed(window)
+    view.resize(1000, 500)
+    contexts.append(canvas.context())
+    after = pixels(canvas.grabFramebuffer())
+    window.takeCentralWidget()
+    view.setParent(None)
+    view.show()
+    qtbot.waitExposed(view)
+
+    assert len(np.unique(after.reshape(-1, 3), axis=0)) > 20
+    if before.shape == after.shape:
+        assert differing(before, after) < 0.02
+    assert len(np.unique(pixels(canvas.grabFramebuffer()).reshape(-1, 3), axis=0)) > 20
+
+
+def test_failing_opengl_falls_back_to_raster_with_a_notice(
+    qtbot: QtBot, view: TimelineView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: object) -> None:
+        raise gl.GlError("no shaders today")
+
+    monkeypatch.setattr(gl.GlPainter, "initialize", broken)
+
+    with qtbot.waitSignal(view.renderer_failed) as failed:
+        view.choose_renderer("opengl")
+    qtbot.waitUntil(lambda: isinstance(view._canvas, RasterCanvas))
+
+    assert "no shaders today" in failed.args[0]
+    assert len(np.unique(pixels(view._canvas.grab().toImage()))) > 20
+
+
+def test_software_renderer_is_no_reason_to_leave_raster(
+    qtbot: QtBot, view: TimelineView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probed = []
+    monkeypatch.setattr(timeline_module, "PROBE_MS", 0)
+    monkeypatch.setattr(
+        timeline_module,
+        "hardware_renderer",
+        lambda: probed.append(hardware_renderer()) or probed[0],
+    )
+
+    view.choose_renderer("auto")
+    qtbot.waitUntil(lambda: bool(probed))
+
+    assert isinstance(view._canvas, RasterCanvas) is (probed[0] is None)
+
+
+def test_two_timelines_share_a_window(
+    qtbot: QtBot, view: TimelineView, session: Session
+) -> None:
+    other = TimelineView()
+    qtbot.addWidget(other)
+    other.resize(600, 300)
+    other.attach(session)
+    other.show()
+    qtbot.waitExposed(other)
+
+    first, second = gl_canvas(qtbot, view), gl_canvas(qtbot, other)
+
+    for canvas in (first, second):
+        seen = pixels(canvas.grabFramebuffer())
+        assert len(np.unique(seen.reshape(-1, 3), axis=0)) > 20
+    assert isinstance(first.parentWidget(), QWidget)
