@@ -131,14 +131,16 @@ def test_large_trace_is_prepared_on_a_worker(
 ) -> None:
     monkeypatch.setattr(overview_module, "SYNC_SPANS", 10)
 
+    ran: list[str] = []
+    session.tasks.task_changed.connect(lambda state: ran.append(state.key))
+
     session.set_trace(builders.random_trace(3, 5_000, lanes=3))
-
     waiting = view.picture(WIDTH, 58, 1.0)
-    qtbot.waitUntil(lambda: not session.tasks.is_idle)
-    qtbot.waitUntil(lambda: session.tasks.is_idle)
+    qtbot.waitUntil(lambda: "overview" in ran and session.tasks.is_idle)
 
-    assert waiting is not view.picture(WIDTH, 58, 1.0)
-    assert view.picture(WIDTH, 58, 1.0).batches
+    drawn = view.picture(WIDTH, 58, 1.0)
+    assert drawn is not waiting
+    assert drawn.batches
 
 
 def test_strip_without_a_session_is_empty(qtbot: QtBot) -> None:
