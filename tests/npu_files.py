@@ -8,6 +8,7 @@ from ggscope.model.trace import ReadWarning, Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.npu_json import NpuJsonReader
 from ggscope.readers.source import Source
+from support import rewrite
 
 Fields = dict[str, object]
 
@@ -121,7 +122,7 @@ def read_text(
 ) -> Trace:
     """Write `text` to a file and read it; the trace is checked."""
     path = folder / name
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    rewrite(path, text.encode() if isinstance(text, str) else text)
     reader = NpuJsonReader(block_bytes=block_bytes, value_bytes=value_bytes)
     with Source(path) as source:
         trace = reader.read(source, context or ReadContext(options=options))

@@ -54,7 +54,7 @@ class ReadError(TraceError):
         return "".join("_" + c.lower() if c.isupper() else c for c in name).strip("_")
 
     def __str__(self) -> str:
-        where = f"{self.path.name}: " if self.path is not None else ""
+        where = f"{self.path.name or self.path}: " if self.path is not None else ""
         text = where + self.message
         if self.hint:
             text += " " + self.hint

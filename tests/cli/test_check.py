@@ -93,3 +93,15 @@ def test_report_that_cannot_be_written_is_an_error(run, built, tmp_path, name):
 
     assert answer.code == 1
     assert "report" in answer.err
+
+
+def test_report_over_the_trace_itself_is_refused(run, tmp_path):
+    trace = tmp_path / "t.json"
+    trace.write_text('{"version": "1.0", "timeline_events": []}')
+    before = trace.read_bytes()
+
+    answer = run("check", trace, "--report", trace)
+
+    assert answer.code == 1
+    assert "is the trace itself" in answer.err
+    assert trace.read_bytes() == before

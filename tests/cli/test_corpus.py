@@ -106,11 +106,34 @@ def test_broken_reference_trace_fails_as_published(run, entry):
 
 
 @pytest.mark.parametrize("entry", named(WARNED))
-def test_rule_that_a_reference_trace_breaks_is_told(run, entry):
-    need_corpus()
-    _, facts = info(run, entry)
+def test_broken_rule_opens_and_fails_the_check(run, entry):
+    folder = need_corpus()
+    path = folder / entry["path"]
 
-    assert [w for w in facts["warnings"] if w["severity"] != "info"], facts["warnings"]
+    verdict = run("check", path, "--json")
+
+    (warning,) = json.loads(verdict.out)["warnings"]
+    assert (run("info", path).code, verdict.code) == (0, 1)
+    assert (warning["severity"], warning["count"]) == ("error", 1)
+    assert warning["code"]
+    assert warning["place"]
+
+
+def test_unknown_version_of_ggmlviz_is_only_a_notice(run, tmp_path):
+    data = bytearray((need_corpus() / "ggmlviz/test_trace.ggmlviz").read_bytes())
+    data[8] = 2
+    path = tmp_path / "newer.ggmlviz"
+    path.write_bytes(data)
+
+    verdict = run("check", path, "--json", "--strict")
+
+    notices = [
+        w["code"]
+        for w in json.loads(verdict.out)["warnings"]
+        if w["severity"] == "notice"
+    ]
+    assert verdict.code == 0
+    assert "unknown_version" in notices
 
 
 def test_damaged_label_is_told_and_fails_the_check(run):

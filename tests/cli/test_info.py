@@ -10,6 +10,7 @@ from builders import finished, llama_like_trace, npu_like_trace
 from ggscope.cli.info import describe
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
+from tensor_files import Rec, encode, llama_pass, weight
 
 KEYS = {
     "path",
@@ -266,3 +267,33 @@ def test_system_report_asks_the_driver_where_there_is_a_display(run, monkeypatch
 
     assert answer.code == 0
     assert "OpenGL" in answer.out.split("graphics")[1]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ((), None),
+        (
+            ("blk.{}.ffn_up_exps.weight",),
+            {"layers": 3, "experts": None, "accesses": 6},
+        ),
+        (
+            ("blk.{}.ffn_up.4.weight", "blk.{}.expert_7.w"),
+            {"layers": 3, "experts": 2, "accesses": 6},
+        ),
+    ],
+)
+def test_info_tells_of_experts_that_names_mention(run, tmp_path, names, expected):
+    records = llama_pass(10**12, n_layers=3)
+    last = records[-1].time
+    for layer in range(3):
+        for i, name in enumerate(names * (2 // max(len(names), 1))):
+            sources = (weight(name.format(layer), layer),)
+            when = last + 1000 * (layer * 2 + i + 1)
+            records.append(Rec(when, f"ffn_moe_up-{layer}", 29, sources, layer=layer))
+    path = tmp_path / "t.bin"
+    path.write_bytes(encode(records, "1024"))
+
+    facts = json.loads(run("info", path, "--json").out)
+
+    assert facts["experts"] == expected

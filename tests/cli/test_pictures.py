@@ -134,3 +134,72 @@ def test_self_test_passes_without_a_display(shell):
     assert answer.code == 0, answer.err
     assert answer.out.count(": good") >= 3
     assert answer.out.endswith("self-test passed.\n")
+
+
+def test_export_over_the_trace_itself_is_refused(run, built, tmp_path):
+    trace = built().rename(tmp_path / "t.png")
+    (tmp_path / "link.svg").symlink_to(trace)
+    before = trace.read_bytes()
+
+    for target in (trace, tmp_path / "link.svg"):
+        answer = run("export", trace, "-o", target)
+
+        assert answer.code == 1
+        assert "is the trace itself" in answer.err
+    assert trace.read_bytes() == before
+    assert (tmp_path / "link.svg").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--range", "5:1"), 1, "ends before it starts"),
+        (("--range", "1us"), 1, "has no colon"),
+        (("--view", "pie"), 2, "invalid choice: 'pie'"),
+        (("--size", "0x0"), 2, "sides must be from 64"),
+        (("--size", "big"), 2, "is not like 1920x1080"),
+        (("--dpi", "-1"), 2, "is no number from 24 to 2400"),
+        (("--color-by", "mood"), 2, "invalid choice: 'mood'"),
+        (("--where", "mood=1"), 1, "filter"),
+    ],
+)
+def test_export_with_a_wrong_option_says_which(
+    run, built, tmp_path, options, code, words
+):
+    answer = run("export", built(), "-o", tmp_path / "x.png", *options)
+
+    assert (answer.code, answer.out) == (code, "")
+    assert words in answer.err
+    assert "internal error" not in answer.err
+    assert not (tmp_path / "x.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "words"),
+    [
+        ("", 2, "the name is empty"),
+        ("x.jpg", 1, "a figure can be"),
+        ("no/such/folder/x.png", 1, "cannot be written"),
+        ("plain", 1, "a figure can be"),
+    ],
+)
+def test_export_to_an_impossible_target_says_why(
+    run, built, tmp_path, monkeypatch, target, code, words
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain").write_text("not a folder")
+
+    answer = run("export", built(), "-o", target)
+
+    assert (answer.code, answer.out) == (code, "")
+    assert words in answer.err
+
+
+@pytest.mark.parametrize("command", ["info", "check", "stats", "show"])
+def test_folder_is_named_in_the_error(run, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+
+    answer = run(command, ".")
+
+    assert answer.code == 1
+    assert ".: this is a folder" in answer.err

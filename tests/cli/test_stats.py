@@ -99,6 +99,13 @@ def test_stats_csv_has_plain_numbers(run, built):
     assert all(row["total_ns"].isdecimal() for row in rows)
 
 
+def test_stats_csv_has_its_columns_without_rows(run, built):
+    full = run("stats", built(), "--format", "csv").out
+    empty = run("stats", built("empty_trace"), "--format", "csv")
+
+    assert (empty.code, empty.out) == (0, full.splitlines(keepends=True)[0])
+
+
 def test_stats_table_has_units(run, built):
     answer = run("stats", built(), "--limit", "2")
 

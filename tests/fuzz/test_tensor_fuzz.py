@@ -12,6 +12,7 @@ from ggscope.model.trace import Trace
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor_access import TensorAccessReader
+from support import rewrite
 from tensor_files import (
     LAYOUTS,
     SIZES,
@@ -39,7 +40,7 @@ def golden(layout: str) -> bytes:
 
 def outcome(path: Path, data: bytes, **options: str) -> Trace | None:
     """Return the checked trace, or None where one ReadError explains itself."""
-    path.write_bytes(data)
+    rewrite(path, data)
     sniff = READER.sniff(Head(path.name, len(data), data[:65536]))
     assert 0 <= sniff.confidence <= 100
     try:
@@ -51,14 +52,20 @@ def outcome(path: Path, data: bytes, **options: str) -> Trace | None:
     return trace
 
 
+PARTS = 4
+"""The sweeps are dealt out, so that several processes share them."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("layout", [*LAYOUTS, "buffer128"])
 def test_every_cut_gives_the_whole_records_before_it(
-    tmp_path: Path, layout: str
+    tmp_path: Path, layout: str, part: int
 ) -> None:
     data, size = golden(layout), SIZES.get(layout, 128)
     path = tmp_path / "t.bin"
 
-    for cut in range(0, len(data) + 1, 17):
+    for cut in range(part, len(data) + 1, PARTS):
         trace = outcome(path, data[:cut], layout=layout) if cut else None
         if trace is not None and cut >= size:
             assert trace.info.n_records == cut // size, cut
@@ -73,13 +80,15 @@ def test_every_cut_is_survived_without_a_hint(tmp_path: Path, layout: str) -> No
         outcome(path, data[:cut])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("layout", [*LAYOUTS, "buffer128"])
-def test_every_flipped_byte_is_survived(tmp_path: Path, layout: str) -> None:
+def test_every_flipped_byte_is_survived(tmp_path: Path, layout: str, part: int) -> None:
     data = golden(layout)
     path = tmp_path / "t.bin"
     rng = np.random.default_rng(11)
 
-    for at in range(0, len(data), 11):
+    for at in range(part, len(data), PARTS):
         damaged = bytearray(data)
         damaged[at] ^= int(rng.integers(1, 256))
         outcome(path, bytes(damaged), layout=layout)

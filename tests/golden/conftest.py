@@ -1,4 +1,4 @@
-"""Golden pictures: compare, store what failed, and renew on request."""
+"""Golden pictures and texts: compare, store what failed, and renew on request."""
 
 import os
 from collections.abc import Callable
@@ -20,8 +20,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--regenerate-golden",
         action="store_true",
-        help="write the golden pictures anew instead of comparing with them",
+        help="write the golden pictures and texts anew instead of comparing with them",
     )
+
+
+@pytest.fixture
+def renews_golden(request: pytest.FixtureRequest) -> bool:
+    """Tell whether golden files are to be written anew."""
+    return (
+        bool(request.config.getoption("--regenerate-golden", default=False))
+        or os.environ.get("GGSCOPE_REGENERATE_GOLDEN") == "1"
+    )
+
+
+@pytest.fixture
+def check_golden_text(renews_golden: bool) -> Callable[[str, str], None]:
+    """Return a function that compares a text with the golden one of a file name."""
+
+    def check(actual: str, name: str) -> None:
+        path = FOLDER / name
+        if renews_golden:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(actual, "utf-8")
+            return
+        if not path.exists():
+            pytest.fail(f"{name} is missing; run with --regenerate-golden")
+        assert actual == path.read_text("utf-8")
+
+    return check
 
 
 def channels(image: QImage) -> np.ndarray:
@@ -34,18 +60,12 @@ def channels(image: QImage) -> np.ndarray:
 
 
 @pytest.fixture
-def check_golden(
-    request: pytest.FixtureRequest, qapp: object
-) -> Callable[[QImage, str], None]:
+def check_golden(renews_golden: bool, qapp: object) -> Callable[[QImage, str], None]:
     """Return a function that compares an image with the golden one of a name."""
-    renew = (
-        bool(request.config.getoption("--regenerate-golden", default=False))
-        or os.environ.get("GGSCOPE_REGENERATE_GOLDEN") == "1"
-    )
 
     def check(actual: QImage, name: str) -> None:
         path = FOLDER / f"{name}.png"
-        if renew:
+        if renews_golden:
             assert actual.save(str(path))
             return
         if not path.exists():

@@ -232,7 +232,7 @@ def _add_check(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--report",
-        type=Path,
+        type=_target,
         metavar="FILE",
         help="write a report too: .html, .md or .json",
     )
@@ -297,7 +297,7 @@ def _add_export(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=_target,
         required=True,
         metavar="FILE",
         help="figure (.png, .svg), or a folder for one PNG per file",
@@ -335,6 +335,12 @@ def _key_value(text: str) -> tuple[str, str]:
     if not key or not sign:
         raise argparse.ArgumentTypeError(f"{text!r} is not like KEY=VALUE")
     return key, value
+
+
+def _target(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty")
+    return Path(text)
 
 
 def _positive(text: str) -> int:

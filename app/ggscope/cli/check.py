@@ -9,6 +9,7 @@ from ggscope.cli.info import warning_json
 from ggscope.cli.info_text import problems_text
 from ggscope.cli.reading import failure_json, for_each_file, load
 from ggscope.cli.report import write_report
+from ggscope.cli.targets import spare_inputs
 from ggscope.errors import ReadError, TraceError
 from ggscope.model.trace import Severity, Trace
 
@@ -19,6 +20,8 @@ def run(arguments: Namespace) -> int:
     1 where the data breaks a rule of its format, 4 where data was lost and
     ``--strict`` is given, as `exits.code_of` where a file cannot be read at all.
     """
+    if arguments.report is not None:
+        spare_inputs(arguments.report, arguments.files)
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)

@@ -9,6 +9,7 @@ from ggscope.analysis.filter_text import parse_range
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD, USAGE
 from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.targets import spare_inputs
 from ggscope.errors import ExportError
 
 
@@ -19,6 +20,8 @@ def run(arguments: Namespace) -> int:
         output.complain("several files need a folder: -o DIR/")
         return USAGE
     targets = _targets(arguments, folder)
+    for target in set(targets.values()):
+        spare_inputs(target, arguments.files)
 
     def work(path: Path) -> tuple[int, object]:
         target = targets[path]
@@ -71,7 +74,7 @@ def _as_folder(target: Path) -> Path | None:
     """Return `target` where it is a folder, or is to become one."""
     if target.is_dir():
         return target
-    if target.suffix:
+    if target.suffix or target.exists():
         return None
     try:
         target.mkdir(parents=True)

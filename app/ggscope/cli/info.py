@@ -8,6 +8,7 @@ import numpy as np
 from ggscope.analysis.chunks import chunks, count_values
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD, USAGE
+from ggscope.cli.info_experts import experts_json
 from ggscope.cli.info_text import info_text
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.lanes import LaneKind
@@ -75,7 +76,7 @@ def describe(trace: Trace, path: Path) -> dict[str, object]:
         ],
         "ops": _ops(trace),
         "op_table": _op_table(trace),
-        "experts": None,
+        "experts": experts_json(trace),
         "producer": dict(trace.info.producer),
         "options": dict(trace.info.options),
         "warnings": [warning_json(w) for w in trace.warnings],

@@ -28,6 +28,10 @@ from ggscope.model.units import (
 
 _HEAD = ("count", "total", "share", "mean", "min", "p50", "p90", "p99", "max", "bytes")
 
+_CSV_TAIL = (
+    "mean", "min", "p50", "p90", "p99", "max", "bytes", "share", "quality",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class _Result:
@@ -118,12 +122,11 @@ def _ticks(text: str | None, default: int, unit: Unit) -> int:
 
 def _row_json(row: StatRow, result: _Result) -> dict[str, object]:
     is_timed = row.timed > 0
-    total = "total_ns" if result.unit == "ns" else "total_cycles"
     return {
         "key": row.key,
         "count": row.count,
         "timed": row.timed,
-        total: row.total if is_timed else None,
+        f"total_{_unit_word(result.unit)}": row.total if is_timed else None,
         "mean": _known(row.mean),
         "min": row.min,
         "p50": _known(row.p50),
@@ -136,18 +139,26 @@ def _row_json(row: StatRow, result: _Result) -> dict[str, object]:
     }
 
 
+def _unit_word(unit: Unit) -> str:
+    return "ns" if unit == "ns" else "cycles"
+
+
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
 def _csv(results: list[_Result]) -> str:
-    """Return all rows in the C locale, with empty cells for what is not known."""
+    """Return all rows in the C locale, with empty cells for what is not known.
+
+    The columns are the same whatever was found, so that a script can rely on them.
+    """
     text = io.StringIO()
     rows: list[dict[str, Any]] = [
         {"path": str(r.path), **_row_json(row, r)} for r in results for row in r.rows
     ]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(text, names or ["key"], lineterminator="\n")
+    units = dict.fromkeys(f"total_{_unit_word(r.unit)}" for r in results)
+    names = ["path", "key", "count", "timed", *units, *_CSV_TAIL]
+    writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

@@ -34,13 +34,15 @@ from ggscope.readers.ggmlviz_notes import (
     note_changed,
     note_damage,
     note_end,
+    note_gaps,
     note_ops,
     note_pairing,
     note_version,
 )
 from ggscope.readers.ggmlviz_pairing import pair_events
 from ggscope.readers.ggmlviz_records import GgmlvizRecords
-from ggscope.readers.ggmlviz_scan import PADDING, Bytes, find_events
+from ggscope.readers.ggmlviz_scan import find_events
+from ggscope.readers.ggmlviz_walk import PADDING, Bytes
 from ggscope.readers.source import BLOCK_BYTES, Source
 
 VERSION = 1
@@ -102,7 +104,9 @@ class GgmlvizReader:
         if version != VERSION:
             note_version(builder, version, VERSION)
         stream, summary = _fill(builder, source, layout, context)
-        builder.records = GgmlvizRecords(source.path, layout, stream.offsets)
+        builder.records = GgmlvizRecords(
+            source.path, layout, stream.offsets, stream.resumed
+        )
         if source.has_changed():
             note_changed(builder)
         context.progress(source.size, source.size)
@@ -215,9 +219,11 @@ def _fill(
     context.check_cancelled()
     # Bound to the same name, so that there is never more than one order in memory.
     events = _by_thread(events)
-    intervals = pair_events(events, end)
+    context.check_cancelled()
+    intervals = pair_events(events, end, context)
     context.check_cancelled()
     add_intervals(builder, events, intervals, stream, origin)
+    context.check_cancelled()
     summary["graphs"] = int(intervals.is_graph.sum())
     note_pairing(builder, events, intervals, stream.offsets)
     return stream, summary
@@ -230,10 +236,12 @@ def _events(
     data = _load(source, context)
     found = find_events(data, HEADER_BYTES, layout, context)
     context.progress(source.size // 2, source.size)
+    note_gaps(builder, found)
     note_end(builder, found, data, source.size)
     events, stream = gather(data, found, layout, builder.strings, context)
     context.progress(source.size * 3 // 4, source.size)
     note_damage(builder, events, stream)
+    context.check_cancelled()
     return events, stream
 
 

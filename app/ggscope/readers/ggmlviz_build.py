@@ -23,6 +23,8 @@ MAX_OP = (1 << 15) - 1
 
 _MAX_SAMPLES = 1 << 14
 _TYPE_NAMES = {int(kind): kind.name for kind in EventType}
+# The writers without backend-buffer events, had they emitted it, meant THREAD_FREE.
+_TYPE_NAMES[int(EventType.BARRIER_WAIT)] += "?"
 _FIRST_ERA, _LAST_ERA = "ggml-2025-06-18", "ggml-2025-08-18"
 """Tables in force while the writers of this format were written."""
 
@@ -31,7 +33,10 @@ _USUAL = "ggml-2025-06-30-86"
 
 
 def type_name(kind: int) -> str:
-    """Return ``OP_BEGIN`` or, for a number without a name, ``event type 42``."""
+    """Return ``OP_BEGIN`` or, for a number without a name, ``event type 42``.
+
+    A question mark stands behind a name that writers do not agree about.
+    """
     return _TYPE_NAMES.get(kind, f"event type {kind}")
 
 
@@ -252,7 +257,8 @@ def choose_ops(builder: TraceBuilder, events: Events, wanted: str) -> OpTable | 
     era.sort(key=lambda t: t.id != _USUAL)
     if not any(expected_ops(s.dst, (), None) for s in samples):
         return replace(ggml.infer(samples, candidates=era), margin=0.0)
-    others = [t for t in everything if t not in era]
+    known = {t.id for t in era}
+    others = [t for t in everything if t.id not in known]
     return ggml.infer(samples, candidates=era + others)
 
 

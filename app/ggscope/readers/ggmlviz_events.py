@@ -9,13 +9,16 @@ import numpy.typing as npt
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, Array
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz_layouts import PREFIX_BYTES, EventType, Layout
-from ggscope.readers.ggmlviz_scan import Boundaries, Bytes, unaligned
+from ggscope.readers.ggmlviz_layouts import (
+    MAX_TIME_NS,
+    PREFIX_BYTES,
+    EventType,
+    Layout,
+)
+from ggscope.readers.ggmlviz_scan import Boundaries
+from ggscope.readers.ggmlviz_walk import Bytes, unaligned
 
 _BLOCK_EVENTS = 1 << 16
-MAX_TIME_NS = 1 << 61
-"""Larger stamps are damage: 73 years of uptime."""
-
 MAX_GAP_NS = 366 * 24 * 3600 * 10**9
 """Stamps further than this from the middle one are damage, too."""
 
@@ -61,6 +64,7 @@ class Stream:
     Attributes
     ----------
     offsets : int64[n + 1], where each event starts, then where the last one ends.
+    resumed : rows in front of which damaged bytes were left out.
     thread_ids : uint32, as in the file, in the order of appearance.
     backends : uint64, pointers in the order of appearance; 0 is the CPU or unknown.
     sizes : uint64, bytes of each memory event (see `is_memory`), in file order.
@@ -69,6 +73,7 @@ class Stream:
     """
 
     offsets: I64
+    resumed: I64
     thread_ids: npt.NDArray[np.uint32]
     backends: _U64
     sizes: _U64
@@ -110,7 +115,15 @@ def gather(
         record=np.arange(len(found), dtype=_row_type(len(found))),
     )
     sizes = member("size", rows=np.flatnonzero(is_memory(kind)))
-    stream = Stream(found.offsets, thread_ids, backends, sizes, bad_times, bad_labels)
+    stream = Stream(
+        offsets=found.offsets,
+        resumed=np.array([gap.row for gap in found.gaps], np.int64),
+        thread_ids=thread_ids,
+        backends=backends,
+        sizes=sizes,
+        bad_times=bad_times,
+        bad_labels=bad_labels,
+    )
     return events, stream
 
 
@@ -220,7 +233,7 @@ def _labels(
     context: ReadContext,
 ) -> tuple[npt.NDArray[np.int32], I64]:
     """Return the string id of each event's label, and rows with bad UTF-8."""
-    extra = np.diff(found.offsets) - body
+    extra = found.sizes() - body
     rows = np.flatnonzero(extra > 0)
     ids = np.full(len(extra), -1, np.int32)
     if not len(rows):

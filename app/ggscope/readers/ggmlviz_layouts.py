@@ -44,6 +44,8 @@ class EventType(IntEnum):
     THREAD_FREE = 10
 
 
+N_TYPES = len(EventType)
+
 Member = tuple[tuple[str, int, int], ...]
 """Fields of one union member: (name, byte offset in the union, byte width)."""
 
@@ -160,12 +162,18 @@ LAYOUT_BY_ID = {layout.id: layout for layout in LAYOUTS}
 
 _DETECT_EVENTS = 512
 _DETECT_LABEL_BYTES = 4096
-_MAX_TYPE = 63
+MAX_TYPE = 63
+"""Larger event numbers speak against a layout."""
+
 _ENOUGH_EVENTS, _ENOUGH_POINTS = 4, 1.5
 DETECT_BYTES = 1 << 18
 """How much of a file `detect` looks at; labels are short in practice."""
 
-_DAY_NS = 24 * 3600 * 10**9
+DAY_NS = 24 * 3600 * 10**9
+"""Stamps further apart hardly belong to one run."""
+
+MAX_TIME_NS = 1 << 61
+"""Larger stamps are damage: 73 years of uptime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +262,7 @@ def _judge(head: bytes, size: int, layout: Layout) -> _Judgement:
         if is_padding or len(events) == _DETECT_EVENTS:
             reached = wanted
             break
-        if event.type > _MAX_TYPE:
+        if event.type > MAX_TYPE:
             break
         events.append(event)
         reached = event.offset + event.size
@@ -274,10 +282,10 @@ def _judge(head: bytes, size: int, layout: Layout) -> _Judgement:
 
 def _plausibility(event: RawEvent, middle: int) -> float:
     """Return how much an event looks like one; about 3 where all fits."""
-    points = 1.0 if event.type <= max(EventType) else 0.0
+    points = 1.0 if event.type < N_TYPES else 0.0
     if event.timestamp_ns == 0:
         points -= 2.0
-    elif abs(event.timestamp_ns - middle) < _DAY_NS:
+    elif abs(event.timestamp_ns - middle) < DAY_NS:
         points += 1.0
     values = event.values
     fits = (

@@ -8,13 +8,19 @@ from ggscope.model.tables import I64
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.ggmlviz_build import MAX_OP
 from ggscope.readers.ggmlviz_events import Events, Stream
-from ggscope.readers.ggmlviz_layouts import EventType
+from ggscope.readers.ggmlviz_layouts import N_TYPES, EventType
 from ggscope.readers.ggmlviz_pairing import Intervals
-from ggscope.readers.ggmlviz_scan import Boundaries, Bytes, Stop
+from ggscope.readers.ggmlviz_scan import MAX_GAPS, Boundaries
+from ggscope.readers.ggmlviz_walk import Bytes, Stop
 
 _FAULTS = {
     Stop.BAD_LABEL: ("bad_label_length", "a label longer than any real one"),
     Stop.BAD_FLAG: ("bad_label_flag", "a label flag that is neither 0 nor 1"),
+}
+_GAP_FAULTS = {
+    **{stop: f"event {{row:,}} has {what}" for stop, (_, what) in _FAULTS.items()},
+    Stop.TRUNCATED: "event {row:,} would reach beyond the end of the file",
+    Stop.ZEROS: "zeros stand where event {row:,} should be",
 }
 
 
@@ -74,6 +80,29 @@ def note_end(builder: TraceBuilder, found: Boundaries, data: Bytes, size: int) -
         )
 
 
+def note_gaps(builder: TraceBuilder, found: Boundaries) -> None:
+    """Warn about damaged bytes between the events that were left out."""
+    if not found.gaps:
+        return
+    first = found.gaps[0]
+    n_bytes = sum(gap.end - gap.start for gap in found.gaps)
+    others = len(found.gaps) - 1
+    where = f" here and at {others:,} other places" if others else ""
+    kept = len(found) - first.row
+    text = _GAP_FAULTS[first.stop].format(row=first.row)
+    if len(found.gaps) == MAX_GAPS:
+        where += "; so much is damaged that the rest was not searched"
+    builder.warn(
+        Severity.DATA_LOSS,
+        "skipped_bytes",
+        f"{text}: {n_bytes:,} damaged bytes were skipped{where}; the {kept:,} events "
+        "behind them were kept.",
+        offset=first.start,
+        count=len(found.gaps),
+        remedy="If the layout is wrong, set reader option layout.",
+    )
+
+
 def _note_no_events(builder: TraceBuilder, n: int) -> None:
     if not n:
         builder.warn(
@@ -116,7 +145,7 @@ def note_damage(builder: TraceBuilder, events: Events, stream: Stream) -> None:
         if len(rows):
             builder.warn(severity, code, message, int(offsets[rows[0]]), len(rows))
     counts = np.bincount(events.kind, minlength=256)
-    for kind in np.flatnonzero(counts[len(EventType) :]) + len(EventType):
+    for kind in np.flatnonzero(counts[N_TYPES:]) + N_TYPES:
         builder.warn(
             Severity.NOTICE,
             f"unknown_type_{kind}",

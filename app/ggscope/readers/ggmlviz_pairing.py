@@ -18,10 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array
+from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz_events import Events, encode
 from ggscope.readers.ggmlviz_layouts import EventType
 
 _Bools = npt.NDArray[np.bool_]
+
+_CHECK_EVERY = 8192
+"""Events nested one by one between two looks at whether anybody still waits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,15 +49,15 @@ class Intervals:
     stray_ends: I64
 
 
-def pair_events(events: Events, trace_end: int) -> Intervals:
+def pair_events(events: Events, trace_end: int, context: ReadContext) -> Intervals:
     """Return the intervals; what has no end lasts as long as the graph around it.
 
     Parameters
     ----------
     trace_end : ns; the end of what no graph with an end surrounds.
     """
-    graphs = _pair_graphs(events)
-    ops = _pair_ops(events, graphs)
+    graphs = _pair_graphs(events, context)
+    ops = _pair_ops(events, graphs, context)
     time = np.append(events.time, trace_end)
 
     graph_begin = np.flatnonzero(graphs.is_begin)
@@ -68,12 +72,15 @@ def pair_events(events: Events, trace_end: int) -> Intervals:
         time[ops.rows[partner]],
         np.append(graph_end, trace_end)[owner],
     )
+    context.check_cancelled()
     slices = _slices(ops, graph_start, graph_end)
+    context.check_cancelled()
     start[slices.op], end[slices.op] = slices.start, slices.end
 
     n_graphs, n_ops = len(graph_begin), len(op_begin)
     rows = np.concatenate([graphs.rows[graph_begin], ops.rows[op_begin]])
     order = np.argsort(rows)
+    context.check_cancelled()
     is_estimated = np.zeros(n_graphs + n_ops, np.bool_)
     is_estimated[n_graphs + slices.op] = True
     return Intervals(
@@ -173,17 +180,20 @@ class _Ops:
         return self.rows[~self.is_begin & (self.partner < 0)]
 
 
-def _pair_graphs(events: Events) -> _Graphs:
+def _pair_graphs(events: Events, context: ReadContext) -> _Graphs:
     rows = np.flatnonzero(events.kind <= EventType.GRAPH_END)
     thread = events.thread[rows]
     is_begin = events.kind[rows] == EventType.GRAPH_BEGIN
     partner, _ = match(_joint(thread, events.pointer[rows]), is_begin)
+    context.check_cancelled()
     bracket, level = match(thread, is_begin)
+    context.check_cancelled()
     innermost = _open_after(is_begin, bracket, level)
     closer = partner.copy()
     crossing = np.isin(thread, thread[partner != bracket])
     if crossing.any():
-        _nest_slow(np.flatnonzero(crossing), thread, is_begin, closer, innermost)
+        slow = np.flatnonzero(crossing)
+        _nest_slow(slow, thread, is_begin, closer, innermost, context)
     return _Graphs(rows, is_begin, partner, closer, innermost)
 
 
@@ -210,7 +220,12 @@ def _open_after(is_begin: _Bools, bracket: I64, level: I64) -> I64:
 
 
 def _nest_slow(
-    rows: I64, thread: Array, is_begin: _Bools, closer: I64, innermost: I64
+    rows: I64,
+    thread: Array,
+    is_begin: _Bools,
+    closer: I64,
+    innermost: I64,
+    context: ReadContext,
 ) -> None:
     """Set `closer` and `innermost` of threads whose graphs cross or lack an end.
 
@@ -222,7 +237,9 @@ def _nest_slow(
     anchor: dict[int, int] = {}
     ended: dict[int, int] = {}
     current = -1
-    for i in rows.tolist():
+    for n_done, i in enumerate(rows.tolist()):
+        if n_done % _CHECK_EVERY == 0:
+            context.check_cancelled()
         if thread[i] != current:
             current = int(thread[i])
             stack.clear()
@@ -246,7 +263,7 @@ def _is_over(
     return graph in ended or (closer[graph] < 0 and anchor[graph] in ended)
 
 
-def _pair_ops(events: Events, graphs: _Graphs) -> _Ops:
+def _pair_ops(events: Events, graphs: _Graphs, context: ReadContext) -> _Ops:
     """Pair ops per thread, innermost open graph and tensor."""
     is_op = (events.kind == EventType.OP_BEGIN) | (events.kind == EventType.OP_END)
     rows = np.flatnonzero(is_op)
@@ -257,6 +274,7 @@ def _pair_ops(events: Events, graphs: _Graphs) -> _Ops:
     owner = np.append(graphs.innermost, -1)[before]
     owner[graph_thread[before] != thread] = -1
     place = np.where(owner >= 0, owner, len(graphs.rows) + thread)
+    context.check_cancelled()
     partner, _ = match(_joint(place, events.pointer[rows]), is_begin)
     return _Ops(rows, is_begin, partner, owner)
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from ggscope.errors import CorruptError, ReadError
 from ggscope.model.tables import I64
 from ggscope.model.trace import RecordView
@@ -28,14 +30,17 @@ class GgmlvizRecords:
     path : the file.
     layout : layout of its events.
     offsets : int64[n + 1], where each event starts, then where the last one ends.
+    resumed : rows that cannot be walked to, because of damage in front of them.
     """
 
-    def __init__(self, path: Path, layout: Layout, offsets: I64) -> None:
+    def __init__(self, path: Path, layout: Layout, offsets: I64, resumed: I64) -> None:
         self._path = path
         self._layout = layout
         self._n = len(offsets) - 1
-        self._offsets = offsets[:-1:STRIDE].copy()
-        self._end = int(offsets[-1])
+        self._rows = np.union1d(
+            np.arange(0, self._n, STRIDE), resumed[resumed < self._n]
+        )
+        self._offsets = np.append(offsets[self._rows], offsets[-1])
 
     def __len__(self) -> int:
         return self._n
@@ -50,13 +55,11 @@ class GgmlvizRecords:
         """
         if not 0 <= record < self._n:
             raise ReadError(f"there is no event {record:,}.", path=self._path)
-        first = record // STRIDE
-        start = int(self._offsets[first])
-        is_last = first + 1 == len(self._offsets)
-        end = self._end if is_last else int(self._offsets[first + 1])
+        group = int(np.searchsorted(self._rows, record, "right")) - 1
+        start, end = self._offsets[group : group + 2].tolist()
         data = read_at(self._path, start, end - start)
         events = walk(data, 0, self._layout, len(data))
-        for number, event in enumerate(events, first * STRIDE):
+        for number, event in enumerate(events, int(self._rows[group])):
             if number == record:
                 raw = data[event.offset : event.offset + min(event.size, _SHOWN_BYTES)]
                 return RecordView(start + event.offset, raw, self._fields(event))

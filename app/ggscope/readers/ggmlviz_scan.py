@@ -9,38 +9,41 @@ proven. Where it does not, that part is walked again one by one.
 """
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz_layouts import ZERO_RUN, EventType, Layout
+from ggscope.readers.ggmlviz_layouts import N_TYPES, Layout
+from ggscope.readers.ggmlviz_resync import RECENT, Resumption, resume
+from ggscope.readers.ggmlviz_walk import Bytes, Found, Stop, Walk
 
-Bytes = npt.NDArray[np.uint8]
+MAX_GAPS = 1000
+"""After damage at so many places the stream is given up at the next one."""
 
-PADDING = 64
-"""Zero bytes behind the data, so that no field of a cut event is out of bounds."""
-
-_KNOWN_TYPES = max(EventType) + 1
 _FEWEST_WALKERS = 16
+_WALKERS_AT_DAMAGE = 4
 _GUESS_BYTES = 128
 """A guess looks this far for an event; longer ones cost speed, not correctness."""
 
 
-class Stop(Enum):
-    """Why the stream ends where it does."""
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Damaged bytes between events that were left out.
 
-    END = "end"
-    """The last event ends with the file."""
-    TRUNCATED = "truncated"
-    ZEROS = "zeros"
-    BAD_FLAG = "bad_flag"
-    """``has_label`` is neither 0 nor 1."""
-    BAD_LABEL = "bad_label"
-    """``label_len`` is beyond the limit."""
+    Attributes
+    ----------
+    row : the event behind them.
+    start, end : where they are.
+    stop : the fault at which they were noticed.
+    """
+
+    row: int
+    start: int
+    end: int
+    stop: Stop
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,22 +54,23 @@ class Boundaries:
     ----------
     offsets : int64[n + 1], where each event starts, then where the last one ends.
     stop : what is there.
+    gaps : what lies between events, in file order.
     """
 
     offsets: I64
     stop: Stop
+    gaps: tuple[Gap, ...] = ()
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-
-def unaligned(data: Bytes, width: int) -> Array:
-    """Return a view of the `width` bytes from every byte on, as opaque values.
-
-    Index it with offsets, then ``.view("<u4")`` or ``"<u8"`` what comes out: numpy
-    copies opaque values of any alignment faster than it reads unaligned numbers.
-    """
-    return np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
+    def sizes(self) -> I64:
+        """Return the bytes of each event, int64[n]."""
+        sizes: I64 = np.diff(self.offsets)
+        for gap in self.gaps:
+            if gap.row:
+                sizes[gap.row - 1] -= gap.end - gap.start
+        return sizes
 
 
 def find_events(
@@ -78,7 +82,7 @@ def find_events(
     walker_bytes: int = 1 << 14,
     n_walkers: int = 1024,
 ) -> Boundaries:
-    """Return the start of every event from `start` to the end or the first fault.
+    """Return the start of every event from `start` on, past damage in between.
 
     Parameters
     ----------
@@ -90,97 +94,76 @@ def find_events(
     LimitExceededError
         If there are more events than the context allows.
     """
-    walk = _Walk(data, layout, context.limits.label_bytes)
-    parts: list[I64] = []
-    position, stop, n_events = start, Stop.END, 0
-    while position < walk.end and stop is Stop.END:
+    walk = Walk(data, layout, context.limits.label_bytes)
+    events = _Collected()
+    position, stop, n_now = start, Stop.END, n_walkers
+    while position < walk.end:
         context.check_cancelled()
-        found, position, stop = _walk_block(walk, position, walker_bytes, n_walkers)
-        parts.append(found)
-        n_events += len(found)
-        if n_events > context.limits.records:
+        found, position, stop = _walk_block(walk, position, walker_bytes, n_now)
+        n_now = min(2 * n_now, n_walkers)
+        events.add(found)
+        if events.count > context.limits.records:
             raise LimitExceededError(
                 f"the file holds more than {context.limits.records:,} events.",
                 offset=position,
             )
-    parts.append(np.array([position], np.int64))
-    return Boundaries(np.concatenate(parts), stop)
+        if stop is Stop.END:
+            continue
+        way = None
+        if len(events.gaps) < MAX_GAPS:
+            way = resume(walk, events.recent, events.n_loose, position, stop, context)
+        if way is None:
+            break
+        events.leave_out(way, stop)
+        # Where there is damage, more of it is likely: walkers beyond it are wasted.
+        position, stop, n_now = way.end, Stop.END, min(_WALKERS_AT_DAMAGE, n_walkers)
+    return Boundaries(events.offsets(position), stop, tuple(events.gaps))
 
 
-_Found = tuple[I64, int, Stop]
-"""Starts of events, the position behind the last one, what stopped there."""
+class _Collected:
+    """Starts of events, and the gaps between them.
+
+    Attributes
+    ----------
+    count : events so far.
+    recent : starts of the last `RECENT` of them.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.recent: I64 = np.zeros(0, np.int64)
+        self.gaps: list[Gap] = []
+        self._parts: list[I64] = []
+
+    @property
+    def n_loose(self) -> int:
+        """How many of the recent events lie behind the last gap."""
+        behind = self.count - (self.gaps[-1].row if self.gaps else 0)
+        return min(behind, len(self.recent))
+
+    def add(self, found: I64) -> None:
+        self._parts.append(found)
+        self.count += len(found)
+        self.recent = np.append(self.recent, found[-RECENT:])[-RECENT:]
+
+    def leave_out(self, way: Resumption, stop: Stop) -> None:
+        """Take back the last events that were damage, and note the gap."""
+        rest = way.n_dropped
+        while rest:
+            part = self._parts.pop()
+            if len(part) > rest:
+                self._parts.append(part[:-rest])
+            rest -= min(rest, len(part))
+        self.count -= way.n_dropped
+        self.recent = self.recent[: len(self.recent) - way.n_dropped]
+        self.gaps.append(Gap(self.count, way.start, way.end, stop))
+
+    def offsets(self, end: int) -> I64:
+        """Return the starts of all events, then `end`."""
+        return np.concatenate([*self._parts, np.array([end], np.int64)])
 
 
-class _Walk:
-    """Steps from event to event: many at once, or one by one."""
-
-    def __init__(self, data: Bytes, layout: Layout, max_label: int) -> None:
-        self.data = data
-        self.end = len(data) - PADDING
-        self.body = layout.body_bytes
-        self.max_label = max_label
-        self._words = unaligned(data, 4)
-
-    def step(self, at: I64) -> tuple[I64, npt.NDArray[np.bool_]]:
-        """Return the next positions, and which events are whole and sound."""
-        body_end = at + self.body[self.data[at]]
-        flag = self.data[body_end - 1]
-        length = self._words[body_end].view("<u4").astype(np.int64)
-        after = body_end + np.where(flag == 1, length + 4, 0)
-        is_sound = (flag == 0) | ((flag == 1) & (length <= self.max_label))
-        is_sound &= after <= self.end
-        maybe_zero = np.flatnonzero(self._words[at].view("<u4") == 0)
-        for i in maybe_zero:
-            is_sound[i] &= not self.is_padding(int(at[i]))
-        return after, is_sound
-
-    def is_padding(self, at: int) -> bool:
-        """Tell whether nothing but zeros follows where an event should start.
-
-        That is a run of `ZERO_RUN`, or zeros up to the end that would make a whole
-        event. A shorter rest may be a cut event that begins with a zero.
-        """
-        rest = min(self.end - at, ZERO_RUN)
-        return rest >= self.body[0] and not self.data[at : at + rest].any()
-
-    def slowly(self, at: int, until: int) -> _Found:
-        """Walk one by one to the first event at or behind `until`.
-
-        The only loop over events: for small files and parts where guesses fail.
-        """
-        found: list[int] = []
-        stop: Stop | None = None
-        data, body = self.data.data, self.body.tolist()
-        while at < until and stop is None:
-            after, stop = self._fault(data, body, at)
-            if stop is None:
-                found.append(at)
-                at = after
-        return np.array(found, np.int64), at, stop or Stop.END
-
-    def _fault(
-        self, data: memoryview, body: list[int], at: int
-    ) -> tuple[int, Stop | None]:
-        """Return where the event at `at` ends, and what is wrong with it."""
-        after = at + body[data[at]]
-        if data[at] == 0 and self.is_padding(at):
-            return at, Stop.ZEROS
-        if after > self.end:
-            return at, Stop.TRUNCATED
-        if data[after - 1] == 0:
-            return after, None
-        if data[after - 1] > 1:
-            return at, Stop.BAD_FLAG
-        if after + 4 > self.end:
-            return at, Stop.TRUNCATED
-        length = int.from_bytes(data[after : after + 4], "little")
-        if length > self.max_label:
-            return at, Stop.BAD_LABEL
-        after += 4 + length
-        return after, Stop.TRUNCATED if after > self.end else None
-
-
-def _walk_block(walk: _Walk, start: int, walker_bytes: int, n_walkers: int) -> _Found:
+def _walk_block(walk: Walk, start: int, walker_bytes: int, n_walkers: int) -> Found:
     """Walk the next ``walker_bytes * n_walkers`` bytes."""
     end = min(walk.end, start + walker_bytes * n_walkers)
     bounds = np.append(np.arange(start, end, walker_bytes), end)
@@ -205,7 +188,7 @@ def _walk_block(walk: _Walk, start: int, walker_bytes: int, n_walkers: int) -> _
     return np.concatenate(parts), position, stop
 
 
-def _guesses(walk: _Walk, bounds: I64) -> I64:
+def _guesses(walk: Walk, bounds: I64) -> I64:
     """Return a likely start of an event at or behind each bound; the first is true.
 
     An event is likely where the type is known and the upper half of the timestamp
@@ -215,7 +198,7 @@ def _guesses(walk: _Walk, bounds: I64) -> I64:
     tail = walk.data[stamp]
 
     def is_likely(at: I64) -> npt.NDArray[np.bool_]:
-        likely = walk.data[at] < _KNOWN_TYPES
+        likely = walk.data[at] < N_TYPES
         for i in range(3):
             likely &= walk.data[at + 6 + i] == tail[i]
         return likely
@@ -249,7 +232,7 @@ class _Paths:
         return steps[met]
 
 
-def _advance(walk: _Walk, starts: I64, bounds: I64) -> tuple[_Paths, I64]:
+def _advance(walk: Walk, starts: I64, bounds: I64) -> tuple[_Paths, I64]:
     """Advance all walkers until each is behind its bound or before a fault."""
     at = starts.copy()
     counts = np.zeros(len(at), np.int64)

@@ -16,7 +16,8 @@ from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz import GgmlvizReader
 from ggscope.readers.ggmlviz_events import Events, encode, gather
 from ggscope.readers.ggmlviz_layouts import HEADER_BYTES, LAYOUT_BY_ID
-from ggscope.readers.ggmlviz_scan import PADDING, Boundaries, Stop, find_events
+from ggscope.readers.ggmlviz_scan import Boundaries, find_events
+from ggscope.readers.ggmlviz_walk import PADDING, Stop
 from ggscope.readers.source import Source
 
 

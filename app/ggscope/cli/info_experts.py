@@ -1,0 +1,53 @@
+"""What ``ggscope info`` says about the experts of a model."""
+
+import numpy as np
+
+from ggscope.analysis.chunks import count_values
+from ggscope.model.tables import AccessColumns, Array
+from ggscope.model.trace import Trace
+
+
+def experts_json(trace: Trace) -> dict[str, object] | None:
+    """Return layers with experts, experts and accesses to them; None without any.
+
+    Tensors of experts are those that name one (``blk.0.ffn_up.3.weight``) or hold
+    all of a layer (``_exps``). The number of experts is None where only the latter
+    occur: such names do not tell it.
+    """
+    is_expert = _expert_tensors(trace)
+    patterns, loose = trace.accesses.patterns, trace.accesses.loose.what
+    in_pattern, in_loose = _touches(patterns, is_expert), _touches(loose, is_expert)
+    if not (is_expert.any() or in_pattern.any() or in_loose.any()):
+        return None
+    n_patterns = len(trace.accesses.first) - 1
+    uses = count_values(trace.accesses.pattern, n_patterns)
+    per_row = np.repeat(uses, np.diff(trace.accesses.first))
+    layers = _known(
+        trace.tensors.layer[is_expert[:-1]],
+        patterns.layer[in_pattern],
+        loose.layer[in_loose],
+    )
+    experts = _known(trace.tensors.expert, patterns.expert, loose.expert)
+    return {
+        "layers": len(layers),
+        "experts": len(experts) or None,
+        "accesses": int(per_row[in_pattern].sum()) + int(in_loose.sum()),
+    }
+
+
+def _expert_tensors(trace: Trace) -> Array:
+    """Tell which tensors belong to experts, bool[n + 1]; the last one is none."""
+    tensors = trace.tensors
+    names = (trace.strings[i] for i in tensors.name.tolist())
+    packed = np.fromiter(("_exps" in name for name in names), np.bool_, len(tensors))
+    return np.append(packed | (tensors.expert >= 0), False)
+
+
+def _touches(accesses: AccessColumns, is_expert: Array) -> Array:
+    return (accesses.expert >= 0) | is_expert[accesses.tensor]
+
+
+def _known(*columns: Array) -> Array:
+    """Return the distinct values that are not -1."""
+    values = np.unique(np.concatenate([c.astype(np.int64) for c in columns]))
+    return values[values >= 0]
