@@ -1,22 +1,27 @@
 """The window with real events: tabs, dropping, messages, full screen."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QTabBar, QToolButton
+from PySide6.QtWidgets import QApplication, QTabBar, QToolButton
 from pytestqt.qtbot import QtBot
 
+from builders import llama_like_trace, npu_like_trace
 from ggscope.gui.app import ExceptionHook
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.start_page import samples
+from ggscope.gui.status import StatusStrip
 from ggscope.model.selection import Filter, MarkedRange
 from ggscope.model.time import TimeRange
+from ggscope.model.trace import ReadWarning, Severity
 from ggscope.session.loader import LoadState
+from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 
 Opened = Callable[[Path], Document]
@@ -253,13 +258,13 @@ def test_fault_in_a_view_puts_a_panel_in_its_place(
 
 
 def test_fault_elsewhere_shows_a_bar_and_copies_the_report(
-    window: MainWindow, qapp: object
+    window: MainWindow, qapp: object, qtbot: QtBot
 ) -> None:
     error = ValueError("odd")
 
     ExceptionHook(window)(ValueError, error, error.__traceback__)
 
-    assert window.notice.isVisible()
+    qtbot.waitUntil(window.notice.isVisible)
     assert "ValueError: odd" in window.notice.text.text()
     QTest.mouseClick(window.notice.action_button, Qt.MouseButton.LeftButton)
     assert "ValueError: odd" in qapp.clipboard().text()
@@ -406,3 +411,80 @@ def test_huge_names_do_not_widen_the_window(
 
     assert window.width() == 700
     assert window.minimumSizeHint().width() <= 700
+
+
+def test_status_counts_notes_where_there_is_nothing_worse(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    session = Session()
+    strip = StatusStrip(session)
+    qtbot.addWidget(strip)
+    trace = llama_like_trace(tokens=1, layers=1)
+    note = ReadWarning(
+        code="a_note", message="Something to know.", severity=Severity.INFO
+    )
+
+    session.set_trace(trace)
+    assert strip.problems.text() == "no problems"
+    session.set_trace(replace(trace, warnings=(note,)))
+    assert strip.problems.text() == "1 note"
+    session.set_trace(replace(trace, warnings=(note, note)))
+    assert strip.problems.text() == "2 notes"
+    session.close()
+
+
+def test_reduced_motion_stops_what_moves_by_itself(
+    window: MainWindow, qapp: QApplication
+) -> None:
+    menu = Qt.UIEffect.UI_AnimateMenu
+
+    window.settings.change("appearance", reduced_motion=True)
+    assert not qapp.isEffectEnabled(menu)
+    assert qapp.cursorFlashTime() == 0
+    assert "widget-animation-duration: 0" in qapp.styleSheet()
+
+    window.settings.change("appearance", reduced_motion=False)
+    assert qapp.cursorFlashTime() > 0
+    assert "widget-animation-duration" not in qapp.styleSheet()
+
+
+def test_font_scale_reaches_the_painted_views(
+    window: MainWindow, opened: Opened, sample: Path, qtbot: QtBot
+) -> None:
+    document = opened(sample)
+    overview = document.workspace.overview
+    before = overview.height()
+
+    window.settings.change("appearance", font_scale=200)
+
+    timeline = document.workspace.views("timeline")[0]
+    assert timeline.canvas_size().width() <= timeline.width() / 2 + 1
+    qtbot.waitUntil(lambda: overview.height() == 2 * before)
+
+
+def test_stalls_are_left_out_by_a_command(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    document = opened(sample)
+    assert document.session.shows_stalls
+
+    window.actions_["view.stalls"].trigger()
+
+    assert not document.session.shows_stalls
+    assert not window.settings.drawing.shows_stalls
+    assert not window.actions_["view.stalls"].isChecked()
+
+
+def test_time_formats_say_cycles_where_the_trace_counts_them(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    document = opened(sample)
+    combo = document.toolbar.time
+    assert combo.itemText(0) == "time from start"
+
+    document.session.set_trace(npu_like_trace())
+
+    assert [combo.itemText(i) for i in range(2)] == [
+        "cycles from start",
+        "absolute cycles",
+    ]

@@ -120,3 +120,17 @@ def test_window_offers_only_what_makes_sense(window: MainWindow) -> None:
     QTest.keyClicks(window.palette_.edit, "theme light")
     QTest.keyClick(window.palette_.edit, Qt.Key.Key_Return)
     assert window.settings.appearance.theme == "light"
+
+
+def test_height_follows_the_number_of_results(palette: Palette) -> None:
+    palette.offer(entries([], *(f"entry {n}" for n in range(40))), "")
+    tall = palette.height()
+
+    QTest.keyClicks(palette.edit, "39")
+    short = palette.height()
+    QTest.keyClicks(palette.edit, "no such thing")
+    shortest = palette.height()
+
+    row = palette.list.sizeHintForRow(0) if palette.model.rowCount() else 28
+    assert shortest <= short < tall
+    assert tall - short == 13 * row

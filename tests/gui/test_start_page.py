@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtWidgets import QFileDialog, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui import start_page as start_page_module
@@ -118,3 +118,16 @@ def test_filters_name_all_readers_and_all_files() -> None:
     assert "*.ggmlviz" in filters[0]
     assert "*.json" in filters[0]
     assert filters[-1].endswith("(*)")
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1024, 700)])
+def test_everything_fits_small_windows(
+    window: MainWindow, qtbot: QtBot, size: tuple[int, int]
+) -> None:
+    window.resize(*size)
+    scroll = window.start_page.findChild(QScrollArea)
+    assert scroll is not None
+
+    qtbot.waitUntil(lambda: scroll.verticalScrollBar().maximum() == 0)
+
+    assert scroll.horizontalScrollBar().maximum() == 0

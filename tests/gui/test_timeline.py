@@ -456,3 +456,89 @@ def test_empty_trace_draws_a_sentence(view: TimelineView, session: Session) -> N
 
     assert len(session.trace.spans) == 0  # type: ignore[union-attr]
     assert not canvas(view).grab().isNull()
+
+
+def test_lane_in_a_closed_group_is_opened_scrolled_to_and_framed(
+    view: TimelineView, session: Session, qtbot: QtBot
+) -> None:
+    assert session.index is not None
+    lane = [x for x in session.index.lanes if x.group == "Layers"][-1]
+    session.set_lane_state(LaneState(collapsed=frozenset({"Layers"})))
+    view.resize(1000, 200)
+
+    session.reveal_lane(lane.key)
+
+    prepared = view.prepared()
+    assert prepared is not None
+    box = prepared.layout.box_of(lane.key)
+    assert box is not None
+    scene = view.scene(1000, 200, 1.0)
+    assert scene is not None
+    assert scene.flash_lane == lane.key
+    assert 0 <= box.y - scene.scroll_y <= view.lane_area_height() - box.height
+    qtbot.waitUntil(lambda: view.scene(1000, 200, 1.0).flash_lane == "")
+
+
+def test_hidden_lane_is_shown_when_it_is_gone_to(
+    view: TimelineView, session: Session
+) -> None:
+    assert session.index is not None
+    key = session.index.lanes[0].key
+    session.set_lane_state(LaneState(hidden=frozenset({key})))
+
+    session.reveal_lane(key)
+
+    assert key not in session.lane_state.hidden
+
+
+def test_framed_lane_changes_the_picture(view: TimelineView, session: Session) -> None:
+    assert session.index is not None
+    before = len(view.picture(800, 300, 1.0).batches)
+
+    session.reveal_lane(session.index.lanes[0].key)
+
+    assert len(view.picture(800, 300, 1.0).batches) == before + 1
+
+
+def test_zoomed_view_draws_larger_and_hits_what_is_drawn(
+    view: TimelineView, session: Session
+) -> None:
+    span = first_op(session)
+    view.set_zoom(2.0)
+    prepared = view.prepared()
+    assert prepared is not None
+    scene = view.scene(canvas(view).width() / 2, canvas(view).height() / 2, 2.0)
+    assert scene is not None
+    key, row = prepared.index.row_of_span(span)
+    session.reveal_span(span)
+    box = prepared.layout.box_of(key)
+    assert box is not None
+    scene = view.scene(canvas(view).width() / 2, canvas(view).height() / 2, 2.0)
+    assert scene is not None
+    spans = session.trace.spans
+    middle = (int(spans.start[span]) + int(spans.end[span])) // 2
+    y = AXIS_HEIGHT + box.y + box.row_y[row] + box.row_height / 2 - scene.scroll_y
+    at = QPoint(round(2 * x_of_tick(scene, middle)), round(2 * y))
+
+    QTest.mouseClick(canvas(view), LEFT, PLAIN, at)
+
+    assert session.selection == Selection("spans", (span,))
+    picture = canvas(view).grab().toImage()
+    ground = picture.pixelColor(4, picture.height() - 4).rgba()
+    assert ground == theme("dark").pane
+
+
+def test_stalls_can_be_left_out(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(builders.npu_like_trace())
+    view = TimelineView()
+    qtbot.addWidget(view)
+    view.resize(1000, 420)
+    view.attach(session)
+    full = len(view.picture(1000, 420, 1.0).batches)
+
+    session.set_shows_stalls(False)
+
+    assert len(view.picture(1000, 420, 1.0).batches) < full
+    view.detach()
+    session.close()

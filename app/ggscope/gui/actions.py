@@ -80,6 +80,21 @@ def _drawer(view_id: str, text: str) -> Command:
     )
 
 
+def _float(view_id: str, text: str) -> Command:
+    def run(desk: Desk) -> None:
+        if desk.document is not None:
+            desk.document.workspace.toggle_float(view_id)
+
+    return Command(
+        id=f"float.{view_id}",
+        text=text,
+        menu="View/Float",
+        needs=Needs.DOCUMENT,
+        run=run,
+        is_on=lambda d: view_id in d.settings.layout.floating,
+    )
+
+
 def _bookmark(number: int) -> Command:
     return Command(
         id=f"go.bookmark_{number}",
@@ -268,6 +283,10 @@ COMMANDS: tuple[Command, ...] = (
         run=_of_workspace("reset_layout"),
         separated=True,
     ),
+    _float("details", "Details"),
+    _float("statistics", "Selection statistics"),
+    _float("problems", "Problems"),
+    _float("table", "Trace table"),
     Command(
         id="view.full",
         text="Full-screen view",
@@ -301,6 +320,16 @@ COMMANDS: tuple[Command, ...] = (
         keys=("T",),
         needs=_T,
         run=lambda d: d.toggle_detailed(),
+    ),
+    Command(
+        id="view.stalls",
+        text="Stalls over lanes",
+        menu="View",
+        needs=Needs.DOCUMENT,
+        run=lambda d: d.settings.change(
+            "drawing", shows_stalls=not d.settings.drawing.shows_stalls
+        ),
+        is_on=lambda d: d.settings.drawing.shows_stalls,
     ),
     Command(
         id="zoom.in",
@@ -539,6 +568,14 @@ COMMANDS: tuple[Command, ...] = (
     # Analyse
     _drawer("statistics", "Selection statistics"),
     _drawer("problems", "Problems"),
+    Command(
+        id="analyse.save_filter",
+        text="Save filter…",
+        menu="Analyse",
+        needs=Needs.FILTER,
+        run=lambda d: d.save_filter(),
+        separated=True,
+    ),
     Command(
         id="analyse.ops",
         text="Op table…",

@@ -5,9 +5,9 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QIcon, QSurfaceFormat
@@ -20,6 +20,7 @@ from ggscope.gui.shortcuts import load_overrides
 from ggscope.gui.theme import ThemeManager
 from ggscope.gui.view_host import host_of
 from ggscope.session.settings import IniStore, MemoryStore, Settings
+from ggscope.views.guard import guarded
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ DESKTOP_NAME = "ggscope"
 KEYS_FILE = "keys.json"
 
 
+@guarded
 class Application(QApplication):
     """QApplication that keeps files handed over by the desktop until a window asks.
 
@@ -183,11 +185,12 @@ class ExceptionHook:
     """Keeps the program running whatever a slot or an event handler raises.
 
     A fault inside a view puts an error panel in its place; any other shows in the
-    window's message bar. All are logged.
+    window's message bar. All are logged, those that repeat themselves once.
     """
 
     def __init__(self, window: MainWindow) -> None:
         self._window = window
+        self._last = ""
 
     def __call__(
         self,
@@ -202,28 +205,21 @@ class ExceptionHook:
                 app.exit(130)
             return
         report = "".join(traceback.format_exception(kind, value, trace))
-        logger.error("not caught:\n%s", report)
+        if report != self._last:  # what fails on every paint floods the log
+            logger.error("not caught:\n%s", report)
+        is_shown = report == self._last and self._window.notice.isVisible()
+        self._last = report
         try:
+            # Shown later: a widget may be in the middle of painting.
             host = host_of(trace)
             if host is not None:
-                # Not at once: the view may be in the middle of painting.
-                QTimer.singleShot(0, host, _Fail(host, report))
-            else:
+                QTimer.singleShot(0, host, partial(host.fail, report))
+            elif not is_shown:  # showing it again would paint again, and fail again
                 text = f"Something went wrong: {kind.__name__}: {value}"[:400]
-                self._window.report_crash(text, report)
+                show = partial(self._window.report_crash, text, report)
+                QTimer.singleShot(0, self._window, show)
         except RuntimeError:  # the window is gone already
             sys.__excepthook__(kind, value, trace)
-
-
-class _Fail:
-    """A call of `ViewHost.fail` to be made later."""
-
-    def __init__(self, host: Any, report: str) -> None:
-        self._host = host
-        self._report = report
-
-    def __call__(self) -> None:
-        self._host.fail(self._report)
 
 
 def install_exception_hook(window: MainWindow) -> ExceptionHook:

@@ -107,6 +107,10 @@ class Desk(Protocol):
         """Ask for a name and keep a bookmark of the selection."""
         ...
 
+    def save_filter(self) -> None:
+        """Ask for a name and keep the present filter."""
+        ...
+
     def close(self) -> bool:
         """Close the window."""
         ...

@@ -105,6 +105,12 @@ class SettingsDialog(QDialog):
         self.font_size.activated.connect(self._on_font)
         self.renderer = self._choice("drawing", "renderer", drawing.renderer)
         self.wheel = self._choice("drawing", "wheel", drawing.wheel)
+        self.motion = self._tick(
+            "appearance", "reduced_motion", self.tr("Reduce motion")
+        )
+        self.places = self._tick(
+            "drawing", "keys_by_place", self.tr("W A S D by place, not by letter")
+        )
         self.plugins = QCheckBox(self.tr("Load readers from this folder"), self)
         self.plugins.setChecked(plugins.is_enabled)
         self.plugins.toggled.connect(self._on_plugins)
@@ -131,6 +137,8 @@ class SettingsDialog(QDialog):
         ):
             widget.setAccessibleName(text)
             form.addRow(text, widget)
+        form.addRow("", self.motion)
+        form.addRow(self.tr("Keys"), self.places)
         form.addRow(self.tr("Plug-ins"), self.plugins)
         form.addRow("", row)
         hint = self.tr(
@@ -158,6 +166,21 @@ class SettingsDialog(QDialog):
                 made.setAutoDefault(False)
         reset.clicked.connect(self._on_reset)
         box.addWidget(buttons)
+
+    def _tick(self, topic: str, name: str, text: str) -> QCheckBox:
+        box = QCheckBox(text, self)
+        box.setProperty("topic", topic)
+        box.setProperty("field", name)
+        box.setChecked(bool(getattr(getattr(self._settings, topic), name)))
+        box.toggled.connect(self._on_tick)
+        return box
+
+    def _on_tick(self, is_on: bool) -> None:
+        box = self.sender()
+        if isinstance(box, QCheckBox):
+            self._settings.change(
+                str(box.property("topic")), **{str(box.property("field")): is_on}
+            )
 
     def _choice(self, topic: str, name: str, value: str) -> QComboBox:
         combo = QComboBox(self)

@@ -58,6 +58,7 @@ class Document(QWidget):
         self._guessed = ""
         self.session = Session(path, self)
         self.session.wheel_zooms = settings.drawing.wheel == "zoom"
+        self.session.set_shows_stalls(settings.drawing.shows_stalls)
         self.loader = Loader(self.session, is_window_active)
         self.toolbar = Toolbar(self.session, open_files, export, self)
         self.banner = Banner(self)
@@ -107,7 +108,7 @@ class Document(QWidget):
         """Open the popup that adds to the filter."""
         if self._popup is not None:
             self._popup.close()
-        self._popup = FilterPopup(self.session, self)
+        self._popup = FilterPopup(self.session, self, self._settings)
         self._popup.closed.connect(self._on_popup_closed)
         self._popup.show_below(anchor or self.toolbar.add_filter)
 
@@ -139,6 +140,7 @@ class Document(QWidget):
         self.status.renderer_clicked.connect(self.renderer_requested)
         self.card.cancel_requested.connect(self.loader.cancel)
         self.problem_page.reload_requested.connect(self._on_reload)
+        self.problem_page.salvage_requested.connect(self._on_salvage)
         self.problem_page.reader_chosen.connect(self._on_reader_chosen)
         self.problem_page.close_requested.connect(self.close_requested)
         self.loader.state_changed.connect(self._on_load_state)
@@ -168,6 +170,9 @@ class Document(QWidget):
 
     def _on_reload(self) -> None:
         self.loader.reload()
+
+    def _on_salvage(self) -> None:
+        self.loader.reload({"salvage": "true"})
 
     def _on_reader_chosen(self, reader_id: str) -> None:
         self.loader.open(reader_id)
@@ -272,6 +277,7 @@ class Document(QWidget):
     def _on_settings_changed(self, topic: str) -> None:
         if topic == "drawing":
             self.session.wheel_zooms = self._settings.drawing.wheel == "zoom"
+            self.session.set_shows_stalls(self._settings.drawing.shows_stalls)
             for view in self.workspace.views("timeline"):
                 self._apply_drawing(view)
 

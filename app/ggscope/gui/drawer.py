@@ -1,5 +1,7 @@
 """The drawer at the bottom: tabs that are always there, panes that open and close."""
 
+from collections.abc import Collection
+
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
@@ -14,9 +16,11 @@ from ggscope.gui.view_host import ViewHost
 from ggscope.gui.widgets import GlyphButton
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
+from ggscope.views.guard import guarded
 from ggscope.views.registry import BUILTIN
 
 
+@guarded
 class Drawer(QFrame):
     """Selection statistics and Problems under one tab bar.
 
@@ -25,6 +29,7 @@ class Drawer(QFrame):
 
     toggled = Signal(bool)
     tab_changed = Signal(str)  # view id
+    float_requested = Signal(str)  # view id
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -47,6 +52,10 @@ class Drawer(QFrame):
             )
             self._hosts[entry.id] = host
             self._stack.addWidget(host)
+        self.float_button = GlyphButton(
+            "float", self.tr("Float in a window of its own"), self
+        )
+        self.float_button.clicked.connect(self._on_float)
         self._button = GlyphButton("down", "", self)
         self._button.clicked.connect(self.toggle)
         head = QHBoxLayout()
@@ -54,6 +63,7 @@ class Drawer(QFrame):
         head.setSpacing(4)
         head.addWidget(self._bar)
         head.addStretch(1)
+        head.addWidget(self.float_button)
         head.addWidget(self._button)
         box = QVBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 4)
@@ -105,6 +115,11 @@ class Drawer(QFrame):
             if entry.id == view_id:
                 self._bar.setTabText(position, text)
 
+    def set_floating(self, ids: Collection[str]) -> None:
+        """Leave out the tabs of views that are in windows of their own."""
+        for position, entry in enumerate(self._entries):
+            self._bar.setTabVisible(position, entry.id not in ids)
+
     def head_height(self) -> int:
         """Return the height of the closed drawer."""
         return max(self._bar.sizeHint().height(), 28) + 4
@@ -118,6 +133,9 @@ class Drawer(QFrame):
     def _on_current(self, position: int) -> None:
         self._stack.setCurrentIndex(position)
         self.tab_changed.emit(self.tab)
+
+    def _on_float(self) -> None:
+        self.float_requested.emit(self.tab)
 
     def _on_clicked(self, position: int) -> None:
         # A click on the front tab of a closed drawer opens it; elsewhere the tab

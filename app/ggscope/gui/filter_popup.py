@@ -19,12 +19,15 @@ from PySide6.QtWidgets import (
 from ggscope.analysis.filtering import parse_filter
 from ggscope.analysis.index import TraceIndex
 from ggscope.errors import QueryError
+from ggscope.gui.saved_filters import SavedFilters
 from ggscope.gui.widgets import button, label
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy, Filter
 from ggscope.model.tables import Phase, Space
 from ggscope.session.session import Session
+from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.views.guard import guarded
 
 Choice = tuple[str, object]  # what people read, value in the filter
 
@@ -103,12 +106,18 @@ def _of_categories(index: TraceIndex, by: ColorBy) -> Iterable[Choice]:
 _NUMBERED = {"layer", "token", "phase", "space"}
 
 
+@guarded
 class FilterPopup(QFrame):
     """Adds parts to the session's filter; closes on Esc or a click elsewhere."""
 
     closed = Signal()
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        parent: QWidget | None = None,
+        settings: Settings | None = None,
+    ) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self.setObjectName("overlay")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -131,6 +140,11 @@ class FilterPopup(QFrame):
         self.list.setAccessibleName(self.tr("Values"))
         self.list.setUniformItemSizes(True)
         self.list.itemChanged.connect(self._on_item_changed)
+        self.saved: SavedFilters | None = None
+        if settings is not None:
+            self.saved = SavedFilters(settings, session, self)
+            self.saved.applied.connect(self.close)
+            self.saved.resized.connect(self.adjustSize)
         self._lay_out()
         self.setFixedWidth(360)
         index = session.index
@@ -175,6 +189,8 @@ class FilterPopup(QFrame):
         box.addWidget(self.field)
         self.list.setMinimumHeight(200)
         box.addWidget(self.list)
+        if self.saved is not None:
+            box.addWidget(self.saved)
         row = QHBoxLayout()
         row.addWidget(button(self.tr("Clear filter"), self._on_clear, self))
         row.addStretch(1)

@@ -20,9 +20,12 @@ from ggscope.errors import AmbiguousFormatError, ReadError, UnknownFormatError
 from ggscope.gui.widgets import ElidedLabel, GlyphButton, button, label, set_property
 from ggscope.session.loader import read_error
 from ggscope.session.tasks import TaskFailure
+from ggscope.views.guard import guarded
 
 ReaderChoice = tuple[str, str]  # id, title
 _CARD_WIDTH = 620
+_SALVAGE = "salvage=true"
+"""How readers name the option that keeps what stands before a fault."""
 
 
 class ProblemPage(QWidget):
@@ -31,10 +34,12 @@ class ProblemPage(QWidget):
     Signals
     -------
     reload_requested : read it again.
+    salvage_requested : read what stands before the fault.
     reader_chosen(id) : read it with this reader.
     """
 
     reload_requested = Signal()
+    salvage_requested = Signal()
     reader_chosen = Signal(str)
     close_requested = Signal()
 
@@ -58,6 +63,14 @@ class ProblemPage(QWidget):
             primary=True,
             tip=self.tr("Read the file again (F5)"),
         )
+        self.salvage_button = button(
+            self.tr("Open what is whole"),
+            self.salvage_requested.emit,
+            self,
+            primary=True,
+            tip=self.tr("Show what stands before the fault"),
+        )
+        self.salvage_button.hide()
         self.reader_button = QPushButton(self.tr("Open with another reader"), self)
         self.reader_button.setAccessibleName(self.tr("Open with another reader"))
         self._readers = QMenu(self.reader_button)
@@ -92,6 +105,7 @@ class ProblemPage(QWidget):
         self.where.setVisible(bool(where))
         self.hint.setText(hint)
         self.hint.setVisible(bool(hint))
+        self.salvage_button.setVisible(error is not None and _SALVAGE in error.hint)
         self._report = self._report_of(failure)
         self._fill_readers(error, readers)
 
@@ -107,11 +121,13 @@ class ProblemPage(QWidget):
         """Return what to do here; readers speak of the command line's options."""
         if "--format" in error.hint:
             return self.tr("If you know its format, choose its reader below.")
+        if _SALVAGE in error.hint:
+            return self.tr("What stands before the fault can be opened.")
         return error.hint
 
     def _place(self, error: ReadError) -> str:
         parts = [str(error.path or self._path or "")]
-        if error.offset is not None:
+        if error.offset:  # byte 0 is no place: the file as a whole is meant
             parts.append(self.tr("at byte {0}").format(f"{error.offset:,}"))
         if error.reader_id:
             parts.append(self.tr("reader {0}").format(error.reader_id))
@@ -135,10 +151,11 @@ class ProblemPage(QWidget):
         first = error.candidates if isinstance(error, AmbiguousFormatError) else ()
         for reader_id, title in sorted(readers, key=lambda r: r[0] not in first):
             self._readers.addAction(f"{title}  ({reader_id})").setData(reader_id)
-        self.reader_button.setVisible(bool(readers))
+        can_salvage = error is not None and _SALVAGE in error.hint
+        self.reader_button.setVisible(bool(readers) and not can_salvage)
         is_format = isinstance(error, (AmbiguousFormatError, UnknownFormatError))
         set_property(self.reader_button, "primary", is_format)
-        set_property(self.reload_button, "primary", not is_format)
+        set_property(self.reload_button, "primary", not (is_format or can_salvage))
 
     def _on_reader(self, action: QAction) -> None:
         self.reader_chosen.emit(str(action.data()))
@@ -159,7 +176,12 @@ class ProblemPage(QWidget):
         row = QHBoxLayout()
         row.setContentsMargins(0, 10, 0, 0)
         row.setSpacing(8)
-        for part in (self.reload_button, self.reader_button, self.copy_button):
+        for part in (
+            self.salvage_button,
+            self.reload_button,
+            self.reader_button,
+            self.copy_button,
+        ):
             row.addWidget(part)
         row.addStretch(1)
         row.addWidget(self.close_button)
@@ -167,6 +189,7 @@ class ProblemPage(QWidget):
         _centre(self, card)
 
 
+@guarded
 class LoadingCard(QFrame):
     """Lies over the empty panes while the first picture is on its way.
 

@@ -32,6 +32,8 @@ from ggscope.gui.go_to import lane_and_tensor_entries
 from ggscope.gui.load_pages import Banner
 from ggscope.gui.menus import Menus
 from ggscope.gui.palette import Entry, Palette
+from ggscope.gui.position_keys import PositionKeys
+from ggscope.gui.saved_filters import apply_saved, ask_and_save
 from ggscope.gui.shortcuts import Actions
 from ggscope.gui.start_page import StartPage
 from ggscope.gui.tab_row import TabRow
@@ -40,6 +42,7 @@ from ggscope.gui.theme import ThemeManager
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
+from ggscope.views.guard import guarded
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +56,7 @@ class OpenOptions:
     time_range: str = ""
 
 
+@guarded
 class MainWindow(QMainWindow):
     """Menu, tabs, and one `Document` per file; the start page where there is none."""
 
@@ -79,6 +83,7 @@ class MainWindow(QMainWindow):
         self.actions_ = Actions(self, self, key_overrides)
         self._menus = Menus(self.menuBar(), self.actions_, settings)
         self._menus.file_chosen.connect(self._on_file_chosen)
+        self._menus.filter_chosen.connect(self._on_filter_chosen)
         # The menu bar hides in full screen; the keys must go on working.
         self.addActions(list(self.actions_.all()))
         self._refresh_later = QTimer(self)
@@ -88,6 +93,8 @@ class MainWindow(QMainWindow):
         themes.changed.connect(self._on_theme)
         settings.changed.connect(self._on_settings_changed)
         self._guard = TextFieldGuard(self)
+        self._places = PositionKeys(self._run_command, self)
+        self._places.set_on(settings.drawing.keys_by_place)
         self._restore_geometry()
         self._show_current()
 
@@ -371,6 +378,11 @@ class MainWindow(QMainWindow):
         if is_good:
             session.add_bookmark(name.strip()[:200])
 
+    def save_filter(self) -> None:
+        """Ask for a name and keep the present filter."""
+        if self.session is not None:
+            ask_and_save(self.settings, self.session, self)
+
     # -- Qt ----------------------------------------------------------------
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
@@ -480,6 +492,10 @@ class MainWindow(QMainWindow):
     def _on_file_chosen(self, path: str) -> None:
         self.open_path(Path(path))
 
+    def _on_filter_chosen(self, name: str) -> None:
+        if self.session is not None:
+            apply_saved(self.settings, self.session, name)
+
     def _on_palette_closed(self) -> None:
         if self.document is not None:
             self.document.focus_views()
@@ -497,6 +513,11 @@ class MainWindow(QMainWindow):
             self._refresh_later.start()
         else:
             self.actions_.refresh()
+        if topic == "drawing":
+            self._places.set_on(self.settings.drawing.keys_by_place)
+
+    def _run_command(self, command_id: str) -> None:
+        self.actions_[command_id].trigger()
 
     def _on_state_changed(self, _: object = None) -> None:
         self.actions_.refresh()

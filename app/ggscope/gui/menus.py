@@ -17,6 +17,7 @@ class Menus(QObject):
     """Fills a menu bar, and keeps the lists of files in it fresh."""
 
     file_chosen = Signal(str)
+    filter_chosen = Signal(str)  # name of a saved filter
 
     def __init__(self, bar: QMenuBar, actions: Actions, settings: Settings) -> None:
         super().__init__(bar)
@@ -28,6 +29,8 @@ class Menus(QObject):
         self.recent = QMenu(self.tr("Open recent"), bar)
         self.recent.setToolTipsVisible(True)
         self.samples = QMenu(self.tr("Samples"), bar)
+        self.filters = QMenu(self.tr("Saved filters"), bar)
+        self.filters.setToolTipsVisible(True)
         for command in COMMANDS:
             menu = self._menu(command.menu)
             if command.separated:
@@ -35,12 +38,16 @@ class Menus(QObject):
             menu.addAction(actions[command.id])
             if command.id == "file.open":
                 menu.addMenu(self.recent)
+            if command.id == "analyse.save_filter":
+                menu.addMenu(self.filters)
             if command.id in ("file.open", "help.keys"):
                 menu.addMenu(self.samples)
         self.recent.aboutToShow.connect(self._fill_recent)
         self.recent.triggered.connect(self._on_triggered)
         self.samples.aboutToShow.connect(self._fill_samples)
         self.samples.triggered.connect(self._on_triggered)
+        self.filters.aboutToShow.connect(self._fill_filters)
+        self.filters.triggered.connect(self._on_filter)
 
     def _menu(self, path: str) -> QMenu:
         if path not in self._menus:
@@ -66,6 +73,19 @@ class Menus(QObject):
             self.samples.addAction(path.name).setData(str(path))
         if self.samples.isEmpty():
             self.samples.addAction(self.tr("none installed")).setEnabled(False)
+
+    def _fill_filters(self) -> None:
+        self.filters.clear()
+        for name, expression in self._settings.saved_filters():
+            action = self.filters.addAction(name.replace("&", "&&"))
+            action.setToolTip(expression)
+            action.setData(name)
+        if self.filters.isEmpty():
+            self.filters.addAction(self.tr("none yet")).setEnabled(False)
+
+    def _on_filter(self, action: QAction) -> None:
+        if isinstance(action.data(), str):
+            self.filter_chosen.emit(action.data())
 
     def _on_triggered(self, action: QAction) -> None:
         if action.data() == "":

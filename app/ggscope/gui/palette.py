@@ -28,8 +28,10 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.gui.widgets import label
+from ggscope.views.guard import guarded
 
 MAX_SHOWN = 200
+MAX_ROWS = 14
 _WIDTH = 560
 
 ModelIndex = QModelIndex | QPersistentModelIndex
@@ -92,6 +94,7 @@ def _walk(wanted: str, lower: str, start: int) -> int:
     return score
 
 
+@guarded
 class EntryModel(QAbstractListModel):
     """Entries that fit the pattern, best first."""
 
@@ -138,6 +141,7 @@ class EntryModel(QAbstractListModel):
         return entry if role == Qt.ItemDataRole.UserRole else None
 
 
+@guarded
 class _EntryDelegate(QStyledItemDelegate):
     """Text at the left, keys at the right, detail between."""
 
@@ -180,6 +184,7 @@ class _EntryDelegate(QStyledItemDelegate):
         painter.restore()
 
 
+@guarded
 class Palette(QFrame):
     """An overlay with a line to type in and a list of what fits."""
 
@@ -288,9 +293,13 @@ class Palette(QFrame):
     def _place(self) -> None:
         room = self._over.size()
         wide = min(_WIDTH, room.width() - 32)
-        rows = min(14, max(1, self.model.rowCount()))
-        per_row = max(28, self.fontMetrics().height() + 12)
-        high = min(rows * per_row + 64, room.height() - 96)
+        rows = min(MAX_ROWS, self.model.rowCount())
+        if rows:
+            body = rows * self.list.sizeHintForRow(0) + 2 * self.list.frameWidth()
+        else:
+            body = self._empty.sizeHint().height() + 8
+        # Margins and spacing of the layout, and the line itself.
+        high = min(body + self.edit.sizeHint().height() + 22, room.height() - 96)
         self.setGeometry((room.width() - wide) // 2, 56, wide, high)
 
 

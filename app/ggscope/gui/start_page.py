@@ -21,6 +21,7 @@ from ggscope import assets
 from ggscope.gui.widgets import ElidedLabel, button, label, set_property
 from ggscope.model.units import format_bytes
 from ggscope.session.settings import Settings
+from ggscope.views.guard import guarded
 
 SAMPLE_SUFFIXES = (".ggmlviz", ".bin", ".json", ".jsonl")
 SAMPLE_WORDS = {
@@ -39,6 +40,7 @@ _KEYS = (
     ("Ctrl+Shift+P", "all commands"),
     ("?", "all keys"),
 )
+_KEY_COLUMNS = 4
 
 
 def samples() -> tuple[Path, ...]:
@@ -51,6 +53,7 @@ def samples() -> tuple[Path, ...]:
     return tuple(sorted(found))
 
 
+@guarded
 class StartPage(QWidget):
     """Shown while no file is open."""
 
@@ -115,7 +118,9 @@ class StartPage(QWidget):
     def _make_drop_area(self) -> QFrame:
         area = QFrame(self)
         area.setObjectName("dropArea")
-        area.setMinimumHeight(190)
+        area.setMinimumHeight(132)
+        area.setMaximumHeight(200)
+        area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         head = label(self.tr("Drop trace files here"), area, "large")
         text = label(
             self.tr(".ggmlviz · tensor access .bin · NPU .json and .jsonl"),
@@ -131,7 +136,7 @@ class StartPage(QWidget):
             tip=self.tr("Open trace files (Ctrl+O)"),
         )
         box = QVBoxLayout(area)
-        box.setContentsMargins(24, 20, 24, 20)
+        box.setContentsMargins(24, 12, 24, 12)
         box.setSpacing(8)
         box.addStretch(1)
         for part in (head, text):
@@ -150,8 +155,8 @@ class StartPage(QWidget):
         inner = QWidget(self)
         inner.setMaximumWidth(920)
         column = QVBoxLayout(inner)
-        column.setContentsMargins(24, 32, 24, 32)
-        column.setSpacing(20)
+        column.setContentsMargins(24, 24, 24, 16)
+        column.setSpacing(16)
         head = QVBoxLayout()
         head.setSpacing(4)
         head.addWidget(label("ggscope", inner, "title"))
@@ -159,7 +164,7 @@ class StartPage(QWidget):
         head.addWidget(label(word, inner, "dim"))
         column.addStretch(1)
         column.addLayout(head)
-        column.addWidget(self.drop)
+        column.addWidget(self.drop, 100)
         self._no_recent = label(
             self.tr("Files that you open are listed here."), inner, "dim", wraps=True
         )
@@ -240,7 +245,7 @@ def _keys(parent: QWidget) -> QGridLayout:
     grid.setHorizontalSpacing(8)
     grid.setVerticalSpacing(6)
     for position, (keys, text) in enumerate(_KEYS):
-        row, column = divmod(position, 3)
+        row, column = divmod(position, _KEY_COLUMNS)
         cell = QHBoxLayout()
         cell.setSpacing(8)
         cell.addWidget(label(keys, parent, "key"))

@@ -17,11 +17,13 @@ from ggscope.model.trace import OpTable, Severity, Trace
 from ggscope.model.units import format_bytes, format_count, format_duration
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskState
+from ggscope.views.guard import guarded
 
 SHOW_AFTER_MS = 300
 MEMORY_MS = 2000
 
 
+@guarded
 class StatusStrip(QFrame):
     """One line at the bottom of a session's tab."""
 
@@ -118,7 +120,11 @@ class StatusStrip(QFrame):
 
     def _show_problems(self, trace: Trace | None) -> None:
         worst, n = problem_count(trace)
-        if n == 0:
+        n_notes = 0 if trace is None else len(trace.warnings) - n
+        if n == 0 and n_notes:
+            words = self.tr("1 note") if n_notes == 1 else self.tr("{0} notes")
+            text = words.format(n_notes)
+        elif n == 0:
             text = self.tr("no problems") if trace is not None else ""
         else:
             text = f"▲ {_problem_words(worst, n)}"
@@ -132,7 +138,7 @@ class StatusStrip(QFrame):
 
     def _show_range(self, _: object) -> None:
         trace = self._session.trace
-        if trace is None:
+        if trace is None or not trace.extent.duration:
             self.range.set_text("")
             return
         visible, unit = self._session.visible_range, trace.clock.unit

@@ -128,6 +128,9 @@ QPushButton[link="true"], QToolButton[link="true"] {
   background: transparent; border: 1px solid transparent; color: $accent;
   padding: 0 4px; text-align: left; min-height: 24px;
 }
+QPushButton[link="true"]:disabled, QToolButton[link="true"]:disabled {
+  color: $disabled;
+}
 QPushButton[link="true"]:hover, QToolButton[link="true"]:hover {
   text-decoration: underline;
 }
@@ -148,6 +151,12 @@ QToolButton { border: 1px solid transparent; border-radius: 4px;
 QToolButton:hover { background: $hover; color: $text; }
 QToolButton:focus { border: 1px solid $accent; }
 QToolButton::menu-indicator { image: none; width: 0; }
+
+QToolButton#legendEntry { padding: 0 5px; font-size: $small; min-height: 20px;
+  text-align: left; }
+QToolButton#legendEntry:disabled { color: $dim; background: transparent; }
+QToolButton#legendEntry:checked { color: $text; background: $tint_strong;
+  border: 1px solid $accent; }
 
 #chip { background: $tint; border: 1px solid $accent; border-radius: 12px; }
 #chip QLabel { color: $text; background: transparent; }
@@ -173,6 +182,7 @@ QTableView, QTreeView, QListView {
   selection-background-color: $selected_row; selection-color: $text;
 }
 QListView::item { min-height: $row; padding: 0 8px; }
+#overlay QListView, #overlay QTreeView { background: transparent; }
 QListView#choices::item:selected { background: $tint_strong; color: $text; }
 QHeaderView { background: $raised; border: none; }
 QHeaderView::section {

@@ -5,8 +5,10 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QTabBar, QWidget
 
 from ggscope.gui.widgets import GlyphButton
+from ggscope.views.guard import guarded
 
 
+@guarded
 class TabRow(QWidget):
     """Tabs that can be dragged, and closed by × or the middle button.
 

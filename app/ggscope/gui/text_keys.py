@@ -12,7 +12,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.views.guard import guarded
 
+
+@guarded
 class TextFieldGuard(QObject):
     """Gives a text field with the focus all keys that mean something to it.
 

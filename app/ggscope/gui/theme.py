@@ -14,6 +14,16 @@ logger = logging.getLogger(__name__)
 
 BASE_PX = 12
 
+_CALM_SHEET = "* { widget-animation-duration: 0; }"
+_CURSOR_FLASH_MS = 1000
+_EFFECTS = (
+    Qt.UIEffect.UI_AnimateMenu,
+    Qt.UIEffect.UI_FadeMenu,
+    Qt.UIEffect.UI_AnimateCombo,
+    Qt.UIEffect.UI_AnimateTooltip,
+    Qt.UIEffect.UI_FadeTooltip,
+)
+
 
 class ThemeManager(QObject):
     """Keeps the application's look in step with settings and system.
@@ -37,6 +47,7 @@ class ThemeManager(QObject):
         self._override = override
         self._current: Theme | None = None
         self._scale = 0
+        self._is_calm: bool | None = None
         style = QStyleFactory.create("Fusion")
         if style is not None:
             app.setStyle(style)
@@ -64,14 +75,27 @@ class ThemeManager(QObject):
         """Style the application; nothing happens where it looks so already."""
         chosen = theme(self.wanted())
         scale = self._settings.appearance.font_scale
-        if chosen == self._current and scale == self._scale:
+        is_calm = self._settings.appearance.reduced_motion
+        if (chosen, scale, is_calm) == (self._current, self._scale, self._is_calm):
             return
         self._current, self._scale = chosen, scale
+        self._set_calm(is_calm)
         px = base_px(scale)
         self._app.setFont(ui_font(px))
         self._app.setPalette(palette(chosen))
-        self._app.setStyleSheet(style_sheet(chosen, px, mono_family()))
+        sheet = style_sheet(chosen, px, mono_family())
+        self._app.setStyleSheet(sheet + (_CALM_SHEET if is_calm else ""))
         self.changed.emit(chosen)
+
+    def _set_calm(self, is_calm: bool) -> None:
+        """Switch what moves by itself off or on: menus, tool tips, the text cursor."""
+        if is_calm == bool(self._is_calm):
+            self._is_calm = is_calm
+            return
+        self._is_calm = is_calm
+        for effect in _EFFECTS:
+            QApplication.setEffectEnabled(effect, not is_calm)
+        QApplication.setCursorFlashTime(0 if is_calm else _CURSOR_FLASH_MS)
 
     def _on_settings_changed(self, topic: str) -> None:
         if topic == "appearance":

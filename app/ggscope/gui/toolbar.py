@@ -21,6 +21,7 @@ from ggscope.gui.widgets import Chip, GlyphButton, button, label, set_property
 from ggscope.model.selection import COLOR_BY, Filter
 from ggscope.model.units import format_count
 from ggscope.session.session import Session
+from ggscope.views.guard import guarded
 
 SEARCH_MS = 200
 ROOMY_PX = 960
@@ -36,6 +37,7 @@ _COLOR_WORDS = {
 }
 
 
+@guarded
 class SearchField(QFrame):
     """A line to search with, the number of hits, and steps through them."""
 
@@ -147,6 +149,7 @@ class SearchField(QFrame):
         self.next.setEnabled(n > 0)
 
 
+@guarded
 class ChipRow(QWidget):
     """The parts of the filter; what does not fit is behind "+n"."""
 
@@ -227,6 +230,7 @@ class ChipRow(QWidget):
         self._on_removed(str(action.data()))
 
 
+@guarded
 class Toolbar(QFrame):
     """Open, Export, search, filter, colour and time format of one session."""
 
@@ -288,6 +292,8 @@ class Toolbar(QFrame):
         self.time.activated.connect(self._on_time)
         session.color_by_changed.connect(self._show_state)
         session.absolute_time_changed.connect(self._show_state)
+        session.trace_changed.connect(self._name_times)
+        self._name_times()
         self._show_state()
 
     def set_usable(self, is_usable: bool) -> None:
@@ -324,6 +330,15 @@ class Toolbar(QFrame):
 
     def _on_time(self, position: int) -> None:
         self._session.set_absolute_time(position == 1)
+
+    def _name_times(self, _: object = None) -> None:
+        """Say cycles where the trace counts cycles."""
+        trace = self._session.trace
+        texts = [self.tr("time from start"), self.tr("absolute time")]
+        if trace is not None and trace.clock.unit == "cycle":
+            texts = [self.tr("cycles from start"), self.tr("absolute cycles")]
+        for position, text in enumerate(texts):
+            self.time.setItemText(position, text)
 
     def _show_state(self, _: object = None) -> None:
         self.color.setCurrentIndex(COLOR_BY.index(self._session.color_by))

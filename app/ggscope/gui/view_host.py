@@ -20,10 +20,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.gui.pane_head import PaneHead
 from ggscope.gui.widgets import GlyphButton, button, label
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base import View
+from ggscope.views.guard import guarded
 from ggscope.views.registry import ViewEntry, cell_views
 
 logger = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ class ErrorPanel(QWidget):
         QGuiApplication.clipboard().setText(self.report)
 
 
+@guarded
 class ViewHost(QFrame):
     """One pane: a slim head and a view below it.
 
@@ -96,6 +99,7 @@ class ViewHost(QFrame):
     focused = Signal()
     view_ready = Signal(object)  # the View that now stands here
     more_requested = Signal()
+    float_requested = Signal(str)  # view id
 
     def __init__(
         self,
@@ -106,6 +110,7 @@ class ViewHost(QFrame):
         *,
         is_cell: bool = True,
         has_head: bool = True,
+        can_float: bool = False,
         loader: ViewLoader = load_view,
     ) -> None:
         super().__init__(parent)
@@ -122,8 +127,13 @@ class ViewHost(QFrame):
         self._box.setContentsMargins(0, 0, 0, 4 if has_head else 0)
         self._box.setSpacing(0)
         self.full_screen_button: GlyphButton | None = None
+        self.float_button: GlyphButton | None = None
+        self.head = PaneHead(self)
+        self.head.setVisible(has_head)
+        self._head_row: QHBoxLayout | None = None
         if has_head:
-            self._box.addWidget(self._make_head(is_cell))
+            self._fill_head(self.head, is_cell, can_float)
+            self._box.addWidget(self.head)
         app = QApplication.instance()
         if isinstance(app, QApplication) and is_cell:
             app.focusChanged.connect(self._on_focus_changed)
@@ -210,6 +220,7 @@ class ViewHost(QFrame):
         if not self._guarded(view.attach, self._session):
             return
         self._box.addWidget(view, 1)
+        self._place_head_widget(view.head_widget())
         self.setFocusProxy(view)
         self.view_ready.emit(view)
 
@@ -221,10 +232,20 @@ class ViewHost(QFrame):
             return False
         return True
 
+    def _place_head_widget(self, part: QWidget | None) -> None:
+        """Put what the view wants in the head between chooser and buttons."""
+        if part is not None and self._head_row is not None:
+            self._head_row.insertWidget(1, part, 100)
+            part.show()
+
     def _drop_view(self) -> None:
         view, self._view = self._view, None
         if view is None:
             return
+        part = view.head_widget()
+        if part is not None:
+            part.hide()
+            part.setParent(view)
         self.setFocusProxy(None)  # type: ignore[arg-type]  # None ends it
         try:
             view.detach()
@@ -234,15 +255,17 @@ class ViewHost(QFrame):
         view.hide()
         view.deleteLater()
 
-    def _make_head(self, is_cell: bool) -> QWidget:
-        head = QWidget(self)
-        head.setObjectName("paneHead")
+    def _fill_head(self, head: PaneHead, is_cell: bool, can_float: bool) -> None:
         row = QHBoxLayout(head)
         row.setContentsMargins(8, 2, 4, 2)
         row.setSpacing(4)
+        self._head_row = row
         if is_cell:
             row.addWidget(self._make_chooser(head))
             row.addStretch(1)
+            self._add_float_button(row, head, can_float)
+            head.is_movable = True
+            head.setToolTip(self.tr("Drag onto another pane to change places"))
             self.full_screen_button = GlyphButton("expand", "", head)
             self.set_is_full(False)
             self.full_screen_button.clicked.connect(self.full_screen_requested)
@@ -253,10 +276,22 @@ class ViewHost(QFrame):
             title.setContentsMargins(4, 0, 0, 0)
             row.addWidget(title)
             row.addStretch(1)
+            self._add_float_button(row, head, can_float)
             hide = GlyphButton("close", self.tr("Hide this pane"), head)
             hide.clicked.connect(self.more_requested)
             row.addWidget(hide)
-        return head
+
+    def _add_float_button(
+        self, row: QHBoxLayout, head: QWidget, can_float: bool
+    ) -> None:
+        if can_float:
+            text = self.tr("Float in a window of its own")
+            self.float_button = GlyphButton("float", text, head)
+            self.float_button.clicked.connect(self._on_float)
+            row.addWidget(self.float_button)
+
+    def _on_float(self) -> None:
+        self.float_requested.emit(self.entry.id)
 
     def _make_chooser(self, head: QWidget) -> QToolButton:
         chooser = QToolButton(head)

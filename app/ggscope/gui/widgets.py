@@ -27,6 +27,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.views.guard import guarded
+
 GUTTER = 8
 MIN_TARGET = 24
 _DESIGN_PX = 12
@@ -45,6 +47,10 @@ _GLYPHS: dict[str, tuple[Polyline, ...]] = {
         ((0.75, 0.58), (0.75, 0.75), (0.58, 0.75)),
         ((0.42, 0.75), (0.25, 0.75), (0.25, 0.58)),
     ),
+    "float": (
+        ((0.44, 0.24), (0.76, 0.24), (0.76, 0.56), (0.44, 0.56), (0.44, 0.24)),
+        ((0.34, 0.44), (0.24, 0.44), (0.24, 0.76), (0.56, 0.76), (0.56, 0.66)),
+    ),
     "shrink": (
         ((0.22, 0.42), (0.42, 0.42), (0.42, 0.22)),
         ((0.58, 0.22), (0.58, 0.42), (0.78, 0.42)),
@@ -54,6 +60,7 @@ _GLYPHS: dict[str, tuple[Polyline, ...]] = {
 }
 
 
+@guarded
 class GlyphButton(QToolButton):
     """A button with a drawn sign; `text` is its tooltip and accessible name."""
 
@@ -135,6 +142,7 @@ def draw_glyph(
         painter.drawPath(path)
 
 
+@guarded
 class ElidedLabel(QLabel):
     """One line that ends in … where it does not fit; the tooltip has it all."""
 
@@ -215,6 +223,7 @@ class Chip(QFrame):
         self.removed.emit(self.part)
 
 
+@guarded
 class GripSplitter(QSplitter):
     """A splitter whose handle is a gutter with a short grip in its middle."""
 
@@ -230,6 +239,7 @@ class GripSplitter(QSplitter):
         return _Grip(self.orientation(), self)
 
 
+@guarded
 class _Grip(QSplitterHandle):
     def paintEvent(self, _: QPaintEvent) -> None:
         painter = QPainter(self)

@@ -2,16 +2,20 @@
 
 from dataclasses import replace
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QSizePolicy, QSplitter, QVBoxLayout, QWidget
 
 from ggscope.gui.drawer import Drawer
+from ggscope.gui.floats import FLOATABLE, Floats
+from ggscope.gui.pane_head import DropMark
 from ggscope.gui.view_host import ViewHost
 from ggscope.gui.widgets import GUTTER, GripSplitter
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Layout, LayoutName, Settings
 from ggscope.views.base import View
+from ggscope.views.guard import guarded
 from ggscope.views.registry import BUILTIN, entry
 
 OVERVIEW_HEIGHT = 56
@@ -19,6 +23,7 @@ _GRID = 2  # where the grid's cells begin in Layout.cells
 _SAVE_MS = 400
 
 
+@guarded
 class Workspace(QWidget):
     """What a person looks at once a trace is open.
 
@@ -51,7 +56,12 @@ class Workspace(QWidget):
         self._save.setSingleShot(True)
         self._save.setInterval(_SAVE_MS)
         self._save.timeout.connect(self._store_sizes)
+        self.floats = Floats(self._new_float, self)
+        self.floats.set_title(session.path.name if session.path else "")
+        self.floats.docked.connect(self.dock_view)
+        self.floats.places_changed.connect(self._on_float_places)
         self._build_frame()
+        self.drop_mark = DropMark(self)
         self._build_cells()
         self._apply_docks()
 
@@ -76,7 +86,8 @@ class Workspace(QWidget):
 
     def hosts(self) -> tuple[ViewHost, ...]:
         """Return all panes, the overview first."""
-        return (self.overview, *self._cells, self.details, *self.drawer.hosts())
+        docks = (self.details, *self.drawer.hosts())
+        return (self.overview, *self._cells, *docks, *self.floats.hosts())
 
     def views(self, view_id: str | None = None) -> tuple[View, ...]:
         """Return the views that exist now, all or those of one kind."""
@@ -116,9 +127,10 @@ class Workspace(QWidget):
         """Show another view in a pane; a view shown elsewhere changes places."""
         if host not in self._cells or host.entry.id == view_id:
             return
+        self.dock_view(view_id)
         cells = list(self._layout.cells)
         first = self._first_cell()
-        here = first + self._cells.index(host)
+        here = cells.index(host.entry.id, first)
         # The single pane is the first of the dual view: both stay distinct.
         last = first + (4 if self._layout.name == "grid" else 2)
         for position in range(first, last):
@@ -126,6 +138,41 @@ class Workspace(QWidget):
                 cells[position] = host.entry.id
         cells[here] = view_id
         self._change(cells=tuple(cells))
+
+    def swap_cells(self, one: ViewHost, other: ViewHost) -> None:
+        """Let two panes change places."""
+        if one is other or not {one, other} <= set(self._cells):
+            return
+        cells, first = list(self._layout.cells), self._first_cell()
+        a = cells.index(one.entry.id, first)
+        b = cells.index(other.entry.id, first)
+        cells[a], cells[b] = cells[b], cells[a]
+        self._change(cells=tuple(cells))
+
+    def float_view(self, view_id: str) -> None:
+        """Put a view into a window of its own, or bring that to the front."""
+        window = self.floats.window(view_id)
+        if window is not None:
+            window.raise_()
+            window.activateWindow()
+        elif view_id in FLOATABLE:
+            self._change(floating=(*self._layout.floating, view_id))
+            if self.active_cell is not None:  # not whatever comes next in the row
+                self.active_cell.setFocus()
+
+    def dock_view(self, view_id: str) -> None:
+        """Bring a floating view back to its place."""
+        kept = tuple(i for i in self._layout.floating if i != view_id)
+        if kept != self._layout.floating:
+            self._change(floating=kept)
+            self.drawer.show_tab(view_id, opens=False)
+
+    def toggle_float(self, view_id: str) -> None:
+        """Float a view that is docked, dock one that floats."""
+        if view_id in self._layout.floating:
+            self.dock_view(view_id)
+        else:
+            self.float_view(view_id)
 
     def set_details_shown(self, is_shown: bool) -> None:
         """Show or hide the details at the right."""
@@ -141,6 +188,9 @@ class Workspace(QWidget):
 
     def show_drawer(self, view_id: str) -> None:
         """Open the drawer with this tab in front, or go to the pane that has it."""
+        if view_id in self._layout.floating:
+            self.float_view(view_id)
+            return
         if self._drawer_is_needed():
             self.drawer.show_tab(view_id)
             return
@@ -182,7 +232,7 @@ class Workspace(QWidget):
         for other in (self.overview, *self._cells):
             other.show()
         self.drawer.setVisible(self._drawer_is_needed())
-        self.details.setVisible(self._layout.shows_details)
+        self._show_details()
         for split, state in self._sizes:
             split.restoreState(state)
         host.setFocus()
@@ -199,14 +249,27 @@ class Workspace(QWidget):
 
     def rebuild_views(self) -> None:
         """Make all views anew: the size of fonts has changed."""
+        self._fit_overview()
         for host in self.hosts():
             host.rebuild()
 
     def release(self) -> None:
         """Detach all views from the session."""
         self._save.stop()
+        self.floats.release()
         for host in self.hosts():
             host.release()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show what floats."""
+        super().showEvent(event)
+        self.floats.set_visible(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Hide what floats: another tab is in front."""
+        super().hideEvent(event)
+        if not self.isVisible() and not self.window().isMinimized():
+            self.floats.set_visible(False)
 
     # -- building ----------------------------------------------------------
 
@@ -219,8 +282,8 @@ class Workspace(QWidget):
             is_cell=False,
             has_head=False,
         )
-        self.overview.setMinimumSize(160, OVERVIEW_HEIGHT)
-        self.overview.setMaximumHeight(OVERVIEW_HEIGHT)
+        self.overview.view_ready.connect(self._on_view_ready)
+        self._fit_overview()
         self._centre = QWidget(self)
         self._centre.setSizePolicy(
             QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding
@@ -230,9 +293,16 @@ class Workspace(QWidget):
         self.drawer = Drawer(self._session, self._theme, self)
         self.drawer.toggled.connect(self._on_drawer_toggled)
         self.drawer.tab_changed.connect(self._on_drawer_tab)
+        self.drawer.float_requested.connect(self.float_view)
         self.details = ViewHost(
-            entry("details"), self._session, self._theme, self, is_cell=False
+            entry("details"),
+            self._session,
+            self._theme,
+            self,
+            is_cell=False,
+            can_float=True,
         )
+        self.details.float_requested.connect(self.float_view)
         self.details.setMinimumWidth(200)
         self.details.more_requested.connect(self.toggle_details)
         self._rows = GripSplitter(Qt.Orientation.Vertical, self)
@@ -278,6 +348,7 @@ class Workspace(QWidget):
             old_root.deleteLater()
         for host in self._cells:
             host.show()
+        self._root.show()  # a layout would do so only in the next turn of the loop
         self.drawer.setVisible(self._drawer_is_needed())
         self._apply_splits()
 
@@ -287,7 +358,7 @@ class Workspace(QWidget):
             for host in cells:
                 root.addWidget(host)
             return root
-        for pair in (cells[:2], cells[2:]):
+        for pair in filter(None, (cells[:2], cells[2:])):
             row = self._splitter(Qt.Orientation.Horizontal)
             for host in pair:
                 row.addWidget(host)
@@ -301,12 +372,32 @@ class Workspace(QWidget):
         return made
 
     def _new_host(self, view_id: str) -> ViewHost:
-        host = ViewHost(entry(view_id), self._session, self._theme, self._centre)
+        host = ViewHost(
+            entry(view_id),
+            self._session,
+            self._theme,
+            self._centre,
+            can_float=view_id in FLOATABLE,
+        )
+        host.float_requested.connect(self.float_view)
+        host.head.drag_moved.connect(self._on_drag_moved)
+        host.head.drag_dropped.connect(self._on_drag_dropped)
+        host.head.drag_ended.connect(self.drop_mark.hide)
         host.chosen.connect(self._on_chosen)
         host.focused.connect(self._on_focused)
         host.full_screen_requested.connect(self._on_full_screen_requested)
+        host.view_ready.connect(self._on_view_ready)
         host.view_ready.connect(self.cells_changed)
         return host
+
+    def _fit_overview(self) -> None:
+        """Give the overview the height that its texts need."""
+        high = round(OVERVIEW_HEIGHT * self._zoom())
+        self.overview.setMinimumSize(160, high)
+        self.overview.setMaximumHeight(high)
+
+    def _zoom(self) -> float:
+        return self._settings.appearance.font_scale / 100
 
     def _apply_splits(self) -> None:
         dual, columns, rows = self._layout.splits
@@ -319,7 +410,7 @@ class Workspace(QWidget):
 
     def _apply_docks(self) -> None:
         layout = self._layout
-        self.details.setVisible(layout.shows_details)
+        self._apply_floats()
         width = max(self.width(), 800)
         self._columns.setSizes([width - layout.right_width, layout.right_width])
         self.drawer.show_tab(layout.bottom_tab, opens=False)
@@ -327,7 +418,36 @@ class Workspace(QWidget):
         height = max(self.height() - OVERVIEW_HEIGHT, 400)
         self._rows.setSizes([height - layout.bottom_height, layout.bottom_height])
 
+    def _new_float(self, view_id: str) -> ViewHost:
+        return ViewHost(
+            entry(view_id),
+            self._session,
+            self._theme,
+            is_cell=False,
+            has_head=False,
+        )
+
+    def _apply_floats(self) -> None:
+        layout = self._layout
+        self.floats.show_only(layout.floating, layout.float_places)
+        self.drawer.set_floating(layout.floating)
+        self._show_details()
+        if self._full is None:
+            self.drawer.setVisible(self._drawer_is_needed())
+
+    def _show_details(self) -> None:
+        layout = self._layout
+        if self._full is None:
+            is_docked = "details" not in layout.floating
+            self.details.setVisible(layout.shows_details and is_docked)
+
     # -- reactions ---------------------------------------------------------
+
+    def _on_view_ready(self, view: View) -> None:
+        # Views of plug-ins need not be ours.
+        set_zoom = getattr(view, "set_zoom", None)
+        if set_zoom is not None:
+            set_zoom(self._zoom())
 
     def _on_chosen(self, view_id: str) -> None:
         host = self.sender()
@@ -338,6 +458,30 @@ class Workspace(QWidget):
         host = self.sender()
         if isinstance(host, ViewHost):
             self._active = host
+
+    def _on_drag_moved(self, at: QPoint) -> None:
+        target = self._cell_at(at)
+        own = self._dragged()
+        self.drop_mark.show_over(None if target is own else target)
+
+    def _on_drag_dropped(self, at: QPoint) -> None:
+        target, own = self._cell_at(at), self._dragged()
+        if target is not None and own is not None:
+            self.swap_cells(own, target)
+
+    def _dragged(self) -> ViewHost | None:
+        head = self.sender()
+        return next((c for c in self._cells if c.head is head), None)
+
+    def _cell_at(self, at: QPoint) -> ViewHost | None:
+        for host in self._cells:
+            if host.isVisible() and host.rect().contains(host.mapFromGlobal(at)):
+                return host
+        return None
+
+    def _on_float_places(self, places: tuple[str, ...]) -> None:
+        self._layout = replace(self._layout, float_places=places)
+        self._settings.change("layout", float_places=places)
 
     def _on_full_screen_requested(self) -> None:
         host = self.sender()
@@ -385,19 +529,21 @@ class Workspace(QWidget):
         self._layout = replace(old, **values)  # type: ignore[arg-type]  # checked names
         if self._layout == old:
             return
-        if {"name", "cells"} & values.keys():
+        if {"name", "cells", "floating"} & values.keys():
             self.leave_full_screen()
             self._build_cells()
             self.cells_changed.emit()
-        if "shows_details" in values and self._full is None:
-            self.details.setVisible(self._layout.shows_details)
+        if "floating" in values:
+            self._apply_floats()
+        if "shows_details" in values:
+            self._show_details()
         self._settings.change("layout", **values)
 
     # -- helpers -----------------------------------------------------------
 
     def _drawer_is_needed(self) -> bool:
         """Tell whether the drawer has a view that is not a pane of its own."""
-        shown = {host.entry.id for host in self._cells}
+        shown = {host.entry.id for host in self._cells} | set(self._layout.floating)
         return not shown.issuperset(h.entry.id for h in self.drawer.hosts())
 
     def _first_cell(self) -> int:
@@ -406,7 +552,10 @@ class Workspace(QWidget):
     def _cell_ids(self) -> tuple[str, ...]:
         count = {"dual": 2, "grid": 4, "single": 1}[self._layout.name]
         first = self._first_cell()
-        return self._layout.cells[first : first + count]
+        ids = self._layout.cells[first : first + count]
+        # What floats leaves its cell to the others; one cell is always left.
+        docked = tuple(i for i in ids if i not in self._layout.floating)
+        return docked or ids
 
     def _all_splitters(self) -> list[QSplitter]:
         return [*self._splits, self._rows, self._columns]
@@ -421,7 +570,8 @@ class Workspace(QWidget):
             part = layout.cells[first:last]
             good = len(set(part)) == len(part) and known.issuperset(part)
             cells += part if good else default[first:last]
-        return replace(layout, cells=tuple(cells))
+        floating = tuple(i for i in dict.fromkeys(layout.floating) if i in FLOATABLE)
+        return replace(layout, cells=tuple(cells), floating=floating)
 
 
 def _fields(layout: Layout) -> dict[str, object]:

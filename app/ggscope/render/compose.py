@@ -126,8 +126,9 @@ def _empty_picture(scene: TimelineScene) -> DisplayList:
     else:
         head = f"{name} holds no spans"
         body = "There are no spans, markers or counters to show."
-        if trace.warnings:
-            body = "See Problems for what was found in the file."
+        if trace.warnings:  # the worst comes first
+            message = trace.warnings[0].message
+            body = message[:1].upper() + message[1:]
     texts = (
         Text(
             x,

@@ -42,6 +42,7 @@ def flag_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
         *_search_ticks(geometry),
         *_flags(geometry),
         *_pill(geometry, boxes),
+        *_flash(geometry, boxes),
         *_time_label(geometry),
     ]
 
@@ -165,6 +166,25 @@ def _pill(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
         )
     )
     return [*pill.batch(radius=9.0), *texts.batch()]
+
+
+def _flash(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return a frame around the lane that was gone to, header and all."""
+    scene, rects = geometry.scene, RectList()
+    for box, y in boxes:
+        if box.lane is None or box.lane.key != scene.flash_lane:
+            continue
+        accent = scene.theme.accent
+        rects.add(
+            1.0,
+            scene.width - 1,
+            y,
+            geometry.time.snap(y + box.height),
+            with_alpha(accent, 0.16),
+            accent,
+        )
+    area = Clip(0, geometry.lanes_y, scene.width, geometry.bottom - geometry.lanes_y)
+    return rects.batch(clip=area)
 
 
 def _outlines(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:

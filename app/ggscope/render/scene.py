@@ -38,6 +38,7 @@ class TimelineScene:
     cursor_tick : where the hair line is, None = nowhere.
     bookmarks : (name, range) of every bookmark, temporary ones too.
     absolute : whether the axis shows the file's own clock.
+    flash_lane : key of a lane to frame because it was gone to, "" = none.
     title : printed figures only: a title line and a legend are drawn when not
         empty.
     """
@@ -62,6 +63,7 @@ class TimelineScene:
     bookmarks: tuple[tuple[str, TimeRange], ...] = ()
     absolute: bool = False
     show_stalls: bool = True
+    flash_lane: str = ""
     title: str = ""
 
 

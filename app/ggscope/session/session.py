@@ -59,6 +59,7 @@ class Session(QObject):
     lanes_changed = Signal(object)  # LaneState
     bookmarks_changed = Signal(object)  # tuple[Bookmark, ...]
     absolute_time_changed = Signal(object)  # bool
+    stalls_shown_changed = Signal(object)  # bool
     cursor_changed = Signal(object)  # tick under the mouse | None
     reveal_requested = Signal(object)  # span id: scroll it into view
     lane_reveal_requested = Signal(object)  # lane key: scroll it into view
@@ -87,6 +88,7 @@ class Session(QObject):
         self._lane_state = LaneState()
         self._bookmarks: Bookmarks = ()
         self._absolute = False
+        self._shows_stalls = True
         self._cursor: int | None = None
         self._tokens: TokenTimes | None = None
         self.tasks.failed.connect(self._on_task_failed)
@@ -527,6 +529,17 @@ class Session(QObject):
         if absolute != self._absolute:
             self._absolute = absolute
             self.absolute_time_changed.emit(absolute)
+
+    @property
+    def shows_stalls(self) -> bool:
+        """Whether stalls are hatched over the lanes that they hold up."""
+        return self._shows_stalls
+
+    def set_shows_stalls(self, shows: bool) -> None:
+        """Show stalls over their lanes, or leave them out."""
+        if shows != self._shows_stalls:
+            self._shows_stalls = shows
+            self.stalls_shown_changed.emit(shows)
 
     # -- bookmarks ---------------------------------------------------------
 

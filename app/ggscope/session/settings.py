@@ -25,6 +25,7 @@ WheelMode = Literal["scroll", "zoom"]
 LayoutName = Literal["dual", "grid", "single"]
 FONT_SCALES = (75, 90, 100, 110, 125, 150, 175, 200)
 MAX_RECENT = 12
+MAX_FILTERS = 60
 _MAX_TEXT = 1 << 20
 _OBJECT = re.compile(rb'[=,]\s*"?@(Variant|DateTime)\(')
 """A serialised Qt object at the beginning of a value."""
@@ -41,10 +42,16 @@ class Appearance:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How pictures are drawn and moved."""
+    """How pictures are drawn and moved.
+
+    `keys_by_place`: W, A, S and D are the keys that lie where an English keyboard
+    has them, whatever is printed on them.
+    """
 
     renderer: Renderer = "auto"
     wheel: WheelMode = "scroll"
+    shows_stalls: bool = True
+    keys_by_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,8 @@ class Layout:
     splits : permille of the first part: dual; grid columns; grid rows.
     right_width, bottom_height : of the docks, device-independent pixels.
     bottom_tab : view id of the open tab of the drawer.
+    floating : ids of views that are in windows of their own.
+    float_places : where those windows are, ``id x y width height`` each.
     """
 
     name: LayoutName = "dual"
@@ -74,6 +83,8 @@ class Layout:
     right_width: int = 320
     bottom_height: int = 168
     bottom_tab: str = "statistics"
+    floating: tuple[str, ...] = ()
+    float_places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,13 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
+class Filters:
+    """Filters that the person named: name, tab, expression; in order of the names."""
+
+    saved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Plugins:
     """Readers from a folder. Off unless the person turns it on."""
 
@@ -114,6 +132,7 @@ _TOPICS: Mapping[str, type] = {
     "layout": Layout,
     "window": Window,
     "files": Files,
+    "filters": Filters,
     "plugins": Plugins,
 }
 _LENGTHS: Mapping[tuple[str, str], int] = {
@@ -283,6 +302,11 @@ class Settings(QObject):
         return self._typed("files", Files)
 
     @property
+    def filters(self) -> Filters:
+        """Saved filters."""
+        return self._typed("filters", Filters)
+
+    @property
     def plugins(self) -> Plugins:
         """Readers from a folder."""
         return self._typed("plugins", Plugins)
@@ -317,6 +341,27 @@ class Settings(QObject):
         """Take one file, or all, off the list of recent ones."""
         kept = () if path is None else tuple(p for p in self.files.recent if p != path)
         self.change("files", recent=kept)
+
+    def saved_filters(self) -> tuple[tuple[str, str], ...]:
+        """Return (name, expression) of the saved filters in order of the names."""
+        parts = (text.partition("\t") for text in self.filters.saved)
+        return tuple((name, rest) for name, tab, rest in parts if name and tab)
+
+    def save_filter(self, name: str, expression: str) -> None:
+        """Keep a filter under a name; one of the same name is replaced."""
+        clean = " ".join(name.split())[:80]
+        kept = {**dict(self.saved_filters()), clean: expression}
+        self._store_filters(kept)
+
+    def forget_filter(self, name: str) -> None:
+        """Take a filter off the list."""
+        kept = dict(self.saved_filters())
+        kept.pop(name, None)
+        self._store_filters(kept)
+
+    def _store_filters(self, kept: Mapping[str, str]) -> None:
+        names = sorted(kept, key=str.casefold)[:MAX_FILTERS]
+        self.change("filters", saved=tuple(f"{n}\t{kept[n]}" for n in names))
 
     def lane_state(self, reader_id: str) -> LaneState:
         """Return how lanes of this format were arranged last."""
@@ -407,7 +452,8 @@ def _checked_tuple(
         raise ValueError(value)
     if kind is int and any(not 0 < part < 1000 for part in value):
         raise ValueError(value)
-    return tuple(value[: max(MAX_RECENT, wanted or 0)])
+    most = MAX_FILTERS if topic == "filters" else MAX_RECENT
+    return tuple(value[: max(most, wanted or 0)])
 
 
 def _lane_state(data: Mapping[str, Any]) -> LaneState:
@@ -453,6 +499,7 @@ __all__ = [
     "Appearance",
     "Drawing",
     "Files",
+    "Filters",
     "IniStore",
     "Layout",
     "LayoutName",

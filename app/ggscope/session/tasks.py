@@ -266,7 +266,8 @@ class Tasks(QObject):
         self._pool.shutdown(wait=False, cancel_futures=True)
         _, late = wait(futures, CLOSE_SECONDS)
         if late:
-            logger.warning("%d background jobs did not stop in time", len(late))
+            keys = [j.key for j in self._running.values() if j.future in late]
+            logger.warning("did not stop in time: %s", ", ".join(keys))
         else:
             self._pool.shutdown(wait=True)
         self._pool = None

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QWidget
 from ggscope.model.trace import Trace
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
+from ggscope.views.guard import guarded
 
 Area = Literal["centre", "right", "bottom"]
 
@@ -18,8 +19,13 @@ class View(QWidget):
 
     A view connects to the session in `attach` and disconnects in `detach`;
     nobody else connects on its behalf. It keeps working without a session and
-    shows an empty state then.
+    shows an empty state then. What its overrides of Qt methods raise ends in the
+    error panel of its pane, never in Qt.
     """
+
+    def __init_subclass__(cls, **named: object) -> None:
+        super().__init_subclass__(**named)
+        guarded(cls)
 
     def attach(self, session: Session) -> None:
         """Show `session` from now on."""
@@ -31,6 +37,13 @@ class View(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme` for what the style sheet does not reach."""
+
+    def set_zoom(self, zoom: float) -> None:
+        """Draw what is painted by hand `zoom` times as large: the font scale."""
+
+    def head_widget(self) -> QWidget | None:
+        """Return what stands in the head of the view's pane, owned by the view."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

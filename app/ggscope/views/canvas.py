@@ -7,10 +7,10 @@ context: undocking a widget destroys its context, so everything is rebuilt in
 """
 
 import logging
-from functools import cache
+from functools import cache, partial
 from typing import Protocol
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import (
     QGuiApplication,
     QOffscreenSurface,
@@ -24,6 +24,7 @@ from PySide6.QtWidgets import QWidget
 from ggscope.render.batch import DisplayList
 from ggscope.render.gl import GlPainter, is_software
 from ggscope.render.painter import paint
+from ggscope.views.guard import guarded
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +60,15 @@ _INPUT = {
 }
 
 
+@guarded
 class RasterCanvas(QWidget):
     """Draws by QPainter; the fastest way where OpenGL is emulated."""
 
     def __init__(self, host: CanvasHost, parent: QWidget) -> None:
         super().__init__(parent)
         self._host = host
+        self.zoom = 1.0
+        """How much larger the picture is drawn than designed: the font scale."""
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -77,11 +81,13 @@ class RasterCanvas(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the host's picture."""
+        zoom = self.zoom
         picture = self._host.picture(
-            self.width(), self.height(), self.devicePixelRatioF()
+            self.width() / zoom, self.height() / zoom, self.devicePixelRatioF() * zoom
         )
         painter = QPainter(self)
         try:
+            painter.scale(zoom, zoom)
             paint(picture, painter)
         finally:
             painter.end()
@@ -95,12 +101,15 @@ class RasterCanvas(QWidget):
         return QSize(240, 80)
 
 
+@guarded
 class GlCanvas(QOpenGLWidget):
     """Draws rectangles and pictures by OpenGL, texts on top by QPainter."""
 
     def __init__(self, host: CanvasHost, parent: QWidget) -> None:
         super().__init__(parent)
         self._host = host
+        self.zoom = 1.0
+        """As for `RasterCanvas`."""
         self._painter = GlPainter()
         self._renderer = "OpenGL"
         self._failed = False
@@ -123,16 +132,25 @@ class GlCanvas(QOpenGLWidget):
         except Exception as error:  # noqa: BLE001 - drivers fail as they like
             self._fail(error)
 
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw by `paintGL`, or give up where there is no context to draw with."""
+        super().paintEvent(event)
+        if not self.isValid() and not self._failed:
+            self._fail(RuntimeError("no OpenGL 3.3 context can be made"))
+
     def paintGL(self) -> None:
         """Draw the host's picture."""
         if self._failed:
             return
-        scale = self.devicePixelRatioF()
+        zoom = self.zoom
+        scale = self.devicePixelRatioF() * zoom
+        # A fault in here is the view's, not OpenGL's: it ends in the error panel.
+        picture = self._host.picture(self.width() / zoom, self.height() / zoom, scale)
         try:
-            picture = self._host.picture(self.width(), self.height(), scale)
             self._painter.paint(picture, self.defaultFramebufferObject())
             painter = QPainter(self)
             try:
+                painter.scale(zoom, zoom)
                 self._painter.paint_text(picture, painter)
             finally:
                 painter.end()
@@ -162,7 +180,9 @@ class GlCanvas(QOpenGLWidget):
     def _fail(self, error: Exception) -> None:
         self._failed = True
         logger.warning("OpenGL canvas failed: %s", error, exc_info=error)
-        self._host.canvas_failed(str(error))
+        # Later: a message that resizes this widget in the middle of paintGL takes
+        # its frame buffer away, and Mesa crashes when the context goes.
+        QTimer.singleShot(0, self, partial(self._host.canvas_failed, str(error)))
 
 
 @cache

@@ -21,6 +21,7 @@ from ggscope.model.units import (
 from ggscope.render.palette import category_color
 from ggscope.render.theme import Theme, theme
 from ggscope.session.tasks import TaskContext
+from ggscope.views.guard import guarded
 from ggscope.views.widgets import (
     mono_font,
     paint_badge,
@@ -35,6 +36,7 @@ MAX_CARDS = 24
 BINS = 40
 
 
+@guarded
 class AccessCards(QWidget):
     """One card per access: badge, name, where it lies, size."""
 
@@ -145,6 +147,7 @@ def card_tip(access: AccessFact) -> str:
     return "\n".join(f"{label}: {value}" if label else value for label, value in facts)
 
 
+@guarded
 class SwatchLine(QWidget):
     """A square in the op's colour and a line of words, elided at the end."""
 
@@ -188,6 +191,7 @@ class SwatchLine(QWidget):
         draw_elided(painter, room, self._text, words_font(12), self._theme.dim, end)
 
 
+@guarded
 class TargetCard(QWidget):
     """The destination tensor: name at the left, size at the right."""
 
@@ -314,6 +318,7 @@ def alike(trace: Trace, span: int) -> Array:
     return np.flatnonzero(same & (spans.op < 0))
 
 
+@guarded
 class OpHistogram(QWidget):
     """Durations of all spans of an op, with the place of the selected one."""
 

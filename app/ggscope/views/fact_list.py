@@ -9,9 +9,11 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from ggscope.analysis.facts import Fact
 from ggscope.model.units import NOT_AVAILABLE
 from ggscope.render.theme import Theme
+from ggscope.views.guard import guarded
 from ggscope.views.widgets import mono_font, qcolor, scaled, tr, words_font
 
 
+@guarded
 class FactList(QWidget):
     """Labels at the left, values right-aligned; exact values in tooltips.
 

@@ -5,11 +5,13 @@ from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ggscope.render.theme import Theme, theme, with_alpha
+from ggscope.views.guard import guarded
 from ggscope.views.widgets import mono_font, qcolor, scaled
 
 _PRINTABLE = range(0x20, 0x7F)
 
 
+@guarded
 class HexView(QWidget):
     """Shows bytes as ``xxd`` does: offset in the file, hexadecimal, text.
 

@@ -48,6 +48,7 @@ class OverviewView(View):
         self._drag_x = 0.0
         self._drag_range = TimeRange(0, 1)
         self._ready = False
+        self._zoom = 1.0
         self._last: DisplayList | None = None
         self._canvas = RasterCanvas(self, self)
         box = QVBoxLayout(self)
@@ -56,11 +57,11 @@ class OverviewView(View):
 
     def sizeHint(self) -> QSize:
         """Return the strip's height; any width."""
-        return QSize(600, HEIGHT)
+        return QSize(600, round(HEIGHT * self._zoom))
 
     def minimumSizeHint(self) -> QSize:
         """Return the strip's height."""
-        return QSize(120, HEIGHT)
+        return QSize(120, round(HEIGHT * self._zoom))
 
     def attach(self, session: Session) -> None:
         """Show `session` from now on."""
@@ -97,6 +98,12 @@ class OverviewView(View):
         self._theme = theme
         self._canvas.update()
 
+    def set_zoom(self, zoom: float) -> None:
+        """Draw everything `zoom` times as large."""
+        self._zoom = self._canvas.zoom = zoom
+        self.updateGeometry()
+        self._canvas.update()
+
     @staticmethod
     def _signals(session: Session) -> tuple:  # type: ignore[type-arg]  # of SignalInstance
         return (
@@ -125,8 +132,11 @@ class OverviewView(View):
         QTimer.singleShot(0, self, self._prepare_large)
 
     def _prepare_large(self) -> None:
+        zoom = self._zoom
         scene = self._scene(
-            self._canvas.width(), self._canvas.height(), self.devicePixelRatioF()
+            self._canvas.width() / zoom,
+            self._canvas.height() / zoom,
+            self.devicePixelRatioF() * zoom,
         )
         if scene is None or self._session is None:
             return

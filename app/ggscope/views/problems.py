@@ -187,9 +187,9 @@ class ProblemsView(View):
                 tr("message"), tr("What, and what it means"), 300, False, True, True
             ),
             Heading(tr("count"), tr("How often it occurred"), 70, right=True),
-            Heading(tr("where"), tr("Where it occurred first"), 170),
-            Heading(tr("what to do"), tr("What helps"), 240, words=True),
-            Heading(tr("code"), tr("Name of this kind of problem"), 150),
+            Heading(tr("where"), tr("Where it occurred first"), 96),
+            Heading(tr("what to do"), tr("What helps"), 240, words=True, stretch=True),
+            Heading(tr("code"), tr("Name of this kind of problem"), 120),
         )
 
     def set_theme(self, theme: Theme) -> None:

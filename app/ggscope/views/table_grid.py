@@ -29,6 +29,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.render.theme import Theme, css
+from ggscope.views.guard import guarded
 from ggscope.views.table_cells import Column
 from ggscope.views.table_delegate import Cell, RowPainter, RowState
 from ggscope.views.table_model import TraceTableModel
@@ -46,6 +47,7 @@ _MOVES = {
 _WHEEL_ROWS = 3
 
 
+@guarded
 class VirtualTable(QAbstractScrollArea):
     """Shows a `TraceTableModel`; tells what the person did, decides nothing.
 

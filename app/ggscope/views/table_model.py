@@ -16,6 +16,7 @@ from PySide6.QtCore import (
 from ggscope.analysis.facts import AccessFact, access_facts, access_line
 from ggscope.analysis.filtering import SearchHits
 from ggscope.model.trace import Trace
+from ggscope.views.guard import guarded
 from ggscope.views.table_cells import CellTexts, Column, columns_of
 from ggscope.views.table_order import RowOrder, Sorting
 from ggscope.views.widgets import tr
@@ -32,6 +33,7 @@ class Role(IntEnum):
     """The value as a number or plain text."""
 
 
+@guarded
 class TraceTableModel(QAbstractTableModel):
     """Rows of spans in a given order. Holds no row: each cell is made when asked.
 

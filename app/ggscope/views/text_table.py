@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.render.theme import Theme, css, mix, theme
+from ggscope.views.guard import guarded
 from ggscope.views.table_copy import to_markdown, to_tsv
 from ggscope.views.widgets import copy_text, mono_font, qcolor, scaled, tr, words_font
 
@@ -78,6 +79,7 @@ class Heading:
     copied: str = ""
 
 
+@guarded
 class TextTableModel(QAbstractTableModel):
     """Rows of `Cell`, sorted in Python: for hundreds of rows, not millions."""
 
@@ -213,6 +215,7 @@ class TextTableModel(QAbstractTableModel):
         return to_markdown(titles, cells, [h.right for h in self.headings])
 
 
+@guarded
 class TextTable(QTableView):
     """Shows a `TextTableModel`; Ctrl+C copies TSV, Ctrl+Shift+C Markdown."""
 

@@ -3,21 +3,16 @@
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-import numpy.typing as npt
-from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QToolTip
+from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QToolTip, QWidget
 
-from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import (
+    PINNED,
     LaneBox,
-    LaneLayout,
-    LaneState,
     default_collapsed,
-    lay_out,
 )
-from ggscope.model.selection import ColorBy, MarkedRange
+from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import DisplayList
 from ggscope.render.compose import (
@@ -29,73 +24,20 @@ from ggscope.render.compose import (
 )
 from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session, TraceChange
-from ggscope.session.tasks import TaskContext
 from ggscope.views.base import View, ViewSpec
 from ggscope.views.canvas import GlCanvas, RasterCanvas, hardware_renderer
 from ggscope.views.timeline_gestures import Gestures
+from ggscope.views.timeline_legend import Legend
 from ggscope.views.timeline_menus import show_menu
+from ggscope.views.timeline_prepare import Prepared, PrepareRequest
 from ggscope.views.timeline_tooltip import tooltip_for
-
-Mask = npt.NDArray[np.bool_]
 
 SYNC_SPANS = 200_000
 """Traces up to this size are prepared at once; larger ones on a worker."""
 PROBE_MS = 1_500
 """The driver is asked for its renderer when the first pictures are out."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """What the picture is drawn from: everything costly is computed already."""
-
-    index: TraceIndex
-    layout: LaneLayout
-    lane_state: LaneState
-    color_by: ColorBy
-    mask: Mask | None
-    mask_token: object
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PrepareRequest:
-    """Computes rows and colourings of the lanes in view, on a worker."""
-
-    index: TraceIndex
-    lane_state: LaneState
-    color_by: ColorBy
-    mask: Mask | None
-    mask_token: object
-
-    def __call__(self, context: TaskContext | None = None) -> Prepared:
-        """Return what the request asks for; Cancelled passes through."""
-        lanes = self.index.lanes
-        state = self.lane_state
-        closed = (
-            default_collapsed(lanes) if state.collapsed is None else state.collapsed
-        )
-        n_rows: dict[str, int] = {}
-        for lane in lanes:
-            if context is not None:
-                context.check_cancelled()
-            if lane.key in state.hidden or lane.counter >= 0:
-                continue
-            if lane.group in closed and lane.key not in state.pinned:
-                continue
-            n_rows[lane.key] = len(self.index.row_columns(lane.key, self.color_by))
-            self.index.busy_share(lane.key)
-            self.index.overlay_rows(lane.key)
-            if self.mask is not None:
-                self.index.filtered_columns(
-                    lane.key, self.color_by, self.mask, self.mask_token
-                )
-        return Prepared(
-            self.index,
-            lay_out(lanes, n_rows, state),
-            state,
-            self.color_by,
-            self.mask,
-            self.mask_token,
-        )
+FLASH_MS = 900
+"""How long a lane that was gone to is framed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +80,16 @@ class TimelineView(View):
         self._cursor_tick: int | None = None
         self._zoom_band: TimeRange | None = None
         self._mask_number = 0
+        self._zoom = 1.0
+        self._wanted_lane = ""
+        self._flash_lane = ""
+        self._flash_timer = QTimer(self)
+        self._flash_timer.setSingleShot(True)
+        self._flash_timer.setInterval(FLASH_MS)
+        self._flash_timer.timeout.connect(self._on_flash_over)
         self._gestures = Gestures(self)
+        self.legend = Legend(self)
+        self.legend.hide()
         self._canvas: RasterCanvas | GlCanvas = RasterCanvas(self, self)
         self._bar = QScrollBar(Qt.Orientation.Vertical, self)
         self._bar.setAccessibleName(self.tr("Scroll lanes"))
@@ -166,6 +117,9 @@ class TimelineView(View):
         session.bookmarks_changed.connect(self._repaint)
         session.absolute_time_changed.connect(self._repaint)
         session.reveal_requested.connect(self._on_reveal)
+        session.lane_reveal_requested.connect(self._on_reveal_lane)
+        session.stalls_shown_changed.connect(self._repaint)
+        self.legend.attach(session)
         self._prepare()
 
     def detach(self) -> None:
@@ -174,6 +128,7 @@ class TimelineView(View):
         self._prepared = None
         if session is None:
             return
+        self.legend.detach()
         for signal, slot in (
             (session.trace_changed, self._on_trace_changed),
             (session.visible_range_changed, self._repaint),
@@ -186,6 +141,8 @@ class TimelineView(View):
             (session.bookmarks_changed, self._repaint),
             (session.absolute_time_changed, self._repaint),
             (session.reveal_requested, self._on_reveal),
+            (session.lane_reveal_requested, self._on_reveal_lane),
+            (session.stalls_shown_changed, self._repaint),
         ):
             signal.disconnect(slot)
         self._canvas.update()
@@ -224,6 +181,45 @@ class TimelineView(View):
         if not self._scroll_y <= offset <= self._scroll_y + room - box.row_height:
             self.scroll_to(offset - room / 2)
 
+    def _on_reveal_lane(self, key: str) -> None:
+        """Show a lane, also one that is hidden or in a closed group, and flash it."""
+        session = self._session
+        if session is None or session.index is None:
+            return
+        lane = next((x for x in session.index.lanes if x.key == key), None)
+        if lane is None:
+            return
+        self._wanted_lane = key
+        state, closed = session.lane_state, session.lane_state.collapsed
+        if closed is None:
+            closed = default_collapsed(session.index.lanes)
+        group = PINNED if key in state.pinned else lane.group
+        if key in state.hidden or group in closed:
+            # The lane may need rows that are computed first; see _on_prepared.
+            session.set_lane_state(
+                replace(state, hidden=state.hidden - {key}, collapsed=closed - {group})
+            )
+        self._go_to_wanted_lane()
+
+    def _go_to_wanted_lane(self) -> None:
+        prepared, key = self._prepared, self._wanted_lane
+        box = None if prepared is None or not key else prepared.layout.box_of(key)
+        if box is None:
+            return
+        self._wanted_lane, self._flash_lane = "", key
+        self._flash_timer.start()
+        if not box.pinned:
+            pinned = self.pinned_height()
+            room = self.lane_area_height() - pinned
+            offset = box.y - pinned
+            if not self._scroll_y <= offset <= self._scroll_y + room - box.height:
+                self.scroll_to(offset - max(0.0, (room - box.height) / 2))
+        self._canvas.update()
+
+    def _on_flash_over(self) -> None:
+        self._flash_lane = ""
+        self._canvas.update()
+
     # --- preparing ---------------------------------------------------------
 
     def _prepare(self, _: object = None) -> None:
@@ -255,6 +251,7 @@ class TimelineView(View):
     def _on_prepared(self, prepared: Prepared) -> None:
         self._prepared = prepared
         self._update_bar()
+        self._go_to_wanted_lane()
         self._canvas.update()
 
     # --- the picture -------------------------------------------------------
@@ -287,6 +284,8 @@ class TimelineView(View):
             cursor_tick=self._cursor_tick,
             bookmarks=tuple((b.name, b.time) for b in session.bookmarks),
             absolute=session.absolute_time,
+            show_stalls=session.shows_stalls,
+            flash_lane=self._flash_lane,
         )
 
     def picture(self, width: float, height: float, scale: float) -> DisplayList:
@@ -298,12 +297,27 @@ class TimelineView(View):
 
     def header_width(self) -> float:
         """Return the width of the lane headers: less in narrow windows."""
-        return float(min(HEADER_WIDTH, max(128, self._canvas.width() // 5)))
+        return float(min(HEADER_WIDTH, max(128, self.canvas_size().width() // 5)))
+
+    def set_zoom(self, zoom: float) -> None:
+        """Draw everything, texts and lanes, `zoom` times as large."""
+        self._zoom = self._canvas.zoom = zoom
+        self._update_bar()
+        self._canvas.update()
+
+    def point(self, position: QPointF) -> QPointF:
+        """Return where a position on the canvas lies in the picture."""
+        return position / self._zoom
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
         self._theme = theme
+        self.legend.set_theme(theme)
         self._canvas.update()
+
+    def head_widget(self) -> QWidget | None:
+        """Return the legend, for the head of the pane."""
+        return self.legend
 
     # --- which surface draws -----------------------------------------------
 
@@ -339,6 +353,7 @@ class TimelineView(View):
         if isinstance(old, GlCanvas):
             old.release()
         self._canvas = GlCanvas(self, self) if use_gl else RasterCanvas(self, self)
+        self._canvas.zoom = self._zoom
         self._box.replaceWidget(old, self._canvas)
         old.hide()
         old.deleteLater()
@@ -349,16 +364,16 @@ class TimelineView(View):
     # --- places ------------------------------------------------------------
 
     def canvas_size(self) -> QSize:
-        """Return the size of the drawing surface."""
-        return self._canvas.size()
+        """Return the size of the picture: that of the surface at zoom 1."""
+        return self._canvas.size() / self._zoom
 
     def lane_area_width(self) -> float:
         """Return the width of the part that shows time."""
-        return max(1.0, self._canvas.width() - self.header_width())
+        return max(1.0, self._canvas.width() / self._zoom - self.header_width())
 
     def lane_area_height(self) -> float:
         """Return the height of the part that shows lanes."""
-        return max(1.0, self._canvas.height() - AXIS_HEIGHT)
+        return max(1.0, self._canvas.height() / self._zoom - AXIS_HEIGHT)
 
     def pinned_height(self) -> float:
         """Return the height of the lanes that do not scroll."""
@@ -368,11 +383,12 @@ class TimelineView(View):
         return max((b.y + b.height for b in pinned), default=0.0)
 
     def tick_at(self, x: float) -> int:
-        """Return the time at canvas position `x`."""
+        """Return the time at position `x` of the picture."""
+        zoom = self._zoom
         scene = self.scene(
-            self._canvas.width(),
-            self._canvas.height(),
-            self._canvas.devicePixelRatioF(),
+            self._canvas.width() / zoom,
+            self._canvas.height() / zoom,
+            self._canvas.devicePixelRatioF() * zoom,
         )
         return 0 if scene is None else tick_of_x(scene, x)
 
@@ -383,7 +399,7 @@ class TimelineView(View):
         return self._session.visible_range.duration / self.lane_area_width()
 
     def hit(self, x: float, y: float) -> Hit:
-        """Return what lies at canvas position (x, y)."""
+        """Return what lies at position (x, y) of the picture."""
         tick = self.tick_at(x)
         in_header = x < self.header_width()
         prepared = self._prepared
@@ -406,7 +422,7 @@ class TimelineView(View):
         return Hit(tick, box, row, span)
 
     def lanes_between(self, y0: float, y1: float) -> frozenset[str]:
-        """Return the keys of the lanes between two canvas heights."""
+        """Return the keys of the lanes between two heights of the picture."""
         prepared = self._prepared
         if prepared is None:
             return frozenset()
@@ -518,7 +534,8 @@ class TimelineView(View):
         prepared, session = self._prepared, self._session
         if prepared is None or session is None:
             return
-        hit = self.hit(at.x(), at.y())
+        place = self.point(QPointF(at))
+        hit = self.hit(place.x(), place.y())
         text = tooltip_for(prepared, session, hit, self.ticks_per_px())
         if text:
             near = QRect(at.x() - 2, at.y() - 2, 5, 5)

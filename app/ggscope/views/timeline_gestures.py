@@ -91,7 +91,7 @@ class Gestures:
         if session is None or event.button() == Qt.MouseButton.RightButton:
             return False
         self._view.setFocus(Qt.FocusReason.MouseFocusReason)
-        at, mods = event.position(), event.modifiers()
+        at, mods = self._view.point(event.position()), event.modifiers()
         self._start = self._last = at
         self._start_tick = self._view.tick_at(at.x())
         self._start_range = session.visible_range
@@ -147,7 +147,7 @@ class Gestures:
         self._view.set_canvas_cursor(shapes.get(mode, Qt.CursorShape.ArrowCursor))
 
     def _move(self, event: QMouseEvent) -> bool:
-        at = event.position()
+        at = self._view.point(event.position())
         if self._mode is Mode.IDLE:
             self._hover(at)
             return True
@@ -173,7 +173,7 @@ class Gestures:
 
     def _release(self, event: QMouseEvent) -> bool:
         mode, self._mode = self._mode, Mode.IDLE
-        at = event.position()
+        at = self._view.point(event.position())
         if mode is Mode.PRESSED and self._pending is not Mode.MOVE_LANE:
             self._click(at, event.modifiers())
         elif mode is Mode.ZOOM:
@@ -200,7 +200,8 @@ class Gestures:
         session = self._view.session
         if session is None or event.button() != Qt.MouseButton.LeftButton:
             return False
-        hit = self._view.hit(event.position().x(), event.position().y())
+        at = self._view.point(event.position())
+        hit = self._view.hit(at.x(), at.y())
         if hit.span >= 0:
             session.select_span(hit.span, reveal=False)
             session.fit_selection()
@@ -374,7 +375,7 @@ class Gestures:
         if mods & Qt.KeyboardModifier.ShiftModifier:
             dx, dy, axis, zoom = dx or dy, 0, Qt.Orientation.Horizontal, False
         if zoom and dy:
-            tick = view.tick_at(event.position().x())
+            tick = view.tick_at(view.point(event.position()).x())
             session.zoom(ZOOM_STEP ** (-dy / 60), tick)
         elif axis is Qt.Orientation.Horizontal and dx:
             shift = round(-dx * view.ticks_per_px() * (1 if precise else 2))
@@ -405,6 +406,6 @@ class Gestures:
             or event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture
         ):
             return False
-        tick = self._view.tick_at(event.position().x())
+        tick = self._view.tick_at(self._view.point(event.position()).x())
         session.zoom(1.0 / max(0.1, 1.0 + event.value()), tick)
         return True

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, QPointF
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu
 
@@ -33,7 +33,8 @@ def build_menu(view: "TimelineView", at: QPoint) -> QMenu:
     session = view.session
     if session is None:
         return menu
-    hit = view.hit(at.x(), at.y())
+    place = view.point(QPointF(at))
+    hit = view.hit(place.x(), place.y())
     if hit.span >= 0:
         _span_entries(view, menu, session, hit)
         menu.addSeparator()

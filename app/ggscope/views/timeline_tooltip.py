@@ -15,7 +15,8 @@ from ggscope.model.units import (
 from ggscope.session.session import Session
 
 if TYPE_CHECKING:
-    from ggscope.views.timeline import Hit, Prepared
+    from ggscope.views.timeline import Hit
+    from ggscope.views.timeline_prepare import Prepared
 
 
 def tooltip_for(

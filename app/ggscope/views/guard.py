@@ -1,0 +1,90 @@
+"""Keeps what an override of Qt raises from reaching Qt.
+
+On Python 3.11, PySide 6.8 to 6.11 end the process with a segmentation fault where
+an exception made by C code (``[][0]``, ``1 / 0``, most errors of numpy) leaves an
+override of a Qt method: PySide reads its arguments before the interpreter has made
+the exception object. On every Python an exception that passes through Qt also
+leaves open painters behind. So no exception may pass that border.
+"""
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable
+from inspect import isfunction
+from typing import Any, TypeVar
+
+from PySide6.QtCore import QSize
+
+_Class = TypeVar("_Class", bound=type)
+
+_MARK = "_ggscope_is_guarded"
+_EMPTY: dict[object, Callable[[], object]] = {bool: bool, int: int, QSize: QSize}
+"""What an override returns to Qt in place of the value it could not make."""
+
+
+def guarded(cls: _Class) -> _Class:
+    """Return `cls` with all its overrides of Qt methods made safe, in place.
+
+    What one raises goes to ``sys.excepthook`` at once; Qt gets an empty value of
+    the annotated return type. For every class that inherits from Qt; a `View`'s
+    subclasses are guarded without asking.
+    """
+    for name in overrides(cls):
+        method = vars(cls)[name]
+        if not getattr(method, _MARK, False):
+            setattr(cls, name, _safe(method))
+    return cls
+
+
+def overrides(cls: type) -> tuple[str, ...]:
+    """Return the names of methods that `cls` itself puts in place of Qt's."""
+    qt = [base for base in cls.__mro__[1:] if base.__module__.startswith("PySide6.")]
+    return tuple(
+        name
+        for name, value in vars(cls).items()
+        if isfunction(value)
+        and not name.startswith("__")
+        and any(name in vars(base) for base in qt)
+    )
+
+
+def is_guarded(method: object) -> bool:
+    """Tell whether exceptions of `method` are kept from Qt."""
+    return bool(getattr(method, _MARK, False))
+
+
+def _safe(method: Callable[..., Any]) -> Callable[..., Any]:
+    empty = _EMPTY.get(method.__annotations__.get("return"), _nothing)
+
+    @functools.wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return method(*arguments, **named)
+        except BaseException as error:  # noqa: BLE001 - border to C++
+            _report(error)
+            return empty()
+
+    setattr(call, _MARK, True)
+    return call
+
+
+def _report(error: BaseException) -> None:
+    """Hand `error` to the hook, then let go of all that its frames hold.
+
+    A painter that lives on in a frame is active when Qt ends the picture, and
+    crashes the program when the collector finds it later.
+    """
+    sys.excepthook(type(error), error, error.__traceback__)
+    link: BaseException | None = error
+    while link is not None:
+        traceback.clear_frames(link.__traceback__)
+        link.__traceback__ = None
+        link = link.__context__
+
+
+def _nothing() -> None:
+    return None
+
+
+__all__ = ["guarded", "is_guarded", "overrides"]

@@ -1,0 +1,193 @@
+"""What views and widgets raise stays on the Python side of the border to Qt."""
+
+import importlib
+import inspect
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+from PySide6.QtCore import QEvent, QSize
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+import ggscope.gui
+import ggscope.render
+import ggscope.session
+import ggscope.views
+from ggscope.gui.start_page import samples
+from ggscope.views.base import View
+from ggscope.views.guard import guarded, is_guarded, overrides
+
+PROGRAM = """
+import faulthandler, sys, time
+from pathlib import Path
+from ggscope.gui import app as app_module
+from ggscope.session.loader import LoadState
+from ggscope.session.settings import MemoryStore, Settings
+import ggscope.render.gl, ggscope.views.overview, ggscope.views.timeline
+from ggscope.views import details_parts, table_grid, text_table
+faulthandler.enable()
+out = sys.stdout
+what, renderer, path = sys.argv[1:]
+app = app_module.create_app()
+settings = Settings(MemoryStore())
+settings.change("drawing", renderer=renderer)
+window = app_module.create_window(settings, "dark")
+app_module.install_exception_hook(window)
+window.resize(1400, 900)
+window.show()
+document = window.open_path(Path(path))
+until = time.monotonic() + 30
+def turn(is_done):
+    while not is_done() and time.monotonic() < until:
+        app.processEvents()
+turn(lambda: document.loader.state is LoadState.READY)
+workspace = document.workspace
+def by_c(*arguments, **named):
+    return [][0]  # made by C code: no object yet while it leaves the override
+faults = {
+    "timeline": (ggscope.views.timeline, "compose_timeline", workspace.cells[0]),
+    "overview": (ggscope.views.overview, "compose_overview", workspace.overview),
+    "table": (table_grid.VirtualTable, "visible_rows", workspace.cells[1]),
+    "driver": (ggscope.render.gl.GlPainter, "paint", workspace.cells[0]),
+}
+owner, name, host = faults[what]
+good = getattr(owner, name)
+setattr(owner, name, by_c)
+window.repaint()
+window.grab()
+for widget in host.findChildren(ggscope.views.base.View)[0].children():
+    if hasattr(widget, "repaint"):
+        widget.repaint()
+if what == "driver":
+    turn(lambda: host.view.renderer_text() == "raster")
+    print(window.notice.isVisible(), host.error_panel, host.view.renderer_text(), file=out)
+    window.close()
+    sys.exit()
+turn(lambda: host.error_panel is not None)
+window.resize(900, 600)
+app.processEvents()
+report = host.error_panel.report
+setattr(owner, name, good)
+host.error_panel.retry_button.click()
+app.processEvents()
+print(host.error_panel, host.view is not None, "list index" in report, file=out)
+window.close()
+"""  # noqa: E501
+
+
+def programs() -> list[ParameterSet]:
+    """Return the displays that this machine has."""
+    found = [pytest.param("offscreen", [], id="offscreen")]
+    if os.environ.get("DISPLAY"):
+        found.append(pytest.param("xcb", [], id="display"))
+    elif shutil.which("xvfb-run"):
+        runner = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
+        found.append(pytest.param("xcb", runner, id="xvfb"))
+    return found
+
+
+def guarded_classes() -> Iterator[type]:
+    """Yield every class of the window's packages that overrides a Qt method."""
+    for package in (ggscope.views, ggscope.gui, ggscope.session, ggscope.render):
+        for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            module = importlib.import_module(found.name)
+            for member in vars(module).values():
+                if inspect.isclass(member) and member.__module__ == module.__name__:
+                    yield member
+
+
+@pytest.mark.parametrize("what", ["timeline", "overview", "table"])
+@pytest.mark.parametrize(("platform", "runner"), programs())
+def test_view_that_cannot_paint_is_replaced_and_retried(
+    what: str, platform: str, runner: list[str]
+) -> None:
+    renderer = "opengl" if platform == "xcb" and what == "timeline" else "raster"
+
+    done = run_program(what, renderer, platform, runner)
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == ["None", "True", "True"], done.stderr[-3000:]
+
+
+def test_driver_that_fails_while_painting_gives_way_to_raster() -> None:
+    displays = [p.values for p in programs() if p.values[0] == "xcb"]
+    if not displays:
+        pytest.skip("OpenGL needs an X display or xvfb-run")
+
+    done = run_program("driver", "opengl", *displays[0])
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == ["True", "None", "raster"], done.stderr[-3000:]
+
+
+def run_program(
+    what: str, renderer: str, platform: str, runner: list[str]
+) -> subprocess.CompletedProcess[str]:
+    """Open a sample in a process of its own, where part `what` cannot paint."""
+    if not samples():
+        pytest.skip("the samples have not been made")
+    environment = os.environ | {
+        "QT_QPA_PLATFORM": platform,
+        "LIBGL_ALWAYS_SOFTWARE": "1",
+    }
+
+    return subprocess.run(
+        [*runner, sys.executable, "-c", PROGRAM, what, renderer, str(samples()[0])],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env=environment,
+    )
+
+
+def test_every_override_of_qt_is_guarded() -> None:
+    bare = [
+        f"{cls.__module__}.{cls.__name__}.{name}"
+        for cls in guarded_classes()
+        for name in overrides(cls)
+        if not is_guarded(vars(cls)[name])
+    ]
+
+    assert not bare
+
+
+def test_third_party_view_is_guarded_without_asking() -> None:
+    class Mine(View):
+        def leaveEvent(self, event: QEvent) -> None:
+            raise ValueError
+
+    assert overrides(Mine) == ("leaveEvent",)
+    assert is_guarded(Mine.leaveEvent)
+
+
+def test_guarded_override_reports_and_returns_an_empty_value(qtbot: QtBot) -> None:
+    @guarded
+    class Broken(QWidget):
+        def sizeHint(self) -> QSize:
+            return [][0]
+
+        def event(self, event: QEvent) -> bool:
+            return super().event(event) if event else 1 / 0
+
+        def helper(self) -> None:
+            raise KeyError
+
+    widget = Broken()
+    qtbot.addWidget(widget)
+
+    with qtbot.captureExceptions() as caught:
+        size = widget.sizeHint()
+        result = widget.event(None)
+
+    assert [kind for kind, _, _ in caught] == [IndexError, ZeroDivisionError]
+    assert not size.isValid()
+    assert result is False
+    with pytest.raises(KeyError):
+        widget.helper()

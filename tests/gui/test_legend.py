@@ -1,0 +1,195 @@
+"""The legend: what is present, what fits, what a click isolates."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QToolButton
+from pytestqt.qtbot import QtBot
+
+import builders
+from ggscope.model.selection import COLOR_BY, Filter
+from ggscope.render.palette import category_color
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.views import timeline_legend
+from ggscope.views.timeline_legend import Legend, LegendList, LegendRequest
+
+LEFT = Qt.MouseButton.LeftButton
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def session(qtbot: QtBot) -> Iterator[Session]:
+    made = Session()
+    made.set_trace(builders.llama_like_trace(tokens=4, layers=4))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def legend(qtbot: QtBot, session: Session) -> Legend:
+    made = Legend()
+    qtbot.addWidget(made)
+    made.resize(1400, 24)
+    made.attach(session)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+def labels(legend: Legend) -> list[str]:
+    return [entry.label for entry in legend.entries]
+
+
+def button_of(legend: Legend, label: str) -> QToolButton:
+    return legend.buttons[labels(legend).index(label)]
+
+
+def test_legend_names_every_family_that_occurs(
+    legend: Legend, session: Session
+) -> None:
+    assert session.index is not None
+    present = session.index.categories("family")
+
+    assert labels(legend) == list(present.labels)
+    assert all(b.isVisible() for b in legend.buttons)
+    assert sum(e.n_spans for e in legend.entries) == len(session.trace.spans)
+    shares = [e.share for e in legend.entries if e.share is not None]
+    assert sum(shares) == pytest.approx(1.0)
+
+
+def test_legend_follows_the_colouring(legend: Legend, session: Session) -> None:
+    session.set_color_by("layer")
+
+    assert "layer 3" in labels(legend)
+    assert "matmul" not in labels(legend)
+
+
+def test_click_isolates_and_second_click_shows_all(
+    legend: Legend, session: Session
+) -> None:
+    button = button_of(legend, "matmul")
+
+    QTest.mouseClick(button, LEFT)
+    assert session.filter == Filter(families=frozenset({"matmul"}))
+    assert button.isChecked()
+
+    QTest.mouseClick(button, LEFT)
+    assert session.filter == Filter()
+    assert not button.isChecked()
+
+
+def test_click_on_another_category_replaces_the_first(
+    legend: Legend, session: Session
+) -> None:
+    QTest.mouseClick(button_of(legend, "matmul"), LEFT)
+    QTest.mouseClick(button_of(legend, "norm"), LEFT)
+
+    assert session.filter == Filter(families=frozenset({"norm"}))
+    assert not button_of(legend, "matmul").isChecked()
+
+
+def test_filter_from_elsewhere_is_shown(legend: Legend, session: Session) -> None:
+    session.set_filter(Filter(families=frozenset({"norm"})))
+
+    assert button_of(legend, "norm").isChecked()
+
+
+@pytest.mark.parametrize("by", COLOR_BY)
+def test_every_entry_isolates_its_own_spans(by: str, session: Session) -> None:
+    assert session.index is not None
+    categories = session.index.categories(by)
+    legend = Legend()
+    legend.attach(session)
+    session.set_color_by(by)
+
+    for number, entry in enumerate(legend.entries):
+        if not entry.part:
+            continue
+        legend.isolate(entry)
+        assert session.mask is not None
+        if by == "source":  # spans that also access something else match as well
+            assert session.mask[categories.index == number].all()
+        else:
+            assert (session.mask == (categories.index == number)).all()
+        session.set_filter(Filter())
+
+
+def test_engines_are_isolated_by_their_lanes(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(builders.npu_like_trace())
+    legend = Legend()
+    qtbot.addWidget(legend)
+    legend.attach(session)
+    engine = next(e for e in legend.entries if e.key == "engine:TE")
+
+    legend.isolate(engine)
+
+    assert session.mask is not None
+    assert int(session.mask.sum()) == engine.n_spans
+    legend.detach()
+    session.close()
+
+
+def test_narrow_legend_keeps_the_rest_behind_a_sign(legend: Legend) -> None:
+    legend.resize(260, 24)
+
+    hidden = [b for b in legend.buttons if not b.isVisible()]
+    assert hidden
+    assert legend.more.isVisible()
+    assert legend.more.text() == f"+{len(hidden)}"
+    right = max(b.geometry().right() for b in legend.buttons if b.isVisible())
+    assert right < legend.more.geometry().left()
+
+
+def test_list_of_all_shows_shares_and_isolates(
+    legend: Legend, session: Session
+) -> None:
+    legend.resize(120, 24)
+    QTest.mouseClick(legend.more, LEFT)
+    popup = legend.findChild(LegendList)
+    assert popup is not None
+    assert popup.tree.topLevelItemCount() == len(legend.entries)
+    item = popup.tree.topLevelItem(labels(legend).index("matmul"))
+    assert item.text(1).endswith("%")
+
+    QTest.mouseClick(
+        popup.tree.viewport(), LEFT, pos=popup.tree.visualItemRect(item).center()
+    )
+
+    assert session.filter.families == frozenset({"matmul"})
+    popup.close()
+
+
+def test_swatches_have_the_colours_of_the_theme(legend: Legend) -> None:
+    for name in ("dark", "light"):
+        legend.set_theme(theme(name))
+        for button, entry in zip(legend.buttons, legend.entries, strict=True):
+            image = button.icon().pixmap(10, 10).toImage()
+            middle = image.pixelColor(image.width() // 2, image.height() // 2)
+            assert middle.rgba() == category_color(entry.key, theme(name))
+
+
+def test_large_trace_is_counted_on_a_worker(
+    qtbot: QtBot, legend: Legend, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline_legend, "SYNC_SPANS", 10)
+
+    session.set_color_by("op")
+    assert session.index is not None
+    wanted = LegendRequest(session.index, "op")()
+
+    qtbot.waitUntil(lambda: legend.entries == wanted)
+
+
+def test_legend_without_trace_is_empty(qtbot: QtBot) -> None:
+    session = Session()
+    legend = Legend()
+    qtbot.addWidget(legend)
+    legend.attach(session)
+
+    assert legend.entries == ()
+    assert legend.minimumSizeHint().width() == 0
+    session.close()

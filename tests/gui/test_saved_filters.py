@@ -1,0 +1,141 @@
+"""Filters with names: saved, listed, applied and forgotten."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QInputDialog, QWidget
+from pytestqt.qtbot import QtBot
+
+import ggmlviz_files
+from builders import llama_like_trace
+from ggscope.gui.document import Document
+from ggscope.gui.filter_popup import FilterPopup
+from ggscope.gui.main_window import MainWindow
+from ggscope.gui.saved_filters import apply_saved
+from ggscope.model.selection import Filter
+from ggscope.session.session import Session
+from ggscope.session.settings import MemoryStore, Settings
+
+LEFT = Qt.MouseButton.LeftButton
+MATMUL = Filter(families=frozenset({"matmul"}))
+
+
+@pytest.fixture
+def session(qtbot: QtBot) -> Iterator[Session]:
+    made = Session()
+    made.set_trace(llama_like_trace(tokens=2, layers=2))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def popup(qtbot: QtBot, session: Session, settings: Settings) -> FilterPopup:
+    made = FilterPopup(session, None, settings)
+    qtbot.addWidget(made)
+    made.show()
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+    return made
+
+
+def test_present_filter_is_saved_under_its_name(
+    popup: FilterPopup, session: Session, settings: Settings
+) -> None:
+    session.set_filter(MATMUL)
+    assert popup.saved is not None
+
+    QTest.keyClicks(popup.saved.name, "  big  ones ")
+    QTest.mouseClick(popup.saved.save, LEFT)
+
+    assert settings.saved_filters() == (("big ones", "family=matmul"),)
+    assert len(popup.saved.rows) == 1
+
+
+def test_nothing_can_be_saved_without_a_filter(
+    popup: FilterPopup, settings: Settings
+) -> None:
+    assert popup.saved is not None
+
+    assert not popup.saved.save.isEnabled()
+    assert not popup.saved.name.isEnabled()
+
+
+def test_saved_filter_is_applied_and_forgotten_in_the_popup(
+    qtbot: QtBot, session: Session, settings: Settings
+) -> None:
+    settings.save_filter("a", "layer=1")
+    settings.save_filter("b", "family=matmul")
+    popup = FilterPopup(session, None, settings)
+    popup.show()
+    assert popup.saved is not None
+    first, second = popup.saved.rows
+
+    forget = first.findChild(QWidget, "forget")
+    QTest.mouseClick(forget, LEFT)
+    assert settings.saved_filters() == (("b", "family=matmul"),)
+
+    apply = popup.saved.rows[0].findChild(QWidget, "apply")
+    assert second is not popup.saved.rows[0]
+    QTest.mouseClick(apply, LEFT)
+    assert session.filter == MATMUL
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+
+
+def test_applying_the_present_filter_ends_it(
+    session: Session, settings: Settings
+) -> None:
+    settings.save_filter("b", "family=matmul")
+
+    apply_saved(settings, session, "b")
+    assert session.filter == MATMUL
+    apply_saved(settings, session, "b")
+    assert session.filter == Filter()
+
+
+def test_broken_saved_filter_is_reported(session: Session, settings: Settings) -> None:
+    settings.save_filter("x", "colour=red")
+    told: list[str] = []
+    session.problem_reported.connect(told.append)
+
+    apply_saved(settings, session, "x")
+
+    assert session.filter == Filter()
+    assert len(told) == 1
+    assert told[0].startswith("x: ")
+
+
+def test_saved_filters_last_and_keep_their_number_bounded() -> None:
+    store = MemoryStore()
+    settings = Settings(store)
+    for number in range(70):
+        settings.save_filter(f"filter {number:02d}", f"layer={number}")
+
+    again = Settings(store)
+
+    assert len(again.saved_filters()) == 60
+    assert again.saved_filters()[3] == ("filter 03", "layer=3")
+    assert again.problems == []
+
+
+def test_menu_saves_lists_and_applies(
+    window: MainWindow,
+    opened: Callable[[Path], Document],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = opened(ggmlviz_files.write(tmp_path / "a.ggmlviz", ggmlviz_files.run()))
+    monkeypatch.setattr(
+        QInputDialog, "getText", staticmethod(lambda *_: ("mine", True))
+    )
+    document.session.set_filter(MATMUL)
+
+    window.actions_["analyse.save_filter"].trigger()
+    document.session.set_filter(Filter())
+    menu = window._menus.filters
+    menu.aboutToShow.emit()
+    menu.actions()[0].trigger()
+
+    assert [action.text() for action in menu.actions()] == ["mine"]
+    assert document.session.filter == MATMUL
