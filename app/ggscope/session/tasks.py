@@ -262,8 +262,13 @@ class Tasks(QObject):
         self.cancel_all()
         if self._pool is None:
             return
-        futures = [j.future for j in self._running.values() if j.future is not None]
         self._pool.shutdown(wait=False, cancel_futures=True)
+        # `wait` never sees a future end that was cancelled before a thread took it.
+        futures = [
+            j.future
+            for j in self._running.values()
+            if j.future is not None and not j.future.cancelled()
+        ]
         _, late = wait(futures, CLOSE_SECONDS)
         if late:
             keys = [j.key for j in self._running.values() if j.future in late]

@@ -200,6 +200,21 @@ def test_close_stops_threads_and_drops_results(qtbot: QtBot, tasks: Tasks) -> No
     assert not [t for t in threading.enumerate() if t.name.startswith("ggscope")]
 
 
+def test_close_does_not_wait_for_jobs_that_have_not_begun(
+    tasks: Tasks, caplog: pytest.LogCaptureFixture
+) -> None:
+    def request(context: TaskContext) -> int:
+        while True:
+            context.check_cancelled()
+
+    for number in range(12):  # more than there are threads
+        tasks.run(f"k{number}", request, lambda _: None)
+    tasks.close()
+
+    assert not caplog.records
+    assert not [t for t in threading.enumerate() if t.name.startswith("ggscope")]
+
+
 def test_estimate_follows_from_rate() -> None:
     state = TaskState("k", "Reading", 250, 1000, started=10.0)
 
