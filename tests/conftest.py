@@ -1,5 +1,6 @@
 """What holds for every test: nothing left behind, nobody's settings touched."""
 
+import gc
 import os
 import tempfile
 import threading
@@ -54,6 +55,22 @@ def _scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     yield folder
     tempfile.tempdir = before
+
+
+_tests_run = 0
+
+
+@pytest.fixture(autouse=True)
+def _collect_on_the_main_thread() -> Iterator[None]:
+    """Keep the collector off the workers, as the program does; see gui.garbage.
+
+    A widget that is collected on a worker's thread takes the process with it.
+    """
+    global _tests_run
+    gc.disable()
+    yield
+    _tests_run += 1
+    gc.collect(2 if _tests_run % 25 == 0 else 1)
 
 
 @pytest.fixture(autouse=True)

@@ -5,10 +5,12 @@ the spans. Texts are matched once per distinct string and memory sources once pe
 access pattern, so the cost per span is a table look-up.
 """
 
+import importlib
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -118,6 +120,11 @@ def text_matcher(text: str) -> Callable[[str], bool]:
         )
     try:
         found = re.compile(expression, 0 if "c" in flags else re.IGNORECASE).search
+        if _repeats_within_repeats(expression):
+            raise QueryError(
+                f"the regular expression /{expression}/ repeats a repeat, such as "
+                "(a+)+, which can take for ever; write it with one of the two."
+            )
     except (re.error, RecursionError, OverflowError) as error:
         place = getattr(error, "pos", None)
         where = "" if place is None else f" at character {place + 1}"
@@ -126,6 +133,35 @@ def text_matcher(text: str) -> Callable[[str], bool]:
             f"the regular expression /{expression}/ is not understood{where}: {reason}."
         ) from error
     return lambda string: found(string) is not None
+
+
+def _repeats_within_repeats(expression: str) -> bool:
+    """Tell whether an unbounded repeat holds another one.
+
+    Backtracking over such a pattern can take exponential time, during which the
+    matcher holds the interpreter lock and the window stands still.
+    """
+    parser: Any = importlib.import_module("re._parser")
+    endless = parser.MAXREPEAT
+
+    def within(node: object, inside: bool) -> bool:
+        if isinstance(node, parser.SubPattern):
+            return any(within(item, inside) for item in node.data)
+        if not isinstance(node, tuple | list):
+            return False
+        if (
+            isinstance(node, tuple)
+            and len(node) == 2
+            and node[0] in (parser.MAX_REPEAT, parser.MIN_REPEAT)
+        ):
+            _, most, body = node[1]
+            is_endless = most is endless
+            if is_endless and inside:
+                return True
+            return within(body, inside or is_endless)
+        return any(within(item, inside) for item in node)
+
+    return within(parser.parse(expression), False)
 
 
 def _tests(trace: Trace, wanted: Filter) -> list[_Test]:

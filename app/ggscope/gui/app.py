@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication
 
 import ggscope
 from ggscope import assets
+from ggscope.gui.garbage import MainThreadCollector
 from ggscope.gui.main_window import MainWindow, OpenOptions
 from ggscope.gui.shortcuts import load_overrides
 from ggscope.gui.theme import ThemeManager
@@ -110,6 +111,7 @@ def run(paths: Sequence[Path], options: object = None) -> int:
     theme = getattr(options, "theme", None)
     window = create_window(settings, None if theme == "auto" else theme, overrides)
     install_exception_hook(window)
+    collector = MainThreadCollector()
     for problem in (*settings.problems, *problems):
         logger.warning("%s", problem)
     if problems or settings.problems:
@@ -124,6 +126,7 @@ def run(paths: Sequence[Path], options: object = None) -> int:
     try:
         return int(app.exec())
     finally:
+        collector.stop()
         sys.excepthook = sys.__excepthook__
 
 

@@ -276,3 +276,18 @@ def test_adding_by_group_is_exact_beyond_double_precision():
     add_by_group(total, np.array([0, 0, 1]), np.array([2**60 + 1, 1, 2**53 + 1]))
 
     assert total.tolist() == [2**60 + 2, 2**53 + 1]
+
+
+@pytest.mark.parametrize(
+    "bad", ["/(.*)*x!/", r"/([\w.]+)+!/", "/(a|b+)*/", "/((a*)b?)+/"]
+)
+def test_regular_expression_that_could_take_for_ever_is_refused(bad):
+    with pytest.raises(QueryError, match="for ever"):
+        text_matcher(bad)
+
+
+@pytest.mark.parametrize(
+    "good", ["/ffn_.*-[0-9]+/", "/(a|b)+c*/", "/(ab?)*/", "/a{2,5}b+/", "/(a{1,3})+/"]
+)
+def test_usual_regular_expressions_are_taken(good):
+    assert text_matcher(good)("ffn_gate-12 abc aab aaabb") in (True, False)
