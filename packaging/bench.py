@@ -66,6 +66,7 @@ def drawn():
     v = window.findChild(TimelineView)
     return v is not None and v.prepared() is not None
 while not drawn():
+    time.sleep(0.001)
     application.processEvents()
 view = window.findChild(TimelineView)
 canvas = view._canvas
