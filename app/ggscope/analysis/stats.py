@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -28,19 +28,7 @@ By = Literal[
     "source",
     "expert",
 ]
-BY: tuple[By, ...] = (
-    "op",
-    "family",
-    "layer",
-    "tensor",
-    "token",
-    "thread",
-    "engine",
-    "phase",
-    "lane",
-    "source",
-    "expert",
-)
+BY: tuple[By, ...] = get_args(By)
 _PERCENTILES = (0.50, 0.90, 0.99)
 
 
