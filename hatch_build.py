@@ -13,37 +13,59 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("app/ggscope/analysis/columns.c")
-TARGET = Path("app/ggscope/analysis/_columns.so")
+# Each source becomes a shared library of its own beside the module that loads it.
+KERNELS = {
+    "app/ggscope/analysis/columns.c": "app/ggscope/analysis/_columns.so",
+    "app/ggscope/readers/ggmlviz_walk.c": "app/ggscope/readers/_ggmlviz_walk.so",
+    "app/ggscope/readers/tensor_scan.c": "app/ggscope/readers/_tensor_scan.so",
+}
 
 
 class CompiledKernels(BuildHookInterface):
-    """Builds ``_columns.so`` beside its Python module."""
+    """Builds the shared libraries of the package."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before files are collected; leave the wheel pure where it fails."""
-        root = Path(self.root)
-        if self.target_name != "wheel" or not _compiled(root):
+        if self.target_name != "wheel":
             return
-        build_data["pure_python"] = False
-        build_data["infer_tag"] = True
-        build_data.setdefault("artifacts", []).append(str(TARGET))
+        built = compile_kernels(Path(self.root))
+        if built:
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+            build_data.setdefault("artifacts", []).extend(built)
 
 
-def _compiled(root: Path) -> bool:
+def compile_kernels(root: Path) -> list[str]:
+    """Compile every kernel; return the libraries that could be built."""
     compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     command = compiler.split()
     if shutil.which(command[0]) is None:
         command = ["cc"]
     if shutil.which(command[0]) is None:
         sys.stderr.write("ggscope: no C compiler; the numpy paths will be used\n")
-        return False
+        return []
+    return [
+        target
+        for source, target in KERNELS.items()
+        if (root / source).is_file() and _compile(command, root / source, root / target)
+    ]
+
+
+def _compile(command: list[str], source: Path, target: Path) -> bool:
+    """Compile one source; the library appears whole or not at all."""
     shared = ["-dynamiclib"] if sys.platform == "darwin" else ["-shared"]
+    fresh = target.with_suffix(".new")
     done = subprocess.run(
-        [*command, "-O2", "-fPIC", "-fvisibility=hidden", *shared,
-         str(root / SOURCE), "-o", str(root / TARGET)],
+        [*command, "-O3", "-std=c11", "-Wall", "-Wextra", "-fPIC",
+         "-fvisibility=hidden", "-pthread", *shared, str(source), "-o", str(fresh)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        sys.stderr.write(f"ggscope: compiling failed, numpy is used:\n{done.stderr}\n")
-    return done.returncode == 0
+        sys.stderr.write(f"ggscope: {source.name} does not compile:\n{done.stderr}\n")
+        return False
+    fresh.replace(target)
+    return True
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join([*compile_kernels(Path(__file__).parent), ""]))

@@ -5,8 +5,6 @@ the same results. A test holds the two together.
 """
 
 import ctypes
-import logging
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-logger = logging.getLogger(__name__)
+from ggscope import compiled
 
 VERSION = 1
 LIBRARY = Path(__file__).with_name("_columns.so")
@@ -22,21 +20,13 @@ LIBRARY = Path(__file__).with_name("_columns.so")
 
 @cache
 def kernel() -> Any | None:  # a foreign function of ctypes
-    """Return the column kernel, or None where it is missing or out of date.
-
-    ``GGSCOPE_NATIVE=0`` leaves it out.
-    """
-    if os.environ.get("GGSCOPE_NATIVE") == "0" or not LIBRARY.is_file():
+    """Return the column kernel, or None where it is missing or unwanted."""
+    if not compiled.is_wanted():
         return None
-    try:
-        library = ctypes.CDLL(str(LIBRARY))
-        if library.ggscope_columns_version() != VERSION:
-            logger.info("%s is of another version; using numpy", LIBRARY.name)
-            return None
-        function = library.ggscope_columns
-    except (OSError, AttributeError) as error:
-        logger.info("%s cannot be used: %s", LIBRARY.name, error)
+    library = compiled.library(LIBRARY, "ggscope_columns_version", VERSION)
+    if library is None:
         return None
+    function = library.ggscope_columns
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     function.argtypes = [
         pointer, pointer, number, pointer, pointer, number,

@@ -220,8 +220,22 @@ class TraceBuilder:
                 old.remedy,
             )
 
-    def snapshot(self, info: TraceInfo, pending: frozenset[str] = frozenset()) -> Trace:
-        """Return the trace as it stands, with read-only columns."""
+    def snapshot(
+        self,
+        info: TraceInfo,
+        pending: frozenset[str] = frozenset(),
+        *,
+        read_until: int | None = None,
+        extent: TimeRange | None = None,
+    ) -> Trace:
+        """Return the trace as it stands, with read-only columns.
+
+        Parameters
+        ----------
+        pending, read_until : see `Trace`.
+        extent : of the whole file where that is known to be more than the spans
+            so far; widened to hold everything that is there.
+        """
         spans = self._joined_spans()
         markers = self._joined_markers()
         accesses = self.accesses or no_accesses(len(spans))
@@ -248,7 +262,7 @@ class TraceBuilder:
         return Trace(
             info=info,
             clock=self.clock,
-            extent=_extent(spans, markers, accesses, self._counters),
+            extent=_widened(_extent(spans, markers, accesses, self._counters), extent),
             strings=self.strings,
             lanes=tuple(self._lanes),
             spans=spans,
@@ -264,6 +278,7 @@ class TraceBuilder:
             records=self.records,
             pending=pending,
             generation=self._generation,
+            read_until=read_until,
         )
 
     def _joined_spans(self) -> Spans:
@@ -315,6 +330,12 @@ class TraceBuilder:
             )
             self._markers = [joined]
         return self._markers[0]
+
+
+def _widened(found: TimeRange, announced: TimeRange | None) -> TimeRange:
+    if announced is None:
+        return found
+    return TimeRange(min(found.start, announced.start), max(found.end, announced.end))
 
 
 def _extent(

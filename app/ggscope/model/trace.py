@@ -154,7 +154,11 @@ class Trace:
     extent : from the first to the last tick of any span, marker or counter.
     ops : names for the op numbers, or None where the format has no ops.
     records : access to single records, or None.
-    pending : parts that are still being read ("names", "accesses").
+    pending : parts that are still being read: "spans" (more of them follow, and
+        their ids may change until all are there), "names", "accesses".
+    read_until : while "spans" are pending, the tick up to which all spans are
+        known; the extent already reaches to the end of the file where the reader
+        could look there. None once every span is known.
     generation : grows with every snapshot of the same file.
     """
 
@@ -176,6 +180,12 @@ class Trace:
     records: RecordAccess | None = None
     pending: frozenset[str] = frozenset()
     generation: int = 0
+    read_until: int | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether more spans follow: analyses of this trace are not worth doing."""
+        return "spans" in self.pending
 
     def op_name(self, op: int) -> str:
         """Return the name of op number `op` under the trace's table."""

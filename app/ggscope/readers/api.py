@@ -84,6 +84,69 @@ class Limits:
     memory_bytes: int = 1 << 40
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What reading a file would cost, told from its head and size.
+
+    Attributes
+    ----------
+    records : about how many records it holds, in the file's own terms.
+    final_bytes : memory of the trace when it has been read.
+    peak_bytes : memory at the worst moment of reading.
+    can_range : whether the reader knows the option ``range``.
+    can_sample_names : whether the reader knows the option ``names``.
+    """
+
+    records: int
+    final_bytes: int
+    peak_bytes: int
+    can_range: bool = False
+    can_sample_names: bool = False
+
+
+RANGE_OPTION = "range"
+"""Reader option "FIRST:STOP", record numbers: read only these."""
+NAMES_OPTION = "names"
+"""Reader option "all" (default), "sampled" or "none": whose names are read."""
+NAMES_CHOICES = ("all", "sampled", "none")
+SAMPLED_SHARE = 16
+"""With ``names=sampled`` one block of records in so many has names."""
+
+
+def parse_range(text: str, n_records: int) -> tuple[int, int]:
+    """Return (first, stop) of option ``range``, cut to ``[0, n_records]``.
+
+    Either side may be left out; "5%" stands for that share of the records.
+    Underscores and thousands commas are ignored.
+
+    Raises
+    ------
+    ValueError
+        If the text is not a range or holds no record.
+    """
+    first_text, colon, stop_text = text.replace(",", "").replace("_", "").partition(":")
+    if not colon:
+        raise ValueError(f"{text!r} is not a range FIRST:STOP")
+
+    def number(part: str, missing: int) -> int:
+        part = part.strip()
+        if not part:
+            return missing
+        if part.endswith("%"):
+            share = float(part[:-1])
+            if not 0 <= share <= 100:
+                raise ValueError(f"{part} is not between 0 % and 100 %")
+            return round(n_records * share / 100)
+        if not part.isascii() or not part.isdigit():
+            raise ValueError(f"{part!r} is not a record number")
+        return min(int(part), n_records)
+
+    first, stop = number(first_text, 0), number(stop_text, n_records)
+    if first >= stop:
+        raise ValueError(f"the range {text!r} holds none of {n_records:,} records")
+    return first, stop
+
+
 class ReadContext:
     """What a reader may use while it reads.
 
@@ -134,7 +197,11 @@ class ReadContext:
     def publish(self, trace: Trace) -> None:
         """Hand out an early snapshot (its ``pending`` says what is to come).
 
-        Later snapshots must keep span ids, lanes and the clock.
+        While "spans" are pending, a snapshot holds the spans up to its
+        ``read_until``; later ones may number them anew (``spans.record`` tells
+        which is which), but keep the clock's origin where they can. Once "spans"
+        are not pending any more, later snapshots must keep span ids, lanes and the
+        clock.
         """
         self.check_cancelled()
         if self._publish is not None:
@@ -144,6 +211,18 @@ class ReadContext:
     def wants_stages(self) -> bool:
         """Whether anybody listens to early snapshots."""
         return self._publish is not None
+
+
+@runtime_checkable
+class EstimatingReader(Protocol):
+    """A reader that can tell beforehand what a file would cost."""
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return the cost of reading a file with this head; None if unknown.
+
+        Must not raise and must not open files; quick.
+        """
+        ...
 
 
 @runtime_checkable
@@ -170,7 +249,13 @@ class Reader(Protocol):
 
 __all__ = [
     "HEAD_BYTES",
+    "NAMES_CHOICES",
+    "NAMES_OPTION",
     "NOT_MINE",
+    "RANGE_OPTION",
+    "SAMPLED_SHARE",
+    "Estimate",
+    "EstimatingReader",
     "Head",
     "Limits",
     "ReadContext",
@@ -179,4 +264,5 @@ __all__ = [
     "Severity",
     "Sniff",
     "Source",
+    "parse_range",
 ]
