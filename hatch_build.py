@@ -16,7 +16,12 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 # Each source becomes a shared library of its own beside the module that loads it.
 KERNELS = {
     "app/ggscope/analysis/columns.c": "app/ggscope/analysis/_columns.so",
+    "app/ggscope/analysis/rows.c": "app/ggscope/analysis/_rows.so",
+    "app/ggscope/analysis/merge.c": "app/ggscope/analysis/_merge.so",
+    "app/ggscope/analysis/order.c": "app/ggscope/analysis/_order.so",
+    "app/ggscope/analysis/stats.c": "app/ggscope/analysis/_stats.so",
     "app/ggscope/readers/ggmlviz_walk.c": "app/ggscope/readers/_ggmlviz_walk.so",
+    "app/ggscope/readers/npu_scan.c": "app/ggscope/readers/_npu_scan.so",
     "app/ggscope/readers/tensor_scan.c": "app/ggscope/readers/_tensor_scan.so",
 }
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 HEADER = b"GGMLVIZ1" + struct.pack("<I", 1)
 T0 = 920_489_299_660_375
 
@@ -80,6 +82,18 @@ def write(path: Path, events: Iterable[Event], layout: str = "c64") -> Path:
     """Write a whole file; return its path."""
     path.write_bytes(packed(events, layout))
     return path
+
+
+class InMemory:
+    """A file that is read from memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = np.frombuffer(data, np.uint8)
+
+    def read_into(self, offset: int, buffer: np.ndarray) -> int:
+        part = self.data[offset : offset + len(buffer)]
+        buffer[: len(part)] = part
+        return len(part)
 
 
 def graph(

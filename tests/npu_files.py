@@ -117,13 +117,16 @@ def read_text(
     name: str = "trace.json",
     block_bytes: int = 1 << 20,
     value_bytes: int = 1 << 22,
+    first_seconds: float = 0.1,
     context: ReadContext | None = None,
     **options: str,
 ) -> Trace:
     """Write `text` to a file and read it; the trace is checked."""
     path = folder / name
     rewrite(path, text.encode() if isinstance(text, str) else text)
-    reader = NpuJsonReader(block_bytes=block_bytes, value_bytes=value_bytes)
+    reader = NpuJsonReader(
+        block_bytes=block_bytes, value_bytes=value_bytes, first_seconds=first_seconds
+    )
     with Source(path) as source:
         trace = reader.read(source, context or ReadContext(options=options))
     assert trace.check() == []
@@ -200,7 +203,10 @@ def comparable(trace: Trace) -> dict[str, object]:
         ],
         "accesses": [
             loose.time.tolist(),
+            loose.lane.tolist(),
             loose.span.tolist(),
+            loose.token.tolist(),
+            loose.what.layer.tolist(),
             loose.what.offset.tolist(),
             loose.what.size.tolist(),
             loose.what.kind.tolist(),

@@ -7,6 +7,7 @@ Exception
 │  │  ├─ UnsupportedVersionError          ├─ TruncatedError
 │  │  ├─ CorruptError                     ├─ EmptyFileError
 │  │  └─ LimitExceededError
+│  │     └─ TooLargeError(fit)
 │  ├─ QueryError   ├─ ExportError   └─ SettingsError
 └─ Cancelled                   not an error; never shown
 """
@@ -102,6 +103,26 @@ class EmptyFileError(ReadError):
 
 class LimitExceededError(ReadError):
     """A count or length is beyond what the reader is allowed to take."""
+
+
+class TooLargeError(LimitExceededError):
+    """A file would not fit into memory; nothing of it has been read.
+
+    Parameters
+    ----------
+    fit : what it needs beside what there is (`ggscope.readers.room.Fit`).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        fit: object,
+        path: Path | None = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, path=path, hint=hint)
+        self.fit = fit
 
 
 class QueryError(TraceError):

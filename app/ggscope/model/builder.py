@@ -238,7 +238,7 @@ class TraceBuilder:
         """
         spans = self._joined_spans()
         markers = self._joined_markers()
-        accesses = self.accesses or no_accesses(len(spans))
+        accesses = no_accesses(len(spans)) if self.accesses is None else self.accesses
         if len(accesses.pattern) < len(spans):
             missing = len(spans) - len(accesses.pattern)
             accesses = Accesses(

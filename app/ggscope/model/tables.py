@@ -108,7 +108,7 @@ class Spans:
     name : string id of what people read (destination tensor, tile, graph).
     op : raw op number, named by ``Trace.ops``; -1 where the span is no op
         (graph, token, phase, stall).
-    flags : uint16[n], `SpanFlag`.
+    flags : uint16[n] or uint8[n], `SpanFlag`.
     tensor : row of ``Trace.tensors``.
     token : token number as the file claims it.
     layer : transformer layer.
@@ -223,18 +223,18 @@ class Accesses:
     An inference run does the same accesses once per token, so spans refer to
     *patterns*: span i makes the accesses
     ``patterns[first[p] : first[p + 1]]`` with ``p = pattern[i]``, at the span's
-    start. That costs 4 bytes per span instead of about 50 per access. Accesses
+    start. That costs 1 to 4 bytes per span instead of about 50 per access. Accesses
     that belong to no span (NPU memory events) are in `loose`.
 
     Attributes
     ----------
-    pattern : int32[n_spans], -1 = the span accesses nothing.
+    pattern : int32[n_spans] or narrower, -1 = the span accesses nothing.
     first : int64[n_patterns + 1], ascending, first[0] == 0.
     patterns : `AccessColumns` of ``first[-1]`` rows.
     loose : accesses with a time of their own.
     """
 
-    pattern: npt.NDArray[np.int32]
+    pattern: Array
     first: I64
     patterns: AccessColumns
     loose: FlatAccesses

@@ -1,57 +1,36 @@
 """Reader of ``.ggmlviz``: the event stream that ggml-viz's hooks write."""
 
-import numpy as np
-
 from ggscope.errors import (
     CorruptError,
     LimitExceededError,
-    ReadError,
     TruncatedError,
     UnsupportedVersionError,
 )
-from ggscope.model import ggml
-from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import narrow
-from ggscope.model.time import Clock
-from ggscope.model.trace import OpTable, Trace, TraceInfo
-from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
-from ggscope.readers.ggmlviz_build import (
-    add_intervals,
-    add_memory,
-    choose_ops,
-    type_name,
+from ggscope.model.trace import Trace
+from ggscope.readers.api import (
+    NAMES_CHOICES,
+    NAMES_OPTION,
+    NOT_MINE,
+    RANGE_OPTION,
+    Estimate,
+    Head,
+    ReadContext,
+    ReaderInfo,
+    Sniff,
 )
-from ggscope.readers.ggmlviz_events import Events, Stream, gather
-from ggscope.readers.ggmlviz_layouts import (
-    DETECT_BYTES,
-    HEADER_BYTES,
-    LAYOUT_BY_ID,
-    MAGIC,
-    Layout,
-    detect,
-)
-from ggscope.readers.ggmlviz_notes import (
-    note_changed,
-    note_damage,
-    note_end,
-    note_gaps,
-    note_ops,
-    note_pairing,
-    note_version,
-)
-from ggscope.readers.ggmlviz_pairing import pair_events
-from ggscope.readers.ggmlviz_records import GgmlvizRecords
-from ggscope.readers.ggmlviz_scan import find_events
-from ggscope.readers.ggmlviz_walk import PADDING, Bytes
-from ggscope.readers.source import BLOCK_BYTES, Source
+from ggscope.readers.ggmlviz_columns import TOO_LARGE_HINT
+from ggscope.readers.ggmlviz_layouts import HEADER_BYTES, LAYOUT_BY_ID, MAGIC
+from ggscope.readers.ggmlviz_options import choose, estimate
+from ggscope.readers.ggmlviz_reading import Reading
+from ggscope.readers.source import Source
 
 VERSION = 1
-_HOLE_BYTES = 8192
-"""So much of a sparse file's empty end is read: enough to see that it is zeros."""
 
 _OPTIONS = {
     "layout": "layout of the events: auto or one of " + ", ".join(LAYOUT_BY_ID),
     "ops": "op table: auto or the id of one, such as ggml-2025-06-30-86",
+    RANGE_OPTION: "FIRST:STOP, numbers of events or shares such as 5%: read only these",
+    NAMES_OPTION: "labels: " + ", ".join(NAMES_CHOICES),
 }
 
 
@@ -86,6 +65,10 @@ class GgmlvizReader:
             return Sniff(10, "only the name says so: the magic number is missing")
         return NOT_MINE
 
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return the cost of reading a file with this head; None if unknown."""
+        return estimate(head)
+
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return the trace; a file with a header and no events gives an empty one.
 
@@ -94,38 +77,19 @@ class GgmlvizReader:
         CorruptError, UnsupportedVersionError, TruncatedError
             If the header is not that of a ``.ggmlviz`` file.
         LimitExceededError
-            If the file is larger than the context allows.
+            If the events take more memory than there is or the context allows.
         ReadError
             If an option has a value that does not exist.
         """
         version = _version(source)
-        layout = _layout(source, context.options.get("layout", "auto"))
-        builder = TraceBuilder()
-        if version != VERSION:
-            note_version(builder, version, VERSION)
-        stream, summary = _fill(builder, source, layout, context)
-        builder.records = GgmlvizRecords(
-            source.path, layout, stream.offsets, stream.resumed
-        )
-        if source.has_changed():
-            note_changed(builder)
-        context.progress(source.size, source.size)
-        options = {"layout": layout.id}
-        if builder.ops is not None:
-            options["ops"] = builder.ops.id
-        return builder.snapshot(
-            TraceInfo(
-                paths=(source.path,),
-                reader_id=self.info.id,
-                format=self.info.id,
-                format_version=str(version),
-                byte_size=source.size,
-                n_records=len(stream.offsets) - 1,
-                options=options,
-                summary=summary,
-                modified_ns=source.modified_ns,
-            )
-        )
+        try:
+            reading = Reading(source, context, choose(source, context), version)
+            return reading.run(is_known=version == VERSION)
+        except MemoryError:
+            raise LimitExceededError(
+                "there is not enough memory for the events of this file.",
+                hint=TOO_LARGE_HINT,
+            ) from None
 
 
 def _is_other_version(data: bytes) -> bool:
@@ -162,110 +126,3 @@ def _version(source: Source) -> int:
         f"{_shown(MAGIC)}.",
         offset=0, hint="Check that the file was not converted or cut at its start.",
     )  # fmt: skip
-
-
-def _layout(source: Source, wanted: str) -> Layout:
-    if wanted == "auto":
-        return detect(source.head(DETECT_BYTES), source.size)
-    if wanted not in LAYOUT_BY_ID:
-        raise ReadError(
-            f"there is no event layout {wanted!r}.",
-            hint="Known ones: auto, " + ", ".join(LAYOUT_BY_ID) + ".",
-        )
-    return LAYOUT_BY_ID[wanted]
-
-
-def _load(source: Source, context: ReadContext) -> Bytes:
-    """Return the file with `PADDING` zero bytes behind it.
-
-    The empty end of a sparse file is left out but for a little.
-    """
-    written = max((end for _, end in source.data_extents()), default=0)
-    size = min(source.size, max(written, HEADER_BYTES) + _HOLE_BYTES)
-    if size > context.limits.memory_bytes:
-        raise LimitExceededError(
-            f"the file holds {size:,} bytes; at most {context.limits.memory_bytes:,} "
-            "may be read."
-        )
-    data = np.empty(size + PADDING, np.uint8)
-    done = 0
-    while done < size:
-        got = source.read_into(done, data[done : min(done + BLOCK_BYTES, size)])
-        if got == 0:
-            break
-        done += got
-        context.progress(done // 4, source.size)
-    data[done : done + PADDING] = 0
-    return data[: done + PADDING]
-
-
-def _fill(
-    builder: TraceBuilder, source: Source, layout: Layout, context: ReadContext
-) -> tuple[Stream, dict[str, object]]:
-    """Read all events and add all tables; return what is left, and the summary."""
-    events, stream = _events(builder, source, layout, context)
-    counts = np.bincount(events.kind, minlength=1)
-    kinds = np.flatnonzero(counts).tolist()
-    summary: dict[str, object] = {
-        "events": {type_name(kind): int(counts[kind]) for kind in kinds},
-        "threads": len(stream.thread_ids),
-    }
-    builder.ops = _ops(builder, events, context.options.get("ops", "auto"))
-    if not len(events):
-        return stream, summary
-    origin, end = int(events.time.min()), int(events.time.max())
-    builder.clock = Clock("ns", origin)
-    summary.update(add_memory(builder, events, stream, origin))
-    context.check_cancelled()
-    # Bound to the same name, so that there is never more than one order in memory.
-    events = _by_thread(events)
-    context.check_cancelled()
-    intervals = pair_events(events, end, context)
-    context.check_cancelled()
-    add_intervals(builder, events, intervals, stream, origin)
-    context.check_cancelled()
-    summary["graphs"] = int(intervals.is_graph.sum())
-    note_pairing(builder, events, intervals, stream.offsets)
-    return stream, summary
-
-
-def _events(
-    builder: TraceBuilder, source: Source, layout: Layout, context: ReadContext
-) -> tuple[Events, Stream]:
-    """Return all events, after warnings about those that could not be read."""
-    data = _load(source, context)
-    found = find_events(data, HEADER_BYTES, layout, context)
-    context.progress(source.size // 2, source.size)
-    note_gaps(builder, found)
-    note_end(builder, found, data, source.size)
-    events, stream = gather(data, found, layout, builder.strings, context)
-    context.progress(source.size * 3 // 4, source.size)
-    note_damage(builder, events, stream)
-    context.check_cancelled()
-    return events, stream
-
-
-def _by_thread(events: Events) -> Events:
-    """Return the events by thread, then time, then place in the file."""
-    order = None
-    if (np.diff(events.time) < 0).any():
-        order = np.argsort(events.time, kind="stable")
-    if (np.diff(events.thread) < 0).any():
-        thread = narrow(events.thread if order is None else events.thread[order])
-        by_thread = np.argsort(thread, kind="stable")
-        order = by_thread if order is None else order[by_thread]
-    return events if order is None else events.take(order)
-
-
-def _ops(builder: TraceBuilder, events: Events, wanted: str) -> OpTable | None:
-    """Return the op table, after warnings about it; None where there are no ops."""
-    try:
-        table = choose_ops(builder, events, wanted)
-    except KeyError:
-        raise ReadError(
-            f"there is no op table {wanted!r}.",
-            hint=f"The newest one is {ggml.tables()[0].id}.",
-        ) from None
-    if table is not None:
-        note_ops(builder, events, table)
-    return table

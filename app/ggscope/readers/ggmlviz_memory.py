@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ggscope.model.tables import I64, Array
-from ggscope.readers.ggmlviz_events import Events, encode
+from ggscope.readers.ggmlviz_codes import encode
 
 MAX_SIZE = 1 << 47
 """Larger sizes are damage: no process has such an address space."""
@@ -51,20 +51,21 @@ class Allocations:
         return int(self.size[self.leaks].sum(dtype=np.float64))
 
 
-def follow(events: Events, sizes: Array, is_alloc: Array) -> Allocations:
-    """Return what `events` allocate, in time order.
+def follow(time: I64, pointer: Array, sizes: Array, is_alloc: Array) -> Allocations:
+    """Return what events allocate, in time order.
 
     Parameters
     ----------
-    sizes : uint64, bytes of each event; those of frees are not looked at.
+    time, pointer, sizes, is_alloc : of each event; the sizes of frees are not
+        looked at.
 
     Notes
     -----
     An allocation of a pointer that is still alive replaces the earlier one: a
     tensor is reported again each time its graph is allocated.
     """
-    n = len(events)
-    codes, _, _ = encode(events.pointer)
+    n = len(time)
+    codes, _, _ = encode(pointer)
     is_sound = sizes <= np.uint64(MAX_SIZE)
     size = np.where(is_alloc & is_sound, sizes, np.uint64(0)).astype(np.int64)
     order = np.argsort(codes, kind="stable")
@@ -83,7 +84,7 @@ def follow(events: Events, sizes: Array, is_alloc: Array) -> Allocations:
     was_alloc = is_alloc[previous[frees]]
     allocs = np.flatnonzero(is_alloc)
     return Allocations(
-        time=events.time, size=size, live=live, allocs=allocs, ended=after[allocs],
+        time=time, size=size, live=live, allocs=allocs, ended=after[allocs],
         strays=frees[previous[frees] < 0],
         doubles=frees[(previous[frees] >= 0) & ~was_alloc],
         oversized=np.flatnonzero(is_alloc & ~is_sound),

@@ -2,16 +2,23 @@
 
 import numpy as np
 
+from ggscope.errors import ReadError
 from ggscope.model import ggml
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, Array
 from ggscope.model.trace import OpTable, Severity
-from ggscope.readers.ggmlviz_build import MAX_OP
-from ggscope.readers.ggmlviz_events import Events, Stream
+from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ReadContext
+from ggscope.readers.ggmlviz_blocks import blocks, counts
+from ggscope.readers.ggmlviz_columns import NAMES_EVERY, Wanted
+from ggscope.readers.ggmlviz_events import Events
 from ggscope.readers.ggmlviz_layouts import N_TYPES, EventType
+from ggscope.readers.ggmlviz_ops import IntervalFlag
 from ggscope.readers.ggmlviz_pairing import Intervals
-from ggscope.readers.ggmlviz_scan import MAX_GAPS, Boundaries
-from ggscope.readers.ggmlviz_walk import Bytes, Stop
+from ggscope.readers.ggmlviz_records import GgmlvizRecords
+from ggscope.readers.ggmlviz_scan import MAX_GAPS, Scan
+from ggscope.readers.ggmlviz_spans import MAX_OP
+from ggscope.readers.ggmlviz_walk import Stop
+from ggscope.readers.source import Change
 
 _FAULTS = {
     Stop.BAD_LABEL: ("bad_label_length", "a label longer than any real one"),
@@ -24,40 +31,97 @@ _GAP_FAULTS = {
 }
 
 
-def note_version(builder: TraceBuilder, version: int, known: int) -> None:
+def note_version(builder: TraceBuilder, version: int) -> None:
     """Warn that the header states an unknown version."""
     builder.warn(
         Severity.NOTICE,
         "unknown_version",
-        f"the header says version {version}; the file was read like version {known}, "
+        f"the header says version {version}; the file was read like version 1, "
         "so look twice at what is shown.",
         offset=8,
     )
 
 
-def note_changed(builder: TraceBuilder) -> None:
-    """Warn that the file was written to while it was read."""
+_CHANGES = {
+    Change.GROWN: "the file grew while it was read; what came later is missing",
+    Change.SHRUNK: "the file was cut while it was read",
+    Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
+    "may not belong together",
+    Change.REPLACED: "another file took the name of this one while it was read",
+    Change.GONE: "the file was removed while it was read",
+}
+
+
+def note_changed(
+    builder: TraceBuilder, change: Change, n_events: int, position: int
+) -> None:
+    """Warn if something happened to the file while it was read.
+
+    Parameters
+    ----------
+    n_events, position : how many events were read, up to which byte.
+    """
+    if change is Change.NONE:
+        return
     builder.warn(
         Severity.DATA_LOSS,
         "file_changed",
-        "the file was written to while it was read; what came later is missing.",
+        f"{_CHANGES[change]}; the {n_events:,} events up to byte {position:,} were "
+        "kept.",
+        offset=position,
         remedy="Open it again when it is complete.",
     )
 
 
-def note_end(builder: TraceBuilder, found: Boundaries, data: Bytes, size: int) -> None:
+def note_failure(builder: TraceBuilder, failure: ReadError | None, at: int) -> None:
+    """Warn if the rest of the file could not be read."""
+    if failure is not None:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "read_failed",
+            f"{failure.message} What lies in front of that place was kept.",
+            offset=failure.offset if failure.offset is not None else at,
+            remedy=failure.hint,
+        )
+
+
+def note_parts(builder: TraceBuilder, wanted: Wanted, n_events: int) -> None:
+    """Say what was left out because the options ask for it."""
+    if wanted.first or wanted.stop is not None:
+        last = wanted.first + n_events
+        builder.warn(
+            Severity.INFO,
+            "range_read",
+            f"only events {wanted.first:,} to {last:,} were read, as asked for; what "
+            "began before them has no begin, what ended after them no end.",
+            remedy=f"Leave out reader option {RANGE_OPTION} to read all.",
+        )
+    if wanted.names_every != NAMES_EVERY["all"]:
+        every = wanted.names_every
+        read = f"one block of events in {every}" if every else "no events"
+        builder.warn(
+            Severity.INFO,
+            "names_left_out",
+            f"labels were read of {read}, as asked for; the others are unnamed.",
+            remedy=f"Leave out reader option {NAMES_OPTION} to read all.",
+        )
+
+
+def note_end(
+    builder: TraceBuilder, scan: Scan, size: int, context: ReadContext
+) -> None:
     """Warn about the fault at which the stream stops, if there is one.
 
     Parameters
     ----------
     size : bytes of the file.
     """
-    at, n = int(found.offsets[-1]), len(found)
+    at, n = scan.position, scan.count
     rest = size - at
     kept = f"the {n:,} events before it were kept" if n else "nothing was readable"
-    if found.stop is Stop.END:
+    if scan.stop is Stop.END:
         _note_no_events(builder, n)
-    elif found.stop is Stop.TRUNCATED:
+    elif scan.stop is Stop.TRUNCATED:
         builder.warn(
             Severity.DATA_LOSS,
             "truncated_event",
@@ -66,10 +130,11 @@ def note_end(builder: TraceBuilder, found: Boundaries, data: Bytes, size: int) -
             offset=at,
             remedy="The writer was probably killed; record again to have the end.",
         )
-    elif found.stop is Stop.ZEROS:
-        _note_zeros(builder, at, rest, holds_data=bool(data[at:].any()))
+    elif scan.stop is Stop.ZEROS:
+        holds_data = scan.holds_data_behind(context)
+        _note_zeros(builder, at, rest, holds_data=holds_data)
     else:
-        code, what = _FAULTS[found.stop]
+        code, what = _FAULTS[scan.stop]
         builder.warn(
             Severity.DATA_LOSS if n else Severity.ERROR,
             code,
@@ -80,7 +145,7 @@ def note_end(builder: TraceBuilder, found: Boundaries, data: Bytes, size: int) -
         )
 
 
-def note_gaps(builder: TraceBuilder, found: Boundaries) -> None:
+def note_gaps(builder: TraceBuilder, found: Scan) -> None:
     """Warn about damaged bytes between the events that were left out."""
     if not found.gaps:
         return
@@ -88,7 +153,7 @@ def note_gaps(builder: TraceBuilder, found: Boundaries) -> None:
     n_bytes = sum(gap.end - gap.start for gap in found.gaps)
     others = len(found.gaps) - 1
     where = f" here and at {others:,} other places" if others else ""
-    kept = len(found) - first.row
+    kept = found.count - first.row
     text = _GAP_FAULTS[first.stop].format(row=first.row)
     if len(found.gaps) == MAX_GAPS:
         where += "; so much is damaged that the rest was not searched"
@@ -130,51 +195,59 @@ def _note_zeros(builder: TraceBuilder, at: int, rest: int, *, holds_data: bool) 
         )
 
 
-def note_damage(builder: TraceBuilder, events: Events, stream: Stream) -> None:
+def note_damage(
+    builder: TraceBuilder, events: Events, records: GgmlvizRecords, context: ReadContext
+) -> None:
     """Warn about events that were read but are not sound."""
-    offsets = stream.offsets
     for severity, code, rows, message in (
-        (Severity.DATA_LOSS, "bad_timestamp", stream.bad_times,
+        (Severity.DATA_LOSS, "bad_timestamp", events.bad_times,
          "events with an impossible time stamp were put beside their neighbours."),
-        (Severity.NOTICE, "bad_label_text", stream.bad_labels,
+        (Severity.NOTICE, "bad_label_text", events.bad_labels,
          "labels that are no UTF-8 are shown with replacement characters."),
-        (Severity.NOTICE, "out_of_order",
-         np.flatnonzero(np.diff(events.time) < 0) + 1,
+        (Severity.NOTICE, "out_of_order", events.backward,
          "events lay behind later ones; they were sorted by time."),
     ):  # fmt: skip
         if len(rows):
-            builder.warn(severity, code, message, int(offsets[rows[0]]), len(rows))
-    counts = np.bincount(events.kind, minlength=256)
-    for kind in np.flatnonzero(counts[N_TYPES:]) + N_TYPES:
+            at = records.offset(events.first_record + int(rows[0]))
+            builder.warn(severity, code, message, at, len(rows))
+    n_of_kind = counts(events.kind, 256, context)
+    for kind in np.flatnonzero(n_of_kind[N_TYPES:]) + N_TYPES:
+        first = int(np.argmax(events.kind == kind))
         builder.warn(
             Severity.NOTICE,
             f"unknown_type_{kind}",
             f"events of the unknown type {kind} are shown as markers.",
-            int(offsets[np.argmax(events.kind == kind)]),
-            int(counts[kind]),
+            records.offset(events.first_record + first),
+            int(n_of_kind[kind]),
         )
 
 
 def note_pairing(
-    builder: TraceBuilder, events: Events, intervals: Intervals, offsets: I64
+    builder: TraceBuilder,
+    events: Events,
+    intervals: Intervals,
+    records: GgmlvizRecords,
 ) -> None:
     """Warn about intervals that were not simply measured."""
+    begin = intervals.begin
     for severity, code, rows, message in (
-        (Severity.NOTICE, "unfinished", intervals.begin[intervals.is_unfinished],
+        (Severity.NOTICE, "unfinished", begin[intervals.has(IntervalFlag.UNFINISHED)],
          "graphs or ops have no end; they are drawn to the end of what is around "
          "them."),
         (Severity.NOTICE, "unmatched_end", intervals.stray_ends,
          "ends of graphs or ops have no begin; they are shown as markers."),
-        (Severity.INFO, "estimated_ops", intervals.begin[intervals.is_estimated],
+        (Severity.INFO, "estimated_ops", begin[intervals.has(IntervalFlag.ESTIMATED)],
          "the writer logged all begins of a graph before all ends, so that its ops "
          "were not timed; they share the time of their graph in equal parts."),
     ):  # fmt: skip
         if len(rows):
-            first = int(offsets[events.record[rows].min()])
+            first = records.offset(events.first_record + int(rows.min()))
             builder.warn(severity, code, message, first, len(rows))
 
 
-def note_ops(builder: TraceBuilder, events: Events, table: OpTable) -> None:
+def note_ops(
+    builder: TraceBuilder, events: Events, table: OpTable, context: ReadContext
+) -> None:
     """Warn where op names may be wrong or missing."""
     if table.margin is not None and table.margin < ggml.UNCERTAIN_MARGIN:
         builder.warn(
@@ -184,14 +257,26 @@ def note_ops(builder: TraceBuilder, events: Events, table: OpTable) -> None:
             f"{table.margin}); op names may be wrong.",
             remedy="Name the right one with reader option ops.",
         )
-    is_op = (events.kind == EventType.OP_BEGIN) & (events.number <= MAX_OP)
-    counts = np.bincount(events.number[is_op])
-    beyond = np.flatnonzero(counts[len(table.names) :]) + len(table.names)
+    beyond, n_ops = _beyond(events, len(table.names), context)
     if len(beyond):
         listed = ", ".join(str(code) for code in beyond[:8])
         builder.warn(
             Severity.NOTICE,
             "unknown_op",
             f"op numbers that table {table.id} does not know: {listed}.",
-            count=int(counts[beyond].sum()),
+            count=n_ops,
         )
+
+
+def _beyond(events: Events, n_known: int, context: ReadContext) -> tuple[Array, int]:
+    """Return the op numbers from `n_known` on, and how many ops have one."""
+    found: I64 = np.empty(0, np.int64)
+    n_ops = 0
+    for block in blocks(len(events), context):
+        number = events.number[block]
+        is_beyond = (number >= n_known) & (number <= MAX_OP)
+        is_beyond &= events.kind[block] == EventType.OP_BEGIN
+        if is_beyond.any():
+            n_ops += int(np.count_nonzero(is_beyond))
+            found = np.union1d(found, number[is_beyond])
+    return found, n_ops

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 
 from ggscope.errors import CorruptError, ReadError
-from ggscope.model.tables import I64
 from ggscope.model.trace import RecordView
 from ggscope.readers.ggmlviz_layouts import (
     PREFIX_BYTES,
@@ -14,10 +13,8 @@ from ggscope.readers.ggmlviz_layouts import (
     RawEvent,
     walk,
 )
+from ggscope.readers.ggmlviz_scan import Anchors
 from ggscope.readers.source import read_at
-
-STRIDE = 64
-"""Every so many events one offset is kept; the others are walked to from there."""
 
 _SHOWN_BYTES = 4096
 
@@ -29,21 +26,16 @@ class GgmlvizRecords:
     ----------
     path : the file.
     layout : layout of its events.
-    offsets : int64[n + 1], where each event starts, then where the last one ends.
-    resumed : rows that cannot be walked to, because of damage in front of them.
+    anchors : where some of them start; the others are walked to from there.
     """
 
-    def __init__(self, path: Path, layout: Layout, offsets: I64, resumed: I64) -> None:
+    def __init__(self, path: Path, layout: Layout, anchors: Anchors) -> None:
         self._path = path
         self._layout = layout
-        self._n = len(offsets) - 1
-        self._rows = np.union1d(
-            np.arange(0, self._n, STRIDE), resumed[resumed < self._n]
-        )
-        self._offsets = np.append(offsets[self._rows], offsets[-1])
+        self._anchors = anchors
 
     def __len__(self) -> int:
-        return self._n
+        return self._anchors.n
 
     def view(self, record: int) -> RecordView:
         """Return event `record` with its fields in the order of the file.
@@ -53,16 +45,38 @@ class GgmlvizRecords:
         ReadError
             If there is no such event, or none any more at its place.
         """
-        if not 0 <= record < self._n:
+        start, data, event = self._found(record)
+        raw = data[event.offset : event.offset + min(event.size, _SHOWN_BYTES)]
+        return RecordView(start + event.offset, raw, self._fields(event))
+
+    def offset(self, record: int) -> int:
+        """Return where event `record` starts; roughly where the file has changed."""
+        try:
+            start, _, event = self._found(record)
+        except ReadError:
+            return self._stretch(record)[1]
+        return start + event.offset
+
+    def _stretch(self, record: int) -> tuple[int, int, int]:
+        """Return the event before `record` from which to walk, its start and how far.
+
+        A gap, if there is one, belongs to the stretch before it.
+        """
+        rows, offsets = self._anchors.rows, self._anchors.offsets
+        group = int(np.searchsorted(rows, record, "right")) - 1
+        start, end = offsets[group : group + 2].tolist()
+        return int(rows[group]), start, end
+
+    def _found(self, record: int) -> tuple[int, bytes, RawEvent]:
+        """Return a place in the file, the bytes there, and the event in them."""
+        if not 0 <= record < len(self):
             raise ReadError(f"there is no event {record:,}.", path=self._path)
-        group = int(np.searchsorted(self._rows, record, "right")) - 1
-        start, end = self._offsets[group : group + 2].tolist()
+        first, start, end = self._stretch(record)
         data = read_at(self._path, start, end - start)
         events = walk(data, 0, self._layout, len(data))
-        for number, event in enumerate(events, int(self._rows[group])):
+        for number, event in enumerate(events, first):
             if number == record:
-                raw = data[event.offset : event.offset + min(event.size, _SHOWN_BYTES)]
-                return RecordView(start + event.offset, raw, self._fields(event))
+                return start, data, event
         raise CorruptError(
             f"event {record:,} is no longer where it was.", path=self._path,
             offset=start, reader_id="ggmlviz", hint="The file has changed: reload it.",

@@ -63,6 +63,8 @@ def resume(
     behind the last event whose stamp fits; and if sound events are found inside
     that one's label, its length was the damage, and it is left out as well.
     """
+    # The search may have moved the window from where the events are.
+    walk.window.cover(int(recent[0]) if len(recent) else at, at + walk.reach)
     search = _Search(walk, _middle(walk, recent), context)
     start, n_dropped = at, 0
     fitting = np.flatnonzero(search.fits(recent)[len(recent) - n_loose :])
@@ -71,16 +73,26 @@ def resume(
         last = int(fitting[-1])
         event, start = int(loose[last]), int(loose[last + 1])
         n_dropped = n_loose - last - 1
-        body_end = event + int(walk.body[walk.data[event]])
+        body_end = event + int(walk.body[walk.window.data[event - walk.window.base]])
         inside = search.first(body_end, start)
         if inside is not None:
             return Resumption(n_dropped + 1, event, inside)
     begin = start
     if stop is Stop.ZEROS and not n_dropped:
         # The first bytes of an event may be zeros, too: its type and stamp.
-        begin = max(start, _first_nonzero(walk, start, context) - 8)
+        begin = max(start, first_nonzero(walk, start, context) - 8)
     found = search.first(begin, min(walk.end, begin + REACH_BYTES))
     return None if found is None else Resumption(n_dropped, start, found)
+
+
+def first_in(walk: Walk, begin: int, end: int, middle: int) -> int | None:
+    """Return where the first run of sound events in ``[begin, end)`` starts.
+
+    Parameters
+    ----------
+    middle : ns that their time stamps are near to.
+    """
+    return _Search(walk, middle, ReadContext()).first(begin, end)
 
 
 class _Search:
@@ -97,7 +109,12 @@ class _Search:
         while begin < end:
             self._context.check_cancelled()
             until = min(begin + block, end)
-            kinds = self._walk.data[begin:until]
+            window = self._walk.window
+            window.cover(begin, until + (ENOUGH + 1) * self._walk.reach)
+            until = min(until, window.end)
+            if begin >= until:
+                break
+            kinds = window.data[begin - window.base : until - window.base]
             at = begin + np.flatnonzero(kinds < N_TYPES)
             runs = self._runs(at[self.fits(at)])
             if len(runs):
@@ -123,7 +140,7 @@ class _Search:
         finished = [first[:0]]
         for n_events in range(1, ENOUGH + 1):
             after, is_sound = walk.bounds(at)
-            ok = is_sound & (walk.data[at] <= MAX_TYPE) & self.fits(at, near)
+            ok = is_sound & (walk.kinds(at) <= MAX_TYPE) & self.fits(at, near)
             at, first, near = after[ok], first[ok], near[ok]
             if n_events < fewest_at_end:
                 continue
@@ -140,11 +157,15 @@ def _middle(walk: Walk, recent: I64) -> int | None:
     return int(stamps[len(stamps) // 2]) if len(stamps) >= _FEWEST_STAMPS else None
 
 
-def _first_nonzero(walk: Walk, at: int, context: ReadContext) -> int:
-    """Return where the first byte other than 0 is from `at` on, or the end."""
+def first_nonzero(walk: Walk, at: int, context: ReadContext) -> int:
+    """Return where the first byte other than 0 is from `at` on, or the file's end."""
     while at < walk.end:
         context.check_cancelled()
-        block = walk.data[at : min(at + _LAST_BLOCK, walk.end)]
+        window = walk.window
+        window.cover(at, at + _LAST_BLOCK)
+        block = window.data[at - window.base : window.end - window.base][:_LAST_BLOCK]
+        if not len(block):
+            break
         nonzero = int(np.argmax(block != 0))
         if block[nonzero]:
             return at + nonzero

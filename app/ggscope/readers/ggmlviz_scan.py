@@ -1,32 +1,22 @@
-"""Where each event of a ``.ggmlviz`` stream begins, and why the stream stops.
+"""Goes over a ``.ggmlviz`` file once, window by window, past damage in between."""
 
-Events have no common size: an optional label makes each one as long as it likes,
-so the start of the next is known only from the one before. Walking two million
-events one by one takes seconds in Python. Here some thousand walkers start at
-guessed events all over the file and advance together, a numpy call for all of
-them; where a walker arrives exactly at the start of the next one, the guess is
-proven. Where it does not, that part is walked again one by one.
-"""
-
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I64
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz_layouts import N_TYPES, Layout
-from ggscope.readers.ggmlviz_resync import RECENT, Resumption, resume
-from ggscope.readers.ggmlviz_walk import Bytes, Found, Stop, Walk
+from ggscope.readers.ggmlviz_resync import RECENT, Resumption, first_nonzero, resume
+from ggscope.readers.ggmlviz_walk import Found, Stop, Walk
 
 MAX_GAPS = 1000
 """After damage at so many places the stream is given up at the next one."""
 
-_FEWEST_WALKERS = 16
-_WALKERS_AT_DAMAGE = 4
-_GUESS_BYTES = 128
-"""A guess looks this far for an event; longer ones cost speed, not correctness."""
+STRIDE = 64
+"""Of every so many events the place is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,202 +37,155 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Boundaries:
-    """The events found.
+class Anchors:
+    """Where some of the events start: enough to walk to any other from there.
 
     Attributes
     ----------
-    offsets : int64[n + 1], where each event starts, then where the last one ends.
-    stop : what is there.
-    gaps : what lies between events, in file order.
+    rows : int64[m], ascending: every `STRIDE`-th event and those behind gaps.
+    offsets : int64[m + 1], where they start in the file, then where the last event
+        ends.
+    n : number of events.
     """
 
+    rows: I64
     offsets: I64
-    stop: Stop
-    gaps: tuple[Gap, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def sizes(self) -> I64:
-        """Return the bytes of each event, int64[n]."""
-        sizes: I64 = np.diff(self.offsets)
-        for gap in self.gaps:
-            if gap.row:
-                sizes[gap.row - 1] -= gap.end - gap.start
-        return sizes
+    n: int
 
 
-def find_events(
-    data: Bytes,
-    start: int,
-    layout: Layout,
-    context: ReadContext,
-    *,
-    walker_bytes: int = 1 << 14,
-    n_walkers: int = 1024,
-) -> Boundaries:
-    """Return the start of every event from `start` on, past damage in between.
+class Taker(Protocol):
+    """Finds the events of a stretch and keeps what they hold."""
+
+    window_bytes: int
+    """How much of the file it likes to see at once."""
+
+    def take(self, walk: Walk, at: int, until: int) -> Found:
+        """Take events from `at` on to the first at or behind `until`, or a fault.
+
+        May come back earlier, with `Stop.END`, where there is no more room.
+        """
+        ...
+
+    def drop(self, n: int) -> None:
+        """Forget the last `n` events."""
+        ...
+
+
+class Scan:
+    """One pass over a file.
 
     Parameters
     ----------
-    data : the file with `PADDING` zero bytes behind it.
-    walker_bytes, n_walkers : bytes for each walker, walkers at a time.
-
-    Raises
-    ------
-    LimitExceededError
-        If there are more events than the context allows.
-    """
-    walk = Walk(data, layout, context.limits.label_bytes)
-    events = _Collected()
-    position, stop, n_now = start, Stop.END, n_walkers
-    while position < walk.end:
-        context.check_cancelled()
-        found, position, stop = _walk_block(walk, position, walker_bytes, n_now)
-        n_now = min(2 * n_now, n_walkers)
-        events.add(found)
-        if events.count > context.limits.records:
-            raise LimitExceededError(
-                f"the file holds more than {context.limits.records:,} events.",
-                offset=position,
-            )
-        if stop is Stop.END:
-            continue
-        way = None
-        if len(events.gaps) < MAX_GAPS:
-            way = resume(walk, events.recent, events.n_loose, position, stop, context)
-        if way is None:
-            break
-        events.leave_out(way, stop)
-        # Where there is damage, more of it is likely: walkers beyond it are wasted.
-        position, stop, n_now = way.end, Stop.END, min(_WALKERS_AT_DAMAGE, n_walkers)
-    return Boundaries(events.offsets(position), stop, tuple(events.gaps))
-
-
-class _Collected:
-    """Starts of events, and the gaps between them.
+    start : where the first event starts.
+    stop_row : number of the event behind the last one that is wanted.
 
     Attributes
     ----------
-    count : events so far.
-    recent : starts of the last `RECENT` of them.
+    count : events so far, damage left out.
+    position : where the next one starts.
+    stop : why the stream ends there.
+    gaps : what lies between events, in file order.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, walk: Walk, taker: Taker, start: int, *, stop_row: int | None = None
+    ) -> None:
         self.count = 0
-        self.recent: I64 = np.zeros(0, np.int64)
+        self.position = start
+        self.stop = Stop.END
         self.gaps: list[Gap] = []
-        self._parts: list[I64] = []
+        self._walk = walk
+        self._taker: Taker | None = taker
+        self._stop_row = stop_row
+        self._recent: I64 = np.zeros(0, np.int64)
+        self._anchors: list[I64] = []
 
     @property
-    def n_loose(self) -> int:
-        """How many of the recent events lie behind the last gap."""
-        behind = self.count - (self.gaps[-1].row if self.gaps else 0)
-        return min(behind, len(self.recent))
+    def is_cut_short(self) -> bool:
+        """Whether all events that are wanted were read before the stream's end."""
+        return self._stop_row is not None and self.count >= self._stop_row
 
-    def add(self, found: I64) -> None:
-        self._parts.append(found)
+    def stretches(self, context: ReadContext) -> Iterator[None]:
+        """Read stretch by stretch: each step takes some milliseconds.
+
+        Raises
+        ------
+        LimitExceededError
+            If there are more events than the context allows.
+        """
+        walk, taker = self._walk, self._taker
+        while taker is not None and self.position < walk.end and not self.is_cut_short:
+            context.check_cancelled()
+            self._look_ahead(taker.window_bytes)
+            until = min(walk.whole_until(), self.position + taker.window_bytes)
+            found, self.position, self.stop = taker.take(walk, self.position, until)
+            self._add(found)
+            if self.count > context.limits.records:
+                raise LimitExceededError(
+                    f"the file holds more than {context.limits.records:,} events.",
+                    offset=self.position,
+                )
+            if self.stop is not Stop.END and not self._go_on(taker, context):
+                break
+            yield
+
+    def anchors(self) -> Anchors:
+        """Return the places that were kept."""
+        rows = np.arange(0, self.count, STRIDE)
+        starts = np.concatenate([*self._anchors, np.zeros(0, np.int64)])
+        behind = {gap.row: gap.end for gap in self.gaps if gap.row < self.count}
+        extra = np.array([row for row in behind if row % STRIDE], np.int64)
+        extra_starts = np.array([behind[row] for row in extra.tolist()], np.int64)
+        order = np.argsort(np.concatenate([rows, extra]), kind="stable")
+        offsets = np.concatenate([starts, extra_starts])[order]
+        return Anchors(
+            np.concatenate([rows, extra])[order],
+            np.append(offsets, self.position),
+            self.count,
+        )
+
+    def close(self) -> None:
+        """Let go of the taker and what it holds; nothing can be read any more."""
+        self._taker = None
+
+    def holds_data_behind(self, context: ReadContext) -> bool:
+        """Tell whether any byte from the end of the stream on is not zero."""
+        return first_nonzero(self._walk, self.position, context) < self._walk.end
+
+    def _look_ahead(self, n_bytes: int) -> None:
+        """Move the window on where less than half a stretch is left in it."""
+        window, last = self._walk.window, self._walk.whole_until()
+        ahead = last - self.position
+        is_inside = window.base <= self.position and ahead > 0
+        if not is_inside or (ahead < n_bytes // 2 and last < self._walk.end):
+            window.cover(self.position, self.position + n_bytes + self._walk.reach)
+
+    def _add(self, found: I64) -> None:
+        # A copy, because takers may use their memory again.
+        self._anchors.append(found[-self.count % STRIDE :: STRIDE].copy())
         self.count += len(found)
-        self.recent = np.append(self.recent, found[-RECENT:])[-RECENT:]
+        self._recent = np.append(self._recent, found[-RECENT:])[-RECENT:]
 
-    def leave_out(self, way: Resumption, stop: Stop) -> None:
+    def _go_on(self, taker: Taker, context: ReadContext) -> bool:
+        """Leave out damage; tell whether events follow behind it."""
+        if len(self.gaps) == MAX_GAPS:
+            return False
+        last_gap = self.gaps[-1].row if self.gaps else 0
+        n_loose = min(self.count - last_gap, len(self._recent))
+        way = resume(
+            self._walk, self._recent, n_loose, self.position, self.stop, context
+        )
+        if way is None:
+            return False
+        taker.drop(way.n_dropped)
+        self._leave_out(way)
+        self.position, self.stop = way.end, Stop.END
+        return True
+
+    def _leave_out(self, way: Resumption) -> None:
         """Take back the last events that were damage, and note the gap."""
-        rest = way.n_dropped
-        while rest:
-            part = self._parts.pop()
-            if len(part) > rest:
-                self._parts.append(part[:-rest])
-            rest -= min(rest, len(part))
         self.count -= way.n_dropped
-        self.recent = self.recent[: len(self.recent) - way.n_dropped]
-        self.gaps.append(Gap(self.count, way.start, way.end, stop))
-
-    def offsets(self, end: int) -> I64:
-        """Return the starts of all events, then `end`."""
-        return np.concatenate([*self._parts, np.array([end], np.int64)])
-
-
-def _walk_block(walk: Walk, start: int, walker_bytes: int, n_walkers: int) -> Found:
-    """Walk the next ``walker_bytes * n_walkers`` bytes."""
-    end = min(walk.end, start + walker_bytes * n_walkers)
-    bounds = np.append(np.arange(start, end, walker_bytes), end)
-    if len(bounds) - 1 < _FEWEST_WALKERS:
-        return walk.slowly(start, end)
-    starts = _guesses(walk, bounds[:-1])
-    paths, exits = _advance(walk, starts, bounds[1:])
-    parts: list[I64] = []
-    position, stop, first = start, Stop.END, 0
-    proven = np.append(exits[:-1] == starts[1:], False)
-    while first < len(starts) and stop is Stop.END:
-        if starts[first] == position:
-            last = first + int(np.argmin(proven[first:]))
-            parts.append(paths(first, last))
-            position = int(exits[last])
-        else:
-            last = first
-        # Whatever the last walker did not reach, sound or not, is walked singly.
-        found, position, stop = walk.slowly(position, int(bounds[last + 1]))
-        parts.append(found)
-        first = last + 1
-    return np.concatenate(parts), position, stop
-
-
-def _guesses(walk: Walk, bounds: I64) -> I64:
-    """Return a likely start of an event at or behind each bound; the first is true.
-
-    An event is likely where the type is known and the upper half of the timestamp
-    is that of the block's first event, and the same holds for the event after it.
-    """
-    stamp = slice(int(bounds[0]) + 6, int(bounds[0]) + 9)
-    tail = walk.data[stamp]
-
-    def is_likely(at: I64) -> npt.NDArray[np.bool_]:
-        likely = walk.data[at] < N_TYPES
-        for i in range(3):
-            likely &= walk.data[at + 6 + i] == tail[i]
-        return likely
-
-    at = bounds[:, None] + np.arange(_GUESS_BYTES)
-    rows, columns = np.nonzero(is_likely(np.minimum(at, walk.end)))
-    candidates = at[rows, columns]
-    inside = candidates < walk.end
-    rows, candidates = rows[inside], candidates[inside]
-    after, is_sound = walk.step(candidates)
-    keep = is_sound
-    keep[is_sound] = is_likely(np.minimum(after[is_sound], walk.end))
-    guesses = bounds.copy()
-    # Written backwards, so that the first candidate of each bound stays.
-    guesses[rows[keep][::-1]] = candidates[keep][::-1]
-    guesses[0] = bounds[0]
-    return guesses
-
-
-class _Paths:
-    """The positions of all walkers at each step."""
-
-    def __init__(self, steps: list[I64], counts: I64) -> None:
-        self._steps = np.array(steps, np.int64).reshape(len(steps), len(counts))
-        self._counts = counts
-
-    def __call__(self, first: int, last: int) -> I64:
-        """Return the events that walkers `first` to `last` met, in file order."""
-        steps = self._steps[:, first : last + 1].T
-        met = np.arange(steps.shape[1]) < self._counts[first : last + 1, None]
-        return steps[met]
-
-
-def _advance(walk: Walk, starts: I64, bounds: I64) -> tuple[_Paths, I64]:
-    """Advance all walkers until each is behind its bound or before a fault."""
-    at = starts.copy()
-    counts = np.zeros(len(at), np.int64)
-    active = np.flatnonzero(at < bounds)
-    steps: list[I64] = []
-    while len(active):
-        after, is_sound = walk.step(at[active])
-        moving = active[is_sound]
-        steps.append(at.copy())
-        counts[moving] += 1
-        at[moving] = after[is_sound]
-        active = moving[at[moving] < bounds[moving]]
-    return _Paths(steps, counts), at
+        self._recent = self._recent[: len(self._recent) - way.n_dropped]
+        kept = np.concatenate([*self._anchors, np.zeros(0, np.int64)])
+        self._anchors = [kept[: -(-self.count // STRIDE)]]
+        self.gaps.append(Gap(self.count, way.start, way.end, self.stop))

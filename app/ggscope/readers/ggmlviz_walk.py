@@ -1,4 +1,8 @@
-"""Steps from one event of a ``.ggmlviz`` stream to the next."""
+"""Steps from one event of a ``.ggmlviz`` stream to the next.
+
+Places are byte offsets in the file. What is asked about them has to lie in the
+window; whoever walks moves it there.
+"""
 
 from enum import Enum
 from typing import TypeAlias
@@ -6,14 +10,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64
 from ggscope.readers.ggmlviz_layouts import ZERO_RUN, Layout
+from ggscope.readers.ggmlviz_window import Bytes, Window
 
-Bytes = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
-
-PADDING = 64
-"""Zero bytes behind the data, so that no field of a cut event is out of bounds."""
 
 
 class Stop(Enum):
@@ -29,40 +30,46 @@ class Stop(Enum):
     """``label_len`` is beyond the limit."""
 
 
-def unaligned(data: Bytes, width: int) -> Array:
-    """Return a view of the `width` bytes from every byte on, as opaque values.
-
-    Index it with offsets, then ``.view("<u4")`` or ``"<u8"`` what comes out: numpy
-    copies opaque values of any alignment faster than it reads unaligned numbers.
-    """
-    return np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
-
-
 Found: TypeAlias = tuple[I64, int, Stop]
-"""Starts of events, the position behind the last one, what stopped there."""
+"""Starts of events, the place behind the last one, what stopped there."""
 
 
 class Walk:
-    """Steps from event to event: many at once, or one by one."""
+    """Steps from event to event: many at once, or one by one.
 
-    def __init__(self, data: Bytes, layout: Layout, max_label: int) -> None:
-        self.data = data
-        self.end = len(data) - PADDING
+    Attributes
+    ----------
+    reach : no event looks further than so many bytes from its start.
+    """
+
+    def __init__(self, window: Window, layout: Layout, max_label: int) -> None:
+        self.window = window
+        self.layout = layout
         self.body = layout.body_bytes
         self.max_label = max_label
-        self._words = unaligned(data, 4)
-        self._stamps = unaligned(data, 8)
+        self.reach = int(self.body.max()) + 4 + max_label + ZERO_RUN
+
+    @property
+    def end(self) -> int:
+        """Where the file ends."""
+        return self.window.file_end
+
+    def whole_until(self) -> int:
+        """Return where in the window events may start that it holds to their end."""
+        window = self.window
+        return window.end if window.end == self.end else window.end - self.reach
 
     def step(self, at: I64) -> tuple[I64, Bools]:
-        """Return the next positions, and which events are whole and sound."""
+        """Return the next places, and which events are whole and sound."""
         after, is_sound = self.bounds(at)
         is_sound &= ~self.are_padding(at)
         return after, is_sound
 
     def are_padding(self, at: I64) -> Bools:
-        """Tell of each position what `is_padding` tells of one."""
+        """Tell of each place what `is_padding` tells of one."""
         found = np.zeros(len(at), np.bool_)
-        maybe = np.flatnonzero(self._words[at].view("<u4") == 0)
+        words = self.window.words[at - self.window.base].view("<u4")
+        maybe = np.flatnonzero(words == 0)
         # Few are left: a zero as type and in all of the time stamp.
         for i in maybe[self.stamps(at[maybe]) == 0].tolist():
             found[i] = self.is_padding(int(at[i]))
@@ -70,17 +77,23 @@ class Walk:
 
     def bounds(self, at: I64) -> tuple[I64, Bools]:
         """Return what `step` does, but for padding, which passes for events."""
-        body_end = at + self.body[self.data[at]]
-        flag = self.data[body_end - 1]
-        length = self._words[body_end].view("<u4").astype(np.int64)
-        after = body_end + np.where(flag == 1, length + 4, 0)
+        data, base = self.window.data, self.window.base
+        place = at - base
+        body_end = place + self.body[data[place]]
+        flag = data[body_end - 1]
+        length = self.window.words[body_end].view("<u4").astype(np.int64)
+        after = body_end + np.where(flag == 1, length + 4, 0) + base
         is_sound = (flag == 0) | ((flag == 1) & (length <= self.max_label))
         is_sound &= after <= self.end
         return after, is_sound
 
+    def kinds(self, at: I64) -> Bytes:
+        """Return the types of the events at these places."""
+        return self.window.data[at - self.window.base]
+
     def stamps(self, at: I64) -> I64:
         """Return the time stamps, negative ones for those beyond int64."""
-        return self._stamps[at + 1].view("<i8")
+        return self.window.stamps[at - self.window.base + 1].view("<i8")
 
     def is_padding(self, at: int) -> bool:
         """Tell whether nothing but zeros follows where an event should start.
@@ -88,8 +101,10 @@ class Walk:
         That is a run of `ZERO_RUN`, or zeros up to the end that would make a whole
         event. A shorter rest may be a cut event that begins with a zero.
         """
-        rest = min(self.end - at, ZERO_RUN)
-        return rest >= self.body[0] and not self.data[at : at + rest].any()
+        window = self.window
+        rest = min(window.end - at, ZERO_RUN)
+        first = at - window.base
+        return rest >= self.body[0] and not window.data[first : first + rest].any()
 
     def slowly(self, at: int, until: int) -> Found:
         """Walk one by one to the first event at or behind `until`.
@@ -98,31 +113,33 @@ class Walk:
         """
         found: list[int] = []
         stop: Stop | None = None
-        data, body = self.data.data, self.body.tolist()
+        base = self.window.base
+        data, body = self.window.data.data, self.body.tolist()
         while at < until and stop is None:
-            after, stop = self._fault(data, body, at)
+            after, stop = self._fault(data, body, at - base)
             if stop is None:
                 found.append(at)
-                at = after
+                at = after + base
         return np.array(found, np.int64), at, stop or Stop.END
 
     def _fault(
         self, data: memoryview, body: list[int], at: int
     ) -> tuple[int, Stop | None]:
-        """Return where the event at `at` ends, and what is wrong with it."""
+        """Return where the event at `at` of the window ends, and what is wrong."""
+        end = self.window.end - self.window.base
         after = at + body[data[at]]
-        if data[at] == 0 and self.is_padding(at):
+        if data[at] == 0 and self.is_padding(at + self.window.base):
             return at, Stop.ZEROS
-        if after > self.end:
+        if after > end:
             return at, Stop.TRUNCATED
         if data[after - 1] == 0:
             return after, None
         if data[after - 1] > 1:
             return at, Stop.BAD_FLAG
-        if after + 4 > self.end:
+        if after + 4 > end:
             return at, Stop.TRUNCATED
         length = int.from_bytes(data[after : after + 4], "little")
         if length > self.max_label:
             return at, Stop.BAD_LABEL
         after += 4 + length
-        return after, Stop.TRUNCATED if after > self.end else None
+        return after, Stop.TRUNCATED if after > end else None

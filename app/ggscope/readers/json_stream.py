@@ -6,7 +6,8 @@ long arrays block by block; or it hands out the lines of a JSON Lines file.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,12 @@ from ggscope.readers.json_text import (
     JsonTooLargeError,
     fault_in,
 )
+
+ArrayCutter: TypeAlias = Callable[[Bytes8, int, bool], Block | None]
+"""Like `cut_array`; None where that function is to do it."""
+LineCutter: TypeAlias = Callable[[Bytes8, int, bool, int], tuple[Block, int] | None]
+"""From (buffer, offset, whether it reaches the end of the text, line number) to
+whole lines and the number of line breaks; None where `cut_lines` is to do it."""
 
 BLOCK_BYTES = 2 << 20
 """Decoding that much takes about 8 ms, in which no other thread runs."""
@@ -37,6 +44,8 @@ class JsonCursor:
     start : byte offset to begin at (behind a byte order mark).
     block_bytes : size of the blocks that arrays and lines are read in.
     value_bytes : largest value that is taken in one piece.
+    reuses_buffer : a block is valid until the next one only; saves the touching of
+        new memory, which is dearer than reading.
 
     Notes
     -----
@@ -51,8 +60,11 @@ class JsonCursor:
         *,
         block_bytes: int = BLOCK_BYTES,
         value_bytes: int = VALUE_BYTES,
+        reuses_buffer: bool = False,
     ) -> None:
         self.position = start
+        self._spare = np.empty(0, np.uint8)
+        self._reuses_buffer = reuses_buffer
         self._text = text
         self._block_bytes = block_bytes
         self._value_bytes = value_bytes
@@ -112,15 +124,22 @@ class JsonCursor:
         self.position = start + len(data)
         return data, start
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield the array that begins here block by block; end behind it."""
+    def blocks(self, cut: ArrayCutter | None = None) -> Iterator[Block]:
+        """Yield the array that begins here block by block; end behind it.
+
+        Parameters
+        ----------
+        cut : asked first where a block ends.
+        """
         if self.peek() != b"[":
             raise self.fault("Expecting value")
         self.position += 1
         first, want = True, self._block_bytes
         while True:
             buffer, at_end = self._read(want)
-            block = cut_array(buffer, self.position, first)
+            block = cut(buffer, self.position, first) if cut is not None else None
+            if block is None:
+                block = cut_array(buffer, self.position, first)
             if block is None:
                 if at_end or want >= self._value_bytes:
                     raise self._endless(buffer, at_end, b"[" if first else b"[0")
@@ -137,10 +156,14 @@ class JsonCursor:
                 return
             want = self._block_bytes
 
-    def lines(self) -> Iterator[Block]:
+    def lines(self, cut: LineCutter | None = None) -> Iterator[Block]:
         """Yield the lines from here to the end of the text, without blank ones.
 
         A line that is too large is skipped and yielded as an empty block.
+
+        Parameters
+        ----------
+        cut : asked first where a block ends.
         """
         want, number = self._block_bytes, 1
         while True:
@@ -148,6 +171,15 @@ class JsonCursor:
             data = buffer[1:-1]
             if not len(data):
                 return
+            found = (
+                cut(buffer, self.position, at_end, number) if cut is not None else None
+            )
+            if found is not None:
+                number += found[1]
+                self.position += found[0].length
+                yield found[0]
+                want = self._block_bytes
+                continue
             breaks = np.flatnonzero(data == _NEWLINE)
             if not len(breaks) and not at_end:
                 if want < self._value_bytes:
@@ -203,9 +235,17 @@ class JsonCursor:
     def _read(self, want: int) -> tuple[Bytes8, bool]:
         """Return up to `want` bytes with a spare one on each side; and if at end."""
         left = max(self._text.size - self.position, 0)
-        buffer = np.empty(min(want, left) + 2, np.uint8)
+        buffer = self._room(min(want, left) + 2)
         got = self._text.read_into(self.position, buffer[1:-1])
         return buffer[: got + 2], got >= left or got < len(buffer) - 2
+
+    def _room(self, n_bytes: int) -> Bytes8:
+        """Return a buffer of that size with anything in it."""
+        if not self._reuses_buffer:
+            return np.empty(n_bytes, np.uint8)
+        if len(self._spare) < n_bytes:
+            self._spare = np.empty(n_bytes, np.uint8)
+        return self._spare[:n_bytes]
 
     def _string(self) -> str:
         data = self._match(_STRING)

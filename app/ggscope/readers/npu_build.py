@@ -1,7 +1,7 @@
 """From columns of NPU events to the tables of a trace."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,22 +9,23 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
     I64,
+    AccessColumns,
     Accesses,
     Array,
     FlatAccesses,
     Flows,
-    Phase,
     Space,
     SpanFlag,
     narrow,
-    no_access_columns,
     no_accesses,
 )
+from ggscope.model.time import TimeRange
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.npu_columns import EventColumns, Table
 from ggscope.readers.npu_counters import add_counters
-from ggscope.readers.npu_events import COMMANDS, ENGINES
+from ggscope.readers.npu_events import COMMAND_NAME, COMMANDS, ENGINES, PHASE_NAMES
 from ggscope.readers.npu_links import (
+    by_lane_and_start,
     distinct,
     find,
     last_before,
@@ -32,6 +33,7 @@ from ggscope.readers.npu_links import (
     looked_up,
     spread,
 )
+from ggscope.readers.npu_stages import read_until
 from ggscope.readers.npu_time import (
     Bands,
     busy_cycles,
@@ -43,7 +45,7 @@ from ggscope.readers.npu_time import (
 OP_TABLE_ID = "npu"
 PREFILL_DONE = "PREFILL_DONE"
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
-_PHASE_NAMES = {int(Phase.PROMPT): "prefill", int(Phase.GENERATE): "decode"}
+_NO_KEY = -(1 << 62)
 _START, _END = COMMANDS.index("START"), COMMANDS.index("END")
 
 
@@ -56,6 +58,7 @@ class _Tokens:
     index: Array
     phase: Array
     record: I64
+    name: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +103,8 @@ class TraceAssembly:
         peak_bytes: float | None = None,
     ) -> None:
         self.computed: dict[str, object] = {}
+        self._tokens = _no_tokens()
+        self._engines: _Engines | None = None
         self._builder = builder
         self._columns = columns
         self._extra = int(inclusive)
@@ -108,24 +113,56 @@ class TraceAssembly:
         self.origin = min((int(t.min()) for t in times if len(t)), default=0)
         last = max((int(t.max()) for t in times if len(t)), default=0)
         self._finish = last + self._extra - self.origin
+        # Engine and number in one: small where the numbers are, so that tables
+        # indexed by it stay small.
+        self._n_units = 1 + max(
+            int(table.column("engine_id").max(initial=0))
+            for table in (columns.engines, columns.accesses, columns.stalls)
+        )
 
-    def build(self) -> None:
-        """Add everything; call once."""
-        columns, builder = self._columns, self._builder
-        tokens = self._tokens()
+    def add_spans(self) -> None:
+        """Add all lanes with spans and markers; call once, before `add_rest`."""
+        columns = self._columns
+        tokens = self._tokens = self._tokens_in_order()
         bands = self._bands(tokens)
         self._add_tokens(tokens)
         self._add_bands(bands)
-        engines = self._add_engines(tokens, bands)
+        engines = self._engines = self._add_engines(tokens, bands)
         if len(columns.ops):
-            builder.ops = OpTable(OP_TABLE_ID, tuple(columns.ops))
+            self._builder.ops = OpTable(OP_TABLE_ID, tuple(columns.ops))
         self._add_stalls(engines)
         self._add_commands()
         self._add_markers()
+
+    def add_rest(self) -> None:
+        """Add what refers to spans (flows, accesses) and counters; call once.
+
+        The columns of spans are let go of: nobody needs them any more.
+        """
+        tokens, engines = self._tokens, self._engines
+        columns = self._columns
+        for table in (columns.engines, columns.tokens, columns.stalls):
+            table.clear()
+        assert engines is not None  # spans come first
         self._add_flows(engines)
         self._add_accesses(engines, tokens)
-        self.computed |= add_counters(builder, columns, self.origin, self._peak_bytes)
+        self.computed |= add_counters(
+            self._builder, self._columns, self.origin, self._peak_bytes
+        )
         self._compute(engines, tokens)
+
+    def read_until(self) -> int:
+        """Return up to which tick the spans are likely to be known, see there."""
+        columns = self._columns
+        table = max((columns.engines, columns.commands, columns.tokens), key=len)
+        if not len(table):
+            return 0
+        times = table.column("time" if table is columns.commands else "start")
+        return max(read_until(times) - self.origin, 0)
+
+    def extent_to(self, cycle: int) -> TimeRange:
+        """Return the time from tick 0 to a cycle of the file."""
+        return TimeRange(0, max(cycle + self._extra - self.origin, 0))
 
     def _ticks(self, table: Table, name: str) -> I64:
         return table.column(name) - self.origin
@@ -133,7 +170,7 @@ class TraceAssembly:
     def _ends(self, table: Table) -> I64:
         return table.column("end") - (self.origin - self._extra)
 
-    def _tokens(self) -> _Tokens:
+    def _tokens_in_order(self) -> _Tokens:
         table = self._columns.tokens
         start = self._ticks(table, "start")
         order = np.argsort(start, kind="stable")
@@ -143,6 +180,7 @@ class TraceAssembly:
             table.column("index")[order],
             table.column("phase")[order],
             table.column("record")[order],
+            table.column("name")[order],
         )
 
     def _bands(self, tokens: _Tokens) -> Bands:
@@ -158,17 +196,12 @@ class TraceAssembly:
         if not len(tokens.start):
             return
         lane = self._builder.add_lane("tokens", LaneKind.TOKEN)
-        # One name per token number; a run has some thousands at most.
-        numbers, which = np.unique(tokens.index, return_inverse=True)
-        names = self._builder.strings.intern_many(
-            [f"#{number}" if number >= 0 else "token" for number in numbers.tolist()]
-        )
         self._builder.add_spans(
             start=tokens.start,
             end=tokens.end,
-            lane=lane,
-            name=names[which],
-            token=tokens.index,
+            lane=_alike(lane, tokens.start),
+            name=narrow(tokens.name),
+            token=narrow(tokens.index),
             phase=tokens.phase,
             record=narrow(tokens.record),
         )
@@ -178,23 +211,23 @@ class TraceAssembly:
             return
         lane = self._builder.add_lane("phase", LaneKind.PHASE)
         names = self._builder.strings.intern_many(
-            [_PHASE_NAMES[phase] for phase in bands.phase.tolist()]
+            [PHASE_NAMES[phase] for phase in bands.phase.tolist()]
         )
         self._builder.add_spans(
             start=bands.start,
             end=bands.end,
-            lane=lane,
-            name=names,
+            lane=_alike(lane, bands.start),
+            name=narrow(names),
             flags=_DERIVED,
             phase=bands.phase,
         )
 
     def _add_engines(self, tokens: _Tokens, bands: Bands) -> _Engines:
         table = self._columns.engines
-        start, key = self._ticks(table, "start"), _keys(table)
+        start, key = self._ticks(table, "start"), self._keys(table)
         lanes = self._engine_lanes(distinct(key))
-        lane = spread(lanes, key)
-        order = np.lexsort((start, lane))
+        lane = narrow(spread(lanes, key))
+        order = by_lane_and_start(lane, start)
         start, end = start[order], self._ends(table)[order]
         owner = covering(tokens.start, tokens.end, start)
         token, phase = looked_up(tokens.index, owner), looked_up(tokens.phase, owner)
@@ -207,8 +240,8 @@ class TraceAssembly:
             self._builder.add_spans(
                 start=start,
                 end=end,
-                lane=narrow(lane[order]),
-                name=table.column("name")[order],
+                lane=lane[order],
+                name=narrow(table.column("name")[order]),
                 op=table.column("op")[order],
                 token=narrow(token) if len(tokens.start) else None,
                 phase=phase if len(bands.start) else None,
@@ -231,7 +264,7 @@ class TraceAssembly:
         """Add a lane for each engine; return lane ids by key, best known first."""
         ranked = sorted(
             (
-                (_rank(self._name(key)), self._name(key), _number(key), key)
+                (_rank(self._name(key)), self._name(key), self._number(key), key)
                 for key in keys.tolist()
             ),
         )
@@ -250,9 +283,9 @@ class TraceAssembly:
         table = self._columns.stalls
         if not len(table):
             return
-        key = _keys(table)
+        key = self._keys(table)
         ranked = sorted(
-            (_rank(self._name(k)), self._name(k), _number(k), k)
+            (_rank(self._name(k)), self._name(k), self._number(k), k)
             for k in distinct(key).tolist()
         )
         lanes: dict[int, int] = {}
@@ -267,13 +300,13 @@ class TraceAssembly:
                 engine=name,
                 **attributes,
             )
-        lane, start = spread(lanes, key), self._ticks(table, "start")
-        order = np.lexsort((start, lane))
+        lane, start = narrow(spread(lanes, key)), self._ticks(table, "start")
+        order = by_lane_and_start(lane, start)
         self._builder.add_spans(
             start=start[order],
             end=self._ends(table)[order],
-            lane=narrow(lane[order]),
-            name=table.column("name")[order],
+            lane=lane[order],
+            name=narrow(table.column("name")[order]),
             record=narrow(table.column("record")[order]),
         )
 
@@ -300,14 +333,12 @@ class TraceAssembly:
             end = np.where(
                 closed, time[np.minimum(begun + 1, len(time) - 1)], self._finish
             )
-            unnamed = builder.strings.intern("command")
+            unnamed = builder.strings.intern(COMMAND_NAME)
             builder.add_spans(
                 start=time[begun],
                 end=end,
-                lane=lane,
-                name=np.where(detail[begun] < 0, unnamed, detail[begun]).astype(
-                    np.int32
-                ),
+                lane=_alike(lane, begun),
+                name=narrow(np.where(detail[begun] < 0, unnamed, detail[begun])),
                 flags=np.where(closed, 0, int(SpanFlag.UNFINISHED)).astype(np.uint16),
                 record=narrow(record[begun]),
             )
@@ -372,7 +403,7 @@ class TraceAssembly:
             return
         time = self._ticks(table, "time")
         order = np.argsort(time, kind="stable")
-        time, key = time[order], _keys(table)[order]
+        time, key = time[order], self._keys(table)[order]
         span = linked(engines.key, engines.cmdq, key, table.column("cmdq")[order])
         if any(k not in engines.lanes for k in distinct(key).tolist()):
             memory = self._builder.add_lane("memory", LaneKind.MEMORY)
@@ -380,14 +411,17 @@ class TraceAssembly:
         else:
             lanes = engines.lanes
         token = looked_up(tokens.index, covering(tokens.start, tokens.end, time))
-        what = replace(
-            no_access_columns(len(time)),
+        unknown = np.full(len(time), -1, np.int8)
+        what = AccessColumns(
+            tensor=unknown,
             kind=table.column("kind")[order],
             space=self._spaces(table.column("memory")[order]),
             offset=table.column("offset")[order],
             size=table.column("size")[order],
+            buffer=unknown,
+            layer=narrow(looked_up(engines.layer, span)),
+            expert=unknown,
             address=table.column("address")[order],
-            layer=looked_up(engines.layer, span).astype(np.int16),
         )
         none = no_accesses(self._builder.n_spans)
         self._builder.accesses = Accesses(
@@ -396,9 +430,9 @@ class TraceAssembly:
             none.patterns,
             FlatAccesses(
                 time,
-                spread(lanes, key).astype(np.int32),
-                np.where(span >= 0, span + engines.first_span, -1),
-                token.astype(np.int32),
+                narrow(spread(lanes, key)),
+                narrow(np.where(span >= 0, span + engines.first_span, -1)),
+                narrow(token),
                 what,
             ),
         )
@@ -409,9 +443,11 @@ class TraceAssembly:
         return np.array(codes, np.uint8)[memory]
 
     def _compute(self, engines: _Engines, tokens: _Tokens) -> None:
-        names = {lane: (self._name(k), _number(k)) for k, lane in engines.lanes.items()}
+        names = {
+            lane: (self._name(k), self._number(k)) for k, lane in engines.lanes.items()
+        }
         per_engine: dict[str, dict[str, float]] = {}
-        bounds = np.flatnonzero(np.diff(engines.key, prepend=-1)).tolist()
+        bounds = np.flatnonzero(np.diff(engines.key, prepend=_NO_KEY)).tolist()
         for begin, end in zip(bounds, [*bounds[1:], len(engines.key)], strict=False):
             busy = busy_cycles(engines.start[begin:end], engines.end[begin:end])
             name, number = names[engines.lanes[int(engines.key[begin])]]
@@ -421,15 +457,23 @@ class TraceAssembly:
             }
         self.computed["cycles"] = self._finish
         self.computed["engines"] = per_engine
-        for phase, name in _PHASE_NAMES.items():
+        for phase, name in enumerate(PHASE_NAMES):
             chosen = tokens.phase == phase
             if chosen.any():
                 length = (tokens.end - tokens.start)[chosen]
                 self.computed[f"avg_{name}_latency_cycles"] = float(length.mean())
 
+    def _keys(self, table: Table) -> I64:
+        """Return a number for the engine (or master) and its id, int64[n]."""
+        code = table.column("engine").astype(np.int64)
+        return code * self._n_units + table.column("engine_id")
+
     def _name(self, key: int) -> str:
-        code = key >> 32
+        code = key // self._n_units
         return self._columns.names[code] if code >= 0 else "unknown"
+
+    def _number(self, key: int) -> int:
+        return key % self._n_units
 
 
 def max_end(columns: EventColumns) -> int | None:
@@ -457,14 +501,14 @@ def _all_times(columns: EventColumns) -> list[I64]:
     ]
 
 
-def _keys(table: Table) -> I64:
-    """Return a number for the engine (or master) and its id, int64[n]."""
-    code = table.column("engine").astype(np.int64)
-    return (code << 32) | table.column("engine_id")
+def _alike(value: int, rows: Array) -> Array:
+    """Return a value for every row, in the narrowest column."""
+    return np.full(len(rows), value, np.min_scalar_type(-abs(value) - 1))
 
 
-def _number(key: int) -> int:
-    return key & 0xFFFF_FFFF
+def _no_tokens() -> _Tokens:
+    none = np.zeros(0, np.int64)
+    return _Tokens(none, none, none, none, none, none)
 
 
 def _rank(name: str) -> int:

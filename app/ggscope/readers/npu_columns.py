@@ -6,6 +6,7 @@ as ``attrgetter`` and give other threads their turn.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Any
 
@@ -13,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.strings import StringTable
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, narrow
 from ggscope.readers.npu_events import (
+    COMMAND_NAME,
     COMMANDS,
     DIRECTIONS,
     MAX_INT,
+    PHASE_NAMES,
     TOKEN_PHASES,
     Access,
     Command,
@@ -34,6 +37,44 @@ MAX_OPS = 1 << 15
 _KINDS = (Engine, Access, Token, Stall, Command, Instant)
 _KIND_NUMBERS: dict[type, int] = {kind: i for i, kind in enumerate(_KINDS)} | {
     type(None): -1
+}
+
+
+_I64, _I32, _I16, _I8 = (np.dtype(t) for t in (np.int64, np.int32, np.int16, np.int8))
+_F64 = np.dtype(np.float64)
+_INTERVAL = {"record": _I64, "start": _I64, "end": _I64}
+_INSTANT = {"record": _I64, "time": _I64}
+_UNIT = {"engine": _I32, "engine_id": _I32}
+_DTYPES: dict[str, dict[str, np.dtype[Any]]] = {
+    "engines": {
+        **_INTERVAL,
+        **_UNIT,
+        "name": _I32,
+        "op": _I16,
+        "layer": _I16,
+        "color": np.dtype(np.uint32),
+        "cmdq": _I64,
+    },
+    "deps": {"record": _I64, "dep": _I64},
+    "accesses": {
+        **_INSTANT,
+        **_UNIT,
+        "memory": _I32,
+        "kind": np.dtype(np.uint8),
+        "size": _I64,
+        "offset": _I64,
+        "address": np.dtype(np.uint64),
+        "cmdq": _I64,
+    },
+    "tokens": {**_INTERVAL, "index": _I32, "phase": _I8, "name": _I32},
+    "stalls": {**_INTERVAL, **_UNIT, "name": _I32},
+    "commands": {**_INSTANT, "id": _I64, "event": _I8, "name": _I32, "detail": _I32},
+    "instants": {**_INSTANT, "name": _I32, "detail": _I32, "power": _F64},
+    "samples": {
+        "time": _I64,
+        "window": _I64,
+        **dict.fromkeys(("read", "write", "stall", "kv"), _F64),
+    },
 }
 
 
@@ -55,7 +96,7 @@ class Memo(dict[str | None, int]):
 
 
 class Table:
-    """Columns that grow piece by piece.
+    """Columns that grow piece by piece, each piece as narrow as its values.
 
     Parameters
     ----------
@@ -63,34 +104,92 @@ class Table:
     """
 
     def __init__(self, **dtypes: npt.DTypeLike) -> None:
-        self._dtypes = dtypes
+        self._dtypes = {name: np.dtype(dtype) for name, dtype in dtypes.items()}
         self._pieces: list[Mapping[str, Array]] = []
         self._n_rows = 0
 
     def __len__(self) -> int:
         return self._n_rows
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the columns."""
+        return frozenset(self._dtypes)
+
+    @property
+    def n_pieces(self) -> int:
+        """How many pieces there are so far."""
+        return len(self._pieces)
+
     def append(self, **columns: Array) -> None:
         """Add rows: one array for each column, all of one length."""
-        self._pieces.append(columns)
+        self._pieces.append(
+            {name: _compact(values) for name, values in columns.items()}
+        )
         self._n_rows += len(next(iter(columns.values())))
 
     def column(self, name: str) -> Array:
         """Return one column whole."""
         parts = [piece[name] for piece in self._pieces]
+        dtype = self._dtypes[name]
         if not parts:
-            return np.zeros(0, self._dtypes[name])
-        return np.concatenate(parts).astype(self._dtypes[name], copy=False)
-
-    def last(self, *names: str) -> list[Array]:
-        """Return columns of the piece that came last."""
-        return [self._pieces[-1][name] for name in names]
+            return np.zeros(0, dtype)
+        return np.concatenate(parts, dtype=dtype, casting="unsafe")
 
     def keep(self, rows: Array) -> None:
-        """Keep only the given rows of the piece that came last."""
-        piece = self._pieces[-1]
-        self._n_rows += int(np.count_nonzero(rows)) - len(rows)
-        self._pieces[-1] = {name: column[rows] for name, column in piece.items()}
+        """Leave out all rows but the marked ones, bool[n]."""
+        self._pieces = [{name: self.column(name)[rows] for name in self._dtypes}]
+        self._n_rows = int(np.count_nonzero(rows))
+
+    def clear(self) -> None:
+        """Let go of all rows."""
+        self._pieces, self._n_rows = [], 0
+
+    def drop_reversed(self, mark: int) -> I64:
+        """Leave out rows of later pieces that end before they start; return them.
+
+        Parameters
+        ----------
+        mark : number of pieces before; tables without ends have nothing to drop.
+        """
+        dropped = [np.zeros(0, np.int64)]
+        if "end" not in self._dtypes:
+            return dropped[0]
+        for i in range(mark, len(self._pieces)):
+            piece = self._pieces[i]
+            bad = piece["end"] < piece["start"]
+            if bad.any():
+                dropped.append(piece["record"][bad].astype(np.int64))
+                self._pieces[i] = {name: c[~bad] for name, c in piece.items()}
+                self._n_rows -= int(np.count_nonzero(bad))
+        return np.concatenate(dropped)
+
+    def merge_since(self, mark: int) -> None:
+        """Bring the rows of the pieces after the first `mark` into record order."""
+        later = self._pieces[mark:]
+        if len(later) < 2:
+            return
+        joined = {name: np.concatenate([p[name] for p in later]) for name in later[0]}
+        order = np.argsort(joined["record"], kind="stable")
+        self._pieces[mark:] = [{name: c[order] for name, c in joined.items()}]
+
+
+@dataclass(frozen=True, slots=True)
+class Memos:
+    """What the texts of events stand for, each worked out once.
+
+    Attributes
+    ----------
+    strings : id in the trace's string table.
+    ops, layers, colors : op number, layer and colour.
+    codes : number of an engine, master or memory in `EventColumns.names`.
+    """
+
+    strings: Memo
+    ops: Memo
+    layers: Memo
+    colors: Memo
+    codes: Memo
 
 
 class EventColumns:
@@ -108,13 +207,15 @@ class EventColumns:
         self.ops: list[str] = []
         self.names: list[str] = []
         self.n_bad_colors = 0
-        self._strings = Memo(strings.intern)
-        self._ops = Memo(self._op_number)
-        self._codes = Memo(self._name_code)
-        self._layers = Memo(layer_number)
-        self._colors = Memo(color_value, 0)
+        self.memos = Memos(
+            strings=Memo(strings.intern),
+            ops=Memo(self._op_number),
+            layers=Memo(layer_number),
+            colors=Memo(color_value, 0),
+            codes=Memo(self._name_code),
+        )
         # In the order of _KINDS; each gets events of its own kind only.
-        self._adders: tuple[Callable[[list[Any], I64], Table | None], ...] = (
+        self._adders: tuple[Callable[[list[Any], I64], Table], ...] = (
             self._add_engines,
             self._add_accesses,
             self._add_tokens,
@@ -122,57 +223,41 @@ class EventColumns:
             self._add_commands,
             self._add_instants,
         )
-        i64, i32 = np.int64, np.int32
-        self.engines = Table(
-            record=i64,
-            start=i64,
-            end=i64,
-            engine=i32,
-            engine_id=i32,
-            name=i32,
-            op=np.int16,
-            layer=np.int16,
-            color=np.uint32,
-            cmdq=i64,
-        )
-        self.deps = Table(record=i64, dep=i64)
-        self.accesses = Table(
-            record=i64,
-            time=i64,
-            memory=i32,
-            kind=np.uint8,
-            size=i64,
-            offset=i64,
-            address=np.uint64,
-            engine=i32,
-            engine_id=i32,
-            cmdq=i64,
-        )
-        self.tokens = Table(record=i64, start=i64, end=i64, index=i32, phase=np.int8)
-        self.stalls = Table(
-            record=i64, start=i64, end=i64, engine=i32, engine_id=i32, name=i32
-        )
-        self.commands = Table(
-            record=i64, time=i64, id=i64, event=np.int8, name=i32, detail=i32
-        )
-        self.instants = Table(record=i64, time=i64, name=i32, detail=i32, power=float)
-        self.samples = Table(
-            time=i64, window=i64, read=float, write=float, stall=float, kv=float
+        self.engines = Table(**_DTYPES["engines"])
+        self.deps = Table(**_DTYPES["deps"])
+        self.accesses = Table(**_DTYPES["accesses"])
+        self.tokens = Table(**_DTYPES["tokens"])
+        self.stalls = Table(**_DTYPES["stalls"])
+        self.commands = Table(**_DTYPES["commands"])
+        self.instants = Table(**_DTYPES["instants"])
+        self.samples = Table(**_DTYPES["samples"])
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Every table whose rows belong to records."""
+        return (
+            self.engines,
+            self.deps,
+            self.accesses,
+            self.tokens,
+            self.stalls,
+            self.commands,
+            self.instants,
         )
 
-    def add(self, events: Sequence[object], first: int) -> I64:
-        """Add the events of a block.
+    def add(self, events: Sequence[object], record: I64) -> I64:
+        """Add events.
 
         Parameters
         ----------
         events : None stands for an event that is left out.
-        first : record number of ``events[0]``.
+        record : number of each, ascending.
 
         Returns
         -------
         Record numbers of events that end before they start; they are left out.
         """
-        reversed_times = [np.zeros(0, np.int64)]
+        dropped = [np.zeros(0, np.int64)]
         kinds = np.fromiter(
             map(_KIND_NUMBERS.__getitem__, map(type, events)), np.int8, len(events)
         )
@@ -181,10 +266,9 @@ class EventColumns:
             rows = np.flatnonzero(of_kind)
             if not len(rows):
                 continue
-            table = add(list(compress(events, of_kind.tobytes())), rows + first)
-            if table is not None:
-                reversed_times.append(_drop_reversed(table))
-        return np.sort(np.concatenate(reversed_times))
+            table = add(list(compress(events, of_kind.tobytes())), record[rows])
+            dropped.append(table.drop_reversed(table.n_pieces - 1))
+        return np.sort(np.concatenate(dropped))
 
     def add_samples(self, samples: Sequence[Sample]) -> None:
         """Add bandwidth samples; missing figures become NaN."""
@@ -198,9 +282,27 @@ class EventColumns:
                 kv=np.array([s.kv_bytes for s in samples], np.float64),
             )
 
+    def drop_samples_outside(self) -> None:
+        """Leave out bandwidth samples outside the times of the other events."""
+        tables = (
+            (self.engines, "start", "end"),
+            (self.tokens, "start", "end"),
+            (self.stalls, "start", "end"),
+            (self.accesses, "time", "time"),
+            (self.commands, "time", "time"),
+            (self.instants, "time", "time"),
+        )
+        filled = [entry for entry in tables if len(entry[0])]
+        if not filled:
+            return
+        low = min(int(table.column(start).min()) for table, start, _ in filled)
+        high = max(int(table.column(end).max()) for table, _, end in filled)
+        time, window = self.samples.column("time"), self.samples.column("window")
+        self.samples.keep((time <= high) & (time + window > low))
+
     def _add_engines(self, events: list[Engine], record: I64) -> Table:
         hints = [e.color_hint for e in events]
-        color = self._colors.column(hints, np.uint32)
+        color = self.memos.colors.column(hints, np.uint32)
         self.n_bad_colors += int(
             np.count_nonzero(color[[hint is not None for hint in hints]] == 0)
         )
@@ -213,24 +315,24 @@ class EventColumns:
             record=record,
             start=np.array([e.start_cycle for e in events], np.int64),
             end=np.array([e.end_cycle for e in events], np.int64),
-            engine=self._codes.column([e.engine for e in events], np.int32),
+            engine=self.memos.codes.column([e.engine for e in events], np.int32),
             engine_id=np.array([e.engine_id for e in events], np.int32),
-            name=self._strings.column(
+            name=self.memos.strings.column(
                 [e.tile_id or e.layer_id or e.op for e in events], np.int32
             ),
-            op=self._ops.column([e.op for e in events], np.int16),
-            layer=self._layers.column([e.layer_id for e in events], np.int16),
+            op=self.memos.ops.column([e.op for e in events], np.int16),
+            layer=self.memos.layers.column([e.layer_id for e in events], np.int16),
             color=color,
             cmdq=np.array([e.cmdq_id for e in events], np.int64),
         )
         return self.engines
 
-    def _add_accesses(self, events: list[Access], record: I64) -> None:
+    def _add_accesses(self, events: list[Access], record: I64) -> Table:
         raw = [e.addr for e in events]
         self.accesses.append(
             record=record,
             time=np.array([e.cycle for e in events], np.int64),
-            memory=self._codes.column([e.mem_type for e in events], np.int32),
+            memory=self.memos.codes.column([e.mem_type for e in events], np.int32),
             kind=np.array([e.direction == DIRECTIONS[1] for e in events], np.uint8),
             size=np.array([e.bytes for e in events], np.int64),
             # Kernel-like addresses do not fit the signed column.
@@ -238,54 +340,77 @@ class EventColumns:
                 [-1 if a is None or a > MAX_INT else a for a in raw], np.int64
             ),
             address=np.array([a or 0 for a in raw], np.uint64),
-            engine=self._codes.column([e.source_engine for e in events], np.int32),
+            engine=self.memos.codes.column([e.source_engine for e in events], np.int32),
             engine_id=np.array([e.source_engine_id for e in events], np.int32),
             cmdq=np.array([e.cmdq_id for e in events], np.int64),
         )
+        return self.accesses
 
     def _add_tokens(self, events: list[Token], record: I64) -> Table:
         phases: dict[str, int] = {name: i for i, name in enumerate(TOKEN_PHASES)}
+        index = np.array([e.token_index for e in events], np.int32)
         self.tokens.append(
             record=record,
             start=np.array([e.start_cycle for e in events], np.int64),
             end=np.array([e.end_cycle for e in events], np.int64),
-            index=np.array([e.token_index for e in events], np.int32),
+            index=index,
             phase=np.array([phases.get(e.phase, -1) for e in events], np.int8),
+            name=self.token_names(index),
         )
         return self.tokens
+
+    def token_names(self, index: Array) -> Array:
+        """Return the name of each token, as a string id.
+
+        Names that no event holds get their ids with the first event that needs them:
+        early snapshots must not make the ids of later strings others.
+        """
+        strings = self.memos.strings
+        for name in PHASE_NAMES:
+            strings[name]
+        numbers, which = np.unique(index, return_inverse=True)
+        ids = [strings[f"#{n}" if n >= 0 else "token"] for n in numbers.tolist()]
+        return np.array(ids, np.int32)[which]
 
     def _add_stalls(self, events: list[Stall], record: I64) -> Table:
         self.stalls.append(
             record=record,
             start=np.array([e.start_cycle for e in events], np.int64),
             end=np.array([e.end_cycle for e in events], np.int64),
-            engine=self._codes.column([e.master for e in events], np.int32),
+            engine=self.memos.codes.column([e.master for e in events], np.int32),
             engine_id=np.array([e.master_id for e in events], np.int32),
-            name=self._strings.column([e.reason or "stall" for e in events], np.int32),
+            name=self.memos.strings.column(
+                [e.reason or "stall" for e in events], np.int32
+            ),
         )
         return self.stalls
 
-    def _add_commands(self, events: list[Command], record: I64) -> None:
+    def _add_commands(self, events: list[Command], record: I64) -> Table:
         steps: dict[str, int] = {name: i for i, name in enumerate(COMMANDS)}
+        self.memos.strings[COMMAND_NAME]
         self.commands.append(
             record=record,
             time=np.array([e.cycle for e in events], np.int64),
             id=np.array([e.cmd_id for e in events], np.int64),
             event=np.array([steps.get(e.event, -1) for e in events], np.int8),
-            name=self._strings.column([e.event for e in events], np.int32),
-            detail=self._strings.column(
+            name=self.memos.strings.column([e.event for e in events], np.int32),
+            detail=self.memos.strings.column(
                 [e.phase or e.source for e in events], np.int32
             ),
         )
+        return self.commands
 
-    def _add_instants(self, events: list[Instant], record: I64) -> None:
+    def _add_instants(self, events: list[Instant], record: I64) -> Table:
+        for name in PHASE_NAMES:
+            self.memos.strings[name]
         self.instants.append(
             record=record,
             time=np.array([e.cycle for e in events], np.int64),
-            name=self._strings.column([e.name for e in events], np.int32),
-            detail=self._strings.column([e.detail for e in events], np.int32),
+            name=self.memos.strings.column([e.name for e in events], np.int32),
+            detail=self.memos.strings.column([e.detail for e in events], np.int32),
             power=np.array([e.power for e in events], np.float64),
         )
+        return self.instants
 
     def _op_number(self, op: str) -> int:
         if len(self.ops) == MAX_OPS:
@@ -298,12 +423,10 @@ class EventColumns:
         return len(self.names) - 1
 
 
-def _drop_reversed(table: Table) -> I64:
-    """Leave out the rows added last that end before they start; return them."""
-    record, start, end = table.last("record", "start", "end")
-    bad = end < start
-    if not bad.any():
-        return np.zeros(0, np.int64)
-    dropped: I64 = record[bad]
-    table.keep(~bad)
-    return dropped
+def _compact(values: Array) -> Array:
+    """Return 64-bit integers as narrow as they are; other columns as they come."""
+    if values.dtype == np.int64:
+        return narrow(values)
+    if values.dtype == np.uint64 and len(values) and int(values.max()) <= MAX_INT:
+        return narrow(values.view(np.int64))
+    return values

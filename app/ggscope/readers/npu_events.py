@@ -21,7 +21,11 @@ ENGINES = ("DMA", "TE", "VE", "CTRL", "HOST", "OTHER")
 """Engine names in the order of their lanes."""
 MASTERS = ("DMA", "TE", "VE", "BUS", "TRACE", "CTRL", "HOST", "OTHER")
 COMMANDS = ("ENQUEUE", "START", "END", "ERROR")
+COMMAND_NAME = "command"
+"""What a command without phase and source is called."""
 TOKEN_PHASES = ("PREFILL", "DECODE")
+PHASE_NAMES = ("prefill", "decode")
+"""How `TOKEN_PHASES` are called where people read them."""
 DIRECTIONS = ("read", "write")
 MEMORIES = ("DRAM", "SPM")
 RESERVED = ("BUS_EVENT", "POWER_ESTIMATE", "ERROR_EVENT")

@@ -47,8 +47,8 @@ class Header:
             )
         self._values[key] = value
 
-    def version(self, *, optional: bool) -> str:
-        """Return the format version, "1.0" where the file does not say.
+    def check_version(self, *, optional: bool) -> None:
+        """Note a version that is missing (if that is not `optional`) or odd.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class Header:
         if value is None:
             if not optional:
                 self._broken("version_missing", "version missing; taken for 1.0")
-            return ASSUMED_VERSION
+            return
         text = value if isinstance(value, str) else text_of(value)[:80]
         if not isinstance(value, str):
             self._broken("version_not_a_string", "version is not a string")
@@ -73,7 +73,13 @@ class Header:
                 f"this trace has format version {text[:80]}; only version 1 is known.",
                 hint="Look for a newer ggscope.",
             )
-        return clean(text)[:80]
+
+    def version(self) -> str:
+        """Return the format version as far as it is known, "1.0" where it is not."""
+        value = self._values.get("version")
+        if value is None:
+            return ASSUMED_VERSION
+        return clean(value if isinstance(value, str) else text_of(value)[:80])[:80]
 
     def producer(self) -> dict[str, str]:
         """Return run_metadata and config_snapshot as dotted names and texts."""

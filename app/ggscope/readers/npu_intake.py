@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, Array
-from ggscope.model.time import Clock
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.tables import I64
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.json_blocks import Block
 from ggscope.readers.json_stream import JsonCursor
@@ -22,7 +21,7 @@ from ggscope.readers.json_text import (
     parse_json,
     without_paste,
 )
-from ggscope.readers.npu_build import TraceAssembly, max_end
+from ggscope.readers.npu_build import max_end
 from ggscope.readers.npu_columns import MAX_OPS, EventColumns
 from ggscope.readers.npu_events import (
     EVENT,
@@ -35,29 +34,19 @@ from ggscope.readers.npu_events import (
     Stub,
 )
 from ggscope.readers.npu_header import HEADER_KEYS, Header
-from ggscope.readers.npu_records import NpuRecords
+from ggscope.readers.npu_kernel import STUB, ScannedBlock, scanner
+from ggscope.readers.npu_notes import Progress, note_part
+from ggscope.readers.npu_options import TOO_LARGE_HINT, Settings
+from ggscope.readers.npu_records import Places
+from ggscope.readers.npu_rows import RowTaker
 from ggscope.readers.npu_rules import LEFT_OUT, Problems, Rules
+from ggscope.readers.npu_snapshots import Snapshots
+from ggscope.readers.npu_stages import Stages
 from ggscope.readers.source import Source
 
 _STUBS = frozenset(STUBS)
 _CHECK_EVERY = 1024
 """Events decoded one by one between two looks at whether anybody still waits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Reader options.
-
-    Attributes
-    ----------
-    inclusive : end cycles belong to their spans.
-    hz : cycles per second; None if not known.
-    salvage : keep what stands before a syntax error.
-    """
-
-    inclusive: bool = False
-    hz: float | None = None
-    salvage: bool = False
 
 
 class _TooDeepError(Exception):
@@ -71,6 +60,7 @@ class Intake:
     ----------
     source : the file; its path goes into the trace.
     lines : JSON Lines instead of one object.
+    stages : when to publish what has been read so far.
 
     Attributes
     ----------
@@ -85,9 +75,12 @@ class Intake:
         settings: Settings,
         *,
         lines: bool,
+        stages: Stages,
     ) -> None:
         self.builder = TraceBuilder()
         self.n_records = 0
+        self._unfinished: int | None = None
+        self._n_kept = 0
         self._source = source
         self._context = context
         self._settings = settings
@@ -96,8 +89,22 @@ class Intake:
         self._problems = Problems(self.builder, lines=lines)
         self._rules = Rules(self._problems)
         self._columns = EventColumns(self.builder.strings)
-        self._offsets: list[I64] = []
-        self._lengths: list[Array] = []
+        self._scanner = scanner(source.size)
+        self._taker = (
+            None
+            if self._scanner is None
+            else RowTaker(self._columns, self._scanner.texts)
+        )
+        self._places = Places()
+        self._snapshots = Snapshots(
+            source,
+            context,
+            settings,
+            stages,
+            header=self._header,
+            columns=self._columns,
+            places=self._places,
+        )
         self._n_samples = 0
         self._n_bad_lines = 0
         self._has_timeline = lines
@@ -133,17 +140,33 @@ class Intake:
 
     def take_lines(self, cursor: JsonCursor) -> None:
         """Read JSON Lines to the end of the file; bad lines are warnings."""
-        for block in cursor.lines():
+        scanner = self._scanner
+        for block in cursor.lines(None if scanner is None else scanner.cut_lines):
             self._context.progress(block.offset, self._source.size)
-            events = None if block.overlong else block.decode_lines(EVENT)
-            if events is not None:
-                self._keep(block, block.start, block.end, events)
-            else:
-                self._take_lines_slow(block)
+            self._take_lines_of(block)
+            self._snapshots.publish_so_far(
+                self.builder, cursor.position, self.n_records
+            )
         if self._n_bad_lines and not self.n_records:
             raise CorruptError(
                 f"none of its {self._n_bad_lines:,} lines is a JSON object.", offset=0
             )
+
+    def _take_lines_of(self, block: Block) -> None:
+        n = len(block.start)
+        if isinstance(block, ScannedBlock) and len(self._wanted(n)) == n:
+            self._keep_rows(block)
+            return
+        events = None if block.overlong else block.decode_lines(EVENT)
+        if events is not None:
+            self._keep(block, block.start, block.end, events)
+        else:
+            self._take_lines_slow(block)
+
+    @property
+    def progress(self) -> Progress:
+        """How far reading has come."""
+        return Progress(self.n_records, self._unfinished, self._has_timeline)
 
     def trace(self) -> Trace:
         """Return the trace of what was taken in.
@@ -152,48 +175,20 @@ class Intake:
         ------
         UnsupportedVersionError, CorruptError
             If the version is not known or there is no timeline.
+        ReadError
+            If the range that was asked for holds no event.
         """
-        version = self._header.version(optional=self._lines)
+        self._header.check_version(optional=self._lines)
         if not self._has_timeline:
             raise CorruptError("timeline_events missing; there is nothing to show.")
         self._header.check_types()
         self._header.check_total(max_end(self._columns))
         self._note_totals()
+        note_part(self.builder, self._settings, self.n_records)
         self._context.check_cancelled()
-        settings, builder = self._settings, self.builder
-        assembly = TraceAssembly(
-            builder,
-            self._columns,
-            inclusive=settings.inclusive,
-            peak_bytes=self._header.peak_bytes(),
-        )
-        assembly.build()
-        builder.clock = Clock("cycle", assembly.origin, settings.hz)
-        offsets = np.concatenate([np.zeros(0, np.int64), *self._offsets])
-        lengths = np.concatenate([np.zeros(0, np.int32), *self._lengths])
-        builder.records = NpuRecords(self._source.path, offsets, lengths)
-        summary = self._header.summary()
-        summary["computed"] = assembly.computed
-        options = {"end_cycle": "inclusive" if settings.inclusive else "exclusive"}
-        if settings.hz is not None:
-            options["hz"] = f"{settings.hz:g}"
-        if settings.salvage:
-            options["salvage"] = "true"
-        self._context.progress(self._source.size, self._source.size)
-        return builder.snapshot(
-            TraceInfo(
-                paths=(self._source.path,),
-                reader_id="npu-json",
-                format="NPU simulator JSON",
-                format_version=version,
-                byte_size=self._source.size,
-                n_records=self.n_records,
-                producer=self._header.producer(),
-                options=options,
-                summary=summary,
-                modified_ns=self._source.modified_ns,
-            )
-        )
+        if self._settings.is_part:
+            self._columns.drop_samples_outside()
+        return self._snapshots.finish(self.builder, self.n_records)
 
     def _take_timeline(self, cursor: JsonCursor) -> None:
         if self.n_records:
@@ -205,13 +200,42 @@ class Intake:
                 place="timeline_events",
             )
         self._has_timeline = True
-        for block in cursor.blocks():
+        scanner = self._scanner
+        self._unfinished = cursor.position + 1
+        for block in cursor.blocks(None if scanner is None else scanner.cut_array):
             self._context.progress(block.offset, self._source.size)
-            events = block.decode_array(EVENTS)
-            if events is not None and len(events) == len(block.start):
-                self._keep(block, block.start, block.end, events)
-            else:
-                self._take_block_slow(block)
+            self._take_block(block)
+            self._unfinished = done = cursor.position
+            self._snapshots.publish_so_far(self.builder, done, self.n_records)
+        self._unfinished = None
+
+    def _take_block(self, block: Block) -> None:
+        if isinstance(block, ScannedBlock):
+            # Here the number of elements is certain.
+            n = len(block.rows)
+            wanted = self._wanted(n)
+            if len(wanted) == n:
+                self._keep_rows(block)
+                return
+            if not wanted:
+                self.n_records += n
+                return
+        events = block.decode_array(EVENTS)
+        if events is not None and len(events) == len(block.start):
+            self._keep(block, block.start, block.end, events)
+        else:
+            self._take_block_slow(block)
+
+    def _wanted(self, n: int) -> range:
+        """Return which of the next `n` events are in the range asked for."""
+        first, stop = self._settings.first, self._settings.stop
+        low = min(max(first - self.n_records, 0), n)
+        high = n if stop is None else min(max(stop - self.n_records, low), n)
+        return range(low, high)
+
+    def _is_wanted(self, index: int) -> bool:
+        stop = self._settings.stop
+        return index >= self._settings.first and (stop is None or index < stop)
 
     def _take_block_slow(self, block: Block) -> None:
         """Decode each element alone, so that a bad one costs only itself."""
@@ -223,7 +247,9 @@ class Intake:
                     self._context.check_cancelled()
                 index = self.n_records + len(bounds)
                 self._problems.at(index, block.offset + start)
-                event = self._event(block.element(start, end), block.offset + start)
+                event = None
+                if self._is_wanted(index):
+                    event = self._event(block.element(start, end), block.offset + start)
                 bounds.append((start, end))
                 events.append(event)
         finally:
@@ -256,22 +282,58 @@ class Intake:
         events: Sequence[Event | Stub | None],
     ) -> None:
         """Add events with the places of their texts; markers get their details now."""
-        if self.n_records + len(events) > self._context.limits.records:
-            raise LimitExceededError(
-                f"there are more than {self._context.limits.records:,} events."
-            )
-        first = self.n_records
+        wanted = self._wanted(len(events))
+        first = self._announced(len(wanted)) + wanted.start
+        events = events[wanted.start : wanted.stop]
         if not _STUBS.isdisjoint(map(type, events)):
             events = [
-                self._marker(block, int(start[i]), int(end[i]), i)
+                self._marker(block, int(start[row]), int(end[row]), row)
                 if type(event) in _STUBS
                 else event
-                for i, event in enumerate(events)
+                for row, event in zip(wanted, events, strict=True)
             ]
-        self._offsets.append(start + block.offset)
-        self._lengths.append((end - start).astype(np.int32))
-        self.n_records += len(events)
-        for record in self._columns.add(events, first).tolist():
+        record = np.arange(first, first + len(events))
+        self._kept(block, start, end, self._columns.add(events, record))
+
+    def _keep_rows(self, block: ScannedBlock) -> None:
+        """Add events that are rows already; look at those that need it."""
+        assert self._taker is not None  # who else made rows
+        rows = block.rows
+        first = self._announced(len(rows))
+        odd = np.flatnonzero(rows.kind >= STUB)
+        bounds = zip(
+            odd.tolist(),
+            block.start[odd].tolist(),
+            block.end[odd].tolist(),
+            strict=True,
+        )
+        events = [self._marker(block, start, end, row) for row, start, end in bounds]
+        dropped = self._taker.add(rows, first, events, odd)
+        self._kept(block, block.start, block.end, dropped)
+
+    def _announced(self, n: int) -> int:
+        """Return the number of the next record, of which `n` are to be kept.
+
+        Raises
+        ------
+        LimitExceededError
+            If there are too many.
+        """
+        limit = self._context.limits.records
+        if self._n_kept + n > limit:
+            raise LimitExceededError(
+                f"there are more than {limit:,} events.", hint=TOO_LARGE_HINT
+            )
+        return self.n_records
+
+    def _kept(self, block: Block, start: I64, end: I64, dropped: I64) -> None:
+        """Note where the events just added stand, and which ones end too early."""
+        first, wanted = self.n_records, self._wanted(len(start))
+        rows = slice(wanted.start, wanted.stop)
+        self._places.append(start[rows] + block.offset, (end - start)[rows])
+        self._n_kept += len(wanted)
+        self.n_records += len(start)
+        for record in dropped.tolist():
             self._at(block, record - first, int(start[record - first]), first)
             self._problems.error(
                 "end_before_start",
@@ -317,7 +379,8 @@ class Intake:
             value = found[0]
             if isinstance(value, dict) and self._is_header(value, offset, line):
                 continue
-            events.append(self._rules.event(value))
+            is_wanted = self._is_wanted(self.n_records + len(events))
+            events.append(self._rules.event(value) if is_wanted else None)
             kept.append(row)
         rows = np.array(kept, np.int64)
         self._keep(

@@ -1,7 +1,5 @@
 """Reader of NPU simulator traces: one JSON object, or JSON Lines of events."""
 
-import math
-
 import numpy as np
 
 from ggscope.errors import (
@@ -10,19 +8,40 @@ from ggscope.errors import (
     ReadError,
     TruncatedError,
 )
-from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import HEAD_BYTES, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.model.trace import Trace
+from ggscope.readers.api import (
+    HEAD_BYTES,
+    Estimate,
+    Head,
+    ReadContext,
+    ReaderInfo,
+    Sniff,
+)
 from ggscope.readers.json_stream import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.json_text import (
     JsonSyntaxError,
     JsonText,
     JsonTooLargeError,
     MemoryText,
-    locate,
     without_paste,
 )
-from ggscope.readers.npu_intake import Intake, Settings
+from ggscope.readers.npu_intake import Intake
+from ggscope.readers.npu_notes import (
+    BREAKING,
+    explained,
+    note_change,
+    note_failure,
+    note_fault,
+)
+from ggscope.readers.npu_options import (
+    OPTIONS,
+    TOO_LARGE_HINT,
+    Settings,
+    estimate,
+    settings_of,
+)
 from ggscope.readers.npu_sniff import BOM, is_lines, sniff_npu
+from ggscope.readers.npu_stages import FIRST_SECONDS, Stages
 from ggscope.readers.source import Source
 
 PASTE_BYTES = 16 << 20
@@ -36,6 +55,7 @@ class NpuJsonReader:
     ----------
     block_bytes : size of the blocks that are decoded in one piece.
     value_bytes : largest single value or line that is taken.
+    first_seconds : reading time before the first early snapshot.
     """
 
     info = ReaderInfo(
@@ -43,23 +63,27 @@ class NpuJsonReader:
         "NPU simulator trace",
         (".json", ".jsonl"),
         "Timeline events of an NPU simulator as one JSON object, or one per line.",
-        {
-            "end_cycle": "exclusive (default) or inclusive: whether a span's end_cycle "
-            "belongs to it",
-            "hz": "clock frequency in cycles per second, to show times",
-            "salvage": "true: open a cut or broken file up to the fault",
-        },
+        OPTIONS,
     )
 
     def __init__(
-        self, *, block_bytes: int = BLOCK_BYTES, value_bytes: int = VALUE_BYTES
+        self,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        value_bytes: int = VALUE_BYTES,
+        first_seconds: float = FIRST_SECONDS,
     ) -> None:
         self._block_bytes = block_bytes
         self._value_bytes = value_bytes
+        self._first_seconds = first_seconds
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by its keys and event types."""
         return sniff_npu(head)
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return what reading a file would cost, by the density of its events."""
+        return estimate(head)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return the trace of a file.
@@ -70,8 +94,19 @@ class NpuJsonReader:
             If the text is no JSON, or has no timeline.
         UnsupportedVersionError
             If the format's major version is not 1.
+        LimitExceededError
+            If there is too little memory.
         """
-        settings = _settings(context)
+        try:
+            return self._read_somehow(source, context)
+        except MemoryError:
+            raise LimitExceededError(
+                "there is too little memory for its events.", hint=TOO_LARGE_HINT
+            ) from None
+
+    def _read_somehow(self, source: Source, context: ReadContext) -> Trace:
+        """Read a file as it is or, where that fails, without what pasting adds."""
+        settings = settings_of(context, source)
         head = source.head(HEAD_BYTES)
         data = head.removeprefix(BOM).lstrip()
         if source.size <= PASTE_BYTES and not data.startswith((b"{", b"[")):
@@ -88,7 +123,7 @@ class NpuJsonReader:
 
     def _pasted(self, source: Source) -> MemoryText | None:
         """Return the text without what pasting adds; None where there is nothing."""
-        if source.size > PASTE_BYTES:
+        if source.size > PASTE_BYTES or source.change() in BREAKING:
             return None
         data = source.read(0, source.size)
         cleaned = without_paste(data)
@@ -106,11 +141,16 @@ class NpuJsonReader:
         head = _head(text)
         start = len(BOM) if head.startswith(BOM) else 0
         lines = is_lines(head[start:])
-        intake = Intake(source, context, settings, lines=lines)
+        stages = Stages(context.wants_stages, self._first_seconds)
+        intake = Intake(source, context, settings, lines=lines, stages=stages)
         if pasted:
             intake.note_paste()
         cursor = JsonCursor(
-            text, start, block_bytes=self._block_bytes, value_bytes=self._value_bytes
+            text,
+            start,
+            block_bytes=self._block_bytes,
+            value_bytes=self._value_bytes,
+            reuses_buffer=True,
         )
         try:
             if lines:
@@ -118,51 +158,42 @@ class NpuJsonReader:
             else:
                 intake.take_object(cursor)
         except JsonSyntaxError as fault:
-            if not (settings.salvage and intake.n_records):
-                raise _explained(fault, text, intake.n_records) from None
-            message = str(_explained(fault, text, intake.n_records).message)
-            code = "truncated_json" if fault.at_end else "broken_json"
-            intake.builder.warn(Severity.ERROR, code, message, fault.offset)
-        except JsonTooLargeError as error:
+            _keep_up_to(fault, intake, source, text, settings)
+        except JsonTooLargeError as too_large:
             raise LimitExceededError(
-                f"one value is larger than {error.limit:,} bytes.",
-                offset=error.offset,
+                f"one value is larger than {too_large.limit:,} bytes.",
+                offset=too_large.offset,
                 hint="Is this a trace?",
             ) from None
+        except ReadError as error:
+            # Only the file itself gives a plain one: the disk, the network.
+            if type(error) is not ReadError or not intake.n_records:
+                raise
+            note_failure(intake.builder, error, intake.n_records)
+        note_change(intake.builder, source.change(), intake.n_records, cursor.position)
         return intake.trace()
 
 
-def _settings(context: ReadContext) -> Settings:
-    end = context.options.get("end_cycle", "exclusive")
-    if end not in ("exclusive", "inclusive"):
-        raise ReadError(
-            f"option end_cycle is {end!r}.", hint="Give exclusive or inclusive."
-        )
-    hz_text = context.options.get("hz", "")
-    try:
-        hz = float(hz_text) if hz_text else None
-    except ValueError:
-        hz = math.nan
-    if hz is not None and not 0 < hz < math.inf:
-        raise ReadError(
-            f"option hz is {hz_text!r}.", hint="Give cycles per second, e.g. 1e9."
-        )
-    salvage = context.options.get("salvage", "").lower() in ("true", "1", "yes")
-    return Settings(end == "inclusive", hz, salvage)
+def _keep_up_to(
+    fault: JsonSyntaxError,
+    intake: Intake,
+    source: Source,
+    text: JsonText,
+    settings: Settings,
+) -> None:
+    """Go on with what stands before a fault, if that is wanted; else raise.
+
+    A file that changes while it is read breaks off anywhere: what has been read is
+    kept then, and `note_change` says so.
+    """
+    error = explained(fault, text, intake.progress)
+    is_changing = source.change() in BREAKING
+    if not intake.n_records or not (is_changing or settings.salvage):
+        raise error from None
+    if not is_changing:
+        note_fault(intake.builder, error, intake.n_records)
 
 
 def _head(text: JsonText) -> bytes:
     buffer = np.empty(min(HEAD_BYTES, text.size), np.uint8)
     return buffer[: text.read_into(0, buffer)].tobytes()
-
-
-def _explained(fault: JsonSyntaxError, text: JsonText, n_records: int) -> ReadError:
-    """Return the error that tells a person where the text is no JSON."""
-    place = locate(text, fault.offset)
-    come = "event comes" if n_records == 1 else "events come"
-    return (TruncatedError if fault.at_end else CorruptError)(
-        f"{fault.text}: line {place.line} column {place.column} (char {place.char}), "
-        f"byte {fault.offset:,}; {n_records:,} whole {come} before it.",
-        offset=fault.offset,
-        hint="Read it with option salvage=true to see them." if n_records else "",
-    )

@@ -5,15 +5,34 @@ import numpy as np
 from ggscope.model.tables import I64, Array
 
 
+def by_lane_and_start(lane: Array, start: I64) -> I64:
+    """Return the order of spans: lane by lane, in order of start, else as they come.
+
+    Lanes that are in order already (most files) need only be dealt out.
+    """
+    order: I64 = np.argsort(lane, kind="stable")
+    ranked, its_lane = start[order], lane[order]
+    is_in_order = (ranked[1:] >= ranked[:-1]) | (its_lane[1:] != its_lane[:-1])
+    return order if bool(is_in_order.all()) else np.lexsort((start, lane))
+
+
 def distinct(values: I64) -> I64:
     """Return the different values in ascending order.
 
-    ``np.unique`` hashes in newer numpy: ten times slower here, and it holds the
-    interpreter lock all the while.
+    Values close together are ticked off in a table, others sorted. ``np.unique``
+    hashes in newer numpy: ten times slower here, and it holds the interpreter lock
+    all the while.
     """
+    if not len(values):
+        return values
+    low = int(values.min())
+    width = int(values.max()) - low + 1
+    if width <= 4 * len(values) + 1024:
+        is_there = np.zeros(width, np.bool_)
+        is_there[values - low] = True
+        found: I64 = np.flatnonzero(is_there) + low
+        return found
     ranked = np.sort(values)
-    if not len(ranked):
-        return ranked
     first: I64 = ranked[np.concatenate([[True], ranked[1:] != ranked[:-1]])]
     return first
 
@@ -58,13 +77,23 @@ def linked(own_key: I64, own_cmdq: I64, key: I64, cmdq: I64) -> I64:
     if not len(own_key):
         return np.full(len(key), -1, np.int64)
     keys, commands = distinct(own_key), distinct(own_cmdq)
-    place = np.searchsorted(keys, own_key) * len(commands)
-    place += np.searchsorted(commands, own_cmdq)
-    order = np.argsort(place)
+    place = _rank(keys, own_key) * len(commands) + _rank(commands, own_cmdq)
+    # Stable sorting is quick where lanes already are in order of command.
+    order = np.argsort(place, kind="stable")
     ranked = place[order]
     engine, command = find(keys, key), find(commands, cmdq)
     known = (engine >= 0) & (command >= 0) & (cmdq >= 0)
     wanted = np.where(known, engine * len(commands) + command, -1)
-    low = np.searchsorted(ranked, wanted)
-    once = np.searchsorted(ranked, wanted, "right") - low == 1
-    return np.where(known & once, order[np.minimum(low, len(order) - 1)], -1)
+    low = np.minimum(np.searchsorted(ranked, wanted), len(ranked) - 1)
+    next_one = ranked[np.minimum(low + 1, len(ranked) - 1)]
+    is_last = low == len(ranked) - 1
+    once = (ranked[low] == wanted) & ((next_one != wanted) | is_last)
+    return np.where(known & once, order[low], -1)
+
+
+def _rank(ascending: I64, values: I64) -> I64:
+    """Return where each value stands among `ascending`, which has all of them."""
+    low, high = int(ascending[0]), int(ascending[-1])
+    if high - low + 1 == len(ascending):
+        return values - low  # no gaps
+    return np.searchsorted(ascending, values)

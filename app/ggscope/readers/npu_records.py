@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from ggscope.errors import CorruptError, ReadError
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import Array, narrow
 from ggscope.model.trace import RecordView
 from ggscope.readers.json_text import without_paste
 from ggscope.readers.source import read_at
@@ -21,17 +21,40 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 Field = tuple[str, str, int, int]
 
 
+class Places:
+    """Where events stand in the file, as narrow as the numbers are."""
+
+    def __init__(self) -> None:
+        self._offsets: list[Array] = [np.zeros(0, np.int8)]
+        self._lengths: list[Array] = [np.zeros(0, np.int8)]
+
+    def append(self, offsets: Array, lengths: Array) -> None:
+        """Add the events of a block."""
+        self._offsets.append(narrow(offsets))
+        self._lengths.append(narrow(lengths))
+
+    def records(self, path: Path, first: int) -> "NpuRecords":
+        """Return access to all events so far; `first` is the number of the first."""
+        self._offsets = [np.concatenate(self._offsets)]
+        self._lengths = [np.concatenate(self._lengths)]
+        return NpuRecords(path, self._offsets[0], self._lengths[0], first=first)
+
+
 class NpuRecords:
     """Decodes single events of one file.
 
     Parameters
     ----------
     path : the file.
-    offsets, lengths : int64[n] and int32[n], where the text of each event is.
+    offsets, lengths : integers[n], where the text of each event is.
+    first : number of the first event that was read.
     """
 
-    def __init__(self, path: Path, offsets: I64, lengths: Array) -> None:
+    def __init__(
+        self, path: Path, offsets: Array, lengths: Array, *, first: int = 0
+    ) -> None:
         self._path = path
+        self._first = first
         self._offsets = offsets
         self._lengths = lengths
 
@@ -46,9 +69,10 @@ class NpuRecords:
         ReadError
             If there is no such event, or none any more at its place.
         """
-        if not 0 <= record < len(self):
+        row = record - self._first
+        if not 0 <= row < len(self):
             raise ReadError(f"there is no event {record:,}.", path=self._path)
-        offset, length = int(self._offsets[record]), int(self._lengths[record])
+        offset, length = int(self._offsets[row]), int(self._lengths[row])
         data = read_at(self._path, offset, min(length, _EVENT_BYTES))
         fields = _fields(data) or _fields(without_paste(data)) or _as_it_stands(data)
         if not fields or len(data) < min(length, _EVENT_BYTES):

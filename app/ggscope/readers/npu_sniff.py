@@ -17,7 +17,7 @@ BOM = b"\xef\xbb\xbf"
 _TYPES = (
     rb"(?:(?:ENGINE|MEM_ACCESS|TOKEN|MARKER|CMD|STALL|BUS|ERROR)_EVENT|POWER_ESTIMATE)"
 )
-_KNOWN_TYPE = re.compile(rb'"type"\s*:\s*"' + _TYPES + rb'"')
+KNOWN_TYPE = re.compile(rb'"type"\s*:\s*"' + _TYPES + rb'"')
 _EVENT_LINE = re.compile(
     rb'^[ \t]*\{.*"type"[ \t]*:[ \t]*"' + _TYPES + rb'".*\}[ \t\r]*$', re.MULTILINE
 )
@@ -54,9 +54,7 @@ def sniff_npu(head: Head) -> Sniff:
     root = look(data)
     if root.first == b"{":
         return _object_sniff(root, data)
-    if root.first == b"[" and (
-        _KNOWN_TYPE.search(data) or b'"timeline_events"' in data
-    ):
+    if root.first == b"[" and (KNOWN_TYPE.search(data) or b'"timeline_events"' in data):
         return Sniff(50, "NPU events in a JSON array; the format wants an object")
     if _EVENT_LINE.search(data):
         return Sniff(50, "some lines are NPU timeline events")
@@ -69,7 +67,7 @@ def is_lines(data: bytes) -> bool:
     if root.first == b"{":
         if "timeline_events" in root.keys:
             return False
-        if root.type and (_KNOWN_TYPE.search(b'"type":' + root.type) or root.closed):
+        if root.type and (KNOWN_TYPE.search(b'"type":' + root.type) or root.closed):
             return True
         # After one whole object only another line can follow.
         return root.closed and root.followed
@@ -98,7 +96,7 @@ def _object_sniff(root: Root, data: bytes) -> Sniff:
     if "timeline_events" in root.keys:
         sure = root.keys & HEADER_KEYS
         return Sniff(90 if sure else 60, "key timeline_events of an NPU trace")
-    if _KNOWN_TYPE.match(b'"type":' + root.type):
+    if KNOWN_TYPE.match(b'"type":' + root.type):
         return Sniff(90, "lines of NPU timeline events")
     if len(root.keys & _OWN_KEYS) + ("version" in root.keys) >= 2:
         return Sniff(50, "keys of an NPU trace, but no timeline_events so far")

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,12 @@ from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers import plugins
 from ggscope.readers.api import (
     HEAD_BYTES,
+    NAMES_CHOICES,
+    NAMES_OPTION,
     NOT_MINE,
+    RANGE_OPTION,
+    Estimate,
+    EstimatingReader,
     Head,
     ReadContext,
     Reader,
@@ -94,7 +99,7 @@ def sniff_all(source: Source) -> list[Candidate]:
 
     A reader whose sniffing fails is not asked again and counts as 0.
     """
-    head = Head(source.path.name, source.size, source.head(HEAD_BYTES))
+    head = _head(source)
     judged = [
         Candidate(item.reader, _judgement(item, head))
         for item in _loaded()
@@ -108,11 +113,17 @@ def open_trace(
     *,
     reader_id: str | None = None,
     context: ReadContext | None = None,
+    admit: Callable[[Estimate], None] | None = None,
 ) -> Trace:
     """Read `path` with the reader that fits it best, or with `reader_id`.
 
     A reader that was chosen by structure alone (confidence below `SURE`) leaves a
     notice ``low_confidence`` in the trace.
+
+    Parameters
+    ----------
+    admit : is told what reading would cost, before anything is read, where the
+        reader knows; what it raises comes out of here.
 
     Raises
     ------
@@ -125,12 +136,55 @@ def open_trace(
     """
     with Source(path) as source:
         if reader_id is not None:
-            return _read(_named(reader_id, source), source, context)
+            reader = _named(reader_id, source)
+            _admit(reader, source, admit)
+            return _with_parts(_read(reader, source, context), reader, context)
         chosen, others = _chosen(source)
-        trace = _read(chosen.reader, source, context)
+        _admit(chosen.reader, source, admit)
+        trace = _with_parts(
+            _read(chosen.reader, source, context), chosen.reader, context
+        )
         if chosen.sniff.confidence >= SURE:
             return trace
         return _with_notice(trace, chosen, others)
+
+
+def estimate(path: Path | str, *, reader_id: str | None = None) -> Estimate | None:
+    """Return what reading `path` would cost; None where its reader cannot tell.
+
+    Raises
+    ------
+    UnknownFormatError, AmbiguousFormatError, ReadError
+        As `open_trace`, where no reader can be chosen.
+    """
+    with Source(path) as source:
+        if reader_id is not None:
+            return _estimate(_named(reader_id, source), source)
+        return _estimate(_chosen(source)[0].reader, source)
+
+
+def _estimate(reader: Reader, source: Source) -> Estimate | None:
+    if not isinstance(reader, EstimatingReader):
+        return None
+    try:
+        found = reader.estimate(_head(source))
+    except Exception:
+        # Border to readers: one that cannot count may still be able to read.
+        logger.warning("reader %s: estimate failed", reader.info.id, exc_info=True)
+        return None
+    return found if isinstance(found, Estimate) else None
+
+
+def _admit(
+    reader: Reader, source: Source, admit: Callable[[Estimate], None] | None
+) -> None:
+    found = None if admit is None else _estimate(reader, source)
+    if admit is not None and found is not None:
+        admit(found)
+
+
+def _head(source: Source) -> Head:
+    return Head(source.path.name, source.size, source.head(HEAD_BYTES))
 
 
 def _loaded() -> Sequence[Loaded]:
@@ -249,6 +303,32 @@ def _check(trace: object) -> None:
     broken = trace.check()
     if broken:
         raise ValueError(f"its trace contradicts itself: {broken[0]}")
+
+
+def _with_parts(trace: Trace, reader: Reader, context: ReadContext | None) -> Trace:
+    """Return the trace with a note of each part option, heeded or not."""
+    asked = {} if context is None else context.options
+    notes = []
+    for option, whole in ((RANGE_OPTION, ""), (NAMES_OPTION, NAMES_CHOICES[0])):
+        value = asked.get(option, whole)
+        if value == whole or any(w.code.startswith(option) for w in trace.warnings):
+            continue  # nothing asked for, or the reader says it better
+        if option not in trace.info.options:
+            message = f"The reader {reader.info.id} does not know {option}={value}."
+            severity, code = Severity.NOTICE, f"{option}_ignored"
+            message += " The file was read as a whole."
+        elif option == RANGE_OPTION:
+            message = f"Only the records {value} were read, as asked for."
+            severity, code = Severity.INFO, "range_read"
+        else:
+            which = "No names" if value == "none" else "Only the names of a sample"
+            message = f"{which} were read, as asked for."
+            severity, code = Severity.INFO, f"names_{value}"
+        notes.append(ReadWarning(severity, code, message))
+    if not notes:
+        return trace
+    warnings = sorted((*trace.warnings, *notes), key=lambda w: -w.severity)
+    return dataclasses.replace(trace, warnings=tuple(warnings))
 
 
 def _with_notice(trace: Trace, chosen: Candidate, others: list[Candidate]) -> Trace:

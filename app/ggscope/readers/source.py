@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +19,20 @@ import numpy.typing as npt
 from ggscope.errors import EmptyFileError, ReadError, TruncatedError
 
 BLOCK_BYTES = 4 << 20
+
+
+class Change(Enum):
+    """What has happened to a file since it was opened."""
+
+    NONE = "none"
+    GROWN = "grown"
+    SHRUNK = "shrunk"
+    REWRITTEN = "rewritten"
+    """As long as before, but written to."""
+    REPLACED = "replaced"
+    """Another file has its name now."""
+    GONE = "gone"
+    """Nothing has its name any more."""
 
 
 class Source:
@@ -58,6 +73,7 @@ class Source:
             raise _explained(error, self.path) from error
         self.size = status.st_size
         self.modified_ns = status.st_mtime_ns
+        self._identity = (status.st_dev, status.st_ino)
         if self.size == 0:
             self.close()
             raise EmptyFileError(
@@ -160,11 +176,30 @@ class Source:
 
     def has_changed(self) -> bool:
         """Tell whether the file's size or time differ from when it was opened."""
+        return self.change() is not Change.NONE
+
+    def change(self) -> Change:
+        """Return what has happened to the file since it was opened."""
         try:
             status = os.stat(self.path)
         except OSError:
-            return True
-        return (status.st_size, status.st_mtime_ns) != (self.size, self.modified_ns)
+            return Change.GONE
+        if (status.st_dev, status.st_ino) != self._identity:
+            return Change.REPLACED
+        if status.st_size != self.size:
+            is_longer = status.st_size > self.size
+            return Change.GROWN if is_longer else Change.SHRUNK
+        is_same = status.st_mtime_ns == self.modified_ns
+        return Change.NONE if is_same else Change.REWRITTEN
+
+    @property
+    def descriptor(self) -> int:
+        """The open file for compiled code that reads by itself; -1 once closed."""
+        return self._fd
+
+    def failure(self, number: int, offset: int) -> ReadError:
+        """Return the error for system error `number` met at `offset`."""
+        return _explained(OSError(number, os.strerror(number)), self.path, offset)
 
     def _read(self, offset: int, length: int) -> bytes:
         parts: list[bytes] = []

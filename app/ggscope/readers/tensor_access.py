@@ -1,47 +1,61 @@
 """Reader of tensor-access traces: fixed-size records without a header.
 
-Written by the tensor tracers for llama.cpp (``tensor_trace.bin``). The file is often
-preallocated to 2 GiB and mostly empty. It is read twice: for the header columns,
-which are enough for a first picture, then for names and accesses.
+Written by the tensor tracers for llama.cpp (``tensor_trace.bin``). The file is read
+once, from end to end. Of a file that takes its time, the spans so far are published
+now and then; then all spans, and at last their names and accesses.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from ggscope.errors import CorruptError, ReadError
+from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.strings import StringTable
+from ggscope.model.tables import Array
 from ggscope.model.trace import Trace
 from ggscope.readers import tensor_notes as notes
-from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.readers import tensor_options
+from ggscope.readers.api import (
+    NAMES_OPTION,
+    NOT_MINE,
+    RANGE_OPTION,
+    Estimate,
+    Head,
+    ReadContext,
+    ReaderInfo,
+    Sniff,
+)
 from ggscope.readers.records import BUFFER_128, LAYOUT_64A, LAYOUT_64P, LAYOUTS, Layout
 from ggscope.readers.source import Source
 from ggscope.readers.tensor_buffers import add_buffer_events
 from ggscope.readers.tensor_build import (
-    Job,
     assemble,
-    header_columns,
+    assemble_nameless,
     make_info,
-    time_columns,
+    make_job,
 )
 from ggscope.readers.tensor_detect import STRONG, detect, detect_head
+from ggscope.readers.tensor_job import File, Job
 from ggscope.readers.tensor_names import PatternDecoder
 from ggscope.readers.tensor_ops import find_ops
-from ggscope.readers.tensor_passes import arrange, pass_bands, phase_bands
-from ggscope.readers.tensor_records import TensorRecords
-from ggscope.readers.tensor_scan import (
-    Columns,
+from ggscope.readers.tensor_order import Work, narrowest
+from ggscope.readers.tensor_passes import arrange, room_for
+from ggscope.readers.tensor_patterns import HashCollisionError
+from ggscope.readers.tensor_ranges import (
+    Ranges,
+    Words,
+    cut_ranges,
     data_bounds,
-    hash_name,
-    name_words,
+    n_file_records,
     record_ranges,
-    scan,
 )
-from ggscope.readers.tensor_sources import read_patterns
+from ggscope.readers.tensor_records import TensorRecords
+from ggscope.readers.tensor_scan import Scan
+from ggscope.readers.tensor_sources import Patterns, decode_patterns
+from ggscope.readers.tensor_stages import Stages
 
-FIRST_NAME = b"inp_embd"
-"""The first op of llama.cpp's graphs; begins a pass."""
+_MAX_SEEDS = 8
 
 
 class TensorAccessReader:
@@ -53,10 +67,7 @@ class TensorAccessReader:
         suffixes=(".bin",),
         doc="Fixed-size records of every op and its sources, as the tensor tracers "
         "for llama.cpp write them; no header.",
-        options={
-            "layout": "record layout: " + ", ".join(LAYOUTS),
-            "ops": "id of the op table, e.g. ggml-2025-11-25-95",
-        },
+        options=tensor_options.OPTIONS,
     )
 
     def sniff(self, head: Head) -> Sniff:
@@ -71,57 +82,164 @@ class TensorAccessReader:
         confidence = 40 if match.score >= STRONG else 25
         return Sniff(confidence, f"the fields of {match.layout.title} records fit")
 
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return the cost of reading a file with this head; None if unknown."""
+        return tensor_options.estimate(head)
+
     def read(self, source: Source, context: ReadContext) -> Trace:
-        """Return the trace, after an early snapshot of times and ops if wanted.
+        """Return the trace, after early snapshots of a large file if wanted.
 
         Raises
         ------
         CorruptError
             If no layout fits.
         ReadError
-            If an option names an unknown layout or op table.
+            If an option is not understood.
         LimitExceededError
-            If there are more records than the context allows.
+            If there are more records than the context allows, or than fit into
+            memory.
         """
-        wanted = _wanted_layout(source, context)
-        begin, end = data_bounds(source, context)
-        if not end:
-            return _empty_trace(source, wanted)
-        layout = wanted or _detected(source, begin, end)
-        ranges = record_ranges(source, layout.size, begin, end)
-        if layout is BUFFER_128:
-            return _buffer_trace(source, ranges, end)
-        job = _begin(source, context, layout, ranges, end)
-        strings = StringTable()
-        generation = 0
-        if context.wants_stages:
-            early = assemble(job, strings, None)
-            generation = early.generation
-            context.publish(early)
-        patterns = read_patterns(
-            source,
-            layout,
-            ranges,
-            job.record,
-            lambda: PatternDecoder(
-                layout, strings, job.ops, claims_layers=job.claims_layers
-            ),
-            lambda done: context.progress(source.size + done, 2 * source.size),
-        )
-        trace = assemble(job, strings, patterns)
-        context.progress(2 * source.size, 2 * source.size)
-        return replace(trace, generation=generation + 1)
+        try:
+            return _read(source, context)
+        except MemoryError as error:
+            raise LimitExceededError(
+                "there is too little memory to read this trace.",
+                path=source.path,
+                hint=f"Read a part of it with the option {RANGE_OPTION}=FIRST:STOP, "
+                f"or leave names out with {NAMES_OPTION}=sampled or "
+                f"{NAMES_OPTION}=none.",
+            ) from error
 
 
-def _wanted_layout(source: Source, context: ReadContext) -> Layout | None:
-    name = context.options.get("layout", "")
-    if name and name not in LAYOUTS:
-        raise ReadError(
-            f"there is no record layout {name!r}.",
-            path=source.path,
-            hint="Known layouts: " + ", ".join(LAYOUTS) + ".",
+def _read(source: Source, context: ReadContext) -> Trace:
+    options = context.options
+    wanted = tensor_options.wanted_layout(source, options)
+    begin, end = data_bounds(source, context)
+    if not end:
+        return _empty_trace(source, wanted)
+    layout = wanted or _detected(source, begin, end)
+    n_file = n_file_records(source, layout.size, end)
+    choice = tensor_options.choose(source, layout, n_file, options)
+    ranges = record_ranges(source, layout.size, begin, end)
+    ranges = cut_ranges(ranges, choice.first, choice.stop)
+    if layout is BUFFER_128:
+        return _buffer_trace(source, ranges, end)
+    ops = find_ops(source, layout, ranges, options.get(tensor_options.OPS_OPTION))
+    file = File(source=source, options=options, choice=choice, end=end, ops=ops)
+    for seed in range(_MAX_SEEDS):
+        try:
+            return _Reading(file, ranges, context, seed).run()
+        except HashCollisionError:
+            continue
+    raise AssertionError("hashes of every seed collide")
+
+
+class _Reading:
+    """One attempt to read a file's records: scan, arrange, decode.
+
+    Parameters
+    ----------
+    seed : for the hashes of the numpy path.
+    """
+
+    def __init__(
+        self, file: File, ranges: Ranges, context: ReadContext, seed: int
+    ) -> None:
+        self._file = file
+        self._ranges = ranges
+        self._context = context
+        self._seed = seed
+        self._work = Work(context.check_cancelled)
+        self._generation = 0
+        self._strings = StringTable()
+        size = file.choice.wants.layout.size
+        self._bytes = sum(stop - first for first, stop in ranges) * size
+        # What follows the scan counts for a quarter of the work.
+        self._total = self._bytes + self._bytes // 3
+
+    def run(self) -> Trace:
+        """Return the whole trace."""
+        file, context = self._file, self._context
+        stages = Stages(file, self._ranges, self._work, self._publish)
+        with Scan(
+            file.source,
+            file.choice.wants,
+            self._ranges,
+            context.limits,
+            self._work,
+            seed=self._seed,
+        ) as scan:
+            self._scan(scan, stages)
+            job, of_row, exemplars = self._arranged(scan)
+        context.progress(self._bytes + self._bytes // 6, self._total)
+        if context.wants_stages and stages.pace.is_slow:
+            self._publish(assemble_nameless(job, self._strings, self._work))
+        patterns = self._decoded(job, exemplars)
+        trace = assemble(job, self._strings, patterns, of_row, self._work)
+        context.progress(self._total, self._total)
+        return replace(trace, generation=self._generation + 1)
+
+    def _publish(self, trace: Trace) -> None:
+        self._generation += 1
+        self._context.publish(replace(trace, generation=self._generation))
+
+    def _scan(self, scan: Scan, stages: Stages) -> None:
+        size = self._file.choice.wants.layout.size
+        while not scan.is_done:
+            scan.step()
+            self._context.progress(scan.n_done * size, self._total)
+            if self._context.wants_stages:
+                stages.offer(scan)
+        scan.tally.note_holes(self._ranges, self._file.choice.first, scan.ended_at)
+
+    def _arranged(self, scan: Scan) -> tuple[Job, Array, Words]:
+        """Return all spans but for names, their patterns, and what these stand for."""
+        file, work, tally = self._file, self._work, scan.tally
+        n = scan.n_rows
+        time = scan.columns().time
+        earliest = int(np.argmin(time)) if n else 0
+        origin = int(time[earliest]) if n else 0
+        del time
+        marks = scan.pass_marks(earliest)
+        ids, exemplars = scan.patterns()
+        tables = [np.append(numbers, np.int32(-1)) for numbers in ids]
+        pattern = np.full(n, -1, np.int8)
+        if file.choice.wants.sample_every:
+            pattern = scan.spread(tables, narrowest(np.array([len(exemplars)])))
+        threads, ended_at = scan.threads, scan.ended_at
+        columns = scan.take_columns()
+        columns.pattern = None
+        if not _claims_layers(file.choice.wants.layout, tally.has_layers):
+            columns.layer[:] = -1
+        rows = arrange(columns, threads, marks, work, origin=origin, may_consume=True)
+        del marks
+        job = make_job(
+            file, tally, threads, columns, rows, self._strings, work,
+            ended_at=ended_at, may_consume=True,
+        )  # fmt: skip
+        of_row = np.empty(n + room_for(n), pattern.dtype)
+        work.gather(pattern, rows.order, of_row)
+        job = replace(job, rows=replace(job.rows, order=None))
+        return job, of_row[: n + len(job.band_names)], exemplars
+
+    def _decoded(self, job: Job, exemplars: Words) -> Patterns:
+        layout = self._file.choice.wants.layout
+        if notes.is_full(self._file, job.tally):
+            # In the table at the same place, with and without early snapshots.
+            self._strings.intern(notes.FULL_TEXT)
+        claims_layers = _claims_layers(layout, job.tally.has_layers)
+        decoder = PatternDecoder(
+            layout, self._strings, self._file.ops, claims_layers=claims_layers
         )
-    return LAYOUTS[name] if name else None
+        return decode_patterns(exemplars, layout, decoder, self._work)
+
+
+def _claims_layers(layout: Layout, has_layers: bool) -> bool:
+    """Tell whether layer numbers mean something.
+
+    The first tracer never set the layer of its 64-byte records.
+    """
+    return has_layers or layout not in (LAYOUT_64P, LAYOUT_64A)
 
 
 def _detected(source: Source, begin: int, end: int) -> Layout:
@@ -138,74 +256,6 @@ def _detected(source: Source, begin: int, end: int) -> Layout:
     return match.layout
 
 
-def _begin(
-    source: Source,
-    context: ReadContext,
-    layout: Layout,
-    ranges: list[tuple[int, int]],
-    end: int,
-) -> Job:
-    """Read the header columns and arrange them."""
-    ops = find_ops(source, layout, ranges, context.options.get("ops"))
-    columns, tally = scan(
-        source, layout, ranges, context, lambda n: context.progress(n, 2 * source.size)
-    )
-    # The first tracer never set the layer of its 64-byte records.
-    claims_layers = tally.has_layers or layout not in (LAYOUT_64P, LAYOUT_64A)
-    if not claims_layers:
-        columns.layer[:] = -1
-    rows = arrange(columns, tally.threads, _key_hash(layout, columns, source))
-    columns.drop_arranged()
-    context.check_cancelled()
-    phase = rows.take(columns.phase)
-    passes = pass_bands(rows, rows.take(columns.token), phase)
-    phases = phase_bands(rows, phase, passes)
-    spans = time_columns(rows, passes, phases)
-    # One copy of the times is enough.
-    n = len(rows)
-    rows = replace(
-        rows, start=spans["start"][:n], end=spans["end"][:n], flags=spans["flags"][:n]
-    )
-    return Job(
-        source=source,
-        options=context.options,
-        layout=layout,
-        end=end,
-        ops=ops,
-        tally=tally,
-        record=columns.record,
-        rows=rows,
-        passes=passes,
-        phases=phases,
-        spans=spans | header_columns(rows, columns, passes, phases),
-        claims_layers=claims_layers,
-    )
-
-
-def _key_hash(layout: Layout, columns: Columns, source: Source) -> int | None:
-    """Return the hash of the name that begins a pass; None where no name can.
-
-    It is the name of the first record in time. A trace that begins in the middle of
-    a pass begins with some other name, which may occur several times per pass; then
-    the graph's first op serves, where it occurs.
-    """
-    where = name_words(layout)
-    if where is None or columns.name_hash is None or not len(columns):
-        return None
-    first = int(np.argmin(columns.time))
-    width = layout.dst_width
-    at = int(columns.record[first]) * layout.size + where.start * 8
-    name = source.read(at, width)
-    if name.startswith(b"\0"):
-        return None
-    padded = np.frombuffer(FIRST_NAME.ljust(width, b"\0"), np.uint64)
-    usual = int(hash_name(padded[None])[0])
-    own = int(columns.name_hash[first])
-    if own != usual and bool((columns.name_hash == np.uint32(usual)).any()):
-        return usual
-    return own
-
-
 def _empty_trace(source: Source, layout: Layout | None) -> Trace:
     """Return a trace without spans, for a file that is all zero."""
     builder = TraceBuilder()
@@ -215,10 +265,11 @@ def _empty_trace(source: Source, layout: Layout | None) -> Trace:
     return builder.snapshot(make_info(source, title, version))
 
 
-def _buffer_trace(source: Source, ranges: list[tuple[int, int]], end: int) -> Trace:
+def _buffer_trace(source: Source, ranges: Ranges, end: int) -> Trace:
     builder = TraceBuilder()
     n = add_buffer_events(builder, source, ranges)
     notes.file_state(builder, source, BUFFER_128, end)
+    notes.file_change(builder, source, n)
     builder.records = TensorRecords(source.path, BUFFER_128)
     info = make_info(source, BUFFER_128.title, BUFFER_128.id)
     return builder.snapshot(replace(info, n_records=n, summary={"layout": "buffer128"}))

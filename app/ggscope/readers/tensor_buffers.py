@@ -13,14 +13,12 @@ from ggscope.model.time import Clock
 from ggscope.model.trace import Severity
 from ggscope.readers.records import BUFFER_128, MAX_TIMESTAMP
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_scan import word_blocks
+from ggscope.readers.tensor_ranges import Ranges, word_blocks
 
 _MAX_SIZE = np.uint64(1 << 53)
 
 
-def add_buffer_events(
-    builder: TraceBuilder, source: Source, ranges: list[tuple[int, int]]
-) -> int:
+def add_buffer_events(builder: TraceBuilder, source: Source, ranges: Ranges) -> int:
     """Add buffers, their occupancy over time and one marker per event.
 
     Returns
@@ -67,7 +65,7 @@ def add_buffer_events(
     return n
 
 
-def _events(source: Source, ranges: list[tuple[int, int]]) -> tuple[Array, Array, int]:
+def _events(source: Source, ranges: Ranges) -> tuple[Array, Array, int]:
     """Return the events, their record numbers, and how many there are."""
     parts: list[Array] = [np.zeros(0, BUFFER_128.dtype)]
     numbers: list[Array] = [np.zeros(0, np.int64)]

@@ -1,7 +1,6 @@
-"""Put the parts of a tensor trace together, early without names or complete."""
+"""Put the parts of a tensor trace together: part of it, without names, or complete."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,89 +13,84 @@ from ggscope.model.tables import (
     Phase,
     SpanFlag,
     narrow,
+    no_access_columns,
     no_flat_accesses,
 )
-from ggscope.model.time import Clock
-from ggscope.model.trace import OpTable, Trace, TraceInfo
+from ggscope.model.time import Clock, TimeRange
+from ggscope.model.trace import Trace, TraceInfo
 from ggscope.readers import tensor_notes as notes
-from ggscope.readers.records import Layout
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_passes import Bands, Rows
+from ggscope.readers.tensor_bands import Bands, pass_bands, phase_bands
+from ggscope.readers.tensor_columns import Columns, Tally
+from ggscope.readers.tensor_job import File, Job
+from ggscope.readers.tensor_order import Work, extended, with_room
+from ggscope.readers.tensor_passes import Rows, room_for
 from ggscope.readers.tensor_records import TensorRecords
-from ggscope.readers.tensor_scan import Columns, Tally
 from ggscope.readers.tensor_sources import Patterns
 
 TOKENS, PHASES, FIRST_THREAD = 0, 1, 2
 """Lane ids; the threads follow in order of appearance."""
 
+ALL_PENDING = frozenset(("spans", "names", "accesses"))
+NAMES_PENDING = frozenset(("names", "accesses"))
+
 _PHASE_NAMES = ("prompt", "generate", "unknown")
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Job:
-    """What is known once the header columns have been read.
+def make_job(
+    file: File,
+    tally: Tally,
+    threads: list[int],
+    columns: Columns,
+    rows: Rows,
+    strings: StringTable,
+    work: Work,
+    *,
+    ended_at: int = -1,
+    may_consume: bool = False,
+) -> Job:
+    """Return the columns of all spans: first the records, then passes, then phases.
 
-    Attributes
+    Parameters
     ----------
-    end : offset behind the last non-zero byte.
-    record : number of each op record in the file, in file order.
-    spans : columns of all spans but for names; see `time_columns`.
-    claims_layers : the records' layer numbers mean something.
+    columns : as read; given up one by one where `may_consume`, but for ``pattern``.
+    strings : takes the names of passes and phases.
     """
+    n, order = len(rows), rows.order
+    phase = np.empty(n + room_for(n), np.uint8)
+    work.gather(columns.phase, order, phase)
+    passes = pass_bands(rows, columns.token, columns.phase)
+    phases = phase_bands(rows, phase[:n], passes, work)
+    spans = _time_columns(rows, passes, phases)
+    n_bands = len(passes.start) + len(phases.start)
+    for piece in work.pieces(n):
+        phase[piece] = _phase_codes(phase[piece])
+    codes = [_phase_codes(band.phase) for band in (passes, phases)]
+    spans["phase"] = extended(phase, n, *codes).view(np.int8)
+    none = np.full(n_bands, -1, np.int8)
 
-    source: Source
-    options: Mapping[str, str]
-    layout: Layout
-    end: int
-    ops: OpTable
-    tally: Tally
-    record: Array
-    rows: Rows
-    passes: Bands
-    phases: Bands
-    spans: dict[str, Array]
-    claims_layers: bool
+    def column(name: str, *tails: Array) -> Array:
+        found = work.taken(getattr(columns, name), order, n_bands)
+        if may_consume:
+            setattr(columns, name, getattr(columns, name)[:0].copy())
+        return extended(found, n, *tails)
 
-
-def time_columns(rows: Rows, passes: Bands, phases: Bands) -> dict[str, Array]:
-    """Return the columns start, end and flags of all spans.
-
-    First the records, lane by lane, then one span per pass, then one per phase.
-    """
-    inferred = SpanFlag.INFERRED_END
-    return {
-        "start": with_bands(rows.start, (passes, passes.start), (phases, phases.start)),
-        "end": with_bands(rows.end, (passes, passes.end), (phases, phases.end)),
-        "flags": with_bands(rows.flags, (passes, inferred), (phases, inferred)),
-    }
-
-
-def header_columns(
-    rows: Rows, columns: Columns, passes: Bands, phases: Bands
-) -> dict[str, Array]:
-    """Return the columns of all spans that come from record headers."""
-
-    def column(of_rows: Array, of_passes: Array | int, of_phases: Array | int) -> Array:
-        return with_bands(of_rows, (passes, of_passes), (phases, of_phases))
-
-    phase = rows.take(_phase_codes(columns.phase))
-    return {
-        "lane": column(rows.lanes(FIRST_THREAD), TOKENS, PHASES),
-        "op": column(rows.take(columns.op).astype(np.int16), -1, -1),
-        "token": column(narrow(rows.take(columns.token)), passes.token, -1),
-        "layer": column(narrow(rows.take(columns.layer)), -1, -1),
-        "phase": column(phase, _phase_codes(passes.phase), _phase_codes(phases.phase)),
-        "record": column(rows.take(columns.record), -1, -1),
-    }
-
-
-def with_bands(of_rows: Array, *bands: tuple[Bands, Array | int]) -> Array:
-    """Return a column continued over bands, in the dtype of `of_rows`."""
-    parts = [
-        np.broadcast_to(np.asarray(value), len(band.start)).astype(of_rows.dtype)
-        for band, value in bands
-    ]
-    return np.concatenate([of_rows, *parts])
+    spans["op"] = column("op", none)
+    spans["token"] = column("token", passes.token, none[len(passes.start) :])
+    spans["layer"] = column("layer", none)
+    spans["lane"] = _lane_column(rows, passes, phases)
+    spans["record"] = _record_column(rows, columns, work, none)
+    return Job(
+        file=file,
+        tally=tally,
+        threads=threads,
+        rows=rows,
+        passes=passes,
+        phases=phases,
+        spans=spans,
+        band_names=_band_names(strings, passes, phases),
+        ended_at=ended_at,
+    )
 
 
 def make_info(source: Source, title: str, version: str) -> TraceInfo:
@@ -111,109 +105,203 @@ def make_info(source: Source, title: str, version: str) -> TraceInfo:
     )
 
 
-def assemble(job: Job, strings: StringTable, patterns: Patterns | None) -> Trace:
-    """Return the trace; without `patterns` the early one, whose names are pending."""
-    builder = TraceBuilder()
-    builder.strings = strings
-    builder.clock = Clock("ns", job.rows.origin)
-    builder.ops = job.ops
-    builder.records = TensorRecords(job.source.path, job.layout, job.ops)
-    _add_lanes(builder, job.tally.threads)
-    if patterns is None:
-        _add_spans(builder, job, job.spans, np.zeros(0, np.int8))
-    else:
-        _add_patterns(builder, job, patterns)
-    notes.add_all(
-        builder,
-        job.source,
-        job.layout,
-        job.end,
-        job.tally,
-        job.rows,
-        job.passes,
-        job.ops,
-        job.spans["op"][: len(job.rows)],
-    )
-    pending = frozenset(("names", "accesses")) if patterns is None else frozenset()
-    return builder.snapshot(_info(job), pending)
-
-
-def _info(job: Job) -> TraceInfo:
-    tally = job.tally
-    version = job.layout.id + (" v4" if tally.n_expert else "")
-    return replace(
-        make_info(job.source, job.layout.title, version),
-        n_records=tally.n_records,
-        n_passes=job.rows.n_passes,
-        options={k: v for k, v in job.options.items() if k in ("layout", "ops")},
-        summary={
-            "layout": job.layout.id,
-            "extension_records": tally.n_extension,
-            "empty_records": tally.n_empty,
-            "expert_records": tally.n_expert,
-        },
+def assemble_part(
+    job: Job, strings: StringTable, read_until: int, extent: TimeRange
+) -> Trace:
+    """Return the trace of the spans so far."""
+    builder = _builder(job, strings)
+    _add_nameless(builder, job)
+    return builder.snapshot(
+        _info(job), ALL_PENDING, read_until=read_until, extent=extent
     )
 
 
-def _add_lanes(builder: TraceBuilder, threads: list[int]) -> None:
-    builder.add_lane("tokens", LaneKind.TOKEN, ("Tokens",))
-    builder.add_lane("phase", LaneKind.PHASE, ("Tokens",))
-    for number, raw in enumerate(threads):
-        builder.add_lane(
-            f"thread {number}", LaneKind.THREAD, ("Threads",), (number,), raw=str(raw)
-        )
+def assemble_nameless(job: Job, strings: StringTable, work: Work) -> Trace:
+    """Return the trace of all spans, whose names and accesses are still to come."""
+    builder = _builder(job, strings)
+    _add_nameless(builder, job)
+    notes.add_all(builder, job, work)
+    return builder.snapshot(_info(job), NAMES_PENDING)
 
 
-def _add_patterns(builder: TraceBuilder, job: Job, patterns: Patterns) -> None:
-    """Add the spans with their names and layers, and the accesses."""
-    bands = ((job.passes, -1), (job.phases, -1))
+def assemble(
+    job: Job, strings: StringTable, patterns: Patterns, of_row: Array, work: Work
+) -> Trace:
+    """Return the whole trace.
+
+    Parameters
+    ----------
+    of_row : pattern of each span, -1 none; with room for passes and phases.
+    """
+    builder = _builder(job, strings)
     n = len(job.rows)
-    of_span = with_bands(job.rows.take(patterns.of_record), *bands)
+    none = np.full(len(job.band_names), -1, np.int8)
+    of_span = extended(of_row, n, none)
     of_row = of_span[:n]
-    notes.cut_names(builder, int(np.count_nonzero(patterns.is_cut[of_row])))
-    notes.duplicates(builder, job.rows, of_row, job.spans["token"][:n])
     spans = job.spans | {
-        "layer": with_bands(patterns.layer[of_row], *bands),
-        "tensor": with_bands(patterns.tensor[of_row], *bands),
+        "layer": _layers(job, patterns, of_row, work),
+        "tensor": extended(_looked_up(patterns.tensor, of_row, none, work), n, none),
     }
+    n_cut = 0
     if patterns.is_cut.any():
-        cut = np.where(patterns.is_cut, SpanFlag.TRUNCATED_NAME, 0).astype(np.uint16)
-        spans["flags"] = job.spans["flags"].copy()
-        spans["flags"][:n] |= cut[of_row]
-    _add_spans(builder, job, spans, patterns.name[of_row])
+        spans["flags"], n_cut = _flags_of_cut_names(job, patterns, of_row, work)
+    largest = int(job.band_names.max(initial=-1))
+    of_bands = narrow(np.array([largest])).dtype
+    dtype = np.promote_types(patterns.name.dtype, of_bands)
+    name = _looked_up(patterns.name.astype(dtype), of_row, none, work)
+    notes.add_all(builder, job, work)
+    notes.cut_names(builder, n_cut)
+    notes.duplicates(builder, job.rows, of_row, job.spans["token"][:n], work)
+    builder.add_spans(name=extended(name, n, job.band_names), **spans)
     builder.accesses = Accesses(
         of_span, patterns.first, patterns.columns, no_flat_accesses()
     )
     builder.tensors, builder.buffers = patterns.tensors, patterns.buffers
+    return builder.snapshot(_info(job))
 
 
-def _add_spans(
-    builder: TraceBuilder, job: Job, spans: dict[str, Array], names: Array
-) -> None:
-    """Add the spans; records beyond `names` have none (yet)."""
-    of_passes = _pass_names(builder, job.passes)
-    words = builder.strings.intern_many(_PHASE_NAMES)
-    of_phases = words[np.minimum(job.phases.phase, len(words) - 1)]
-    largest = max(int(of_passes.max(initial=0)), int(words.max()))
-    n = len(job.rows)
-    dtype = np.promote_types(names.dtype, narrow(np.array([largest])).dtype)
-    column = np.full(len(spans["start"]), -1, dtype)
-    column[: len(names)] = names
-    column[n:] = np.concatenate([of_passes, of_phases])
-    builder.add_spans(name=column, **spans)
+def _time_columns(rows: Rows, passes: Bands, phases: Bands) -> dict[str, Array]:
+    """Return the columns start, end and flags of all spans."""
+    n = len(rows)
+    n_bands = len(passes.start) + len(phases.start)
+    derived = np.full(n_bands, SpanFlag.INFERRED_END, np.uint8)
+    return {
+        "start": extended(with_room(rows.start), n, passes.start, phases.start),
+        "end": extended(with_room(rows.end), n, passes.end, phases.end),
+        "flags": extended(with_room(rows.flags), n, derived),
+    }
 
 
-def _pass_names(builder: TraceBuilder, passes: Bands) -> Array:
-    """Return the string ids of the passes' names.
+def _lane_column(rows: Rows, passes: Bands, phases: Bands) -> Array:
+    n_lanes = len(rows.lane_first) - 1
+    n, n_passes = len(rows), len(passes.start)
+    dtype = narrow(np.array([FIRST_THREAD + n_lanes])).dtype
+    lane = np.empty(n + n_passes + len(phases.start), dtype)
+    for number in range(n_lanes):
+        lane[rows.lane_first[number] : rows.lane_first[number + 1]] = (
+            FIRST_THREAD + number
+        )
+    lane[n : n + n_passes] = TOKENS
+    lane[n + n_passes :] = PHASES
+    return lane
+
+
+def _record_column(rows: Rows, columns: Columns, work: Work, none: Array) -> Array:
+    """Return the record of each span; the memory of the order serves for it."""
+    n = len(rows)
+    record = np.empty(n + len(none), columns.record_dtype)
+    if columns.record is not None:
+        work.gather(columns.record, rows.order, record)
+    for piece in work.pieces(n) if columns.record is None else ():
+        position = np.arange(piece.start, piece.stop)
+        record[piece] = columns.first_record + (
+            position if rows.order is None else rows.order[piece]
+        )
+    return extended(record, n, none)
+
+
+def _band_names(strings: StringTable, passes: Bands, phases: Bands) -> Array:
+    """Return the string ids of passes and phases.
 
     A pass is named after its token, unless the file gives several passes the same.
     """
     tokens = passes.token.tolist()
     if len(set(tokens)) == len(tokens) and -1 not in tokens:
-        return builder.strings.intern_many([f"#{token}" for token in tokens])
-    return builder.strings.intern_many([f"pass {k + 1}" for k in range(len(tokens))])
+        of_passes = strings.intern_many([f"#{token}" for token in tokens])
+    else:
+        of_passes = strings.intern_many([f"pass {k + 1}" for k in range(len(tokens))])
+    words = strings.intern_many(_PHASE_NAMES)
+    return np.concatenate([of_passes, words[np.minimum(phases.phase, len(words) - 1)]])
 
 
 def _phase_codes(raw: Array) -> Array:
-    """Return phases as int8, -1 for what is none."""
-    return np.where(raw <= Phase.GENERATE, raw, 0xFF).astype(np.uint8).view(np.int8)
+    """Return phases with 0xFF, the int8 -1, for what is none."""
+    return np.where(raw <= Phase.GENERATE, raw, 0xFF).astype(np.uint8)
+
+
+def _builder(job: Job, strings: StringTable) -> TraceBuilder:
+    builder = TraceBuilder()
+    builder.strings = strings
+    builder.clock = Clock("ns", job.rows.origin)
+    file = job.file
+    builder.ops = file.ops
+    builder.records = TensorRecords(
+        file.source.path, file.choice.wants.layout, file.ops
+    )
+    builder.add_lane("tokens", LaneKind.TOKEN, ("Tokens",))
+    builder.add_lane("phase", LaneKind.PHASE, ("Tokens",))
+    for number, raw in enumerate(job.threads):
+        builder.add_lane(
+            f"thread {number}", LaneKind.THREAD, ("Threads",), (number,), raw=str(raw)
+        )
+    return builder
+
+
+def _info(job: Job) -> TraceInfo:
+    tally, choice = job.tally, job.file.choice
+    layout = choice.wants.layout
+    return replace(
+        make_info(
+            job.file.source,
+            layout.title,
+            layout.id + (" v4" if tally.n_expert else ""),
+        ),
+        n_records=tally.n_records,
+        n_passes=job.rows.n_passes,
+        options=choice.shown_options(job.file.options),
+        summary={
+            "layout": layout.id,
+            "extension_records": tally.n_extension,
+            "empty_records": tally.n_empty,
+            "expert_records": tally.n_expert,
+            **choice.summary(),
+        },
+    )
+
+
+def _add_nameless(builder: TraceBuilder, job: Job) -> None:
+    n, n_all = len(job.rows), len(job.spans["start"])
+    largest = int(job.band_names.max(initial=-1))
+    name = np.full(n_all, -1, narrow(np.array([largest])).dtype)
+    name[n:] = job.band_names
+    builder.add_spans(name=name, **job.spans)
+    builder.accesses = Accesses(
+        np.full(n_all, -1, np.int8),
+        np.zeros(1, np.int64),
+        no_access_columns(),
+        no_flat_accesses(),
+    )
+
+
+def _looked_up(table: Array, of_row: Array, room: Array, work: Work) -> Array:
+    """Return ``table[of_row]`` with room for as many more rows as `room` has."""
+    found = np.empty(len(of_row) + len(room), table.dtype)
+    for piece in work.pieces(len(of_row)):
+        found[piece] = table[of_row[piece]]
+    return found
+
+
+def _layers(job: Job, patterns: Patterns, of_row: Array, work: Work) -> Array:
+    """Return the layer of every span; without a pattern it is what the record says."""
+    claimed, n = job.spans["layer"], len(of_row)
+    if job.file.choice.wants.sample_every == 1:
+        none = np.full(len(claimed) - n, -1, np.int8)
+        return extended(_looked_up(patterns.layer, of_row, none, work), n, none)
+    dtype = np.promote_types(claimed.dtype, patterns.layer.dtype)
+    layer = claimed.astype(dtype)
+    for piece in work.pieces(n):
+        known = of_row[piece] >= 0
+        layer[piece][known] = patterns.layer[of_row[piece][known]]
+    return layer
+
+
+def _flags_of_cut_names(
+    job: Job, patterns: Patterns, of_row: Array, work: Work
+) -> tuple[Array, int]:
+    """Return the flags with names marked that may go on, and how many these are."""
+    flags, count = job.spans["flags"].copy(), 0
+    for piece in work.pieces(len(of_row)):
+        is_cut = patterns.is_cut[of_row[piece]]
+        flags[piece][is_cut] |= np.uint8(SpanFlag.TRUNCATED_NAME)
+        count += int(np.count_nonzero(is_cut))
+    return flags, count

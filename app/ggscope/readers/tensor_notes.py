@@ -5,55 +5,46 @@ import numpy as np
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import UNCERTAIN_MARGIN
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import Array, SpanFlag
+from ggscope.model.tables import I64, Array, SpanFlag
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.records import Layout
-from ggscope.readers.source import Source
-from ggscope.readers.tensor_passes import Bands, Rows
-from ggscope.readers.tensor_scan import Tally
+from ggscope.readers.source import Change, Source
+from ggscope.readers.tensor_bands import Bands
+from ggscope.readers.tensor_columns import Tally
+from ggscope.readers.tensor_job import File, Job
+from ggscope.readers.tensor_options import Choice
+from ggscope.readers.tensor_order import Work
+from ggscope.readers.tensor_passes import Rows
 
 BUFFER_BYTES = 1 << 31
 """Size to which the tracer preallocates its file."""
 
+FULL_TEXT = "trace ends early: buffer full"
+
 _BATCH = 512
 _GAP_NS = 100_000_000
 _GAP_FACTOR = 1000
-_CHUNK = 1 << 20
 
 
-def add_all(
-    builder: TraceBuilder,
-    source: Source,
-    layout: Layout,
-    end: int,
-    tally: Tally,
-    rows: Rows,
-    passes: Bands,
-    ops: OpTable,
-    codes: Array,
-) -> None:
-    """Add everything about the file that needs no names.
-
-    Parameters
-    ----------
-    end : offset behind the last non-zero byte.
-    codes : op number of every row.
-    """
-    file_state(builder, source, layout, end)
-    record_losses(builder, layout, tally, end, source.size)
+def add_all(builder: TraceBuilder, job: Job, work: Work) -> None:
+    """Add everything about the file that needs no names."""
+    file, rows, tally = job.file, job.rows, job.tally
+    layout, source = file.choice.wants.layout, file.source
+    file_state(builder, source, layout, file.end)
+    file_change(builder, source, tally.n_records)
+    if job.ended_at >= 0:
+        early_end(builder, source, layout, job.ended_at, tally.n_records)
+    left_out(builder, file.choice)
+    record_losses(builder, layout, tally)
     order_repairs(builder, rows)
-    pass_irregularities(builder, passes)
-    time_gaps(builder, rows)
-    op_doubts(builder, ops, codes)
-    if is_full(source.size, layout, end, tally.n_records):
+    pass_irregularities(builder, job.passes)
+    time_gaps(builder, rows, work)
+    op_doubts(builder, file.ops, work.counts(job.spans["op"][: len(rows)], 256))
+    if not file.choice.has_end or job.ended_at >= 0:
+        return
+    clean_end(builder, layout, tally, file.end, source.size)
+    if is_full(file, tally):
         buffer_full(builder, rows)
-    if source.has_changed():
-        builder.warn(
-            Severity.NOTICE,
-            "file_changed",
-            "the file was written to while it was read; what came later is missing.",
-            remedy="Open it again when it is complete.",
-        )
 
 
 def nothing_flushed(builder: TraceBuilder, size: int) -> None:
@@ -83,10 +74,78 @@ def file_state(builder: TraceBuilder, source: Source, layout: Layout, end: int) 
         )
 
 
-def record_losses(
-    builder: TraceBuilder, layout: Layout, tally: Tally, end: int, size: int
+def file_change(builder: TraceBuilder, source: Source, n_records: int) -> None:
+    """Note what happened to the file while it was read."""
+    change = source.change()
+    if change is Change.NONE:
+        return
+    kept = f"the {n_records:,} records read so far are shown"
+    text, remedy = _CHANGES[change]
+    builder.warn(Severity.NOTICE, "file_changed", f"{text}; {kept}.", remedy=remedy)
+
+
+_CHANGES = {
+    Change.GROWN: (
+        "the file was written to while it was read; what came later is missing",
+        "Open it again when it is complete.",
+    ),
+    Change.REWRITTEN: (
+        "the file was written to while it was read",
+        "Open it again when it is complete.",
+    ),
+    Change.SHRUNK: (
+        "the file became shorter while it was read",
+        "Open it again when it is complete.",
+    ),
+    Change.REPLACED: (
+        "another file has taken this one's name while it was read; single records "
+        "cannot be looked at",
+        "Open it again to see the new one.",
+    ),
+    Change.GONE: (
+        "the file was deleted or renamed while it was read; single records cannot "
+        "be looked at",
+        "",
+    ),
+}
+
+
+def early_end(
+    builder: TraceBuilder, source: Source, layout: Layout, record: int, n_kept: int
 ) -> None:
-    """Note empty, damaged and extension records, and a batch that never came."""
+    """Note that the file ended before its size when it was opened."""
+    builder.warn(
+        Severity.DATA_LOSS,
+        "file_shrank",
+        f"the file ended at record {record:,} while it was read; it had "
+        f"{source.size // layout.size:,} when it was opened. The {n_kept:,} records "
+        "before are kept.",
+        record * layout.size,
+        place=f"record {record}",
+        remedy="Open it again when it is complete.",
+    )
+
+
+def left_out(builder: TraceBuilder, choice: Choice) -> None:
+    """Note what the options ``range`` and ``names`` left out."""
+    if choice.n_left_out:
+        builder.warn(
+            Severity.INFO,
+            "range",
+            f"records left out by the range: {choice.n_left_out:,} of "
+            f"{choice.n_file:,}; read are {choice.first:,} to {choice.stop - 1:,}.",
+            count=choice.n_left_out,
+        )
+    every = choice.wants.sample_every
+    if every != 1:
+        text = "names and accesses are not read."
+        if every:
+            text = f"names sampled: 1 of {every} blocks of records; accesses likewise."
+        builder.warn(Severity.INFO, "names_left_out", text)
+
+
+def record_losses(builder: TraceBuilder, layout: Layout, tally: Tally) -> None:
+    """Note empty, damaged and extension records."""
     c = tally
     if c.n_empty:
         builder.warn(
@@ -115,8 +174,14 @@ def record_losses(
             "extension records (expert ids and scores) are counted, not drawn.",
             count=c.n_extension,
         )
+
+
+def clean_end(
+    builder: TraceBuilder, layout: Layout, tally: Tally, end: int, size: int
+) -> None:
+    """Note an end that looks as if a last batch never came."""
     has_tail = size - end >= _BATCH * layout.size // 2
-    if c.n_records and has_tail and -(-end // layout.size) % _BATCH == 0:
+    if tally.n_records and has_tail and -(-end // layout.size) % _BATCH == 0:
         builder.warn(
             Severity.NOTICE,
             "unclean_end",
@@ -168,15 +233,14 @@ def pass_irregularities(builder: TraceBuilder, passes: Bands) -> None:
     )
 
 
-def time_gaps(builder: TraceBuilder, rows: Rows) -> None:
+def time_gaps(builder: TraceBuilder, rows: Rows, work: Work) -> None:
     """Note derived durations that are rather gaps in the recording."""
     step = max(len(rows) // 4096, 1)
     sample = rows.end[::step] - rows.start[::step]
     typical = float(np.median(sample)) if len(sample) else 0.0
     limit = int(max(_GAP_NS, _GAP_FACTOR * typical))
     count = 0
-    for first in range(0, len(rows), _CHUNK):
-        part = slice(first, first + _CHUNK)
+    for part in work.pieces(len(rows)):
         is_gap = rows.end[part] - rows.start[part] > limit
         is_gap &= (rows.flags[part] & SpanFlag.INFERRED_END) != 0
         count += int(np.count_nonzero(is_gap))
@@ -190,9 +254,14 @@ def time_gaps(builder: TraceBuilder, rows: Rows) -> None:
         )
 
 
-def op_doubts(builder: TraceBuilder, ops: OpTable, codes: Array) -> None:
-    """Note an op table that is hardly better than another, and unknown ops."""
-    if ops.margin is not None and ops.margin < UNCERTAIN_MARGIN and len(codes):
+def op_doubts(builder: TraceBuilder, ops: OpTable, counts: I64) -> None:
+    """Note an op table that is hardly better than another, and unknown ops.
+
+    Parameters
+    ----------
+    counts : int64[256], records of each op number.
+    """
+    if ops.margin is not None and ops.margin < UNCERTAIN_MARGIN and counts.any():
         builder.warn(
             Severity.NOTICE,
             "op_table_uncertain",
@@ -200,7 +269,6 @@ def op_doubts(builder: TraceBuilder, ops: OpTable, codes: Array) -> None:
             "op names may be wrong.",
             remedy="Choose the table with the option ops=<id> if you know it.",
         )
-    counts = np.bincount(codes, minlength=256)
     known = np.zeros(256, np.bool_)
     known[: len(ops.names)] = [bool(name) for name in ops.names]
     unknown = np.flatnonzero((counts > 0) & ~known)
@@ -215,15 +283,15 @@ def op_doubts(builder: TraceBuilder, ops: OpTable, codes: Array) -> None:
         )
 
 
-def is_full(size: int, layout: Layout, end: int, n_records: int) -> bool:
+def is_full(file: File, tally: Tally) -> bool:
     """Tell whether the recording stopped because its buffer was full."""
-    is_whole = size == BUFFER_BYTES and end > size - layout.size
-    return is_whole or n_records == BUFFER_BYTES // 64
+    size, layout = file.source.size, file.choice.wants.layout
+    is_whole = size == BUFFER_BYTES and file.end > size - layout.size
+    return is_whole or tally.n_records == BUFFER_BYTES // 64
 
 
 def buffer_full(builder: TraceBuilder, rows: Rows) -> None:
     """Note that the trace ends early, and mark where."""
-    text = "trace ends early: buffer full"
     builder.warn(
         Severity.NOTICE,
         "buffer_full",
@@ -234,7 +302,9 @@ def buffer_full(builder: TraceBuilder, rows: Rows) -> None:
     lane = builder.add_lane("notes", LaneKind.MARKER, ("Tokens",))
     last = int(rows.end.max()) if len(rows) else 0
     builder.add_markers(
-        time=np.array([last], np.int64), lane=lane, name=builder.strings.intern(text)
+        time=np.array([last], np.int64),
+        lane=lane,
+        name=builder.strings.intern(FULL_TEXT),
     )
 
 
@@ -249,15 +319,19 @@ def cut_names(builder: TraceBuilder, count: int) -> None:
         )
 
 
-def duplicates(builder: TraceBuilder, rows: Rows, pattern: Array, token: Array) -> None:
+def duplicates(
+    builder: TraceBuilder, rows: Rows, pattern: Array, token: Array, work: Work
+) -> None:
     """Note records that equal their predecessor in everything."""
-    same = (
-        (rows.start[1:] == rows.start[:-1])
-        & (pattern[1:] == pattern[:-1])
-        & (token[1:] == token[:-1])
-    )
-    same[rows.lane_first[1:-1] - 1] = False
-    count = int(np.count_nonzero(same))
+
+    def repeats(piece: slice) -> Array:
+        after = slice(piece.start + 1, piece.stop + 1)
+        same = rows.start[after] == rows.start[piece]
+        same &= (pattern[after] == pattern[piece]) & (pattern[piece] >= 0)
+        return np.asarray(same & (token[after] == token[piece]))
+
+    found = 1 + work.find(len(rows) - 1, repeats)
+    count = int(np.count_nonzero(~np.isin(found, rows.lane_first)))
     if count:
         builder.warn(
             Severity.INFO,

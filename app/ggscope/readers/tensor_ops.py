@@ -11,12 +11,13 @@ from ggscope.model.tables import Array
 from ggscope.model.trace import OpTable
 from ggscope.readers.records import FIRST_EXTENSION_OP, Layout
 from ggscope.readers.source import Source
+from ggscope.readers.tensor_ranges import Ranges
 
 _NEAR, _FAR = 2048, 1024
 
 
 def find_ops(
-    source: Source, layout: Layout, ranges: list[tuple[int, int]], wanted: str | None
+    source: Source, layout: Layout, ranges: Ranges, wanted: str | None
 ) -> OpTable:
     """Return the op table: `wanted` by its id, else declared or inferred.
 
@@ -39,7 +40,7 @@ def find_ops(
     return infer(_samples(_sample(source, layout, ranges)))
 
 
-def _sample(source: Source, layout: Layout, ranges: list[tuple[int, int]]) -> Array:
+def _sample(source: Source, layout: Layout, ranges: Ranges) -> Array:
     """Return up to 3072 records: the first ones, and others evenly spread.
 
     The first ones hold a whole pass, so every op occurs; the spread ones make sure

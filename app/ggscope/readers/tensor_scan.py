@@ -1,336 +1,284 @@
-"""First pass over a tensor trace: where the data lies, and the header columns.
+"""Read a tensor trace from end to end, once: header columns and patterns.
 
-A record's first 24 bytes are three 64-bit words that hold everything but names and
-sources: one cache line per record is enough for the first picture.
+The file is read in stretches of some milliseconds each, so that whoever drives the
+scan can report, cancel and publish in between. Two stretches are read side by side
+where there is a second processor.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cache
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
-from ggscope.model.tables import I64, Array, empty
-from ggscope.readers.api import ReadContext
-from ggscope.readers.records import FIRST_EXTENSION_OP, MAX_TIMESTAMP, NO_LAYER, Layout
+from ggscope.model.tables import Array
+from ggscope.readers import tensor_kernel
+from ggscope.readers.api import RANGE_OPTION, Limits
 from ggscope.readers.source import Source
+from ggscope.readers.tensor_blocks import (
+    OP,
+    BlockReader,
+    CompiledBlocks,
+    NumpyBlocks,
+)
+from ggscope.readers.tensor_columns import (
+    Columns,
+    Tally,
+    Threads,
+    Wants,
+    empty_columns,
+)
+from ggscope.readers.tensor_order import Work
+from ggscope.readers.tensor_patterns import hash_name, merged
+from ggscope.readers.tensor_ranges import Ranges, Words, count_records
 
-SCAN_BYTES = 1 << 20
-"""Block size; fits the second-level cache, so that column reads are cheap."""
+PEAK_BYTES = 44
+"""What a record costs in memory at the worst moment of reading, about."""
 
-BYTES_PER_RECORD = 64
-"""What a record costs in memory while it is read."""
+STRETCH_BYTES = 4 << 20
+"""What one reader of blocks takes at first; see `_LEAST_S`."""
 
-_PROBE_BYTES = 1 << 20
-_NUMBER_OF_EXPERTS = 856
-_U64 = np.uint64
+FIRST_NAME = b"inp_embd"
+"""The first op of llama.cpp's graphs; begins a pass."""
 
-Words = npt.NDArray[np.uint64]
-Progress = Callable[[int], None]
+_MOST_STRETCH_BYTES = 64 << 20
+_LEAST_S, _MOST_S = 0.006, 0.02
+"""A stretch that takes less time is doubled, one that takes more is halved: a
+person who cancels waits for one, and so does whoever wants the interpreter."""
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Columns:
-    """Header columns of all op records, in file order.
+class Scan:
+    """One pass over the records of a file.
+
+    Parameters
+    ----------
+    ranges : record numbers [first, stop), ascending and apart.
+    n_readers : stretches read side by side; None for what the machine has.
+    seed : for the hashes of the numpy path; see `PatternNumbers`.
 
     Attributes
     ----------
-    time : int64[n], raw stamps.
-    token : int32[n]; -1 where the claim cannot be a token number.
-    layer : int16[n]; -1 none.
-    thread : uint16[n], raw.
-    op, phase : uint8[n], raw.
-    name_hash : uint32[n] of the destination's name; None without names.
-    duration : int64[n], ns from the spare bytes; None where these are all zero.
-    record : number of the record in the file.
-    """
-
-    time: I64
-    token: npt.NDArray[np.int32]
-    layer: npt.NDArray[np.int16]
-    thread: npt.NDArray[np.uint16]
-    op: npt.NDArray[np.uint8]
-    phase: npt.NDArray[np.uint8]
-    name_hash: npt.NDArray[np.uint32] | None
-    duration: I64 | None
-    record: Array
-
-    def __len__(self) -> int:
-        return len(self.record)
-
-    def drop_arranged(self) -> None:
-        """Give back what is of no use once the records are in order."""
-        self.time, self.thread = empty(np.int64), empty(np.uint16)
-        self.name_hash = self.duration = None
-
-
-@dataclass(slots=True)
-class Tally:
-    """What the first pass counted.
-
-    Attributes
-    ----------
-    threads : raw thread ids in order of first appearance.
-    n_records : records that are not all zero.
-    n_extension, n_bad_time, n_expert : how many of them are extension records,
-        have an impossible stamp, list experts.
-    n_empty : all-zero records between others.
-    first_bad_time, first_empty : number of the first such record; -1 none.
-    has_layers : some op record names a layer other than 0.
-    """
-
-    threads: list[int] = field(default_factory=list)
-    n_records: int = 0
-    n_extension: int = 0
-    n_bad_time: int = 0
-    n_expert: int = 0
-    n_empty: int = 0
-    first_bad_time: int = -1
-    first_empty: int = -1
-    has_layers: bool = False
-
-
-def data_bounds(source: Source, context: ReadContext) -> tuple[int, int]:
-    """Return where the first non-zero byte is and where the last one ends.
-
-    (0, 0) if there is none. Holes of a sparse file are never read.
-    """
-    extents = source.data_extents()
-    end = _last_data(source, context, extents)
-    for start, stop in extents if end else ():
-        for offset in range(start, stop, _PROBE_BYTES):
-            context.check_cancelled()
-            block = source.array(offset, min(_PROBE_BYTES, stop - offset))
-            if block.any():
-                return offset + int(np.argmax(block != 0)), end
-    return 0, 0
-
-
-def _last_data(
-    source: Source, context: ReadContext, extents: list[tuple[int, int]]
-) -> int:
-    """Return the offset behind the last non-zero byte; 0 if there is none."""
-    for start, stop in reversed(extents):
-        while stop > start:
-            context.check_cancelled()
-            offset = max(start, stop - _PROBE_BYTES)
-            block = source.array(offset, stop - offset)
-            if block.any():
-                return offset + len(block) - int(np.argmax(block[::-1] != 0))
-            stop = offset
-    return 0
-
-
-def record_ranges(
-    source: Source, size: int, begin: int, end: int
-) -> list[tuple[int, int]]:
-    """Return [first, stop) record numbers of the stored parts of ``[begin, end)``.
-
-    Ascending and apart from each other. A record cut off by the end of the file is
-    left out, one that merely ends in zeros is not.
-    """
-    stop_all = min(-(-end // size), source.size // size)
-    ranges: list[tuple[int, int]] = []
-    for start, stop in source.data_extents():
-        low = max(start, begin) // size
-        high = min(-(-min(stop, end) // size), stop_all)
-        if ranges and low <= ranges[-1][1]:
-            ranges[-1] = (ranges[-1][0], max(high, ranges[-1][1]))
-        elif low < high:
-            ranges.append((low, high))
-    return ranges
-
-
-def word_blocks(
-    source: Source, size: int, ranges: list[tuple[int, int]]
-) -> Iterator[tuple[int, Words]]:
-    """Yield (first record number, words uint64[m, size / 8]) over the ranges.
-
-    The same memory is used for every block. Raises TruncatedError where the file
-    has become shorter.
-    """
-    for first, stop in ranges:
-        at = first
-        for offset, block in source.blocks(first * size, stop * size, SCAN_BYTES):
-            at = offset // size
-            m = len(block) // size
-            yield at, block[: m * size].view(_U64).reshape(m, size // 8)
-            at += m
-        if at < stop:
-            source.read(at * size, size)
-
-
-def scan(
-    source: Source,
-    layout: Layout,
-    ranges: list[tuple[int, int]],
-    context: ReadContext,
-    progress: Progress,
-) -> tuple[Columns, Tally]:
-    """Return the header columns of all op records in the ranges, and counts.
+    tally : what was counted so far.
+    n_done, n_all : records passed, and in all.
+    n_rows : ops among those passed.
+    ended_at : number of the first record that the file no longer had; -1 none.
+    stretch : records that each reader of blocks takes at a time.
 
     Raises
     ------
     LimitExceededError
-        If there are more records than the context allows.
+        If there are more records than `limits` allow.
     """
-    capacity = sum(stop - first for first, stop in ranges)
-    limits = context.limits
-    if capacity > min(limits.records, limits.memory_bytes // BYTES_PER_RECORD):
-        raise LimitExceededError(
-            f"the file may hold {capacity:,} records, more than the limit allows.",
-            hint="Raise the limit or cut the file.",
-        )
-    filler = _Filler(layout, capacity, ranges[-1][1] if ranges else 0)
-    done = 0
-    for at, words in word_blocks(source, layout.size, ranges):
-        filler.add(at, words)
-        done += words.nbytes
-        progress(done)
-    filler.note_file_holes(ranges)
-    return filler.columns(), filler.tally
 
-
-def name_words(layout: Layout) -> slice | None:
-    """Return which words of a record hold the name that marks a pass."""
-    if not layout.dst_width:
-        return None
-    start = 8 if layout.source is None else 3
-    return slice(start, start + layout.dst_width // 8)
-
-
-def hash_name(words: Words) -> npt.NDArray[np.uint32]:
-    """Return a hash of each row of `words`, uint32[m]."""
-    factors = hash_factors(words.shape[1], 1)[:, 0]
-    mixed = words ^ (words >> _U64(32))
-    return np.asarray(((mixed @ factors) >> _U64(32)).astype(np.uint32))
-
-
-@cache
-def hash_factors(n_words: int, n_hashes: int, seed: int = 0) -> Words:
-    """Return odd random factors, uint64[n_words, n_hashes]; the same every time.
-
-    ``(words ^ words >> 32) @ factors`` hashes rows of words. The shift brings high
-    bits down: without it, names that differ in their last letter only would differ
-    in the top byte of the sum only.
-    """
-    rng = np.random.default_rng(0x6767_6D6C + seed)
-    high = rng.integers(0, 1 << 63, (n_words, n_hashes), dtype=_U64)
-    return high * _U64(2) + _U64(1)
-
-
-class _Filler:
-    """Writes blocks of records into columns that were made in one piece."""
-
-    def __init__(self, layout: Layout, capacity: int, n_file_records: int) -> None:
-        self._layout = layout
-        self._names = name_words(layout)
-        self._n = 0
-        index = np.int32 if n_file_records < 1 << 31 else np.int64
-        self._c = Columns(
-            time=np.empty(capacity, np.int64),
-            token=np.empty(capacity, np.int32),
-            layer=np.empty(capacity, np.int16),
-            thread=np.empty(capacity, np.uint16),
-            op=np.empty(capacity, np.uint8),
-            phase=np.empty(capacity, np.uint8),
-            name_hash=None if self._names is None else np.empty(capacity, np.uint32),
-            duration=None,
-            record=np.empty(capacity, index),
-        )
+    def __init__(
+        self,
+        source: Source,
+        wants: Wants,
+        ranges: Ranges,
+        limits: Limits,
+        work: Work,
+        *,
+        n_readers: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.n_all = count_records(ranges)
+        if self.n_all > min(limits.records, limits.memory_bytes // PEAK_BYTES):
+            raise LimitExceededError(
+                f"the file may hold {self.n_all:,} records, more than the limit "
+                "allows.",
+                path=source.path,
+                hint=f"Read a part of it with the option {RANGE_OPTION}=FIRST:STOP, "
+                "or raise the limit.",
+            )
         self.tally = Tally()
-        self._is_known = np.zeros(1 << 16, np.bool_)
+        self.n_done = 0
+        self.ended_at = -1
+        self._wants = wants
+        self._work = work
+        self._left = list(ranges)
+        self._columns = empty_columns(wants, ranges)
+        self.n_rows = 0
+        self._pieces: list[tuple[int, int, int]] = []
+        self._threads = Threads()
+        self._readers = _block_readers(source, wants, n_readers, seed)
+        self.stretch = max(STRETCH_BYTES // wants.layout.size, 1)
+        self._most = max(_MOST_STRETCH_BYTES // wants.layout.size, 1)
+        self._pool = (
+            ThreadPoolExecutor(len(self._readers) - 1, "tensor-scan")
+            if len(self._readers) > 1
+            else None
+        )
 
-    def add(self, first: int, words: Words) -> None:
-        """Take the records of a block that starts with record number `first`."""
-        head = np.ascontiguousarray(words[:, :3])
-        time, op = head[:, 0], (head[:, 2] & _U64(0xFF)).astype(np.uint8)
-        keep = self._kept(first, words, head, op)
-        record = np.arange(first, first + len(words))
-        if not keep.all():
-            words, head, op = words[keep], head[keep], op[keep]
-            time, record = head[:, 0], record[keep]
-        c, at = self._c, slice(self._n, self._n + len(time))
-        c.time[at] = time.view(np.int64)
-        c.record[at] = record
-        c.op[at] = op
-        token = (head[:, 1] & _U64(0xFFFF_FFFF)).astype(np.uint32)
-        c.token[at] = np.where(token < 1 << 31, token, 0xFFFF_FFFF).view(np.int32)
-        layer = ((head[:, 1] >> _U64(32)) & _U64(0xFFFF)).astype(np.uint16)
-        c.layer[at] = np.where(layer < 1 << 15, layer, NO_LAYER).view(np.int16)
-        self.tally.has_layers |= bool(layer.any())
-        thread = (head[:, 1] >> _U64(48)).astype(np.uint16)
-        c.thread[at] = thread
-        self._note_threads(thread)
-        c.phase[at] = (head[:, 2] >> _U64(8)) & _U64(0xFF)
-        if c.name_hash is not None and self._names is not None:
-            c.name_hash[at] = hash_name(words[:, self._names])
-        if self._layout.source is not None:
-            self._add_durations(at, head[:, 2] >> _U64(24))
-        if self._layout.has_experts:
-            experts = (words[:, _NUMBER_OF_EXPERTS // 8] & _U64(0xFF)) != 0
-            self.tally.n_expert += int(np.count_nonzero(experts))
-        self._n = at.stop
+    def __enter__(self) -> "Scan":
+        return self
 
-    def _kept(
-        self, first: int, words: Words, head: Words, op: Array
-    ) -> npt.NDArray[np.bool_]:
-        """Return which records are ops, and count the others."""
-        t = self.tally
-        is_empty = np.asarray((head[:, 0] | head[:, 1] | head[:, 2]) == 0)
-        if is_empty.any():
-            is_empty[is_empty] = ~words[is_empty].any(axis=1)
-            self._note_empty(first, is_empty)
-        bad = head[:, 0] > _U64(MAX_TIMESTAMP)
-        extension = np.zeros(len(op), np.bool_)
-        if self._layout.has_ggml_ops:
-            extension = op >= FIRST_EXTENSION_OP
-        if bad.any():
-            if t.first_bad_time < 0:
-                t.first_bad_time = first + int(np.argmax(bad))
-            t.n_bad_time += int(np.count_nonzero(bad))
-        t.n_extension += int(np.count_nonzero(extension & ~bad))
-        t.n_records += len(op) - int(np.count_nonzero(is_empty))
-        return np.asarray(~(is_empty | bad | extension))
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
 
-    def _note_empty(self, first: int, is_empty: npt.NDArray[np.bool_]) -> None:
-        count = int(np.count_nonzero(is_empty))
-        if count and self.tally.first_empty < 0:
-            self.tally.first_empty = first + int(np.argmax(is_empty))
-        self.tally.n_empty += count
+    @property
+    def is_done(self) -> bool:
+        """Whether every record has been read, or the file has come to its end."""
+        return not self._left
 
-    def _note_threads(self, thread: npt.NDArray[np.uint16]) -> None:
-        fresh = thread[~self._is_known[thread]]
-        if len(fresh):
-            ids, first = np.unique(fresh, return_index=True)
-            self.tally.threads += ids[np.argsort(first)].tolist()
-            self._is_known[ids] = True
+    @property
+    def next_record(self) -> int:
+        """Number of the first record that has not been read."""
+        return self._left[0][0]
 
-    def _add_durations(self, at: slice, duration: Words) -> None:
-        if self._c.duration is None:
-            if not duration.any():
+    @property
+    def threads(self) -> list[int]:
+        """Raw thread ids in order of first appearance."""
+        return self._threads.ids()
+
+    def step(self) -> None:
+        """Read the next stretch of records."""
+        first, stop = self._left[0]
+        parts = [
+            (low, min(low + self.stretch, stop))
+            for low in range(first, stop, self.stretch)[: len(self._readers)]
+        ]
+        began = time.monotonic()
+        counts = self._read(parts)
+        self.adapt(time.monotonic() - began)
+        base = self.n_rows - first
+        for number, ((low, high), count) in enumerate(zip(parts, counts, strict=True)):
+            self._accept(number, low, base + low, count)
+            if count < high - low:
+                self.ended_at = low + count
+                self._left.clear()
                 return
-            self._c.duration = np.zeros(len(self._c.time), np.int64)
-        self._c.duration[at] = duration.view(np.int64)
-
-    def note_file_holes(self, ranges: list[tuple[int, int]]) -> None:
-        """Count the records in holes of the file as empty ones."""
-        t, at = self.tally, 0
-        for first, stop in ranges:
-            if first > at:
-                t.n_empty += first - at
-                if t.first_empty < 0 or at < t.first_empty:
-                    t.first_empty = at
-            at = stop
+        reached = parts[-1][1]
+        if reached < stop:
+            self._left[0] = (reached, stop)
+        else:
+            del self._left[0]
 
     def columns(self) -> Columns:
-        """Return the columns, cut to the records found."""
-        c, n = self._c, self._n
-        c.time, c.token, c.layer = c.time[:n], c.token[:n], c.layer[:n]
-        c.thread, c.op, c.phase = c.thread[:n], c.op[:n], c.phase[:n]
-        c.record = c.record[:n]
-        c.name_hash = None if c.name_hash is None else c.name_hash[:n]
-        c.duration = None if c.duration is None else c.duration[:n]
-        return c
+        """Return the rows so far, without a copy."""
+        found = self._columns.first(self.n_rows)
+        if not self.tally.has_durations:
+            found.duration = None
+        return found
+
+    def take_columns(self) -> Columns:
+        """Return the rows and forget them: they may be changed and given up."""
+        found = self.columns()
+        self._columns = empty_columns(self._wants, [])
+        return found
+
+    def pass_marks(self, first: int) -> npt.NDArray[np.bool_] | None:
+        """Return which rows may begin a pass, by their names; None where none can.
+
+        It is the name of row `first`, the first one in time. A trace that begins in
+        the middle of a pass begins with some other name, which may occur several
+        times per pass; then the graph's first op serves, where it occurs.
+        """
+        low, high = self._wants.name_words
+        if low == high or not self.n_rows:
+            return None
+        padded = FIRST_NAME.ljust(8 * (high - low), b"\0")
+        usual = int(hash_name(np.frombuffer(padded, np.uint64)[None])[0])
+        column = self._columns.name_hash
+        if column is not None:
+            column = column[: self.n_rows]
+            own = int(column[first])
+            key = usual if bool((column == usual).any()) else own
+            return None if not own else np.asarray(column == key)
+        tables = [
+            # Row -1 stands for no pattern.
+            np.append(hash_name(reader.patterns()[0][:, low:high]), np.uint32(0))
+            for reader in self._readers
+        ]
+        own = int(self.spread(tables, np.uint32, first, first + 1)[0])
+        key = usual if any(bool((table == usual).any()) for table in tables) else own
+        if not own:
+            return None
+        return self.spread([table == key for table in tables], np.bool_)
+
+    def patterns(self) -> tuple[list[npt.NDArray[np.int32]], Words]:
+        """Return all patterns; see `merged`."""
+        return merged([r.patterns() for r in self._readers], self._wants.layout)
+
+    def spread(
+        self,
+        tables: Sequence[Array],
+        dtype: npt.DTypeLike,
+        first: int = 0,
+        stop: int | None = None,
+    ) -> Array:
+        """Return one value per row of ``[first, stop)``: that of its pattern.
+
+        Parameters
+        ----------
+        tables : for each reader of blocks, a value for each of its patterns, and at
+            last one for rows without a pattern.
+        """
+        stop = self.n_rows if stop is None else stop
+        found = np.empty(stop - first, dtype)
+        pattern = self._columns.pattern
+        assert pattern is not None
+        for low, high, number in self._pieces:
+            for part in self._work.pieces(min(high, stop), max(low, first)):
+                rows = slice(part.start - first, part.stop - first)
+                found[rows] = tables[number][pattern[part]]
+        return found
+
+    def _read(self, parts: Ranges) -> list[int]:
+        """Read the parts side by side; return the number of records of each."""
+
+        def read(number: int) -> int:
+            low, high = parts[number]
+            row = self.n_rows + low - parts[0][0]
+            return self._readers[number].read(low, high, self._columns, row)
+
+        if self._pool is None:
+            return [read(0)]
+        others = [self._pool.submit(read, number) for number in range(1, len(parts))]
+        return [read(0), *(other.result() for other in others)]
+
+    def adapt(self, seconds: float) -> None:
+        """Choose the next stretch by what the last one took."""
+        if seconds < _LEAST_S:
+            self.stretch = min(2 * self.stretch, self._most)
+        elif seconds > _MOST_S:
+            self.stretch = max(self.stretch // 2, 1)
+
+    def _accept(self, number: int, first: int, row: int, count: int) -> None:
+        """Take over what one reader has read: records from `first` on, at `row`."""
+        reader, at = self._readers[number], self.n_rows
+        is_op = reader.kind[:count] == OP
+        stop = at + reader.tally.n_ops
+        if stop == row + count:
+            self._columns.number(at, stop, first)
+        else:
+            self._columns.keep(at, row, is_op)
+            self._columns.number(at, stop, first + np.flatnonzero(is_op))
+        last = self._pieces[-1] if self._pieces else (0, 0, -1)
+        if last[2] == number:
+            self._pieces[-1] = (last[0], stop, number)
+        else:
+            self._pieces.append((at, stop, number))
+        self.n_rows = stop
+        self.n_done += count
+        self.tally.add(reader.tally)
+        self._threads.add(reader.thread_first)
+
+
+def _block_readers(
+    source: Source, wants: Wants, n_readers: int | None, seed: int
+) -> list[BlockReader]:
+    library = tensor_kernel.kernel()
+    if library is None:
+        return [NumpyBlocks(source, wants, seed)]
+    n = min(os.cpu_count() or 1, 2) if n_readers is None else n_readers
+    return [CompiledBlocks(source, wants, library) for _ in range(n)]

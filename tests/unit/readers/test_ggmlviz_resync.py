@@ -10,14 +10,15 @@ import pytest
 
 import ggmlviz_files as viz
 from ggmlviz_files import Event
+from ggmlviz_scans import Found, find_events
 from ggscope.errors import Cancelled
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers import ggmlviz_resync as resync
 from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz import GgmlvizReader
 from ggscope.readers.ggmlviz_layouts import HEADER_BYTES, LAYOUT_BY_ID
-from ggscope.readers.ggmlviz_scan import MAX_GAPS, Boundaries, find_events
-from ggscope.readers.ggmlviz_walk import PADDING, Stop
+from ggscope.readers.ggmlviz_scan import MAX_GAPS
+from ggscope.readers.ggmlviz_walk import Stop
 from ggscope.readers.source import Source
 
 EVENTS = viz.run(20, 5)
@@ -39,17 +40,8 @@ def starts(events: list[Event], layout: str = "c64") -> list[int]:
     return [HEADER_BYTES + sum(sizes[:i]) for i in range(len(sizes) + 1)]
 
 
-def find(
-    data: bytes, layout: str = "c64", walker: int = 1 << 14, n_walkers: int = 32
-) -> Boundaries:
-    return find_events(
-        np.frombuffer(data + bytes(PADDING), np.uint8),
-        HEADER_BYTES,
-        LAYOUT_BY_ID[layout],
-        ReadContext(),
-        walker_bytes=walker,
-        n_walkers=n_walkers,
-    )
+def find(data: bytes, layout: str = "c64", walker: int = 1 << 14) -> Found:
+    return find_events(data, layout, walker_bytes=walker)
 
 
 def read(tmp_path: Path, data: bytes, layout: str = "auto") -> Trace:
@@ -116,7 +108,6 @@ def test_label_without_its_flag_is_skipped_alone() -> None:
     found = find(label_of_none(viz.packed(EVENTS), at[100]))
 
     assert found.offsets.tolist() == at
-    assert found.sizes()[100] == 46
     (gap,) = found.gaps
     assert (gap.row, gap.start, gap.end) == (101, at[100] + 46, at[101])
 
@@ -213,6 +204,27 @@ def test_labels_and_records_around_damage_are_whole(tmp_path: Path) -> None:
         assert fields.get("label") == event.label
 
 
+def test_what_only_damage_says_is_forgotten(tmp_path: Path) -> None:
+    # The damaged length leads into a label that looks like events of thread 99.
+    decoy = b"".join(
+        Event(2, 1 << 62, 7, 27, 0, 99, 0, label=f"decoy-{i}").packed()
+        for i in range(3)
+    )
+    first = Event(2, EVENTS[99].time, 5, 27, label="abc").packed()
+    second = Event(2, EVENTS[99].time + 1, 5, 27, label=b"x" * 9 + decoy).packed()
+    jump = struct.pack("<I", 3 + 46 + 4 + 9)
+    events = viz.packed(EVENTS[:100]) + replaced(first, 46, jump) + second
+    fresh = Event(2, EVENTS[-1].time + 1, 5, 27, thread=2, label="fresh")
+    rest = viz.packed([*EVENTS[100:], fresh], header=b"")
+
+    trace = read(tmp_path, events + b"\xff" + rest)
+
+    assert "skipped_bytes" in {w.code for w in trace.warnings}
+    assert "decoy-0" not in trace.strings.texts()
+    assert "fresh" in trace.strings.texts()
+    assert trace.info.summary["threads"] == 2
+
+
 def test_damage_is_told_with_place_and_numbers(tmp_path: Path) -> None:
     at = starts(EVENTS)
     data = huge_label(viz.packed(EVENTS), at[100])
@@ -269,13 +281,26 @@ def test_search_far_behind_damage_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     assert len(given_up) == len(EVENTS)
 
 
+def test_damage_without_end_is_told(tmp_path: Path) -> None:
+    part = viz.packed(viz.run(1, 4), header=b"") + b"\xff" * 60
+
+    trace = read(tmp_path, viz.HEADER + part * (MAX_GAPS + 2), "c64")
+
+    assert "the rest was not searched" in skipped(trace).message
+    assert skipped(trace).count == MAX_GAPS
+
+
+def test_zeros_in_front_of_a_cut_are_the_end() -> None:
+    data = viz.packed(EVENTS) + bytes((1 << 18) + 1000)
+
+    found = find_events(data, walker_bytes=20, missing=1000)
+
+    assert len(found) == len(EVENTS)
+    assert found.stop is Stop.ZEROS
+
+
 def test_search_can_be_cancelled() -> None:
     data = viz.packed(EVENTS) + b"\xff" * 200_000
 
     with pytest.raises(Cancelled):
-        find_events(
-            np.frombuffer(data + bytes(PADDING), np.uint8),
-            HEADER_BYTES,
-            LAYOUT_BY_ID["c64"],
-            ReadContext(cancel=LosesPatience()),
-        )
+        find_events(data, context=ReadContext(cancel=LosesPatience()))

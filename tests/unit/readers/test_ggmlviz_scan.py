@@ -11,33 +11,25 @@ from hypothesis import strategies as st
 
 import ggmlviz_files as viz
 from ggmlviz_files import Event
+from ggmlviz_scans import Found, find_events
 from ggscope.model.strings import StringTable
 from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz import GgmlvizReader
-from ggscope.readers.ggmlviz_events import Events, encode, gather
-from ggscope.readers.ggmlviz_layouts import HEADER_BYTES, LAYOUT_BY_ID
-from ggscope.readers.ggmlviz_scan import Boundaries, find_events
-from ggscope.readers.ggmlviz_walk import PADDING, Stop
+from ggscope.readers.ggmlviz_codes import encode
+from ggscope.readers.ggmlviz_events import Events, gather
+from ggscope.readers.ggmlviz_kernel import kernel
+from ggscope.readers.ggmlviz_layouts import HEADER_BYTES
+from ggscope.readers.ggmlviz_walk import Stop
 from ggscope.readers.source import Source
 
 
-def loaded(data: bytes) -> np.ndarray:
-    return np.frombuffer(data + bytes(PADDING), np.uint8)
-
-
-def find(data: bytes, layout: str = "c64", walker: int = 1 << 14) -> Boundaries:
-    return find_events(
-        loaded(data), HEADER_BYTES, LAYOUT_BY_ID[layout], ReadContext(),
-        walker_bytes=walker, n_walkers=32,
-    )  # fmt: skip
+def find(data: bytes, layout: str = "c64", walker: int = 1 << 14) -> Found:
+    return find_events(data, layout, walker_bytes=walker)
 
 
 def gathered(events: list[Event]) -> tuple[Events, StringTable]:
-    data, strings = viz.packed(events), StringTable()
-    found, _ = gather(
-        loaded(data), find(data), LAYOUT_BY_ID["c64"], strings, ReadContext()
-    )
-    return found, strings
+    strings = StringTable()
+    return gather(find(viz.packed(events)).intake, strings, ReadContext()), strings
 
 
 def offsets(events: list[Event], layout: str = "c64") -> list[int]:
@@ -141,15 +133,20 @@ def test_columns_hold_what_was_written() -> None:
 
     assert found.kind.tolist() == [0, 2, 4, 99]
     assert found.time.tolist() == [viz.T0 + i for i in range(4)]
-    assert found.thread.tolist() == [0, 1, 1, 2]
-    assert found.backend.tolist() == [0, 1, 2, 2]
+    assert found.thread_of[found.place].tolist() == [0, 1, 1, 2]
+    assert found.backend_of[found.place].tolist() == [0, 1, 2, 2]
     assert found.pointer.tolist() == [(1 << 63) + 5, 2, 5, 0]
     assert found.number.tolist() == [580, 27, 0, 0]
-    assert [strings[i] for i in found.label] == ["g", "x" * 100, "", ""]
+    assert [strings[i] for i in found.string_of[found.label]] == [
+        "g",
+        "x" * 100,
+        "",
+        "",
+    ]
     assert found.label.tolist()[2:] == [-1, -1]
-    dtypes = [getattr(found, name).dtype.name for name in Events.__slots__]
-    assert dtypes == [
-        "uint8", "int64", "int32", "int32", "uint64", "uint32", "int32", "int32",
+    names = ("kind", "time", "place", "pointer", "number", "label")
+    assert [getattr(found, name).dtype.name for name in names] == [
+        "uint8", "int64", "int32", "uint64", "uint32", "int32",
     ]  # fmt: skip
 
 
@@ -170,7 +167,7 @@ def test_labels_with_one_digest_stay_apart() -> None:
         [Event(2, viz.T0 + i, label=labels[i % 2]) for i in range(6)]
     )
 
-    texts = [strings[i] for i in found.label]
+    texts = [strings[i] for i in found.string_of[found.label]]
     assert texts[:2] == [b.decode("utf-8", "replace").rstrip("\0") for b in labels]
     assert texts[0] != texts[1]
     assert texts[:2] * 3 == texts
@@ -205,7 +202,7 @@ def test_encode_numbers_values_by_first_appearance(
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_reading_takes_less_than_four_times_the_file(
+def test_reading_takes_little_more_memory_than_the_file(
     tmp_path: Path, labels: bool
 ) -> None:
     chunk = b"".join(
@@ -224,4 +221,6 @@ def test_reading_takes_less_than_four_times_the_file(
     tracemalloc.stop()
 
     assert len(trace.spans) == 6 * 2 * 40 * 201
-    assert peak < 4 * path.stat().st_size
+    # Pairing with numpy takes its time and memory.
+    most = 5 if kernel() is None else 2
+    assert peak < most * path.stat().st_size

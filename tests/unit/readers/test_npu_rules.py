@@ -600,7 +600,10 @@ def test_cut_file_names_line_column_and_events_before(tmp_path: Path) -> None:
     error = caught.value
     line = cut.count("\n") + 1
     assert f"Unterminated string starting at: line {line} column 15" in error.message
-    assert "2 whole events come before it" in error.message
+    assert error.message.startswith(
+        f"the file ends in the middle of event 2, at byte {len(cut)}; 2 whole events "
+        "come before it"
+    )
     assert error.offset == len(cut) - 2
     assert "salvage=true" in error.hint
 
@@ -640,7 +643,8 @@ def test_salvage_of_a_file_without_events_fails(tmp_path: Path) -> None:
     with pytest.raises(TruncatedError) as caught:
         read_text(tmp_path, '{"version": "1.0", "timeline_ev', salvage="true")
 
-    assert caught.value.hint == ""
+    assert "before its list of events" in caught.value.message
+    assert "salvage" not in caught.value.hint
 
 
 def test_duplicate_keys_are_noted(tmp_path: Path) -> None:

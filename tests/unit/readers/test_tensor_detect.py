@@ -11,7 +11,7 @@ import pytest
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor_detect import detect, detect_head
-from ggscope.readers.tensor_scan import data_bounds
+from ggscope.readers.tensor_ranges import data_bounds
 from support import need_corpus
 from tensor_files import (
     LAYOUTS,

@@ -1,25 +1,32 @@
-"""Patterns: numbering by hash, collisions, and where blocks meet."""
+"""Patterns: numbering by hash and by key, collisions, and where blocks meet."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ggscope.model.ggml import table
-from ggscope.model.strings import StringTable
-from ggscope.readers import tensor_scan, tensor_sources
+from ggscope import compiled
+from ggscope.errors import LimitExceededError
+from ggscope.model.trace import Trace
+from ggscope.readers import tensor_patterns, tensor_ranges
 from ggscope.readers.api import ReadContext
 from ggscope.readers.records import LAYOUT_256
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_names import PatternDecoder
-from ggscope.readers.tensor_scan import hash_factors, record_ranges, word_blocks
-from ggscope.readers.tensor_sources import (
+from ggscope.readers.tensor_access import TensorAccessReader
+from ggscope.readers.tensor_patterns import (
     HashCollisionError,
     PatternNumbers,
-    Patterns,
-    read_patterns,
+    hash_factors,
+    hash_name,
+    merged,
 )
-from tensor_files import encode, llama_trace
+from ggscope.readers.tensor_ranges import (
+    cut_ranges,
+    record_ranges,
+    spread_records,
+    word_blocks,
+)
+from tensor_files import Rec, encode, llama_trace
 
 
 def words_of(n_passes: int) -> np.ndarray:
@@ -27,115 +34,155 @@ def words_of(n_passes: int) -> np.ndarray:
     return np.frombuffer(data, np.uint64).reshape(-1, 32)
 
 
-def patterns(path: Path) -> Patterns:
+def number(numbers: PatternNumbers, words: np.ndarray, first: int = 0) -> np.ndarray:
+    return numbers.number(words, np.arange(first, first + len(words)))
+
+
+def read(path: Path, **options: str) -> Trace:
     with Source(path) as source:
-        ranges = record_ranges(source, 256, 0, source.size)
-        n = source.size // 256
-        return read_patterns(
-            source,
-            LAYOUT_256,
-            ranges,
-            np.arange(n, dtype=np.int32),
-            lambda: PatternDecoder(
-                LAYOUT_256, StringTable(), table("ggml-2025-11-25-95")
-            ),
-            lambda done: None,
-        )
+        return TensorAccessReader().read(source, ReadContext(options=options))
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the compiled kernel out."""
+    monkeypatch.setattr(compiled, "is_wanted", lambda: False)
 
 
 def test_numbers_repeat_with_the_passes() -> None:
     words = words_of(3)
+    numbers = PatternNumbers(LAYOUT_256)
 
-    ids, fresh = PatternNumbers(LAYOUT_256).number(words)
+    ids = number(numbers, words)
 
     n = len(words) // 3
     assert len(np.unique(ids[:n])) == n
     assert np.array_equal(ids[:n], ids[n : 2 * n])
-    assert fresh.tolist() == list(range(n))
+    assert numbers.first_record().tolist() == list(range(n))
+    assert np.array_equal(numbers.exemplars(), words[:n])
 
 
 def test_numbers_are_the_same_in_blocks() -> None:
     words = words_of(3)
-    whole, _ = PatternNumbers(LAYOUT_256).number(words)
+    whole = number(PatternNumbers(LAYOUT_256), words)
     numbers = PatternNumbers(LAYOUT_256)
 
-    parts = [numbers.number(words[i : i + 7])[0] for i in range(0, len(words), 7)]
+    parts = [number(numbers, words[i : i + 7]) for i in range(0, len(words), 7)]
 
     assert np.array_equal(np.concatenate(parts), whole)
+
+
+def test_tables_of_two_readers_are_numbered_as_if_one_had_read() -> None:
+    words = words_of(4)[20:]
+    whole = number(PatternNumbers(LAYOUT_256), words)
+    parts = [(0, 9), (9, 30), (30, 41), (41, len(words))]
+    numbers = [PatternNumbers(LAYOUT_256), PatternNumbers(LAYOUT_256)]
+
+    own = [number(numbers[k % 2], words[a:b], a) for k, (a, b) in enumerate(parts)]
+    ids, exemplars = merged(
+        [(n.exemplars(), n.first_record()) for n in numbers], LAYOUT_256
+    )
+
+    found = np.concatenate([ids[k % 2][part] for k, part in enumerate(own)])
+    assert np.array_equal(found, whole)
+    assert len(exemplars) == whole.max() + 1
+    assert np.array_equal(number(PatternNumbers(LAYOUT_256), exemplars),
+                          np.arange(len(exemplars)))  # fmt: skip
+
+
+def weak_factors(up_to_seed: int, seeds: list[int]) -> object:
+    """Return a stand-in for `hash_factors` that is useless up to a seed."""
+
+    def weak(n_words: int, n_hashes: int, seed: int = 0) -> np.ndarray:
+        factors = hash_factors(n_words, n_hashes, seed).copy()
+        if n_hashes == 2:
+            seeds.append(seed)
+            factors[:, 0] *= seed > up_to_seed
+        return factors
+
+    return weak
 
 
 def test_weak_hash_is_noticed_by_the_second_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def weak(n_words: int, n_hashes: int, seed: int = 0) -> np.ndarray:
-        factors = hash_factors(n_words, n_hashes, seed).copy()
-        if seed == 1:
-            factors[:, 0] = 0
-        return factors
-
-    monkeypatch.setattr(tensor_sources, "hash_factors", weak)
+    monkeypatch.setattr(tensor_patterns, "hash_factors", weak_factors(1, []))
 
     with pytest.raises(HashCollisionError):
-        PatternNumbers(LAYOUT_256).number(words_of(1))
+        number(PatternNumbers(LAYOUT_256), words_of(1))
 
 
+@pytest.mark.usefixtures("plain")
 def test_collision_starts_anew_with_another_hash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(encode(llama_trace(), "256"))
-    expected = patterns(path)
+    expected = read(path)
     seeds: list[int] = []
 
-    def weak(n_words: int, n_hashes: int, seed: int = 0) -> np.ndarray:
-        seeds.append(seed)
-        factors = hash_factors(n_words, n_hashes, seed).copy()
-        if seed <= 2:
-            factors[:, 0] = 0
-        return factors
-
-    monkeypatch.setattr(tensor_sources, "hash_factors", weak)
-    found = patterns(path)
+    monkeypatch.setattr(tensor_patterns, "hash_factors", weak_factors(2, seeds))
+    found = read(path)
 
     assert seeds == [1, 2, 3]
-    assert np.array_equal(found.of_record, expected.of_record)
-    assert np.array_equal(found.columns.tensor, expected.columns.tensor)
+    assert np.array_equal(found.accesses.pattern, expected.accesses.pattern)
+    assert np.array_equal(found.spans.name, expected.spans.name)
 
 
+@pytest.mark.usefixtures("plain")
 def test_hashes_that_always_collide_are_a_bug(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(encode(llama_trace(), "256"))
-
-    def useless(n_words: int, n_hashes: int, seed: int = 0) -> np.ndarray:
-        factors = hash_factors(n_words, n_hashes, seed).copy()
-        factors[:, 0] = 0
-        return factors
-
-    monkeypatch.setattr(tensor_sources, "hash_factors", useless)
+    monkeypatch.setattr(tensor_patterns, "hash_factors", weak_factors(99, []))
 
     with pytest.raises(AssertionError, match="collide"):
-        patterns(path)
+        read(path)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_trace_that_never_repeats_is_refused_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool
+) -> None:
+    monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
+    monkeypatch.setattr(tensor_patterns, "MAX_PATTERNS", 1 << 13)
+    path = tmp_path / "t.bin"
+    records = [Rec(10**9 + k, f"n{k}", sources=()) for k in range((1 << 13) + 1)]
+    path.write_bytes(encode(records, "256"))
+
+    with pytest.raises(LimitExceededError) as caught:
+        read(path)
+
+    assert "names=sampled" in caught.value.hint
+    assert len(read(path, names="none").spans) > 1 << 13
+    path.write_bytes(encode(records[: (1 << 13) - 1], "256"))
+    assert len(read(path).accesses.first) == 1 << 13
 
 
 def test_names_that_differ_in_the_last_letter_differ_in_hash() -> None:
     words = np.zeros((256, 3), np.uint64)
+    words.view(np.uint8).reshape(256, 24)[:, 0] = 65
     words.view(np.uint8).reshape(256, 24)[:, 7] = np.arange(256)
 
-    assert len(np.unique(tensor_scan.hash_name(words))) == 256
+    assert len(np.unique(hash_name(words))) == 256
 
 
-def test_small_blocks_give_the_same_patterns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "t.bin"
-    path.write_bytes(encode(llama_trace(n_passes=9), "256"))
-    expected = patterns(path)
+def test_blank_names_have_hash_zero() -> None:
+    words = np.zeros((2, 3), np.uint64)
+    words[1, 1] = 99
 
-    monkeypatch.setattr(tensor_scan, "SCAN_BYTES", 1024)
+    assert hash_name(words).tolist() == [0, 0]
 
-    assert np.array_equal(patterns(path).of_record, expected.of_record)
+
+def test_ranges_are_cut_and_sampled_evenly() -> None:
+    ranges = [(3, 10), (20, 40), (50, 51)]
+
+    assert cut_ranges(ranges, 5, 25) == [(5, 10), (20, 25)]
+    assert cut_ranges(ranges, 10, 20) == []
+    assert spread_records(ranges, 100) == [*range(3, 10), *range(20, 40), 50]
+    assert spread_records(ranges, 3) == [3, 26, 50]
+    assert spread_records([], 3) == []
 
 
 def test_ranges_of_touching_extents_are_joined(tmp_path: Path) -> None:
@@ -168,8 +215,8 @@ def test_blocks_cover_the_ranges_once(tmp_path: Path) -> None:
 def test_bounds_skip_leading_and_trailing_zeros(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tensor_scan, "_PROBE_BYTES", 64)
+    monkeypatch.setattr(tensor_ranges, "_PROBE_BYTES", 64)
     path = tmp_path / "t.bin"
     path.write_bytes(bytes(1000) + b"x" + bytes(500) + b"y" + bytes(3000))
     with Source(path) as source:
-        assert tensor_scan.data_bounds(source, ReadContext()) == (1000, 1502)
+        assert tensor_ranges.data_bounds(source, ReadContext()) == (1000, 1502)

@@ -1,0 +1,91 @@
+"""Counters and buffers from the memory events of a ``.ggmlviz`` file."""
+
+import numpy as np
+
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import I64, CounterShape
+from ggscope.model.tensors import Buffers
+from ggscope.model.trace import Severity
+from ggscope.readers.api import ReadContext
+from ggscope.readers.ggmlviz_blocks import blocks, joined
+from ggscope.readers.ggmlviz_codes import encode
+from ggscope.readers.ggmlviz_events import Events
+from ggscope.readers.ggmlviz_intake import is_memory
+from ggscope.readers.ggmlviz_layouts import EventType
+from ggscope.readers.ggmlviz_memory import Allocations, follow
+
+
+def add_memory(
+    builder: TraceBuilder, events: Events, origin: int, context: ReadContext
+) -> dict[str, object]:
+    """Add counters and buffers of allocations; return figures for the summary."""
+    summary: dict[str, object] = {}
+    found = [
+        np.flatnonzero(is_memory(events.kind[block])) + block.start
+        for block in blocks(len(events), context)
+    ]
+    rows = joined(found, np.int64)
+    by_time = np.argsort(events.time[rows], kind="stable")
+    rows, sizes = rows[by_time], events.sizes[: len(rows)][by_time]
+    kind = events.kind[rows]
+    for alloc, title, prefix in (
+        (EventType.TENSOR_ALLOC, "Tensor memory", ""),
+        (EventType.BACKEND_BUFFER_ALLOC, "Backend buffers", "buffer_"),
+    ):
+        of_kind = np.flatnonzero((kind == alloc) | (kind == alloc + 1))
+        if not len(of_kind):
+            continue
+        mine = rows[of_kind]
+        done = follow(
+            events.time[mine], events.pointer[mine], sizes[of_kind],
+            kind[of_kind] == alloc,
+        )  # fmt: skip
+        builder.add_counter(
+            title, "bytes", CounterShape.LEVEL, done.time - origin, done.live
+        )
+        _warn_memory(builder, done, title)
+        if alloc == EventType.BACKEND_BUFFER_ALLOC:
+            _add_buffers(builder, events, mine, done, origin)
+        summary[prefix + "peak_bytes"] = done.peak_bytes
+        summary[prefix + "leak_bytes"] = done.leak_bytes
+    return summary
+
+
+def _warn_memory(builder: TraceBuilder, found: Allocations, title: str) -> None:
+    place = title.lower()
+    for severity, code, rows, message in (
+        (Severity.NOTICE, "free_without_alloc", found.strays,
+         "something was freed whose allocation is not in the file."),
+        (Severity.NOTICE, "double_free", found.doubles,
+         "something was freed that was free already."),
+        (Severity.NOTICE, "bad_size", found.oversized,
+         "a size is larger than any address space; it counts as 0 bytes."),
+        (Severity.INFO, "never_freed", found.leaks,
+         f"{found.leak_bytes:,} bytes were still allocated at the end."),
+    ):  # fmt: skip
+        if len(rows):
+            builder.warn(severity, code, message, count=len(rows), place=place)
+
+
+def _add_buffers(
+    builder: TraceBuilder,
+    events: Events,
+    rows: I64,
+    found: Allocations,
+    origin: int,
+) -> None:
+    pointer = events.pointer[rows[found.allocs]]
+    codes, distinct, _ = encode(pointer)
+    texts = [f"buffer 0x{address:x}" for address in distinct.tolist()]
+    label = events.string_of[events.label[rows[found.allocs]]]
+    freed = np.where(found.ended >= 0, found.time[found.ended] - origin, -1)
+    n = len(found.allocs)
+    builder.buffers = Buffers(
+        name=np.where(label >= 0, label, builder.strings.intern_many(texts)[codes]),
+        backend=np.full(n, -1, np.int32),
+        usage=np.zeros(n, np.uint8),
+        size=found.size[found.allocs],
+        allocated=found.time[found.allocs] - origin,
+        freed=freed,
+        address=pointer,
+    )

@@ -1,0 +1,207 @@
+"""From the events of a ``.ggmlviz`` file to the spans and markers of a trace."""
+
+import numpy as np
+
+from ggscope.model import names
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import I64, Array, SpanFlag, narrow
+from ggscope.model.tensors import Tensors
+from ggscope.model.trace import Severity
+from ggscope.readers.api import ReadContext
+from ggscope.readers.ggmlviz_blocks import blocks, taken
+from ggscope.readers.ggmlviz_codes import encode
+from ggscope.readers.ggmlviz_events import Events
+from ggscope.readers.ggmlviz_lanes import add_lanes
+from ggscope.readers.ggmlviz_layouts import EventType
+from ggscope.readers.ggmlviz_ops import IntervalFlag
+from ggscope.readers.ggmlviz_pairing import Intervals
+
+MAX_OP = (1 << 15) - 1
+"""Larger op numbers are damage."""
+
+_TYPE_NAMES = {int(kind): kind.name for kind in EventType}
+# The writers without backend-buffer events, had they emitted it, meant THREAD_FREE.
+_TYPE_NAMES[int(EventType.BARRIER_WAIT)] += "?"
+
+_FLAGS = np.array(
+    [
+        SpanFlag.UNFINISHED * bool(i & IntervalFlag.UNFINISHED)
+        | SpanFlag.ESTIMATED * bool(i & IntervalFlag.ESTIMATED)
+        for i in range(8)
+    ],
+    np.uint16,
+)
+"""Flags of a span by those of its interval."""
+
+
+def type_name(kind: int) -> str:
+    """Return ``OP_BEGIN`` or, for a number without a name, ``event type 42``.
+
+    A question mark stands behind a name that writers do not agree about.
+    """
+    return _TYPE_NAMES.get(kind, f"event type {kind}")
+
+
+def add_intervals(
+    builder: TraceBuilder,
+    events: Events,
+    intervals: Intervals,
+    origin: int,
+    context: ReadContext,
+) -> None:
+    """Add lanes, a span for each interval and a marker for each other instant.
+
+    Columns of events and intervals are released on the way: the two largest tables
+    lie side by side here.
+    """
+    instants = _instants(events, intervals.stray_ends, context)
+    lane, marker_lane = add_lanes(builder, events, intervals.begin, instants, context)
+    _add_markers(builder, events, instants, marker_lane, origin)
+    tables = _add_tensors(builder, events, context)
+    events.release("kind", "place", "time")
+    small = np.int32 if len(lane) < 1 << 31 else np.int64
+    order = np.argsort(lane, kind="stable").astype(small)
+    context.check_cancelled()
+    lane = taken(lane, order, context)
+    intervals.arrange(order, context)
+    # The memory of the order is needed for what follows.
+    del order
+    intervals.start -= origin
+    intervals.end -= origin
+    _add_spans(builder, events, intervals, lane, tables, context)
+
+
+def _add_spans(
+    builder: TraceBuilder,
+    events: Events,
+    intervals: Intervals,
+    lane: Array,
+    tables: tuple[Array, Array],
+    context: ReadContext,
+) -> None:
+    """Add a span for each interval, in their order.
+
+    Parameters
+    ----------
+    tables : tensor and layer of each label.
+    """
+    tensor_of, layer_of = tables
+    begin = intervals.begin
+    graphs = np.flatnonzero(intervals.has(IntervalFlag.GRAPH))
+    number = taken(events.number, begin, context)
+    events.release("number")
+    label = taken(events.label, begin, context)
+    events.release("label")
+    name_of, graph_names = _names(builder, events, label[graphs], number[graphs])
+    builder.add_spans(
+        start=intervals.start,
+        end=intervals.end,
+        lane=lane,
+        name=_with(taken(name_of, label, context), graphs, graph_names),
+        op=_with(_ops(builder, number, graphs), graphs, -1),
+        flags=taken(_FLAGS, intervals.flags, context),
+        tensor=_with(taken(tensor_of, label, context), graphs, -1),
+        layer=_with(taken(layer_of, label, context), graphs, -1),
+        record=_records(begin, events.first_record),
+    )
+
+
+def _with(column: Array, rows: I64, values: Array | int) -> Array:
+    column[rows] = values
+    return column
+
+
+def _records(begin: Array, first: int) -> Array:
+    if first == 0:
+        return narrow(begin)
+    return narrow(begin.astype(np.int64) + first)
+
+
+def _add_markers(
+    builder: TraceBuilder, events: Events, instants: I64, lane: Array, origin: int
+) -> None:
+    if not len(instants):
+        return
+    kinds, distinct, _ = encode(events.kind[instants])
+    texts = [type_name(kind) for kind in distinct.tolist()]
+    builder.add_markers(
+        time=events.time[instants] - origin,
+        lane=lane,
+        name=narrow(builder.strings.intern_many(texts))[kinds],
+        detail=events.string_of[events.label[instants]],
+        record=narrow(events.first_record + instants),
+    )
+
+
+def _instants(events: Events, stray_ends: Array, context: ReadContext) -> I64:
+    """Return the rows that become markers, in the order of time."""
+    others = events.rows_of(EventType.BARRIER_WAIT, 255, context)
+    if not len(stray_ends):
+        return others
+    rows = np.sort(np.concatenate([others, stray_ends.astype(np.int64)]))
+    if events.order is None:
+        return rows
+    return rows[np.argsort(events.time[rows], kind="stable")]
+
+
+def _names(
+    builder: TraceBuilder, events: Events, label: Array, n_nodes: Array
+) -> tuple[Array, Array]:
+    """Return the string id of each label, and of the graphs with these labels."""
+    codes, distinct, _ = encode(n_nodes)
+    texts = [f"graph ({n} node{'s' * (n != 1)})" for n in distinct.tolist()]
+    unnamed = label < 0
+    ids = events.string_of[label].astype(np.int32)
+    ids[unnamed] = builder.strings.intern_many(texts)[codes[unnamed]]
+    widest = narrow(np.array([-1, len(builder.strings)])).dtype
+    return events.string_of.astype(widest), ids.astype(widest)
+
+
+def _ops(builder: TraceBuilder, number: Array, graphs: I64) -> Array:
+    """Return the op number of each span; that of graphs says nothing."""
+    number[graphs] = 0
+    beyond = np.flatnonzero(number > MAX_OP)
+    if len(beyond):
+        builder.warn(
+            Severity.NOTICE,
+            "bad_op_number",
+            f"op number {number[beyond[0]]:,} cannot be one; such ops have no name.",
+            count=len(beyond),
+        )
+        number[beyond] = 0
+    op = narrow(number)
+    op[beyond] = -1
+    return op
+
+
+def _add_tensors(
+    builder: TraceBuilder, events: Events, context: ReadContext
+) -> tuple[Array, Array]:
+    """Fill the tensors from the labels of ops and allocations.
+
+    Returns
+    -------
+    The tensor and the layer of each label, -1 for others and at the end (where
+    label -1 looks).
+    """
+    n = len(events.string_of)
+    is_used = np.zeros(n, np.bool_)
+    for block in blocks(len(events), context):
+        kind = events.kind[block]
+        is_about = (kind >= EventType.OP_BEGIN) & (kind <= EventType.TENSOR_FREE)
+        is_used[events.label[block][is_about]] = True
+    used = np.flatnonzero(is_used[:-1])
+    strings = builder.strings
+    parsed = [names.parse(strings[i]) for i in events.string_of[used].tolist()]
+    tensor, layer = np.full(n, -1, np.int32), np.full(n, -1, np.int16)
+    base = strings.intern_many([p.base for p in parsed])
+    tensor[used], distinct, first = encode(base)
+    layer[used] = np.array([p.layer for p in parsed], np.int16)
+    builder.tensors = Tensors(
+        name=distinct.astype(np.int32),
+        offset=np.full(len(distinct), -1, np.int64),
+        size=np.full(len(distinct), -1, np.int64),
+        layer=layer[used][first],
+        expert=np.array([parsed[i].expert for i in first.tolist()], np.int16),
+    )
+    return narrow(tensor), narrow(layer)

@@ -1,0 +1,55 @@
+"""Stands in for the readers where a test wants to say what is read, and when."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pytestqt.qtbot import QtBot
+
+from builders import llama_like_trace
+from ggscope.readers.api import Estimate, ReadContext
+from ggscope.session.loader import Loader, LoadState
+
+
+class Reading:
+    """Stands in for the registry: waits, publishes and returns what it is told."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.go.set()
+        self.asked: list[tuple[Path, str | None, dict[str, str]]] = []
+        self.early: list[object] = []
+        self.estimate: Estimate | None = None
+        self.result: object = llama_like_trace(tokens=2, layers=2)
+
+    def __call__(
+        self,
+        path: Path,
+        *,
+        reader_id: str | None = None,
+        context: ReadContext | None = None,
+        admit: Callable[[Estimate], None] | None = None,
+    ) -> object:
+        assert context is not None
+        self.asked.append((path, reader_id, dict(context.options)))
+        if admit is not None and self.estimate is not None:
+            admit(self.estimate)
+        context.progress(10, 100)
+        for trace in self.early:
+            context.publish(trace)
+        while not self.go.wait(0.01):
+            context.check_cancelled()
+        context.check_cancelled()
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+def wait_for(qtbot: QtBot, loader: Loader, state: LoadState) -> None:
+    """Wait until a loader is in a state."""
+    qtbot.waitUntil(lambda: loader.state is state)
+
+
+def workers() -> list[threading.Thread]:
+    """Return the threads of all jobs."""
+    return [t for t in threading.enumerate() if t.name.startswith("ggscope")]

@@ -1,0 +1,383 @@
+"""The compiled scan of NPU events against its twin, the typed decoder."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ggscope import compiled
+from ggscope.errors import ReadError
+from ggscope.model.strings import StringTable
+from ggscope.readers.json_blocks import brackets
+from ggscope.readers.json_stream import JsonCursor
+from ggscope.readers.json_text import MemoryText
+from ggscope.readers.npu_columns import EventColumns
+from ggscope.readers.npu_events import EVENT, EVENTS
+from ggscope.readers.npu_kernel import (
+    LIBRARY,
+    ODD,
+    STUB,
+    VERSION,
+    ScannedBlock,
+    Scanner,
+    scanner,
+)
+from ggscope.readers.npu_rows import RowTaker
+from npu_files import (
+    access,
+    as_lines,
+    command,
+    comparable,
+    document,
+    engine,
+    marker,
+    read_text,
+    stall,
+    token,
+)
+from support import need_corpus
+
+KERNEL = compiled.library(LIBRARY, "ggscope_npu_version", VERSION)
+pytestmark = pytest.mark.skipif(
+    KERNEL is None or not compiled.is_wanted(), reason="the kernel is not compiled"
+)
+
+EVENTS_OF_EVERY_KIND = [
+    engine(100, 250, color_hint="#fff", deps=[3, -1]),
+    engine(110, 120, layer_id=None, tile_id="", op=None, color_hint="nothing"),
+    engine(110, 120, engine="HOST", engine_id=7, tile_id=None, layer_id="l12"),
+    access(110),
+    access(120, mem_type="SPM", direction="write", addr=None, source_engine=None),
+    token(100, 900, phase="PREFILL"),
+    stall(120, 130),
+    stall(130, 140, master="BUS", reason=None),
+    command(90, "START"),
+    command(95, "END", phase="", source=None, cmd_id=-1),
+    marker(880, details={"a": {"b": [1, "}{", None, True, 1.5e-7]}, "e": []}),
+    {"type": "BUS_EVENT", "cycle": 8},
+]
+ODD_EVENTS = [
+    {"type": "FOO_EVENT", "cycle": 4},
+    {"cycle": 1},
+    {},
+    engine("30", 40),
+    engine(5, 2),
+    engine(10, 20, engine="GPU"),
+    engine(10.0, 20),
+    engine(10, 20, deps=[1, "2"]),
+    engine(10, 20, deps=7),
+    engine(-1, 20),
+    engine(1 << 62, 1 << 63),
+    access(-3, direction="both"),
+    access(1, addr=(1 << 63) - 1),
+    access(1, addr=1 << 64),
+    engine(1, 2, tile_id='a"b\\'),
+    engine(1, 2, tile_id="Schicht-ä-層-😀", op="µ"),
+    engine(1, 2, tile_id="\ud800"),
+    {"type": 5},
+]
+
+
+def outcome(folder: Path, data: bytes, name: str, **options: str) -> object:
+    """Return all that is made of a text: a trace's content or an error."""
+    try:
+        trace = read_text(folder, data, name=name, block_bytes=700, **options)
+    except ReadError as error:
+        return type(error), error.message, error.offset
+    return comparable(trace)
+
+
+def assert_twins_agree(folder: Path, data: bytes, name: str, **options: str) -> None:
+    """Read a text with and without the kernel."""
+    with_kernel = outcome(folder, data, name, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GGSCOPE_NATIVE", "0")
+        assert scanner(99) is None
+        assert outcome(folder, data, name, **options) == with_kernel
+
+
+def scanned(data: bytes, lines: int = 0) -> list[int]:
+    """Return the kinds of the rows that the kernel makes of a text."""
+    buffer = np.frombuffer(b" " + data + b" ", np.uint8).copy()
+    found = Scanner(KERNEL)
+    if lines:
+        block = (found.cut_lines(buffer, 0, lines == 2, 1) or (None,))[0]
+    else:
+        block = found.cut_array(buffer, 0, True)
+    return block.rows.kind.tolist() if isinstance(block, ScannedBlock) else []
+
+
+def test_usual_events_need_no_second_look() -> None:
+    data = json.dumps(EVENTS_OF_EVERY_KIND)[1:].encode()
+
+    assert scanned(data) == [0, 0, 0, 1, 1, 2, 3, 3, 4, 4, STUB, STUB]
+
+
+def test_usual_lines_need_no_second_look() -> None:
+    data = as_lines(*EVENTS_OF_EVERY_KIND).encode()
+
+    assert len(scanned(data, lines=1)) == len(EVENTS_OF_EVERY_KIND)
+    assert len(scanned(data[:-1], lines=2)) == len(EVENTS_OF_EVERY_KIND)
+    assert len(scanned(data[:-1], lines=1)) == len(EVENTS_OF_EVERY_KIND) - 1
+
+
+@pytest.mark.parametrize("event", ODD_EVENTS)
+def test_odd_events_get_one(event: object) -> None:
+    data = json.dumps(event).encode()
+    try:
+        EVENT.decode(data)
+        is_usual = True
+    except (ValueError, UnicodeDecodeError):
+        is_usual = False
+
+    kinds = scanned(data + b"]")
+
+    assert kinds in ([], [ODD]) or is_usual
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 01}',
+        '{"a": -}',
+        '{"a": 1.}',
+        '{"a": .5}',
+        '{"a": 1e}',
+        '{"a": 1e400}',
+        '{"a": +1}',
+        '{"a": tru}',
+        '{"a": nul}',
+        '{"a": NaN}',
+        '{"a" 1}',
+        '{"a": 1,}',
+        '{"a": [1,]}',
+        '{"a": [1 2]}',
+        '{"a": [}]}',
+        '{"a": {"b"}}',
+        '{"a": {"b": }}',
+        '{"a": {,}}',
+        "{a: 1}",
+        "{'a': 1}",
+        '{"a": "\\x"}',
+        '{"a": "\\u12g4"}',
+        '{"a": "\\ud800"}',
+        '{"a": "\t"}',
+        '{"type": "BUS_EVENT", "type": "BUS_EVENT"}',
+        '{"\\u0074ype": "BUS_EVENT"}',
+        '{"a": ' + "[" * 61 + "]" * 61 + "}",
+        "[]",
+        "1",
+        ",",
+        "{} {}",
+        "",
+    ],
+)
+def test_doubtful_text_is_left_to_the_twin(text: str) -> None:
+    assert scanned(text.encode() + b"]") in ([], [ODD])
+    assert scanned(text.encode() + b" x]") in ([], [ODD])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x80",
+        b"\xc0\x80",
+        b"\xc1\xbf",
+        b"\xe0\x80\x80",
+        b"\xed\xa0\x80",
+        b"\xf0\x80\x80\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xf5\x80\x80\x80",
+        b"\xc3",
+        b"\xe2\x82",
+    ],
+)
+def test_text_that_is_not_utf8_is_left_to_the_twin(raw: bytes) -> None:
+    assert scanned(b'{"type": "BUS_EVENT", "a": "' + raw + b'      "}]') == []
+
+
+def test_characters_of_every_length_are_utf8() -> None:
+    text = "\u007f\u0080\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff"
+
+    assert scanned(f'{{"type": "BUS_EVENT", "a": "{text}"}}]'.encode()) == [STUB]
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("salvage", ["", "true"])
+def test_every_cut_gives_what_the_twin_gives(
+    tmp_path: Path, ascii_only: bool, salvage: str
+) -> None:
+    events = [*EVENTS_OF_EVERY_KIND[:4], *ODD_EVENTS[:2], engine(1, 2, tile_id="ä層")]
+    text = json.dumps(document(*events), ensure_ascii=ascii_only).encode()
+
+    for cut in range(30, len(text), 7):
+        assert_twins_agree(tmp_path, text[:cut], "t.json", salvage=salvage)
+
+
+@pytest.mark.parametrize("event", ODD_EVENTS)
+def test_odd_events_among_others_give_what_the_twin_gives(
+    tmp_path: Path, event: object
+) -> None:
+    events = [*EVENTS_OF_EVERY_KIND, event, engine(5, 9), event, access(3)]
+
+    assert_twins_agree(tmp_path, json.dumps(document(*events)).encode(), "t.json")
+    assert_twins_agree(tmp_path, as_lines(*events).encode(), "t.jsonl")
+
+
+def test_corpus_files_give_what_the_twin_gives(tmp_path: Path) -> None:
+    files = sorted((need_corpus() / "npu").glob("*.json*"))
+    assert files
+
+    for file in files:
+        for salvage in ("", "true"):
+            assert_twins_agree(
+                tmp_path, file.read_bytes(), "t" + file.suffix, salvage=salvage
+            )
+
+
+FIELDS = sorted({key for event in EVENTS_OF_EVERY_KIND for key in event})
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 9)
+    | st.integers(-(2**66), 2**66)
+    | st.floats()
+    | st.text(max_size=4)
+    | st.sampled_from(["TE", "read", "START", "DECODE", "#fff", "7"])
+    | st.lists(st.integers(-2, 9), max_size=3)
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(EVENTS_OF_EVERY_KIND),
+            st.dictionaries(st.sampled_from(FIELDS), SCALARS, max_size=3),
+        ),
+        max_size=6,
+    ),
+    st.booleans(),
+    st.booleans(),
+)
+@settings(max_examples=100)
+def test_fields_of_any_type_give_what_the_twin_gives(
+    tmp_path_factory: pytest.TempPathFactory,
+    events: list[tuple[dict[str, object], dict[str, object]]],
+    ascii_only: bool,
+    lines: bool,
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    changed = [event | changes for event, changes in events]
+    parts = [json.dumps(event, ensure_ascii=ascii_only) for event in changed]
+    text = "\n".join(parts) if lines else f'{{"timeline_events": [{",".join(parts)}]}}'
+
+    data = text.encode("utf-8", "surrogatepass") or b" "
+
+    assert_twins_agree(folder, data, "t.jsonl" if lines else "t.json")
+
+
+GOLDEN = json.dumps(document(*EVENTS_OF_EVERY_KIND)).encode()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, len(GOLDEN) - 1),
+            st.binary(max_size=2) | st.sampled_from([b'"', b"\\", b"}", b",", b" ]"]),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+@settings(max_examples=100)
+def test_random_damage_gives_what_the_twin_gives(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[int, bytes]]
+) -> None:
+    data = bytearray(GOLDEN)
+    for at, replacement in edits:
+        data[at : at + 1] = replacement
+
+    folder = tmp_path_factory.getbasetemp()
+    assert_twins_agree(folder, bytes(data) or b" ", "t.json", salvage="true")
+
+
+@pytest.mark.parametrize("room", [(1, 5, 300), (3, 9, 400), (50, 60, 4000)])
+def test_little_room_gives_the_same_columns(room: tuple[int, int, int]) -> None:
+    events = [
+        event | ({"tile_id": f"tile {i}"} if "tile_id" in event else {})
+        for i in range(8)
+        for event in EVENTS_OF_EVERY_KIND[:-2]
+    ]
+    text = json.dumps(events).encode()
+    n_rows, n_texts, n_bytes = room
+    small = Scanner(KERNEL, n_rows=n_rows, n_texts=n_texts, n_bytes=n_bytes)
+    columns = EventColumns(StringTable())
+    taker = RowTaker(columns, small.texts)
+    n_records = n_scanned = 0
+
+    for block in JsonCursor(MemoryText(text), block_bytes=999).blocks(small.cut_array):
+        n = len(block.start)
+        record = np.arange(n_records, n_records + n)
+        if isinstance(block, ScannedBlock):
+            odd = np.flatnonzero(block.rows.kind >= STUB)
+            others = [
+                EVENT.decode(block.element(int(block.start[i]), int(block.end[i])))
+                for i in odd.tolist()
+            ]
+            taker.add(block.rows, n_records, others, odd)
+            n_scanned += n - len(odd)
+        else:
+            events_alone = block.decode_array(EVENTS)
+            assert events_alone is not None
+            columns.add(events_alone, record)
+        n_records += n
+
+    expected = EventColumns(StringTable())
+    expected.add(EVENTS.decode(text), np.arange(len(events)))
+    assert n_records == len(events)
+    assert n_scanned > 0
+    for mine, twin in zip(columns.tables, expected.tables, strict=True):
+        assert len(mine) == len(twin)
+        for name in ("record", "start", "end", "time", "cmdq", "layer", "dep", "color"):
+            if name in twin.names:
+                assert mine.column(name).tolist() == twin.column(name).tolist()
+
+
+def test_bounds_are_those_of_the_brackets() -> None:
+    data = json.dumps(EVENTS_OF_EVERY_KIND, indent=1)[1:].encode()
+    buffer = np.frombuffer(b" " + data + b" ", np.uint8).copy()
+
+    block = Scanner(KERNEL).cut_array(buffer, 0, True)
+
+    assert block is not None
+    at, depth, _ = brackets(block.data)
+    assert block.end.tolist() == (at[depth == 0] + 1).tolist()
+    assert block.last
+    assert block.data[block.length] == ord("]")
+
+
+def test_kernel_is_left_out_where_it_is_unwanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GGSCOPE_NATIVE", "0")
+
+    assert scanner(99) is None
+
+
+def test_kernel_that_was_not_built_is_done_without(tmp_path: Path) -> None:
+    assert scanner(99, tmp_path / "_npu_scan.so") is None
+
+
+def test_scanner_of_a_small_file_takes_all_of_it() -> None:
+    data = b'{"type":"BUS_EVENT"},{},{},{}]'
+
+    found = scanner(len(data))
+
+    assert found is not None
+    buffer = np.frombuffer(b" " + data + b" ", np.uint8).copy()
+    block = found.cut_array(buffer, 0, True)
+    assert block is not None
+    assert (len(block.start), block.last) == (4, True)
