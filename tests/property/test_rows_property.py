@@ -29,8 +29,9 @@ def check(rows: tuple[Row, ...], start, end, ids) -> None:
         at = (row.id - 1) // 3
         assert np.array_equal(row.start, start[at])
         assert np.array_equal(row.end, end[at])
-        assert row.covered[0] == 0
-        assert np.array_equal(np.diff(row.covered), row.end - row.start)
+        covered = row.covered_at(np.arange(len(row) + 1))
+        assert covered[0] == 0
+        assert np.array_equal(np.diff(covered), row.end - row.start)
 
 
 @settings(max_examples=100, deadline=None)
@@ -72,4 +73,4 @@ def test_flatten_any_spans_covers_their_union(spans):
     shown = np.array([row.at(t) is not None for t in ticks.tolist()])
     assert (row.end[:-1] <= row.start[1:]).all()
     assert np.array_equal(shown, inside)
-    assert int(row.covered[-1]) == int(inside.sum())
+    assert row.total_covered == int(inside.sum())

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.chunks import chunks
+from ggscope.analysis import native
+from ggscope.analysis.chunks import chunks, count_values
+from ggscope.analysis.workers import share_out
 from ggscope.model.ggml import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy
@@ -65,11 +67,12 @@ def engine_of(lane_name: str) -> str:
 
 
 def _by_op(trace: Trace) -> Categories:
-    codes, number = _numbered(trace.spans.op, len(trace.spans))
+    values = _Values(trace.spans.op, len(trace.spans))
+    count = values.count
     # The commonest first: that is what a legend cut short should keep.
-    order = sorted(codes, key=lambda code: (code < 0, -codes[code], code))
+    order = sorted(count, key=lambda code: (code < 0, -count[code], code))
     entries = [(trace.op_name(code), trace.op_name(code) or NONE) for code in order]
-    return _categories("op", trace, number, order, entries)
+    return _categories("op", values, order, entries)
 
 
 def _by_family(trace: Trace) -> Categories:
@@ -80,10 +83,16 @@ def _by_family(trace: Trace) -> Categories:
     names = [*FAMILIES, *(f"engine:{e}" for e in _ENGINES)]
     names += [*(f"rgb:{color & 0xFFFFFF:06x}" for color in hints.tolist()), NONE]
     code_of = {name: i for i, name in enumerate(names)}
-    codes, op_number = _numbered(spans.op, n)
-    of_op = _lookup(
-        {c: code_of[NONE if c < 0 else family_of(trace.op_name(c))] for c in codes}
-    )
+    ops = _Values(spans.op, n)
+    of_op = {
+        op: code_of[NONE if op < 0 else family_of(trace.op_name(op))]
+        for op in ops.count
+    }
+    entries = [(_family_label(name), name) for name in names]
+    has_engines = any(lane.kind == LaneKind.ENGINE for lane in trace.lanes)
+    if spans.color is None and not has_engines:
+        return _present("family", ops.mapped(of_op, np.uint16), entries)
+    family_part = ops.part(of_op)
     of_lane = np.full(max(len(trace.lanes), 1), -1, np.int16)
     for lane in trace.lanes:
         if lane.kind == LaneKind.ENGINE:
@@ -91,14 +100,14 @@ def _by_family(trace: Trace) -> Categories:
 
     def code(rows: slice) -> Array:
         engine = of_lane[spans.lane[rows]]
-        result = np.where(engine >= 0, engine, of_op[op_number(rows)])
+        result = np.where(engine >= 0, engine, family_part(rows))
         if spans.color is None:
             return result
         asked = spans.color[rows]
         return np.where(asked != 0, n_fixed + np.searchsorted(hints, asked), result)
 
     index = _mapped(n, code, np.uint16)
-    return _present("family", index, [(_family_label(name), name) for name in names])
+    return _present("family", index, entries)
 
 
 def _family_label(key: str) -> str:
@@ -111,26 +120,25 @@ def _family_label(key: str) -> str:
 
 
 def _by_layer(trace: Trace) -> Categories:
-    codes, number = _numbered(trace.spans.layer, len(trace.spans))
-    order = sorted(codes, key=lambda code: (code < 0, code))
+    values = _Values(trace.spans.layer, len(trace.spans))
+    order = sorted(values.count, key=lambda code: (code < 0, code))
     entries = [
         (f"layer {c}", f"layer:{c}") if c >= 0 else ("no layer", NONE) for c in order
     ]
-    return _categories("layer", trace, number, order, entries)
+    return _categories("layer", values, order, entries)
 
 
 def _by_token(trace: Trace) -> Categories:
-    codes, number = _numbered(trace.spans.token, len(trace.spans))
-    order = sorted(codes, key=lambda code: (code < 0, code))
+    values = _Values(trace.spans.token, len(trace.spans))
+    order = sorted(values.count, key=lambda code: (code < 0, code))
     if len(order) <= MAX_TOKENS:
         entries = [
             (f"token {c}", f"token:{c}") if c >= 0 else ("no token", NONE)
             for c in order
         ]
-        return _categories("token", trace, number, order, entries)
+        return _categories("token", values, order, entries)
     group = {code: code % MAX_TOKENS if code >= 0 else MAX_TOKENS for code in order}
-    of_code = _lookup(group)
-    index = _mapped(len(trace.spans), lambda rows: of_code[number(rows)], np.uint16)
+    index = values.mapped(group, np.uint16)
     entries = [
         (f"token {c}, {c + MAX_TOKENS} …", f"token:{c}") for c in range(MAX_TOKENS)
     ]
@@ -138,19 +146,20 @@ def _by_token(trace: Trace) -> Categories:
 
 
 def _by_thread(trace: Trace) -> Categories:
-    index = _mapped(len(trace.spans), lambda rows: trace.spans.lane[rows], np.uint16)
-    entries = [(lane.name, f"thread:{lane.id}") for lane in trace.lanes]
-    return _present("thread", index, entries)
+    values = _Values(trace.spans.lane, len(trace.spans))
+    order = list(values.count)
+    entries = [(trace.lanes[i].name, f"thread:{i}") for i in order]
+    return _categories("thread", values, order, entries)
 
 
 def _by_phase(trace: Trace) -> Categories:
-    codes, number = _numbered(trace.spans.phase, len(trace.spans))
-    order = sorted(codes, key=lambda code: (code < 0, code))
+    values = _Values(trace.spans.phase, len(trace.spans))
+    order = sorted(values.count, key=lambda code: (code < 0, code))
     names = phase_names(trace)
     entries = [
         (names[Phase(c)], f"phase:{c}") if c >= 0 else ("no phase", NONE) for c in order
     ]
-    return _categories("phase", trace, number, order, entries)
+    return _categories("phase", values, order, entries)
 
 
 def phase_names(trace: Trace) -> dict[Phase, str]:
@@ -160,12 +169,16 @@ def phase_names(trace: Trace) -> dict[Phase, str]:
     lanes = [lane.id for lane in trace.lanes if lane.kind == LaneKind.PHASE]
     if spans.phase is None or not lanes:
         return names
-    # Phase bands are few and lie together, so this looks at few spans.
-    for phase in Phase:
-        on_lane = np.isin(spans.lane, lanes) & (spans.phase == phase)
-        found = int(np.argmax(on_lane)) if on_lane.any() else -1
-        if found >= 0 and spans.name[found] >= 0:
-            names[phase] = trace.strings[int(spans.name[found])]
+    missing = set(Phase)
+    for rows in chunks(len(spans)):
+        bands = np.flatnonzero(np.isin(spans.lane[rows], lanes)) + rows.start
+        for phase in sorted(missing):
+            found = bands[spans.phase[bands] == phase][:1].tolist()
+            if found and spans.name[found[0]] >= 0:
+                names[phase] = trace.strings[int(spans.name[found[0]])]
+            missing -= {phase} if found else set()
+        if not missing:
+            break
     return names
 
 
@@ -216,7 +229,8 @@ def _add_loose(accesses: Accesses, index: npt.NDArray[np.uint8]) -> None:
 
 def _by_quality(trace: Trace) -> Categories:
     flags = trace.spans.flags
-    index = _mapped(len(flags), lambda rows: quality_of(flags[rows]), np.uint8)
+    every = np.arange(1 << (8 * flags.itemsize), dtype=flags.dtype)
+    index = _looked_up(flags, quality_of(every).astype(np.uint16), np.uint8)
     entries = [(q.name.lower(), f"quality:{int(q)}") for q in Quality]
     return _present("quality", index, entries)
 
@@ -232,63 +246,128 @@ def _mapped(n: int, part: _Part, dtype: type) -> Array:
     return index
 
 
-def _numbered(column: Array | None, n: int) -> tuple[dict[int, int], _Part]:
-    """Return (occurrences of each value, a function from rows to value numbers).
+def _looked_up(codes: Array, meaning: npt.NDArray[np.uint16], dtype: type) -> Array:
+    """Return ``meaning`` of codes of one or two bytes, by the number of their bits."""
+    unsigned = codes.view(np.dtype(f"u{codes.itemsize}"))
+    index: Array = np.empty(len(codes), dtype)
 
-    A value's number is its position in the dict, whose keys ascend; a missing
-    column is -1 everywhere.
+    def look_up(_: int, rows: slice) -> None:
+        if not native.map_codes(codes[rows], meaning, index[rows]):
+            index[rows] = meaning[unsigned[rows]]
+
+    share_out(look_up, chunks(len(codes)))
+    return index
+
+
+class _Values:
+    """The values of a column, and numbers instead of them.
+
+    Attributes
+    ----------
+    count : occurrences of each value; keys ascend. A missing column is -1
+        everywhere.
     """
-    if column is None or not len(column):
-        return ({-1: n} if n else {}), lambda rows: np.zeros(
-            rows.stop - rows.start, np.int64
-        )
+
+    def __init__(self, column: Array | None, n: int) -> None:
+        self._column = column if column is not None and len(column) else None
+        self._n = n
+        if self._column is None:
+            self.count = {-1: n} if n else {}
+        elif self._is_narrow(self._column):
+            self.count = _count_codes(self._column)
+        else:
+            self.count = _count_wide(self._column)
+
+    def mapped(self, meaning: dict[int, int], dtype: type) -> Array:
+        """Return ``meaning`` of the value of every span."""
+        column = self._column
+        if column is not None and self._is_narrow(column):
+            return _looked_up(column, _table(column, meaning), dtype)
+        return _mapped(self._n, self.part(meaning), dtype)
+
+    def part(self, meaning: dict[int, int]) -> _Part:
+        """Return a function from rows to the ``meaning`` of their values."""
+        column = self._column
+        if column is None:
+            alone = meaning.get(-1, 0)
+            return lambda rows: np.full(rows.stop - rows.start, alone, np.int64)
+        if self._is_narrow(column):
+            table = _table(column, meaning)
+            codes = column.view(np.dtype(f"u{column.itemsize}"))
+            return lambda rows: table[codes[rows]]
+        values = np.array(list(self.count), np.int64)
+        means = np.array([meaning[value] for value in self.count], np.int64)
+        low, extent = int(values[0]), int(values[-1] - values[0]) + 1
+        if extent > 1 << 20:
+            return lambda rows: means[np.searchsorted(values, column[rows])]
+        table = np.zeros(extent, np.int64)
+        table[values - low] = means
+        return lambda rows: table[column[rows].astype(np.int64) - low]
+
+    @staticmethod
+    def _is_narrow(column: Array) -> bool:
+        return column.itemsize <= 2
+
+
+def _count_codes(column: Array) -> dict[int, int]:
+    """Return occurrences of each value of a column of one or two bytes."""
+    counts = native.count_codes(column)
+    unsigned = column.view(np.dtype(f"u{column.itemsize}"))
+    if counts is None:
+        counts = np.zeros(1 << (8 * column.itemsize), np.int64)
+        for rows in chunks(len(column)):
+            counts += np.bincount(unsigned[rows], minlength=len(counts))
+    present = np.flatnonzero(counts)
+    values = present.astype(unsigned.dtype).view(column.dtype)
+    found = zip(values.tolist(), counts[present].tolist(), strict=True)
+    return dict(sorted(found))
+
+
+def _count_wide(column: Array) -> dict[int, int]:
+    """Return occurrences of each value of a column of any integers."""
     low, high = int(column.min()), int(column.max())
     if high - low >= 1 << 20:
         values, counts = np.unique(column, return_counts=True)
-        return (
-            dict(zip(values.tolist(), counts.tolist(), strict=True)),
-            lambda rows: np.searchsorted(values, column[rows]),
-        )
+        return dict(zip(values.tolist(), counts.tolist(), strict=True))
     counts = np.zeros(high - low + 1, np.int64)
-    for rows in chunks(n):
+    for rows in chunks(len(column)):
         shifted = column[rows].astype(np.int64) - low
         counts += np.bincount(shifted, minlength=len(counts))
     present = np.flatnonzero(counts)
-    number = np.cumsum(counts > 0) - 1
-    codes = dict(zip((present + low).tolist(), counts[present].tolist(), strict=True))
-    return codes, lambda rows: number[column[rows].astype(np.int64) - low]
+    found = zip((present + low).tolist(), counts[present].tolist(), strict=True)
+    return dict(found)
 
 
-def _lookup(values: dict[int, int]) -> npt.NDArray[np.int64]:
-    """Return the dict's values by value number (see `_numbered`)."""
-    return np.array([values[key] for key in sorted(values)] or [0], np.int64)
+def _table(column: Array, meaning: dict[int, int]) -> npt.NDArray[np.uint16]:
+    """Return ``meaning`` by the number that the bits of a value make."""
+    table = np.zeros(1 << (8 * column.itemsize), np.uint16)
+    values = np.array(list(meaning), column.dtype)
+    table[values.view(np.dtype(f"u{column.itemsize}"))] = list(meaning.values())
+    return table
 
 
 def _categories(
     by: ColorBy,
-    trace: Trace,
-    number: _Part,
+    values: _Values,
     order: Sequence[int],
     entries: Sequence[tuple[str, str]],
 ) -> Categories:
     """Return the colouring whose entry i stands for value ``order[i]``."""
-    place = _lookup({code: i for i, code in enumerate(order)})
+    place = {code: i for i, code in enumerate(order)}
     dtype = np.uint8 if len(order) <= 256 else np.uint16
-    index = _mapped(len(trace.spans), lambda rows: place[number(rows)], dtype)
-    return _published(by, index, entries)
+    return _published(by, values.mapped(place, dtype), entries)
 
 
 def _present(
     by: ColorBy, index: Array, entries: Sequence[tuple[str, str]]
 ) -> Categories:
     """Return the colouring with only the entries that occur, in their order."""
-    counts = np.zeros(len(entries), np.int64)
-    for rows in chunks(len(index)):
-        counts += np.bincount(index[rows], minlength=len(entries))
+    counts = count_values(index, len(entries))
     kept = np.flatnonzero(counts)
-    place = np.cumsum(counts > 0) - 1
+    place = np.zeros(1 << (8 * index.itemsize), np.uint16)
+    place[kept] = np.arange(len(kept))
     dtype = np.uint8 if len(kept) <= 256 else np.uint16
-    narrow = _mapped(len(index), lambda rows: place[index[rows]], dtype)
+    narrow = _looked_up(index, place, dtype)
     return _published(by, narrow, [entries[i] for i in kept.tolist()])
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ggscope.analysis import native
 from ggscope.model.tables import I64, Array
 
 CHUNK_ROWS = 1 << 20
@@ -19,15 +20,23 @@ def chunks(n: int, size: int = CHUNK_ROWS) -> Iterator[slice]:
         yield slice(begin, min(begin + size, n))
 
 
-def count_values(column: Array, n_values: int) -> I64:
+def count_values(column: Array, n_values: int, gate: Array | None = None) -> I64:
     """Return how often each of 0..n_values-1 occurs, int64[n_values].
 
-    Negative values ("none") are left out.
+    Negative values ("none") are left out, and so are those where `gate` (of the
+    same length) is negative.
     """
     total = np.zeros(n_values, np.int64)
+    counts = native.count_codes(column, gate)
+    if counts is not None:
+        if np.issubdtype(column.dtype, np.signedinteger):
+            counts = counts[: len(counts) // 2]
+        total[: len(counts)] = counts[:n_values]
+        return total
     for rows in chunks(len(column)):
         part = column[rows]
-        total += np.bincount(part[part >= 0], minlength=n_values)[:n_values]
+        known = part >= 0 if gate is None else (part >= 0) & (gate[rows] >= 0)
+        total += np.bincount(part[known], minlength=n_values)[:n_values]
     return total
 
 

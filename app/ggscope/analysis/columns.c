@@ -1,61 +1,554 @@
-/* The exact column picture of a row, span by span: the compiled twin of
- * RowColumns._query_wide for views of moderately many spans.
+/* The exact column picture of many rows: the compiled twin of
+ * RowColumns._query_plain, which says what the results mean.
  *
- * Spans are sorted by start and do not overlap. Edges ascend strictly. For each
- * column [edges[k], edges[k + 1]) the function writes
- *   covered  ticks that spans cover,
- *   count    spans that touch it (zero-length ones at a tick inside count),
- *   first    position of the first of them, or -1,
- *   name     category that covers most of it (of equals the smallest; where
- *            nothing is covered that of the first span), or -1.
+ * Spans of a row are sorted by start and do not overlap. Edges ascend; a column
+ * [edges[k], edges[k + 1]) without width stands for the one tick at its edge.
+ *
+ * A row that has few spans per column is walked from end to end. Of others only
+ * the edges are looked up: by a search in every 256th and 16th start, a prefix of
+ * the covered time and running sums per category, then at most one bucket of
+ * spans. Nearly every step of that misses the caches, so several edges are under
+ * way at once, each a step ahead of the next.
  */
+#include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
 #else
 #define EXPORT __attribute__((visibility("default")))
+#include <pthread.h>
 #endif
 
-/* Bumped whenever the arguments change, so that a stale build is not used. */
-EXPORT int32_t ggscope_columns_version(void) { return 1; }
+/* A function that does nothing but prefetch is dropped by gcc 12, so these are
+ * macros or inlined into one that does more. */
+#if defined(__GNUC__)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define PREFETCH(address) __builtin_prefetch(address)
+#else
+#define ALWAYS_INLINE static inline
+#define PREFETCH(address) ((void)(address))
+#endif
 
-/* start, end: n spans; category: of each of them, below n_categories;
- * sums: n_categories zeros, given back as zeros. */
-EXPORT void ggscope_columns(const int64_t *start, const int64_t *end, int64_t n,
-                            const uint16_t *category, const int64_t *edges,
-                            int64_t px, int64_t *sums, int64_t *covered,
-                            int64_t *count, int64_t *first, int32_t *name)
+enum {
+    STEP = 16,          /* rows.PREFIX_STEP: spans in a block, blocks in a field */
+    MAX_EXACT = 256,    /* pyramid.MAX_EXACT */
+    WALK_PER_PX = 24,   /* up to so many spans per column are walked */
+    ELEMENTS_PER_PX = 96,
+    AHEAD = 6,          /* edges from one step of the look-up to the next */
+    RING = 16,          /* > 2 * AHEAD, a power of two */
+    MAX_THREADS = 8
+};
+
+/* A row under one colouring and filter; native.RowPointers says the same.
+ * Numbers of categories are checked where the row is made: category[i] is below
+ * the length of number, and number[...] below n_names. */
+typedef struct {
+    const int64_t *start, *end;   /* [n] */
+    const int64_t *top;           /* start of every 256th span */
+    const int64_t *coarse;        /* start of every 16th span */
+    const int64_t *prefix;        /* covered before every 16th span */
+    const void *ids;              /* id_bytes each; NULL: first_id + position */
+    const void *category;         /* category_bytes each; NULL: one name for all */
+    const uint16_t *number;       /* from category to 0..n_names - 1 */
+    const int32_t *names;         /* [n_names], and back */
+    const uint32_t *fine;         /* running sums, see pyramid.RunningSums, or NULL */
+    const int64_t *base;
+    const uint8_t *keep;          /* [n], what a filter keeps; NULL: all */
+    const uint32_t *kept;         /* kept spans before every 16th */
+    const int64_t *kept_covered;  /* what they cover */
+    const int64_t *bounds;        /* [n_elements + 1] of merged runs, or NULL */
+    const void *element_category; /* category_bytes each */
+    int64_t n, first_id, n_names, n_elements;
+    int32_t id_bytes, category_bytes;
+    int32_t bucket_bits, group_bits; /* 2^bits spans, buckets */
+} Row;
+
+typedef struct {
+    double *busy;
+    int32_t *category;
+    int64_t *count, *covered, *first;
+} Columns;
+
+/* What begins before a tick. */
+typedef struct {
+    int64_t n;        /* spans */
+    int64_t kept;     /* those that the filter keeps */
+    int64_t covered;  /* time that these cover before the tick */
+} Edge;
+
+static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static inline uint32_t code_at(const void *codes, int32_t bytes, int64_t i)
 {
-    int64_t i = 0;
-    for (int64_t k = 0; k < px; k++) {
-        const int64_t a = edges[k], b = edges[k + 1];
-        int64_t j = i, total = 0;
-        while (j < n && start[j] < b) {
-            const int64_t from = start[j] > a ? start[j] : a;
-            const int64_t to = end[j] < b ? end[j] : b;
-            sums[category[j]] += to - from;
-            total += to - from;
-            j++;
-        }
-        covered[k] = total;
-        count[k] = j - i;
-        if (j == i) {
-            first[k] = -1;
-            name[k] = -1;
-            continue;
-        }
-        first[k] = i;
-        uint16_t best = category[i];
-        for (int64_t s = i; s < j; s++) {
-            const uint16_t c = category[s];
-            if (sums[c] > sums[best] || (sums[c] == sums[best] && total && c < best))
-                best = c;
-        }
-        name[k] = best;
-        for (int64_t s = i; s < j; s++)
-            sums[category[s]] = 0;
-        /* The last span goes on in the next column if it ends behind the edge. */
-        i = end[j - 1] > b ? j - 1 : j;
+    return bytes == 1 ? ((const uint8_t *)codes)[i] : ((const uint16_t *)codes)[i];
+}
+
+static inline int64_t number_of(const Row *r, int64_t i)
+{
+    if (!r->category || r->n_names == 1)
+        return 0;
+    return r->number[code_at(r->category, r->category_bytes, i)];
+}
+
+static inline int64_t id_of(const Row *r, int64_t i)
+{
+    if (!r->ids)
+        return r->first_id + i;
+    return r->id_bytes == 4 ? ((const int32_t *)r->ids)[i] : ((const int64_t *)r->ids)[i];
+}
+
+static inline int is_kept(const Row *r, int64_t i) { return !r->keep || r->keep[i]; }
+
+/* The end of column k: behind its one tick where it has no width. */
+static inline int64_t stop_of(const int64_t *edges, int64_t k)
+{
+    return larger(edges[k + 1], edges[k] + 1);
+}
+
+/* ---- search ---------------------------------------------------------------- */
+
+/* Where the last search ended, and how far it had to go. */
+typedef struct {
+    int64_t at, reach;
+} Finger;
+
+/* The last field of 256 spans that begins before tick, or -1. Ticks of one finger
+ * ascend. */
+static int64_t field_before(const Row *r, int64_t tick, Finger *finger)
+{
+    const int64_t n_fields = (r->n + STEP * STEP - 1) / (STEP * STEP);
+    const int64_t *top = r->top;
+    int64_t at = finger->at, reach = finger->reach;
+    while (at + reach < n_fields && top[at + reach] < tick) {
+        at += reach;
+        reach *= 2;
     }
+    for (int64_t step = reach / 2; step > 0; step /= 2) {
+        const int64_t next = at + step;
+        at = next < n_fields && top[next] < tick ? next : at;
+    }
+    /* The next tick is probably as far away as this one was. */
+    const int64_t gone = at - finger->at;
+    finger->reach = 1;
+    while (finger->reach <= gone)
+        finger->reach *= 2;
+    finger->at = at;
+    return at;
+}
+
+/* The last of up to 16 ticks that is before another; the first one is. */
+ALWAYS_INLINE int64_t last_before(const int64_t *ticks, int64_t n, int64_t tick)
+{
+    int64_t at = 0;
+    for (int64_t step = STEP / 2; step > 0; step /= 2)
+        at = at + step < n && ticks[at + step] < tick ? at + step : at;
+    return at;
+}
+
+/* The last block of 16 spans that begins before tick, in the field found. */
+ALWAYS_INLINE int64_t block_before(const Row *r, int64_t tick, int64_t field)
+{
+    if (field < 0)
+        return -1;
+    const int64_t first = field * STEP, n_blocks = (r->n + STEP - 1) / STEP;
+    return first + last_before(r->coarse + first, smaller(STEP, n_blocks - first), tick);
+}
+
+/* How many spans begin before tick, of which the last lies in the block found. */
+ALWAYS_INLINE int64_t spans_before(const Row *r, int64_t tick, int64_t block)
+{
+    if (block < 0)
+        return 0;
+    const int64_t first = block * STEP;
+    return first + 1 + last_before(r->start + first, smaller(STEP, r->n - first), tick);
+}
+
+static Edge edge_at(const Row *r, int64_t tick, int64_t block)
+{
+    const int64_t n = spans_before(r, tick, block);
+    Edge edge = {n, n, 0};
+    if (n == 0)
+        return edge;
+    if (!r->keep) {
+        int64_t total = r->prefix[n / STEP];
+        for (int64_t i = n / STEP * STEP; i < n; i++)
+            total += r->end[i] - r->start[i];
+        edge.covered = total;
+    } else {
+        int64_t total = r->kept_covered[n / STEP];
+        edge.kept = r->kept[n / STEP];
+        for (int64_t i = n / STEP * STEP; i < n; i++) {
+            const int64_t is = r->keep[i] != 0;
+            edge.kept += is;
+            total += is * (r->end[i] - r->start[i]);
+        }
+        edge.covered = total;
+    }
+    if (is_kept(r, n - 1))
+        edge.covered -= larger(r->end[n - 1] - tick, 0);
+    return edge;
+}
+
+/* The first kept span at or behind position i; there is one. */
+static int64_t next_kept(const Row *r, int64_t i, int64_t n_kept_before)
+{
+    if (!r->keep)
+        return i;
+    const int64_t n_blocks = r->n / STEP;
+    int64_t low = i / STEP, high = n_blocks;
+    if (low < high && r->kept[low + 1] <= n_kept_before) {
+        /* None in this block: the last block with no more kept before it. */
+        while (low < high) {
+            const int64_t middle = low + (high - low + 1) / 2;
+            if (r->kept[middle] <= n_kept_before)
+                low = middle;
+            else
+                high = middle - 1;
+        }
+        i = low * STEP;
+    }
+    while (i < r->n - 1 && !r->keep[i])
+        i++;
+    return i;
+}
+
+/* ---- category -------------------------------------------------------------- */
+
+/* One side of a column while columns are answered from left to right. */
+typedef struct {
+    Edge edge;
+    int64_t tick;
+    int64_t bucket;          /* the running sum nearest to the edge */
+    int64_t moved;           /* what is covered between it and the edge; -1: no sums */
+    int64_t sums[MAX_EXACT]; /* time of each category before bucket or edge */
+} Side;
+
+/* Read the running sums nearest to the edge: right but for the time between. */
+static void read_sums(const Row *r, Side *side)
+{
+    const int64_t c = r->n_names, half = ((int64_t)1 << r->bucket_bits) / 2;
+    const int64_t bucket =
+        smaller((side->edge.n + half) >> r->bucket_bits, r->n >> r->bucket_bits);
+    const int64_t *base = r->base + (bucket >> r->group_bits) * c;
+    const uint32_t *fine = r->fine + bucket * c;
+    for (int64_t k = 0; k < c; k++)
+        side->sums[k] = base[k] + fine[k];
+    const int64_t block = (bucket << r->bucket_bits) / STEP;
+    const int64_t covered = r->keep ? r->kept_covered[block] : r->prefix[block];
+    side->bucket = bucket;
+    side->moved = covered > side->edge.covered ? covered - side->edge.covered
+                                               : side->edge.covered - covered;
+}
+
+/* Add the spans between the running sums and the edge. */
+static void complete_sums(const Row *r, Side *side)
+{
+    const int64_t n = side->edge.n, at = side->bucket << r->bucket_bits;
+    if (side->moved == 0)
+        return;
+    for (int64_t i = smaller(at, n); i < larger(at, n); i++)
+        if (is_kept(r, i)) {
+            const int64_t length = r->end[i] - r->start[i];
+            side->sums[number_of(r, i)] += at < n ? length : -length;
+        }
+    if (n > 0 && is_kept(r, n - 1))
+        side->sums[number_of(r, n - 1)] -= larger(r->end[n - 1] - side->tick, 0);
+    side->moved = 0;
+}
+
+/* The category with most time between two sides, and its lead over the next. */
+static int64_t heaviest(const int64_t *left, const int64_t *right, int64_t c,
+                        int64_t *lead)
+{
+    int64_t best = 0, most = right[0] - left[0], next = INT64_MIN;
+    for (int64_t k = 1; k < c; k++) {
+        const int64_t share = right[k] - left[k];
+        next = larger(next, smaller(share, most));
+        best = share > most ? k : best;
+        most = larger(share, most);
+    }
+    *lead = most - larger(next, -1);
+    return best;
+}
+
+static int64_t name_of(const Row *r, Side *left, Side *right)
+{
+    int64_t lead;
+    if (left->moved < 0)
+        read_sums(r, left);
+    read_sums(r, right);
+    const int64_t best = heaviest(left->sums, right->sums, r->n_names, &lead);
+    if (lead > left->moved + right->moved)
+        return best;
+    complete_sums(r, left);
+    complete_sums(r, right);
+    return heaviest(left->sums, right->sums, r->n_names, &lead);
+}
+
+/* Write the category of columns by merged runs, which tile covered time: column
+ * k lies there at [low[k], high[k]). Columns that cover nothing keep theirs. */
+static void name_by_elements(const Row *r, const int64_t *low, const int64_t *high,
+                             int64_t px, int64_t *sums, int32_t *category)
+{
+    int64_t i = 0, behind = r->n_elements;
+    while (i < behind) { /* the first element that ends behind low[0] */
+        const int64_t middle = i + (behind - i) / 2;
+        if (r->bounds[middle + 1] > low[0])
+            behind = middle;
+        else
+            i = middle + 1;
+    }
+    for (int64_t k = 0; k < px; k++) {
+        if (high[k] <= low[k])
+            continue;
+        while (i < r->n_elements && r->bounds[i + 1] <= low[k])
+            i++;
+        int64_t best = MAX_EXACT * MAX_EXACT, most = 0;
+        for (int pass = 0; pass < 2; pass++)
+            for (int64_t j = i; j < r->n_elements && r->bounds[j] < high[k]; j++) {
+                const int64_t name =
+                    r->number[code_at(r->element_category, r->category_bytes, j)];
+                if (pass) {
+                    sums[name] = 0;
+                    continue;
+                }
+                sums[name] += smaller(r->bounds[j + 1], high[k]) -
+                              larger(r->bounds[j], low[k]);
+                if (sums[name] > most || (sums[name] == most && name < best)) {
+                    most = sums[name];
+                    best = name;
+                }
+            }
+        if (best < r->n_names)
+            category[k] = r->names[best];
+    }
+}
+
+/* ---- two ways to answer ----------------------------------------------------- */
+
+static void put(const Row *r, const Columns *o, int64_t k, int64_t width,
+                int64_t covered, int64_t count, int64_t first, int64_t number)
+{
+    o->covered[k] = width ? covered : 0;
+    o->busy[k] = (double)covered / (double)larger(width, 1);
+    o->count[k] = count;
+    o->first[k] = count ? id_of(r, first) : -1;
+    o->category[k] = count ? r->names[number] : -1;
+}
+
+/* Answer by one pass over the spans from position i on; sums: n_names zeros. */
+static void walk(const Row *r, const int64_t *edges, int64_t px, int64_t i,
+                 int64_t *sums, const Columns *o)
+{
+    const int64_t *start = r->start, *end = r->end, n = r->n;
+    for (int64_t k = 0; k < px; k++) {
+        const int64_t a = edges[k], b = stop_of(edges, k);
+        int64_t j = i, total = 0, count = 0, first = -1;
+        for (; j < n && start[j] < b; j++) {
+            if (!is_kept(r, j))
+                continue;
+            const int64_t part = smaller(end[j], b) - larger(start[j], a);
+            sums[number_of(r, j)] += part;
+            total += part;
+            first = count++ ? first : j;
+        }
+        int64_t best = count ? number_of(r, first) : 0;
+        for (int64_t s = i; total && count > 1 && s < j; s++) {
+            const int64_t name = number_of(r, s);
+            if (sums[name] > sums[best] || (sums[name] == sums[best] && name < best))
+                best = name;
+        }
+        for (int64_t s = i; s < j; s++)
+            sums[number_of(r, s)] = 0;
+        put(r, o, k, edges[k + 1] - a, total, count, first, best);
+        /* The last span goes on in the next column if it ends behind the edge. */
+        if (edges[k + 1] > a && j > i)
+            i = end[j - 1] > b ? j - 1 : j;
+    }
+}
+
+static void answer(const Row *r, const Columns *o, int64_t k, int64_t width,
+                   Side *left, Side *right)
+{
+    const int64_t n = left->edge.n;
+    const int open = n > 0 && r->end[n - 1] > left->tick && is_kept(r, n - 1);
+    const int64_t count = right->edge.kept - left->edge.kept + open;
+    const int64_t covered = right->edge.covered - left->edge.covered;
+    int64_t first = 0, best = 0;
+    right->moved = -1;
+    if (count) {
+        first = open ? n - 1 : next_kept(r, n, left->edge.kept);
+        best = number_of(r, first);
+    }
+    if (count > 1 && covered && r->fine)
+        best = name_of(r, left, right);
+    put(r, o, k, width, covered, count, first, best);
+}
+
+ALWAYS_INLINE void prefetch_block(const Row *r, int64_t block)
+{
+    const int64_t at = block * STEP;
+    PREFETCH(r->start + at);
+    PREFETCH(r->start + at + STEP / 2);
+    PREFETCH(r->end + at);
+    PREFETCH(r->end + at + STEP / 2);
+    if (r->keep) {
+        PREFETCH(r->keep + at);
+        PREFETCH(r->kept + block);
+        PREFETCH(r->kept_covered + block);
+    } else {
+        PREFETCH(r->prefix + block);
+    }
+    if (r->fine) {
+        const int64_t bucket = (at + STEP) >> r->bucket_bits;
+        PREFETCH(r->fine + bucket * r->n_names);
+        PREFETCH((const char *)r->category + at * r->category_bytes);
+    }
+}
+
+/* Answer by looking up the edges; low, high: px covered times each, written. */
+static void look_up(const Row *r, const int64_t *edges, int64_t px, int64_t *low,
+                    int64_t *high, const Columns *o)
+{
+    Finger finger = {-1, 1};
+    Side sides[2], *left = &sides[0], *right = &sides[1];
+    int64_t found[RING]; /* the field, then the block of the edges under way */
+    left->tick = edges[0];
+    left->edge = edge_at(
+        r, edges[0], block_before(r, edges[0], field_before(r, edges[0], &finger)));
+    left->moved = -1;
+    for (int64_t step = 0; step < px + 2 * AHEAD; step++) {
+        int64_t k = step;
+        if (k < px) {
+            const int64_t field = field_before(r, stop_of(edges, k), &finger);
+            found[k % RING] = field;
+            PREFETCH(r->coarse + larger(field, 0) * STEP);
+            PREFETCH(r->coarse + larger(field, 0) * STEP + STEP / 2);
+        }
+        k -= AHEAD;
+        if (k >= 0 && k < px) {
+            const int64_t block = block_before(r, stop_of(edges, k), found[k % RING]);
+            found[k % RING] = block;
+            prefetch_block(r, larger(block, 0));
+        }
+        k -= AHEAD;
+        if (k < 0 || k >= px)
+            continue;
+        const int64_t width = edges[k + 1] - edges[k];
+        right->tick = stop_of(edges, k);
+        right->edge = edge_at(r, right->tick, found[k % RING]);
+        answer(r, o, k, width, left, right);
+        low[k] = left->edge.covered;
+        high[k] = right->edge.covered;
+        if (width) { /* the next column begins where this one ends */
+            Side *other = left;
+            left = right;
+            right = other;
+        }
+    }
+}
+
+/* Write the columns of a row; 0 where it has too many categories for that.
+ * scratch: n_names zeros, given back as zeros, and 2 * px numbers. */
+static int32_t query_row(const Row *r, const int64_t *edges, int64_t px,
+                         int64_t *scratch, const Columns *o)
+{
+    Finger finger = {-1, 1};
+    int64_t *low = scratch + r->n_names, *high = low + px;
+    const int64_t last = stop_of(edges, px - 1);
+    int64_t block = block_before(r, edges[0], field_before(r, edges[0], &finger));
+    int64_t lowest = spans_before(r, edges[0], block);
+    block = block_before(r, last, field_before(r, last, &finger));
+    const int64_t stop = spans_before(r, last, block);
+    if (lowest > 0 && r->end[lowest - 1] > edges[0])
+        lowest--;
+    if (stop - lowest <= WALK_PER_PX * px) {
+        walk(r, edges, px, lowest, scratch, o);
+        return 1;
+    }
+    const int is_named = r->n_names == 1 || r->fine;
+    if (!is_named && !r->bounds) {
+        if (stop - lowest > ELEMENTS_PER_PX * px)
+            return 0;
+        walk(r, edges, px, lowest, scratch, o);
+        return 1;
+    }
+    look_up(r, edges, px, low, high, o);
+    if (!is_named) {
+        if (r->n_elements > ELEMENTS_PER_PX * px)
+            return 0;
+        name_by_elements(r, low, high, px, scratch, o->category);
+    }
+    return 1;
+}
+
+/* ---- many rows -------------------------------------------------------------- */
+
+typedef struct {
+    const Row *rows;
+    const int64_t *edges;
+    int64_t n_rows, px, scratch_size;
+    Columns out;
+    int32_t *answered;
+    int64_t *scratch;
+    atomic_int_fast64_t next_row, next_thread;
+} Job;
+
+static void *work(void *argument)
+{
+    Job *job = argument;
+    const int64_t px = job->px;
+    int64_t *scratch =
+        job->scratch + atomic_fetch_add(&job->next_thread, 1) * job->scratch_size;
+    for (;;) {
+        const int64_t i = atomic_fetch_add(&job->next_row, 1);
+        if (i >= job->n_rows)
+            return NULL;
+        const Columns out = {
+            job->out.busy + i * px,    job->out.category + i * px,
+            job->out.count + i * px,   job->out.covered + i * px,
+            job->out.first + i * px,
+        };
+        job->answered[i] = query_row(&job->rows[i], job->edges, px, scratch, &out);
+    }
+}
+
+/* Bumped whenever the arguments change, so that a stale build is not used. */
+EXPORT int32_t ggscope_columns_version(void) { return 4; }
+
+/* Write n_rows pictures of px columns each.
+ *
+ * edges: px + 1; busy … first: n_rows * px; answered: n_rows, 0 where the caller
+ * must find out by himself; scratch: n_threads * scratch_size zeros, where
+ * scratch_size is at least the most names of a row + 2 * px. */
+EXPORT void ggscope_columns(const void *rows, int64_t n_rows, const int64_t *edges,
+                            int64_t px, double *busy, int32_t *category,
+                            int64_t *count, int64_t *covered, int64_t *first,
+                            int32_t *answered, int64_t *scratch,
+                            int64_t scratch_size, int64_t n_threads)
+{
+    Job job = {
+        .rows = rows, .edges = edges, .n_rows = n_rows, .px = px,
+        .scratch_size = scratch_size,
+        .out = {busy, category, count, covered, first},
+        .answered = answered, .scratch = scratch,
+    };
+    atomic_init(&job.next_row, 0);
+    atomic_init(&job.next_thread, 0);
+#if defined(_WIN32)
+    (void)n_threads;
+    work(&job);
+#else
+    pthread_t helpers[MAX_THREADS];
+    int64_t n_helpers = 0;
+    while (n_helpers < smaller(n_threads, MAX_THREADS) - 1 &&
+           pthread_create(&helpers[n_helpers], NULL, work, &job) == 0)
+        n_helpers++;
+    work(&job);
+    for (int64_t i = 0; i < n_helpers; i++)
+        pthread_join(helpers[i], NULL);
+#endif
 }

@@ -1,7 +1,9 @@
 """The exact column picture of a row: how busy each pixel column is, and with what."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,14 +11,12 @@ import numpy.typing as npt
 
 from ggscope.analysis import native
 from ggscope.analysis.chunks import CHUNK_ROWS, chunks
-from ggscope.analysis.pyramid import Dominant, ragged
-from ggscope.analysis.rows import Row, SortedTicks
+from ggscope.analysis.pyramid import MAX_EXACT, Dominant, RunningSums, ragged
+from ggscope.analysis.rows import COARSE_STEP, PREFIX_STEP, Row, SortedTicks, SpanIds
 from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
 
 _LENGTH_BUCKET = 16
-_NATIVE_PER_PX = 96
-"""Up to so many spans per column one compiled pass beats every index."""
 
 
 class _Once:
@@ -79,20 +79,60 @@ def column_edges(visible: TimeRange, px: int) -> I64:
     return visible.start + k * whole + k * rest // px
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Colors:
+    """The categories of a row.
+
+    Attributes
+    ----------
+    category : uint8/uint16[n] per position, the colouring's own numbers; None
+        where all spans are of one category.
+    number : uint16[n_categories], from those to 0..len(names) - 1.
+    names : int32[n_names], the categories that occur, ascending.
+    dominant : tells them apart; None where all spans are of one.
+    """
+
+    category: Array | None
+    number: Array
+    names: npt.NDArray[np.int32]
+    dominant: Dominant | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Filter:
+    """What a filter keeps of a row.
+
+    Attributes
+    ----------
+    mask : bool per span id.
+    keep : bool[n], per position.
+    kept, covered : uint32/int64[n // PREFIX_STEP + 1], kept spans before every
+        PREFIX_STEP-th span, and the time that they cover.
+    sums : running sums of what is kept; None where the row has none.
+    """
+
+    mask: npt.NDArray[np.bool_]
+    keep: npt.NDArray[np.bool_]
+    kept: npt.NDArray[np.uint32]
+    covered: I64
+    sums: RunningSums | None
+
+
 class RowColumns:
     """Answers column queries for one row under one colouring.
 
     Parameters
     ----------
     row : the row.
-    category : small ints per *span id* (index with ``row.id``), or None for 0.
+    category : unsigned ints of one or two bytes per *span id* (index with
+        ``row.id``), or None for 0.
     n_categories : number of categories.
 
     Notes
     -----
     Cost of a query grows with the picture, not with the row: busy by prefix sums
-    and binary search; category by running sums (see ``analysis.pyramid``) above
-    about 8 spans per column and the raw slice below it. May be asked from several
+    and binary search; category by running sums (see ``analysis.pyramid``). Rows
+    with few spans per column are walked instead. May be asked from several
     threads at once.
     """
 
@@ -100,32 +140,68 @@ class RowColumns:
         self, row: Row, category: Array | None = None, n_categories: int = 1
     ) -> None:
         self._row = row
-        self._starts = SortedTicks(row.start)
-        self._names = np.zeros(1, np.int32)
-        self._dominant: Dominant | None = None
-        self._lengths: I64 | None = None
         self._by_id = category
         self._n_categories = n_categories
-        if category is None or not len(row):
-            return
-        local = _values_of(category, row.id)
-        present = _present(local, n_categories)
-        if len(present) == 1:
-            self._names = present
-            return
-        local, self._names = _compacted(local, present, n_categories)
-        self._dominant = Dominant(row, local, len(self._names))
+        self._colors = _colors_of(row, category, n_categories)
+        # The first step of every search; small enough for a cache.
+        self._top = row.coarse[::COARSE_STEP].copy()
+        self._filter: _Filter | None = None
+        self._selected: RowColumns | None = None
+        self._lengths: I64 | None = None
+        self._packed: bytes | None = None
 
     @property
     def row(self) -> Row:
-        """The row."""
-        return self._row
+        """The row; under a filter that of the spans that are kept."""
+        return self._row if self._filter is None else self._plain()._row
+
+    def filtered(self, mask: npt.NDArray[np.bool_]) -> "RowColumns":
+        """Return the same for the spans in `mask`, bool per span id.
+
+        Copies no span: it holds sums of what is kept beside the spans of this
+        row, a byte or two for each. Queries cost the same as without a filter.
+        """
+        row, colors = self._row, self._colors
+        too_many = len(colors.names) > MAX_EXACT
+        if native.builder() is None or too_many or not len(row):
+            # numpy has no pass that skips spans: they are copied.
+            return RowColumns(row.select(mask), self._by_id, self._n_categories)
+        keep = row.values_of(mask)
+        kept = np.zeros(len(row) // PREFIX_STEP + 1, np.uint32)
+        covered = np.zeros(len(kept), np.int64)
+        if not native.fill_kept(row.start, row.end, keep, kept, covered):
+            return RowColumns(row.select(mask), self._by_id, self._n_categories)
+        dominant = colors.dominant
+        sums = (
+            RunningSums(dominant.elements, keep)
+            if dominant is not None and dominant.sums is not None
+            else None
+        )
+        result = copy(self)
+        result._filter = _Filter(mask, keep, kept, covered, sums)
+        result._packed = result._lengths = None
+        return result
 
     def query(self, edges: I64) -> Columns:
         """Return the columns between consecutive `edges` (int64[px + 1], ascending).
 
         Columns without width say what is at their tick.
         """
+        return query_many([self], edges)[0]
+
+    def packed(self) -> bytes:
+        """Return the row as the kernel takes it; b"" where it cannot."""
+        if self._packed is None:
+            try:
+                self._packed = self._pointers().packed()
+            except TypeError:
+                self._packed = b""
+        return self._packed
+
+    def query_plain(self, edges: I64) -> Columns:
+        """Return the same as `query` by numpy alone."""
+        if self._filter is not None:
+            return self._plain().query_plain(edges)
         if len(edges) < 2 or not len(self._row):
             return _idle(max(len(edges) - 1, 0))
         points = edges[1:] == edges[:-1]
@@ -133,23 +209,71 @@ class RowColumns:
             return self._query_with_points(edges, points)
         return self._query_wide(edges)
 
+    @property
+    def n_names(self) -> int:
+        """How many categories the row has."""
+        return len(self._colors.names)
+
+    @property
+    def n_spans(self) -> int:
+        """The number of spans, with those that a filter leaves out."""
+        return len(self._row)
+
+    def _plain(self) -> "RowColumns":
+        """Return the kept spans as a row of their own (a copy of them)."""
+        if self._selected is None and self._filter is not None:
+            kept = self._row.select(self._filter.mask)
+            self._selected = RowColumns(kept, self._by_id, self._n_categories)
+        return self if self._selected is None else self._selected
+
+    def _pointers(self) -> native.RowPointers:
+        """Return where the kernel finds everything. Raises TypeError."""
+        row, colors, kept = self._row, self._colors, self._filter
+        ids = row.id
+        sums = None if colors.dominant is None else colors.dominant.sums
+        sums = sums if kept is None else kept.sums
+        runs = None if colors.dominant is None else colors.dominant.elements
+        merged = runs if runs is not None and runs.bounds is not None else None
+        at = native.address
+        return native.RowPointers(
+            start=at(row.start, np.int64),
+            end=at(row.end, np.int64),
+            top=at(self._top, np.int64),
+            coarse=at(row.coarse, np.int64),
+            prefix=at(row.prefix, np.int64),
+            ids=0 if isinstance(ids, SpanIds) else at(ids, np.int32, np.int64),
+            category=at(colors.category, np.uint8, np.uint16),
+            number=at(colors.number, np.uint16),
+            names=at(colors.names, np.int32),
+            fine=at(None if sums is None else sums.fine, np.uint32),
+            base=at(None if sums is None else sums.base, np.int64),
+            keep=at(None if kept is None else kept.keep, np.bool_),
+            kept=at(None if kept is None else kept.kept, np.uint32),
+            kept_covered=at(None if kept is None else kept.covered, np.int64),
+            bounds=at(None if merged is None else merged.bounds, np.int64),
+            element_category=at(
+                None if merged is None else merged.category, np.uint8, np.uint16
+            ),
+            n=len(row),
+            first_id=ids.first if isinstance(ids, SpanIds) else 0,
+            n_names=len(colors.names),
+            n_elements=0 if merged is None else len(merged),
+            id_bytes=0 if isinstance(ids, SpanIds) else ids.itemsize,
+            category_bytes=0 if colors.category is None else colors.category.itemsize,
+            bucket_bits=0 if sums is None else sums.bucket.bit_length() - 1,
+            group_bits=0 if sums is None else sums.group.bit_length() - 1,
+        )
+
     def _query_wide(self, edges: I64) -> Columns:
         row = self._row
         if edges[0] > row.end[-1] or edges[-1] <= row.start[0]:
             return _idle(len(edges) - 1)
-        kernel = native.kernel()
-        if kernel is not None:
-            lowest, stop = row.touching(int(edges[0]), int(edges[-1]))
-            if stop == lowest:
-                return _idle(len(edges) - 1)
-            if stop - lowest <= _NATIVE_PER_PX * len(edges):
-                return self._query_native(kernel, edges, lowest, stop)
-        n = self._starts.before(edges)
+        n = SortedTicks(row.start, row.coarse).before(edges)
         covered_before = row.covered_before(edges, n)
         covered = np.diff(covered_before)
         # The last span before an edge touches the column behind it if it goes on.
-        open_at_edge = row.covered[n[:-1]] > covered_before[:-1]
-        first = n[:-1] - open_at_edge
+        is_open = (n > 0) & (row.end[np.maximum(n - 1, 0)] > edges)
+        first = n[:-1] - is_open[:-1]
         count = n[1:] - first
         touched = count > 0
         safe_first = np.minimum(first, len(row) - 1)
@@ -164,32 +288,6 @@ class RowColumns:
             _longest=_Once(lambda: self._longest(edges, first, count)),
         )
 
-    def _query_native(self, kernel: Any, edges: I64, lowest: int, stop: int) -> Columns:
-        """Answer by one pass over the spans ``[lowest, stop)``, which are few."""
-        row, part = self._row, slice(lowest, stop)
-        if self._by_id is None:
-            category = np.zeros(stop - lowest, np.uint16)
-        else:
-            category = _values_of(self._by_id, row.id[part])
-        covered, count, first, name = native.columns(
-            kernel,
-            np.ascontiguousarray(row.start[part]),
-            np.ascontiguousarray(row.end[part]),
-            np.ascontiguousarray(category, np.uint16),
-            np.ascontiguousarray(edges),
-            max(self._n_categories, 1),
-        )
-        touched = count > 0
-        at = np.where(touched, first + lowest, 0)
-        return Columns(
-            busy=covered / np.diff(edges),
-            category=name,
-            count=count,
-            covered_ticks=covered,
-            first=np.where(touched, row.id[at], -1).astype(np.int64),
-            _longest=_Once(lambda: self._longest(edges, at, count)),
-        )
-
     def _category(
         self,
         n: I64,
@@ -199,15 +297,16 @@ class RowColumns:
         first: I64,
         count: I64,
     ) -> npt.NDArray[np.int32]:
-        if self._dominant is None:
-            return np.where(touched, self._names[0], np.int32(-1))
+        dominant, names = self._colors.dominant, self._colors.names
+        if dominant is None:
+            return np.where(touched, names[0], np.int32(-1))
         # A span alone in its column needs no votes; nor do instants.
         shared = np.flatnonzero((count > 1) & (covered > 0))
-        local = self._dominant.query(n, covered_before, shared)
+        local = dominant.query(n, covered_before, shared)
         alone = touched.copy()
         alone[shared] = False
-        local[alone] = self._dominant.category_of(first[alone])
-        return np.where(touched, self._names[local], np.int32(-1))
+        local[alone] = dominant.category_of(first[alone])
+        return np.where(touched, names[local], np.int32(-1))
 
     def _query_with_points(self, edges: I64, points: npt.NDArray[np.bool_]) -> Columns:
         """Answer columns with width and columns without one by one query each."""
@@ -256,14 +355,66 @@ class RowColumns:
         owner, bucket = ragged(head, tail)
         if not len(owner):
             return result
+        row = self._row
         if self._lengths is None:
-            self._lengths = _bucket_maxima(self._row.covered)
+            self._lengths = _bucket_maxima(row)
         best = _first_greatest(owner, self._lengths[bucket])
         at = bucket[best, None] * _LENGTH_BUCKET + np.arange(_LENGTH_BUCKET)
-        covered = self._row.covered
-        inside = np.argmax(covered[at + 1] - covered[at], axis=1)
+        inside = np.argmax(row.end[at] - row.start[at], axis=1)
         result[owner[best]] = bucket[best] * _LENGTH_BUCKET + inside
         return result
+
+
+def query_many(rows: Sequence[RowColumns], edges: I64) -> list[Columns]:
+    """Return the columns of several rows, each as ``row.query(edges)`` would.
+
+    The rows are shared among a few threads outside the interpreter; pictures of
+    many rows cost a fraction of asking one after another. Their arrays are rows
+    of common ones.
+    """
+    px = max(len(edges) - 1, 0)
+    kernel = native.kernel()
+    result = [_idle(px) if not px or not row.n_spans else None for row in rows]
+    asked = [i for i, known in enumerate(result) if known is None]
+    if kernel is not None:
+        asked = [i for i in asked if rows[i].packed()]
+        if asked:
+            _ask_kernel(kernel, rows, asked, edges, result)
+    return [
+        rows[i].query_plain(edges) if known is None else known
+        for i, known in enumerate(result)
+    ]
+
+
+def _ask_kernel(
+    kernel: Any,
+    rows: Sequence[RowColumns],
+    asked: list[int],
+    edges: I64,
+    result: list[Columns | None],
+) -> None:
+    """Write the pictures of the rows `asked` to `result` where the kernel knows."""
+    found = native.columns(
+        kernel,
+        [rows[i].packed() for i in asked],
+        np.ascontiguousarray(edges, np.int64),
+        max(rows[i].n_names for i in asked),
+        sum(rows[i].n_spans for i in asked),
+    )
+    for at, i in enumerate(asked):
+        if found.answered[at]:
+            result[i] = Columns(
+                busy=found.busy[at],
+                category=found.category[at],
+                count=found.count[at],
+                covered_ticks=found.covered[at],
+                first=found.first[at],
+                _longest=_Once(partial(_longest_of, rows[i], edges)),
+            )
+
+
+def _longest_of(row: RowColumns, edges: I64) -> I64:
+    return row.query_plain(edges).longest
 
 
 def columns_slow(row: Row, edges: I64, category: Array | None = None) -> Columns:
@@ -275,9 +426,8 @@ def columns_slow(row: Row, edges: I64, category: Array | None = None) -> Columns
     busy, names = np.zeros(px), np.full(px, -1, np.int32)
     count, covered = np.zeros(px, np.int64), np.zeros(px, np.int64)
     first, longest = np.full(px, -1, np.int64), np.full(px, -1, np.int64)
-    spans = list(
-        zip(row.start.tolist(), row.end.tolist(), row.id.tolist(), strict=True)
-    )
+    ids = np.asarray(row.id).tolist()
+    spans = list(zip(row.start.tolist(), row.end.tolist(), ids, strict=True))
     for k in range(px):
         a, width = int(edges[k]), int(edges[k + 1] - edges[k])
         b = a + max(width, 1)
@@ -335,32 +485,31 @@ def _picked(
     )
 
 
-def _values_of(column: Array, ids: Array) -> Array:
-    """Return ``column[ids]``, without a copy where the ids are consecutive."""
-    first, n = int(ids[0]), len(ids)
-    if int(ids[-1]) - first == n - 1 and bool((np.diff(ids) == 1).all()):
-        return column[first : first + n]
-    return column[ids]
+def _colors_of(row: Row, category: Array | None, n_categories: int) -> _Colors:
+    """Return the categories of a row; `category` is per span id."""
+    if category is None or not len(row):
+        return _Colors(None, np.zeros(1, np.uint16), np.zeros(1, np.int32), None)
+    values = row.values_of(category)
+    present = _present(values, n_categories)
+    number = np.zeros(n_categories, np.uint16)
+    number[present] = np.arange(len(present))
+    if len(present) == 1:
+        return _Colors(None, number, present, None)
+    dominant = Dominant(row, values, number, len(present))
+    return _Colors(values, number, present, dominant)
 
 
 def _present(values: Array, n_categories: int) -> npt.NDArray[np.int32]:
-    """Return the categories that occur, ascending."""
-    seen = np.zeros(n_categories, np.bool_)
-    for part in chunks(len(values)):
-        seen |= np.bincount(values[part], minlength=n_categories) > 0
-    return np.flatnonzero(seen).astype(np.int32)
-
-
-def _compacted(
-    values: Array, present: npt.NDArray[np.int32], n_categories: int
-) -> tuple[Array, npt.NDArray[np.int32]]:
-    """Return (values renumbered to what occurs, their names), where that helps."""
-    if len(present) * 2 > n_categories:
-        return values, np.arange(n_categories, dtype=np.int32)
-    dtype = np.uint8 if len(present) <= 256 else np.uint16
-    number = np.zeros(n_categories, dtype)
-    number[present] = np.arange(len(present))
-    return number[values], present
+    """Return the categories that occur, ascending. Raises IndexError beyond n."""
+    seen = native.seen(values)
+    if seen is None:
+        seen = np.zeros(max(n_categories, int(values.max()) + 1), np.bool_)
+        for part in chunks(len(values)):
+            seen |= np.bincount(values[part], minlength=len(seen)) > 0
+    present = np.flatnonzero(seen).astype(np.int32)
+    if int(present[-1]) >= n_categories:
+        raise IndexError(f"category {int(present[-1])} of {n_categories}")
+    return present
 
 
 def _first_greatest(owner: I64, value: I64) -> I64:
@@ -376,11 +525,12 @@ def _first_greatest(owner: I64, value: I64) -> I64:
     return top[np.concatenate(([True], np.diff(group[top]) > 0))]
 
 
-def _bucket_maxima(covered: I64) -> I64:
+def _bucket_maxima(row: Row) -> I64:
     """Return the greatest length in each whole bucket of spans."""
     size = _LENGTH_BUCKET
-    result = np.zeros((len(covered) - 1) // size, np.int64)
+    result = np.zeros(len(row) // size, np.int64)
     for part in chunks(len(result), CHUNK_ROWS // size):
-        lengths = np.diff(covered[part.start * size : part.stop * size + 1])
+        spans = slice(part.start * size, part.stop * size)
+        lengths = row.end[spans] - row.start[spans]
         result[part] = lengths.reshape(-1, size).max(axis=1)
     return result

@@ -17,6 +17,8 @@ import numpy.typing as npt
 
 from ggscope.analysis.chunks import chunks
 from ggscope.analysis.filter_text import describe_filter, format_filter, parse_filter
+from ggscope.analysis.time_merge import TimeRuns
+from ggscope.analysis.workers import Watcher, share_out
 from ggscope.errors import QueryError
 from ggscope.model.ggml import family_of
 from ggscope.model.selection import Filter
@@ -26,12 +28,18 @@ from ggscope.model.trace import Trace
 
 Bools = npt.NDArray[np.bool_]
 MAX_PATTERN_LENGTH = 512
+_PIECE_ROWS = 1 << 18
+"""Rows whose temporaries fit the cache."""
+_STRINGS_PER_LOOK = 1 << 12
+"""Strings that are matched between two looks at the watcher."""
 
 _Test = Callable[[slice], Bools]
 """Answers for spans ``rows``: bool[rows.stop - rows.start]."""
 
 
-def filter_mask(trace: Trace, wanted: Filter) -> Bools | None:
+def filter_mask(
+    trace: Trace, wanted: Filter, watcher: Watcher | None = None
+) -> Bools | None:
     """Return bool[n_spans] of the spans that match, or None for "all".
 
     Raises
@@ -39,16 +47,24 @@ def filter_mask(trace: Trace, wanted: Filter) -> Bools | None:
     QueryError
         If the text is a regular expression that does not compile; the message
         says where.
+    Cancelled
+        From the watcher.
     """
-    tests = _tests(trace, wanted)
-    if not tests:
-        return None
-    mask = np.empty(len(trace.spans), np.bool_)
-    for rows in chunks(len(mask)):
+    tests = _tests(trace, wanted, watcher)
+    return _marked(tests, len(trace.spans), watcher) if tests else None
+
+
+def _marked(tests: list[_Test], n: int, watcher: Watcher | None) -> Bools:
+    """Return bool[n] of the spans that pass all tests."""
+    mask = np.empty(n, np.bool_)
+
+    def look(_: int, rows: slice) -> None:
         part = tests[0](rows)
         for test in tests[1:]:
             part &= test(rows)
         mask[rows] = part
+
+    share_out(look, chunks(n, _PIECE_ROWS), watcher)
     return mask
 
 
@@ -59,8 +75,8 @@ class SearchHits:
     Attributes
     ----------
     text : what was searched.
-    ids : span ids in time order.
-    times : their start ticks, sorted.
+    ids : span ids in time order, int32 (int64 beyond 2^31 spans).
+    times : int64, their start ticks, sorted.
     markers : ids of matching markers, in time order.
     """
 
@@ -70,23 +86,43 @@ class SearchHits:
     markers: Array
 
 
-def search(trace: Trace, text: str) -> SearchHits:
+def search(trace: Trace, text: str, watcher: Watcher | None = None) -> SearchHits:
     """Return what `text` (plain, any case; or ``/regex/``) matches.
 
     It is looked for in span names, op names, names of accessed tensors, lane
-    names and marker names. Raises QueryError as `filter_mask`. An empty text
-    matches nothing.
+    names and marker names. Raises QueryError and Cancelled as `filter_mask`. An
+    empty text matches nothing.
+
+    Notes
+    -----
+    Each distinct string is looked at once. Takes 12 bytes per hit.
     """
-    nothing = np.zeros(0, np.int64)
     if not text:
+        nothing = np.zeros(0, np.int64)
         return SearchHits(text, nothing, nothing, nothing)
-    mask = filter_mask(trace, Filter(text=text))
-    ids = nothing if mask is None else np.flatnonzero(mask)
-    times = trace.spans.start[ids]
-    if len(times) > 1 and bool((times[1:] < times[:-1]).any()):
-        order = np.argsort(times, kind="stable")
-        ids, times = ids[order], times[order]
-    return SearchHits(text, ids, times, _matching_markers(trace, text))
+    words = _Words(trace, text, watcher)
+    mask = _marked([_text_test(trace, words)], len(trace.spans), watcher)
+    dtype = np.int32 if len(mask) < 1 << 31 else np.int64
+    found = [np.flatnonzero(mask[rows]) + rows.start for rows in chunks(len(mask))]
+    ids = np.concatenate([np.zeros(0, dtype), *(f.astype(dtype) for f in found)])
+    del mask, found
+    ids, times = _in_time_order(trace, ids, watcher)
+    return SearchHits(text, ids, times, _matching_markers(trace, words))
+
+
+def _in_time_order(
+    trace: Trace, ids: Array, watcher: Watcher | None
+) -> tuple[Array, Array]:
+    """Return (ids, start ticks) by (start, id); `ids` ascend."""
+    merge = TimeRuns(trace).merge(ids)
+    ordered, times = np.empty_like(ids), np.empty(len(ids), np.int64)
+
+    def arrange(_: int, rows: slice) -> None:
+        ordered[rows] = merge.slice(rows.start, rows.stop)
+        times[rows] = trace.spans.start[ordered[rows]]
+
+    share_out(arrange, chunks(len(ids), _PIECE_ROWS), watcher)
+    return ordered, times
 
 
 def touches(start: Array, end: Array, time: TimeRange) -> Bools:
@@ -164,7 +200,7 @@ def _repeats_within_repeats(expression: str) -> bool:
     return within(parser.parse(expression), False)
 
 
-def _tests(trace: Trace, wanted: Filter) -> list[_Test]:
+def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list[_Test]:
     """Return one test per part of the filter, the cheapest first."""
     s, tests = trace.spans, list[_Test]()
     if wanted.time is not None:
@@ -194,7 +230,7 @@ def _tests(trace: Trace, wanted: Filter) -> list[_Test]:
         spaces = np.array(sorted(wanted.spaces), np.int64)
         tests.append(_access_test(trace, lambda what: np.isin(what.space, spaces)))
     if wanted.text:
-        tests.append(_text_test(trace, wanted.text))
+        tests.append(_text_test(trace, _Words(trace, wanted.text, watcher)))
     return tests
 
 
@@ -259,13 +295,32 @@ def _access_test(trace: Trace, marks: Callable[[AccessColumns], Bools]) -> _Test
     return test
 
 
-def _text_test(trace: Trace, text: str) -> _Test:
+class _Words:
+    """Which of a trace's texts match.
+
+    Attributes
+    ----------
+    matches : tells it of any text.
+    strings : bool[n_strings + 1] of the trace's strings; the last entry, False,
+        stands for "none".
+    """
+
+    def __init__(self, trace: Trace, text: str, watcher: Watcher | None) -> None:
+        self.matches = text_matcher(text)
+        texts = trace.strings.texts()
+        self.strings = np.zeros(len(texts) + 1, np.bool_)
+        for rows in chunks(len(texts), _STRINGS_PER_LOOK):
+            self.strings[rows] = list(map(self.matches, texts[rows]))
+            if watcher is not None:
+                watcher.progress(rows.stop, len(texts))
+
+
+def _text_test(trace: Trace, words: _Words) -> _Test:
     """Return a test for "its name, op, lane or a tensor of it matches"."""
-    matches, s = text_matcher(text), trace.spans
-    strings = _table(map(matches, trace.strings.texts()))
-    tensors = np.append(strings[trace.tensors.name], False)
+    matches, s = words.matches, trace.spans
+    tensors = np.append(words.strings[trace.tensors.name], False)
     tests = [
-        _lookup(strings, s.name),
+        _lookup(words.strings, s.name),
         _op_lookup(trace, matches),
         _lookup(_table(matches(lane.name) for lane in trace.lanes), s.lane),
         _access_test(trace, lambda what: tensors[what.tensor]),
@@ -282,11 +337,10 @@ def _text_test(trace: Trace, text: str) -> _Test:
     return test
 
 
-def _matching_markers(trace: Trace, text: str) -> Array:
-    matches, m = text_matcher(text), trace.markers
-    strings = _table(map(matches, trace.strings.texts()))
-    lanes = _table(matches(lane.name) for lane in trace.lanes)
-    ids = np.flatnonzero(strings[m.name] | lanes[m.lane])
+def _matching_markers(trace: Trace, words: _Words) -> Array:
+    m = trace.markers
+    lanes = _table(words.matches(lane.name) for lane in trace.lanes)
+    ids = np.flatnonzero(words.strings[m.name] | lanes[m.lane])
     return ids[np.argsort(m.time[ids], kind="stable")]
 
 

@@ -41,6 +41,24 @@ class Grouped:
     bytes: I64
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup:
+    """A grouping as plain arrays, for the compiled scan.
+
+    Attributes
+    ----------
+    column : of the spans; None where all of them are in group 0.
+    low, table : the group of column value v is ``table[v - low]``, int32; a value
+        outside of the table, or -1 in it, is in no group.
+    sizes : the bytes that spans access.
+    """
+
+    column: Array | None
+    low: int
+    table: npt.NDArray[np.int32]
+    sizes: "SpanBytes"
+
+
 class Grouping:
     """Groups 0..n-1, their labels, and how to find those of given spans.
 
@@ -49,14 +67,21 @@ class Grouping:
     n : number of groups.
     label : name of a group.
     of : takes span ids int64[k], ascending.
+    lookup : the same where each span is in one group at most and a table tells
+        which; else None.
     """
 
     def __init__(
-        self, n: int, label: Callable[[int], str], of: Callable[[Array], Grouped]
+        self,
+        n: int,
+        label: Callable[[int], str],
+        of: Callable[[Array], Grouped],
+        lookup: Lookup | None = None,
     ) -> None:
         self._n = n
         self.label = label
         self.of = of
+        self.lookup = lookup
 
     def __len__(self) -> int:
         return self._n
@@ -95,7 +120,8 @@ def _by_table(
 ) -> Grouping:
     """Group by ``table[column]``; -1 in the column or the table leaves a span out."""
     padded = np.append(table, -1)
-    sizes = _SpanBytes(trace)
+    sizes = SpanBytes(trace)
+    lookup = Lookup(column, 0, table.astype(np.int32), sizes)
 
     def of(ids: Array) -> Grouped:
         group = padded[column[ids]]
@@ -104,7 +130,7 @@ def _by_table(
         kept = np.flatnonzero(group >= 0)
         return Grouped(kept, group[kept], sizes.of(ids[kept]))
 
-    return Grouping(len(labels), lambda g: labels[g], of)
+    return Grouping(len(labels), lambda g: labels[g], of, lookup)
 
 
 def _by_lane(trace: Trace, by: str) -> Grouping:
@@ -123,12 +149,13 @@ def _by_number(
     trace: Trace, column: Array | None, label: Callable[[int], str]
 ) -> Grouping:
     """Group by a column of numbers, where -1 is a group of its own."""
-    sizes = _SpanBytes(trace)
+    sizes = SpanBytes(trace)
     if column is None or not len(column):
         return Grouping(
             1,
             lambda _: NONE,
             lambda ids: Grouped(None, np.zeros(len(ids), np.int64), sizes.of(ids)),
+            Lookup(None, 0, np.zeros(1, np.int32), sizes),
         )
     low, high = int(column.min()), int(column.max())
     values = np.unique(column) if high - low >= _MAX_DENSE else None
@@ -145,7 +172,11 @@ def _by_number(
         value = low + group if values is None else int(values[group])
         return NONE if value < 0 else label(value)
 
-    return Grouping(high - low + 1 if values is None else len(values), name, of)
+    if values is not None:
+        return Grouping(len(values), name, of)
+    n = high - low + 1
+    lookup = Lookup(column, low, np.arange(n, dtype=np.int32), sizes)
+    return Grouping(n, name, of, lookup)
 
 
 def _by_access(trace: Trace, by: str) -> Grouping:
@@ -155,7 +186,7 @@ def _by_access(trace: Trace, by: str) -> Grouping:
     counts = np.append(np.diff(first), 0)
     pattern = trace.accesses.pattern
     own = _own_tensor(trace, by)
-    loose = _Loose(trace, group_of(trace.accesses.loose.what))
+    loose = LooseBytes(trace, group_of(trace.accesses.loose.what))
 
     def of(ids: Array) -> Grouped:
         p = pattern[ids]
@@ -223,7 +254,7 @@ def _distinct_per_pattern(
     return first.astype(np.int64), group[begin], total
 
 
-class _Loose:
+class LooseBytes:
     """Accesses that are no pattern but name their span, one row per span and group.
 
     Attributes
@@ -263,8 +294,14 @@ def _is_new(a: Array, b: Array) -> npt.NDArray[np.bool_]:
     return result
 
 
-class _SpanBytes:
-    """Known bytes that spans access."""
+class SpanBytes:
+    """Known bytes that spans access.
+
+    Attributes
+    ----------
+    per_pattern : int64[n_patterns + 1]; the last entry, 0, is for "no pattern".
+    loose : what spans access besides.
+    """
 
     def __init__(self, trace: Trace) -> None:
         accesses = trace.accesses
@@ -272,12 +309,12 @@ class _SpanBytes:
         total = np.concatenate([[0], np.cumsum(size)])
         per_pattern = total[accesses.first[1:]] - total[accesses.first[:-1]]
         self._pattern = accesses.pattern
-        self._size = np.append(per_pattern, 0)
-        self._loose = _Loose(trace, np.zeros(len(accesses.loose), np.int64))
+        self.per_pattern: I64 = np.append(per_pattern, 0)
+        self.loose = LooseBytes(trace, np.zeros(len(accesses.loose), np.int64))
 
     def of(self, ids: Array) -> I64:
         """Return int64[len(ids)]; `ids` ascend."""
-        size: I64 = self._size[self._pattern[ids]]
-        place, rows = self._loose.of(ids)
-        size[place] += self._loose.size[rows]
+        size: I64 = self.per_pattern[self._pattern[ids]]
+        place, rows = self.loose.of(ids)
+        size[place] += self.loose.size[rows]
         return size

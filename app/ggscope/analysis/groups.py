@@ -1,9 +1,11 @@
 """Which spans belong to each value of a column, in the order of the trace."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ggscope.analysis import native
 from ggscope.analysis.chunks import chunks, count_values
 from ggscope.model.tables import I64, Array
 
@@ -41,17 +43,57 @@ def group_spans(column: Array, n_groups: int) -> Groups:
     first = np.cumsum(count) - count
     dtype = np.int32 if len(column) < 1 << 31 else np.int64
     order = np.empty(int(count.sum()), dtype)
-    place = first.copy()
-    # A counting sort in pieces: the whole argsort would take 8 bytes per span.
-    for rows in chunks(len(column)):
-        part = column[rows]
-        by_group = np.argsort(part, kind="stable")
-        by_group = by_group[part[by_group] >= 0]
-        n = np.bincount(part[by_group], minlength=n_groups)
-        goes_to = np.repeat(place - (np.cumsum(n) - n), n) + np.arange(len(by_group))
-        order[goes_to] = by_group + rows.start
-        place += n
+    _place(column, None, 0, first.copy(), order)
     return Groups(count, first, order)
+
+
+def group_parts(
+    column: Array, n_groups: int, parts: Sequence[tuple[slice, Array | None]]
+) -> Groups:
+    """Return the groups of the spans in `parts` alone.
+
+    Parameters
+    ----------
+    column, n_groups : see `group_spans`.
+    parts : (ids, gate) in the order of the ids; spans with a negative gate are
+        left out too.
+    """
+    count = np.zeros(n_groups, np.int64)
+    for ids, gate in parts:
+        count += count_values(column[ids], n_groups, gate)
+    first = np.cumsum(count) - count
+    dtype = np.int32 if len(column) < 1 << 31 else np.int64
+    order = np.empty(int(count.sum()), dtype)
+    n_codes = 1 << (8 * min(column.itemsize, 2))
+    # Codes that stand for no group have no room, so nothing is placed for them.
+    cursor = np.zeros(max(n_codes, n_groups), np.int64)
+    limit = cursor.copy()
+    cursor[:n_groups], limit[:n_groups] = first, first + count
+    for ids, gate in parts:
+        part = column[ids]
+        if not native.place_codes(part, gate, ids.start, cursor, limit, order):
+            _place(part, gate, ids.start, cursor, order)
+    return Groups(count, first, order)
+
+
+def _place(
+    part: Array, gate: Array | None, first: int, cursor: I64, order: Array
+) -> None:
+    """Write span numbers where the cursors of their values stand; moves these on.
+
+    A counting sort in pieces: the whole argsort would take 8 bytes per span.
+    """
+    for rows in chunks(len(part)):
+        values = part[rows]
+        by_group = np.argsort(values, kind="stable")
+        known = values[by_group] >= 0
+        if gate is not None:
+            known &= gate[rows][by_group] >= 0
+        by_group = by_group[known]
+        n = np.bincount(values[by_group], minlength=len(cursor))
+        goes_to = np.repeat(cursor - (np.cumsum(n) - n), n) + np.arange(len(by_group))
+        order[goes_to] = by_group + (first + rows.start)
+        cursor += n
 
 
 def _runs(column: Array, count: I64) -> I64 | None:

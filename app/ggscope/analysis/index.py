@@ -7,13 +7,19 @@ from typing import TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis import merges
 from ggscope.analysis.categories import Categories, categorize
-from ggscope.analysis.chunks import count_values
 from ggscope.analysis.columns import RowColumns
-from ggscope.analysis.groups import Groups, group_spans
-from ggscope.analysis.lanes import count_work, timeline_lanes, work_column
+from ggscope.analysis.groups import Groups, group_parts, group_spans
+from ggscope.analysis.heritage import stays
+from ggscope.analysis.lanes import (
+    count_work,
+    timeline_lanes,
+    work_column,
+    work_parts,
+)
 from ggscope.analysis.layout import TimelineLane
-from ggscope.analysis.rows import Row, flatten, stack
+from ggscope.analysis.rows import Ids, Row, SpanIds, flatten, stack
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import Array, Phase
@@ -34,11 +40,25 @@ class TraceIndex:
     Nothing here is computed before it is asked for; every method may be called
     from any thread. Two threads that ask for the same thing at once compute it
     once: the second one waits.
+
+    Parameters
+    ----------
+    before : the index of an earlier snapshot of the same file: what was computed
+        of columns that are still the same is taken over.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, before: "TraceIndex | None" = None) -> None:
         self._trace = trace
-        self._cache = _Cache()
+        self._cache = _Cache() if before is None else before.heir_of_cache(trace)
+
+    def heir_of_cache(self, trace: Trace) -> "_Cache":
+        """Return a cache with what stays true of `trace`, the next snapshot."""
+        lanes = cast("dict[str, TimelineLane]", self._cache.known("by key") or {})
+
+        def is_plain(key: str) -> bool:
+            return key in lanes and not lanes[key].field
+
+        return self._cache.heir(stays(self._trace, trace, is_plain))
 
     @property
     def trace(self) -> Trace:
@@ -84,12 +104,11 @@ class TraceIndex:
 
         `token` must be hashable. The results of the last two masks are kept.
         """
-        rows, categories = self.rows(key), self.categories(by)
+        full = self.row_columns(key, by)
         name = ("filtered", token)
         self._cache.keep_latest("filtered", name, _KEPT_FILTERS)
         return self._cache.get(
-            (*name, by, key),
-            lambda: _columns(tuple(row.select(mask) for row in rows), categories),
+            (*name, by, key), lambda: tuple(row.filtered(mask) for row in full)
         )
 
     def categories(self, by: ColorBy) -> Categories:
@@ -152,11 +171,16 @@ class TraceIndex:
         return self._cache.get(("work", key), lambda: self._find_work_row(key))
 
     def busy_share(self, key: str) -> float:
-        """Return the share of the trace's extent that a lane works, see `work_row`."""
-        rows, duration = self.rows(key), self._trace.extent.duration
+        """Return the share of the trace's extent that a lane works, see `work_row`.
+
+        While spans are still being read, of the part of it that is known.
+        """
+        extent, until = self._trace.extent, self._trace.read_until
+        end = extent.end if until is None else min(until, extent.end)
+        rows, duration = self.rows(key), max(end - extent.start, 0)
         if not rows or not duration:
             return 0.0
-        return int(rows[self.work_row(key)].covered[-1]) / duration
+        return min(rows[self.work_row(key)].total_covered / duration, 1.0)
 
     def _find_work_row(self, key: str) -> int:
         op = self._trace.spans.op
@@ -205,20 +229,28 @@ class TraceIndex:
         if field == "lane":
             return group_spans(trace.spans.lane, len(trace.lanes))
         column = _field(trace, field)
+        by_lane = self._groups("lane")
+        if by_lane.order is None and len(column):
+            return group_parts(column, _n_values(column), work_parts(trace, by_lane))
         return group_spans(work_column(trace, column), _n_values(column))
 
     def _make_lanes(self) -> tuple[TimelineLane, ...]:
         trace = self._trace
-        per_lane = count_values(trace.spans.lane, len(trace.lanes))
+        by_lane = self._groups("lane")
         per_layer, per_op = count_work(
-            trace, [_field(trace, "layer"), _field(trace, "op")]
+            trace, [_field(trace, "layer"), _field(trace, "op")], by_lane
         )
-        return timeline_lanes(trace, per_lane, per_layer, per_op)
+        return timeline_lanes(trace, by_lane.count, per_layer, per_op)
 
     def _make_rows(self, lane: TimelineLane) -> tuple[Row, ...]:
         if not lane.field:
             return self._stacked(lane.lane_ids)
+        spans = self._trace.spans
         ids = self._groups(lane.field).ids(lane.value)
+        if isinstance(ids, np.ndarray):
+            merged = merges.flatten(spans.start, spans.end, ids)
+            if merged is not None:
+                return (merged,)
         return (flatten(*self._taken(ids)),)
 
     def _stacked(self, lane_ids: tuple[int, ...]) -> tuple[Row, ...]:
@@ -230,15 +262,16 @@ class TraceIndex:
         if not taken:
             return ()
         start, end, ids = (
-            np.concatenate(column) for column in zip(*taken, strict=True)
+            np.concatenate([np.asarray(part) for part in column])
+            for column in zip(*taken, strict=True)
         )
         return stack(start, end, ids)
 
-    def _taken(self, ids: slice | Array) -> tuple[Array, Array, Array]:
+    def _taken(self, ids: slice | Array) -> tuple[Array, Array, Ids]:
         """Return (start, end, ids); views of the trace where ids are a slice."""
         spans = self._trace.spans
-        numbers = (
-            np.arange(ids.start, ids.stop, dtype=_id_dtype(len(spans)))
+        numbers: Ids = (
+            SpanIds(ids.start, ids.stop - ids.start, _id_dtype(len(spans)))
             if isinstance(ids, slice)
             else ids
         )
@@ -249,13 +282,17 @@ class TraceIndex:
         dtype = _id_dtype(len(start))
         if bool((start[1:] >= start[:-1]).all()):
             return np.arange(len(start), dtype=dtype)
+        order = merges.time_order(start)
+        if order is not None:
+            return order
         return np.argsort(start, kind="stable").astype(dtype)
 
     def _ids_of_kind(self, kind: LaneKind) -> Array:
         """Return the spans on lanes of a kind in time order."""
         trace = self._trace
         lanes = [lane.id for lane in trace.lanes if lane.kind == kind]
-        found = [self._taken(self._groups("lane").ids(lane))[2] for lane in lanes]
+        taken = [self._taken(self._groups("lane").ids(lane))[2] for lane in lanes]
+        found = [np.asarray(part) for part in taken]
         ids = np.concatenate([np.zeros(0, _id_dtype(len(trace.spans))), *found])
         return ids[np.lexsort((ids, trace.spans.start[ids]))]
 
@@ -320,6 +357,20 @@ class _Cache:
                 slot.value = make()
                 slot.filled = True
         return cast(_T, slot.value)
+
+    def known(self, key: Hashable) -> object:
+        """Return the value of `key` if it has been computed, else None."""
+        with self._guard:
+            slot = self._slots.get(key)
+        return slot.value if slot is not None and slot.filled else None
+
+    def heir(self, stays: Callable[[Hashable], bool]) -> "_Cache":
+        """Return a cache that shares the values of the keys that stay."""
+        made = _Cache()
+        with self._guard:
+            made._slots = {k: slot for k, slot in self._slots.items() if stays(k)}
+            made._latest = {k: list(names) for k, names in self._latest.items()}
+        return made
 
     def keep_latest(self, kind: str, name: tuple[Hashable, ...], n: int) -> None:
         """Note that `name` is in use; forget all but the latest `n` of its kind.

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.chunks import chunks
+from ggscope.analysis.chunks import chunks, count_values
+from ggscope.analysis.groups import Groups
 from ggscope.analysis.layout import LAYERS, OPS, TOKENS, TimelineLane
 from ggscope.model.lanes import Lane, LaneKind
 from ggscope.model.tables import I64, Array
@@ -88,8 +89,34 @@ def work_column(trace: Trace, column: Array) -> Array:
     return result
 
 
-def count_work(trace: Trace, columns: Sequence[Array]) -> list[I64]:
-    """Return how many work spans have each value, int64[max + 1] per column."""
+def work_parts(trace: Trace, by_lane: Groups) -> list[tuple[slice, Array | None]]:
+    """Return (ids, gate) of every lane that holds work, in the order of the ids.
+
+    Work are those spans whose gate is not negative; all where it is None.
+    `by_lane` are the spans by lane, each a run of ids.
+    """
+    parts: list[tuple[slice, Array | None]] = []
+    for lane in trace.lanes:
+        ids = by_lane.ids(lane.id)
+        if not isinstance(ids, slice) or ids.start == ids.stop:
+            continue
+        if lane.kind == LaneKind.ENGINE:
+            parts.append((ids, None))
+        elif lane.kind == LaneKind.THREAD:
+            parts.append((ids, trace.spans.op[ids]))
+    return sorted(parts, key=lambda part: part[0].start)
+
+
+def count_work(
+    trace: Trace, columns: Sequence[Array], by_lane: Groups | None = None
+) -> list[I64]:
+    """Return how many work spans have each value, int64[max + 1] per column.
+
+    `by_lane` are the spans by lane, which is faster where each is a run of ids.
+    """
+    if by_lane is not None and by_lane.order is None:
+        parts = work_parts(trace, by_lane)
+        return [_count_parts(column, parts) for column in columns]
     is_work = _work_test(trace)
     counts = [np.zeros(int(c.max(initial=-1)) + 1, np.int64) for c in columns]
     for rows in chunks(len(trace.spans)):
@@ -98,6 +125,13 @@ def count_work(trace: Trace, columns: Sequence[Array]) -> list[I64]:
             part = column[rows][work[: len(column)]]
             count += np.bincount(part[part >= 0], minlength=len(count))[: len(count)]
     return counts
+
+
+def _count_parts(column: Array, parts: list[tuple[slice, Array | None]]) -> I64:
+    total = np.zeros(int(column.max(initial=-1)) + 1, np.int64)
+    for ids, gate in parts if len(column) else ():
+        total += count_values(column[ids], len(total), gate)
+    return total
 
 
 def _work_test(trace: Trace) -> Callable[[slice], npt.NDArray[np.bool_]]:

@@ -14,7 +14,7 @@ COUNTER_HEIGHT = 44
 HEIGHT_FACTORS = (0.5, 8.0)
 """Least and greatest height factor of a lane."""
 PINNED, TOKENS, LAYERS, OPS = "Pinned", "Tokens", "Layers", "Ops"
-MAX_OPEN_LANES, MAX_OPEN_LAYERS, MAX_OPEN_SPANS = 64, 48, 2_000_000
+MAX_OPEN_LANES, MAX_OPEN_LAYERS, MAX_OPEN_SPANS = 64, 48, 4_000_000
 _ALWAYS_OPEN = {LaneKind.TOKEN, LaneKind.THREAD, LaneKind.ENGINE}
 
 
@@ -124,7 +124,7 @@ class LaneLayout:
 def default_collapsed(lanes: tuple[TimelineLane, ...]) -> frozenset[str]:
     """Return the groups that start collapsed.
 
-    "Ops" always; "Layers" with more than 48 lanes or 2 M spans, because its rows
+    "Ops" always; "Layers" with more than 48 lanes or 4 M spans, because its rows
     copy their spans; others with more than 64 lanes, except tokens, threads and
     engines, which are what a trace is about.
     """

@@ -1,16 +1,16 @@
 """Statistics: totals, means and percentiles of spans by something."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.chunks import CHUNK_ROWS, add_by_group, chunks
-from ggscope.analysis.filtering import touches
+from ggscope.analysis import stats_plain, stats_scan
+from ggscope.analysis.figures import Figures, SpanBlocks, Wanted
 from ggscope.analysis.grouping import Grouping, grouping
+from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, Array, Quality, quality_of
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
@@ -29,7 +29,9 @@ By = Literal[
     "expert",
 ]
 BY: tuple[By, ...] = get_args(By)
-_PERCENTILES = (0.50, 0.90, 0.99)
+_WITHOUT_OPS = ("lane", "engine")
+_WORDS = [quality.name.lower() for quality in Quality]
+_LONGEST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class StatRow:
     *unfinished* ones unless asked for; `timed` counts those that were used.
     `share` is the part of the sum of all rows. `quality` is the worst quality
     among the spans used ("measured", "derived", "estimated", "unfinished"); where
-    none was used, among all of the group.
+    none was used, among all of the group. `estimated` and `unfinished` count the
+    spans of those qualities, used or not.
     """
 
     key: str
@@ -56,6 +59,24 @@ class StatRow:
     bytes: int
     share: float
     quality: str
+    estimated: int = 0
+    unfinished: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatTable:
+    """The figures of all groups.
+
+    Attributes
+    ----------
+    rows : longest total first; of many groups perhaps only the first ones.
+    all : of all groups together, without percentiles; its key is "".
+    n_groups : groups that have spans.
+    """
+
+    rows: tuple[StatRow, ...]
+    all: StatRow
+    n_groups: int
 
 
 def statistics(
@@ -68,37 +89,66 @@ def statistics(
     clip: bool = False,
     include_estimated: bool = False,
 ) -> list[StatRow]:
-    """Return one row per group, longest total first.
+    """Return one row per group, longest total first; see `stat_table`."""
+    table = stat_table(
+        trace,
+        by,
+        mask=mask,
+        ids=ids,
+        time=time,
+        clip=clip,
+        include_estimated=include_estimated,
+    )
+    return list(table.rows)
+
+
+def stat_table(
+    trace: Trace,
+    by: By = "op",
+    *,
+    mask: npt.NDArray[np.bool_] | None = None,
+    ids: Array | None = None,
+    time: TimeRange | None = None,
+    clip: bool = False,
+    include_estimated: bool = False,
+    blocks: SpanBlocks | None = None,
+    limit: int | None = None,
+    watcher: Watcher | None = None,
+) -> StatTable:
+    """Return the figures by group.
 
     Parameters
     ----------
     mask, ids, time : restrict to these spans / spans touching this range.
     clip : count only the part of each span inside `time`.
+    include_estimated : use the times of estimated and unfinished spans too.
+    blocks : of this trace; kept by the caller they make short ranges quick.
+    limit : make rows of the largest groups only.
+    watcher : told how far it is.
+
+    Raises
+    ------
+    Cancelled
+        From the watcher.
 
     Notes
     -----
     Only ops are counted (op >= 0), except by "lane" and "engine". By "tensor",
     "source" and "expert" a span counts once for each that it accesses, with the
     bytes of those accesses, so shares are of more than the run. Percentiles are
-    exact and equal ``numpy.percentile`` with linear interpolation. Costs one sort
-    of the durations and about 8 bytes per span.
+    exact and equal ``numpy.percentile`` with linear interpolation. The compiled
+    scan looks at each span twice and sorts nothing; without it, and by what spans
+    access, numpy sorts the durations.
     """
     groups = grouping(trace, by)
-    sums = _Sums(len(groups), include_estimated)
-    for rows in _selected(trace, by, mask, ids, time):
-        s = trace.spans
-        start, end = s.start[rows], s.end[rows]
-        if clip and time is not None:
-            start, end = np.maximum(start, time.start), np.minimum(end, time.end)
-        part = groups.of(rows)
-        where = slice(None) if part.span is None else part.span
-        sums.add(
-            part.group,
-            np.maximum(end - start, 0)[where],
-            part.bytes,
-            quality_of(s.flags[rows])[where],
-        )
-    return sums.rows(groups)
+    worst_used = Quality.UNFINISHED if include_estimated else Quality.DERIVED
+    wanted = Wanted(mask, time, clip, by not in _WITHOUT_OPS, worst_used)
+    if ids is None and stats_scan.can_scan(trace, groups):
+        blocks = SpanBlocks(trace) if blocks is None else blocks
+        found = stats_scan.figures(trace, groups, wanted, blocks, watcher)
+    else:
+        found = stats_plain.figures(trace, groups, wanted, ids, watcher)
+    return _table(found, groups, worst_used, limit)
 
 
 def histogram(trace: Trace, ids: Array, bins: int = 40) -> tuple[Array, Array]:
@@ -114,130 +164,84 @@ def histogram(trace: Trace, ids: Array, bins: int = 40) -> tuple[Array, Array]:
     return counts.astype(np.int64), edges.astype(np.float64)
 
 
-def percentiles(
-    ordered: I64, first: I64, n: I64, shares: tuple[float, ...]
-) -> list[npt.NDArray[np.float64]]:
-    """Return, per share, the percentile of each run ``ordered[first : first + n]``.
+def _table(
+    found: Figures, groups: Grouping, worst_used: Quality, limit: int | None
+) -> StatTable:
+    n_spans, timed = found.spans.sum(axis=1), _timed(found, worst_used)
+    present = np.flatnonzero(n_spans)
+    if limit is not None and len(present) > limit:
+        size = np.lexsort((-n_spans[present], -found.total[present]))
+        present = present[size[:limit]]
+    used = timed > 0
+    whole = int(found.total[used].sum())
+    # Plain numbers first: a token each is some ten thousand rows.
+    columns = (
+        n_spans, timed, found.total, found.least, found.most, found.bytes,
+        found.spans[:, Quality.ESTIMATED], found.spans[:, Quality.UNFINISHED],
+        _worst(found.spans, worst_used), *found.percentiles,
+    )  # fmt: skip
+    values = zip(*(column[present].tolist() for column in columns), strict=True)
+    rows = [
+        _row(groups.label(g), whole, *numbers)
+        for g, numbers in zip(present.tolist(), values, strict=True)
+    ]
+    rows.sort(key=lambda row: (-row.total, -row.count, row.key))
+    spans = found.spans.sum(axis=0)
+    together = _row(
+        "", whole, int(spans.sum()), int(timed.sum()), whole,
+        int(found.least[used].min(initial=_LONGEST)), int(found.most.max(initial=0)),
+        int(found.bytes.sum()), int(spans[Quality.ESTIMATED]),
+        int(spans[Quality.UNFINISHED]), int(_worst(spans[None], worst_used)[0]),
+        math.nan, math.nan, math.nan,
+    )  # fmt: skip
+    return StatTable(tuple(rows), together, int(np.count_nonzero(n_spans)))
 
-    `ordered` ascends within each run; runs have n >= 1. Equal to
-    ``numpy.percentile(run, 100 * share)`` to the last bit.
+
+def _row(
+    key: str,
+    whole: int,
+    count: int,
+    n_timed: int,
+    total: int,
+    least: int,
+    most: int,
+    size: int,
+    estimated: int,
+    unfinished: int,
+    worst: int,
+    p50: float,
+    p90: float,
+    p99: float,
+) -> StatRow:
+    return StatRow(
+        key=key,
+        count=count,
+        timed=n_timed,
+        total=total,
+        mean=total / n_timed if n_timed else math.nan,
+        min=least if n_timed else None,
+        p50=p50,
+        p90=p90,
+        p99=p99,
+        max=most if n_timed else None,
+        bytes=size,
+        share=total / whole if whole else 0.0,
+        quality=_WORDS[worst],
+        estimated=estimated,
+        unfinished=unfinished,
+    )
+
+
+def _timed(found: Figures, worst_used: Quality) -> I64:
+    """Return the number of durations used per group."""
+    return np.asarray(found.spans[:, : worst_used + 1].sum(axis=1), np.int64)
+
+
+def _worst(spans: I64, worst_used: Quality) -> I64:
+    """Return the worst quality among the spans used, else among all, per group.
+
+    `spans` is int64[n, 4], spans by quality.
     """
-    result = []
-    for share in shares:
-        position = (n - 1) * share
-        below = np.floor(position).astype(np.int64)
-        weight = position - below
-        low = ordered[first + below]
-        high = ordered[first + np.minimum(below + 1, n - 1)]
-        # The same two-sided form as numpy's, which keeps the result monotonic.
-        step = high - low
-        result.append(
-            np.where(weight < 0.5, low + step * weight, high - step * (1 - weight))
-        )
-    return result
-
-
-def _selected(
-    trace: Trace,
-    by: By,
-    mask: npt.NDArray[np.bool_] | None,
-    ids: Array | None,
-    time: TimeRange | None,
-) -> Iterator[Array]:
-    """Yield the ids of the spans to count, int64, at most CHUNK_ROWS at a time."""
-    s = trace.spans
-    chosen = None if ids is None else np.unique(np.asarray(ids, np.int64))
-    for rows in chunks(len(s) if chosen is None else len(chosen), CHUNK_ROWS):
-        part = np.arange(rows.start, rows.stop) if chosen is None else chosen[rows]
-        keep = np.ones(len(part), np.bool_)
-        if by not in ("lane", "engine"):
-            keep &= s.op[part] >= 0
-        if mask is not None:
-            keep &= mask[part]
-        if time is not None:
-            keep &= touches(s.start[part], s.end[part], time)
-        yield part if keep.all() else part[keep]
-
-
-class _Sums:
-    """What is summed up chunk by chunk.
-
-    Attributes
-    ----------
-    spans : int64[n_groups, 4], spans by `Quality`.
-    bytes : int64[n_groups].
-    """
-
-    def __init__(self, n_groups: int, include_estimated: bool) -> None:
-        self.spans = np.zeros((n_groups, len(Quality)), np.int64)
-        self.bytes = np.zeros(n_groups, np.int64)
-        self._worst_used = Quality.UNFINISHED if include_estimated else Quality.DERIVED
-        self._durations: list[I64] = [np.zeros(0, np.int64)]
-        self._groups: list[npt.NDArray[np.int32]] = [np.zeros(0, np.int32)]
-
-    def add(
-        self, group: I64, duration: I64, size: I64, quality: npt.NDArray[np.uint8]
-    ) -> None:
-        """Add one span per row."""
-        key = group * len(Quality) + quality
-        self.spans += np.bincount(key, minlength=self.spans.size).reshape(-1, 4)
-        add_by_group(self.bytes, group, size)
-        used = quality <= self._worst_used
-        self._durations.append(duration[used])
-        self._groups.append(group[used].astype(np.int32))
-
-    def rows(self, groups: Grouping) -> list[StatRow]:
-        """Return the rows of the groups that have spans."""
-        timed = self.spans[:, : self._worst_used + 1].sum(axis=1)
-        first = np.concatenate([[0], np.cumsum(timed)])
-        ordered = self._sorted_durations()
-        present = np.flatnonzero(self.spans.sum(axis=1))
-        total = np.zeros(len(timed), np.int64)
-        figures = np.full((len(_PERCENTILES), len(timed)), np.nan)
-        known = np.flatnonzero(timed)
-        if len(known):
-            begin, n = first[known], timed[known]
-            total[known] = np.add.reduceat(ordered, begin)
-            figures[:, known] = percentiles(ordered, begin, n, _PERCENTILES)
-        whole = int(total.sum())
-        rows = []
-        for g in present.tolist():
-            n_timed, of_group = int(timed[g]), int(total[g])
-            p50, p90, p99 = figures[:, g].tolist()
-            rows.append(
-                StatRow(
-                    key=groups.label(g),
-                    count=int(self.spans[g].sum()),
-                    timed=n_timed,
-                    total=of_group,
-                    mean=of_group / n_timed if n_timed else math.nan,
-                    min=int(ordered[first[g]]) if n_timed else None,
-                    p50=p50,
-                    p90=p90,
-                    p99=p99,
-                    max=int(ordered[first[g + 1] - 1]) if n_timed else None,
-                    bytes=int(self.bytes[g]),
-                    share=of_group / whole if whole else 0.0,
-                    quality=self._quality(g),
-                )
-            )
-        rows.sort(key=lambda row: (-row.total, -row.count, row.key))
-        return rows
-
-    def _sorted_durations(self) -> I64:
-        """Return the durations of the spans used, by group, then by size."""
-        duration, group = np.concatenate(self._durations), np.concatenate(self._groups)
-        width = int(duration.max(initial=0)).bit_length()
-        if width + len(self.spans).bit_length() >= 63:
-            return duration[np.lexsort((duration, group))]
-        # One key of group and duration: sorting values is several times faster
-        # than sorting their positions.
-        duration |= group.astype(np.int64) << width
-        duration.sort()
-        duration &= (1 << width) - 1
-        return duration
-
-    def _quality(self, group: int) -> str:
-        seen = np.flatnonzero(self.spans[group])
-        used = seen[seen <= self._worst_used]
-        return Quality(int((used if len(used) else seen)[-1])).name.lower()
+    seen = spans > 0
+    seen[seen[:, : worst_used + 1].any(axis=1), worst_used + 1 :] = False
+    return np.asarray(len(Quality) - 1 - np.argmax(seen[:, ::-1], axis=1), np.int64)

@@ -14,7 +14,7 @@ from builders import (
     spans_trace,
 )
 from ggscope.analysis import filtering
-from ggscope.analysis.chunks import add_by_group, chunks, count_values
+from ggscope.analysis.chunks import add_by_group, count_values
 from ggscope.analysis.filtering import filter_mask, parse_filter, search, text_matcher
 from ggscope.errors import QueryError
 from ggscope.model.builder import TraceBuilder
@@ -118,7 +118,7 @@ def test_mask_of_a_trace_without_spans_is_empty():
 def test_mask_over_several_chunks_equals_one(monkeypatch):
     wanted = Filter(text="weight", spaces=frozenset({int(Space.FILE)}))
     whole = filter_mask(LLAMA, wanted)
-    monkeypatch.setattr(filtering, "chunks", lambda n: chunks(n, 7))
+    monkeypatch.setattr(filtering, "_PIECE_ROWS", 7)
 
     pieces = filter_mask(LLAMA, wanted)
 

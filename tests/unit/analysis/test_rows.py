@@ -27,8 +27,8 @@ def test_stack_sorted_spans_keeps_the_arrays():
     assert row.start is start
     assert row.end is end
     assert row.id is numbers
-    assert row.covered.tolist() == [0, 5, 9, 17]
-    assert row.covered.dtype == np.int64
+    assert row.covered_at(np.arange(4)).tolist() == [0, 5, 9, 17]
+    assert row.prefix.dtype == np.int64
 
 
 def test_stack_unsorted_spans_without_overlap_returns_one_sorted_row():
@@ -89,7 +89,7 @@ def test_flatten_overlapping_spans_returns_their_union():
     assert row.id.tolist() == [1, 0, 3, 4]
     assert row.start.tolist() == [0, 10, 20, 22]
     assert row.end.tolist() == [10, 15, 22, 25]
-    assert int(row.covered[-1]) == 20
+    assert row.total_covered == 20
 
 
 def test_flatten_hides_instants_only_inside_other_spans():
@@ -131,7 +131,7 @@ def test_row_select_keeps_marked_ids_only():
     chosen = row.select(mask)
 
     assert chosen.id.tolist() == [7, 3]
-    assert chosen.covered.tolist() == [0, 5, 7]
+    assert chosen.covered_at(np.arange(3)).tolist() == [0, 5, 7]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_sorted_ticks_before_equals_searchsorted(n):
     ticks = np.sort(rng.integers(0, max(n, 1), n))
     wanted = np.concatenate([rng.integers(-5, n + 5, 500), [-(1 << 62), 1 << 62]])
 
-    found = SortedTicks(ticks).before(wanted)
+    found = SortedTicks(ticks, ticks[:: rows.COARSE_STEP]).before(wanted)
 
     assert np.array_equal(found, np.searchsorted(ticks, wanted, "left"))
 
@@ -174,6 +174,7 @@ def test_covered_before_first_span_is_zero():
     row = make_row(*spans((10, 20), (30, 40)))
     ticks = np.array([0, 10, 15, 25, 35, 99])
 
-    covered = row.covered_before(ticks, SortedTicks(row.start).before(ticks))
+    n = SortedTicks(row.start, row.coarse).before(ticks)
+    covered = row.covered_before(ticks, n)
 
     assert covered.tolist() == [0, 0, 5, 10, 15, 20]

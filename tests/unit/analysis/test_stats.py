@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from builders import (
     random_trace,
     spans_trace,
 )
-from ggscope.analysis import stats
+from ggscope.analysis import stats_plain
 from ggscope.analysis.filtering import filter_mask, parse_filter
 from ggscope.analysis.stats import BY, histogram, statistics
 from ggscope.model.builder import TraceBuilder
@@ -106,6 +107,20 @@ def test_statistics_equal_numpy_group_by_group(trace, by):
         assert math.fsum(row.share for row in rows) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("flags", [np.uint8, np.uint16])
+@pytest.mark.parametrize("pattern", [np.int16, np.int32])
+def test_statistics_do_not_depend_on_the_width_of_columns(flags, pattern):
+    spans, accesses = RANDOM.spans, RANDOM.accesses
+    narrow = replace(
+        RANDOM,
+        spans=replace(spans, flags=spans.flags.astype(flags)),
+        accesses=replace(accesses, pattern=accesses.pattern.astype(pattern)),
+    )
+
+    assert statistics(narrow, "layer") == statistics(RANDOM, "layer")
+    assert sum(row.bytes for row in statistics(narrow, "layer")) > 0
+
+
 @pytest.mark.parametrize("by", BY)
 def test_statistics_of_nothing_is_empty(by):
     assert statistics(empty_trace(), by) == []
@@ -118,7 +133,7 @@ def test_statistics_by_something_unknown_is_refused():
 
 def test_statistics_over_several_chunks_equal_one(monkeypatch):
     whole = statistics(RANDOM, "layer")
-    monkeypatch.setattr(stats, "CHUNK_ROWS", 11)
+    monkeypatch.setattr(stats_plain, "CHUNK_ROWS", 11)
 
     assert statistics(RANDOM, "layer") == whole
 

@@ -1,0 +1,234 @@
+/* Figures of spans by group, without sorting them.
+ *
+ * One pass counts: spans, sums, extremes and, per group, a histogram of the
+ * durations whose buckets are 2^-mantissa wide in proportion. The histogram says in
+ * which bucket each wanted rank lies; a second pass collects the durations of those
+ * buckets only, which are then sorted. The numpy twin, stats_plain.py, sorts
+ * everything; tests hold the two together.
+ *
+ * Several threads may run a pass at once over different spans: each has figures of
+ * its own in the first pass; in the second they share cursors, which are atomic.
+ * Every number from a column is checked before it is used as an index.
+ */
+
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define VERSION 2
+#define SMALL 24 /* up to so many values insertion is the quickest way to sort */
+
+enum { MEASURED, DERIVED, ESTIMATED, UNFINISHED, N_QUALITIES };
+
+/* Which spans count, for which group, and how much of each. */
+typedef struct {
+    const int64_t *start, *end;
+    const void *flags;      /* their low seven bits tell the quality */
+    const void *column;     /* what spans are grouped by; NULL: one group, 0 */
+    const void *op;         /* spans with op < 0 are left out; NULL: none are */
+    const uint8_t *mask;    /* spans with 0 are left out; NULL: none are */
+    const void *pattern;    /* what a span accesses; NULL: nothing */
+    const int32_t *table;   /* group of column value low + i; -1: none */
+    const int64_t *bytes;   /* of each pattern */
+    int64_t low, n_table, n_groups, n_patterns;
+    int64_t time_start, time_end;
+    /* bytes per value, signed */
+    int32_t column_width, op_width, flags_width, pattern_width;
+    int32_t has_time, clips, worst_used, mantissa;
+} Selection;
+
+/* What the first pass adds up; n_groups of each. */
+typedef struct {
+    int64_t *spans; /* [n_groups * N_QUALITIES] */
+    int64_t *bytes, *total, *least, *most;
+    uint32_t *histogram; /* [n_groups * n_codes] */
+} Figures;
+
+static inline int64_t number(const void *column, int32_t width, int64_t i)
+{
+    switch (width) {
+    case 1: return ((const int8_t *)column)[i];
+    case 2: return ((const int16_t *)column)[i];
+    case 4: return ((const int32_t *)column)[i];
+    default: return ((const int64_t *)column)[i];
+    }
+}
+
+/* Return the group of span i, -1 where it is not to be counted. */
+static inline int64_t group_of(const Selection *s, int64_t i)
+{
+    if (s->mask && !s->mask[i])
+        return -1;
+    if (s->op && number(s->op, s->op_width, i) < 0)
+        return -1;
+    if (s->has_time && !(s->start[i] < s->time_end
+                         && (s->end[i] > s->time_start || s->start[i] >= s->time_start)))
+        return -1;
+    if (!s->column)
+        return 0;
+    int64_t value = number(s->column, s->column_width, i);
+    if (value < s->low || (uint64_t)value - (uint64_t)s->low >= (uint64_t)s->n_table)
+        return -1;
+    int64_t group = s->table[value - s->low];
+    return group < s->n_groups ? group : -1;
+}
+
+static inline int quality_of(const Selection *s, int64_t i)
+{
+    int64_t flags = number(s->flags, s->flags_width, i);
+    if (flags & 4)
+        return UNFINISHED;
+    if (flags & 64)
+        return ESTIMATED;
+    return flags & 3 ? DERIVED : MEASURED;
+}
+
+static inline int64_t duration_of(const Selection *s, int64_t i)
+{
+    int64_t start = s->start[i], end = s->end[i];
+    if (s->clips) {
+        start = start > s->time_start ? start : s->time_start;
+        end = end < s->time_end ? end : s->time_end;
+    }
+    return end > start ? end - start : 0;
+}
+
+/* Return the bucket of a duration: exact below 2^mantissa, then that many buckets
+ * for every power of two. Ascends with the value. */
+static inline int64_t code_of(int64_t value, int32_t mantissa)
+{
+    uint64_t v = (uint64_t)value;
+    if (v >> mantissa == 0)
+        return (int64_t)v;
+    int shift = 63 - __builtin_clzll(v) - mantissa;
+    return (int64_t)(((uint64_t)shift << mantissa) + (v >> shift));
+}
+
+static inline int64_t n_codes(int32_t mantissa)
+{
+    return (int64_t)(64 - mantissa) << mantissa;
+}
+
+EXPORT int32_t ggscope_stats_version(void)
+{
+    return VERSION;
+}
+
+/* First pass over spans first <= i < stop: add them to the figures. */
+EXPORT void ggscope_stats_count(const Selection *s, int64_t first, int64_t stop,
+                                const Figures *f)
+{
+    const int64_t codes = n_codes(s->mantissa);
+    for (int64_t i = first; i < stop; i++) {
+        int64_t group = group_of(s, i);
+        if (group < 0)
+            continue;
+        int quality = quality_of(s, i);
+        f->spans[group * N_QUALITIES + quality]++;
+        if (s->pattern) {
+            int64_t pattern = number(s->pattern, s->pattern_width, i);
+            if (pattern >= 0 && pattern < s->n_patterns)
+                f->bytes[group] += s->bytes[pattern];
+        }
+        if (quality > s->worst_used)
+            continue;
+        int64_t duration = duration_of(s, i);
+        f->total[group] = (int64_t)((uint64_t)f->total[group] + (uint64_t)duration);
+        if (duration < f->least[group])
+            f->least[group] = duration;
+        if (duration > f->most[group])
+            f->most[group] = duration;
+        f->histogram[group * codes + code_of(duration, s->mantissa)]++;
+    }
+}
+
+/* Find the bucket of each wanted rank.
+ *
+ * rank[n_groups * n_ranks] ascends within a group; -1 = not wanted. Writes the bucket
+ * (its place in the histogram, -1 for none) and how many durations of the group lie
+ * before it. */
+EXPORT void ggscope_stats_find(const uint32_t *histogram, int64_t n_groups,
+                               int32_t mantissa, int64_t n_ranks, const int64_t *rank,
+                               int64_t *bucket, int64_t *before)
+{
+    const int64_t codes = n_codes(mantissa);
+    for (int64_t group = 0; group < n_groups; group++) {
+        int64_t code = 0, sum = 0;
+        for (int64_t k = group * n_ranks; k < (group + 1) * n_ranks; k++) {
+            bucket[k] = -1;
+            before[k] = 0;
+            if (rank[k] < 0)
+                continue;
+            while (code < codes && sum + histogram[group * codes + code] <= rank[k])
+                sum += histogram[group * codes + code++];
+            if (code == codes)
+                continue;
+            bucket[k] = group * codes + code;
+            before[k] = sum;
+        }
+    }
+}
+
+/* Second pass: collect the durations of wanted buckets.
+ *
+ * slot[n_groups * n_codes] is 1 + the number of a wanted bucket, 0 for the others;
+ * durations of bucket k go to values[cursor[k]] up to values[limit[k] - 1]. */
+EXPORT void ggscope_stats_collect(const Selection *s, int64_t first, int64_t stop,
+                                  const uint32_t *slot, int64_t n_slots,
+                                  int64_t *cursor, const int64_t *limit, int64_t *values)
+{
+    const int64_t codes = n_codes(s->mantissa);
+    for (int64_t i = first; i < stop; i++) {
+        int64_t group = group_of(s, i);
+        if (group < 0 || quality_of(s, i) > s->worst_used)
+            continue;
+        int64_t duration = duration_of(s, i);
+        int64_t k = (int64_t)slot[group * codes + code_of(duration, s->mantissa)] - 1;
+        if (k < 0 || k >= n_slots)
+            continue;
+        int64_t at = __atomic_fetch_add(&cursor[k], 1, __ATOMIC_RELAXED);
+        if (at < limit[k])
+            values[at] = duration;
+    }
+}
+
+/* Sort n values that agree in all bits above `bit`: by that bit, then each half.
+ * Never slower than one step per bit and value, whatever the values. */
+static void sort_by_bits(int64_t *values, int64_t n, int bit)
+{
+    while (n > SMALL && bit >= 0) {
+        int64_t low = 0, high = n;
+        while (low < high) {
+            int64_t value = values[low];
+            if (value >> bit & 1) {
+                values[low] = values[--high];
+                values[high] = value;
+            } else {
+                low++;
+            }
+        }
+        sort_by_bits(values, low, --bit);
+        values += low;
+        n -= low;
+    }
+    if (bit < 0)
+        return;
+    for (int64_t i = 1; i < n; i++) {
+        int64_t value = values[i], k = i;
+        for (; k > 0 && values[k - 1] > value; k--)
+            values[k] = values[k - 1];
+        values[k] = value;
+    }
+}
+
+/* Sort each run values[first[k]] .. values[first[k + 1] - 1]; values are >= 0. */
+EXPORT void ggscope_stats_sort(int64_t *values, const int64_t *first, int64_t n_runs)
+{
+    for (int64_t k = 0; k < n_runs; k++) {
+        int64_t *run = values + first[k], n = first[k + 1] - first[k];
+        uint64_t varies = 0;
+        for (int64_t i = 1; i < n; i++)
+            varies |= (uint64_t)(run[i] ^ run[0]);
+        if (varies)
+            sort_by_bits(run, n, 63 - __builtin_clzll(varies));
+    }
+}

@@ -1,0 +1,121 @@
+"""Merging sorted runs in compiled code gives what sorting gives."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ggscope.analysis import merges, rows
+
+needs_kernel = pytest.mark.skipif(
+    merges.kernel() is None, reason="the compiled kernels were not built"
+)
+pytestmark = needs_kernel
+
+spans = st.lists(st.tuples(st.integers(-9, 30), st.integers(0, 9)), max_size=60)
+
+
+def arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    start = np.array([s for s, _ in pairs], np.int64)
+    return start, start + np.array([n for _, n in pairs], np.int64)
+
+
+def by_sorting(start: np.ndarray) -> list[int]:
+    return np.argsort(start, kind="stable").tolist()
+
+
+def same_row(found: rows.Row, expected: rows.Row) -> None:
+    assert np.array_equal(found.start, expected.start)
+    assert np.array_equal(found.end, expected.end)
+    assert np.array_equal(found.id, expected.id)
+    assert np.array_equal(found.prefix, expected.prefix)
+
+
+@settings(max_examples=100, deadline=None)
+@given(spans)
+def test_time_order_of_any_spans_equals_a_stable_sort(pairs):
+    start, _ = arrays(pairs)
+
+    found = merges.time_order(start)
+
+    if not pairs:
+        assert found is None
+        return
+    assert found.dtype == np.int32
+    assert found.tolist() == by_sorting(start)
+
+
+@settings(max_examples=100, deadline=None)
+@given(spans, st.randoms(use_true_random=False))
+def test_flatten_of_any_spans_equals_that_of_numpy(pairs, random):
+    start, end = arrays(pairs)
+    ids = np.array([i for i in range(len(pairs)) if random.random() < 0.7], np.int32)
+    random.shuffle(ids)
+
+    found = merges.flatten(start, end, ids)
+
+    if len(ids):
+        same_row(found, rows.flatten(start[ids], end[ids], ids))
+    else:
+        assert found is None
+
+
+@pytest.mark.parametrize("n_runs", [1, 2, 3, 7, 8, 64, merges.MAX_RUNS])
+def test_merge_of_interleaved_runs_equals_sorting(n_runs):
+    rng = np.random.default_rng(n_runs)
+    runs = [np.sort(rng.integers(0, 500, 40)) for _ in range(n_runs)]
+    start = np.concatenate(runs)
+    end = start + rng.integers(0, 30, len(start))
+    ids = np.arange(len(start), dtype=np.int32)
+
+    assert merges.time_order(start).tolist() == by_sorting(start)
+    found = merges.flatten(start, end, ids)
+    if found is not None:  # ties by end make more runs than MAX_RUNS
+        same_row(found, rows.flatten(start, end, ids))
+
+
+def test_spans_in_more_runs_than_a_trace_has_threads_are_left_to_numpy():
+    start = np.arange(merges.MAX_RUNS + 1)[::-1].copy()
+
+    assert merges.time_order(start) is None
+    assert merges.flatten(start, start + 1, np.arange(len(start), dtype=np.int32)) is (
+        None
+    )
+
+
+@pytest.mark.parametrize("bad", [-1, 5, 1 << 30])
+def test_ids_that_do_not_exist_are_not_followed(bad):
+    start = np.arange(5)
+
+    assert merges.flatten(start, start + 1, np.array([0, bad], np.int32)) is None
+
+
+def test_arrays_that_do_not_lie_in_one_piece_are_left_to_numpy():
+    start = np.arange(20)[::2]
+    ids = np.arange(10, dtype=np.int32)
+
+    assert merges.time_order(start) is None
+    assert merges.flatten(start, start + 1, ids) is None
+    assert merges.flatten(np.arange(9), np.arange(9) + 1, ids[::2]) is None
+    assert merges.flatten(np.arange(9), np.arange(9) + 1, np.arange(3)) is None
+
+
+def test_spans_at_the_ends_of_time_keep_their_order():
+    first, last = np.iinfo(np.int64).min + 1, np.iinfo(np.int64).max
+    start = np.array([first, 0, last, first, last, 0])
+
+    assert merges.time_order(start).tolist() == by_sorting(start)
+
+
+def test_missing_or_stale_kernel_falls_back_to_sorting(monkeypatch, tmp_path):
+    start = np.array([3, 1, 2])
+    monkeypatch.setattr(merges, "LIBRARY", tmp_path / "missing.so")
+    merges.kernel.cache_clear()
+    assert merges.time_order(start) is None
+    monkeypatch.undo()
+    monkeypatch.setenv("GGSCOPE_NATIVE", "0")
+    merges.kernel.cache_clear()
+    assert merges.time_order(start) is None
+    monkeypatch.undo()
+    merges.kernel.cache_clear()
+    assert merges.time_order(start) is not None
