@@ -10,6 +10,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.columns import RowColumns
+
 F32 = npt.NDArray[np.float32]
 U32 = npt.NDArray[np.uint32]
 """Colours are 0xAARRGGBB, not premultiplied."""
@@ -62,7 +64,8 @@ class RectBatch:
     """Filled rectangles: x0, x1, y0, y1 float32[n]; fill uint32[n].
 
     `border` (uint32[n] or None) is drawn inside, one pixel wide; `radius` rounds
-    corners by so many pixels (0 for plain data rectangles).
+    corners by so many pixels (0 for plain data rectangles). An `echo` repeats what a
+    picture under it shows to the pixel: only targets that keep shapes draw it.
     """
 
     x0: F32
@@ -74,6 +77,7 @@ class RectBatch:
     pattern: npt.NDArray[np.uint8] | None = None
     radius: float = 0.0
     clip: Clip | None = None
+    echo: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +92,44 @@ class ImageBatch:
     """
 
     pixels: npt.NDArray[np.uint32]
+    x0: float
+    x1: float
+    y0: F32
+    y1: F32
+    clip: Clip | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnRow:
+    """A row whose columns are found while it is drawn.
+
+    Attributes
+    ----------
+    columns : what answers for the row on the processor.
+    colors : uint32[n_categories + 1], a colour per category, the last for -1; of
+        length 1 where the whole row has one hue.
+    strength : factor of the opacity.
+    low, high : how many spans begin before the first and the last edge.
+    """
+
+    columns: RowColumns
+    colors: U32
+    strength: float
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnBatch:
+    """As `ImageBatch`, but still to be found: by a shader, or by the processor.
+
+    Attributes
+    ----------
+    edges : int64[columns + 1], ticks, strictly ascending.
+    """
+
+    rows: tuple[ColumnRow, ...]
+    edges: npt.NDArray[np.int64]
     x0: float
     x1: float
     y0: F32
@@ -147,7 +189,7 @@ class TextBatch:
     texts: tuple[Text, ...]
 
 
-Batch = RectBatch | ImageBatch | LineBatch | AreaBatch | TextBatch
+Batch = RectBatch | ImageBatch | ColumnBatch | LineBatch | AreaBatch | TextBatch
 
 
 @dataclass(frozen=True, slots=True, eq=False)

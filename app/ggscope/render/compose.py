@@ -28,6 +28,7 @@ from ggscope.render.compose_lanes import LanesDraft
 from ggscope.render.compose_legend import legend_batches
 from ggscope.render.compose_marks import flag_batches, mark_batches
 from ggscope.render.compose_overview import compose_overview
+from ggscope.render.compose_pending import pending_batches
 from ggscope.render.scene import (
     AXIS_HEIGHT,
     HEADER_WIDTH,
@@ -69,6 +70,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         *grid_batches(geometry, axis),
         *body.batches(),
         *pinned.batches(),
+        *pending_batches(geometry),
         *mark_batches(geometry, boxes),
         *head_batches(geometry, boxes, body.notes | pinned.notes),
         *axis_batches(geometry, axis),

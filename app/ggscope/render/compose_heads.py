@@ -1,8 +1,11 @@
 """The column of lane headers at the left and the axis at the top."""
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
-from ggscope.analysis.layout import LaneBox
+from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import LaneBox, LaneLayout
 from ggscope.model.lanes import LaneKind
 from ggscope.model.units import format_count, format_share
 from ggscope.render.axis import CHARACTER_PX, LABEL_SIZE, Axis
@@ -21,6 +24,11 @@ _DIGIT_PX = 6.1
 """Usual widths of a character at the sizes of the headers."""
 _LABEL_Y = 8.0
 """Axis labels sit high, so that the flags of markers fit under them."""
+_KEPT_HEADS = 3
+"""Several timelines may show a trace, each at a size of its own."""
+_last_heads: WeakKeyDictionary[
+    TraceIndex, list[tuple[LaneLayout, tuple[object, ...], list[Batch]]]
+] = WeakKeyDictionary()
 
 
 def head_batches(
@@ -34,7 +42,31 @@ def head_batches(
     ----------
     notes : dim texts at the right of a lane's header, by lane key; lanes that
         are not in it say how busy they are.
+
+    Notes
+    -----
+    Headers do not depend on the time in view: those of the last pictures are kept.
     """
+    scene = geometry.scene
+    key = (
+        (scene.width, scene.height, scene.scale, scene.scroll_y, scene.header_width),
+        (scene.theme, scene.title),
+        tuple(notes.items()),
+    )
+    kept = _last_heads.setdefault(scene.index, [])
+    for layout, known, batches in kept:
+        if layout is scene.layout and known == key:
+            return batches
+    batches = _make_heads(geometry, boxes, notes)
+    kept[:] = [*kept[-_KEPT_HEADS + 1 :], (scene.layout, key, batches)]
+    return batches
+
+
+def _make_heads(
+    geometry: TimelineGeometry,
+    boxes: list[tuple[LaneBox, float]],
+    notes: dict[str, str],
+) -> list[Batch]:
     theme, time = geometry.scene.theme, geometry.time
     edge = time.x0
     if edge < 24:

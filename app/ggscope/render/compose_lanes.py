@@ -1,15 +1,16 @@
 """What lies on the lanes: rows of spans, stalls over them, and curves."""
 
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ggscope.analysis.columns import Columns, RowColumns
+from ggscope.analysis.columns import Columns, RowColumns, query_many
+from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import LaneBox, TimelineLane
 from ggscope.analysis.rows import Row
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Array
-from ggscope.model.time import TimeRange
 from ggscope.render.batch import Align, Batch, Clip, Face, Pattern, Text
 from ggscope.render.compose_counters import counter_batches, counter_note
 from ggscope.render.compose_rows import (
@@ -33,9 +34,24 @@ _STYLES = {
 _WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)
 _MAX_REASONS = 100
 
-_last_columns: WeakKeyDictionary[RowColumns, tuple[tuple[TimeRange, int], Columns]] = (
-    WeakKeyDictionary()
-)
+_KEPT_VIEWS = 3
+"""Several timelines may show a trace, each at a size of its own."""
+# Not keyed by the rows: their `Columns` refer to them, so none would ever go.
+_last_columns: WeakKeyDictionary[
+    TraceIndex, dict[tuple[object, ...], dict[RowColumns, Columns]]
+] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A row to draw, whose columns are asked for together with those of others."""
+
+    y0: float
+    y1: float
+    style: RowStyle
+    shown: RowColumns
+    ghost: RowColumns | None
+    around: tuple[bool, bool] | None
 
 
 class LanesDraft:
@@ -51,6 +67,7 @@ class LanesDraft:
         self._scene, self._time = geometry.scene, geometry.time
         self._index, self._theme = geometry.scene.index, geometry.scene.theme
         self._rows = RowsDraft(geometry, clip)
+        self._waiting: list[_Waiting] = []
         self._grounds = RectList()
         self._overlay = RectList()
         self._areas: list[Batch] = []
@@ -78,6 +95,7 @@ class LanesDraft:
 
     def batches(self) -> list[Batch]:
         """Return everything else, in drawing order."""
+        self._draw_rows()
         return [
             *self._rows.batches(),
             *self._areas,
@@ -107,30 +125,60 @@ class LanesDraft:
             y0, y1 = self._extent(box, row, y)
             if y1 <= self._clip.y or y0 >= self._clip.y + self._clip.height:
                 continue
-            ghost = None if shown is full else self._query(full[row])
-            around = self._spans_around(full[row].row) if is_work else None
-            self._rows.add(
+            style = _STYLES.get(lane.kind, RowStyle.CATEGORY)
+            is_filtered = shown is not full
+            around = (
+                self._spans_around(full[row].row)
+                if is_work and not is_filtered
+                else None
+            )
+            ghost = full[row] if is_filtered else None
+            self._waiting.append(_Waiting(y0, y1, style, shown[row], ghost, around))
+
+    def _draw_rows(self) -> None:
+        """Ask for the columns of all rows at once, and hand the rows on."""
+        rows, waiting, self._waiting = self._rows, self._waiting, []
+        pairs = [
+            (
+                rows.held(row.shown, row.style),
+                None
+                if row.ghost is None
+                else rows.held(row.ghost, row.style, ghost=True),
+            )
+            for row in waiting
+        ]
+        asked = []
+        for row, (shown, ghost) in zip(waiting, pairs, strict=True):
+            asked += [] if shown else [row.shown]
+            asked += [] if ghost or row.ghost is None else [row.ghost]
+        found = self._query(asked)
+        for row, (shown, ghost) in zip(waiting, pairs, strict=True):
+            before = ghost or (None if row.ghost is None else found[row.ghost])
+            rows.add(
                 RowPicture(
-                    y0,
-                    y1,
-                    _STYLES.get(lane.kind, RowStyle.CATEGORY),
-                    self._query(shown[row]),
-                    ghost,
-                    around if ghost is None else None,
+                    row.y0,
+                    row.y1,
+                    row.style,
+                    shown or found[row.shown],
+                    before,
+                    row.around,
                 )
             )
 
-    def _query(self, columns: RowColumns) -> Columns:
+    def _query(self, asked: list[RowColumns]) -> dict[RowColumns, Columns]:
         """Return the columns of the view; those of the last picture if unchanged.
 
         Moving the mouse repaints without moving the view.
         """
-        view = (self._time.visible, self._time.n_columns)
-        last = _last_columns.get(columns)
-        if last is None or last[0] != view:
-            last = (view, columns.query(self._time.edges))
-            _last_columns[columns] = last
-        return last[1]
+        scene, time = self._scene, self._time
+        view = (time.visible, time.n_columns, scene.color_by, scene.mask_token)
+        kept = _last_columns.setdefault(self._index, {})
+        shown = kept.setdefault(view, {})
+        for old in list(kept)[:-_KEPT_VIEWS]:  # figures are drawn on other threads
+            kept.pop(old, None)
+        new = [columns for columns in asked if columns not in shown]
+        shown.update(zip(new, query_many(new, time.edges), strict=True))
+        return shown
 
     def _spans_around(self, row: Row) -> tuple[bool, bool] | None:
         """Tell whether a row has spans before and after the view."""

@@ -1,7 +1,10 @@
 """What lies over the lanes: selection, marked range, markers, hits, the hair line."""
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
+from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import LaneBox
 from ggscope.model.tables import Array
 from ggscope.model.units import format_duration, format_exact
@@ -18,6 +21,8 @@ _FLAG_GAP_PX = 10.0
 _SEARCH_TICK_PX = 5.0
 
 Boxes = list[tuple[LaneBox, float]]
+_marker_order: WeakKeyDictionary[TraceIndex, tuple[Array, Array]] = WeakKeyDictionary()
+"""Ids of a trace's markers in time order, and their times."""
 
 
 def text_width(text: str, size: float) -> float:
@@ -48,13 +53,19 @@ def flag_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
 
 
 def visible_markers(geometry: TimelineGeometry) -> Array:
-    """Return the first marker of each pixel column in view, in time order."""
-    trace, time = geometry.scene.index.trace, geometry.time
-    times = trace.markers.time
-    inside = np.flatnonzero((times >= time.visible.start) & (times <= time.visible.end))
-    inside = inside[np.argsort(times[inside], kind="stable")]
-    column = np.searchsorted(time.edges, times[inside], "right")
-    return inside[np.flatnonzero(np.diff(column, prepend=-1))]
+    """Return the first marker of each pixel column in view, in time order.
+
+    A marker at the very end of the view belongs to it.
+    """
+    index, time = geometry.scene.index, geometry.time
+    known = _marker_order.get(index)
+    if known is None:
+        times = index.trace.markers.time
+        order = np.argsort(times, kind="stable")
+        known = _marker_order[index] = (order, times[order])
+    order, times = known
+    at = np.searchsorted(times, np.append(time.edges, time.visible.end + 1), "left")
+    return order[at[:-1][np.diff(at) > 0]]
 
 
 def _marker_lines(geometry: TimelineGeometry) -> list[Batch]:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.columns import RowColumns, query_many
 from ggscope.analysis.index import TraceIndex
 from ggscope.model.lanes import LaneKind
 from ggscope.render.batch import (
@@ -19,6 +20,7 @@ from ggscope.render.batch import (
     Text,
 )
 from ggscope.render.compose_marks import hit_columns
+from ggscope.render.compose_pending import pending_strip
 from ggscope.render.draft import LineList, RectList, TextList
 from ggscope.render.palette import lut, phase_color
 from ggscope.render.scene import OverviewScene, TimeScale
@@ -67,6 +69,7 @@ def compose_overview(scene: OverviewScene) -> DisplayList:
         batches += _phases(scene, time)
         batches += _bars(scene, time, top, bottom)
         batches += _phase_names(scene, time)
+    batches += pending_strip(scene, time)
     batches += _marks(scene, time, bottom)
     batches += _window(scene, time)
     return DisplayList(
@@ -97,15 +100,15 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
     n = time.n_columns
     total, most = np.zeros(n), np.zeros(n)
     category = np.full(n, -1, np.int32)
+    rows: list[RowColumns] = []
     for lane in lanes:
         columns = (
             index.row_columns(lane.key, by)
             if scene.mask is None
             else index.filtered_columns(lane.key, by, scene.mask, scene.mask_token)
         )
-        if not columns:
-            continue
-        picture = columns[index.work_row(lane.key)].query(time.edges)
+        rows += [columns[index.work_row(lane.key)]] if columns else []
+    for picture in query_many(rows, time.edges):
         total += picture.busy
         better = picture.busy > most
         most[better] = picture.busy[better]

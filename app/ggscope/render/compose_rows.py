@@ -4,23 +4,48 @@ All rows of a region are worked on together: sixteen rows cost hardly more numpy
 calls than one.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.columns import Columns
-from ggscope.model.tables import Array, Quality, quality_of
-from ggscope.model.units import format_duration
-from ggscope.render.batch import U32, Batch, Clip, Face, ImageBatch, Pattern, Text
+from ggscope.analysis.columns import Columns, RowColumns
+from ggscope.model.tables import I64, Array, Quality, quality_of
+from ggscope.render.batch import (
+    F32,
+    U32,
+    Batch,
+    Clip,
+    ColumnBatch,
+    ColumnRow,
+    Face,
+    ImageBatch,
+    Pattern,
+    Text,
+)
+from ggscope.render.compose_tokens import token_boxes, token_labels
+from ggscope.render.compose_wide import (
+    LABEL_SIZE,
+    HeldRow,
+    Numbered,
+    Runs,
+    Wide,
+    empty_runs,
+    filled_runs,
+    gap_runs,
+    held_row,
+    joined,
+    wide_runs,
+)
 from ggscope.render.draft import LineList, RectList, TextList
 from ggscope.render.palette import category_color, label_color, lut, phase_color
-from ggscope.render.scene import TimelineGeometry
+from ggscope.render.scene import TimelineGeometry, TimeScale
+from ggscope.render.texels import column_pixels
 from ggscope.render.theme import Theme, mix, with_alpha
 
-FLOOR = 0.16
-"""Opacity of a column that holds a span but is hardly covered at all."""
 GHOST = 0.4
 """Opacity of what the filter left out, beside what it kept."""
 WIDE_PX = 3.0
@@ -30,13 +55,9 @@ EDGE_PX = 5.0
 BOX_PX = 8.0
 """Spans at least this wide become a box; below, their columns look the same."""
 LABEL_PX = 30.0
-_ROUND_PX = 16.0
-"""Narrower token boxes have square corners: nobody sees round ones."""
-TOKEN_LABEL_PX = 22.0
 MAX_LABELS = 400
 _IDLE_PX = 8.0
 _UNFINISHED_PX = 12.0
-_LABEL_SIZE = 11.5
 
 
 class RowStyle(Enum):
@@ -57,6 +78,7 @@ class RowPicture:
     ----------
     y0, y1 : where it goes.
     shown : its columns; `ghost` those before filtering, None without a filter.
+        A `HeldRow` stands for columns that are found while the row is drawn.
     idle_around : whether spans lie before and after the view; gaps between
         spans are hatched then. None hatches nothing.
     """
@@ -64,43 +86,9 @@ class RowPicture:
     y0: float
     y1: float
     style: RowStyle
-    shown: Columns
-    ghost: Columns | None = None
+    shown: Columns | HeldRow
+    ghost: Columns | HeldRow | None = None
     idle_around: tuple[bool, bool] | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Wide:
-    """The wide spans of all rows: equally long arrays, row by row.
-
-    `at_left` and `at_right` tell whether a span reaches that edge of the view,
-    where it may go on.
-    """
-
-    ids: Array
-    row: Array
-    at_left: npt.NDArray[np.bool_]
-    at_right: npt.NDArray[np.bool_]
-    x0: npt.NDArray[np.float64]
-    x1: npt.NDArray[np.float64]
-    y0: npt.NDArray[np.float64]
-    y1: npt.NDArray[np.float64]
-
-    def take(self, chosen: Array) -> "_Wide":
-        """Return the chosen ones (indices or bool)."""
-        return _Wide(*(getattr(self, name)[chosen] for name in self.__slots__))
-
-
-def column_pixels(busy: Array, count: Array, rgb: U32, strength: float = 1.0) -> U32:
-    """Return texels 0xAARRGGBB of the shape given: hue from `rgb`, opacity from busy.
-
-    The opacity is ``FLOOR + (1 - FLOOR) * busy`` (times `strength`) where the
-    column holds a span and 0 where it holds none, so the busy share can be read
-    back from the picture to within 1/255.
-    """
-    alpha = np.where(count > 0, FLOOR + (1 - FLOOR) * busy, 0.0)
-    opacity = np.rint(alpha * (255 * strength)).astype(np.uint32)
-    return (rgb & np.uint32(0xFFFFFF)) | (opacity << np.uint32(24))
 
 
 class RowsDraft:
@@ -108,6 +96,7 @@ class RowsDraft:
 
     def __init__(self, geometry: TimelineGeometry, clip: Clip) -> None:
         scene, theme = geometry.scene, geometry.scene.theme
+        self._geometry = geometry
         self._scene, self._theme, self._time = scene, theme, geometry.time
         self._clip = clip
         self._trace = scene.index.trace
@@ -118,9 +107,26 @@ class RowsDraft:
         # One entry more than categories: index -1 reads the neutral colour.
         self._lut = np.append(lut(categories, theme), np.uint32(self._neutral))
         self._by_id = categories.index
+        self._n_categories = len(categories.labels)
         self._phases = np.array(
             [phase_color(phase, theme) for phase in (0, 1, -1)], np.uint32
         )
+
+    def held(
+        self, columns: RowColumns, style: RowStyle, *, ghost: bool = False
+    ) -> HeldRow | None:
+        """Return a row that need not be asked for its columns, else None.
+
+        `ghost` rows show what the filter left out, in one hue.
+        """
+        scene = self._scene
+        if scene.holder is None or style is RowStyle.PHASE:
+            return None
+        if "spans" in self._trace.pending:
+            return None  # the next snapshot brings other rows
+        in_hues = style is RowStyle.CATEGORY and not ghost
+        by_id = self._by_id if in_hues else None
+        return held_row(scene.holder, columns, self._time, by_id, self._n_categories)
 
     def add(self, row: RowPicture) -> None:
         """Add a row."""
@@ -136,64 +142,113 @@ class RowsDraft:
         tokens = self._rows_of(RowStyle.TOKEN)[wide.row]
         plain, boxed = wide.take(~tokens), wide.take(tokens)
         fill = self._fills(plain)
-        labels = [*self._labels(plain, fill), *self._token_labels(boxed)]
+        labels = [
+            *self._labels(plain, fill),
+            *token_labels(self._geometry, self._clip, boxed),
+        ]
         labels.sort(key=lambda item: -item[0])
         texts = TextList(text for _, text in labels[:MAX_LABELS])
         return [
             *self._idle(y0, y1),
             *self._ghosts(y0, y1),
-            *self._image(y0, y1),
+            *self._image(y0, y1, self._edge_columns(plain, fill)),
             *self._boxes(plain, fill),
             *self._doubts(plain),
-            *self._token_boxes(boxed),
+            *token_boxes(self._geometry, self._clip, boxed),
             *texts.batch(),
         ]
 
     def _rows_of(self, style: RowStyle) -> npt.NDArray[np.bool_]:
         return np.array([row.style is style for row in self._rows])
 
-    def _image(self, y0: Array, y1: Array) -> list[Batch]:
-        rows = self._rows
-        busy = np.stack([row.shown.busy for row in rows])
-        count = np.stack([row.shown.count for row in rows])
-        rgb = self._lut[np.stack([row.shown.category for row in rows])]
-        for i, row in enumerate(rows):
-            if row.style is RowStyle.NEUTRAL:
-                rgb[i] = self._neutral
-            elif row.style is RowStyle.TOKEN:
-                # Close to the frames of the boxes, whose edges end in mid-column.
-                rgb[i] = mix(self._theme.line, self._theme.dim, 0.3)
-            elif row.style is RowStyle.PHASE:
-                rgb[i] = self._phase_fills(row.shown.longest)
-            elif row.style is RowStyle.STALL:
-                rgb[i] = stall_color(self._theme)
-        return self._picture(column_pixels(busy, count, rgb), y0, y1)
+    def _image(
+        self, y0: Array, y1: Array, edges: tuple[Array, Array, U32]
+    ) -> list[Batch]:
+        """Return the rows as they are shown, with the right edges of wide spans."""
+        shown = [row.shown for row in self._rows]
+        one_hue = [self._one_hue(row.style) for row in self._rows]
+        batches = self._pictures(shown, one_hue, np.arange(len(shown)), y0, y1)
+        row, column, color = edges
+        if len(row) and isinstance(batches[0], ImageBatch):
+            known = np.cumsum([isinstance(found, Columns) for found in shown]) - 1
+            batches[0].pixels[known[row], column] = color
+        return batches
 
     def _ghosts(self, y0: Array, y1: Array) -> list[Batch]:
         """Return the rows before filtering, pale."""
-        pale = [(i, row.ghost) for i, row in enumerate(self._rows) if row.ghost]
-        if not pale:
-            return []
-        busy = np.stack([ghost.busy for _, ghost in pale])
-        count = np.stack([ghost.count for _, ghost in pale])
-        rgb = np.full(busy.shape, self._neutral, np.uint32)
-        chosen = [i for i, _ in pale]
-        pixels = column_pixels(busy, count, rgb, GHOST)
-        return self._picture(pixels, y0[chosen], y1[chosen])
+        chosen = [i for i, row in enumerate(self._rows) if row.ghost]
+        ghosts = [row.ghost for row in self._rows if row.ghost]
+        one_hue: list[int | None] = [self._neutral] * len(ghosts)
+        return self._pictures(ghosts, one_hue, np.array(chosen), y0, y1, GHOST)
 
-    def _picture(self, pixels: U32, y0: Array, y1: Array) -> list[Batch]:
-        return [
-            ImageBatch(
-                pixels,
-                self._time.x0,
-                self._time.x1,
-                y0.astype(np.float32),
-                y1.astype(np.float32),
-                self._clip,
+    def _one_hue(self, style: RowStyle) -> int | None:
+        """Return the colour of all folded columns of a row, None if they differ."""
+        if style is RowStyle.NEUTRAL:
+            return self._neutral
+        if style is RowStyle.TOKEN:
+            # Close to the frames of the boxes, whose edges end in mid-column.
+            return mix(self._theme.line, self._theme.dim, 0.3)
+        return stall_color(self._theme) if style is RowStyle.STALL else None
+
+    def _pictures(
+        self,
+        rows: Sequence[Columns | HeldRow],
+        one_hue: Sequence[int | None],
+        numbers: Array,
+        y0: Array,
+        y1: Array,
+        strength: float = 1.0,
+    ) -> list[Batch]:
+        """Return rows `numbers` as pictures: those known, and those to be found."""
+        known = [i for i, row in enumerate(rows) if isinstance(row, Columns)]
+        batches: list[Batch] = []
+        if known:
+            columns = [row for row in rows if isinstance(row, Columns)]
+            hues = [one_hue[i] for i in known]
+            rgb = self._hues(columns, hues, [self._rows[numbers[i]] for i in known])
+            busy = np.stack([found.busy for found in columns])
+            count = np.stack([found.count for found in columns])
+            pixels = column_pixels(busy, count, rgb, strength)
+            batches.append(ImageBatch(pixels, *self._place(numbers[known], y0, y1)))
+        held = [i for i, row in enumerate(rows) if isinstance(row, HeldRow)]
+        if held:
+            to_find = tuple(
+                self._column_row(row, hue, strength)
+                for row, hue in zip(rows, one_hue, strict=True)
+                if isinstance(row, HeldRow)
             )
-        ]
+            place = self._place(numbers[held], y0, y1)
+            batches.append(ColumnBatch(to_find, self._time.edges, *place))
+        return batches
 
-    def _wide(self, y0: Array, y1: Array) -> _Wide:
+    def _place(
+        self, numbers: Array, y0: Array, y1: Array
+    ) -> tuple[float, float, F32, F32, Clip]:
+        top, bottom = y0[numbers].astype(np.float32), y1[numbers].astype(np.float32)
+        return self._time.x0, self._time.x1, top, bottom, self._clip
+
+    def _column_row(self, row: HeldRow, hue: int | None, strength: float) -> ColumnRow:
+        colors = self._lut if hue is None else np.array([hue], np.uint32)
+        return ColumnRow(row.columns, colors, strength, row.low, row.high)
+
+    def _hues(
+        self,
+        columns: list[Columns],
+        one_hue: list[int | None],
+        rows: list[RowPicture],
+    ) -> U32:
+        """Return the colour of every column, uint32[rows, columns]."""
+        rgb = np.empty((len(columns), self._time.n_columns), np.uint32)
+        for i, (found, hue) in enumerate(zip(columns, one_hue, strict=True)):
+            if hue is not None:
+                rgb[i] = hue
+            elif rows[i].style is RowStyle.PHASE:
+                rgb[i] = self._phase_fills(found.longest)
+            else:
+                rgb[i] = self._lut[found.category]
+        return rgb
+
+    def _wide(self, y0: Array, y1: Array) -> Wide:
         """Return the spans that are at least WIDE_PX wide.
 
         A wide span is a run of columns that it fills alone: a span of three
@@ -202,36 +257,42 @@ class RowsDraft:
         the union of several threads need no exception: what a span is hidden
         behind does not belong to its run.
         """
-        n = self._time.n_columns
-        count = np.concatenate([row.shown.count for row in self._rows])
-        busy = np.concatenate([row.shown.busy for row in self._rows])
-        place = np.flatnonzero((count == 1) & (busy == 1.0))
-        owner = np.concatenate([row.shown.first for row in self._rows])[place]
-        row = place // n
-        fresh = np.ones(len(place), np.bool_)
-        fresh[1:] = (
-            (owner[1:] != owner[:-1])
-            | (place[1:] != place[:-1] + 1)
-            | (row[1:] != row[:-1])
-        )
-        head = np.flatnonzero(fresh)
-        length = np.diff(head, append=len(place))
-        head = head[length >= WIDE_PX * self._time.scale - 1]
-        first = place[head] % n
-        stop = first + length[length >= WIDE_PX * self._time.scale - 1]
-        row = row[head]
-        return _Wide(
-            owner[head],
-            row,
-            first == 0,
-            stop == n,
-            self._time.column_x(first),
-            self._time.column_x(stop),
-            y0[row],
-            y1[row],
+        n, least = self._time.n_columns, WIDE_PX * self._time.scale - 1
+        runs = self._runs(filled_runs, wide_runs, least)
+        return Wide(
+            runs.owner,
+            runs.row,
+            runs.first == 0,
+            runs.stop == n,
+            self._time.column_x(runs.first),
+            self._time.column_x(runs.stop),
+            y0[runs.row],
+            y1[runs.row],
+            quality_of(self._spans.flags[runs.owner]),
         )
 
-    def _fills(self, wide: _Wide) -> U32:
+    def _runs(
+        self,
+        of_columns: Callable[[list[Columns], I64], Runs],
+        of_held: Callable[[Numbered, TimeScale, int], Runs],
+        least: float,
+        chosen: Array | None = None,
+    ) -> Runs:
+        """Return runs of at least `least` columns of all (or the chosen) rows."""
+        numbers = range(len(self._rows)) if chosen is None else chosen.tolist()
+        shown = [(i, self._rows[i].shown) for i in numbers]
+        known = [(i, row) for i, row in shown if isinstance(row, Columns)]
+        parts: list[Runs] = []
+        if known:
+            at = np.array([i for i, _ in known])
+            runs = of_columns([row for _, row in known], at)
+            parts.append(runs.take(runs.stop - runs.first >= least))
+        held = [(i, row) for i, row in shown if isinstance(row, HeldRow)]
+        if held:
+            parts.append(of_held(held, self._time, max(ceil(least), 1)))
+        return parts[0] if len(parts) == 1 else joined(parts)
+
+    def _fills(self, wide: Wide) -> U32:
         """Return the colour of each span, uint32[n]."""
         fill: U32 = self._lut[self._by_id[wide.ids]]
         neutral = self._rows_of(RowStyle.NEUTRAL)[wide.row]
@@ -249,26 +310,31 @@ class RowsDraft:
         fills: U32 = self._phases[known]
         return fills
 
-    def _boxes(self, wide: _Wide, fill: U32) -> list[Batch]:
+    def _boxes(self, wide: Wide, fill: U32) -> list[Batch]:
         """Return boxes, and a dark right edge that keeps neighbours apart.
 
-        A frame all round would leave nothing of the narrow ones.
+        A frame all round would leave nothing of the narrow ones. Plain boxes look
+        like the columns under them, so only figures made of shapes draw them.
         """
-        rects = RectList()
-        quality = quality_of(self._spans.flags[wide.ids])
-        estimated = quality == Quality.ESTIMATED
-        boxed = (wide.x1 - wide.x0 >= BOX_PX) | estimated
-        pattern = np.where(estimated, Pattern.DOTTED, Pattern.SOLID)[boxed]
-        rects.add(
-            wide.x0[boxed],
-            wide.x1[boxed],
-            wide.y0[boxed],
-            wide.y1[boxed],
-            fill[boxed],
-            pattern=pattern.astype(np.uint32),
+        plain, dotted, edges = RectList(), RectList(), RectList()
+        estimated = wide.quality == Quality.ESTIMATED
+        boxed = (wide.x1 - wide.x0 >= BOX_PX) & ~estimated
+        if self._scene.holder is not None:
+            boxed[:] = False  # a screen, which has no use for shapes
+        plain.add(
+            wide.x0[boxed], wide.x1[boxed], wide.y0[boxed], wide.y1[boxed], fill[boxed]
+        )
+        guess = wide.take(estimated)
+        dotted.add(
+            guess.x0,
+            guess.x1,
+            guess.y0,
+            guess.y1,
+            fill[estimated],
+            pattern=int(Pattern.DOTTED),
         )
         stalls = wide.take(self._rows_of(RowStyle.STALL)[wide.row])
-        rects.add(
+        dotted.add(
             stalls.x0,
             stalls.x1,
             stalls.y0,
@@ -276,14 +342,49 @@ class RowsDraft:
             self._theme.lane,
             pattern=int(Pattern.HATCH),
         )
-        ends = ~wide.at_right & (wide.x1 - wide.x0 >= EDGE_PX)
-        x1 = wide.x1[ends]
-        rects.add(x1 - 1, x1, wide.y0[ends], wide.y1[ends], darker(fill[ends]))
-        return rects.batch(clip=self._clip)
+        echo = RectList()
+        is_echo = self._is_in_picture(wide)
+        for ends, target in (
+            (_has_edge(wide) & is_echo, echo),
+            (_has_edge(wide) & ~is_echo, edges),
+        ):
+            x1, color = wide.x1[ends], darker(fill[ends])
+            target.add(x1 - 1, x1, wide.y0[ends], wide.y1[ends], color)
+        return [
+            *plain.batch(clip=self._clip, echo=True),
+            *dotted.batch(clip=self._clip),
+            *echo.batch(clip=self._clip, echo=True),
+            *edges.batch(clip=self._clip),
+        ]
 
-    def _doubts(self, wide: _Wide) -> list[Batch]:
+    def _is_in_picture(self, wide: Wide) -> npt.NDArray[np.bool_]:
+        """Tell which spans have their right edge in the picture of their row.
+
+        That is where a pixel of the design is a whole number of columns, the row's
+        columns are known, and no pattern lies between the two.
+        """
+        if not float(self._time.scale).is_integer():
+            return np.zeros(len(wide.ids), np.bool_)
+        rows = [
+            isinstance(row.shown, Columns) and row.style is not RowStyle.STALL
+            for row in self._rows
+        ]
+        chosen = np.array(rows, np.bool_)[wide.row]
+        chosen &= wide.quality != Quality.ESTIMATED
+        return chosen
+
+    def _edge_columns(self, wide: Wide, fill: U32) -> tuple[Array, Array, U32]:
+        """Return (row, column, colour) of the right edges that are in the picture."""
+        chosen = _has_edge(wide) & self._is_in_picture(wide)
+        ends, fill = wide.take(chosen), fill[chosen]
+        n = round(self._time.scale)
+        stop = np.rint((ends.x1 - self._time.x0) * self._time.scale).astype(np.int64)
+        column = (stop[:, None] - 1 - np.arange(n)).ravel()
+        return np.repeat(ends.row, n), column, np.repeat(darker(fill), n)
+
+    def _doubts(self, wide: Wide) -> list[Batch]:
         """Mark what is not measured: derived, estimated and unfinished ends."""
-        quality = quality_of(self._spans.flags[wide.ids])
+        quality = wide.quality
         if not quality.any():
             return []
         theme = self._theme
@@ -321,39 +422,31 @@ class RowsDraft:
         chosen = [i for i, row in enumerate(self._rows) if row.idle_around]
         if not chosen:
             return []
-        count = np.stack([self._rows[i].shown.count for i in chosen])
-        idle = np.zeros((len(chosen), n + 1), np.bool_)
-        idle[:, 1:] = count == 0
-        # The False column at the left of each row ends the last gap of the row
-        # before, so begins and ends alternate over the whole picture.
-        flat = np.append(idle.ravel(), False)
-        change = np.flatnonzero(flat[1:] != flat[:-1])
-        begin, stop = change[::2], change[1::2]
-        row = begin // (n + 1)
-        begin, stop = begin - row * (n + 1), stop - row * (n + 1)
-        around = np.array([self._rows[i].idle_around for i in chosen])
-        keep = stop - begin >= _IDLE_PX * self._time.scale
-        keep &= (begin > 0) | around[row, 0]
-        keep &= (stop < n) | around[row, 1]
-        at = np.array(chosen)[row[keep]]
+        runs = self._runs(
+            empty_runs, gap_runs, _IDLE_PX * self._time.scale, np.array(chosen)
+        )
+        around = np.array([row.idle_around or (False, False) for row in self._rows])
+        keep = (runs.first > 0) | around[runs.row, 0]
+        keep &= (runs.stop < n) | around[runs.row, 1]
+        runs = runs.take(keep)
         rects.add(
-            self._time.column_x(begin[keep]),
-            self._time.column_x(stop[keep]),
-            y0[at] + 1,
-            y1[at] - 1,
+            self._time.column_x(runs.first),
+            self._time.column_x(runs.stop),
+            y0[runs.row] + 1,
+            y1[runs.row] - 1,
             self._theme.idle,
             pattern=int(Pattern.FAINT_HATCH),
         )
         return rects.batch(clip=self._clip)
 
-    def _labels(self, wide: _Wide, fill: U32) -> list[tuple[float, Text]]:
+    def _labels(self, wide: Wide, fill: U32) -> list[tuple[float, Text]]:
         width = wide.x1 - wide.x0
         roomy = np.flatnonzero((width >= LABEL_PX) & (wide.y1 - wide.y0 >= 9.5))
         if len(roomy) > MAX_LABELS:
             widest = np.argpartition(-width[roomy], MAX_LABELS)
             roomy = np.sort(roomy[widest[:MAX_LABELS]])
         middle = ((wide.y0 + wide.y1) / 2)[roomy]
-        size = np.minimum(_LABEL_SIZE, wide.y1 - wide.y0 - 1.5)[roomy]
+        size = np.minimum(LABEL_SIZE, wide.y1 - wide.y0 - 1.5)[roomy]
         columns = (
             wide.ids[roomy],
             wide.x0[roomy],
@@ -381,70 +474,10 @@ class RowsDraft:
             )
         ]
 
-    def _token_boxes(self, wide: _Wide) -> list[Batch]:
-        """Return tokens as quiet boxes with round corners."""
-        theme, rects = self._theme, RectList()
-        marked = self._is_selected_token(wide.ids)
-        border = np.where(marked, np.uint32(theme.selection), np.uint32(theme.line))
-        # Boxes that go on outside the view must not show round ends in it.
-        visible, spans = self._time.visible, self._spans
-        x0 = wide.x0 - np.where(spans.start[wide.ids] < visible.start, 8.0, 0.0)
-        x1 = wide.x1 + np.where(spans.end[wide.ids] > visible.end, 8.0, 0.0)
-        narrow = RectList()
-        for target, chosen in (
-            (rects, x1 - x0 >= _ROUND_PX),
-            (narrow, x1 - x0 < _ROUND_PX),
-        ):
-            target.add(
-                x0[chosen],
-                x1[chosen] - 1,
-                wide.y0[chosen],
-                wide.y1[chosen],
-                theme.raised,
-                border[chosen],
-            )
-        return [
-            *narrow.batch(clip=self._clip),
-            *rects.batch(radius=4.0, clip=self._clip),
-        ]
 
-    def _token_labels(self, wide: _Wide) -> list[tuple[float, Text]]:
-        trace, theme, tokens = self._trace, self._theme, self._spans.token
-        marked = self._is_selected_token(wide.ids)
-        labels = []
-        for i in np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX).tolist():
-            span, width = int(wide.ids[i]), float(wide.x1[i] - wide.x0[i])
-            number = -1 if tokens is None else int(tokens[span])
-            words = f"#{number}" if number >= 0 else trace.span_name(span)
-            length = int(self._spans.end[span] - self._spans.start[span])
-            full = f"{words} {format_duration(length, trace.clock.unit)}"
-            if len(full) * 6.6 + 10 <= width:
-                words = full
-            labels.append(
-                (
-                    width,
-                    Text(
-                        float(wide.x0[i]) + 7,
-                        float(wide.y0[i] + wide.y1[i]) / 2,
-                        words,
-                        theme.selection if marked[i] else theme.text,
-                        _LABEL_SIZE,
-                        Face.WORDS,
-                        width=width - 9,
-                        clip=self._clip,
-                    ),
-                )
-            )
-        return labels
-
-    def _is_selected_token(self, ids: Array) -> npt.NDArray[np.bool_]:
-        """Tell which token spans are those of the active span."""
-        selection, tokens = self._scene.selection, self._spans.token
-        active = selection.active
-        if selection.table != "spans" or active is None or tokens is None:
-            return np.zeros(len(ids), np.bool_)
-        same: npt.NDArray[np.bool_] = tokens[ids] == tokens[active]
-        return same & (tokens[ids] >= 0)
+def _has_edge(wide: Wide) -> npt.NDArray[np.bool_]:
+    """Tell which spans end in view and are wide enough for a dark right edge."""
+    return ~wide.at_right & (wide.x1 - wide.x0 >= EDGE_PX)
 
 
 def stall_color(theme: Theme) -> int:

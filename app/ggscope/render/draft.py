@@ -44,7 +44,9 @@ class RectList:
             look[i] = value
         self._parts.append((where, look))
 
-    def batch(self, *, radius: float = 0.0, clip: Clip | None = None) -> list[Batch]:
+    def batch(
+        self, *, radius: float = 0.0, clip: Clip | None = None, echo: bool = False
+    ) -> list[Batch]:
         """Return everything as one batch, or nothing where there is nothing."""
         if not any(where.shape[1] for where, _ in self._parts):
             return []
@@ -53,7 +55,7 @@ class RectList:
         border = look[1] if look[1].any() else None
         pattern = look[2].astype(np.uint8) if look[2].any() else None
         x0, x1, y0, y1 = where
-        return [RectBatch(x0, x1, y0, y1, look[0], border, pattern, radius, clip)]
+        return [RectBatch(x0, x1, y0, y1, look[0], border, pattern, radius, clip, echo)]
 
 
 class LineList:

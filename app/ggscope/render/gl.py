@@ -7,26 +7,33 @@ to one context; docking and undocking a widget makes a new one, so the owner cal
 """
 
 import ctypes
-import os
-import sys
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtGui import QGuiApplication, QPainter
+from PySide6.QtGui import QPainter
 
-from ggscope import assets
 from ggscope.render.batch import (
     AreaBatch,
     Batch,
     Clip,
+    ColumnBatch,
     DisplayList,
     ImageBatch,
     LineBatch,
     Pattern,
     RectBatch,
 )
+from ggscope.render.gl_base import (
+    GlError,
+    Program,
+    current_renderer,
+    gl_module,
+    gl_string,
+    is_software,
+)
+from ggscope.render.gl_search import GpuSearch
+from ggscope.render.gl_store import BUDGET_BYTES, RowStore
 from ggscope.render.painter import (
     DASH_PX,
     DOT_SHADE,
@@ -34,52 +41,13 @@ from ggscope.render.painter import (
     HATCH_PERIOD,
     paint_texts,
 )
+from ggscope.render.texels import resolved
 
-SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swiftshader", "software", "gdi generic")
 _RECT = np.dtype([("place", np.float32, 4), ("look", np.uint32, 3)])
 _LINE = np.dtype([("place", np.float32, 4), ("look", np.uint32)])
 _PROGRAMS = {"rect": "rect", "plain": "rect", "line": "line", "image": "image"}
 """Fragment shader and the vertex shader that feeds it."""
 _PATTERNS = (Pattern.HATCH, Pattern.FAINT_HATCH, Pattern.DOTTED)
-
-
-class GlError(RuntimeError):
-    """OpenGL cannot draw here; the message says why."""
-
-
-def is_software(renderer: str) -> bool:
-    """Tell whether GL_RENDERER `renderer` computes on the processor."""
-    name = renderer.lower()
-    return any(word in name for word in SOFTWARE_RENDERERS)
-
-
-def current_renderer() -> str:
-    """Return GL_RENDERER of the current context."""
-    return _string(_gl(), "GL_RENDERER")
-
-
-def _gl() -> ModuleType:
-    """Return PyOpenGL's GL module, imported for the platform that Qt runs on."""
-    if "OpenGL" not in sys.modules:
-        name = QGuiApplication.platformName()
-        uses_egl = name.startswith(("wayland", "eglfs")) or (
-            os.environ.get("QT_XCB_GL_INTEGRATION") == "xcb_egl"
-        )
-        if sys.platform.startswith("linux"):
-            os.environ.setdefault("PYOPENGL_PLATFORM", "egl" if uses_egl else "glx")
-        import OpenGL
-
-        # A check after each call costs more than the call; `initialize` asks once.
-        OpenGL.ERROR_CHECKING = False
-        OpenGL.ERROR_LOGGING = False
-    from OpenGL import GL
-
-    return GL  # type: ignore[no-any-return]  # PyOpenGL has no types
-
-
-def _string(gl: ModuleType, name: str) -> str:
-    value = gl.glGetString(getattr(gl, name))
-    return value.decode("utf-8", "replace") if value else ""
 
 
 class GlPainter:
@@ -90,10 +58,13 @@ class GlPainter:
 
     def __init__(self) -> None:
         self._gl: Any = None
-        self._programs: dict[str, _Program] = {}
+        self._programs: dict[str, Program] = {}
         self._texture = 0
         self._buffer = 0
         self._arrays: dict[str, int] = {}
+        self._search: GpuSearch | None = None
+        self.search_failure: GlError | None = None
+        """Why `paint` stopped the search, if it did."""
 
     def initialize(self) -> None:
         """Build all objects for the current context; forget those of an older one.
@@ -103,21 +74,22 @@ class GlPainter:
         GlError
             If the context is older than 3.3 or a shader does not compile.
         """
-        self._gl = gl = _gl()
-        self._programs, self._arrays = {}, {}
+        self._gl = gl = gl_module()
+        self._programs, self._arrays, self._search = {}, {}, None
         version = (
             gl.glGetIntegerv(gl.GL_MAJOR_VERSION),
             gl.glGetIntegerv(gl.GL_MINOR_VERSION),
         )
         if tuple(int(part) for part in version) < (3, 3):
-            raise GlError(f"OpenGL 3.3 is needed, this is {_string(gl, 'GL_VERSION')}.")
+            have = gl_string(gl, "GL_VERSION")
+            raise GlError(f"OpenGL 3.3 is needed, this is {have}.")
         for name, vertex in _PROGRAMS.items():
-            self._programs[name] = _Program(gl, name, vertex)
+            self._programs[name] = Program(gl, name, vertex)
         self._buffer = gl.glGenBuffers(1)
         self._arrays = {
             "rect": self._vertex_array(_RECT.itemsize, (4, 3)),
             "line": self._vertex_array(_LINE.itemsize, (4, 1)),
-            "image": self._vertex_array(8, (2, 0)),
+            "image": self._vertex_array(12, (3, 0)),
         }
         self._texture = gl.glGenTextures(1)
         gl.glBindTexture(gl.GL_TEXTURE_2D, self._texture)
@@ -130,6 +102,9 @@ class GlPainter:
         gl = self._gl
         if gl is None or not self._programs:
             return
+        if self._search is not None:
+            self._search.release()
+            self._search = None
         for program in self._programs.values():
             gl.glDeleteProgram(program.id)
         for array in self._arrays.values():
@@ -138,13 +113,44 @@ class GlPainter:
         gl.glDeleteTextures([self._texture])
         self._programs, self._arrays = {}, {}
 
+    def start_search(self, budget_bytes: int = BUDGET_BYTES) -> None:
+        """Let shaders find the columns of rows, after a check that they can.
+
+        Parameters
+        ----------
+        budget_bytes : memory on the card that rows may take.
+
+        Raises
+        ------
+        GlError
+            If they cannot; everything else goes on without them.
+        """
+        search = GpuSearch(self._gl, budget_bytes)
+        try:
+            search.check()
+        except Exception:
+            search.release()
+            raise
+        self._search = search
+
+    @property
+    def store(self) -> RowStore | None:
+        """The rows on the card; None where the processor finds all columns."""
+        return None if self._search is None else self._search.store
+
+    def stop_search(self) -> None:
+        """Leave all columns to the processor from now on."""
+        if self._search is not None:
+            self._search.release()
+            self._search = None
+
     def info(self) -> tuple[str, str, str]:
         """Return (vendor, renderer, version) of the current context."""
-        gl = self._gl or _gl()
+        gl = self._gl or gl_module()
         return (
-            _string(gl, "GL_VENDOR"),
-            _string(gl, "GL_RENDERER"),
-            _string(gl, "GL_VERSION"),
+            gl_string(gl, "GL_VENDOR"),
+            gl_string(gl, "GL_RENDERER"),
+            gl_string(gl, "GL_VERSION"),
         )
 
     def paint(self, picture: DisplayList, framebuffer: int = 0) -> None:
@@ -155,6 +161,7 @@ class GlPainter:
         gl = self._gl
         width = max(round(picture.width * picture.scale), 1)
         height = max(round(picture.height * picture.scale), 1)
+        self._find_columns(picture)
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, framebuffer)
         gl.glViewport(0, 0, width, height)
         gl.glDisable(gl.GL_SCISSOR_TEST)
@@ -183,6 +190,17 @@ class GlPainter:
     def paint_text(self, picture: DisplayList, painter: QPainter) -> None:
         """Draw the texts, all on top, by `painter` on the same surface."""
         paint_texts(picture, painter)
+
+    def _find_columns(self, picture: DisplayList) -> None:
+        """Let the card find the columns of a picture; it need not succeed."""
+        if self._search is None:
+            return
+        batches = [b for b in picture.batches if isinstance(b, ColumnBatch)]
+        try:
+            self._search.draw(batches)
+        except GlError as error:
+            self.search_failure = error
+            self.stop_search()
 
     def _vertex_array(self, stride: int, parts: tuple[int, int]) -> int:
         """Return a vertex array of (float, uint) attributes, one per instance."""
@@ -226,11 +244,16 @@ class GlPainter:
 
     def _draw(self, batch: Batch, height: int, scale: float) -> None:
         if isinstance(batch, RectBatch):
+            if batch.echo:
+                return
             self._clip(batch.clip, height, scale)
             self._draw_rects(rect_instances(batch), batch.radius)
         elif isinstance(batch, ImageBatch):
             self._clip(batch.clip, height, scale)
             self._draw_image(batch)
+        elif isinstance(batch, ColumnBatch):
+            self._clip(batch.clip, height, scale)
+            self._draw_columns(batch)
         elif isinstance(batch, LineBatch):
             self._clip(batch.clip, height, scale)
             self._draw_lines(batch)
@@ -302,14 +325,30 @@ class GlPainter:
             gl.GL_UNSIGNED_INT_8_8_8_8_REV,
             pixels,
         )
+        self._draw_texels(batch, columns, np.arange(rows))
+
+    def _draw_columns(self, batch: ColumnBatch) -> None:
+        """Draw what the card found, or let the processor find it now."""
+        rows = None if self._search is None else self._search.rows_of(batch)
+        if rows is None or self._search is None:
+            self._draw_image(resolved(batch))
+            return
+        gl = self._gl
+        gl.glUseProgram(self._programs["image"].id)
+        gl.glBindTexture(gl.GL_TEXTURE_2D, self._search.texture)
+        self._draw_texels(batch, len(batch.edges) - 1, rows)
+
+    def _draw_texels(
+        self, batch: ImageBatch | ColumnBatch, columns: int, rows: npt.NDArray[Any]
+    ) -> None:
+        """Draw a quad per row of the bound texture; `rows` are numbers in it."""
+        gl, program = self._gl, self._programs["image"]
         gl.glUniform2f(program["span"], batch.x0, batch.x1)
         gl.glUniform1i(program["columns"], columns)
         gl.glUniform1i(program["texels"], 0)
-        self._upload(
-            "image",
-            np.ascontiguousarray(np.stack([batch.y0, batch.y1], axis=1), np.float32),
-        )
-        gl.glDrawArraysInstanced(gl.GL_TRIANGLE_STRIP, 0, 4, rows)
+        places = np.stack([batch.y0, batch.y1, rows], axis=1)
+        self._upload("image", np.ascontiguousarray(places, np.float32))
+        gl.glDrawArraysInstanced(gl.GL_TRIANGLE_STRIP, 0, 4, len(rows))
 
 
 def rect_instances(batch: RectBatch) -> npt.NDArray[Any]:
@@ -351,41 +390,16 @@ def area_instances(batch: AreaBatch) -> npt.NDArray[Any]:
     return np.concatenate([steps, edge])
 
 
-class _Program:
-    """A linked shader program and the places of its uniforms."""
-
-    def __init__(self, gl: Any, name: str, vertex: str) -> None:
-        self._gl = gl
-        self.id = gl.glCreateProgram()
-        self._places: dict[str, int] = {}
-        for file, kind in (
-            (f"{vertex}.vert", gl.GL_VERTEX_SHADER),
-            (f"{name}.frag", gl.GL_FRAGMENT_SHADER),
-        ):
-            shader = gl.glCreateShader(kind)
-            source = assets.path(f"shaders/{file}").read_text("utf-8")
-            gl.glShaderSource(shader, source)
-            gl.glCompileShader(shader)
-            if not gl.glGetShaderiv(shader, gl.GL_COMPILE_STATUS):
-                log = gl.glGetShaderInfoLog(shader)
-                raise GlError(f"{file} does not compile: {_text(log)}")
-            gl.glAttachShader(self.id, shader)
-            gl.glDeleteShader(shader)
-        gl.glLinkProgram(self.id)
-        if not gl.glGetProgramiv(self.id, gl.GL_LINK_STATUS):
-            log = gl.glGetProgramInfoLog(self.id)
-            raise GlError(f"{name} does not link: {_text(log)}")
-
-    def __getitem__(self, uniform: str) -> int:
-        """Return the place of a uniform; -1, which OpenGL ignores, if unused."""
-        if uniform not in self._places:
-            self._places[uniform] = self._gl.glGetUniformLocation(self.id, uniform)
-        return self._places[uniform]
-
-
-def _text(log: bytes | str) -> str:
-    return log.decode("utf-8", "replace") if isinstance(log, bytes) else log
-
-
 def _channels(argb: int) -> tuple[float, float, float, float]:
     return tuple(((argb >> shift) & 255) / 255 for shift in (16, 8, 0, 24))  # type: ignore[return-value]  # four of them
+
+
+__all__ = [
+    "BUDGET_BYTES",
+    "GlError",
+    "GlPainter",
+    "area_instances",
+    "current_renderer",
+    "is_software",
+    "rect_instances",
+]

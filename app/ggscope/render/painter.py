@@ -21,6 +21,7 @@ from ggscope.render.batch import (
     AreaBatch,
     Batch,
     Clip,
+    ColumnBatch,
     DisplayList,
     ImageBatch,
     LineBatch,
@@ -29,6 +30,7 @@ from ggscope.render.batch import (
     Text,
     TextBatch,
 )
+from ggscope.render.texels import resolved
 from ggscope.render.text import baseline_shift, elided, font, text_width
 
 HATCH_PERIOD = {Pattern.HATCH: 8.0, Pattern.FAINT_HATCH: 6.0, Pattern.DOTTED: 4.0}
@@ -68,6 +70,8 @@ def paint(
             if texts:
                 _draw_texts(batch.texts, painter)
             continue
+        if isinstance(batch, RectBatch) and batch.echo and not vector:
+            continue
         _set_clip(painter, batch.clip)
         _draw_batch(batch, painter, picture.scale, vector=vector)
     painter.restore()
@@ -104,6 +108,8 @@ def _draw_batch(batch: Batch, painter: QPainter, scale: float, *, vector: bool) 
         _draw_rects(batch, painter, 1.0 if vector else scale)
     elif isinstance(batch, ImageBatch):
         _draw_image(batch, painter, scale, vector=vector)
+    elif isinstance(batch, ColumnBatch):
+        _draw_image(resolved(batch), painter, scale, vector=vector)
     elif isinstance(batch, LineBatch):
         _draw_lines(batch, painter)
     elif isinstance(batch, AreaBatch):
@@ -341,7 +347,9 @@ def _draw_area(batch: AreaBatch, painter: QPainter) -> None:
 
 
 def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
-    clip: object = painter  # equal to no clip that a text can have
+    clip: object = painter  # equal to no clip, font and colour that a text can have
+    letters: object = painter
+    color: object = painter
     for item in texts:
         if item.clip is not clip:
             clip = item.clip
@@ -355,8 +363,12 @@ def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
         if item.align is not Align.LEFT:
             width = text_width(words, face, size)
             x -= width if item.align is Align.RIGHT else width / 2
-        painter.setFont(font(face, size))
-        painter.setPen(color_of(item.color))
+        if letters != (face, size):
+            letters = (face, size)
+            painter.setFont(font(face, size))
+        if color != item.color:
+            color = item.color
+            painter.setPen(color_of(item.color))
         painter.drawText(
             QPointF(round(x), round(item.y + baseline_shift(face, size))), words
         )

@@ -1,11 +1,12 @@
 """What a timeline or overview picture depends on, and where its parts lie."""
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.columns import column_edges
+from ggscope.analysis.columns import RowColumns, column_edges
 from ggscope.analysis.filtering import SearchHits
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import LaneBox, LaneLayout
@@ -13,6 +14,7 @@ from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import Clip
+from ggscope.render.gl_peaks import RowPeaks
 from ggscope.render.theme import Theme
 
 AXIS_HEIGHT = 26
@@ -20,6 +22,19 @@ HEADER_WIDTH = 168
 TITLE_HEIGHT = 34
 LEGEND_HEIGHT = 30
 _TICK_LIMIT = (1 << 62) - 1
+
+
+class RowHolder(Protocol):
+    """Something that draws rows without asking the processor for their columns."""
+
+    def hold(
+        self, columns: RowColumns, by_id: Array | None, n_categories: int
+    ) -> RowPeaks | None:
+        """Return what is long in a row if it can be drawn now, else None.
+
+        `by_id` is the category per span id, None for a row of one hue.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +56,7 @@ class TimelineScene:
     flash_lane : key of a lane to frame because it was gone to, "" = none.
     title : printed figures only: a title line and a legend are drawn when not
         empty.
+    holder : what draws rows by itself, None = the processor finds all columns.
     """
 
     index: TraceIndex
@@ -65,6 +81,7 @@ class TimelineScene:
     show_stalls: bool = True
     flash_lane: str = ""
     title: str = ""
+    holder: RowHolder | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +158,21 @@ class TimeScale:
         high = self.visible.end + self.duration
         away = np.clip(ticks.astype(np.int64), low, high) - self.visible.start
         return np.asarray(self.x0 + away * self.px_per_tick, np.float64)
+
+    def column_of(self, ticks: Array) -> I64:
+        """Return the column in which each tick lies, 0..n_columns.
+
+        Ticks before the view are at its left edge, those behind it at its right.
+        As ``searchsorted(edges, ticks, "right") - 1``, without the search.
+        """
+        last, edges = self.n_columns, self.edges
+        inside = np.clip(ticks, edges[0], edges[-1])
+        # A float of a tick is good to one column, and its neighbours are at hand.
+        guess = ((inside - edges[0]) * (last / self.duration)).astype(np.int64)
+        guess = np.minimum(guess, last)
+        guess -= edges[guess] > inside
+        guess += edges[np.minimum(guess + 1, last)] <= inside
+        return np.asarray(np.minimum(guess, last), np.int64)
 
     def column_x(self, column: Array) -> npt.NDArray[np.float64]:
         """Return the left edge of columns in device-independent pixels."""

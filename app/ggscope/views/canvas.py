@@ -7,6 +7,7 @@ context: undocking a widget destroys its context, so everything is rebuilt in
 """
 
 import logging
+import os
 from functools import cache, partial
 from typing import Protocol
 
@@ -22,13 +23,16 @@ from PySide6.QtOpenGLWidgets import QOpenGLWidget
 from PySide6.QtWidgets import QWidget
 
 from ggscope.render.batch import DisplayList
-from ggscope.render.gl import GlPainter, is_software
+from ggscope.render.gl import BUDGET_BYTES, GlPainter, is_software
 from ggscope.render.painter import paint
+from ggscope.render.scene import RowHolder
 from ggscope.views.guard import guarded
 
 logger = logging.getLogger(__name__)
 
 GL_RENDERER = 0x1F01
+SEARCH_VARIABLE = "GGSCOPE_GPU_SEARCH"
+"""Environment variable: 1 lets shaders search on every renderer, 0 on none."""
 
 
 class CanvasHost(Protocol):
@@ -44,6 +48,18 @@ class CanvasHost(Protocol):
 
     def canvas_failed(self, message: str) -> None:
         """Note that OpenGL cannot draw; the host falls back to raster."""
+        ...
+
+
+class GlHost(CanvasHost, Protocol):
+    """What a canvas on OpenGL needs beyond that."""
+
+    def canvas_ready(self) -> None:
+        """Note that `renderer_text` of the canvas has changed."""
+        ...
+
+    def search_failed(self, message: str) -> None:
+        """Note that the graphics card cannot search; the processor does it."""
         ...
 
 
@@ -96,6 +112,10 @@ class RasterCanvas(QWidget):
         """Return what draws, for the status bar."""
         return "raster"
 
+    def holder(self) -> RowHolder | None:
+        """Return nothing: the processor finds all columns."""
+        return None
+
     def minimumSizeHint(self) -> QSize:
         """Return a size that still shows an axis and two lanes."""
         return QSize(240, 80)
@@ -105,11 +125,14 @@ class RasterCanvas(QWidget):
 class GlCanvas(QOpenGLWidget):
     """Draws rectangles and pictures by OpenGL, texts on top by QPainter."""
 
-    def __init__(self, host: CanvasHost, parent: QWidget) -> None:
+    def __init__(
+        self, host: GlHost, parent: QWidget, gpu_bytes: int = BUDGET_BYTES
+    ) -> None:
         super().__init__(parent)
         self._host = host
         self.zoom = 1.0
         """As for `RasterCanvas`."""
+        self._gpu_bytes = gpu_bytes
         self._painter = GlPainter()
         self._renderer = "OpenGL"
         self._failed = False
@@ -131,6 +154,13 @@ class GlCanvas(QOpenGLWidget):
             self._renderer = f"OpenGL {version.split(' ')[0]} · {renderer}"
         except Exception as error:  # noqa: BLE001 - drivers fail as they like
             self._fail(error)
+            return
+        if wants_search(renderer):
+            try:
+                self._painter.start_search(self._gpu_bytes)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._fail_search(error)
+        QTimer.singleShot(0, self, self._host.canvas_ready)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw by `paintGL`, or give up where there is no context to draw with."""
@@ -144,10 +174,15 @@ class GlCanvas(QOpenGLWidget):
             return
         zoom = self.zoom
         scale = self.devicePixelRatioF() * zoom
+        store = self._painter.store
+        if store is not None:
+            store.begin_frame()
         # A fault in here is the view's, not OpenGL's: it ends in the error panel.
         picture = self._host.picture(self.width() / zoom, self.height() / zoom, scale)
         try:
             self._painter.paint(picture, self.defaultFramebufferObject())
+            if store is not None and self._painter.store is None:
+                self._fail_search(self._painter.search_failure)
             painter = QPainter(self)
             try:
                 painter.scale(zoom, zoom)
@@ -156,10 +191,17 @@ class GlCanvas(QOpenGLWidget):
                 painter.end()
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
+            return
+        self._send_rows()
 
     def renderer_text(self) -> str:
         """Return what draws, for the status bar."""
-        return self._renderer
+        searches = self._painter.store is not None
+        return f"{self._renderer} · search on GPU" if searches else self._renderer
+
+    def holder(self) -> RowHolder | None:
+        """Return what draws rows without asking the processor, if anything does."""
+        return self._painter.store
 
     def minimumSizeHint(self) -> QSize:
         """Return a size that still shows an axis and two lanes."""
@@ -172,6 +214,24 @@ class GlCanvas(QOpenGLWidget):
             self._painter.release()
             self.doneCurrent()
 
+    def _send_rows(self) -> None:
+        """Send a part of the rows that the picture lacked; go on after the next."""
+        store = self._painter.store
+        if store is None:
+            return
+        try:
+            store.work()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._painter.stop_search()
+            self._fail_search(error)
+            return
+        if store.has_work:
+            self.update()
+
+    def _fail_search(self, error: Exception | None) -> None:
+        logger.warning("no search on the GPU: %s", error, exc_info=error)
+        QTimer.singleShot(0, self, partial(self._host.search_failed, str(error)))
+
     def _on_context_lost(self) -> None:
         self.makeCurrent()
         self._painter.release()
@@ -183,6 +243,15 @@ class GlCanvas(QOpenGLWidget):
         # Later: a message that resizes this widget in the middle of paintGL takes
         # its frame buffer away, and Mesa crashes when the context goes.
         QTimer.singleShot(0, self, partial(self._host.canvas_failed, str(error)))
+
+
+def wants_search(renderer: str) -> bool:
+    """Tell whether shaders shall search on GL_RENDERER `renderer`.
+
+    On software OpenGL they only would in one more step what the processor does.
+    """
+    wish = os.environ.get(SEARCH_VARIABLE, "")
+    return wish == "1" if wish in ("0", "1") else not is_software(renderer)
 
 
 @cache
