@@ -12,8 +12,10 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.app import create_window
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
+from ggscope.readers import registry
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import MemoryStore, Settings
+from reading import Reading
 
 
 @pytest.fixture
@@ -45,12 +47,16 @@ def _drop_theme_manager(window: MainWindow) -> None:
 
 @pytest.fixture
 def opened(window: MainWindow, qtbot: QtBot) -> Callable[[Path], Document]:
-    """Return a function that opens a file and waits until it is read or refused."""
+    """Return a function that opens a file and waits until it is read or refused.
+
+    All panes are there then.
+    """
 
     def open_file(path: Path) -> Document:
         document = window.open_path(path)
         done = (LoadState.READY, LoadState.FAILED, LoadState.CANCELLED)
         qtbot.waitUntil(lambda: document.loader.state in done, timeout=10_000)
+        qtbot.waitUntil(lambda: document.workspace.filler.is_done)
         return document
 
     return open_file
@@ -62,3 +68,19 @@ def own_hook() -> Iterator[None]:
     before = sys.excepthook
     yield
     sys.excepthook = before
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a file whose content nobody reads."""
+    path = tmp_path / "trace.bin"
+    path.write_bytes(b"x" * 100)
+    return path
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
+    """Return what stands in for all readers."""
+    made = Reading()
+    monkeypatch.setattr(registry, "open_trace", made)
+    return made

@@ -48,6 +48,7 @@ def turn(is_done):
         app.processEvents()
 turn(lambda: document.loader.state is LoadState.READY)
 workspace = document.workspace
+turn(lambda: workspace.filler.is_done)
 def by_c(*arguments, **named):
     return [][0]  # made by C code: no object yet while it leaves the override
 faults = {

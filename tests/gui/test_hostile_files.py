@@ -158,13 +158,13 @@ def test_cancelling_at_any_moment_leaves_no_thread_and_no_open_file(
         qtbot.wait(dice.randrange(1, 400))
         if turn % 2:
             window.close_document(document)
-            assert not _workers()
+            qtbot.waitUntil(lambda: not _workers())
         else:
             document.loader.cancel()
             _wait_until_read(qtbot, document)
             window.close_document(document)
 
-    assert not _workers()
+    qtbot.waitUntil(lambda: not _workers())
     assert str(path) not in {file.path for file in psutil.Process().open_files()}
 
 

@@ -1,7 +1,6 @@
 """Opening on a worker: states, early snapshots, errors, files that change."""
 
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,24 +12,15 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from builders import llama_like_trace
 from ggscope.errors import AmbiguousFormatError, Cancelled, CorruptError, TruncatedError
 from ggscope.gui.load_pages import Banner, LoadingCard, ProblemPage
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.trace import ReadWarning, Severity
-from ggscope.readers import registry
-from ggscope.readers.api import ReadContext
 from ggscope.session import loader as loader_module
 from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "trace.bin"
-    path.write_bytes(b"x" * 100)
-    return path
+from reading import Reading, wait_for, workers
 
 
 @pytest.fixture
@@ -38,47 +28,6 @@ def session(qtbot: QtBot, file: Path) -> Iterator[Session]:
     made = Session(file)
     yield made
     made.close()
-
-
-class Reading:
-    """Stands in for the registry: waits, publishes and returns what it is told."""
-
-    def __init__(self) -> None:
-        self.go = threading.Event()
-        self.go.set()
-        self.asked: list[tuple[Path, str | None, dict[str, str]]] = []
-        self.early: list[object] = []
-        self.result: object = llama_like_trace(tokens=2, layers=2)
-
-    def __call__(
-        self,
-        path: Path,
-        *,
-        reader_id: str | None = None,
-        context: ReadContext | None = None,
-    ) -> object:
-        assert context is not None
-        self.asked.append((path, reader_id, dict(context.options)))
-        context.progress(10, 100)
-        for trace in self.early:
-            context.publish(trace)
-        while not self.go.wait(0.01):
-            context.check_cancelled()
-        context.check_cancelled()
-        if isinstance(self.result, Exception):
-            raise self.result
-        return self.result
-
-
-@pytest.fixture
-def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
-    made = Reading()
-    monkeypatch.setattr(registry, "open_trace", made)
-    return made
-
-
-def wait_for(qtbot: QtBot, loader: Loader, state: LoadState) -> None:
-    qtbot.waitUntil(lambda: loader.state is state)
 
 
 def test_file_is_read_and_fitted(
@@ -212,7 +161,7 @@ def test_closing_while_reading_ends_the_thread(
 
     session.close()
 
-    assert not [t for t in threading.enumerate() if t.name.startswith("ggscope")]
+    qtbot.waitUntil(lambda: not workers())
 
 
 def test_ambiguous_file_offers_its_candidates_first(qtbot: QtBot) -> None:

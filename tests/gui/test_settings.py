@@ -129,8 +129,9 @@ def test_texts_exist() -> None:
 
 
 def test_help_dialogs_open_and_close(window: MainWindow, qtbot: QtBot) -> None:
-    for show in (window.show_about, window.show_guide, window.show_readers,
-                 window.show_keys):  # fmt: skip
+    dialogs = window.dialogs
+    for show in (dialogs.show_about, dialogs.show_guide, dialogs.show_readers,
+                 dialogs.show_keys):  # fmt: skip
         show()
     shown = [
         w

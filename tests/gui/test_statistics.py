@@ -1,6 +1,7 @@
 """The selection statistics: what they are about, and that they are right."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.statistics import StatisticsView, spans_on_lanes
+from ggscope.views import statistics as statistics_module
+from ggscope.views.statistics import StatisticsView
+from ggscope.views.statistics_request import mask_of_lanes
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -82,7 +85,7 @@ def test_visible_range_is_counted_when_nothing_is_marked(
     assert session.trace is not None
     expected = statistics(session.trace, "op", time=session.visible_range, clip=True)
     assert column(view, 0) == [*(row.key for row in expected), "all"]
-    assert view.about.text().startswith("visible range ")
+    assert view.about.full_text.startswith("visible range ")
 
 
 def test_marked_range_is_what_the_figures_are_about(
@@ -98,7 +101,7 @@ def test_marked_range_is_what_the_figures_are_about(
     assert view._result is not None
     assert list(view._result.rows) == expected
     n = sum(row.count for row in expected)
-    assert view.about.text() == f"marked range 448.6 µs · {n} ops"
+    assert view.about.full_text == f"marked range 448.6 µs · {n} ops"
 
 
 def test_marked_lanes_restrict_the_figures(
@@ -118,10 +121,10 @@ def test_marked_lanes_restrict_the_figures(
     )
     assert view._result is not None
     assert list(view._result.rows) == expected
-    assert " · 1 lane · " in view.about.text()
+    assert " · 1 lane · " in view.about.full_text
 
 
-def test_spans_on_lanes_equals_brute_force(session: Session) -> None:
+def test_mask_of_lanes_equals_brute_force(session: Session) -> None:
     assert session.index is not None
     assert session.trace is not None
     time = TimeRange(500_000, 3_000_000)
@@ -131,13 +134,13 @@ def test_spans_on_lanes_equals_brute_force(session: Session) -> None:
         if lane.title in ("thread 0", "thread 1")
     )
 
-    found = spans_on_lanes(session.index, keys | {"no such lane"}, time)
+    found = mask_of_lanes(session.index, keys | {"no such lane"}, time)
 
     s = session.trace.spans
     names = {"thread 0", "thread 1"}
     lanes = [lane.id for lane in session.trace.lanes if lane.name in names]
     wanted = np.isin(s.lane, lanes) & (s.end >= time.start) & (s.start <= time.end)
-    assert sorted(found.tolist()) == np.flatnonzero(wanted).tolist()
+    assert found.tolist() == wanted.tolist()
 
 
 def test_several_selected_spans_are_counted(
@@ -146,7 +149,7 @@ def test_several_selected_spans_are_counted(
     session.select(Selection("spans", (1, 4, 7)))
     counted(qtbot, view)
 
-    assert view.about.text() == "3 selected spans · 3 ops"
+    assert view.about.full_text == "3 selected spans · 3 ops"
     assert column(view, 1)[-1] == "3"
 
 
@@ -158,7 +161,7 @@ def test_filter_restricts_the_figures(
     session.set_filter(Filter(ops=frozenset({"ROPE"})))
     qtbot.waitUntil(lambda: column(view, 0) == ["ROPE", "all"])
 
-    assert view.about.text().endswith("filtered")
+    assert view.about.full_text.endswith("filtered")
 
 
 def test_grouping_follows_the_box(qtbot: QtBot, view: StatisticsView) -> None:
@@ -178,7 +181,7 @@ def test_npu_trace_is_grouped_by_engine(
     counted(qtbot, view)
 
     assert "TE0" in column(view, 0)
-    assert view.about.text().endswith("spans")
+    assert view.about.full_text.endswith("spans")
 
 
 def test_estimated_times_are_left_out_until_asked_for(
@@ -259,7 +262,7 @@ def test_hidden_pane_does_not_count(
 
     view.show()
     counted(qtbot, view)
-    assert view.about.text().startswith("marked range 1.000 µs")
+    assert view.about.full_text.startswith("marked range 1.000 µs")
 
 
 def test_range_without_spans_says_so(
@@ -289,3 +292,133 @@ def test_detached_view_is_empty(qtbot: QtBot, view: StatisticsView) -> None:
 
     assert view._empty.text == "No trace is open."
     assert view.scope() is None
+
+
+# -- while something is going on ---------------------------------------------
+
+
+def test_partial_trace_is_not_counted(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    trace = builders.llama_like_trace(tokens=2, layers=2)
+
+    session.set_trace(replace(trace, pending=frozenset({"spans", "names"})))
+    view.recount()
+
+    assert view._stack.currentWidget() is view._empty
+    assert view._empty.text.startswith("Still reading …")
+    assert f"{len(trace.spans)} spans so far" in view._empty.text
+    assert not session.tasks.is_running("statistics")
+
+
+def test_all_spans_are_counted_before_their_accesses_are_known(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    trace = builders.llama_like_trace(tokens=2, layers=2)
+
+    session.set_trace(replace(trace, pending=frozenset({"names", "accesses"})))
+    counted(qtbot, view)
+
+    assert view._stack.currentWidget() is view.table
+    assert set(column(view, 9)) == {"…"}
+
+
+def test_old_figures_are_greyed_until_the_new_ones_are_there(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    figures = column(view, 2)
+    view._stale_timer.setInterval(0)
+    session.tasks.hold(True)
+
+    session.set_marked(MarkedRange(TimeRange(0, 448_600)))
+    qtbot.waitUntil(lambda: view.model.is_stale)
+
+    assert column(view, 2) == figures
+    assert view.about.full_text == "counting …"
+    index = view.model.index(0, 2)
+    grey = view.model.data(index, Qt.ItemDataRole.ForegroundRole)
+    assert grey.rgb() & 0xFFFFFF == theme("dark").faint & 0xFFFFFF
+
+    session.tasks.hold(False)
+    counted(qtbot, view)
+
+    assert not view.model.is_stale
+    assert column(view, 2) != figures
+    assert view.about.full_text.startswith("marked range ")
+
+
+def test_cancelled_count_keeps_the_old_figures(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    figures, about = column(view, 2), view.about.full_text
+
+    view.by.setCurrentIndex(view.by.findData("layer"))
+    view._on_stale()
+    session.tasks.cancel("statistics")
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+
+    assert column(view, 2) == figures
+    assert view.about.full_text == about
+    assert not view.model.is_stale
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ((0, SpanFlag.ESTIMATED), "include estimated (1 left out)"),
+        ((0, SpanFlag.UNFINISHED), "include unfinished (1 left out)"),
+        (
+            (SpanFlag.ESTIMATED, SpanFlag.UNFINISHED),
+            "include estimated and unfinished (2 left out)",
+        ),
+        ((0, 0), "include estimated"),
+    ],
+)
+def test_box_names_what_it_includes(
+    qtbot: QtBot,
+    view: StatisticsView,
+    session: Session,
+    flags: tuple[int, int],
+    words: str,
+) -> None:
+    session.set_trace(
+        builders.spans_trace([0, 10], [5, 15], op=1, flags=np.array(flags, np.uint16))
+    )
+    counted(qtbot, view)
+
+    assert view.estimated.text() == words
+
+
+def test_narrow_pane_takes_more_lines_and_elides_with_a_tooltip(
+    qtbot: QtBot, view: StatisticsView
+) -> None:
+    counted(qtbot, view)
+    assert view._head.n_lines == 1
+    assert view.about.text() == view.about.full_text
+
+    view.resize(200, 300)
+    qtbot.waitUntil(lambda: view.about.text().endswith("…"))
+
+    assert view._head.n_lines > 1
+    assert view.about.toolTip() == view.about.full_text
+    for child in (view.about, view.estimated, view.by):
+        right = child.mapTo(view, child.rect().topRight()).x()
+        assert right <= view.width()
+
+
+def test_many_groups_are_cut_and_it_is_said(
+    qtbot: QtBot, view: StatisticsView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics_module, "MAX_ROWS", 2)
+    counted(qtbot, view)
+
+    view.by.setCurrentIndex(view.by.findData("layer"))
+    counted(qtbot, view)
+
+    assert view.model.rowCount() == 3
+    assert "the 2 largest of 4 groups" in view.about.full_text
+    assert view._result is not None
+    assert column(view, 1)[-1] == str(view._result.n_spans)

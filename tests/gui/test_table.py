@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -203,9 +204,10 @@ def test_every_span_is_found_in_its_row_whatever_the_order(
 
     order = OrderRequest(session.index, Sorting(column, descending))()
 
-    assert len(set(order.ids.tolist())) == len(order)
-    assert [order.row_of(int(i)) for i in order.ids] == list(range(len(order)))
-    assert order.arranged(order.ids[::-1]).tolist() == order.ids.tolist()
+    ids = order.slice(0, len(order))
+    assert len(set(ids.tolist())) == len(order)
+    assert [order.row_of(int(i)) for i in ids] == list(range(len(order)))
+    assert order.arranged(ids[::-1]).tolist() == ids.tolist()
 
 
 def test_sorting_by_duration_orders_rows(view: TableView, session: Session) -> None:
@@ -223,7 +225,7 @@ def test_missing_values_sort_last_both_ways(session: Session) -> None:
     for descending in (False, True):
         order = OrderRequest(session.index, Sorting("layer", descending))()
 
-        layers = session.trace.spans.layer[order.ids]  # type: ignore[index]
+        layers = session.trace.spans.layer[order.slice(0, len(order))]  # type: ignore[index]
         known = np.flatnonzero(layers >= 0)
         assert known.tolist() == list(range(len(known)))
 
@@ -255,7 +257,7 @@ def test_filter_shows_matching_rows_only(view: TableView, session: Session) -> N
 
     ops = {view.model.text(row, "op") for row in range(view.model.rowCount())}
     assert ops == {"ROPE"}
-    assert "match the filter" in view._count.text()
+    assert "match the filter" in view._count.full_text
 
 
 def test_filter_that_matches_nothing_says_so(view: TableView, session: Session) -> None:
@@ -317,11 +319,171 @@ def test_large_trace_is_sorted_on_a_worker(
     view.sort_by(Sorting("bytes", True))
 
     assert session.tasks.is_running("table-order")
-    assert view._note.text() == "arranging…"
+    assert view._note.full_text == "arranging…"
     qtbot.waitUntil(lambda: not session.tasks.is_running("table-order"))
-    assert view._note.text() == ""
+    assert view._note.full_text == ""
     assert view.model.order is not None
     assert view.model.order.key.sorting.column == "bytes"
+
+
+@pytest.fixture
+def large(qtbot: QtBot, session: Session, monkeypatch: pytest.MonkeyPatch) -> TableView:
+    """Return a table that sorts on a worker, sorted by op."""
+    monkeypatch.setattr(table_module, "SYNC_ROWS", 10)
+    view = shown(qtbot, session)
+    qtbot.waitUntil(lambda: view.model.rowCount() > 0)
+    view.sort_by(Sorting("op"))
+    settled(qtbot, session)
+    return view
+
+
+def settled(qtbot: QtBot, session: Session) -> None:
+    qtbot.waitUntil(lambda: not session.tasks.is_running("table-order"))
+
+
+def listed(view: TableView) -> list[int]:
+    order = view.model.order
+    return [] if order is None else order.slice(0, len(order)).tolist()
+
+
+@pytest.mark.parametrize("way", ["Esc", "button"])
+def test_cancelled_sort_leaves_the_table_as_it_was(
+    qtbot: QtBot, large: TableView, session: Session, way: str
+) -> None:
+    before = listed(large)
+    section = [c.key for c in large.model.columns].index("duration")
+    place = QPoint(large.grid.header.sectionViewportPosition(section) + 8, 10)
+
+    QTest.mouseClick(large.grid.header.viewport(), LEFT, PLAIN, place)
+    assert large._footer.cancel.isVisible()
+    assert large.grid.sorting == Sorting("op")
+    if way == "Esc":
+        QTest.keyClick(large.grid, Qt.Key.Key_Escape)
+    else:
+        QTest.mouseClick(large._footer.cancel, LEFT)
+    settled(qtbot, session)
+
+    assert listed(large) == before
+    assert large.grid.sorting == Sorting("op")
+    assert large.model.headerData(
+        [c.key for c in large.model.columns].index("op"), Qt.Orientation.Horizontal
+    ).endswith("▴")
+    assert not large._footer.cancel.isVisible()
+    assert large._note.full_text == ""
+
+    QTest.mouseClick(large.grid.header.viewport(), LEFT, PLAIN, place)
+    settled(qtbot, session)
+    assert large.grid.sorting == Sorting("duration", True)
+
+
+def test_old_order_stays_until_the_new_one_is_there(
+    qtbot: QtBot, large: TableView, session: Session
+) -> None:
+    before = listed(large)
+
+    large.sort_by(Sorting("duration", True))
+
+    assert listed(large) == before
+    settled(qtbot, session)
+    assert listed(large) != before
+
+
+def test_escape_is_left_to_the_window_when_nothing_is_sorted(
+    large: TableView,
+) -> None:
+    override = QKeyEvent(QEvent.Type.ShortcutOverride, Qt.Key.Key_Escape, PLAIN)
+    override.ignore()
+
+    QApplication.sendEvent(large.grid, override)
+
+    assert not override.isAccepted()
+
+
+def test_cancel_under_a_new_filter_falls_back_to_time(
+    qtbot: QtBot, large: TableView, session: Session
+) -> None:
+    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    large.cancel_order()
+    settled(qtbot, session)
+
+    assert large.grid.sorting == Sorting()
+    assert {texts(large, row)["op"] for row in range(large.model.rowCount())} == {
+        "ROPE"
+    }
+
+
+def test_filter_keeps_the_sorting(
+    qtbot: QtBot, large: TableView, session: Session
+) -> None:
+    large.sort_by(Sorting("duration", True))
+    settled(qtbot, session)
+
+    session.set_filter(Filter(layers=frozenset({1, 2})))
+    settled(qtbot, session)
+
+    assert session.trace is not None
+    spans, ids = session.trace.spans, listed(large)
+    assert bool((np.diff(spans.end[ids] - spans.start[ids]) <= 0).all())
+    assert spans.layer is not None
+    assert set(spans.layer[ids].tolist()) == {1, 2}
+
+
+# -- jumping -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["30", "#30", "1.5ms"])
+def test_typed_place_is_selected_and_in_view(
+    view: TableView, session: Session, text: str
+) -> None:
+    QTest.keyClick(view.grid, Qt.Key.Key_G, CTRL)
+    assert view._footer.jump.hasFocus()
+
+    QTest.keyClicks(view._footer.jump, text)
+    QTest.keyClick(view._footer.jump, Qt.Key.Key_Return)
+
+    row = view.grid.current_row
+    assert row in rows_shown(view)
+    assert session.selection.ids == (view.model.span_at(row),)
+    if text == "30":
+        assert row == 29
+    elif text == "#30":
+        assert view.model.span_at(row) == 30
+    else:
+        assert session.trace is not None
+        starts = session.trace.spans.start
+        assert starts[view.model.span_at(row)] >= 1_500_000
+        assert starts[view.model.span_at(row - 1)] < 1_500_000
+
+
+def test_place_that_is_not_there_is_explained(
+    view: TableView, session: Session
+) -> None:
+    QTest.keyClicks(view._footer.jump, "100000")
+    QTest.keyClick(view._footer.jump, Qt.Key.Key_Return)
+
+    assert view._note.full_text.startswith("there are rows 1 to ")
+    assert not session.selection
+
+
+def test_escape_leaves_the_field_for_the_table(view: TableView) -> None:
+    QTest.keyClick(view.grid, Qt.Key.Key_G, CTRL)
+
+    QTest.keyClick(view._footer.jump, Qt.Key.Key_Escape)
+
+    assert view.grid.hasFocus()
+
+
+def test_jump_in_a_million_rows_shows_the_row(qtbot: QtBot, session: Session) -> None:
+    n = 1_000_000
+    view = shown(qtbot, session)
+    session.set_trace(big_trace(n))
+    qtbot.waitUntil(lambda: view.model.rowCount() == n, timeout=30_000)
+
+    view.go_to("765,432")
+
+    assert view.grid.current_row == 765_431
+    assert 765_431 in rows_shown(view)
+    assert texts(view, 765_431)["record"] == "765,431"
 
 
 # -- selection ---------------------------------------------------------------
@@ -363,7 +525,7 @@ def test_huge_shift_selection_is_bounded_with_a_notice(
     click(view, 8, SHIFT)
 
     assert len(session.selection.ids) == 3
-    assert view._note.text().startswith("3 of 7 selected")
+    assert view._note.full_text.startswith("3 of 7 selected")
 
 
 def test_select_all_takes_the_listed_rows(view: TableView, session: Session) -> None:
@@ -724,10 +886,10 @@ def test_large_copy_runs_on_a_worker_and_says_when_done(
     monkeypatch.setattr(table_module, "MAX_COPIED_ROWS", 50)
 
     view.copy_tsv()
-    qtbot.waitUntil(lambda: "copied" in view._note.text())
+    qtbot.waitUntil(lambda: "copied" in view._note.full_text)
 
     assert len(clipboard().splitlines()) == 51
-    assert view._note.text().startswith("50 of ")
+    assert view._note.full_text.startswith("50 of ")
 
 
 def test_missing_number_copies_as_nothing() -> None:
@@ -894,3 +1056,72 @@ def test_closed_session_leaves_an_empty_table(
     session.close()
 
     assert view.model.rowCount() == 0
+
+
+# -- while the file is being read --------------------------------------------
+
+
+def partly(trace: Trace, *pending: str) -> Trace:
+    return replace(trace, pending=frozenset(pending))
+
+
+def test_partial_trace_says_how_many_spans_are_there(
+    view: TableView, session: Session
+) -> None:
+    trace = builders.llama_like_trace(tokens=2, layers=2)
+
+    session.set_trace(partly(trace, "spans", "names", "accesses"))
+
+    assert view._stack.currentWidget() is view._empty
+    assert view._empty.text.startswith("Still reading …")
+    assert f"{len(trace.spans)} spans so far" in view._empty.text
+    assert view.model.rowCount() == 0
+    assert session.tasks.is_idle
+
+
+def test_final_trace_replaces_the_message(view: TableView, session: Session) -> None:
+    trace = builders.llama_like_trace(tokens=2, layers=2)
+    session.set_trace(partly(trace, "spans", "names", "accesses"))
+
+    session.set_trace(partly(trace, "names", "accesses"), TraceChange.EXTENDED)
+
+    assert view._stack.currentWidget() is view.grid
+    assert view.model.rowCount() > 0
+    assert texts(view, 0)["bytes"] == "…"
+
+
+def test_partial_trace_under_a_filter_waits_too(
+    view: TableView, session: Session
+) -> None:
+    trace = builders.llama_like_trace(tokens=2, layers=2)
+    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+
+    session.set_trace(partly(trace, "spans"))
+    assert view._empty.text.startswith("Still reading …")
+
+    session.set_trace(trace, TraceChange.EXTENDED)
+    assert {texts(view, row)["op"] for row in range(view.model.rowCount())} == {"ROPE"}
+
+
+def test_names_that_arrive_do_not_scroll_back_to_the_selection(
+    view: TableView, session: Session
+) -> None:
+    trace = builders.llama_like_trace(tokens=8, layers=4)
+    session.set_trace(partly(trace, "names", "accesses"))
+    session.select_span(view.model.span_at(0))
+    view.grid.verticalScrollBar().setValue(120)
+
+    session.set_trace(trace, TraceChange.GREW)
+
+    assert view.grid.first_visible_row == 120
+    assert view.grid.current_row == 0
+
+
+def test_view_of_a_filtered_session_lists_the_matches(
+    qtbot: QtBot, session: Session
+) -> None:
+    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+
+    view = shown(qtbot, session)
+
+    assert {texts(view, row)["op"] for row in range(view.model.rowCount())} == {"ROPE"}

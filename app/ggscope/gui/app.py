@@ -20,7 +20,9 @@ from ggscope.gui.main_window import MainWindow, OpenOptions
 from ggscope.gui.shortcuts import load_overrides
 from ggscope.gui.theme import ThemeManager
 from ggscope.gui.view_host import host_of
+from ggscope.gui.warm_up import warm_up
 from ggscope.session.settings import IniStore, MemoryStore, Settings
+from ggscope.session.tasks import NO_MEMORY
 from ggscope.views.guard import guarded
 
 logger = logging.getLogger(__name__)
@@ -101,7 +103,8 @@ def run(paths: Sequence[Path], options: object = None) -> int:
     Parameters
     ----------
     options : attributes of the command line's ``open``: reader, ops, option, theme,
-        software_gl, safe_mode, range, layout. Missing ones count as not given.
+        software_gl, safe_mode, range, layout, records, names, force. Missing ones
+        count as not given.
     """
     app = create_app([sys.argv[0] or "ggscope"])
     is_safe = bool(getattr(options, "safe_mode", False))
@@ -123,6 +126,8 @@ def run(paths: Sequence[Path], options: object = None) -> int:
         window.open_paths(Path(p) for p in app.take_queued_files())
     # The icon is read and drawn after the window is out.
     QTimer.singleShot(0, window, set_icon)
+    if not paths:
+        QTimer.singleShot(0, window, warm_up)
     try:
         return int(app.exec())
     finally:
@@ -159,11 +164,17 @@ def open_options(options: object) -> OpenOptions | None:
     ops = getattr(options, "ops", None)
     if ops and ops != "auto":
         pairs.append(("ops", str(ops)))
+    records, names = getattr(options, "records", None), getattr(options, "names", None)
+    if records:
+        pairs.append(("range", str(records)))
+    if names and names != "all":
+        pairs.append(("names", str(names)))
     reader = getattr(options, "reader", None)
     time_range = str(getattr(options, "range", None) or "")
-    if not pairs and reader is None and not time_range:
+    is_forced = bool(getattr(options, "force", False))
+    if not pairs and reader is None and not time_range and not is_forced:
         return None
-    return OpenOptions(reader, tuple(pairs), time_range)
+    return OpenOptions(reader, tuple(pairs), time_range, is_forced)
 
 
 def keys_path(settings: Settings) -> Path:
@@ -219,6 +230,8 @@ class ExceptionHook:
                 QTimer.singleShot(0, host, partial(host.fail, report))
             elif not is_shown:  # showing it again would paint again, and fail again
                 text = f"Something went wrong: {kind.__name__}: {value}"[:400]
+                if issubclass(kind, MemoryError):
+                    text = NO_MEMORY
                 show = partial(self._window.report_crash, text, report)
                 QTimer.singleShot(0, self._window, show)
         except RuntimeError:  # the window is gone already

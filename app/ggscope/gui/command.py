@@ -7,6 +7,7 @@ from enum import Flag, auto
 from PySide6.QtCore import QCoreApplication
 
 from ggscope.gui.desk import Desk
+from ggscope.session.session import Session
 
 
 class Needs(Flag):
@@ -80,4 +81,24 @@ def tr(text: str) -> str:
     return QCoreApplication.translate("Commands", text)
 
 
-__all__ = ["Command", "Needs", "conditions", "tr"]
+def with_session(call: Callable[[Session], object]) -> Callable[[Desk], object]:
+    """Return a handler that does nothing where no file is open."""
+
+    def run(desk: Desk) -> object:
+        return None if desk.session is None else call(desk.session)
+
+    return run
+
+
+def of_workspace(name: str) -> Callable[[Desk], object]:
+    """Return a handler that calls a method of the workspace in front."""
+
+    def run(desk: Desk) -> object:
+        if desk.document is None:
+            return None
+        return getattr(desk.document.workspace, name)()
+
+    return run
+
+
+__all__ = ["Command", "Needs", "conditions", "of_workspace", "tr", "with_session"]

@@ -1,16 +1,20 @@
 """What commands work on: the main window as they see it."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ggscope.gui.document import Document
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
+
+if TYPE_CHECKING:
+    from ggscope.gui.window_dialogs import WindowDialogs
 
 
 class Desk(Protocol):
     """The main window, as far as commands need it."""
 
     settings: Settings
+    dialogs: "WindowDialogs"
 
     @property
     def document(self) -> Document | None:
@@ -43,14 +47,6 @@ class Desk(Protocol):
         """Go to the next or previous tab."""
         ...
 
-    def export_figure(self) -> None:
-        """Ask for a name and write the timeline as a figure."""
-        ...
-
-    def repeat_export(self) -> None:
-        """Write the figure once more, to the same name."""
-        ...
-
     def copy(self, form: str) -> None:
         """Copy what is selected as "tsv" or "markdown"."""
         ...
@@ -65,50 +61,6 @@ class Desk(Protocol):
 
     def toggle_detailed(self) -> None:
         """Switch the table between compact and detailed rows."""
-        ...
-
-    def show_palette(self) -> None:
-        """Open the command palette."""
-        ...
-
-    def show_go_to(self) -> None:
-        """Open the list of lanes and tensors."""
-        ...
-
-    def show_keys(self) -> None:
-        """Show the keys sheet."""
-        ...
-
-    def show_settings(self) -> None:
-        """Show the settings."""
-        ...
-
-    def show_readers(self) -> None:
-        """List the readers."""
-        ...
-
-    def show_op_tables(self) -> None:
-        """Let the person choose the op table."""
-        ...
-
-    def show_guide(self) -> None:
-        """Show the user guide."""
-        ...
-
-    def show_about(self) -> None:
-        """Show version and licences."""
-        ...
-
-    def copy_system_report(self) -> None:
-        """Copy versions of everything, for bug reports."""
-        ...
-
-    def name_bookmark(self) -> None:
-        """Ask for a name and keep a bookmark of the selection."""
-        ...
-
-    def save_filter(self) -> None:
-        """Ask for a name and keep the present filter."""
         ...
 
     def close(self) -> bool:

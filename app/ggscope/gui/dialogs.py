@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QPushButton,
+    QSpinBox,
     QTableWidget,
     QTableWidgetItem,
     QTextBrowser,
@@ -31,7 +32,7 @@ import ggscope
 from ggscope import assets
 from ggscope.gui.widgets import button, label
 from ggscope.model.trace import Trace
-from ggscope.session.settings import FONT_SCALES, Settings
+from ggscope.session.settings import FONT_SCALES, MAX_LIMIT_MIB, Settings
 
 PACKAGES = (
     "PySide6-Essentials",
@@ -111,6 +112,16 @@ class SettingsDialog(QDialog):
         self.places = self._tick(
             "drawing", "keys_by_place", self.tr("W A S D by place, not by letter")
         )
+        self.memory = QSpinBox(self)
+        self.memory.setRange(0, MAX_LIMIT_MIB)
+        self.memory.setSingleStep(512)
+        self.memory.setSuffix(" MiB")
+        self.memory.setSpecialValueText(self.tr("what the system has"))
+        self.memory.setToolTip(
+            self.tr("A file that needs more is not read before you say how much of it")
+        )
+        self.memory.setValue(settings.memory.limit_mib)
+        self.memory.valueChanged.connect(self._on_memory)
         self.plugins = QCheckBox(self.tr("Load readers from this folder"), self)
         self.plugins.setChecked(plugins.is_enabled)
         self.plugins.toggled.connect(self._on_plugins)
@@ -134,6 +145,7 @@ class SettingsDialog(QDialog):
             (self.tr("Font size"), self.font_size),
             (self.tr("Timeline is drawn by"), self.renderer),
             (self.tr("Mouse wheel"), self.wheel),
+            (self.tr("Memory for a file"), self.memory),
         ):
             widget.setAccessibleName(text)
             form.addRow(text, widget)
@@ -181,6 +193,9 @@ class SettingsDialog(QDialog):
             self._settings.change(
                 str(box.property("topic")), **{str(box.property("field")): is_on}
             )
+
+    def _on_memory(self, mib: int) -> None:
+        self._settings.change("memory", limit_mib=mib)
 
     def _choice(self, topic: str, name: str, value: str) -> QComboBox:
         combo = QComboBox(self)

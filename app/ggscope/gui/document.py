@@ -3,13 +3,15 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from ggscope.gui.filter_popup import FilterPopup
+from ggscope.errors import TooLargeError
 from ggscope.gui.load_pages import Banner, LoadingCard, ProblemPage
+from ggscope.gui.part_text import part_text
 from ggscope.gui.status import StatusStrip, progress_text
 from ggscope.gui.toolbar import Toolbar
 from ggscope.gui.workspace import Workspace
@@ -20,6 +22,10 @@ from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskState
 from ggscope.views.base import View
+
+if TYPE_CHECKING:
+    from ggscope.gui.filter_popup import FilterPopup
+    from ggscope.gui.too_large_page import TooLargePage
 
 LOW_CONFIDENCE = "low_confidence"
 
@@ -32,6 +38,8 @@ class Document(QWidget):
     title_changed : the tab's text.
     ops_requested, renderer_requested : a click in the status strip.
     problem_reported(str) : for the window's message bar.
+    shown : the first picture of a file can be drawn.
+    ready : it has been read to its end.
     """
 
     title_changed = Signal()
@@ -39,6 +47,7 @@ class Document(QWidget):
     renderer_requested = Signal()
     problem_reported = Signal(str)
     close_requested = Signal()
+    shown = Signal()
     ready = Signal()
 
     def __init__(
@@ -60,14 +69,15 @@ class Document(QWidget):
         self.session.wheel_zooms = settings.drawing.wheel == "zoom"
         self.session.set_shows_stalls(settings.drawing.shows_stalls)
         self.loader = Loader(self.session, is_window_active)
+        self.loader.limit_bytes = settings.memory.limit_bytes
         self.toolbar = Toolbar(self.session, open_files, export, self)
         self.banner = Banner(self)
         self.workspace = Workspace(self.session, settings, theme, self)
-        self.problem_page = ProblemPage(path, self)
+        self._problem_page: ProblemPage | None = None
+        self._too_large_page: TooLargePage | None = None
         self.status = StatusStrip(self.session, self)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.workspace)
-        self._stack.addWidget(self.problem_page)
         self._popup: FilterPopup | None = None
         self._banner_box = QWidget(self)
         inner = QVBoxLayout(self._banner_box)
@@ -86,17 +96,64 @@ class Document(QWidget):
 
     @property
     def title(self) -> str:
-        """Text of the tab."""
-        return self.path.name or str(self.path)
+        """Text of the tab: the file's name, and what part of it is shown."""
+        name = self.path.name or str(self.path)
+        part = self.part
+        return f"{name} ({part})" if part else name
+
+    @property
+    def part(self) -> str:
+        """Which part of the file is shown, in words; "" = all of it."""
+        if self.loader.state is LoadState.STOPPED:
+            return self.tr("stopped")
+        if not self.loader.options or self.session.trace is None:
+            return ""
+        return part_text(self.loader.options, self.loader.n_records)
+
+    @property
+    def problem_page(self) -> ProblemPage:
+        """The page that says why the file could not be read."""
+        if self._problem_page is None:
+            page = self._problem_page = ProblemPage(self.path, self)
+            page.reload_requested.connect(self._on_reload)
+            page.salvage_requested.connect(self._on_salvage)
+            page.reader_chosen.connect(self._on_reader_chosen)
+            page.close_requested.connect(self.close_requested)
+            self._stack.addWidget(page)
+        return self._problem_page
+
+    @property
+    def too_large_page(self) -> "TooLargePage":
+        """The page that asks what to read of a file that would not fit."""
+        if self._too_large_page is None:
+            from ggscope.gui.too_large_page import TooLargePage
+
+            page = self._too_large_page = TooLargePage(self.path, self)
+            page.read_requested.connect(self._on_read_requested)
+            page.close_requested.connect(self.close_requested)
+            self._stack.addWidget(page)
+        return self._too_large_page
 
     def open(
-        self, reader_id: str | None = None, options: dict[str, str] | None = None
+        self,
+        reader_id: str | None = None,
+        options: dict[str, str] | None = None,
+        *,
+        is_forced: bool = False,
     ) -> None:
-        """Start reading the file."""
-        self.loader.open(reader_id, options)
+        """Start reading the file; `is_forced` = even where it will hardly fit."""
+        self.loader.open(reader_id, options, is_forced=is_forced)
+
+    def stop_reading(self) -> bool:
+        """Stop reading and keep what was read; tell whether anything was stopped."""
+        if self.loader.state is not LoadState.LOADING:
+            return False
+        self.loader.cancel()
+        return True
 
     def release(self) -> None:
         """Stop all work and detach the views; the tab is about to go."""
+        self.loader.release()
         self.workspace.release()
         self.session.close()
 
@@ -106,6 +163,8 @@ class Document(QWidget):
 
     def show_filter_popup(self, anchor: QWidget | None = None) -> None:
         """Open the popup that adds to the filter."""
+        from ggscope.gui.filter_popup import FilterPopup
+
         if self._popup is not None:
             self._popup.close()
         self._popup = FilterPopup(self.session, self, self._settings)
@@ -139,11 +198,8 @@ class Document(QWidget):
         self.status.problems_clicked.connect(self._on_problems_clicked)
         self.status.renderer_clicked.connect(self.renderer_requested)
         self.card.cancel_requested.connect(self.loader.cancel)
-        self.problem_page.reload_requested.connect(self._on_reload)
-        self.problem_page.salvage_requested.connect(self._on_salvage)
-        self.problem_page.reader_chosen.connect(self._on_reader_chosen)
-        self.problem_page.close_requested.connect(self.close_requested)
         self.loader.state_changed.connect(self._on_load_state)
+        self.loader.shown.connect(self.shown)
         self.loader.file_changed.connect(self._on_file_changed)
         self.session.tasks.task_changed.connect(self._on_task_changed)
         self.session.trace_changed.connect(self._on_trace_changed)
@@ -177,25 +233,67 @@ class Document(QWidget):
     def _on_reader_chosen(self, reader_id: str) -> None:
         self.loader.open(reader_id)
 
+    def _on_read_requested(self, options: dict[str, str]) -> None:
+        """Read what the person chose, knowing the figures."""
+        part = {"range": "", "names": "", **options}
+        self.loader.reload(part, is_forced=True)
+
     def _on_load_state(self, state: LoadState) -> None:
-        has_trace = self.session.trace is not None
-        self.card.set_wanted(state is LoadState.LOADING and not has_trace)
-        if state in (LoadState.FAILED, LoadState.CANCELLED) and not has_trace:
-            failure = self.loader.failure
-            self.problem_page.show_failure(failure, reader_choices())
-            self._stack.setCurrentWidget(self.problem_page)
-        elif state is LoadState.FAILED and self.loader.failure is not None:
-            # What was readable stays on the screen.
-            self.say(self.loader.failure.message, self.tr("Reload"), self._on_reload)
-        else:
-            self._stack.setCurrentWidget(self.workspace)
+        self.card.set_wanted(state is LoadState.LOADING and self.session.trace is None)
+        self._stack.setCurrentWidget(self._page_for(state))
         self.toolbar.set_usable(self._stack.currentWidget() is self.workspace)
         if state is LoadState.LOADING:
             self.hide_message()
-        if state is LoadState.READY:
+        elif state is LoadState.STOPPED:
+            self.say(self._stopped_text(), self.tr("Reload"), self._on_reload)
+        elif state is LoadState.FAILED and self.session.trace is not None:
+            failure = self.loader.failure
+            if failure is not None:  # what was readable stays on the screen
+                self.say(failure.message, self.tr("Reload"), self._on_reload)
+        elif state is LoadState.READY:
+            self._say_if_part()
             self._say_if_guessed()
             self.ready.emit()
+        self.status.set_part(self.part)
         self.title_changed.emit()
+
+    def _page_for(self, state: LoadState) -> QWidget:
+        """Return the page that belongs to a state, filled in."""
+        has_trace = self.session.trace is not None
+        failure = self.loader.failure
+        if state is LoadState.TOO_LARGE and failure is not None:
+            from ggscope.readers.room import Fit
+
+            error = failure.error
+            if isinstance(error, TooLargeError) and isinstance(error.fit, Fit):
+                self.too_large_page.show_fit(error.fit)
+                return self.too_large_page
+        if state in (LoadState.FAILED, LoadState.CANCELLED) and not has_trace:
+            self.problem_page.show_failure(failure, reader_choices())
+            return self.problem_page
+        return self.workspace
+
+    def _stopped_text(self) -> str:
+        trace = self.session.trace
+        notes = [] if trace is None else trace.warnings
+        texts = [w.message for w in notes if w.code == "reading_stopped"]
+        return texts[0] if texts else self.tr("Reading was stopped.")
+
+    def _say_if_part(self) -> None:
+        """Say which part is shown, and offer the whole."""
+        if self.part:
+            text = self.part[:1].upper() + self.part[1:]
+            self.say(
+                self.tr("{0}: the rest has not been read.").format(text),
+                self.tr("Read all"),
+                self._on_read_all,
+            )
+
+    def _on_read_all(self) -> None:
+        """Read the whole file; where it would not fit, the page asks again."""
+        part = ("range", "names")
+        kept = {k: v for k, v in self.loader.options.items() if k not in part}
+        self.loader.open(self.loader.reader_id, kept)
 
     def _say_if_guessed(self) -> None:
         """Offer another reader, until the person has closed that once per format."""
@@ -236,11 +334,11 @@ class Document(QWidget):
     def _on_trace_changed(self, change: TraceChange) -> None:
         self.card.set_wanted(False)
         trace = self.session.trace
-        if change is TraceChange.REPLACED and trace is not None:
+        if trace is None:
+            return
+        self._name_problems(trace)
+        if change is TraceChange.REPLACED:
             self._restore_lanes(trace)
-            self._name_problems(trace)
-        elif trace is not None:
-            self._name_problems(trace)
 
     def _name_problems(self, trace: Trace) -> None:
         n = len(trace.warnings)
@@ -275,6 +373,8 @@ class Document(QWidget):
             self._apply_drawing(view)
 
     def _on_settings_changed(self, topic: str) -> None:
+        if topic == "memory":
+            self.loader.limit_bytes = self._settings.memory.limit_bytes
         if topic == "drawing":
             self.session.wheel_zooms = self._settings.drawing.wheel == "zoom"
             self.session.set_shows_stalls(self._settings.drawing.shows_stalls)
@@ -285,6 +385,7 @@ class Document(QWidget):
         drawing = self._settings.drawing
         choose = getattr(view, "choose_renderer", None)
         if choose is not None:
+            setattr(view, "gpu_bytes", drawing.gpu_mib << 20)  # noqa: B010 - as `choose`
             choose(drawing.renderer)
         self._on_renderer("")
 

@@ -24,7 +24,8 @@ from ggscope.views.registry import BUILTIN
 class Drawer(QFrame):
     """Selection statistics and Problems under one tab bar.
 
-    Closed, only the tab bar is left; a click on a tab opens it.
+    Closed, only the tab bar is left; a click on a tab opens it. With `waits` the
+    panes are not made before their turn.
     """
 
     toggled = Signal(bool)
@@ -32,7 +33,12 @@ class Drawer(QFrame):
     float_requested = Signal(str)  # view id
 
     def __init__(
-        self, session: Session, theme: Theme, parent: QWidget | None = None
+        self,
+        session: Session,
+        theme: Theme,
+        parent: QWidget | None = None,
+        *,
+        waits: bool = False,
     ) -> None:
         super().__init__(parent)
         self.setObjectName("pane")
@@ -48,7 +54,13 @@ class Drawer(QFrame):
         for entry in self._entries:
             self._bar.addTab(entry.title)
             host = ViewHost(
-                entry, session, theme, self._stack, is_cell=False, has_head=False
+                entry,
+                session,
+                theme,
+                self._stack,
+                is_cell=False,
+                has_head=False,
+                waits=waits,
             )
             self._hosts[entry.id] = host
             self._stack.addWidget(host)

@@ -111,6 +111,7 @@ def write_figure(
         request,
         on_done,
         on_error=on_error,
+        even_if_held=True,  # a person asked for just what is shown
         title=QCoreApplication.translate("Export", "Writing {0}").format(
             target.path.name
         ),

@@ -186,7 +186,7 @@ class ProblemPage(QWidget):
         row.addStretch(1)
         row.addWidget(self.close_button)
         inner.addLayout(row)
-        _centre(self, card)
+        centre(self, card)
 
 
 @guarded
@@ -307,7 +307,8 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _centre(page: QWidget, card: QWidget) -> None:
+def centre(page: QWidget, card: QWidget) -> None:
+    """Put `card` a little above the middle of `page`."""
     box = QVBoxLayout(page)
     box.setContentsMargins(24, 24, 24, 24)
     row = QHBoxLayout()
@@ -319,4 +320,4 @@ def _centre(page: QWidget, card: QWidget) -> None:
     box.addStretch(3)
 
 
-__all__ = ["Banner", "LoadingCard", "ProblemPage"]
+__all__ = ["Banner", "LoadingCard", "ProblemPage", "centre"]

@@ -17,28 +17,26 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
-    QInputDialog,
+    QLineEdit,
     QMainWindow,
+    QPlainTextEdit,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
-from ggscope.gui.actions import COMMANDS
-from ggscope.gui.command import tr
 from ggscope.gui.document import Document
-from ggscope.gui.export import ExportTarget, ask_target, write_figure
-from ggscope.gui.go_to import lane_and_tensor_entries
 from ggscope.gui.load_pages import Banner
 from ggscope.gui.menus import Menus
-from ggscope.gui.palette import Entry, Palette
+from ggscope.gui.palette import Palette
 from ggscope.gui.position_keys import PositionKeys
-from ggscope.gui.saved_filters import apply_saved, ask_and_save
+from ggscope.gui.saved_filters import apply_saved
 from ggscope.gui.shortcuts import Actions
 from ggscope.gui.start_page import StartPage
 from ggscope.gui.tab_row import TabRow
 from ggscope.gui.text_keys import TextFieldGuard
 from ggscope.gui.theme import ThemeManager
+from ggscope.gui.window_dialogs import WindowDialogs
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
@@ -54,6 +52,7 @@ class OpenOptions:
     reader_id: str | None = None
     reader_options: tuple[tuple[str, str], ...] = ()
     time_range: str = ""
+    is_forced: bool = False
 
 
 @guarded
@@ -68,10 +67,10 @@ class MainWindow(QMainWindow):
     ) -> None:
         super().__init__()
         self.settings = settings
-        self._themes = themes
+        self.themes = themes
         self._documents: list[Document] = []
         self._watched: Session | None = None
-        self._last_export: ExportTarget | None = None
+        self.dialogs = WindowDialogs(self)
         self._was_maximised = False
         self._font_scale = settings.appearance.font_scale
         self.setObjectName("mainWindow")
@@ -92,6 +91,7 @@ class MainWindow(QMainWindow):
         self._refresh_later.timeout.connect(self.actions_.refresh)
         themes.changed.connect(self._on_theme)
         settings.changed.connect(self._on_settings_changed)
+        settings.store_failed.connect(self.report)
         self._guard = TextFieldGuard(self)
         self._places = PositionKeys(self._run_command, self)
         self._places.set_on(settings.drawing.keys_by_place)
@@ -139,24 +139,30 @@ class MainWindow(QMainWindow):
         document = Document(
             full,
             self.settings,
-            self._themes.current,
+            self.themes.current,
             open_files=self.open_dialog,
-            export=self.export_figure,
+            export=self.dialogs.export_figure,
             parent=self,
         )
         document.problem_reported.connect(self.report)
         document.title_changed.connect(self._on_title_changed)
-        document.ops_requested.connect(self.show_op_tables)
-        document.renderer_requested.connect(self.show_settings)
+        document.ops_requested.connect(self.dialogs.show_op_tables)
+        document.renderer_requested.connect(self.dialogs.show_settings)
         document.close_requested.connect(self._on_close_requested)
+        document.shown.connect(self._on_shown)
         document.ready.connect(self._on_ready)
         document.workspace.full_screen_changed.connect(self._on_full_screen)
+        options = options or OpenOptions()
+        document.setProperty("timeRange", options.time_range)
+        # First of all: the worker reads while the panes are made and shown.
+        document.open(
+            options.reader_id,
+            dict(options.reader_options),
+            is_forced=options.is_forced,
+        )
         self._documents.append(document)
         self._stack.addWidget(document)
         self._tab_row.add(document.title, str(full))
-        options = options or OpenOptions()
-        document.setProperty("timeRange", options.time_range)
-        document.open(options.reader_id, dict(options.reader_options))
         self._bring_to_front(document)
         return document
 
@@ -240,7 +246,10 @@ class MainWindow(QMainWindow):
     # -- commands ----------------------------------------------------------
 
     def escape(self) -> None:
-        """Clear selection, else close the search, else leave full screen."""
+        """Clear selection, close the search, leave full screen, or stop reading.
+
+        Only the first of these that there is.
+        """
         session, document = self.session, self.document
         if session is None or document is None:
             return
@@ -250,6 +259,8 @@ class MainWindow(QMainWindow):
             document.toolbar.search.clear()
         elif document.workspace.full_cell is not None:
             document.workspace.leave_full_screen()
+        else:
+            document.stop_reading()
 
     def toggle_full_screen(self) -> None:
         """Let the active view fill the screen, or end that."""
@@ -273,115 +284,6 @@ class MainWindow(QMainWindow):
             focus = focus.parentWidget()
         if not self._call_views(method) and self.session is not None:
             self._copy_names(self.session)
-
-    def export_figure(self) -> None:
-        """Ask for a name and write the timeline as a figure."""
-        document = self.document
-        if document is None or document.session.trace is None:
-            return
-        target = ask_target(document, self.settings, self._themes.current, self)
-        if target is not None:
-            self._last_export = target
-            self._write_figure(document, target)
-
-    def repeat_export(self) -> None:
-        """Write the figure once more, to the same name."""
-        document = self.document
-        if self._last_export is None:
-            self.export_figure()
-        elif document is not None and document.session.trace is not None:
-            self._write_figure(document, self._last_export)
-
-    def show_palette(self) -> None:
-        """Open the command palette."""
-        entries = [
-            Entry(
-                tr(c.text).removesuffix("…"),
-                self.actions_[c.id].trigger,
-                tr(c.menu).replace("/", " › "),
-                self.actions_.keys_text(c),
-            )
-            for c in COMMANDS
-            if self.actions_[c.id].isEnabled() and c.id != "go.palette"
-        ]
-        self.palette_.offer(entries, self.tr("Type a command"))
-
-    def show_go_to(self) -> None:
-        """Open the list of lanes and tensors."""
-        session = self.session
-        if session is None or session.trace is None or session.index is None:
-            return
-        entries = lane_and_tensor_entries(
-            session.index, session.reveal_lane, self._find_tensor
-        )
-        self.palette_.offer(entries, self.tr("Go to lane or tensor"))
-
-    def show_keys(self) -> None:
-        """Show the keys sheet."""
-        from ggscope.gui.keys_sheet import KeysSheet
-
-        KeysSheet(self.actions_, self).show()
-
-    def show_settings(self) -> None:
-        """Show the settings."""
-        from ggscope.gui.dialogs import SettingsDialog
-
-        SettingsDialog(self.settings, self).show()
-
-    def show_readers(self) -> None:
-        """List the readers."""
-        from ggscope.gui.dialogs import readers_dialog
-
-        readers_dialog(self).show()
-
-    def show_op_tables(self) -> None:
-        """Let the person choose the op table, and read the file again with it."""
-        from ggscope.gui.dialogs import AUTO_OPS, choose_ops
-
-        session = self.session
-        if session is None or session.trace is None:
-            return
-        chosen = choose_ops(session.trace, self)
-        if chosen is not None:
-            session.reload({"ops": "" if chosen == AUTO_OPS else chosen})
-
-    def show_guide(self) -> None:
-        """Show the user guide."""
-        from ggscope.gui.dialogs import guide_text, text_dialog
-
-        text_dialog(self.tr("User guide"), guide_text(), self).show()
-
-    def show_about(self) -> None:
-        """Show version and licences."""
-        from ggscope.gui.dialogs import about_dialog
-
-        about_dialog(self).show()
-
-    def copy_system_report(self) -> None:
-        """Copy versions of everything, for bug reports."""
-        from ggscope.gui.dialogs import system_report
-
-        text = system_report()
-        if self.document is not None:
-            text += f"\nRenderer: {self.document.status.renderer.text()}"
-        QGuiApplication.clipboard().setText(text)
-        self.notice.say(self.tr("The system report is on the clipboard."))
-
-    def name_bookmark(self) -> None:
-        """Ask for a name and keep a bookmark of the selection."""
-        session = self.session
-        if session is None:
-            return
-        name, is_good = QInputDialog.getText(
-            self, self.tr("Bookmark"), self.tr("Name of the bookmark")
-        )
-        if is_good:
-            session.add_bookmark(name.strip()[:200])
-
-    def save_filter(self) -> None:
-        """Ask for a name and keep the present filter."""
-        if self.session is not None:
-            ask_and_save(self.settings, self.session, self)
 
     # -- Qt ----------------------------------------------------------------
 
@@ -407,6 +309,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember the geometry and stop all work."""
         self._store_geometry()
+        self.settings.sync()
         for document in list(self._documents):
             self.close_document(document)
         super().closeEvent(event)
@@ -463,18 +366,31 @@ class MainWindow(QMainWindow):
         if isinstance(document, Document) and document in self._documents:
             position = self._documents.index(document)
             self._tab_row.set_title(position, document.title)
+        if document is self.document:
+            self._show_title()
         self.actions_.refresh()
+
+    def _on_shown(self) -> None:
+        document = self.sender()
+        if isinstance(document, Document):
+            self._show_wanted(document)
+            if document is self.document and not _is_typing():
+                document.focus_views()
 
     def _on_ready(self) -> None:
         document = self.sender()
-        if not isinstance(document, Document):
-            return
-        self.settings.add_recent(document.path)
-        wanted = str(document.property("timeRange") or "")
-        if wanted:
+        if isinstance(document, Document):
+            self.settings.add_recent(document.path)
+            self._show_wanted(document)
             document.setProperty("timeRange", "")
-            self._show_range(document.session, wanted)
-        document.focus_views()
+
+    def _show_wanted(self, document: Document) -> None:
+        """Show the range of the command line, until the person goes elsewhere."""
+        wanted, session = str(document.property("timeRange") or ""), document.session
+        last = document.property("timeShown")
+        if wanted and last in (None, session.visible_range):
+            self._show_range(session, wanted)
+            document.setProperty("timeShown", session.visible_range)
 
     def _show_range(self, session: Session, text: str) -> None:
         from ggscope.analysis.filter_text import parse_range
@@ -559,13 +475,17 @@ class MainWindow(QMainWindow):
         self._tab_row.setVisible(bool(self._documents))
         if isinstance(page, Document):
             page.workspace.take_layout()
-            self.setWindowTitle(f"{page.title} – ggscope")
-            self.setWindowFilePath(str(page.path))
-        else:
-            self.setWindowTitle("ggscope")
-            self.setWindowFilePath("")
+        self._show_title()
         self._watch(self.session)
         self.actions_.refresh()
+
+    def _show_title(self) -> None:
+        """Name the tab in front in the window's title."""
+        document = self.document
+        self.setWindowTitle(
+            "ggscope" if document is None else f"{document.title} – ggscope"
+        )
+        self.setWindowFilePath("" if document is None else str(document.path))
 
     def _watch(self, session: Session | None) -> None:
         """Listen to what enables and disables commands, of the tab in front."""
@@ -612,18 +532,6 @@ class MainWindow(QMainWindow):
         names = [trace.span_name(i) for i in session.selection.ids[:10_000]]
         QGuiApplication.clipboard().setText("\n".join(names))
 
-    def _find_tensor(self, name: str) -> None:
-        if self.document is not None:
-            self.document.toolbar.search.edit.setText(name)
-            self.document.session.search(name)
-            self.document.session.step_hit(1)
-
-    def _write_figure(self, document: Document, target: ExportTarget) -> None:
-        write_figure(document, target, self._on_exported, self.report)
-
-    def _on_exported(self, path: str) -> None:
-        self.notice.say(self.tr("{0} written.").format(path))
-
     def _restore_geometry(self) -> None:
         stored = self.settings.window.geometry
         if stored:
@@ -632,6 +540,11 @@ class MainWindow(QMainWindow):
     def _store_geometry(self) -> None:
         encoded = self.saveGeometry().toBase64().toStdString()
         self.settings.change("window", geometry=encoded)
+
+
+def _is_typing() -> bool:
+    """Tell whether a text field has the focus."""
+    return isinstance(QApplication.focusWidget(), QLineEdit | QPlainTextEdit)
 
 
 def _first_size(window: QMainWindow) -> QSize:

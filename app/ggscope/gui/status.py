@@ -1,5 +1,6 @@
 """The status strip: file, shown range, op table, problems, memory, renderer, work."""
 
+import math
 import time
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -35,7 +36,7 @@ class StatusStrip(QFrame):
         super().__init__(parent)
         self.setObjectName("status")
         self._session = session
-        self._process: object = None
+        self._part = ""
         self.file = ElidedLabel("", self)
         self.range = ElidedLabel("", self)
         self.range.setProperty("mono", True)
@@ -79,10 +80,15 @@ class StatusStrip(QFrame):
         self.renderer.setText(text)
         self.renderer.setVisible(bool(text))
 
+    def set_part(self, text: str) -> None:
+        """Say which part of the file is shown; "" = all of it."""
+        self._part = text
+        self._show_file()
+
     def showEvent(self, event: object) -> None:
         """Measure memory only while somebody can read it."""
         self._memory_timer.start()
-        QTimer.singleShot(0, self, self._show_memory)
+        QTimer.singleShot(300, self, self._show_memory)
         super().showEvent(event)  # type: ignore[arg-type]  # QShowEvent
 
     def hideEvent(self, event: object) -> None:
@@ -102,12 +108,17 @@ class StatusStrip(QFrame):
 
     def _on_trace_changed(self, _: object) -> None:
         trace = self._session.trace
-        path = self._session.path
-        name = path.name if path is not None else ""
-        self.file.set_text(name if trace is None else _file_text(name, trace))
+        self._show_file()
         self._show_ops(None if trace is None else trace.ops)
         self._show_problems(trace)
         self._show_range(None)
+
+    def _show_file(self) -> None:
+        trace, path = self._session.trace, self._session.path
+        text = path.name if path is not None else ""
+        if trace is not None:
+            text = _file_text(text, trace)
+        self.file.set_text(f"{text} · {self._part}" if self._part else text)
 
     def _show_ops(self, ops: OpTable | None) -> None:
         self.ops.setVisible(ops is not None)
@@ -153,12 +164,9 @@ class StatusStrip(QFrame):
         )
 
     def _show_memory(self) -> None:
-        import psutil  # not needed before the first window
+        from ggscope.readers.room import process_bytes  # not before the first window
 
-        if self._process is None:
-            self._process = psutil.Process()
-        assert isinstance(self._process, psutil.Process)
-        self.memory.set_text(format_bytes(self._process.memory_info().rss))
+        self.memory.set_text(format_bytes(process_bytes()))
 
 
 class ProgressArea(QWidget):
@@ -179,7 +187,9 @@ class ProgressArea(QWidget):
         self.bar.setTextVisible(False)
         self.bar.setFixedWidth(120)
         self.bar.setAccessibleName(self.tr("Progress"))
-        self.stop = GlyphButton("close", self.tr("Cancel"), self, 12)
+        self.stop = GlyphButton(
+            "close", self.tr("Cancel (Esc while reading)"), self, 12
+        )
         self.stop.clicked.connect(self._on_stop)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -246,8 +256,14 @@ def progress_text(state: TaskState, now: float) -> str:
         parts.append(f"{format_bytes(state.rate(now))}/s")
     left = state.seconds_left(now)
     if left is not None and state.done < state.total:
-        parts.append(f"{format_duration(round(left * 1e9))} left")
+        parts.append(f"{_whole_seconds(left)} left")
     return " · ".join(parts)
+
+
+def _whole_seconds(seconds: float) -> str:
+    """Return ``7 s`` or ``2:03``: an estimate has no milliseconds."""
+    whole = max(1, math.ceil(seconds))
+    return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02}"
 
 
 def problem_count(trace: Trace | None) -> tuple[Severity, int]:

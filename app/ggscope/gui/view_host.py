@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 _BINDING_WORDS = re.compile(r"Error calling Python override of [\w:]+\(\): ")
 """What PySide 6.11 puts before the message of an exception in an event handler."""
 
+_NO_MEMORY = re.compile(r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b")
+"""The last line of a report of too little memory, by Python or numpy."""
+
 ViewLoader = Callable[[ViewEntry], View]
 
 
@@ -53,15 +56,7 @@ class ErrorPanel(QWidget):
         last = report.strip().splitlines()[-1] if report.strip() else ""
         last = _BINDING_WORDS.sub("", last)
         head = label(self.tr("{0} stopped working").format(title), self, "large")
-        text = label(
-            self.tr(
-                "The rest of the program goes on; nothing of the trace is lost. "
-                "Retry starts this view anew. The report helps to repair it."
-            ),
-            self,
-            "dim",
-            wraps=True,
-        )
+        text = label(self._advice(last), self, "dim", wraps=True)
         what = label(last[:400], self, "error", wraps=True)
         what.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.retry_button = button(
@@ -82,6 +77,18 @@ class ErrorPanel(QWidget):
         box.addLayout(row)
         box.addStretch(2)
 
+    def _advice(self, last: str) -> str:
+        if _NO_MEMORY.search(last):
+            return self.tr(
+                "There is not enough memory for this view; the rest of the program "
+                "goes on. Close other tabs or programs, then Retry, or open a part "
+                "of the file only."
+            )
+        return self.tr(
+            "The rest of the program goes on; nothing of the trace is lost. "
+            "Retry starts this view anew. The report helps to repair it."
+        )
+
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self.report)
 
@@ -90,8 +97,9 @@ class ErrorPanel(QWidget):
 class ViewHost(QFrame):
     """One pane: a slim head and a view below it.
 
-    The view is made when the pane is first shown. Where making, attaching or
-    drawing it raises, an `ErrorPanel` takes its place.
+    The view is made when the pane is first shown, or, where `waits`, when it is its
+    turn. Where making, attaching or drawing it raises, an `ErrorPanel` takes its
+    place.
     """
 
     chosen = Signal(str)  # another view id was picked in the head
@@ -111,6 +119,7 @@ class ViewHost(QFrame):
         is_cell: bool = True,
         has_head: bool = True,
         can_float: bool = False,
+        waits: bool = False,
         loader: ViewLoader = load_view,
     ) -> None:
         super().__init__(parent)
@@ -121,6 +130,7 @@ class ViewHost(QFrame):
         self._session = session
         self._theme = theme
         self._loader = loader
+        self._waits = waits
         self._view: View | None = None
         self._panel: ErrorPanel | None = None
         self._box = QVBoxLayout(self)
@@ -156,8 +166,20 @@ class ViewHost(QFrame):
 
     def ensure_view(self) -> None:
         """Make the view now if there is none yet."""
+        self._waits = False
         if self._view is None and self._panel is None:
             self._build()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the view is not made before its turn."""
+        return self._waits and self._view is None and self._panel is None
+
+    def stop_waiting(self) -> None:
+        """Make the view now where the pane is seen, else as soon as it is."""
+        self._waits = False
+        if self.isVisible():
+            self.ensure_view()
 
     def fail(self, report: str) -> None:
         """Put the error panel in the view's place."""
@@ -190,7 +212,8 @@ class ViewHost(QFrame):
 
     def showEvent(self, event: QShowEvent) -> None:
         """Make the view when it is first seen."""
-        self.ensure_view()
+        if not self._waits:
+            self.ensure_view()
         super().showEvent(event)
 
     def set_is_full(self, is_full: bool) -> None:

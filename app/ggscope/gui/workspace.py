@@ -8,6 +8,8 @@ from PySide6.QtWidgets import QSizePolicy, QSplitter, QVBoxLayout, QWidget
 
 from ggscope.gui.drawer import Drawer
 from ggscope.gui.floats import FLOATABLE, Floats
+from ggscope.gui.layouts import GRID, fields_of, permille, with_known_cells
+from ggscope.gui.pane_filler import PaneFiller
 from ggscope.gui.pane_head import DropMark
 from ggscope.gui.view_host import ViewHost
 from ggscope.gui.widgets import GUTTER, GripSplitter
@@ -16,10 +18,9 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Layout, LayoutName, Settings
 from ggscope.views.base import View
 from ggscope.views.guard import guarded
-from ggscope.views.registry import BUILTIN, entry
+from ggscope.views.registry import entry
 
 OVERVIEW_HEIGHT = 56
-_GRID = 2  # where the grid's cells begin in Layout.cells
 _SAVE_MS = 400
 
 
@@ -45,13 +46,15 @@ class Workspace(QWidget):
         self._session = session
         self._settings = settings
         self._theme = theme
-        self._layout = self._with_known_cells(settings.layout)
+        self._layout = with_known_cells(settings.layout)
         self._hosts: dict[str, ViewHost] = {}
         self._cells: list[ViewHost] = []
         self._splits: list[QSplitter] = []
         self._root: QSplitter | None = None
         self._active: ViewHost | None = None
         self._full: ViewHost | None = None
+        self._is_built = False
+        self.filler = PaneFiller(self._hosts_to_fill, self)
         self._save = QTimer(self)
         self._save.setSingleShot(True)
         self._save.setInterval(_SAVE_MS)
@@ -64,6 +67,8 @@ class Workspace(QWidget):
         self.drop_mark = DropMark(self)
         self._build_cells()
         self._apply_docks()
+        self._is_built = True
+        session.trace_changed.connect(self._on_trace_changed)
 
     # -- what is where -----------------------------------------------------
 
@@ -90,7 +95,13 @@ class Workspace(QWidget):
         return (self.overview, *self._cells, *docks, *self.floats.hosts())
 
     def views(self, view_id: str | None = None) -> tuple[View, ...]:
-        """Return the views that exist now, all or those of one kind."""
+        """Return the views that there are, all or those of one kind.
+
+        Panes in sight that still wait for their turn are filled now.
+        """
+        for host in self.hosts():
+            if host.is_waiting and host.isVisible() and view_id == host.entry.id:
+                host.stop_waiting()
         return tuple(
             host.view
             for host in self.hosts()
@@ -109,12 +120,12 @@ class Workspace(QWidget):
 
     def reset_layout(self) -> None:
         """Go back to the layout of the first start."""
-        self._settings.change("layout", **_fields(Layout()))
+        self._settings.change("layout", **fields_of(Layout()))
         self.take_layout()
 
     def take_layout(self) -> None:
         """Show the layout of the settings: another tab may have changed it."""
-        new = self._with_known_cells(self._settings.layout)
+        new = with_known_cells(self._settings.layout)
         if new == self._layout:
             return
         self._layout = new
@@ -256,6 +267,7 @@ class Workspace(QWidget):
     def release(self) -> None:
         """Detach all views from the session."""
         self._save.stop()
+        self.filler.stop()
         self.floats.release()
         for host in self.hosts():
             host.release()
@@ -290,7 +302,7 @@ class Workspace(QWidget):
         )
         self._centre_box = QVBoxLayout(self._centre)
         self._centre_box.setContentsMargins(0, 0, 0, 0)
-        self.drawer = Drawer(self._session, self._theme, self)
+        self.drawer = Drawer(self._session, self._theme, self, waits=True)
         self.drawer.toggled.connect(self._on_drawer_toggled)
         self.drawer.tab_changed.connect(self._on_drawer_tab)
         self.drawer.float_requested.connect(self.float_view)
@@ -301,6 +313,7 @@ class Workspace(QWidget):
             self,
             is_cell=False,
             can_float=True,
+            waits=True,
         )
         self.details.float_requested.connect(self.float_view)
         self.details.setMinimumWidth(200)
@@ -378,6 +391,7 @@ class Workspace(QWidget):
             self._theme,
             self._centre,
             can_float=view_id in FLOATABLE,
+            waits=self.filler.waits(view_id),
         )
         host.float_requested.connect(self.float_view)
         host.head.drag_moved.connect(self._on_drag_moved)
@@ -443,7 +457,21 @@ class Workspace(QWidget):
 
     # -- reactions ---------------------------------------------------------
 
+    def _hosts_to_fill(self) -> tuple[ViewHost, ...]:
+        """Return the panes in the order in which people look at them."""
+        if not self._is_built:
+            return ()
+        return (*self._cells, self.details, *self.drawer.hosts())
+
+    def _on_trace_changed(self, _: object) -> None:
+        """Fill the other panes, after the first picture where there will be one."""
+        if not any(h.entry.id == "timeline" and h.isVisible() for h in self._cells):
+            self.filler.start()
+
     def _on_view_ready(self, view: View) -> None:
+        painted = getattr(view, "first_painted", None)
+        if painted is not None:
+            painted.connect(self.filler.start)
         # Views of plug-ins need not be ours.
         set_zoom = getattr(view, "set_zoom", None)
         if set_zoom is not None:
@@ -511,10 +539,10 @@ class Workspace(QWidget):
             return
         dual, columns, rows = self._layout.splits
         if self._layout.name == "dual":
-            dual = _permille(self._splits[0], dual)
+            dual = permille(self._splits[0], dual)
         elif self._layout.name == "grid":
-            rows = _permille(self._splits[0], rows)
-            columns = _permille(self._splits[1], columns)
+            rows = permille(self._splits[0], rows)
+            columns = permille(self._splits[1], columns)
         changes: dict[str, object] = {"splits": (dual, columns, rows)}
         if self.details.isVisible():
             changes["right_width"] = max(180, self.details.width())
@@ -547,7 +575,7 @@ class Workspace(QWidget):
         return not shown.issuperset(h.entry.id for h in self.drawer.hosts())
 
     def _first_cell(self) -> int:
-        return _GRID if self._layout.name == "grid" else 0
+        return GRID if self._layout.name == "grid" else 0
 
     def _cell_ids(self) -> tuple[str, ...]:
         count = {"dual": 2, "grid": 4, "single": 1}[self._layout.name]
@@ -559,32 +587,6 @@ class Workspace(QWidget):
 
     def _all_splitters(self) -> list[QSplitter]:
         return [*self._splits, self._rows, self._columns]
-
-    @staticmethod
-    def _with_known_cells(layout: Layout) -> Layout:
-        """Return the layout with unknown and doubled views replaced."""
-        default = Layout().cells
-        known = {e.id for e in BUILTIN if e.id != "overview"}
-        cells: list[str] = []
-        for first, last in ((0, _GRID), (_GRID, len(default))):
-            part = layout.cells[first:last]
-            good = len(set(part)) == len(part) and known.issuperset(part)
-            cells += part if good else default[first:last]
-        floating = tuple(i for i in dict.fromkeys(layout.floating) if i in FLOATABLE)
-        return replace(layout, cells=tuple(cells), floating=floating)
-
-
-def _fields(layout: Layout) -> dict[str, object]:
-    return {name: getattr(layout, name) for name in Layout.__dataclass_fields__}
-
-
-def _permille(split: QSplitter, default: int) -> int:
-    """Return the first part's share of a splitter of two parts."""
-    sizes = split.sizes()
-    total = sum(sizes)
-    if len(sizes) != 2 or total <= 0:
-        return default
-    return max(1, min(999, round(sizes[0] * 1000 / total)))
 
 
 __all__ = ["Workspace"]

@@ -68,6 +68,21 @@ class History(QObject):
         self._position = len(self._entries) - 1
         self.changed.emit()
 
+    def settle(self) -> None:
+        """Take the latest view point for the present one, without a new entry.
+
+        For what no person did: a view that shows everything follows a trace that
+        is still being read.
+        """
+        self._quiet.stop()
+        if self._latest is None:
+            return
+        if self._position < 0:
+            self._entries, self._position = [self._latest], 0
+        else:
+            self._entries[self._position] = self._latest
+        self.changed.emit()
+
     def back(self) -> ViewPoint | None:
         """Step back; return the view point to show, or None at the beginning."""
         self.record()

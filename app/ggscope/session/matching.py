@@ -21,21 +21,35 @@ class OrderedHits:
     Attributes
     ----------
     hits : what the views read.
-    times : int64[n], start ticks of spans and markers together, sorted.
-    ids : int64[n]; a marker is stored as ``-1 - id``.
+    marker_times : int64[m], ticks of the markers found, sorted.
+    marker_places : int64[m], the positions of the markers in the list, ascending.
+
+    Notes
+    -----
+    The list of both is not made: spans are hits by the million, markers few. At the
+    same tick spans come first.
     """
 
     hits: SearchHits
-    times: I64
-    ids: I64
+    marker_times: I64
+    marker_places: I64
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.hits.ids) + len(self.marker_places)
 
     def at(self, position: int) -> tuple[str, int]:
         """Return ("spans" or "markers", id) of the hit at `position`."""
-        raw = int(self.ids[position])
-        return ("spans", raw) if raw >= 0 else ("markers", -1 - raw)
+        marker, is_marker = self._marker(position)
+        if is_marker:
+            return ("markers", int(self.hits.markers[marker]))
+        return ("spans", int(self.hits.ids[position - marker]))
+
+    def tick(self, position: int) -> int:
+        """Return the tick at which the hit at `position` begins."""
+        marker, is_marker = self._marker(position)
+        if is_marker:
+            return int(self.marker_times[marker])
+        return int(self.hits.times[position - marker])
 
     def step(self, position: int, by: int, tick: int) -> int:
         """Return the position `by` away from `position`, round and round.
@@ -43,22 +57,25 @@ class OrderedHits:
         From -1 (none yet) the first step goes to the hit nearest to `tick`.
         """
         if position < 0:
-            first = int(np.searchsorted(self.times, tick))
+            first = int(np.searchsorted(self.hits.times, tick))
+            first += int(np.searchsorted(self.marker_times, tick))
             position = first - 1 if by > 0 else first
         return (position + by) % len(self)
+
+    def _marker(self, position: int) -> tuple[int, bool]:
+        """Return how many markers come before, and whether here is one."""
+        if position < 0:
+            position += len(self)
+        before = int(np.searchsorted(self.marker_places, position))
+        here = before < len(self.marker_places)
+        return before, here and int(self.marker_places[before]) == position
 
 
 def ordered(trace: Trace, hits: SearchHits) -> OrderedHits:
     """Return the hits of spans and markers merged by time."""
-    times = np.asarray(hits.times, np.int64)
-    ids = np.asarray(hits.ids, np.int64)
-    if len(hits.markers):
-        markers = np.asarray(hits.markers, np.int64)
-        times = np.concatenate([times, trace.markers.time[markers]])
-        ids = np.concatenate([ids, -1 - markers])
-        order = np.argsort(times, kind="stable")
-        times, ids = times[order], ids[order]
-    return OrderedHits(hits, times, ids)
+    times = trace.markers.time[hits.markers]
+    before = np.searchsorted(hits.times, times, "right")
+    return OrderedHits(hits, times, before + np.arange(len(times)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +88,7 @@ class FilterRequest:
     def __call__(self, context: TaskContext) -> Mask | None:
         """Return bool[n_spans], or None for "all"."""
         context.check_cancelled()
-        return filter_mask(self.trace, self.wanted)
+        return filter_mask(self.trace, self.wanted, context)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +101,7 @@ class SearchRequest:
     def __call__(self, context: TaskContext) -> OrderedHits:
         """Return the hits in time order."""
         context.check_cancelled()
-        return ordered(self.trace, search(self.trace, self.text))
+        return ordered(self.trace, search(self.trace, self.text, context))
 
 
 __all__ = ["FilterRequest", "Mask", "OrderedHits", "SearchRequest", "ordered"]

@@ -1,40 +1,38 @@
 """Session: one open trace and everything a person did to its view."""
 
-from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from threading import Event
-from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
 from ggscope.analysis.filtering import SearchHits
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import LaneState
-from ggscope.errors import QueryError
 from ggscope.model.selection import ColorBy, Filter, MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.session import bookmarks, view_range
 from ggscope.session.bookmarks import Bookmark, Bookmarks
+from ggscope.session.carry import carried
 from ggscope.session.history import History, ViewPoint
-from ggscope.session.matching import (
-    FilterRequest,
-    Mask,
-    OrderedHits,
-    SearchRequest,
-)
-from ggscope.session.tasks import Request, TaskContext, TaskFailure, Tasks
+from ggscope.session.matching import Mask
+from ggscope.session.parting import part_from
+from ggscope.session.queries import Queries
+from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.session.tokens import TokenTimes, token_times
-
-SYNC_SPANS = 200_000
-"""Below this, filters and searches are quicker than a trip to a worker."""
 
 
 class TraceChange(Enum):
-    """What happened to the trace."""
+    """What happened to the trace.
+
+    REPLACED : another trace, or the file read anew.
+    EXTENDED : the next snapshot while spans are being read; ids may be others.
+    GREW : the next snapshot with the same spans; names or accesses came.
+    CLOSED : there is none any more.
+    """
 
     REPLACED = "replaced"
+    EXTENDED = "extended"
     GREW = "grew"
     CLOSED = "closed"
 
@@ -75,15 +73,10 @@ class Session(QObject):
         self.history = History(self)
         self._trace: Trace | None = None
         self._index: TraceIndex | None = None
+        self._earlier: TraceIndex | None = None
         self._selection = Selection()
         self._visible = TimeRange(0, view_range.MIN_TICKS)
         self._marked: MarkedRange | None = None
-        self._filter = Filter()
-        self._mask: Mask | None = None
-        self._mask_filter = Filter()
-        self._search_text = ""
-        self._hits: OrderedHits | None = None
-        self._hit_position = -1
         self._color_by: ColorBy = "family"
         self._lane_state = LaneState()
         self._bookmarks: Bookmarks = ()
@@ -91,7 +84,8 @@ class Session(QObject):
         self._shows_stalls = True
         self._cursor: int | None = None
         self._tokens: TokenTimes | None = None
-        self.tasks.failed.connect(self._on_task_failed)
+        self._queries = Queries(self)
+        self.tasks.failed.connect(self.report)
 
     # -- the trace ---------------------------------------------------------
 
@@ -104,7 +98,8 @@ class Session(QObject):
     def index(self) -> TraceIndex | None:
         """What is derived from the trace; None where there is none."""
         if self._index is None and self._trace is not None:
-            self._index = TraceIndex(self._trace)
+            self._index = TraceIndex(self._trace, self._earlier)
+            self._earlier = None
         return self._index
 
     def set_trace(
@@ -112,47 +107,50 @@ class Session(QObject):
     ) -> None:
         """Show `trace` from now on.
 
-        GREW keeps range, selection and filter (a view that showed everything
-        goes on showing everything). REPLACED fits, and forgets what refers to
-        rows of the old trace.
+        EXTENDED and GREW keep all that a person did (a view that showed everything
+        goes on showing everything); EXTENDED looks the selected spans up by their
+        record. REPLACED fits, and forgets what refers to rows of the old trace.
+
+        While spans are still to come, jobs wait that are not worth doing yet.
         """
-        showed_all = self._trace is None or self._visible == self._fit_range()
+        old = self._trace
+        showed_all = old is None or self._visible == self._fit_range()
+        is_new = old is None or change is TraceChange.REPLACED
+        part_from(old, self._index)
+        # Names and accesses change nothing of the rows and most of the colours.
+        self._earlier = self._index if change is TraceChange.GREW else None
         self._trace, self._index, self._tokens = trace, None, None
-        self._mask = None
-        if change is TraceChange.REPLACED:
-            self._forget_rows()
+        self.tasks.forget_held()
+        self.tasks.hold(trace.is_partial)
+        self._queries.on_trace(keeps_rows=change is TraceChange.GREW)
+        if is_new or old is None:
+            self.clear_selection()
+        elif change is TraceChange.EXTENDED:
+            self.select(carried(self._selection, old, trace))
         self.trace_changed.emit(change)
-        if change is TraceChange.REPLACED:
+        if is_new:
             self.history.clear()
-        if change is TraceChange.REPLACED or showed_all:
-            self._set_visible(self._fit_range())
-        else:
-            self._set_visible(self._visible)
-        if self._filter:
-            self._refilter()
-        if self._search_text:
-            self._research(self._search_text)
-        if change is TraceChange.REPLACED:
+        self._set_visible(self._fit_range() if is_new or showed_all else self._visible)
+        self._queries.ask_again()
+        if is_new:
             self._note()
-            self.history.record()
+        if is_new or showed_all:
+            self.history.settle()
 
     def close(self) -> None:
-        """Stop all work (waits up to 2 s) and let go of the trace."""
+        """Stop all work, without waiting for it, and let go of the trace."""
         self.tasks.close()
         self.history.clear()
         if self._trace is None:
             return
-        self._trace = self._index = self._tokens = None
-        self._mask = self._hits = None
+        part_from(self._trace, self._index)
+        self._trace = self._index = self._earlier = self._tokens = None
+        self._queries.forget()
         self.trace_changed.emit(TraceChange.CLOSED)
 
     def reload(self, options: dict[str, str] | None = None) -> None:
         """Ask for the file to be read again, with these reader options if given."""
         self.reload_requested.emit(options)
-
-    def _forget_rows(self) -> None:
-        self.clear_selection()
-        self._set_hits(None)
 
     # -- selection ---------------------------------------------------------
 
@@ -195,7 +193,7 @@ class Session(QObject):
         if self._trace is None or not 0 <= span < len(self._trace.spans):
             return
         spans = self._trace.spans
-        self._bring_into_view(TimeRange(int(spans.start[span]), int(spans.end[span])))
+        self.bring_into_view(TimeRange(int(spans.start[span]), int(spans.end[span])))
         self.reveal_requested.emit(span)
 
     def selected_range(self) -> TimeRange | None:
@@ -323,7 +321,8 @@ class Session(QObject):
         self.visible_range_changed.emit(visible)
         self._note()
 
-    def _bring_into_view(self, time: TimeRange) -> None:
+    def bring_into_view(self, time: TimeRange) -> None:
+        """Pan so that `time` can be seen, where it cannot be seen yet."""
         if not view_range.shows(self._visible, time):
             self.set_visible(view_range.centred(self._visible, time))
 
@@ -332,7 +331,7 @@ class Session(QObject):
     @property
     def filter(self) -> Filter:
         """Which spans to show."""
-        return self._filter
+        return self._queries.filter
 
     @property
     def mask(self) -> Mask | None:
@@ -340,87 +339,44 @@ class Session(QObject):
 
         It belongs to the filter that `mask_changed` last followed.
         """
-        return self._mask
+        return self._queries.mask
 
     def set_filter(self, wanted: Filter) -> None:
         """Show only what matches; the mask follows with `mask_changed`.
 
         A filter that is not understood is reported and the old one stays.
         """
-        if wanted == self._filter:
-            return
-        self._filter = wanted
-        if self._trace is None or self._is_small:
-            self._filter_now(wanted)
-        else:
-            self.filter_changed.emit(wanted)
-            self._refilter()
-        self._note()
-
-    def _filter_now(self, wanted: Filter) -> None:
-        mask: Mask | None = None
-        try:
-            if self._trace is not None and wanted:
-                mask = FilterRequest(self._trace, wanted)(_quiet())
-        except QueryError as error:
-            self._filter = self._mask_filter
-            self.problem_reported.emit(str(error))
-            return
-        self.filter_changed.emit(wanted)
-        self._on_mask(wanted, mask)
-
-    def _refilter(self) -> None:
-        """Compute the mask of the current filter for the current trace."""
-        wanted, trace = self._filter, self._trace
-        if trace is None or not wanted:
-            self.tasks.cancel("filter")
-            self._on_mask(wanted, None)
-            return
-
-        def on_result(mask: Mask | None) -> None:
-            self._on_mask(wanted, mask)
-
-        def on_error(failure: TaskFailure) -> None:
-            self._filter = self._mask_filter
-            self.filter_changed.emit(self._filter)
-            self._on_task_failed(failure)
-
-        self._run(
-            "filter", "Filtering", FilterRequest(trace, wanted), on_result, on_error
-        )
-
-    def _on_mask(self, wanted: Filter, mask: Mask | None) -> None:
-        self._mask, self._mask_filter = mask, wanted
-        self.mask_changed.emit(None)
+        if wanted != self._queries.filter:
+            self._queries.set_filter(wanted)
+            self._note()
 
     # -- search ------------------------------------------------------------
 
     @property
     def search_text(self) -> str:
         """What is searched; "" = nothing."""
-        return self._search_text
+        return self._queries.text
 
     @property
     def hits(self) -> SearchHits | None:
         """What the search found; None while nothing is searched."""
-        return None if self._hits is None else self._hits.hits
+        found = self._queries.found
+        return None if found is None else found.hits
 
     @property
     def n_hits(self) -> int:
         """Number of spans and markers found."""
-        return 0 if self._hits is None else len(self._hits)
+        found = self._queries.found
+        return 0 if found is None else len(found)
 
     @property
     def hit_position(self) -> int:
         """Which hit `step_hit` stands on, in time order; -1 = none yet."""
-        return self._hit_position
+        return self._queries.position
 
     def search(self, text: str) -> None:
         """Find `text` (or ``/regex/``); "" ends the search."""
-        if text == self._search_text:
-            return
-        self._search_text = text
-        self._research(text)
+        self._queries.search(text)
 
     def step_hit(self, by: int) -> None:
         """Select the next (+1) or previous (-1) hit and bring it into view.
@@ -428,47 +384,7 @@ class Session(QObject):
         The first step goes to the hit nearest to the left edge of the view;
         after the last hit comes the first again.
         """
-        found = self._hits
-        if found is None or not len(found):
-            return
-        position = found.step(self._hit_position, by, self._visible.start)
-        self._set_hit_position(position)
-        table, row = found.at(self._hit_position)
-        if table == "spans":
-            self.select_span(row)
-        else:
-            self.select(Selection("markers", (row,)))
-            tick = int(found.times[self._hit_position])
-            self._bring_into_view(TimeRange(tick, tick))
-
-    def _research(self, text: str) -> None:
-        if self._trace is None or not text:
-            self.tasks.cancel("search")
-            self._set_hits(None)
-            return
-        self._run(
-            "search",
-            "Searching",
-            SearchRequest(self._trace, text),
-            self._set_hits,
-            self._on_search_failed,
-        )
-
-    def _on_search_failed(self, failure: TaskFailure) -> None:
-        self._set_hits(None)
-        self._on_task_failed(failure)
-
-    def _set_hits(self, found: OrderedHits | None) -> None:
-        if found is None and self._hits is None:
-            return
-        self._hits = found
-        self._set_hit_position(-1)
-        self.search_changed.emit(self.hits)
-
-    def _set_hit_position(self, position: int) -> None:
-        if position != self._hit_position:
-            self._hit_position = position
-            self.hit_position_changed.emit(position)
+        self._queries.step(by)
 
     # -- tokens ------------------------------------------------------------
 
@@ -610,42 +526,12 @@ class Session(QObject):
 
     def _note(self) -> None:
         if self._trace is not None:
-            self.history.note(ViewPoint(self._visible, self._selection, self._filter))
+            self.history.note(ViewPoint(self._visible, self._selection, self.filter))
 
-    # -- work --------------------------------------------------------------
-
-    @property
-    def _is_small(self) -> bool:
-        return self._trace is not None and len(self._trace.spans) < SYNC_SPANS
-
-    def _run(
-        self,
-        key: str,
-        title: str,
-        request: Request[Any],
-        on_result: Callable[[Any], None],
-        on_error: Callable[[TaskFailure], None],
-    ) -> None:
-        """Run at once where the trace is small, else on a worker."""
-        self.tasks.cancel(key)
-        if not self._is_small:
-            self.tasks.run(key, request, on_result, title=title, on_error=on_error)
-            return
-        try:
-            result = request(_quiet())
-        except QueryError as error:
-            on_error(TaskFailure(key, title, str(error), error))
-        else:
-            on_result(result)
-
-    def _on_task_failed(self, failure: TaskFailure) -> None:
+    def report(self, failure: TaskFailure) -> None:
+        """Tell people that a job failed."""
         title = f"{failure.title}: " if failure.title and failure.report else ""
         self.problem_reported.emit(title + failure.message)
-
-
-def _quiet() -> TaskContext:
-    """Return a context for work that is done at once."""
-    return TaskContext(Event(), lambda _done, _total: None, lambda _value: None)
 
 
 __all__ = ["Bookmark", "Session", "TraceChange", "ViewPoint"]

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
-from PySide6.QtCore import QObject, QSettings, Signal
+from PySide6.QtCore import QObject, QSettings, QTimer, Signal
 
 from ggscope.analysis.layout import LaneState
 
@@ -26,6 +26,9 @@ LayoutName = Literal["dual", "grid", "single"]
 FONT_SCALES = (75, 90, 100, 110, 125, 150, 175, 200)
 MAX_RECENT = 12
 MAX_FILTERS = 60
+MAX_LIMIT_MIB = 1 << 24
+SYNC_MS = 1000
+"""Changes are written after so long without another."""
 _MAX_TEXT = 1 << 20
 _OBJECT = re.compile(rb'[=,]\s*"?@(Variant|DateTime)\(')
 """A serialised Qt object at the beginning of a value."""
@@ -45,13 +48,15 @@ class Drawing:
     """How pictures are drawn and moved.
 
     `keys_by_place`: W, A, S and D are the keys that lie where an English keyboard
-    has them, whatever is printed on them.
+    has them, whatever is printed on them. `gpu_mib`: memory of the graphics card that
+    spans may take.
     """
 
     renderer: Renderer = "auto"
     wheel: WheelMode = "scroll"
     shows_stalls: bool = True
     keys_by_place: bool = False
+    gpu_mib: int = 1536
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,18 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """How much memory a file may take: `limit_mib`, 0 = what the system has."""
+
+    limit_mib: int = 0
+
+    @property
+    def limit_bytes(self) -> int:
+        """The same in bytes."""
+        return self.limit_mib << 20
+
+
+@dataclass(frozen=True, slots=True)
 class Plugins:
     """Readers from a folder. Off unless the person turns it on."""
 
@@ -125,6 +142,8 @@ _RANGES: Mapping[tuple[str, str], tuple[int, int]] = {
     ("appearance", "font_scale"): (75, 200),
     ("layout", "right_width"): (180, 4000),
     ("layout", "bottom_height"): (80, 4000),
+    ("drawing", "gpu_mib"): (0, MAX_LIMIT_MIB),
+    ("memory", "limit_mib"): (0, MAX_LIMIT_MIB),
 }
 _TOPICS: Mapping[str, type] = {
     "appearance": Appearance,
@@ -133,6 +152,7 @@ _TOPICS: Mapping[str, type] = {
     "window": Window,
     "files": Files,
     "filters": Filters,
+    "memory": Memory,
     "plugins": Plugins,
 }
 _LENGTHS: Mapping[tuple[str, str], int] = {
@@ -162,6 +182,10 @@ class Store(Protocol):
         """Forget everything."""
         ...
 
+    def sync(self) -> str:
+        """Write what is still in memory; return why it could not be, "" = it was."""
+        ...
+
 
 class MemoryStore:
     """A store that lives as long as the object: tests and ``--safe-mode``."""
@@ -184,6 +208,10 @@ class MemoryStore:
     def clear(self) -> None:
         """Forget everything."""
         self._values.clear()
+
+    def sync(self) -> str:
+        """Do nothing; nothing is written."""
+        return ""
 
 
 class IniStore:
@@ -236,9 +264,16 @@ class IniStore:
         """Forget everything."""
         self._settings.clear()
 
-    def sync(self) -> None:
-        """Write what is still in memory."""
+    def sync(self) -> str:
+        """Write what is still in memory; return why it could not be, "" = it was."""
         self._settings.sync()
+        if self._settings.status() is QSettings.Status.NoError:
+            return ""
+        return (
+            f"The settings cannot be written to {self.path}: the disk may be full, or "
+            "the folder may not be written. What you change lasts until the program "
+            "ends."
+        )
 
 
 class Settings(QObject):
@@ -254,6 +289,7 @@ class Settings(QObject):
     """
 
     changed = Signal(object)  # name of the topic
+    store_failed = Signal(str)  # why nothing is stored; told once
 
     def __init__(
         self,
@@ -270,6 +306,22 @@ class Settings(QObject):
             name: self._load(name, kind) for name, kind in _TOPICS.items()
         }
         self._note_unknown()
+        self._has_failed = False
+        self._sync_later = QTimer(self)
+        self._sync_later.setSingleShot(True)
+        self._sync_later.setInterval(SYNC_MS)
+        self._sync_later.timeout.connect(self.sync)
+
+    def sync(self) -> None:
+        """Write what has changed; tell once where that is not possible."""
+        self._sync_later.stop()
+        problem = self._store.sync()
+        if problem and not self._has_failed:
+            logger.warning("%s", problem)
+            self._has_failed = True
+            self.store_failed.emit(problem)
+        elif not problem:
+            self._has_failed = False
 
     @property
     def store(self) -> Store:
@@ -307,6 +359,11 @@ class Settings(QObject):
         return self._typed("filters", Filters)
 
     @property
+    def memory(self) -> Memory:
+        """How much memory files may take."""
+        return self._typed("memory", Memory)
+
+    @property
     def plugins(self) -> Plugins:
         """Readers from a folder."""
         return self._typed("plugins", Plugins)
@@ -327,6 +384,7 @@ class Settings(QObject):
         for name, value in asdict(new).items():
             if value != getattr(old, name):
                 self._store.put(f"{topic}/{name}", json.dumps(value))
+        self._sync_later.start()
         self.changed.emit(topic)
 
     def add_recent(self, path: Path) -> None:
@@ -384,6 +442,7 @@ class Settings(QObject):
             "heights": [list(pair) for pair in state.heights],
         }
         self._store.put(f"lanes/{reader_id}", json.dumps(kept))
+        self._sync_later.start()
 
     def reset(self) -> None:
         """Go back to the defaults everywhere."""
@@ -503,6 +562,7 @@ __all__ = [
     "IniStore",
     "Layout",
     "LayoutName",
+    "Memory",
     "MemoryStore",
     "Plugins",
     "Renderer",

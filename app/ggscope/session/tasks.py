@@ -2,6 +2,7 @@
 
 A job is a frozen callable that runs on a pool thread and comes back as one value
 on the main thread. Nothing in a job may touch a session, a widget or a pixmap.
+Closing never waits: a worker that still runs finds nobody to report to.
 """
 
 import itertools
@@ -10,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,9 +21,12 @@ from ggscope.errors import Cancelled, TraceError
 
 logger = logging.getLogger(__name__)
 
-CLOSE_SECONDS = 2.0
 PROGRESS_SECONDS = 0.05
 WORKERS = 4
+NO_MEMORY = (
+    "There is not enough memory for this. Close other tabs or programs, "
+    "or open a part of the file only."
+)
 
 _T = TypeVar("_T")
 
@@ -131,11 +135,21 @@ class _Job:
     on_publish: Callable[[Any], None] | None
     on_cancel: Callable[[], None] | None
     is_urgent: bool = False
+    even_if_held: bool = False
     cancel: threading.Event = field(default_factory=threading.Event)
     started: float = 0.0
-    future: "Future[None] | None" = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     early: list[object] = field(default_factory=list)
+
+    def abandon(self) -> None:
+        """Stop it and let go of everybody who waits for it.
+
+        The worker may hold the job for a while yet: it must not be the last to
+        hold a view, which only the main thread may end.
+        """
+        self.cancel.set()
+        self.on_result = _nobody
+        self.on_error = self.on_publish = self.on_cancel = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +159,59 @@ class _Outcome:
     failure: TaskFailure | None = None
 
 
+class _Post:
+    """The workers' way to the main thread, until it is closed for good.
+
+    Sending holds the lock, so no worker touches a Qt object after `close`, when
+    it may be deleted at any moment.
+    """
+
+    def __init__(self, tasks: "Tasks") -> None:
+        self._lock = threading.Lock()
+        self._tasks: Tasks | None = tasks
+
+    def close(self) -> None:
+        """Deliver nothing any more."""
+        with self._lock:
+            self._tasks = None
+
+    def progress(self, job: _Job, done: int, total: int) -> None:
+        """Tell how far a job is."""
+        self._send("_progressed", job, done, total)
+
+    def early(self, job: _Job) -> None:
+        """Tell that a job has an early value."""
+        self._send("_published", job)
+
+    def outcome(self, outcome: _Outcome) -> None:
+        """Tell what became of a job."""
+        self._send("_finished", outcome)
+
+    def _send(self, signal: str, *payload: object) -> None:
+        with self._lock:
+            if self._tasks is None:
+                return
+            try:
+                getattr(self._tasks, signal).emit(*payload)
+            except RuntimeError:  # the C++ side is gone: the program is ending
+                self._tasks = None
+
+
 class Tasks(QObject):
     """The jobs of one session.
 
     One job per key runs at a time. A newer request replaces one that waits and
     cancels one that runs; results of superseded jobs are dropped.
+
+    Jobs go in three classes: those that run at once (`is_urgent`), those that wait
+    for these, and, while `hold` is on, those that wait until more of the trace is
+    there (all but `even_if_held`).
     """
 
     task_changed = Signal(object)  # TaskState
     failed = Signal(object)  # TaskFailure without a handler of its own
     became_idle = Signal()
+    urgent_done = Signal()  # nothing urgent runs any more
 
     _progressed = Signal(object, object, object)  # _Job, done, total
     _published = Signal(object)  # _Job
@@ -169,6 +226,8 @@ class Tasks(QObject):
         self._held: dict[str, _Job] = {}
         self._states: dict[str, TaskState] = {}
         self._is_closed = False
+        self._is_holding = False
+        self._post = _Post(self)
         queued = Qt.ConnectionType.QueuedConnection
         self._progressed.connect(self._on_progressed, queued)
         self._published.connect(self._on_published, queued)
@@ -186,6 +245,7 @@ class Tasks(QObject):
         on_publish: Callable[[Any], None] | None = None,
         on_cancel: Callable[[], None] | None = None,
         is_urgent: bool = False,
+        even_if_held: bool = False,
     ) -> None:
         """Run `request` on a worker, then `on_result(value)` on the main thread.
 
@@ -198,8 +258,10 @@ class Tasks(QObject):
         on_publish : receives early values, the newest only.
         on_cancel : called where `cancel` stopped the job, not where a newer
             request did.
-        is_urgent : jobs that start later and are not urgent wait for it. The
-            first picture is urgent; statistics are not.
+        is_urgent : runs at once, and jobs that start later and are not urgent wait
+            for it. The picture is urgent; statistics are not.
+        even_if_held : does not wait for `hold` to end, only for urgent jobs: what
+            is worth doing while only a part of the trace is known.
         """
         if self._is_closed:
             return
@@ -214,16 +276,29 @@ class Tasks(QObject):
             on_publish,
             on_cancel,
             is_urgent,
+            even_if_held,
         )
         running = self._running.get(key)
         if running is not None:
             running.cancel.set()
             self._waiting[key] = job
-        elif not is_urgent and self._is_urgency:
-            self._held[key] = job
         else:
             self._held.pop(key, None)
-            self._start(job)
+            self._start_or_hold(job)
+
+    def hold(self, is_holding: bool) -> None:
+        """Keep ordinary jobs back from now on, or let them go."""
+        self._is_holding = is_holding
+        self._let_go()
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether ordinary jobs are kept back."""
+        return self._is_holding
+
+    def forget_held(self) -> None:
+        """Drop the jobs that wait: what they were about has been replaced."""
+        self._held = {k: j for k, j in self._held.items() if j.even_if_held}
 
     def cancel(self, key: str) -> None:
         """Stop the job of `key`, and forget one that waits."""
@@ -249,7 +324,8 @@ class Tasks(QObject):
         return not self._running and not self._held
 
     @property
-    def _is_urgency(self) -> bool:
+    def has_urgent(self) -> bool:
+        """Whether something runs that all others wait for."""
         return any(job.is_urgent for job in self._running.values())
 
     def states(self) -> tuple[TaskState, ...]:
@@ -257,29 +333,42 @@ class Tasks(QObject):
         return tuple(self._states.values())
 
     def close(self) -> None:
-        """Cancel all jobs and wait for their threads, at most 2 seconds."""
-        self._is_closed = True
-        self.cancel_all()
-        if self._pool is None:
+        """Cancel all jobs, at once and for good; their threads end soon after.
+
+        Jobs notice within 50 ms where they ask often enough. Nothing that they
+        return is delivered.
+        """
+        if self._is_closed:
             return
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        # `wait` never sees a future end that was cancelled before a thread took it.
-        futures = [
-            j.future
-            for j in self._running.values()
-            if j.future is not None and not j.future.cancelled()
-        ]
-        _, late = wait(futures, CLOSE_SECONDS)
-        if late:
-            keys = [j.key for j in self._running.values() if j.future in late]
-            logger.warning("did not stop in time: %s", ", ".join(keys))
-        else:
-            self._pool.shutdown(wait=True)
-        self._pool = None
-        self._running.clear()
+        self._is_closed = True
+        self._post.close()
+        for jobs in (self._running, self._waiting, self._held):
+            for job in jobs.values():
+                job.abandon()
+            jobs.clear()
         self._states.clear()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
 
     # -- main thread -------------------------------------------------------
+
+    def _may_start(self, job: _Job) -> bool:
+        if job.is_urgent:
+            return True
+        return not self.has_urgent and (job.even_if_held or not self._is_holding)
+
+    def _start_or_hold(self, job: _Job) -> None:
+        if self._may_start(job):
+            self._start(job)
+        else:
+            self._held[job.key] = job
+
+    def _let_go(self) -> None:
+        """Start the jobs that waited and need not any more."""
+        held, self._held = self._held, {}
+        for job in held.values():
+            self._start_or_hold(job)
 
     def _start(self, job: _Job) -> None:
         if self._pool is None:
@@ -289,7 +378,12 @@ class Tasks(QObject):
         self._set_state(
             TaskState(job.key, job.title, 0, 0, job.started, True, job.unit)
         )
-        job.future = self._pool.submit(self._work, job)
+        try:
+            self._pool.submit(_work, job, self._post)
+        except RuntimeError as error:  # the system gives no more threads
+            logger.warning("no thread for %s: %s", job.key, error)
+            failure = TaskFailure(job.key, job.title, NO_MEMORY, error)
+            self._finished.emit(_Outcome(job, failure=failure))
 
     def _set_state(self, state: TaskState) -> None:
         if state.is_running:
@@ -328,17 +422,18 @@ class Tasks(QObject):
         )
         following = self._waiting.pop(job.key, None)
         if following is not None:
-            self._start(following)
+            self._start_or_hold(following)
         if was_current and outcome.failure is None:
             job.on_result(outcome.value)
         elif was_current and outcome.failure is not None:
             self._fail(job, outcome.failure)
         elif following is None and job.on_cancel is not None:
             job.on_cancel()
-        if not self._is_urgency:
-            held, self._held = self._held, {}
-            for waiting in held.values():
-                self._start(waiting)
+        if job.is_urgent and not self._is_closed and not self.has_urgent:
+            self.urgent_done.emit()
+        if self._is_closed:  # by whoever took the result
+            return
+        self._let_go()
         if self.is_idle:
             self.became_idle.emit()
 
@@ -348,48 +443,61 @@ class Tasks(QObject):
         else:
             self.failed.emit(failure)
 
-    # -- worker's thread ---------------------------------------------------
 
-    def _work(self, job: _Job) -> None:
-        def report(done: int, total: int) -> None:
-            self._progressed.emit(job, done, total)
+# -- worker's thread -----------------------------------------------------------
 
-        def publish(value: object) -> None:
-            with job.lock:
-                waits = bool(job.early)
-                job.early = [value]
-            if not waits:
-                self._published.emit(job)
 
-        outcome = _run(job, TaskContext(job.cancel, report, publish))
-        try:
-            self._finished.emit(outcome)
-        except RuntimeError:  # the C++ side is gone: the program is ending
-            logger.debug("result of %s came after the end", job.key)
+def _work(job: _Job, post: _Post) -> None:
+    """Run a job and tell what became of it."""
+
+    def report(done: int, total: int) -> None:
+        post.progress(job, done, total)
+
+    def publish(value: object) -> None:
+        with job.lock:
+            waits = bool(job.early)
+            job.early = [value]
+        if not waits:
+            post.early(job)
+
+    post.outcome(_run(job, TaskContext(job.cancel, report, publish)))
 
 
 def _run(job: _Job, context: TaskContext) -> _Outcome:
     """Run a job; whatever happens comes back as a value."""
+    report, message = "", ""
+    failure: BaseException
     try:
         context.check_cancelled()
         return _Outcome(job, job.request(context))
     except Cancelled as stop:
         job.cancel.set()
-        return _Outcome(job, failure=TaskFailure(job.key, job.title, "", stop))
+        failure = stop
     except TraceError as error:
-        return _Outcome(job, failure=TaskFailure(job.key, job.title, str(error), error))
+        failure, message = error, str(error)
     except MemoryError as error:
-        message = "There is not enough memory for this."
-        return _Outcome(job, failure=TaskFailure(job.key, job.title, message, error))
+        failure, message = error, NO_MEMORY
     except Exception as error:
         logger.exception("job %s failed", job.key)
-        message = f"{type(error).__name__}: {error}"
-        return _Outcome(
-            job,
-            failure=TaskFailure(
-                job.key, job.title, message, error, traceback.format_exc()
-            ),
-        )
+        failure, message = error, f"{type(error).__name__}: {error}"
+        report = traceback.format_exc()
+    _let_go_of_frames(failure)
+    return _Outcome(
+        job, failure=TaskFailure(job.key, job.title, message, failure, report)
+    )
 
 
-__all__ = ["Request", "TaskContext", "TaskFailure", "TaskState", "Tasks"]
+def _let_go_of_frames(error: BaseException) -> None:
+    """Free what the frames of a kept exception hold: it may be gigabytes."""
+    link: BaseException | None = error
+    while link is not None:
+        traceback.clear_frames(link.__traceback__)
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+
+
+def _nobody(_: object) -> None:
+    """Take a result that nobody waits for."""
+
+
+__all__ = ["NO_MEMORY", "Request", "TaskContext", "TaskFailure", "TaskState", "Tasks"]

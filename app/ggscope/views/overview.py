@@ -10,6 +10,7 @@ from ggscope.model.time import TimeRange
 from ggscope.model.units import format_duration
 from ggscope.render.batch import DisplayList
 from ggscope.render.compose import OverviewScene, compose_overview
+from ggscope.render.compose_pending import unknown_range, unknown_words
 from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
@@ -18,7 +19,7 @@ from ggscope.views.canvas import RasterCanvas
 
 HEIGHT = 58
 EDGE_PX = 6
-SYNC_SPANS = 200_000
+SYNC_SPANS = 50_000
 
 
 class _Drag(Enum):
@@ -146,7 +147,11 @@ class OverviewView(View):
             compose_overview(scene)
 
         self._session.tasks.run(
-            "overview", request, self._on_ready, title=self.tr("Preparing overview")
+            "overview",
+            request,
+            self._on_ready,
+            title=self.tr("Preparing overview"),
+            even_if_held=True,
         )
 
     def _on_ready(self, _: object) -> None:
@@ -219,10 +224,16 @@ class OverviewView(View):
             return True
         if event.type() == QEvent.Type.ToolTip:
             at = event.pos()  # type: ignore[attr-defined]  # QHelpEvent
-            tick = self._tick(at.x()) - self._extent().start
+            tick = self._tick(at.x())
+            text = format_duration(
+                tick - self._extent().start, session.trace.clock.unit
+            )
+            unknown = unknown_range(session.trace)
+            if unknown is not None and unknown.contains(tick):
+                text += f" · {unknown_words(session.trace)}"
             QToolTip.showText(
                 event.globalPos(),  # type: ignore[attr-defined]  # QHelpEvent
-                format_duration(tick, session.trace.clock.unit),
+                text,
                 self._canvas,
             )
             return True

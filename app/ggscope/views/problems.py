@@ -281,20 +281,30 @@ class ProblemsView(View):
         self.table.fit_columns()
         self._full.setVisible(False)
         hidden = len(problems) - len(shown)
-        self._note.setText(
-            self.tr("{0} hidden").format(format_count(hidden)) if hidden else ""
-        )
+        self._note.setText(self._note_text(hidden))
         self._copy.setVisible(bool(shown))
         if shown:
             self._stack.setCurrentWidget(self.table)
             return
         self._say_empty(has_hidden=bool(problems))
 
+    def _note_text(self, hidden: int) -> str:
+        parts = [self.tr("{0} hidden").format(format_count(hidden))] if hidden else []
+        if self._is_reading():
+            parts.append(self.tr("still reading; more may come"))
+        return " · ".join(parts)
+
+    def _is_reading(self) -> bool:
+        trace = None if self._session is None else self._session.trace
+        return trace is not None and bool(trace.pending)
+
     def _say_empty(self, *, has_hidden: bool) -> None:
         if has_hidden:
             self._empty.say(self.tr("All problems are hidden."))
         elif self._session is None or self._session.trace is None:
             self._empty.say(self.tr("No trace is open."))
+        elif self._is_reading():
+            self._empty.say(self.tr("No problems found yet; still reading."))
         else:
             self._empty.say(self.tr("No problems found in this file."))
         self._stack.setCurrentWidget(self._empty)
@@ -317,7 +327,7 @@ class ProblemsView(View):
             Cell(problem.message, problem.message),
             Cell(format_count(problem.count), problem.count, str(problem.count)),
             Cell(where(problem), float(problem.offset or 0), tip=_exact_place(problem)),
-            Cell(problem.remedy or "–", problem.remedy, problem.remedy),
+            Cell(remedy(problem) or "–", remedy(problem), remedy(problem)),
             Cell(problem.code, problem.code),
         )
 
@@ -328,8 +338,8 @@ class ProblemsView(View):
             self._full.setVisible(False)
             return
         text = problem.message
-        if problem.remedy:
-            text += " " + problem.remedy
+        if remedy(problem):
+            text += " " + remedy(problem)
         self._full.setText(text)
         self._full.setVisible(True)
 
@@ -347,8 +357,19 @@ class ProblemsView(View):
         if record < 0 and offset < 0:
             self._note.setText(self.tr("This problem is of the file as a whole."))
             return
-        request = FindRequest(session.trace, record, offset)
-        session.tasks.run(_JUMP, request, self._on_found, on_error=self._on_lost)
+        trace = session.trace
+
+        def on_result(span: int) -> None:
+            if session.trace is trace:  # ids of the next snapshot may be others
+                self._on_found(span)
+
+        session.tasks.run(
+            _JUMP,
+            FindRequest(trace, record, offset),
+            on_result,
+            on_error=self._on_lost,
+            even_if_held=True,
+        )
 
     def _on_found(self, span: int) -> None:
         if self._session is None:
@@ -369,6 +390,16 @@ def where(problem: ReadWarning) -> str:
     if problem.offset is not None:
         parts.append(format_offset(problem.offset))
     return " · ".join(parts) or "–"
+
+
+def remedy(problem: ReadWarning) -> str:
+    """Return what to do, in words of the window.
+
+    Readers speak of options of the command line where they know no better.
+    """
+    if problem.code == "low_confidence":
+        return tr("Where it looks wrong: File › Open with another reader.")
+    return problem.remedy
 
 
 def _exact_place(problem: ReadWarning) -> str:

@@ -1,30 +1,16 @@
 """Selection statistics: what lies inside the marked range, in figures."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QPalette, QShowEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
-    QMenu,
-    QStackedLayout,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QStackedLayout, QVBoxLayout, QWidget
 
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.stats import By, StatRow, statistics
+from ggscope.analysis.facts import PENDING
+from ggscope.analysis.figures import SpanBlocks
+from ggscope.analysis.stats import By, StatRow
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import Array
-from ggscope.model.time import TimeRange, Unit
+from ggscope.model.time import Unit
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
@@ -36,116 +22,34 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.render.palette import category_color
-from ggscope.render.theme import Theme, css, theme
+from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session
-from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.session.tasks import TaskFailure, TaskState
 from ggscope.views.base import View, ViewSpec
+from ggscope.views.statistics_head import StatisticsHead
+from ggscope.views.statistics_request import (
+    Scope,
+    StatisticsRequest,
+    StatisticsResult,
+)
 from ggscope.views.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.widgets import (
     Connections,
     EmptyState,
     connect_all,
     disconnect_all,
-    qcolor,
-    scaled,
-    set_label_color,
-    words_font,
 )
 
+MAX_ROWS = 500
+"""More groups than a person reads; the largest ones are shown, and it is said."""
 _KEY = "statistics"
 _QUIET_MS = 80
 """Rest before counting anew while the range is being dragged."""
+_STALE_MS = 150
+"""Figures are greyed if newer ones take longer than this."""
 _WITH_OPS: tuple[By, ...] = ("op", "family", "layer", "token", "thread", "phase")
 _ENGINES: tuple[By, ...] = ("engine", "lane")
 _LANES: tuple[By, ...] = ("lane",)
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What the figures are about.
-
-    Attributes
-    ----------
-    kind : where it comes from.
-    time : range that spans must touch; only their part inside counts.
-    lanes : timeline lane keys, None = all.
-    ids : the selected spans, for kind "selected".
-    """
-
-    kind: Literal["marked", "selected", "visible"]
-    time: TimeRange | None = None
-    lanes: frozenset[str] | None = None
-    ids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StatisticsRequest:
-    """Computes the figures of a scope; runs on a worker."""
-
-    index: TraceIndex
-    scope: Scope
-    by: By
-    mask: npt.NDArray[np.bool_] | None
-    with_estimated: bool
-
-    def __call__(self, context: TaskContext | None = None) -> "StatisticsResult":
-        """Return the figures. Raises Cancelled between its steps."""
-        scope, trace = self.scope, self.index.trace
-        ids: Array | None = None
-        if scope.kind == "selected":
-            ids = np.array(scope.ids, np.int64)
-        elif scope.lanes is not None and scope.time is not None:
-            ids = spans_on_lanes(self.index, scope.lanes, scope.time)
-        if context is not None:
-            context.check_cancelled()
-        mask = self.mask
-        if mask is not None and len(mask) < len(trace.spans):
-            mask = np.append(mask, np.zeros(len(trace.spans) - len(mask), bool))
-        rows = statistics(
-            trace,
-            self.by,
-            mask=mask,
-            ids=ids,
-            time=scope.time,
-            clip=True,
-            include_estimated=self.with_estimated,
-        )
-        return StatisticsResult(scope, self.by, tuple(rows), trace.clock.unit)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StatisticsResult:
-    """Figures and what they are about."""
-
-    scope: Scope
-    by: By
-    rows: tuple[StatRow, ...]
-    unit: Unit
-
-    @property
-    def n_spans(self) -> int:
-        """Number of spans counted."""
-        return sum(row.count for row in self.rows)
-
-    @property
-    def n_left_out(self) -> int:
-        """Number of spans whose times were not used."""
-        return sum(row.count - row.timed for row in self.rows)
-
-
-def spans_on_lanes(index: TraceIndex, lanes: frozenset[str], time: TimeRange) -> Array:
-    """Return the ids of the spans on `lanes` that may touch `time`.
-
-    Lanes that the trace does not have are passed over.
-    """
-    known = {lane.key for lane in index.lanes}
-    parts: list[Array] = [np.zeros(0, np.int64)]
-    for key in sorted(lanes & known):
-        for row in index.rows(key):
-            first = int(np.searchsorted(row.end, time.start, "left"))
-            last = int(np.searchsorted(row.start, time.end, "right"))
-            parts.append(row.id[first:last].astype(np.int64))
-    return np.concatenate(parts)
 
 
 class StatisticsView(View):
@@ -155,56 +59,34 @@ class StatisticsView(View):
         super().__init__(parent)
         self._session: Session | None = None
         self._result: StatisticsResult | None = None
+        self._blocks: SpanBlocks | None = None
         self._theme = theme("dark")
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_QUIET_MS)
+        self._timer = self._make_timer(_QUIET_MS)
         self._timer.timeout.connect(self.recount)
+        self._stale_timer = self._make_timer(_STALE_MS)
+        self._stale_timer.timeout.connect(self._on_stale)
         self.setAccessibleName(self.tr("Selection statistics"))
         self.model = TextTableModel(self._headings("op", "ns"), self)
         self.table = TextTable(self.model, self)
         self.table.setAccessibleName(self.tr("Figures of the selection"))
         self._empty = EmptyState(self)
-        self._lay_out(self._make_head())
+        self._head = StatisticsHead(self)
+        self.about, self.by = self._head.about, self._head.by
+        self.estimated = self._head.estimated
+        self.table.fill_menu(self._head.menu)
+        self._head.by_changed.connect(self.recount)
+        self._head.estimated_toggled.connect(self.recount)
+        self._lay_out()
         self.set_theme(self._theme)
         self._say_empty()
 
-    def _make_head(self) -> QWidget:
-        head = QWidget(self)
-        self.about = QLabel(head)
-        self.by = QComboBox(head)
-        self.by.setAccessibleName(self.tr("Group by"))
-        self.by.setToolTip(self.tr("Group by"))
-        self.by.currentIndexChanged.connect(self._on_by_changed)
-        self.estimated = QCheckBox(head)
-        self.estimated.setText(self.tr("include estimated"))
-        self.estimated.setToolTip(
-            self.tr("Estimated times share out a measured whole; rank with care.")
-        )
-        self.estimated.toggled.connect(self._on_estimated_toggled)
-        self._copy = QToolButton(head)
-        self._copy.setText(self.tr("Copy"))
-        self._copy.setToolTip(self.tr("Copy the table"))
-        self._copy.setAutoRaise(True)
-        self._copy.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self._copy)
-        self.table.fill_menu(menu)
-        self._copy.setMenu(menu)
-        self._by_label = QLabel(self.tr("by"), head)
-        self._by_label.setBuddy(self.by)
-        layout = QHBoxLayout(head)
-        layout.setContentsMargins(12, 4, 8, 4)
-        layout.setSpacing(8)
-        layout.addWidget(self.about, 1)
-        for widget in (self.estimated, self._by_label, self.by, self._copy):
-            widget.setFont(words_font(12))
-            layout.addWidget(widget)
-        self.about.setFont(words_font(12))
-        for control in (self.by, self._copy):
-            control.setMinimumHeight(scaled(24))
-        return head
+    def _make_timer(self, ms: int) -> QTimer:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        timer.setInterval(ms)
+        return timer
 
-    def _lay_out(self, head: QWidget) -> None:
+    def _lay_out(self) -> None:
         body = QWidget(self)
         self._stack = QStackedLayout(body)
         self._stack.addWidget(self._empty)
@@ -212,7 +94,7 @@ class StatisticsView(View):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(head)
+        layout.addWidget(self._head)
         layout.addWidget(body, 1)
 
     def set_theme(self, theme: Theme) -> None:
@@ -220,18 +102,7 @@ class StatisticsView(View):
         self._theme = theme
         self.table.set_theme(theme)
         self._empty.set_theme(theme)
-        for widget in (self.about, self._by_label):
-            set_label_color(widget, theme.dim)
-        # Not by style sheet: that would take the box's own drawing away.
-        palette = self.estimated.palette()
-        palette.setColor(QPalette.ColorRole.WindowText, qcolor(theme.dim))
-        self.estimated.setPalette(palette)
-        self._copy.setStyleSheet(
-            f"QToolButton {{ color: {css(theme.dim)}; border: none; padding: 0 8px;"
-            " border-radius: 4px; background: transparent; }"
-            f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
-            " QToolButton::menu-indicator { image: none; width: 0px; }"
-        )
+        self._head.set_theme(theme)
         if self._result is not None:
             self._show(self._result)
 
@@ -251,7 +122,8 @@ class StatisticsView(View):
         disconnect_all(self._connections(self._session))
         self._timer.stop()
         self._session.tasks.cancel(_KEY)
-        self._session = self._result = None
+        self._session = self._result = self._blocks = None
+        self._end_waiting()
         self._say_empty()
 
     def _connections(self, session: Session) -> Connections:
@@ -261,11 +133,18 @@ class StatisticsView(View):
             (session.marked_range_changed, self._on_changed),
             (session.selection_changed, self._on_changed),
             (session.mask_changed, self._on_changed),
+            (session.tasks.task_changed, self._on_task_changed),
         )
 
     def _on_trace_changed(self, _: object) -> None:
         trace = None if self._session is None else self._session.trace
-        if trace is None:
+        self._blocks = None if trace is None else SpanBlocks(trace)
+        if self._session is not None:
+            # Figures of an older snapshot are of no use any more.
+            self._session.tasks.cancel(_KEY)
+        if trace is None or trace.is_partial:
+            self._timer.stop()
+            self._end_waiting()
             self._result = None
             self._say_empty()
             return
@@ -281,12 +160,6 @@ class StatisticsView(View):
         """Count what was not counted while the pane was hidden."""
         super().showEvent(event)
         self._timer.start()
-
-    def _on_by_changed(self, _: int) -> None:
-        self.recount()
-
-    def _on_estimated_toggled(self, _: bool) -> None:
-        self.recount()
 
     def _offer_groupings(self, trace: Trace) -> None:
         words = {
@@ -330,28 +203,54 @@ class StatisticsView(View):
         session, scope = self._session, self.scope()
         if session is None or scope is None or session.index is None:
             return
-        if session.trace is not None and session.trace.pending:
-            return  # reading goes first; the complete trace announces itself
+        if session.trace is not None and session.trace.is_partial:
+            return  # reading goes first; the trace with all spans announces itself
         by: By = self.by.currentData() or "op"
         request = StatisticsRequest(
-            session.index, scope, by, session.mask, self.estimated.isChecked()
+            session.index,
+            scope,
+            by,
+            session.mask,
+            self.estimated.isChecked(),
+            self._blocks,
+            MAX_ROWS,
         )
-        session.tasks.run(_KEY, request, self._show, on_error=self._on_failed)
+        if not self._stale_timer.isActive() and not self.model.is_stale:
+            self._stale_timer.start()
+        session.tasks.run(
+            _KEY,
+            request,
+            self._show,
+            on_error=self._on_failed,
+            on_cancel=self._end_waiting,
+        )
 
     def _on_failed(self, failure: TaskFailure) -> None:
+        self._end_waiting()
         if self._session is not None:
             self._session.problem_reported.emit(failure.message)
+
+    def _on_stale(self) -> None:
+        self.model.set_stale(True)
+        self.about.setText(self.tr("counting …"))
+
+    def _on_task_changed(self, state: TaskState) -> None:
+        if state.key == _KEY and state.total and self.model.is_stale:
+            share = format_share(state.done / state.total)
+            self.about.setText(self.tr("counting … {0}").format(share))
+
+    def _end_waiting(self) -> None:
+        self._stale_timer.stop()
+        self.model.set_stale(False)
+        if self._result is not None:
+            self.about.setText(self.about_text(self._result))
 
     # -- showing -----------------------------------------------------------
 
     def _show(self, result: StatisticsResult) -> None:
         self._result = result
-        self.about.setText(self.about_text(result))
-        left_out = result.n_left_out
-        text = self.tr("include estimated")
-        if left_out and not self.estimated.isChecked():
-            text += " " + self.tr("({0} left out)").format(format_count(left_out))
-        self.estimated.setText(text)
+        self._end_waiting()
+        self._head.say_left_out(result)
         if not result.rows:
             self._say_empty()
             return
@@ -384,13 +283,24 @@ class StatisticsView(View):
         if result.n_spans == 1:
             what = self.tr("op") if result.by in _WITH_OPS else self.tr("span")
         parts.append(f"{format_count(result.n_spans)} {what}")
+        n_groups = result.table.n_groups
+        if n_groups > len(result.rows):
+            largest = self.tr("the {0} largest of {1} groups")
+            n_rows = format_count(len(result.rows))
+            parts.append(largest.format(n_rows, format_count(n_groups)))
         if self._session is not None and self._session.filter:
             parts.append(self.tr("filtered"))
         return " · ".join(parts)
 
     def _say_empty(self) -> None:
-        if self._session is None or self._session.trace is None:
+        trace = None if self._session is None else self._session.trace
+        if trace is None:
             self._empty.say(self.tr("No trace is open."))
+            self.about.clear()
+        elif trace.is_partial:
+            words = self.tr("{0} spans so far; figures follow when all are there.")
+            hint = words.format(format_count(len(trace.spans)))
+            self._empty.say(self.tr("Still reading …"), hint)
             self.about.clear()
         else:
             hint = self.tr("Drag across the timeline to mark a range.")
@@ -439,30 +349,26 @@ class StatisticsView(View):
             _ticks(row.p50, unit),
             _ticks(row.p90, unit),
             _ticks(row.p99, unit),
-            _bytes(row.bytes),
+            _bytes(row.bytes, result.knows_bytes),
             Cell(format_share(row.share), row.share, f"{row.share:.6f}"),
             Cell(self.tr(row.quality), row.quality, caution=not is_certain),
         )
 
     def _totals(self, result: StatisticsResult) -> tuple[Cell, ...]:
-        rows, unit = result.rows, result.unit
-        timed = sum(row.timed for row in rows)
-        total = sum(row.total for row in rows)
-        lows = [row.min for row in rows if row.min is not None]
-        highs = [row.max for row in rows if row.max is not None]
+        total, unit = result.table.all, result.unit
         none = Cell("–", raw="")
         return (
             Cell(self.tr("all")),
             Cell(format_count(result.n_spans), raw=str(result.n_spans)),
-            _ticks(total if timed else None, unit),
-            _ticks(total / timed if timed else None, unit),
-            _ticks(min(lows) if lows else None, unit),
-            _ticks(max(highs) if highs else None, unit),
+            _ticks(total.total if total.timed else None, unit),
+            _ticks(total.mean, unit),
+            _ticks(total.min, unit),
+            _ticks(total.max, unit),
             none,
             none,
             none,
-            _bytes(sum(row.bytes for row in rows)),
-            Cell(format_share(1.0) if total else NOT_AVAILABLE, raw=""),
+            _bytes(total.bytes, result.knows_bytes),
+            Cell(format_share(1.0) if total.total else NOT_AVAILABLE, raw=""),
             none,
         )
 
@@ -477,7 +383,9 @@ def _ticks(value: float | None, unit: Unit) -> Cell:
     return Cell(format_duration(value, unit), float(value), raw, tip)
 
 
-def _bytes(n: int) -> Cell:
+def _bytes(n: int, is_known: bool) -> Cell:
+    if not is_known:
+        return Cell("…", None, "", PENDING)
     if n <= 0:
         return Cell(NOT_AVAILABLE, None, "")
     return Cell(format_bytes(n), float(n), str(n), format_exact_bytes(n))

@@ -4,25 +4,26 @@ import numpy as np
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
     QMenu,
     QStackedLayout,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
+from ggscope.analysis.time_merge import TimeRuns
+from ggscope.errors import QueryError
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_count
-from ggscope.render.theme import Theme, css, theme
+from ggscope.model.units import format_count, format_share
+from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session, TraceChange
-from ggscope.session.tasks import TaskFailure
+from ggscope.session.tasks import TaskFailure, TaskState
 from ggscope.views.base import View, ViewSpec
 from ggscope.views.table_copy import MAX_COPIED_ROWS, CopyForm, CopyRequest
 from ggscope.views.table_delegate import RowPainter
+from ggscope.views.table_footer import TableFooter
 from ggscope.views.table_grid import VirtualTable
+from ggscope.views.table_jump import row_for
 from ggscope.views.table_menu import add_command, filters_of
 from ggscope.views.table_model import TraceTableModel
 from ggscope.views.table_order import OrderRequest, RowOrder, Sorting
@@ -32,8 +33,6 @@ from ggscope.views.widgets import (
     connect_all,
     copy_text,
     disconnect_all,
-    scaled,
-    words_font,
 )
 
 SYNC_ROWS = 200_000
@@ -50,6 +49,9 @@ class TableView(View):
         super().__init__(parent)
         self._session: Session | None = None
         self._sorting = Sorting()
+        self._wanted_list: tuple[int, Filter] = (0, Filter())
+        self._shown_list: tuple[int, Filter] | None = None
+        self._runs: TimeRuns | None = None
         self._anchor = -1
         self._theme = theme("dark")
         self.setAccessibleName(self.tr("Trace table"))
@@ -57,7 +59,9 @@ class TableView(View):
         self.grid = VirtualTable(self.model, RowPainter(self.model, self._theme), self)
         self.grid.setAccessibleName(self.tr("Records of the trace"))
         self._empty = EmptyState(self)
-        self._footer = self._make_footer()
+        self._footer = TableFooter(self._copy_menu(self), self)
+        self._count, self._note = self._footer.count, self._footer.note
+        self._form = self._footer.form
         self._build_layout()
         self._connect_grid()
         self._say_empty()
@@ -73,36 +77,6 @@ class TableView(View):
         layout.setSpacing(0)
         layout.addWidget(body, 1)
         layout.addWidget(self._footer)
-
-    def _make_footer(self) -> QWidget:
-        footer = QWidget(self)
-        footer.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        footer.setObjectName("table_footer")
-        self._count = QLabel(footer)
-        self._note = QLabel(footer)
-        self._form = QToolButton(footer)
-        self._form.setText(self.tr("Detailed"))
-        self._form.setToolTip(self.tr("Show all sources of each record (T)"))
-        self._form.setCheckable(True)
-        self._form.toggled.connect(self.set_detailed)
-        self._export = QToolButton(footer)
-        self._export.setText(self.tr("Copy"))
-        self._export.setToolTip(self.tr("Copy the selected records"))
-        self._export.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self._export.setMenu(self._copy_menu(self._export))
-        for widget in (self._count, self._note, self._form, self._export):
-            widget.setFont(words_font(11.5))
-        for button in (self._form, self._export):
-            button.setAutoRaise(True)
-            button.setMinimumHeight(scaled(24))
-        layout = QHBoxLayout(footer)
-        layout.setContentsMargins(12, 0, 4, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self._count)
-        layout.addWidget(self._note, 1)
-        layout.addWidget(self._form)
-        layout.addWidget(self._export)
-        return footer
 
     def _copy_menu(self, parent: QWidget) -> QMenu:
         menu = QMenu(parent)
@@ -120,7 +94,13 @@ class TableView(View):
         grid.copy_requested.connect(self.copy_selection)
         grid.all_requested.connect(self.select_all)
         grid.toggle_requested.connect(self.toggle_detailed)
+        grid.jump_requested.connect(self._footer.take_jump)
+        grid.cancel_requested.connect(self.cancel_order)
         grid.header.customContextMenuRequested.connect(self._on_header_menu)
+        self._footer.cancel.clicked.connect(self.cancel_order)
+        self._footer.jump_typed.connect(self.go_to)
+        self._footer.left.connect(grid.setFocus)
+        self._form.toggled.connect(self.set_detailed)
         self.setFocusProxy(grid)
 
     # -- session -----------------------------------------------------------
@@ -132,6 +112,8 @@ class TableView(View):
         connect_all(self._connections(session))
         self.model.set_absolute(session.absolute_time)
         self._anchor = -1
+        self._runs = None if session.trace is None else TimeRuns(session.trace)
+        self._wanted_list = (self._wanted_list[0] + 1, session.filter)
         self._reorder()
         self._on_search_changed(None)
 
@@ -142,8 +124,9 @@ class TableView(View):
         disconnect_all(self._connections(self._session))
         self._session.tasks.cancel(_ORDER)
         self._session.tasks.cancel(_COPY)
-        self._session = None
-        self.model.set_rows(None, None)
+        self._session = self._runs = None
+        self._end_waiting()
+        self._drop_rows()
         self._say_empty()
 
     def _connections(self, session: Session) -> Connections:
@@ -154,6 +137,7 @@ class TableView(View):
             (session.search_changed, self._on_search_changed),
             (session.absolute_time_changed, self._on_absolute_changed),
             (session.reveal_requested, self._on_reveal_requested),
+            (session.tasks.task_changed, self._on_task_changed),
         )
 
     @property
@@ -161,16 +145,26 @@ class TableView(View):
         return None if self._session is None else self._session.trace
 
     def _on_trace_changed(self, change: TraceChange) -> None:
+        trace = self._trace
+        self._runs = None if trace is None else TimeRuns(trace)
         if change is not TraceChange.GREW:
-            self.model.set_rows(None, None)
+            self._wanted_list = (self._wanted_list[0] + 1, self._wanted_list[1])
+            self._drop_rows()
             self._anchor = -1
         self._on_search_changed(None)
-        if self._trace is None or self._session is None or not self._session.filter:
+        is_filtered = self._session is not None and bool(self._session.filter)
+        if trace is None or trace.is_partial or not is_filtered:
             self._reorder()
         # Else the mask of the new trace is on its way: filtered rows must not
         # give way to unfiltered ones in between.
 
+    def _drop_rows(self) -> None:
+        self.model.set_rows(None, None)
+        self._shown_list = None
+
     def _on_mask_changed(self, _: object) -> None:
+        if self._session is not None:
+            self._wanted_list = (self._wanted_list[0], self._session.filter)
         self._reorder()
 
     def _on_search_changed(self, _: object) -> None:
@@ -186,59 +180,126 @@ class TableView(View):
             self.grid.show_row(row)
 
     def _on_selection_changed(self, selection: Selection) -> None:
+        self._select(selection, is_scrolling=True)
+
+    def _select(self, selection: Selection, *, is_scrolling: bool) -> None:
         if selection.table != "spans" or selection.active is None:
             self.grid.set_selection(-1, frozenset())
             return
         self.grid.set_selection(selection.active, frozenset(selection.ids))
-        if self.grid.current_row >= 0:
+        if is_scrolling and self.grid.current_row >= 0:
             self.grid.show_row(self.grid.current_row)
 
     # -- order -------------------------------------------------------------
 
     def sort_by(self, sorting: Sorting) -> None:
-        """Sort by a column; on a worker where there are many rows."""
+        """Sort by a column; where there are many rows, the old order stays till then.
+
+        `cancel_order` gives the old one back.
+        """
         if sorting != self._sorting:
             self._sorting = sorting
             self._reorder()
 
+    def cancel_order(self) -> None:
+        """Stop arranging the rows; they stay as they are."""
+        if self._session is not None:
+            self._session.tasks.cancel(_ORDER)
+
     def _reorder(self) -> None:
         session, trace = self._session, self._trace
-        if session is None or trace is None or session.index is None:
-            self.model.set_rows(None, None)
+        index = None if session is None else session.index
+        if session is None or trace is None or index is None or trace.is_partial:
+            if session is not None:
+                session.tasks.cancel(_ORDER)
+            self._drop_rows()
             self._say_empty()
             return
-        self.grid.set_sorting(self._sorting)
-        request = OrderRequest(session.index, self._sorting, session.mask)
+        request = OrderRequest(index, self._sorting, session.mask, self._runs)
         if len(trace.spans) <= SYNC_ROWS:
             session.tasks.cancel(_ORDER)
             self._on_order(request())
             return
         self._note.setText(self.tr("arranging…"))
+        self._footer.cancel.show()
+        self.grid.is_busy = True
         session.tasks.run(
             _ORDER,
             request,
             self._on_order,
             title=self.tr("Arranging the table"),
             on_error=self._on_order_failed,
+            on_cancel=self._on_order_cancelled,
         )
 
     def _on_order(self, order: RowOrder) -> None:
         session = self._session
         if session is None or session.trace is None:
             return
-        self._note.clear()
+        self._end_waiting()
+        old, was = self.model.order, self._shown_list
+        self._shown_list = self._wanted_list
+        is_same = (
+            old is not None
+            and was == self._wanted_list
+            and old.key.sorting == order.key.sorting
+        )
+        self.grid.set_sorting(order.key.sorting)
         self.model.set_rows(order.key.trace, order)
-        self._on_selection_changed(session.selection)
+        self._select(session.selection, is_scrolling=not is_same)
         self._say_count(len(order), len(session.trace.spans))
         if len(order):
             self._stack.setCurrentWidget(self.grid)
         else:
             self._say_empty()
 
-    def _on_order_failed(self, failure: TaskFailure) -> None:
+    def _on_task_changed(self, state: TaskState) -> None:
+        if state.key == _ORDER and state.total:
+            share = format_share(state.done / state.total)
+            self._note.setText(self.tr("arranging… {0}").format(share))
+
+    def _end_waiting(self) -> None:
         self._note.clear()
+        self._footer.cancel.hide()
+        self.grid.is_busy = False
+
+    def _on_order_cancelled(self) -> None:
+        self._end_waiting()
+        order = self.model.order
+        if order is not None and self._shown_list == self._wanted_list:
+            self._sorting = order.key.sorting
+        elif self._trace is not None and self._sorting.column != "time":
+            # The rows shown are of another filter: by time is the quickest.
+            self.sort_by(Sorting())
+
+    def _on_order_failed(self, failure: TaskFailure) -> None:
+        self._end_waiting()
+        if self.model.order is not None:
+            self._sorting = self.model.order.key.sorting
         if self._session is not None:
             self._session.problem_reported.emit(failure.message)
+
+    # -- jumping -----------------------------------------------------------
+
+    def go_to(self, text: str) -> None:
+        """Select the row that a row number, ``#record`` or time names."""
+        session, order = self._session, self.model.order
+        if session is None or order is None or self._runs is None or not text.strip():
+            return
+        try:
+            row = row_for(
+                text,
+                order,
+                self._runs,
+                session.mask,
+                is_absolute=session.absolute_time,
+            )
+        except QueryError as error:
+            self._note.setText(str(error))
+            return
+        self._note.clear()
+        self._on_row_chosen(row, Qt.KeyboardModifier.NoModifier)
+        self.grid.show_row(row)
 
     def _say_count(self, n_rows: int, n_spans: int) -> None:
         words = self.tr("{0} record") if n_rows == 1 else self.tr("{0} records")
@@ -252,6 +313,11 @@ class TableView(View):
         trace, session = self._trace, self._session
         if session is None or trace is None:
             self._empty.say(self.tr("No trace is open."))
+            self._count.clear()
+        elif trace.is_partial:
+            words = self.tr("{0} spans so far; the table follows when all are there.")
+            hint = words.format(format_count(len(trace.spans)))
+            self._empty.say(self.tr("Still reading …"), hint)
             self._count.clear()
         elif not len(trace.spans):
             hint = self.tr("Problems says what was read from the file.")
@@ -283,16 +349,7 @@ class TableView(View):
         self._theme = theme
         self.grid.set_theme(theme)
         self._empty.set_theme(theme)
-        self._footer.setStyleSheet(
-            f"#table_footer {{ background: {css(theme.pane)}; }}"
-            f" QLabel {{ color: {css(theme.dim)}; background: transparent; }}"
-            f" QToolButton {{ color: {css(theme.dim)}; border: none; padding: 0 8px;"
-            " border-radius: 4px; background: transparent; }"
-            f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
-            f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
-            f" QToolButton:checked {{ color: {css(theme.accent)}; }}"
-            " QToolButton::menu-indicator { image: none; width: 0px; }"
-        )
+        self._footer.set_theme(theme)
 
     # -- selection ---------------------------------------------------------
 
@@ -322,7 +379,7 @@ class TableView(View):
                 if anchor == low
                 else (high - MAX_SELECTED + 1, high)
             )
-        ids = order.ids[low : high + 1].tolist()
+        ids = order.slice(low, high + 1).tolist()
         end = ids[-1] if anchor == low else ids[0]
         session.select(Selection("spans", (end, *(i for i in ids if i != end))))
 
@@ -333,7 +390,7 @@ class TableView(View):
             return
         if len(order) > MAX_SELECTED:
             self._say_bounded(len(order), MAX_SELECTED, self.tr("selected"))
-        ids = tuple(order.ids[:MAX_SELECTED].tolist())
+        ids = tuple(order.slice(0, MAX_SELECTED).tolist())
         session.select(Selection("spans", ids))
 
     def _on_row_opened(self, row: int) -> None:
@@ -366,10 +423,10 @@ class TableView(View):
             return
         if session.selection.table == "spans" and session.selection:
             spans = order.arranged(np.array(session.selection.ids, np.int64))
+            n_wanted = len(spans)
+            spans = spans[:MAX_COPIED_ROWS]
         else:
-            spans = order.ids
-        n_wanted = len(spans)
-        spans = spans[:MAX_COPIED_ROWS]
+            spans, n_wanted = order.slice(0, MAX_COPIED_ROWS), len(order)
         hidden = self.grid.hidden_columns
         columns = tuple(c for c in self.model.columns if c.key not in hidden)
         request = CopyRequest(texts, spans, columns, form)

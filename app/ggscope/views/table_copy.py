@@ -1,23 +1,25 @@
 """Rows as text for spreadsheets, reports and programs: TSV, Markdown, JSON."""
 
 import json
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import Array
-from ggscope.session.tasks import TaskContext
 from ggscope.views.table_cells import CellTexts, Column
 
 CopyForm = Literal["tsv", "markdown", "json"]
 MAX_COPIED_ROWS = 100_000
 """More than a spreadsheet's clipboard takes well; the rest is left out, and said."""
+_ROWS_AT_A_TIME = 8
 _TITLES = {"record": "record", "layer": "layer"}
 
 
 def to_tsv(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return tab-separated lines under a header line."""
-    lines = ["\t".join(_flat(cell) for cell in row) for row in (titles, *rows)]
+    lines = [_tsv_line(titles), *map(_tsv_line, rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -27,12 +29,7 @@ def to_markdown(
     right: Sequence[bool] | None = None,
 ) -> str:
     """Return a Markdown table; `right` says which columns are right-aligned."""
-    sides = right if right is not None else [False] * len(titles)
-    lines = [
-        _markdown_line(titles),
-        "|" + "|".join(" ---: " if side else " --- " for side in sides) + "|",
-        *(_markdown_line(row) for row in rows),
-    ]
+    lines = [*_markdown_head(titles, right), *map(_markdown_line, rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -56,37 +53,40 @@ class CopyRequest:
     columns: tuple[Column, ...]
     form: CopyForm
 
-    def __call__(self, context: TaskContext | None = None) -> str:
-        """Return the text. Raises Cancelled between rows."""
+    def __call__(self, context: Watcher | None = None) -> str:
+        """Return the text. Raises Cancelled from the context, between rows."""
         columns = tuple(c for c in self.columns if c.key != "dot")
-        if self.form == "json":
-            rows = self._rows(columns, context, as_text=False)
-            records = [
-                dict(zip((c.key for c in columns), row, strict=True)) for row in rows
-            ]
-            return json.dumps(records, ensure_ascii=False, indent=1) + "\n"
-        cells = self._rows(columns, context, as_text=True)
         titles = [self._title(c) for c in columns]
-        texts = [[str(cell) for cell in row] for row in cells]
+        # Each row becomes one string at once: a hundred thousand lists of cells
+        # would keep the garbage collector busy for a second.
+        if self.form == "json":
+            keys = [c.key for c in columns]
+            lines = [_json_line(keys, row) for row in self._rows(columns, context)]
+            return "[\n" + ",\n".join(lines) + "\n]\n"
         if self.form == "tsv":
-            return to_tsv(titles, texts)
-        return to_markdown(titles, texts, [c.right for c in columns])
+            return to_tsv(titles, self._rows(columns, context))
+        return to_markdown(
+            titles, self._rows(columns, context), [c.right for c in columns]
+        )
 
     def _rows(
-        self, columns: tuple[Column, ...], context: TaskContext | None, as_text: bool
-    ) -> list[list[object]]:
-        rows: list[list[object]] = []
-        for n, span in enumerate(self.spans):
-            if context is not None and n % 256 == 0:
-                context.progress(n, len(self.spans))
-            rows.append([self._cell(int(span), c.key, as_text) for c in columns])
-        return rows
+        self, columns: tuple[Column, ...], context: Watcher | None
+    ) -> Iterator[list[Any]]:
+        """Yield the cells of one row after the other: texts, for JSON values."""
+        spans = self.spans.tolist()
+        for n, span in enumerate(spans):
+            if context is not None and n % _ROWS_AT_A_TIME == 0:
+                context.progress(n, len(spans))
+                # Lets the main thread paint: it asks for the interpreter hundreds
+                # of times per picture, and would wait 5 ms each time.
+                time.sleep(0)
+            yield [self._cell(span, c.key) for c in columns]
 
-    def _cell(self, span: int, key: str, as_text: bool) -> object:
+    def _cell(self, span: int, key: str) -> object:
         if self.form == "markdown":
             return self.texts.text(span, key)
         value = self.texts.raw(span, key)
-        if not as_text:
+        if self.form == "json":
             return value
         return "; ".join(value) if isinstance(value, list) else _plain(value)
 
@@ -105,6 +105,21 @@ def _plain(value: int | str | None) -> str:
 
 def _flat(cell: str) -> str:
     return cell.replace("\t", " ").replace("\n", " ")
+
+
+def _tsv_line(cells: Sequence[str]) -> str:
+    return "\t".join(map(_flat, cells))
+
+
+def _json_line(keys: Sequence[str], values: Sequence[object]) -> str:
+    record = dict(zip(keys, values, strict=True))
+    return " " + json.dumps(record, ensure_ascii=False)
+
+
+def _markdown_head(titles: Sequence[str], right: Sequence[bool] | None) -> list[str]:
+    sides = right if right is not None else [False] * len(titles)
+    rule = "|".join(" ---: " if side else " --- " for side in sides)
+    return [_markdown_line(titles), f"|{rule}|"]
 
 
 def _markdown_line(cells: Sequence[str]) -> str:

@@ -61,6 +61,8 @@ class VirtualTable(QAbstractScrollArea):
     copy_requested = Signal(str)  # "tsv" | "markdown"
     all_requested = Signal()  # Ctrl+A
     toggle_requested = Signal()  # T
+    jump_requested = Signal()  # Ctrl+G
+    cancel_requested = Signal()  # Esc while `is_busy`
 
     def __init__(
         self, model: TraceTableModel, painter: RowPainter, parent: QWidget | None = None
@@ -70,6 +72,7 @@ class VirtualTable(QAbstractScrollArea):
         self.rows = painter
         self.sorting = Sorting()
         self.hidden_columns: frozenset[str] = frozenset()
+        self.is_busy = False
         self._selected: frozenset[int] = frozenset()
         self._active = -1
         self._top = 0
@@ -465,7 +468,13 @@ class VirtualTable(QAbstractScrollArea):
             moves = event.key() in _MOVES and not (
                 event.modifiers() & Qt.KeyboardModifier.AltModifier
             )
-            if moves or self._copy_kind(event) or _is_select_all(event):
+            if (
+                moves
+                or self._copy_kind(event)
+                or _is_select_all(event)
+                or _is_jump(event)
+                or self._is_cancel(event)
+            ):
                 event.accept()
                 return True
         return super().event(event)
@@ -479,6 +488,10 @@ class VirtualTable(QAbstractScrollArea):
             self.copy_requested.emit(kind)
         elif _is_select_all(event):
             self.all_requested.emit()
+        elif _is_jump(event):
+            self.jump_requested.emit()
+        elif self._is_cancel(event):
+            self.cancel_requested.emit()
         elif event.key() == Qt.Key.Key_T and not event.modifiers():
             self.toggle_requested.emit()
         else:
@@ -508,6 +521,9 @@ class VirtualTable(QAbstractScrollArea):
         is_markdown = event.key() == Qt.Key.Key_C and event.modifiers() == both
         return "markdown" if is_markdown else ""
 
+    def _is_cancel(self, event: QKeyEvent) -> bool:
+        return self.is_busy and event.key() == Qt.Key.Key_Escape
+
     def focusInEvent(self, event: QEvent) -> None:
         """Draw the focus ring."""
         self.viewport().update()
@@ -519,3 +535,8 @@ class VirtualTable(QAbstractScrollArea):
 
 def _is_select_all(event: QKeyEvent) -> bool:
     return event.matches(QKeySequence.StandardKey.SelectAll)
+
+
+def _is_jump(event: QKeyEvent) -> bool:
+    control = Qt.KeyboardModifier.ControlModifier
+    return event.key() == Qt.Key.Key_G and event.modifiers() == control

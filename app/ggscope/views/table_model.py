@@ -126,7 +126,7 @@ class TraceTableModel(QAbstractTableModel):
         """Return the id of the span in `row`. Raises IndexError beyond the end."""
         if self._order is None:
             raise IndexError(row)
-        return int(self._order.ids[row])
+        return self._order.at(row)
 
     def row_of(self, span: int) -> int | None:
         """Return the row of `span`, or None where it is not listed."""

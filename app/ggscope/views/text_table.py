@@ -15,7 +15,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QPixmap
+from PySide6.QtGui import QColor, QFont, QKeyEvent, QKeySequence, QPainter, QPixmap
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -93,6 +93,21 @@ class TextTableModel(QAbstractTableModel):
         self._payloads: list[object] = []
         self._sorted_by = (-1, Qt.SortOrder.AscendingOrder)
         self.theme = theme("dark")
+        self._is_stale = False
+        self._fonts: dict[tuple[bool, bool], QFont] = {}
+
+    def set_stale(self, is_stale: bool) -> None:
+        """Grey the texts while newer ones are on their way, or colour them again."""
+        if is_stale != self._is_stale:
+            self._is_stale = is_stale
+            if self.rowCount():
+                last = self.index(self.rowCount() - 1, self.columnCount() - 1)
+                self.dataChanged.emit(self.index(0, 0), last)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the texts are greyed."""
+        return self._is_stale
 
     def set_headings(self, headings: Sequence[Heading]) -> None:
         """Change titles; their number stays."""
@@ -111,6 +126,7 @@ class TextTableModel(QAbstractTableModel):
         `payloads` are what rows stand for, one each.
         """
         self.beginResetModel()
+        self._fonts.clear()
         self._rows, self._totals = list(rows), totals
         self._payloads = list(rows if payloads is None else payloads)
         self._arrange()
@@ -150,15 +166,24 @@ class TextTableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(heading)
         if role == Qt.ItemDataRole.FontRole:
-            make = words_font if heading.words else mono_font
-            return make(12, bold=is_total)
+            return self._font(heading.words, is_total)
         if role == Qt.ItemDataRole.ForegroundRole:
+            if self._is_stale:
+                return qcolor(self.theme.faint)
             return qcolor(self.theme.caution if cell.caution else self.theme.text)
         if role == Qt.ItemDataRole.BackgroundRole and is_total:
             return qcolor(self.theme.raised)
         if role == Qt.ItemDataRole.DecorationRole and cell.color:
             return _sign(cell.color, cell.shape)
         return None
+
+    def _font(self, is_words: bool, is_bold: bool) -> QFont:
+        """Return a font; Qt asks for one per cell and picture."""
+        key = (is_words, is_bold)
+        if key not in self._fonts:
+            make = words_font if is_words else mono_font
+            self._fonts[key] = make(12, bold=is_bold)
+        return self._fonts[key]
 
     def headerData(
         self,
@@ -245,6 +270,8 @@ class TextTable(QTableView):
             header.resizeSection(section, scaled(heading.width))
             if heading.stretch:
                 header.setSectionResizeMode(section, QHeaderView.ResizeMode.Stretch)
+        # Rows that are looked at for the width of a column.
+        header.setResizeContentsPrecision(64)
         self.setSortingEnabled(True)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._on_menu)

@@ -1,6 +1,6 @@
 """The timeline: lanes of spans over time, exact at every zoom."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QSize, Qt, QTimer, Signal
@@ -9,10 +9,9 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QToolTip, QWidget
 
 from ggscope.analysis.layout import (
     PINNED,
-    LaneBox,
     default_collapsed,
 )
-from ggscope.model.selection import MarkedRange
+from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import DisplayList
 from ggscope.render.compose import (
@@ -22,17 +21,17 @@ from ggscope.render.compose import (
     compose_timeline,
     tick_of_x,
 )
+from ggscope.render.gl_store import BUDGET_BYTES
 from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.views.base import View, ViewSpec
 from ggscope.views.canvas import GlCanvas, RasterCanvas, hardware_renderer
 from ggscope.views.timeline_gestures import Gestures
+from ggscope.views.timeline_hit import Hit, hit_in_lane, row_at
 from ggscope.views.timeline_legend import Legend
-from ggscope.views.timeline_menus import show_menu
 from ggscope.views.timeline_prepare import Prepared, PrepareRequest
-from ggscope.views.timeline_tooltip import tooltip_for
 
-SYNC_SPANS = 200_000
+SYNC_SPANS = 50_000
 """Traces up to this size are prepared at once; larger ones on a worker."""
 PROBE_MS = 1_500
 """The driver is asked for its renderer when the first pictures are out."""
@@ -40,30 +39,10 @@ FLASH_MS = 900
 """How long a lane that was gone to is framed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """What lies under a point of the timeline.
-
-    Attributes
-    ----------
-    tick : time at the point.
-    box : lane or group head, None on the axis and below the last lane.
-    row : row number inside the lane, -1 between rows.
-    span : id of the span there, -1 for none.
-    in_header : whether the point is over the lane headers.
-    """
-
-    tick: int
-    box: LaneBox | None = None
-    row: int = -1
-    span: int = -1
-    in_header: bool = False
-    on_axis: bool = False
-
-
 class TimelineView(View):
     """Lanes of spans under a time axis, with keyboard and mouse of Perfetto."""
 
+    first_painted = Signal()  # the first picture of a trace is out
     renderer_changed = Signal(str)
     renderer_failed = Signal(str)
 
@@ -75,11 +54,15 @@ class TimelineView(View):
         self._session: Session | None = None
         self._theme = theme("dark")
         self._prepared: Prepared | None = None
+        self._is_behind = False
+        """Whether span ids of the session are not those of what is drawn."""
+        self._drawn_selection = Selection()
         self._scroll_y = 0.0
         self._hover_span = -1
         self._cursor_tick: int | None = None
         self._zoom_band: TimeRange | None = None
         self._mask_number = 0
+        self._has_painted = False
         self._zoom = 1.0
         self._wanted_lane = ""
         self._flash_lane = ""
@@ -90,6 +73,8 @@ class TimelineView(View):
         self._gestures = Gestures(self)
         self.legend = Legend(self)
         self.legend.hide()
+        self.gpu_bytes = BUDGET_BYTES
+        """Memory of the graphics card that spans may take; for the next canvas."""
         self._canvas: RasterCanvas | GlCanvas = RasterCanvas(self, self)
         self._bar = QScrollBar(Qt.Orientation.Vertical, self)
         self._bar.setAccessibleName(self.tr("Scroll lanes"))
@@ -156,6 +141,8 @@ class TimelineView(View):
         if change is TraceChange.REPLACED:
             self._scroll_y = 0.0
             self._prepared = None
+        # The picture of the last snapshot stays until the next is prepared.
+        self._is_behind = change is TraceChange.EXTENDED or self._is_behind
         self._hover_span = -1
         self._prepare()
 
@@ -169,7 +156,7 @@ class TimelineView(View):
     def _on_reveal(self, span: int) -> None:
         """Scroll the lane of `span` into view."""
         prepared = self._prepared
-        if prepared is None:
+        if prepared is None or self._is_behind:
             return
         key, row = prepared.index.row_of_span(span)
         box = prepared.layout.box_of(key)
@@ -250,6 +237,7 @@ class TimelineView(View):
 
     def _on_prepared(self, prepared: Prepared) -> None:
         self._prepared = prepared
+        self._is_behind = False
         self._update_bar()
         self._go_to_wanted_lane()
         self._canvas.update()
@@ -264,6 +252,8 @@ class TimelineView(View):
         marked = session.marked_range
         if self._zoom_band is not None:
             marked = MarkedRange(self._zoom_band)
+        if not self._is_behind:
+            self._drawn_selection = session.selection
         return TimelineScene(
             index=prepared.index,
             layout=prepared.layout,
@@ -277,9 +267,9 @@ class TimelineView(View):
             color_by=prepared.color_by,
             mask=prepared.mask,
             mask_token=prepared.mask_token,
-            selection=session.selection,
+            selection=self._drawn_selection,
             marked=marked,
-            hits=session.hits,
+            hits=None if self._is_behind else session.hits,
             hover_span=self._hover_span,
             cursor_tick=self._cursor_tick,
             bookmarks=tuple((b.name, b.time) for b in session.bookmarks),
@@ -293,7 +283,13 @@ class TimelineView(View):
         scene = self.scene(width, height, scale)
         if scene is None:
             return DisplayList(width, height, scale, self._theme.pane)
-        return compose_timeline(scene)
+        if not self._has_painted:
+            self._has_painted = True
+            QTimer.singleShot(0, self, self._on_first_painted)
+        return compose_timeline(replace(scene, holder=self._canvas.holder()))
+
+    def _on_first_painted(self) -> None:
+        self.first_painted.emit()
 
     def header_width(self) -> float:
         """Return the width of the lane headers: less in narrow windows."""
@@ -343,6 +339,18 @@ class TimelineView(View):
             self.tr("OpenGL failed ({0}); drawing without it.").format(message)
         )
 
+    def canvas_ready(self) -> None:
+        """Tell what draws, now that the canvas knows."""
+        self.renderer_changed.emit(self.renderer_text())
+
+    def search_failed(self, message: str) -> None:
+        """Say that the graphics card only draws."""
+        self.renderer_failed.emit(
+            self.tr(
+                "The graphics card cannot search ({0}); the processor does."
+            ).format(message)
+        )
+
     def _probe(self) -> None:
         use_gl = hardware_renderer() is not None
         if use_gl != isinstance(self._canvas, GlCanvas):
@@ -352,7 +360,9 @@ class TimelineView(View):
         old = self._canvas
         if isinstance(old, GlCanvas):
             old.release()
-        self._canvas = GlCanvas(self, self) if use_gl else RasterCanvas(self, self)
+        self._canvas = (
+            GlCanvas(self, self, self.gpu_bytes) if use_gl else RasterCanvas(self, self)
+        )
         self._canvas.zoom = self._zoom
         self._box.replaceWidget(old, self._canvas)
         old.hide()
@@ -411,15 +421,9 @@ class TimelineView(View):
         box = prepared.layout.box_at(lane_y)
         if box is None or box.lane is None or in_header:
             return Hit(tick, box, in_header=in_header)
-        row = _row_at(box, lane_y - box.y)
-        span = -1
-        if row >= 0 and box.lane.counter < 0:
-            found = prepared.index.span_at(box.lane.key, row, tick)
-            if found is None:
-                reach = int(3 * self.ticks_per_px()) + 1
-                found = prepared.index.nearest_span(box.lane.key, row, tick, reach)
-            span = -1 if found is None else int(found)
-        return Hit(tick, box, row, span)
+        if self._is_behind:  # its ids are not those of the session any more
+            return Hit(tick, box, row_at(box, lane_y - box.y))
+        return hit_in_lane(prepared.index, box, lane_y, tick, self.ticks_per_px())
 
     def lanes_between(self, y0: float, y1: float) -> frozenset[str]:
         """Return the keys of the lanes between two heights of the picture."""
@@ -474,7 +478,7 @@ class TimelineView(View):
             self._show_tooltip(event.pos(), event.globalPos())  # type: ignore[attr-defined]  # QHelpEvent
             return True
         if event.type() == QEvent.Type.ContextMenu:
-            show_menu(self, event.pos(), event.globalPos())  # type: ignore[attr-defined]  # QContextMenuEvent
+            self._show_menu(event.pos(), event.globalPos())  # type: ignore[attr-defined]  # QContextMenuEvent
             return True
         return self._gestures.handle(event)
 
@@ -491,7 +495,7 @@ class TimelineView(View):
             self.scroll_by(step)
         elif event.key() == Qt.Key.Key_Menu and self._session is not None:
             centre = QPoint(self._canvas.width() // 2, self._canvas.height() // 2)
-            show_menu(self, centre, self._canvas.mapToGlobal(centre))
+            self._show_menu(centre, self._canvas.mapToGlobal(centre))
         else:
             super().keyPressEvent(event)
 
@@ -530,7 +534,15 @@ class TimelineView(View):
             closed = default_collapsed(prepared.index.lanes)
         session.set_lane_state(replace(state, collapsed=closed ^ {group}))
 
+    def _show_menu(self, at: QPoint, global_at: QPoint) -> None:
+        # Imported when it is asked for: the first picture does without.
+        from ggscope.views.timeline_menus import show_menu
+
+        show_menu(self, at, global_at)
+
     def _show_tooltip(self, at: QPoint, global_at: QPoint) -> None:
+        from ggscope.views.timeline_tooltip import tooltip_for  # as above
+
         prepared, session = self._prepared, self._session
         if prepared is None or session is None:
             return
@@ -546,13 +558,6 @@ class TimelineView(View):
     def prepared(self) -> Prepared | None:
         """Return what the present picture is drawn from."""
         return self._prepared
-
-
-def _row_at(box: LaneBox, y: float) -> int:
-    for row, top in enumerate(box.row_y):
-        if top <= y < top + box.row_height:
-            return row
-    return -1
 
 
 SPEC = ViewSpec("timeline", "Timeline", "centre", TimelineView)

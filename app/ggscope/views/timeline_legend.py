@@ -33,7 +33,7 @@ from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.guard import guarded
 
-SYNC_SPANS = 200_000
+SYNC_SPANS = 50_000
 MAX_BUTTONS = 24
 """More words than this are never shown side by side, however wide the pane."""
 _SWATCH_PX = 10

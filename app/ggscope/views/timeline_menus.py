@@ -16,7 +16,8 @@ from ggscope.model.time import TimeRange
 from ggscope.session.session import Session
 
 if TYPE_CHECKING:
-    from ggscope.views.timeline import Hit, TimelineView
+    from ggscope.views.timeline import TimelineView
+    from ggscope.views.timeline_hit import Hit
 
 
 def show_menu(view: "TimelineView", at: QPoint, global_at: QPoint) -> None:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.chunks import chunks
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import LaneLayout, LaneState, default_collapsed, lay_out
+from ggscope.analysis.workers import share_out
 from ggscope.model.selection import ColorBy
 from ggscope.session.tasks import TaskContext
 
@@ -42,21 +44,25 @@ class PrepareRequest:
         closed = (
             default_collapsed(lanes) if state.collapsed is None else state.collapsed
         )
+        shown = [
+            lane.key
+            for lane in lanes
+            if lane.key not in state.hidden
+            and lane.counter < 0
+            and (lane.group not in closed or lane.key in state.pinned)
+        ]
         n_rows: dict[str, int] = {}
-        for lane in lanes:
-            if context is not None:
-                context.check_cancelled()
-            if lane.key in state.hidden or lane.counter >= 0:
-                continue
-            if lane.group in closed and lane.key not in state.pinned:
-                continue
-            n_rows[lane.key] = len(self.index.row_columns(lane.key, self.color_by))
-            self.index.busy_share(lane.key)
-            self.index.overlay_rows(lane.key)
-            if self.mask is not None:
-                self.index.filtered_columns(
-                    lane.key, self.color_by, self.mask, self.mask_token
-                )
+
+        def prepare(_: int, part: slice) -> None:
+            for key in shown[part]:
+                n_rows[key] = self._prepare_lane(key)
+
+        if context is None:  # a small trace, on the thread of the window
+            prepare(0, slice(None))
+        else:
+            context.check_cancelled()
+            self.index.categories(self.color_by)
+            share_out(prepare, chunks(len(shown), 1), context)
         return Prepared(
             self.index,
             lay_out(lanes, n_rows, state),
@@ -65,3 +71,13 @@ class PrepareRequest:
             self.mask,
             self.mask_token,
         )
+
+    def _prepare_lane(self, key: str) -> int:
+        """Have the index make what a lane is drawn from; return its rows."""
+        index, by = self.index, self.color_by
+        n_rows = len(index.row_columns(key, by))
+        index.busy_share(key)
+        index.overlay_rows(key)
+        if self.mask is not None:
+            index.filtered_columns(key, by, self.mask, self.mask_token)
+        return n_rows

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 from ggscope.analysis.columns import column_edges
 from ggscope.analysis.facts import Fact, span_facts
 from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     format_count,
     format_duration,
     format_exact,
     format_share,
 )
+from ggscope.render.compose_pending import unknown_range
 from ggscope.session.session import Session
 
 if TYPE_CHECKING:
-    from ggscope.views.timeline import Hit
+    from ggscope.views.timeline_hit import Hit
     from ggscope.views.timeline_prepare import Prepared
 
 
@@ -28,6 +30,9 @@ def tooltip_for(
         return ""
     if hit.in_header and hit.box is not None:
         return _lane_text(prepared, hit)
+    unknown = unknown_range(prepared.index.trace)
+    if unknown is not None and unknown.contains(hit.tick):
+        return _unknown_text(trace)
     if hit.span >= 0:
         head = _folded_text(prepared, session, hit, ticks_per_px)
         facts = span_facts(trace, hit.span, absolute=session.absolute_time)
@@ -35,6 +40,16 @@ def tooltip_for(
     if hit.box is not None and hit.box.lane is not None and hit.box.lane.counter >= 0:
         return _counter_text(session, hit)
     return _marker_text(session, hit, ticks_per_px)
+
+
+def _unknown_text(trace: Trace) -> str:
+    """Say why nothing is shown here."""
+    if trace.is_partial:
+        return "<b>Still reading</b><br>What happened here is not known yet."
+    return (
+        "<b>Not read</b><br>Reading was stopped before this time. "
+        "Reload (F5) reads the rest."
+    )
 
 
 def facts_html(title: str, facts: tuple[Fact, ...]) -> str:

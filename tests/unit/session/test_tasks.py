@@ -1,6 +1,7 @@
 """Background jobs: newest wins, values come back on the main thread."""
 
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -37,6 +38,10 @@ class Gate:
             self.was_cancelled = True
             raise
         return self.value
+
+
+def workers() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name.startswith("ggscope")]
 
 
 def test_result_arrives_on_the_main_thread(qtbot: QtBot, tasks: Tasks) -> None:
@@ -197,11 +202,11 @@ def test_close_stops_threads_and_drops_results(qtbot: QtBot, tasks: Tasks) -> No
 
     assert results == []
     assert tasks.is_idle
-    assert not [t for t in threading.enumerate() if t.name.startswith("ggscope")]
+    qtbot.waitUntil(lambda: not workers())
 
 
 def test_close_does_not_wait_for_jobs_that_have_not_begun(
-    tasks: Tasks, caplog: pytest.LogCaptureFixture
+    qtbot: QtBot, tasks: Tasks
 ) -> None:
     def request(context: TaskContext) -> int:
         while True:
@@ -211,8 +216,59 @@ def test_close_does_not_wait_for_jobs_that_have_not_begun(
         tasks.run(f"k{number}", request, lambda _: None)
     tasks.close()
 
-    assert not caplog.records
-    assert not [t for t in threading.enumerate() if t.name.startswith("ggscope")]
+    qtbot.waitUntil(lambda: not workers())
+
+
+def test_close_returns_while_a_job_is_deaf_and_drops_what_it_says(
+    qtbot: QtBot, tasks: Tasks
+) -> None:
+    gate, results = Gate("late"), []
+    tasks.run("k", gate, results.append, on_publish=results.append)
+    gate.begun.wait(5)
+
+    tasks.close()
+    still_there = workers()
+    gate.go.set()
+    qtbot.waitUntil(lambda: not workers())
+
+    assert still_there
+    assert results == []
+
+
+def test_a_closed_job_lets_go_of_whoever_waited(qtbot: QtBot, tasks: Tasks) -> None:
+    class View:
+        def on_result(self, _: object) -> None: ...
+
+    gate, view = Gate(), View()
+    tasks.run("k", gate, view.on_result)
+    gate.begun.wait(5)
+
+    tasks.close()
+    left = weakref.ref(view)
+    del view
+    is_gone = left() is None
+    gate.go.set()
+
+    assert is_gone
+
+
+def test_a_failed_job_lets_go_of_what_its_frames_held(
+    qtbot: QtBot, tasks: Tasks
+) -> None:
+    class Column: ...
+
+    columns: list[weakref.ref[Column]] = []
+
+    def request(_: TaskContext) -> None:
+        column = Column()
+        columns.append(weakref.ref(column))
+        raise MemoryError
+
+    failures: list[TaskFailure] = []
+    tasks.run("k", request, lambda _: None, on_error=failures.append)
+    qtbot.waitUntil(lambda: bool(failures))
+
+    assert columns[0]() is None
 
 
 def test_estimate_follows_from_rate() -> None:

@@ -1,4 +1,4 @@
-"""Urgent jobs go first."""
+"""Urgent jobs go first; held ones wait until more is known."""
 
 import threading
 
@@ -51,3 +51,36 @@ def test_closing_forgets_held_jobs(qapp: QApplication) -> None:
 
     assert tasks.is_idle
     assert done == []
+
+
+def test_held_jobs_wait_except_those_worth_doing_now(
+    qtbot: QtBot, qapp: QApplication
+) -> None:
+    tasks, done = Tasks(), []
+    tasks.hold(True)
+
+    tasks.run("statistics", lambda _: "statistics", done.append)
+    tasks.run("overview", lambda _: "overview", done.append, even_if_held=True)
+    tasks.run("timeline", lambda _: "timeline", done.append, is_urgent=True)
+    qtbot.waitUntil(lambda: len(done) == 2)
+    before = sorted(done)
+    tasks.hold(False)
+    qtbot.waitUntil(lambda: tasks.is_idle)
+
+    assert before == ["overview", "timeline"]
+    assert done[2] == "statistics"
+    tasks.close()
+
+
+def test_forgotten_held_jobs_never_run(qtbot: QtBot, qapp: QApplication) -> None:
+    tasks, done = Tasks(), []
+    tasks.hold(True)
+    tasks.run("table", lambda _: "of the old snapshot", done.append)
+
+    tasks.forget_held()
+    tasks.hold(False)
+    tasks.run("other", lambda _: "new", done.append)
+    qtbot.waitUntil(lambda: tasks.is_idle)
+
+    assert done == ["new"]
+    tasks.close()

@@ -1,0 +1,68 @@
+"""Carries a selection from one snapshot of a file to the next, by record number."""
+
+import numpy as np
+
+from ggscope.model.selection import Selection
+from ggscope.model.tables import Array
+from ggscope.model.trace import Trace
+
+MAX_CARRIED = 1000
+_BLOCK = 1 << 20
+
+
+def carried(selection: Selection, old: Trace, new: Trace) -> Selection:
+    """Return what `selection` of `old` is in `new`; what is not found is left out.
+
+    While spans are still being read their ids may change; the record of the file
+    that a span was made of does not. Without record numbers ids are taken to stay.
+
+    Notes
+    -----
+    At most `MAX_CARRIED` spans are looked for. Costs one comparison per span where
+    ids have stayed, else one pass over the record column.
+    """
+    if not selection:
+        return selection
+    if selection.table == "markers":
+        # Markers come in the order of the file: those that are known stay.
+        kept = tuple(i for i in selection.ids if i < len(new.markers))
+        return Selection("markers", kept) if kept else Selection()
+    if selection.table != "spans":
+        return Selection()
+    if old.spans.record is None or new.spans.record is None:
+        kept = tuple(i for i in selection.ids if i < len(new.spans))
+        return Selection("spans", kept) if kept else Selection()
+    ids = [i for i in selection.ids[:MAX_CARRIED] if i < len(old.spans)]
+    wanted = [(int(old.spans.record[i]), i) for i in ids]
+    found = _spans_of([record for record, _ in wanted], ids, new.spans.record)
+    kept = tuple(
+        found[record] for record, i in wanted if record in found and _is_same(old, i)
+    )
+    return Selection("spans", kept) if kept else Selection()
+
+
+def _is_same(old: Trace, span: int) -> bool:
+    """Tell whether a span of `old` was made of a record of the file."""
+    return old.spans.record is not None and int(old.spans.record[span]) >= 0
+
+
+def _spans_of(records: list[int], guesses: list[int], column: Array) -> dict[int, int]:
+    """Return record -> first span id, for the records that `column` has."""
+    found = {
+        record: guess
+        for record, guess in zip(records, guesses, strict=True)
+        if guess < len(column) and int(column[guess]) == record
+    }
+    missing = np.array(sorted(set(records) - found.keys()), np.int64)
+    for first in range(0, len(column), _BLOCK):
+        if not len(missing):
+            break
+        part = np.asarray(column[first : first + _BLOCK], np.int64)
+        rows = np.flatnonzero(np.isin(part, missing))
+        for row in rows[::-1].tolist():  # the first of a record wins
+            found[int(part[row])] = first + row
+        missing = np.setdiff1d(missing, part[rows])
+    return found
+
+
+__all__ = ["MAX_CARRIED", "carried"]
