@@ -13,7 +13,7 @@ SAMPLE := resources/samples/llama.ggmlviz
 help:
 	@echo "make run [ARGS='FILE …']   open the viewer (on a sample without ARGS)"
 	@echo "make test [ARGS='-k …']    run every test, GUI and GL ones included"
-	@echo "make bench [SIZE=10]       measure opening, drawing and frame rates"
+	@echo "make bench [SIZE=33]       measure opening, frames and memory; SIZE in millions"
 	@echo "make lint                  ruff, mypy and the import contracts"
 	@echo "make samples               write resources/samples again"
 
@@ -24,7 +24,7 @@ test: $(STAMP) $(SYSTEM)
 	@packaging/run-tests.sh $(ARGS)
 
 bench: $(STAMP) $(SYSTEM)
-	@packaging/run-bench.sh $(SIZE)
+	@packaging/run-bench.sh $(if $(SIZE),--size "$(SIZE)") $(ARGS)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

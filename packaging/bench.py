@@ -1,155 +1,313 @@
 """Measure what a person waits for: the window, the first picture, each frame.
 
-    python packaging/bench.py [MILLIONS]
+    python packaging/bench.py [--size 1,10] [--only bin,npu] [--write-baseline]
 
-Every figure is the median of five in one run. Prints a table, then one line of
-JSON. Run it under Xvfb with software OpenGL for figures "without a GPU".
+Every figure is the median of five runs, each in a process of its own. Prints a table
+and one line of JSON; fails where a figure is more than 30 % worse than the stored
+baseline, allowing for the speed of the machine. See resources/docs/performance.md.
 """
 
+import argparse
 import json
 import os
-import statistics
+import platform
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from bench_traces import write_bin
+import bench_report
+from bench_compare import confirmed, regressions
+from bench_figures import N_EVENTS, SIZES, Figure, figures, millions
+from bench_traces import TraceFile, lacking_bytes, provide, trace_file
 
-FOLDER = Path(os.environ.get("GGSCOPE_BENCH_DIR", "build/bench"))
-ROUNDS = 5
+import ggscope
+from ggscope.cli.bench import median_figures
 
-FIRST_WINDOW = """
-import sys, time, os
-from ggscope.gui.app import create_app
-from ggscope.gui import app as program
-from PySide6.QtCore import QEvent, QObject
-from ggscope.session.settings import MemoryStore, Settings
-application = create_app(["ggscope"])
-window = program.create_window(Settings(MemoryStore()))
-window.resize(1920, 1080)
-seen = []
-class Watch(QObject):
-    def eventFilter(self, watched, event):
-        if event.type() == QEvent.Type.Paint and not seen:
-            seen.append(time.time())
-        return False
-watch = Watch()
-window.installEventFilter(watch)
-window.show()
-while not seen:
-    application.processEvents()
-application.processEvents()
-print(time.time() - float(os.environ["STARTED"]), flush=True)
-os._exit(0)
-"""
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+FOLDER = Path(os.environ.get("GGSCOPE_BENCH_DIR", ROOT / "build" / "bench"))
+BASELINE = HERE / "bench-baseline.json"
+SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"
+KINDS = ("start", "bin", "ggmlviz", "npu", "table", "columns")
+TIMEOUT_S = 1800
 
-OPEN_AND_MOVE = """
-import sys, time, json, statistics, os, resource
-from pathlib import Path
-from ggscope.gui.app import create_app
-from ggscope.gui import app as program
-from ggscope.model.time import TimeRange
-from ggscope.session.settings import MemoryStore, Settings
-application = create_app(["ggscope"])
-window = program.create_window(Settings(MemoryStore()))
-window.resize(1920, 1080)
-window.show()
-application.processEvents()
-path = Path(sys.argv[1])
-start = time.perf_counter()
-window.open_path(path)
-from ggscope.views.timeline import TimelineView
-view = window.findChild(TimelineView)
-def drawn():
-    v = window.findChild(TimelineView)
-    return v is not None and v.prepared() is not None
-while not drawn():
-    time.sleep(0.001)
-    application.processEvents()
-view = window.findChild(TimelineView)
-canvas = view._canvas
-canvas.repaint()
-first = time.perf_counter() - start
-session = view.session
-while session.trace.pending or not session.tasks.is_idle:
-    application.processEvents()
-    time.sleep(0.002)
-whole = time.perf_counter() - start
-extent = session.trace.extent
-frames, moved, last = [], 0, None
-until = time.perf_counter() + 5.0
-position = 0.0
-step = 0
-while time.perf_counter() < until:
-    begin = time.perf_counter()
-    step += 1
-    width = extent.duration * (0.9 if step % 240 < 60 else 0.2 if step % 240 < 120
-                               else 0.02 if step % 240 < 180 else 0.002)
-    position = (position + 0.0037) % 1.0
-    left = extent.start + int(position * (extent.duration - width))
-    session.set_visible(TimeRange(left, left + int(width)))
-    application.processEvents()
-    canvas.repaint()
-    frames.append(time.perf_counter() - begin)
-    moved += session.visible_range != last
-    last = session.visible_range
-frames.sort()
-print(json.dumps({
-    "first_s": round(first, 3), "open_s": round(whole, 3),
-    "fps": round(moved / sum(frames), 1),
-    "p99_ms": round(frames[int(len(frames) * 0.99)] * 1e3, 1),
-    "max_ms": round(frames[-1] * 1e3, 1),
-    "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-    "renderer": view.renderer_text(), "size": [canvas.width(), canvas.height()],
-}), flush=True)
-os._exit(0)
-"""
-
-
-def child(code: str, *arguments: str) -> str:
-    """Run `code` in a fresh interpreter; return what it printed last."""
-    environment = {**os.environ, "STARTED": repr(time.time()), "GGSCOPE_FRESH": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=environment, check=True,
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    return done.stdout.strip().splitlines()[-1]
+Values = dict[str, float]
 
 
 def main() -> int:
-    """Measure and print."""
-    millions = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    """Measure, print, compare."""
+    arguments = _arguments()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    n = round(millions * 1_000_000) if millions != 33 else 33_554_432
-    path = write_bin(FOLDER / f"t{n}.bin", n)
-    windows = [float(child(FIRST_WINDOW)) for _ in range(ROUNDS)]
-    runs = [json.loads(child(OPEN_AND_MOVE, str(path))) for _ in range(ROUNDS)]
+    files = _files(arguments)
+    lacking = lacking_bytes(list(files.values()), FOLDER)
+    if lacking:
+        tell(
+            f"the traces need {lacking / 1e9:.1f} GB more in {FOLDER} than the disk "
+            "has. Free some, name another folder by GGSCOPE_BENCH_DIR, or choose "
+            "smaller ones by SIZE."
+        )
+        return 1
+    paths = {name: _provided(file) for name, file in files.items()}
+    bench = Bench(arguments, paths)
+    rates = bench.rates()
+    values: Values = {}
+    for source in bench.sources:
+        values |= bench.measure(source)
+    known = figures(arguments.size, bench.column_names(values))
+    baseline = _baseline(arguments.baseline)
+    found = []
+    if baseline is not None and not arguments.write_baseline:
+        look = partial(
+            regressions, known, before=baseline["figures"], rates_now=rates,
+            rates_before=baseline["limits"],
+        )  # fmt: skip
+        found = confirmed(lambda now: look(now=now), values, bench.measure)
+    _print(known, values, rates, is_markdown=arguments.markdown)
     result = {
-        "records": n,
-        "first_window_s": round(statistics.median(windows), 3),
-        **{
-            key: statistics.median(run[key] for run in runs)
-            for key in ("first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb")
-        },
-        "renderer": runs[0]["renderer"],
-        "size": runs[0]["size"],
-    }
-    print(f"{'what':<44}{'median of 5':>14}")
-    for label, key, unit in (
-        ("program start to first window", "first_window_s", "s"),
-        (f"{n:,} records to first picture", "first_s", "s"),
-        (f"{n:,} records to everything read", "open_s", "s"),
-        ("pan and zoom, frames that moved", "fps", "/s"),
-        ("slowest frame but 1 %", "p99_ms", "ms"),
-        ("slowest frame", "max_ms", "ms"),
-        ("peak memory", "peak_mb", "MB"),
-    ):
-        print(f"{label:<44}{result[key]:>11} {unit}")
-    print(f"drawn by {result['renderer']}, timeline {result['size']}")
+        "ggscope": ggscope.__version__, "machine": machine(), "about": bench.about,
+        "rounds": arguments.rounds, "limits": rates, "figures": values,
+        "regressions": [str(regression) for regression in found],
+    }  # fmt: skip
     print(json.dumps(result))
+    if arguments.write_baseline:
+        _write_baseline(arguments.baseline, result, baseline)
+    elif baseline is None:
+        tell(f"nothing to compare with: there is no {arguments.baseline.name} yet.")
+    if found:
+        tell("worse than the baseline by more than 30 %:")
+        for regression in found:
+            tell(f"  {regression}")
+        return 1
     return 0
+
+
+class Bench:
+    """The measurements, by source: a trace, or a group of benchmarks.
+
+    Attributes
+    ----------
+    sources : name -> function that measures once more.
+    about : name -> what the figures were taken with: canvas, rows, renderer.
+    """
+
+    def __init__(
+        self, arguments: argparse.Namespace, paths: Mapping[str, Path]
+    ) -> None:
+        self._rounds = arguments.rounds
+        self._seconds = arguments.seconds
+        self._paths = paths
+        self.about: dict[str, dict[str, object]] = {}
+        self.sources: dict[str, Callable[[], Values]] = {}
+        if "start" in arguments.only:
+            self.sources["start"] = partial(self._opened, "start", SAMPLE, 0.5)
+        for name, path in paths.items():
+            kind = "bin" if name.startswith("bin") else name
+            if kind in arguments.only:
+                work = partial(self._opened, name, path, self._seconds)
+                self.sources[name] = work
+        if "table" in arguments.only:
+            self.sources["table"] = partial(self._table, _table_path(paths))
+        if "columns" in arguments.only:
+            self.sources["columns"] = self._columns
+
+    def measure(self, source: str) -> Values:
+        """Return the figures of a source: ``source.name`` -> median."""
+        begin = time.perf_counter()
+        tell(f"{source} …")
+        figures = self.sources[source]()
+        tell(f"{source}: {time.perf_counter() - begin:.0f} s")
+        return {f"{source}.{name}": value for name, value in figures.items()}
+
+    def rates(self) -> Values:
+        """Return the limits of the machine."""
+        tell("limits of this machine …")
+        records = [p for name, p in self._paths.items() if name.startswith("bin")]
+        largest = max(records, key=lambda path: path.stat().st_size, default=None)
+        others = (self._paths.get(name) for name in N_EVENTS)
+        chosen = [str(path or "") for path in (largest, *others)]
+        return json.loads(_output([str(HERE / "bench_limits.py"), *chosen]))
+
+    @staticmethod
+    def column_names(values: Values) -> list[str]:
+        """Return the names of the benchmarks of single pictures."""
+        parts = (key.partition(".") for key in values)
+        return [name for source, _, name in parts if source == "columns"]
+
+    def _opened(self, name: str, path: Path, seconds: float) -> Values:
+        """Return the medians of ``ggscope bench``."""
+        _warm(path)
+        command = ["-m", "ggscope", "bench", str(path), "--seconds", str(seconds)]
+        if name not in self.about:  # byte code, shared libraries, fonts
+            _output(["-m", "ggscope", "bench", str(SAMPLE), "--seconds", "0.1"])
+        rounds = []
+        for _ in range(self._rounds):
+            os.environ["GGSCOPE_STARTED"] = repr(time.time())
+            rounds.append(json.loads(_output(command)))
+        whole = median_figures(rounds)
+        words = ("renderer", "canvas", "rows", "records", "spans")
+        self.about[name] = {word: whole[word] for word in words}
+        return {
+            key: float(value)
+            for key, value in whole.items()
+            if isinstance(value, int | float) and key not in words
+        }
+
+    def _table(self, path: Path) -> Values:
+        script = str(HERE / "bench_analysis.py")
+        return json.loads(_output([script, str(path), str(self._rounds)]))
+
+    def _columns(self) -> Values:
+        """Return the medians of tests/bench in milliseconds."""
+        target = FOLDER / "columns.json"
+        target.unlink(missing_ok=True)
+        _output(
+            ["-m", "pytest", "-q", str(ROOT / "tests" / "bench"), "--benchmark-only",
+             "--benchmark-disable-gc", "--timeout=0", f"--benchmark-json={target}",
+             f"--rootdir={ROOT}"]
+        )  # fmt: skip
+        found = json.loads(target.read_text("utf-8"))["benchmarks"]
+        return {
+            one["name"].removeprefix("test_bench_"): float(
+                f"{one['stats']['median'] * 1e3:.4g}"
+            )
+            for one in found
+        }
+
+
+def tell(text: str) -> None:
+    """Print a message."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def machine() -> dict[str, object]:
+    """Return what the figures were taken on."""
+    import psutil
+
+    model = platform.processor() or platform.machine()
+    described = Path("/proc/cpuinfo")
+    if described.is_file():
+        lines = described.read_text("utf-8", "replace").splitlines()
+        names = [x.partition(":")[2].strip() for x in lines if "model name" in x]
+        model = names[0] if names else model
+    return {
+        "processor": model, "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "system": platform.system(), "python": platform.python_version(),
+    }  # fmt: skip
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--size", type=_sizes, default=["1", "10"], metavar="LIST",
+        help="millions of records: 1, 10, 33 or all; default 1,10",
+    )  # fmt: skip
+    parser.add_argument(
+        "--only", type=_kinds, default=list(KINDS), metavar="LIST",
+        help="only these: " + ", ".join(KINDS),
+    )  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each, default 5")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="of panning and zooming, default 5"
+    )
+    parser.add_argument(
+        "--markdown", action="store_true", help="print tables for a document"
+    )
+    parser.add_argument("--baseline", type=Path, default=BASELINE, metavar="FILE")
+    parser.add_argument(
+        "--write-baseline", action="store_true", help="store what is measured"
+    )
+    return parser.parse_args()
+
+
+def _sizes(text: str) -> list[str]:
+    words = text.replace(",", " ").split()
+    sizes = list(SIZES) if words == ["all"] else words
+    if not sizes or not all(0.001 <= millions(size) <= 100 for size in sizes):
+        raise ValueError(text)
+    return sizes
+
+
+def _kinds(text: str) -> list[str]:
+    kinds = text.replace(",", " ").split()
+    if not set(kinds) <= set(KINDS):
+        raise argparse.ArgumentTypeError(f"choose from {', '.join(KINDS)}")
+    return kinds
+
+
+def _files(arguments: argparse.Namespace) -> dict[str, TraceFile]:
+    """Return the traces to measure with, by source."""
+    files = {}
+    if {"bin", "table"} & set(arguments.only):
+        for size in arguments.size:
+            files[f"bin{size}"] = trace_file("bin", round(millions(size) * 1e6))
+    for kind, n in N_EVENTS.items():
+        if kind in arguments.only:
+            files[kind] = trace_file(kind, n)
+    return files
+
+
+def _provided(file: TraceFile) -> Path:
+    tell(f"{file.name}, {file.n_bytes / 1e6:,.0f} MB")
+    return provide(file, FOLDER)
+
+
+def _table_path(paths: Mapping[str, Path]) -> Path:
+    """Return the trace with 10 million records, else the largest there is."""
+    records = [path for name, path in paths.items() if name.startswith("bin")]
+    return paths.get("bin10") or max(records, key=lambda path: path.stat().st_size)
+
+
+def _warm(path: Path) -> None:
+    """Bring a file into the page cache."""
+    buffer = bytearray(1 << 20)
+    with path.open("rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
+
+
+def _output(command: list[str]) -> str:
+    """Return the last line that Python prints when it runs `command`."""
+    done = subprocess.run(
+        [sys.executable, *command], stdout=subprocess.PIPE, text=True,
+        timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        sys.stderr.write(done.stdout)
+        tell(f"failed with exit code {done.returncode}: {' '.join(command)}")
+        raise SystemExit(done.returncode or 1)
+    return lines[-1]
+
+
+def _print(
+    known: list[Figure], values: Values, rates: Values, *, is_markdown: bool
+) -> None:
+    show = bench_report.markdown if is_markdown else bench_report.plain
+    print(show(bench_report.table(known, values, rates)))
+    print()
+    print(show(bench_report.rates_table(rates)))
+    print()
+
+
+def _baseline(path: Path) -> dict[str, Any] | None:
+    return json.loads(path.read_text("utf-8")) if path.is_file() else None
+
+
+def _write_baseline(
+    path: Path, result: dict[str, Any], old: dict[str, Any] | None
+) -> None:
+    """Store the figures; those of the same machine that were not taken are kept."""
+    new = {key: value for key, value in result.items() if key != "regressions"}
+    if old is not None and old.get("machine") == new["machine"]:
+        for key in ("about", "limits", "figures"):
+            new[key] = {**old[key], **new[key]}
+    path.write_text(json.dumps(new, indent=1) + "\n", "utf-8")
+    tell(f"{path.name} written.")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,16 @@
 #!/bin/sh
-# Measure ggscope on synthetic traces: `make bench`, `make bench SIZE=10`.
-# First the analyses alone, then the real window; prints tables and one line of JSON.
+# Measure ggscope on synthetic traces, in the real window under Xvfb with Mesa's
+# software renderer: `make bench`, `make bench SIZE=33`. Arguments go to bench.py.
 set -eu
 cd "$(dirname "$0")/.."
-export LIBGL_ALWAYS_SOFTWARE=1 PYTHONDONTWRITEBYTECODE=1
-.venv/bin/pytest -q tests/bench --benchmark-only --benchmark-disable-gc \
-    --benchmark-columns=median,min,max,rounds --benchmark-sort=name --timeout=0
-exec xvfb-run -a -s "-screen 0 1920x1200x24 +extension GLX" \
-    .venv/bin/python packaging/bench.py "${1:-1}"
+export LIBGL_ALWAYS_SOFTWARE=1
+export QT_LOGGING_RULES="qt.qpa.*=false"
+# Byte code is kept as it is for a person, but outside of the source folders.
+export PYTHONPYCACHEPREFIX="$PWD/build/bench-bytecode"
+unset WAYLAND_DISPLAY PYTHONDONTWRITEBYTECODE || true
+if [ "$(uname)" = Darwin ]; then
+    exec .venv/bin/python packaging/bench.py "$@"
+fi
+export QT_QPA_PLATFORM=xcb
+exec xvfb-run -a -s "-screen 0 2048x1400x24 +extension GLX" \
+    .venv/bin/python packaging/bench.py "$@"

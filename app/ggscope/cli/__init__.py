@@ -1,7 +1,7 @@
 """The command line: arguments, sub-commands, exit codes.
 
-Data goes to stdout, messages to stderr. Only ``open``, ``export`` and ``self-test``
-import Qt; the others need no display and no toolkit.
+Data goes to stdout, messages to stderr. Only ``open``, ``export``, ``bench`` and
+``self-test`` import Qt; the others need no display and no toolkit.
 """
 
 import contextlib
@@ -67,6 +67,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.export import run
         case "readers":
             from ggscope.cli.readers import run
+        case "bench":
+            from ggscope.cli.bench import run
         case "self-test":
             from ggscope.cli.self_test import run
         case _:

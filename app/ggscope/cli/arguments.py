@@ -23,6 +23,7 @@ BY = (
     "source",
     "expert",
 )
+NAMES = ("all", "sampled", "none")
 COMMANDS = {
     "open": "open files in the window (also without the word)",
     "info": "say what a file holds",
@@ -31,6 +32,7 @@ COMMANDS = {
     "show": "draw a timeline in the terminal",
     "export": "write a figure as PNG or SVG",
     "readers": "list the formats that can be read",
+    "bench": "measure opening a file and moving through it",
     "self-test": "check that this installation works",
 }
 _EPILOG = """exit codes: 0 good, 1 error, 2 usage, 3 unknown or ambiguous format,
@@ -115,6 +117,7 @@ def _parser() -> tuple[ArgumentParser, set[str]]:
     _add_stats(made["stats"])
     _add_show(made["show"])
     _add_export(made["export"])
+    _add_bench(made["bench"])
     made["self-test"].add_argument(
         "--probe-gl", action="store_true", help=argparse.SUPPRESS
     )
@@ -123,6 +126,8 @@ def _parser() -> tuple[ArgumentParser, set[str]]:
         "--reader",
         "--ops",
         "--option",
+        "--records",
+        "--names",
         "--range",
         "--layout",
         "--by",
@@ -140,6 +145,9 @@ def _parser() -> tuple[ArgumentParser, set[str]]:
         "--title",
         "-o",
         "--output",
+        "--seconds",
+        "--rounds",
+        "--renderer",
     }
 
 
@@ -175,11 +183,12 @@ def _common() -> tuple[ArgumentParser, set[str]]:
 
 def _add_reading(made: dict[str, ArgumentParser]) -> None:
     """Add the files and how to read them."""
-    for name in ("open", "info", "check", "stats", "show", "export"):
+    many: dict[str, str | int] = {"open": "*", "info": "*", "bench": 1}
+    for name in ("open", "info", "check", "stats", "show", "export", "bench"):
         parser = made[name]
         parser.add_argument(
             "files",
-            nargs="*" if name in ("open", "info") else "+",
+            nargs=many.get(name, "+"),
             type=Path,
             metavar="FILE",
         )
@@ -193,6 +202,27 @@ def _add_reading(made: dict[str, ArgumentParser]) -> None:
         )
         group.add_argument(
             "--ops", metavar="ERA", help="op table, e.g. ggml-2025-11-25-95, or auto"
+        )
+        # Where --range is free it means the same; elsewhere it is a range of time.
+        flags = ["--records"]
+        if name in ("info", "check", "stats"):
+            flags.append("--range")
+        group.add_argument(
+            *flags,
+            dest="records",
+            type=_records,
+            metavar="FIRST:STOP",
+            help="read only these records, by number or per cent, e.g. 0:1000000",
+        )
+        group.add_argument(
+            "--names",
+            choices=NAMES,
+            help="read names of all records, of a sample, or none",
+        )
+        group.add_argument(
+            "--force",
+            action="store_true",
+            help="read the file even if it will hardly fit into memory",
         )
         group.add_argument(
             "--option",
@@ -330,11 +360,51 @@ def _add_export(parser: ArgumentParser) -> None:
     )
 
 
+def _add_bench(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=5.0,
+        metavar="N",
+        help="how long to pan and zoom, default 5",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="open the file so often, each time in a new process; print medians",
+    )
+    parser.add_argument(
+        "--size",
+        type=_size,
+        default=(1920, 1080),
+        metavar="WxH",
+        help="size of the timeline while it moves, default 1920x1080",
+    )
+    parser.add_argument(
+        "--renderer",
+        choices=("auto", "raster", "opengl"),
+        default="auto",
+        help="what draws: auto, raster or opengl",
+    )
+
+
 def _key_value(text: str) -> tuple[str, str]:
     key, sign, value = text.partition("=")
     if not key or not sign:
         raise argparse.ArgumentTypeError(f"{text!r} is not like KEY=VALUE")
     return key, value
+
+
+def _records(text: str) -> str:
+    from ggscope.readers.api import parse_range  # with numpy: not for every command
+
+    try:
+        parse_range(text, 1 << 62)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def _target(text: str) -> Path:
@@ -347,6 +417,16 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to 600")
+    return seconds
 
 
 def _dpi(text: str) -> int:

@@ -4,8 +4,10 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TextIO
+
+from ggscope.errors import TraceError
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32"}
 
@@ -19,8 +21,9 @@ def prepare() -> None:
 
 
 def emit(text: str) -> None:
-    """Print `text` as data."""
-    sys.stdout.write(text.rstrip("\n") + "\n")
+    """Print `text` as data. Raises TraceError where it cannot be written."""
+    with _explained():
+        sys.stdout.write(text.rstrip("\n") + "\n")
 
 
 def emit_json(value: object) -> None:
@@ -39,8 +42,27 @@ def complain(message: str) -> None:
 
 
 def flush() -> None:
-    """Write out what is buffered, so that a closed pipe is noticed here."""
-    sys.stdout.flush()
+    """Write out what is buffered, so that a closed pipe is noticed here.
+
+    Raises TraceError where it cannot be written, as on a full disk.
+    """
+    with _explained():
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Turn a failure to write into one with a message; a closed pipe passes."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        abandon()
+        reason = error.strerror or str(error)
+        raise TraceError(
+            f"the output cannot be written: {reason}. Is the disk full?"
+        ) from error
 
 
 def abandon() -> None:

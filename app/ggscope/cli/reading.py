@@ -3,7 +3,7 @@
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -13,8 +13,9 @@ from ggscope.cli.exits import GOOD, code_of
 from ggscope.errors import ReadError, TraceError
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_rate
-from ggscope.readers.api import ReadContext
+from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, ReadContext
 from ggscope.readers.registry import open_trace
+from ggscope.readers.room import judge, too_large
 
 _QUIET_SECONDS = 0.5
 """Files that are read faster show no progress."""
@@ -44,15 +45,52 @@ def load(path: Path, arguments: Namespace) -> Trace:
 
     Raises
     ------
+    TooLargeError
+        If it would not fit into memory and is not to be read all the same.
     ReadError, Cancelled
         As `open_trace`.
     """
-    options = dict(arguments.option)
-    if arguments.ops is not None:
-        options["ops"] = arguments.ops
+    options = reader_options(arguments)
     with _Progress(path.name) as progress:
         context = ReadContext(progress=progress.update, options=options)
-        return open_trace(path, reader_id=arguments.reader, context=context)
+        return open_trace(
+            path,
+            reader_id=arguments.reader,
+            context=context,
+            admit=None if arguments.force else _Guard(path, options),
+        )
+
+
+def reader_options(arguments: Namespace) -> dict[str, str]:
+    """Return the reader options that the arguments stand for."""
+    named = {
+        "ops": arguments.ops,
+        RANGE_OPTION: arguments.records,
+        NAMES_OPTION: arguments.names,
+    }
+    given = {key: value for key, value in named.items() if value is not None}
+    return {**dict(arguments.option), **given}
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """Refuses a file that would not fit into memory."""
+
+    path: Path
+    options: Mapping[str, str]
+
+    def __call__(self, estimate: Estimate) -> None:
+        fit = judge(estimate, self.options)
+        if fit.fits:
+            return
+        ways = []
+        if estimate.can_range:
+            ways.append(f"read a part with --records 0:{fit.n_fitting}")
+        if estimate.can_sample_names:
+            ways.append("read fewer names with --names sampled or --names none")
+        ways.append("or read it all the same with --force")
+        hint = ", ".join(ways) + "."
+        raise too_large(fit, self.path, hint[:1].upper() + hint[1:])
 
 
 def for_each_file(

@@ -15,7 +15,7 @@ def run(arguments: Namespace) -> int:
         output.complain(f"{path}: the file does not exist. Check the path.")
     if missing and len(missing) == len(arguments.files):
         return ERROR
-    if not _has_display():
+    if not has_display():
         output.complain(
             "there is no display to open a window on. Use ggscope info, stats, "
             "show --ascii or export, which need none; or set DISPLAY."
@@ -32,7 +32,8 @@ def run(arguments: Namespace) -> int:
     return int(run_window(paths, arguments))
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
+    """Tell whether there is a display to open a window on."""
     # Without one Qt ends the process instead of raising.
     return sys.platform in ("darwin", "win32") or any(
         os.environ.get(name)

@@ -1,0 +1,190 @@
+"""What ``make bench`` measures: names, units, aims, and what bounds each figure."""
+
+from dataclasses import dataclass
+
+SIZES = {"1": 1_000_000, "10": 10_000_000, "33": 33_554_432}
+"""Records of the traces by the name of their size, in millions."""
+N_EVENTS = {"ggmlviz": 2_000_000, "npu": 1_500_000}
+CPU = ("python_m_s", "numpy_m_s")
+MEMORY = ("numpy_m_s", "copy_gb_s", "first_touch_gb_s")
+DRAWING = ("python_m_s", "numpy_m_s", "blit_fps")
+_FIRST = {"1": 0.3, "10": 0.8, "33": 2.0}
+_OPEN = {"1": 1.0, "10": 6.0, "33": 20.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One line of the table.
+
+    Attributes
+    ----------
+    key : source and name: ``bin10.first_s``.
+    aim : what it should be at most (at least, where more is better).
+    rates : rates of the machine that the figure goes with; () = none, as for memory.
+    slack : smaller differences are resolution, not regression; in `unit`.
+    is_compared : False for what is too noisy to be held against a baseline.
+    """
+
+    key: str
+    label: str
+    unit: str
+    aim: float | None = None
+    more_is_better: bool = False
+    rates: tuple[str, ...] = ()
+    slack: float = 0.0
+    is_compared: bool = True
+
+    @property
+    def source(self) -> str:
+        """Which measurement gives it."""
+        return self.key.partition(".")[0]
+
+
+def figures(sizes: list[str], columns: list[str]) -> list[Figure]:
+    """Return all figures, in the order of the table.
+
+    `sizes` are names of sizes, `columns` names of the benchmarks of single pictures.
+    """
+    found = [
+        Figure(
+            key="start.window_s", label="program start to window", unit="s", aim=0.8,
+            rates=("python_m_s",), slack=0.05,
+        ),
+        Figure(
+            key="start.window_mb", label="memory at rest, no file", unit="MB",
+            aim=150, slack=5,
+        ),
+    ]  # fmt: skip
+    for size in sizes:
+        n = f"{int(millions(size) * 1e6):,} records"
+        found += _opening(f"bin{size}", n, _FIRST.get(size), _OPEN.get(size))
+        found += _moving(f"bin{size}", n)
+        # The panes alone take 30 MB, which is 30 bytes for each of a million.
+        found += _memory(f"bin{size}", n, 40 if millions(size) >= 10 else None)
+    viz, npu = ".ggmlviz, 2 M events", "NPU JSON, 1.5 M events"
+    found += _opening("ggmlviz", viz, 0.5, None)
+    found += _moving("ggmlviz", viz)
+    found += _opening("npu", npu, 2.5, None)
+    found += _moving("npu", npu)
+    found += _table()
+    found += [
+        Figure(
+            key=f"columns.{name}", label=name.replace("_", " "), unit="ms",
+            rates=MEMORY, slack=0.2,
+        )
+        for name in columns
+    ]  # fmt: skip
+    return found
+
+
+def millions(size: str) -> float:
+    """Return how many million records a size stands for.
+
+    Raises
+    ------
+    ValueError
+        If it is no number.
+    """
+    return SIZES[size] / 1e6 if size in SIZES else float(size)
+
+
+def limit_text(key: str, rates: dict[str, float]) -> str:
+    """Return what bounds a figure on this machine, in the figure's own unit.
+
+    Parameters
+    ----------
+    rates : of the machine, by name.
+    """
+    source, _, name = key.partition(".")
+    size = source.removeprefix("bin")
+    seconds, what = 0.0, ""
+    if source.startswith("bin") and name == "first_s" and "field_m_s" in rates:
+        seconds = millions(size) / rates["field_m_s"]
+        what = "one field of every record"
+    elif source.startswith("bin") and name == "open_s" and "page_cache_gb_s" in rates:
+        seconds = millions(size) * 0.256 / rates["page_cache_gb_s"]
+        what = "reading the file once"
+    elif key == "ggmlviz.first_s" and "viz_walk_m_s" in rates:
+        seconds = N_EVENTS["ggmlviz"] / 1e6 / rates["viz_walk_m_s"]
+        what = "walking its events in C"
+    elif key == "npu.first_s" and "msgspec_mb_s" in rates:
+        seconds = N_EVENTS["npu"] * 228 / 1e6 / rates["msgspec_mb_s"]
+        what = "msgspec's typed decoding"
+    elif name == "fps" and "blit_fps" in rates:
+        return f"{rates['blit_fps']:.0f} /s: one picture copied"
+    return f"{seconds:.3f} s: {what}" if what else ""
+
+
+def _opening(
+    source: str, what: str, first: float | None, whole: float | None
+) -> list[Figure]:
+    return [
+        Figure(
+            key=f"{source}.first_s", label=f"{what}: first picture", unit="s",
+            aim=first, rates=CPU, slack=0.03,
+        ),
+        Figure(
+            key=f"{source}.complete_s", label=f"{what}: every span in it", unit="s",
+            rates=MEMORY, slack=0.05,
+        ),
+        Figure(
+            key=f"{source}.open_s", label=f"{what}: everything indexed", unit="s",
+            aim=whole, rates=MEMORY, slack=0.05,
+        ),
+        Figure(
+            key=f"{source}.worst_stall_ms", label=f"{what}: worst stall meanwhile",
+            unit="ms", aim=50, rates=CPU, slack=25,
+        ),
+    ]  # fmt: skip
+
+
+def _moving(source: str, what: str) -> list[Figure]:
+    return [
+        Figure(
+            key=f"{source}.fps", label=f"{what}: frames that moved", unit="/s", aim=60,
+            more_is_better=True, rates=DRAWING, slack=2,
+        ),
+        Figure(
+            key=f"{source}.p99_ms", label=f"{what}: slowest frame but 1 %", unit="ms",
+            aim=25, rates=DRAWING, slack=3,
+        ),
+        Figure(
+            key=f"{source}.max_ms", label=f"{what}: slowest frame", unit="ms",
+            is_compared=False,
+        ),
+    ]  # fmt: skip
+
+
+def _memory(source: str, what: str, aim: float | None) -> list[Figure]:
+    return [
+        Figure(
+            key=f"{source}.bytes_per_record", label=f"{what}: memory beside the file",
+            unit="B each", aim=aim, slack=2,
+        ),
+        Figure(
+            key=f"{source}.open_peak_mb", label=f"{what}: peak while opening",
+            unit="MB", slack=20,
+        ),
+        Figure(
+            key=f"{source}.peak_mb", label=f"{what}: peak, more lanes opened",
+            unit="MB", slack=20,
+        ),
+    ]  # fmt: skip
+
+
+def _table() -> list[Figure]:
+    rows = (
+        ("jump_ms", "table: jump to a span", "ms", 100, CPU, 0.5),
+        ("sort_s", "table: sort by duration", "s", 1, MEMORY, 0.02),
+        ("filter_s", "table: filter", "s", 1, MEMORY, 0.02),
+        ("search_s", "search by a regular expression", "s", 1, MEMORY, 0.02),
+        ("statistics_ms", "statistics by op of all spans", "ms", None, MEMORY, 5),
+        ("range_statistics_ms", "statistics of a range", "ms", 200, MEMORY, 5),
+    )
+    return [
+        Figure(
+            key=f"table.{name}", label=label, unit=unit, aim=aim, rates=rates,
+            slack=slack,
+        )
+        for name, label, unit, aim, rates, slack in rows
+    ]  # fmt: skip

@@ -1,0 +1,101 @@
+"""``ggscope bench``: one line of JSON, or one clear message."""
+
+import json
+
+import pytest
+
+from ggscope.cli.bench import median_figures
+from support import ROOT
+
+SAMPLES = ROOT / "resources" / "samples"
+SIX = ["first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb"]
+OFFSCREEN = {"QT_QPA_PLATFORM": "offscreen"}
+
+
+@pytest.mark.parametrize("name", ["llama.ggmlviz", "tinyllama-256.bin"])
+def test_bench_prints_one_line_with_plausible_figures(shell, name, tmp_path):
+    answer = shell(
+        "bench", SAMPLES / name, "--seconds", "0.5", "--size", "800x500",
+        **OFFSCREEN, XDG_CONFIG_HOME=str(tmp_path / "config"),
+    )  # fmt: skip
+
+    assert answer.code == 0, answer.err
+    assert answer.out.count("\n") == 1
+    figures = json.loads(answer.out)
+    assert list(figures)[:6] == SIX
+    assert 0 < figures["first_s"] <= figures["complete_s"] <= figures["open_s"]
+    assert 0 < figures["moved"] <= figures["frames"]
+    assert 0 < figures["median_ms"] <= figures["p99_ms"] <= figures["max_ms"]
+    assert 0 < figures["fps"] <= figures["moved"] / 0.5 + 0.1
+    assert 0 < figures["window_mb"] < figures["open_peak_mb"] <= figures["peak_mb"]
+    assert figures["canvas"] == [800, 500]
+    assert figures["rows"] > 0
+    assert figures["records"] > 0
+    assert not (tmp_path / "config").exists()
+
+
+def test_bench_rounds_are_medians_of_processes(shell):
+    answer = shell(
+        "bench", SAMPLES / "llama.ggmlviz", "--seconds", "0.2", "--rounds", "2",
+        "--size", "400x300", "--format", "ggmlviz", **OFFSCREEN,
+    )  # fmt: skip
+
+    figures = json.loads(answer.out)
+    assert figures["rounds"] == 2
+    assert list(figures)[:6] == SIX
+    assert figures["window_s"] > 0
+    assert "round 2 of 2" in answer.err
+
+
+def test_bench_without_a_display_says_what_to_do(shell):
+    answer = shell("bench", SAMPLES / "llama.ggmlviz")
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "xvfb-run" in answer.err
+
+
+def test_bench_of_a_missing_file_is_an_error(shell, tmp_path):
+    answer = shell("bench", tmp_path / "none.bin", **OFFSCREEN)
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "does not exist" in answer.err
+
+
+@pytest.mark.parametrize(("content", "code"), [("junk", 3), ("#built cut", 1)])
+def test_bench_of_a_file_that_cannot_be_read_is_an_error(
+    shell, tmp_path, content, code
+):
+    path = tmp_path / "odd.built"
+    path.write_text(content)
+
+    answer = shell("bench", path, **OFFSCREEN)
+
+    assert (answer.code, answer.out) == (code, "")
+    assert "odd.built" in answer.err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["bench"],
+        ["bench", "a.bin", "b.bin"],
+        ["bench", "a.bin", "--seconds", "0"],
+        ["bench", "a.bin", "--seconds", "nan"],
+        ["bench", "a.bin", "--renderer", "fast"],
+        ["bench", "a.bin", "--rounds", "0"],
+    ],
+)
+def test_bench_with_wrong_usage_exits_with_two(run, argv):
+    assert run(*argv).code == 2
+
+
+def test_median_leaves_out_what_not_all_rounds_have_and_keeps_words():
+    rounds = [
+        {"fps": 60.0, "renderer": "raster", "frames": 300, "window_s": 0.4},
+        {"fps": 50.0, "renderer": "raster", "frames": 250},
+        {"fps": 55.0, "renderer": "raster", "frames": 275, "window_s": 0.5},
+    ]
+
+    assert median_figures(rounds) == {
+        "fps": 55.0, "renderer": "raster", "frames": 275,
+    }  # fmt: skip
