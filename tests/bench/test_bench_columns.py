@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.columns import RowColumns, column_edges
-from ggscope.analysis.rows import Row, make_row
+from ggscope.analysis import merges
+from ggscope.analysis.columns import RowColumns, column_edges, query_many
+from ggscope.analysis.rows import Row, SpanIds, flatten, make_row
 from ggscope.model.time import TimeRange
 
 PX = 1920
@@ -20,8 +21,8 @@ def rows_of(n_spans: int, n_rows: int) -> list[tuple[Row, np.ndarray]]:
         length = rng.integers(0, 200, per_row)
         length[category == 0] *= 15
         end = np.cumsum(length + rng.integers(0, 50, per_row))
-        ids = np.arange(per_row, dtype=np.int32)
-        result.append((make_row(end - length, end, ids), category))
+        row = make_row(end - length, end, SpanIds(0, per_row))
+        result.append((row, category))
     return result
 
 
@@ -35,6 +36,11 @@ def ten_million() -> list[RowColumns]:
     return [RowColumns(r, c, N_FAMILIES) for r, c in rows_of(10_000_000, 32)]
 
 
+@pytest.fixture(scope="module")
+def largest() -> list[RowColumns]:
+    return [RowColumns(r, c, N_FAMILIES) for r, c in rows_of(33_554_432, 32)]
+
+
 def view(rows: list[RowColumns], zoom: int) -> np.ndarray:
     last = int(rows[0].row.end[-1])
     start = 0 if zoom == 1 else last * 2 // 5
@@ -42,7 +48,7 @@ def view(rows: list[RowColumns], zoom: int) -> np.ndarray:
 
 
 def query(rows: list[RowColumns], edges: np.ndarray) -> int:
-    return sum(int(row.query(edges).category[0]) for row in rows)
+    return sum(int(found.category[0]) for found in query_many(rows, edges))
 
 
 @pytest.mark.parametrize("zoom", [1, 100, 10_000])
@@ -55,13 +61,39 @@ def test_bench_query_10m_spans_32_rows_1920_px(benchmark, ten_million, zoom):
     benchmark(query, ten_million, view(ten_million, zoom))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("zoom", [1, 10, 30, 100, 10_000])
+def test_bench_query_33m_spans_32_rows_1920_px(benchmark, largest, zoom):
+    benchmark(query, largest, view(largest, zoom))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5])
+def test_bench_query_10m_spans_32_rows_filtered(benchmark, ten_million, share):
+    mask = np.random.default_rng(0).random(10_000_000 // 32) < share
+    rows = [row.filtered(mask) for row in ten_million]
+
+    benchmark(query, rows, view(rows, 1))
+
+
+def test_bench_filter_10m_spans_32_rows(benchmark, ten_million):
+    mask = np.random.default_rng(0).random(10_000_000 // 32) < 0.5
+
+    benchmark(lambda: [row.filtered(mask) for row in ten_million])
+
+
+def test_bench_query_10m_spans_32_rows_numpy_alone(benchmark, ten_million):
+    edges = view(ten_million, 1)
+
+    benchmark(lambda: [row.query_plain(edges) for row in ten_million])
+
+
 def test_bench_query_1m_spans_8_rows_even_mix(benchmark):
     """The dearest case: no family leads, so every column looks at its edges."""
     rows = []
     for number in range(8):
         start, end = builders.random_row(number, 125_000)
         category = np.random.default_rng(number).integers(0, N_FAMILIES, len(start))
-        row = make_row(start, end, np.arange(len(start), dtype=np.int32))
+        row = make_row(start, end, SpanIds(0, len(start)))
         rows.append(RowColumns(row, category.astype(np.uint8), N_FAMILIES))
 
     benchmark(query, rows, view(rows, 1))
@@ -77,3 +109,27 @@ def test_bench_build_columns_1m_spans_8_rows(benchmark):
     rows = rows_of(1_000_000, 8)
 
     benchmark(lambda: [RowColumns(r, c, N_FAMILIES) for r, c in rows])
+
+
+def eight_threads(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the spans of eight threads that begin their ops nearly together."""
+    rng = np.random.default_rng(0)
+    base = np.cumsum(rng.integers(100, 5_000, n // 8))
+    late = [rng.integers(0, 2, n // 8) * rng.integers(0, 50, n // 8) for _ in range(8)]
+    start = np.concatenate([base + part for part in late])
+    return start, start + rng.integers(10, 90, len(start))
+
+
+def test_bench_time_order_1m_spans_8_threads(benchmark):
+    start, _ = eight_threads(1_000_000)
+
+    benchmark(merges.time_order, start)
+
+
+@pytest.mark.parametrize("way", ["compiled", "numpy"])
+def test_bench_flatten_1m_spans_8_threads(benchmark, way):
+    start, end = eight_threads(1_000_000)
+    ids = np.arange(len(start), dtype=np.int32)
+    plain = way == "numpy"
+
+    benchmark(flatten if plain else merges.flatten, start, end, ids)

@@ -110,14 +110,14 @@ def test_statistics_equal_numpy_group_by_group(trace, by):
 @pytest.mark.parametrize("flags", [np.uint8, np.uint16])
 @pytest.mark.parametrize("pattern", [np.int16, np.int32])
 def test_statistics_do_not_depend_on_the_width_of_columns(flags, pattern):
-    spans, accesses = RANDOM.spans, RANDOM.accesses
+    spans, accesses = LLAMA.spans, LLAMA.accesses
     narrow = replace(
-        RANDOM,
+        LLAMA,
         spans=replace(spans, flags=spans.flags.astype(flags)),
         accesses=replace(accesses, pattern=accesses.pattern.astype(pattern)),
     )
 
-    assert statistics(narrow, "layer") == statistics(RANDOM, "layer")
+    assert statistics(narrow, "layer") == statistics(LLAMA, "layer")
     assert sum(row.bytes for row in statistics(narrow, "layer")) > 0
 
 
