@@ -379,12 +379,12 @@ static void answer(const Row *r, const Columns *o, int64_t k, int64_t width,
     const int64_t covered = right->edge.covered - left->edge.covered;
     int64_t first = 0, best = 0;
     right->moved = -1;
-    if (count) {
+    if (count)
         first = open ? n - 1 : next_kept(r, n, left->edge.kept);
-        best = number_of(r, first);
-    }
     if (count > 1 && covered && r->fine)
         best = name_of(r, left, right);
+    else if (count)
+        best = number_of(r, first);
     put(r, o, k, width, covered, count, first, best);
 }
 

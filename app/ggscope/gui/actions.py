@@ -224,6 +224,7 @@ COMMANDS: tuple[Command, ...] = (
 
 PASSIVE_KEYS: tuple[tuple[str, str], ...] = (
     ("Up / Down, PgUp / PgDown", "Scroll lanes or rows"),
+    ("Ctrl+G in the table", "Go to a row, record or time"),
     ("Wheel", "Scroll lanes"),
     ("Ctrl+wheel, pinch", "Zoom time at the cursor"),
     ("Shift+wheel", "Pan time"),
