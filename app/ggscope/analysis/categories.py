@@ -91,7 +91,10 @@ def _by_family(trace: Trace) -> Categories:
     entries = [(_family_label(name), name) for name in names]
     has_engines = any(lane.kind == LaneKind.ENGINE for lane in trace.lanes)
     if spans.color is None and not has_engines:
-        return _present("family", ops.mapped(of_op, np.uint16), entries)
+        present = sorted(set(of_op.values()))
+        place = {op: present.index(family) for op, family in of_op.items()}
+        index = ops.mapped(place, np.uint8)
+        return _published("family", index, [entries[i] for i in present])
     family_part = ops.part(of_op)
     of_lane = np.full(max(len(trace.lanes), 1), -1, np.int16)
     for lane in trace.lanes:

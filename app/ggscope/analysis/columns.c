@@ -34,7 +34,7 @@
 enum {
     STEP = 16,          /* rows.PREFIX_STEP: spans in a block, blocks in a field */
     MAX_EXACT = 256,    /* pyramid.MAX_EXACT */
-    WALK_PER_PX = 24,   /* up to so many spans per column are walked */
+    WALK_PER_PX = 112,  /* up to so many spans per column are walked */
     ELEMENTS_PER_PX = 96,
     AHEAD = 6,          /* edges from one step of the look-up to the next */
     RING = 16,          /* > 2 * AHEAD, a power of two */
@@ -339,34 +339,84 @@ static void put(const Row *r, const Columns *o, int64_t k, int64_t width,
     o->category[k] = count ? r->names[number] : -1;
 }
 
-/* Answer by one pass over the spans from position i on; sums: n_names zeros. */
-static void walk(const Row *r, const int64_t *edges, int64_t px, int64_t i,
-                 int64_t *sums, const Columns *o)
+/* The category of the spans [i, stop) with the greatest sum, of equals the smallest;
+ * there is one above zero. The sums become zeros again. */
+ALWAYS_INLINE int64_t take_heaviest(const void *category, const uint16_t *number,
+                                    int32_t bytes, int64_t i, int64_t stop,
+                                    int64_t n_names, int64_t *sums)
 {
-    const int64_t *start = r->start, *end = r->end, n = r->n;
+    int64_t best = 0;
+    if (stop - i > n_names / 2) {
+        int64_t most = sums[0];
+        for (int64_t k = 1; k < n_names; k++) {
+            best = sums[k] > most ? k : best;
+            most = larger(sums[k], most);
+        }
+        memset(sums, 0, (size_t)n_names * sizeof *sums);
+        return best;
+    }
+    best = number[code_at(category, bytes, i)];
+    for (int64_t s = i + 1; s < stop; s++) {
+        const int64_t name = number[code_at(category, bytes, s)];
+        if (sums[name] > sums[best] || (sums[name] == sums[best] && name < best))
+            best = name;
+    }
+    for (int64_t s = i; s < stop; s++)
+        sums[number[code_at(category, bytes, s)]] = 0;
+    return best;
+}
+
+/* Answer by one pass over the spans from position i on; sums: n_names zeros. The
+ * last two arguments are constants, so that each combination is compiled alone. */
+ALWAYS_INLINE void walk_as(const Row *r, const int64_t *edges, int64_t px, int64_t i,
+                           int64_t *sums, const Columns *o, int32_t bytes, int filtered)
+{
+    const int64_t *start = r->start, *end = r->end, n = r->n, n_names = r->n_names;
+    const void *category = r->category;
+    const uint16_t *number = r->number;
+    const uint8_t *keep = r->keep;
     for (int64_t k = 0; k < px; k++) {
         const int64_t a = edges[k], b = stop_of(edges, k);
         int64_t j = i, total = 0, count = 0, first = -1;
         for (; j < n && start[j] < b; j++) {
-            if (!is_kept(r, j))
-                continue;
-            const int64_t part = smaller(end[j], b) - larger(start[j], a);
-            sums[number_of(r, j)] += part;
+            /* No branch: what a filter keeps is hard to foretell. */
+            const int64_t kept = filtered ? keep[j] != 0 : 1;
+            const int64_t part = (smaller(end[j], b) - larger(start[j], a)) & -kept;
+            if (bytes)
+                sums[number[code_at(category, bytes, j)]] += part;
             total += part;
-            first = count++ ? first : j;
+            first = first < 0 && kept ? j : first;
+            count += kept;
         }
-        int64_t best = count ? number_of(r, first) : 0;
-        for (int64_t s = i; total && count > 1 && s < j; s++) {
-            const int64_t name = number_of(r, s);
-            if (sums[name] > sums[best] || (sums[name] == sums[best] && name < best))
-                best = name;
-        }
-        for (int64_t s = i; s < j; s++)
-            sums[number_of(r, s)] = 0;
+        int64_t best = 0;
+        if (bytes && total)
+            best = take_heaviest(category, number, bytes, i, j, n_names, sums);
+        else if (bytes && count)
+            best = number[code_at(category, bytes, first)];
         put(r, o, k, edges[k + 1] - a, total, count, first, best);
         /* The last span goes on in the next column if it ends behind the edge. */
         if (edges[k + 1] > a && j > i)
             i = end[j - 1] > b ? j - 1 : j;
+    }
+}
+
+static void walk(const Row *r, const int64_t *edges, int64_t px, int64_t i,
+                 int64_t *sums, const Columns *o)
+{
+    const int32_t bytes = r->category && r->n_names > 1 ? r->category_bytes : 0;
+    if (r->keep) {
+        if (bytes == 0)
+            walk_as(r, edges, px, i, sums, o, 0, 1);
+        else if (bytes == 1)
+            walk_as(r, edges, px, i, sums, o, 1, 1);
+        else
+            walk_as(r, edges, px, i, sums, o, 2, 1);
+    } else if (bytes == 0) {
+        walk_as(r, edges, px, i, sums, o, 0, 0);
+    } else if (bytes == 1) {
+        walk_as(r, edges, px, i, sums, o, 1, 0);
+    } else {
+        walk_as(r, edges, px, i, sums, o, 2, 0);
     }
 }
 

@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builders
-from ggscope.analysis import native
+from ggscope import compiled
+from ggscope.analysis import merges, native
 from ggscope.analysis.columns import RowColumns, column_edges, columns_slow
-from ggscope.analysis.rows import make_row
+from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.pyramid import Dominant, RunningSums
+from ggscope.analysis.rows import SpanIds, make_row
 from ggscope.model.time import TimeRange
 
 
@@ -41,6 +44,7 @@ needs_kernel = pytest.mark.skipif(
 @pytest.mark.skipif(
     shutil.which("cc") is None or shutil.which("gcc") is None, reason="no C compiler"
 )
+@pytest.mark.skipif(not compiled.is_wanted(), reason="GGSCOPE_NATIVE=0")
 def test_kernel_was_built_where_there_is_a_compiler() -> None:
     assert native.kernel() is not None
 
@@ -108,3 +112,77 @@ def test_missing_or_stale_kernel_falls_back_to_numpy(
     assert native.kernel() is None
     monkeypatch.undo()
     native.kernel.cache_clear()
+
+
+@needs_kernel
+@pytest.mark.parametrize("n", [2_047, 32 * 64, 32 * 128, 5_000])
+@pytest.mark.parametrize("span", [200, 1 << 34])
+@pytest.mark.parametrize("is_filtered", [False, True])
+def test_running_sums_of_the_kernel_equal_those_of_numpy(
+    monkeypatch: pytest.MonkeyPatch, n: int, span: int, is_filtered: bool
+) -> None:
+    rng = np.random.default_rng(n)
+    start, end = builders.random_row(n, n, max_length=span)
+    row = make_row(start, end, SpanIds(0, n))
+    category = rng.integers(0, 9, n).astype(np.uint8)
+    elements = Dominant(row, category, np.arange(9, dtype=np.uint16), 9).elements
+    keep = rng.random(n) < 0.5 if is_filtered else None
+    compiled_sums = RunningSums(elements, keep)
+
+    monkeypatch.setattr(native, "kernel", lambda: None)
+    plain = RunningSums(elements, keep)
+
+    np.testing.assert_array_equal(compiled_sums.fine, plain.fine)
+    np.testing.assert_array_equal(compiled_sums.base, plain.base)
+    at = np.arange(len(plain.fine))
+    length = (end - start) * (1 if keep is None else keep)
+    for name in range(9):
+        covered = np.cumsum(np.where(category == name, length, 0))
+        before = np.concatenate([[0], covered])[at * plain.bucket]
+        np.testing.assert_array_equal(plain.at(at)[:, name], before)
+
+
+@needs_kernel
+def test_rows_of_an_index_are_the_same_without_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trace = builders.llama_like_trace()
+    with_kernels = TraceIndex(trace)
+    keys = [lane.key for lane in with_kernels.lanes if lane.counter < 0]
+    found = {key: with_kernels.rows(key) for key in keys}
+    order = with_kernels.time_order()
+
+    monkeypatch.setattr(native, "kernel", lambda: None)
+    monkeypatch.setattr(merges, "kernel", lambda: None)
+    plain = TraceIndex(trace)
+
+    assert plain.lanes == with_kernels.lanes
+    np.testing.assert_array_equal(plain.time_order(), order)
+    for key in keys:
+        for mine, theirs in zip(found[key], plain.rows(key), strict=True):
+            for name in ("start", "end", "id", "prefix", "coarse"):
+                np.testing.assert_array_equal(
+                    np.asarray(getattr(mine, name)), np.asarray(getattr(theirs, name))
+                )
+
+
+@needs_kernel
+def test_rows_kernel_of_another_version_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, end = builders.random_row(1, 500)
+    mask = np.arange(500) % 3 == 0
+    row = make_row(start, end, SpanIds(0, 500))
+    columns = RowColumns(row)
+    edges = column_edges(TimeRange(0, int(end[-1])), 7)
+    expected = columns.filtered(mask).query(edges)
+
+    native._rows_library.cache_clear()
+    monkeypatch.setattr(native, "ROWS_VERSION", -1)
+    found = columns.filtered(mask).query(edges)
+    plain = make_row(start, end, SpanIds(0, 500))
+    monkeypatch.undo()
+    native._rows_library.cache_clear()
+
+    assert_equal(found, expected)
+    np.testing.assert_array_equal(plain.prefix, row.prefix)

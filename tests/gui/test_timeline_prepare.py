@@ -1,0 +1,53 @@
+import threading
+
+import numpy as np
+import pytest
+
+import builders
+from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import LaneState
+from ggscope.errors import Cancelled
+from ggscope.session.tasks import TaskContext
+from ggscope.views.timeline_prepare import PrepareRequest
+
+
+def context(cancel: threading.Event, after: int = 1 << 30) -> TaskContext:
+    """Return the context of a job that is cancelled after some reports."""
+    seen: list[int] = []
+
+    def report(done: int, _: int) -> None:
+        seen.append(done)
+        if len(seen) >= after:
+            cancel.set()
+
+    return TaskContext(cancel, report, lambda _: None)
+
+
+def request(mask: np.ndarray | None = None) -> PrepareRequest:
+    trace = builders.llama_like_trace()
+    state = LaneState(collapsed=frozenset())
+    return PrepareRequest(TraceIndex(trace), state, "family", mask, "mask")
+
+
+@pytest.mark.parametrize("with_mask", [False, True])
+def test_prepare_on_a_worker_equals_that_at_once(with_mask):
+    n = len(builders.llama_like_trace().spans)
+    mask = np.arange(n) % 2 == 0 if with_mask else None
+
+    found = request(mask)(context(threading.Event()))
+
+    expected = request(mask)()
+    assert found.layout == expected.layout
+    assert [box.lane.key for box in found.layout.boxes if box.lane is not None]
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_prepare_stops_where_it_is_cancelled(after, monkeypatch):
+    monkeypatch.setattr("ggscope.session.tasks.PROGRESS_SECONDS", 0.0)
+    cancel = threading.Event()
+    job = context(cancel, after)
+    if not after:
+        cancel.set()
+
+    with pytest.raises(Cancelled):
+        request()(job)
