@@ -50,13 +50,13 @@ def measure(trace: Trace, rounds: int) -> dict[str, float]:
         return OrderRequest(index, Sorting(), filter_mask(trace, wanted))()
 
     rng = np.random.default_rng(1)
-    spans = np.asarray(order.ids[rng.integers(0, len(order.ids), JUMPS)])
+    spans = [order.at(row) for row in rng.integers(0, len(order), JUMPS).tolist()]
 
     def jump() -> object:
-        for span in spans.tolist():
+        for span in spans:
             row = order.row_of(span)
             assert row is not None
-            page = np.asarray(order.ids[row : row + PAGE])
+            page = order.slice(row, row + PAGE)
             for span_on_page in page.tolist():
                 trace.span_name(span_on_page)
         return None
