@@ -154,8 +154,6 @@ class _Reading:
         self._strings = StringTable()
         size = file.choice.wants.layout.size
         self._bytes = sum(stop - first for first, stop in ranges) * size
-        # What follows the scan counts for a quarter of the work.
-        self._total = self._bytes + self._bytes // 3
 
     def run(self) -> Trace:
         """Return the whole trace."""
@@ -171,12 +169,12 @@ class _Reading:
         ) as scan:
             self._scan(scan, stages)
             job, of_row, exemplars = self._arranged(scan)
-        context.progress(self._bytes + self._bytes // 6, self._total)
+        context.progress(self._bytes, self._bytes)
         if context.wants_stages and stages.pace.is_slow:
             self._publish(assemble_nameless(job, self._strings, self._work))
         patterns = self._decoded(job, exemplars)
         trace = assemble(job, self._strings, patterns, of_row, self._work)
-        context.progress(self._total, self._total)
+        context.check_cancelled()
         return replace(trace, generation=self._generation + 1)
 
     def _publish(self, trace: Trace) -> None:
@@ -187,7 +185,7 @@ class _Reading:
         size = self._file.choice.wants.layout.size
         while not scan.is_done:
             scan.step()
-            self._context.progress(scan.n_done * size, self._total)
+            self._context.progress(scan.n_done * size, self._bytes)
             if self._context.wants_stages:
                 stages.offer(scan)
         scan.tally.note_holes(self._ranges, self._file.choice.first, scan.ended_at)
