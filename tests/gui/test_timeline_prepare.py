@@ -11,16 +11,8 @@ from ggscope.session.tasks import TaskContext
 from ggscope.views.timeline_prepare import PrepareRequest
 
 
-def context(cancel: threading.Event, after: int = 1 << 30) -> TaskContext:
-    """Return the context of a job that is cancelled after some reports."""
-    seen: list[int] = []
-
-    def report(done: int, _: int) -> None:
-        seen.append(done)
-        if len(seen) >= after:
-            cancel.set()
-
-    return TaskContext(cancel, report, lambda _: None)
+def context(cancel: threading.Event) -> TaskContext:
+    return TaskContext(cancel, lambda done, total: None, lambda _: None)
 
 
 def request(mask: np.ndarray | None = None) -> PrepareRequest:
@@ -43,11 +35,23 @@ def test_prepare_on_a_worker_equals_that_at_once(with_mask):
 
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_prepare_stops_where_it_is_cancelled(after, monkeypatch):
-    monkeypatch.setattr("ggscope.session.tasks.PROGRESS_SECONDS", 0.0)
     cancel = threading.Event()
-    job = context(cancel, after)
+    prepared: list[str] = []
+    prepare_lane = PrepareRequest._prepare_lane
+
+    def prepare(self: PrepareRequest, key: str) -> int:
+        n_rows = prepare_lane(self, key)
+        prepared.append(key)
+        if len(prepared) >= after:
+            cancel.set()  # on whichever thread took this lane
+        return n_rows
+
+    monkeypatch.setattr(PrepareRequest, "_prepare_lane", prepare)
     if not after:
         cancel.set()
 
     with pytest.raises(Cancelled):
-        request()(job)
+        request()(context(cancel))
+    assert len(prepared) >= after
+    if not after:
+        assert not prepared
