@@ -6,6 +6,7 @@ import numpy as np
 
 from ggscope.model.graph import Graph
 from ggscope.model.lanes import Lane, LaneKind
+from ggscope.model.routing import Routing, no_routing
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
     Accesses,
@@ -19,7 +20,13 @@ from ggscope.model.tables import (
     freeze,
     no_accesses,
 )
-from ggscope.model.tensors import Buffers, Tensors, no_buffers, no_tensors
+from ggscope.model.tensors import (
+    Buffers,
+    ModelFile,
+    Tensors,
+    no_buffers,
+    no_tensors,
+)
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import (
     OpTable,
@@ -55,6 +62,8 @@ class TraceBuilder:
         self.accesses: Accesses | None = None
         self.tensors: Tensors = no_tensors()
         self.buffers: Buffers = no_buffers()
+        self.models: tuple[ModelFile, ...] = ()
+        self.routing: Routing = no_routing()
         self.flows: Flows = Flows(empty(np.int64), empty(np.int64))
         self._lanes: list[Lane] = []
         self._spans: list[dict[str, Array]] = []
@@ -253,6 +262,7 @@ class TraceBuilder:
             accesses,
             self.tensors,
             self.buffers,
+            self.routing,
             self.flows,
             *self._counters,
             *self._graphs,
@@ -279,6 +289,8 @@ class TraceBuilder:
             pending=pending,
             generation=self._generation,
             read_until=read_until,
+            models=self.models,
+            routing=self.routing,
         )
 
     def _joined_spans(self) -> Spans:

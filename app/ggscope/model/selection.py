@@ -5,7 +5,12 @@ from typing import Any, Literal
 
 from ggscope.model.time import TimeRange
 
-TableName = Literal["spans", "markers", "accesses", "tensors", "buffers"]
+TableName = Literal[
+    "spans", "markers", "accesses", "tensors", "buffers", "nodes", "experts"
+]
+"""What can be selected. Ids are rows of that table of the trace, except: "nodes"
+are ids over all graphs (``model.graph.first_node``), "experts" are
+``model.routing.expert_key``."""
 ColorBy = Literal[
     "family", "op", "layer", "token", "thread", "phase", "source", "quality"
 ]
@@ -70,6 +75,11 @@ class Filter:
     text : plain text (any case) or ``/regex/`` over names, ops and sources.
     min_duration, max_duration : ticks.
     time : range that spans must touch.
+    tensors : names (normalised) of tensors; a span matches if it is, or accesses, one.
+    offsets : (first, stop) bytes of the model file; a span matches if an access of it
+        touches them.
+    experts : expert numbers; a span matches if it accesses or routes to one.
+    buffers : addresses (ids) of backend buffers; a span matches if it accesses one.
     """
 
     ops: frozenset[str] | None = None
@@ -84,6 +94,10 @@ class Filter:
     min_duration: int | None = None
     max_duration: int | None = None
     time: TimeRange | None = None
+    tensors: frozenset[str] | None = None
+    offsets: tuple[int, int] | None = None
+    experts: frozenset[int] | None = None
+    buffers: frozenset[int] | None = None
 
     def __bool__(self) -> bool:
         return self != Filter()

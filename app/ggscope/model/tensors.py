@@ -1,6 +1,7 @@
-"""Tensors and buffers that a trace names."""
+"""Tensors and buffers that a trace names, and the model files they lie in."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -17,9 +18,42 @@ class BufferUsage(IntEnum):
     COMPUTE = 2
 
 
+class Place(IntEnum):
+    """How a tensor's place in the model file is known."""
+
+    UNKNOWN = 0
+    """No offset."""
+    STATED = 1
+    """The model file itself says so (GGUF header)."""
+    LISTED = 2
+    """A side file lists it (memory map, structure CSV, registry)."""
+    CALIBRATED = 3
+    """Listed relative to the data section, moved by the delta that fits all."""
+    TRACED = 4
+    """Only the trace's own accesses say so."""
+
+
+class SizeSource(IntEnum):
+    """How a tensor's size is known."""
+
+    UNKNOWN = 0
+    STATED = 1
+    """Computed from type and shape in the header of the model file."""
+    LISTED = 2
+    """A side file lists it."""
+    REPAIRED = 3
+    """The listed size ran into the next tensor; this is the space up to it."""
+    TRACED = 4
+    """The largest access of the trace."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensors:
     """Distinct tensors, one row each.
+
+    A tensor that stacks the experts of a layer (``blk.0.ffn_up_exps.weight``) is one
+    row with `n_experts` > 0; slice k of it lies at ``offset + k * size // n_experts``.
+    A side file that lists slices (``…[4]``) has one row per slice, with `expert`.
 
     Attributes
     ----------
@@ -28,6 +62,16 @@ class Tensors:
     size : bytes; -1 unknown.
     layer : int16, -1 none.
     expert : int16, -1 none.
+    file : int16, row of ``Trace.models``; -1 none.
+    type : int16, number of the ggml type; -1 unknown.
+    shape : int64[n, 4], ne0 to ne3; 0 = unknown, 1 = unused dimension.
+    n_experts : int32, experts stacked in this tensor; 0 none.
+    place, size_source : uint8, `Place` and `SizeSource`: how offset and size are
+        known.
+
+    Notes
+    -----
+    The columns from `file` on are None where no reader could fill them.
     """
 
     name: Array
@@ -35,9 +79,37 @@ class Tensors:
     size: I64
     layer: Array
     expert: Array
+    file: Array | None = None
+    type: Array | None = None
+    shape: I64 | None = None
+    n_experts: Array | None = None
+    place: Array | None = None
+    size_source: Array | None = None
 
     def __len__(self) -> int:
         return len(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """One model file (or one part of a split one), as its header tells.
+
+    Attributes
+    ----------
+    name : file name, or the model's name where only a side file is at hand.
+    size : bytes of the file; -1 unknown.
+    data_offset : where tensor data begin; -1 unknown.
+    part, n_parts : of a split model, part counts from 0.
+    metadata : facts as text: ``general.architecture``, ``n_layers``, ``n_vocab``,
+        ``n_embd``, ``n_experts``, ``n_experts_used`` and what else is short.
+    """
+
+    name: str
+    size: int = -1
+    data_offset: int = -1
+    part: int = 0
+    n_parts: int = 1
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

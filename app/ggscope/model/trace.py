@@ -8,8 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ggscope.model.graph import Graph
+from ggscope.model.graph import Graph, check_graph
 from ggscope.model.lanes import Lane
+from ggscope.model.routing import Routing, no_routing
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
     Accesses,
@@ -21,10 +22,10 @@ from ggscope.model.tables import (
     Spans,
     quality_of,
 )
-from ggscope.model.tensors import Buffers, Tensors
+from ggscope.model.tensors import Buffers, ModelFile, Tensors
 from ggscope.model.time import Clock, TimeRange
 
-MODEL_VERSION = 1
+MODEL_VERSION = 2
 
 
 class Severity(IntEnum):
@@ -146,6 +147,46 @@ class TraceInfo:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """One of the files that a trace was joined from.
+
+    Attributes
+    ----------
+    role : "trace", "model", "map", "registry", "buffers", "graph", "experts".
+    shift : ticks added to the file's own times so that all parts share one zero.
+    """
+
+    info: TraceInfo
+    role: str
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """How well one part fitted the rest, for people and for ``ggscope info``.
+
+    Attributes
+    ----------
+    kind : "map" (accesses to tensors of a model or map), "graph" (spans to graph
+        nodes), "registry" (accesses to a registry) or "names" (truncated names).
+    part : name of the file that was joined.
+    n_found, n_all : how many of all accesses, spans or names found their partner.
+    rules : how many by which rule: "name", "name without suffix", "unique prefix",
+        "offset", "pointer", "order" …; in the order in which the rules are tried.
+    delta : bytes added to the map's offsets; None where that means nothing.
+    n_agree : how many offsets agree with `delta`.
+    """
+
+    kind: str
+    part: str
+    n_found: int
+    n_all: int
+    rules: Mapping[str, int] = field(default_factory=dict)
+    delta: int | None = None
+    n_agree: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Trace:
     """All tables of one trace. Arrays are read-only.
 
@@ -160,6 +201,10 @@ class Trace:
         known; the extent already reaches to the end of the file where the reader
         could look there. None once every span is known.
     generation : grows with every snapshot of the same file.
+    models : model files that ``tensors.file`` refers to.
+    routing : choices of experts, where recorded.
+    parts : the files that were joined into this trace; empty for a single file.
+    joins : how well they fitted.
     """
 
     info: TraceInfo
@@ -181,6 +226,10 @@ class Trace:
     pending: frozenset[str] = frozenset()
     generation: int = 0
     read_until: int | None = None
+    models: tuple[ModelFile, ...] = ()
+    routing: Routing = field(default_factory=no_routing)
+    parts: tuple[Part, ...] = ()
+    joins: tuple[Join, ...] = ()
 
     @property
     def is_partial(self) -> bool:
@@ -269,6 +318,17 @@ def _check(trace: Trace) -> list[str]:
             broken.append(f"counter {series.name} is not in time order")
     column("tensors.name", trace.tensors.name, n_tensors, -1, n_strings)
     column("tensors.layer", trace.tensors.layer, n_tensors, -1, 1 << 15)
+    column("tensors.file", trace.tensors.file, n_tensors, -1, len(trace.models))
+    column("tensors.type", trace.tensors.type, n_tensors, -1, 1 << 15)
+    column("tensors.n_experts", trace.tensors.n_experts, n_tensors, 0, 1 << 31)
+    r, n_routing = trace.routing, len(trace.routing)
+    column("routing.span", r.span, n_routing, -1, n_spans)
+    column("routing.token", r.token, n_routing, -1, 1 << 32)
+    column("routing.layer", r.layer, n_routing, -1, 1 << 15)
+    column("routing.expert", r.expert, n_routing, 0, 1 << 15)
+    column("routing.rank", r.rank, n_routing, -1, 1 << 15)
+    for graph in trace.graphs:
+        broken += check_graph(graph, n_strings, n_tensors)
     column("buffers.name", trace.buffers.name, len(trace.buffers), -1, n_strings)
     column("flows.source", trace.flows.source, len(trace.flows), 0, max(n_spans, 1))
     column("flows.target", trace.flows.target, len(trace.flows), 0, max(n_spans, 1))

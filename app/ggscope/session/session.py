@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from ggscope.analysis.filtering import SearchHits
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import LaneState
+from ggscope.analysis.links import Linked
 from ggscope.model.selection import ColorBy, Filter, MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
@@ -47,6 +48,7 @@ class Session(QObject):
 
     trace_changed = Signal(object)  # TraceChange
     selection_changed = Signal(object)  # Selection
+    linked_changed = Signal(object)  # Linked: follows selection_changed
     visible_range_changed = Signal(object)  # TimeRange
     marked_range_changed = Signal(object)  # MarkedRange | None
     filter_changed = Signal(object)  # Filter; the mask follows with mask_changed
@@ -75,6 +77,7 @@ class Session(QObject):
         self._index: TraceIndex | None = None
         self._earlier: TraceIndex | None = None
         self._selection = Selection()
+        self._linked = Linked()
         self._visible = TimeRange(0, view_range.MIN_TICKS)
         self._marked: MarkedRange | None = None
         self._color_by: ColorBy = "family"
@@ -166,6 +169,11 @@ class Session(QObject):
         self._selection = selection
         self.selection_changed.emit(selection)
         self._note()
+
+    @property
+    def linked(self) -> Linked:
+        """What the selection has to do with; of an earlier one until it is found."""
+        return self._linked
 
     def clear_selection(self) -> None:
         """Select nothing and mark nothing."""

@@ -44,6 +44,12 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry(
         "statistics", "Selection statistics", "bottom", "ggscope.views.statistics:SPEC"
     ),
+    ViewEntry("heatmap", "File heatmap", "centre", "ggscope.views.heatmap:SPEC"),
+    ViewEntry("graph", "Graph", "centre", "ggscope.views.graph:SPEC"),
+    ViewEntry("hot_cold", "Hot and cold", "bottom", "ggscope.views.hot_cold:SPEC"),
+    ViewEntry("cache", "What-if cache", "bottom", "ggscope.views.cache:SPEC"),
+    ViewEntry("experts", "Experts", "bottom", "ggscope.views.experts:SPEC"),
+    ViewEntry("buffers", "Buffers", "bottom", "ggscope.views.buffers:SPEC"),
     ViewEntry("problems", "Problems", "bottom", "ggscope.views.problems:SPEC"),
 )
 

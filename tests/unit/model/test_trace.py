@@ -307,10 +307,20 @@ def test_check_names_broken_lanes_counters_and_markers() -> None:
     assert "flows.source" in check(flows=Flows(frozen([99]), frozen([0])))
 
 
+def one_node_graph() -> Graph:
+    ids, none = np.zeros(1, np.int32), np.full(1, -1, np.int32)
+    return Graph(
+        name=ids, op=ids, tensor=none, layer=none, source=ids, target=ids,
+        slot=np.zeros(1, np.uint8), operation=none, dtype=none,
+        shape=np.zeros((1, 4), np.int64), category=np.zeros(1, np.uint8),
+        flags=np.zeros(1, np.uint8), address=np.zeros(1, np.uint64),
+    )  # fmt: skip
+
+
 def test_graphs_buffers_and_flows_are_frozen_too() -> None:
     builder = five_spans()
     column = np.zeros(1, np.int32)
-    builder.add_graph(Graph(column, column, column, column, column, column, column))
+    builder.add_graph(one_node_graph())
     builder.flows = Flows(np.array([0]), np.array([1]))
     builder.buffers = Buffers(
         np.array([-1]), np.array([-1]), np.zeros(1, np.uint8), np.array([10]),

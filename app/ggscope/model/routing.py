@@ -1,0 +1,70 @@
+"""Which experts a router chose."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64, Array, empty
+
+EXPERT_KEY = 1 << 16
+"""An expert of a layer as one number: ``layer * EXPERT_KEY + expert``."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routing:
+    """Choices of a router, one row per chosen expert.
+
+    Attributes
+    ----------
+    time : int64[n], ticks; -1 where the file has no times.
+    span : int64[n], the op whose record lists the choice (its ``MUL_MAT_ID`` or
+        ``ARGSORT``); -1 none. The same choice is listed once per layer and token,
+        however many ops repeat it.
+    token : int32, token or pass number; -1 unknown.
+    layer : int16.
+    expert : int16.
+    rank : int16, 0 = the router's first choice; -1 unknown.
+    score : float32, 0..1; NaN unknown.
+    is_used : bool, whether the expert is among those that compute (the first k of a
+        ranking that lists more of them).
+    """
+
+    time: I64
+    span: I64
+    token: Array
+    layer: Array
+    expert: Array
+    rank: Array
+    score: npt.NDArray[np.float32]
+    is_used: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.layer)
+
+
+def expert_key(layer: int, expert: int) -> int:
+    """Return the number of an expert of a layer, for ``Selection("experts", …)``."""
+    return layer * EXPERT_KEY + expert
+
+
+def of_expert_key(key: int) -> tuple[int, int]:
+    """Return (layer, expert) of such a number."""
+    return divmod(key, EXPERT_KEY)
+
+
+def no_routing() -> Routing:
+    """Return a table without rows."""
+    return Routing(
+        empty(np.int64),
+        empty(np.int64),
+        empty(np.int32),
+        empty(np.int16),
+        empty(np.int16),
+        empty(np.int16),
+        empty(np.float32),
+        empty(np.bool_),
+    )
+
+
+__all__ = ["EXPERT_KEY", "Routing", "expert_key", "no_routing", "of_expert_key"]
