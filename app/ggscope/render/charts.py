@@ -1,0 +1,518 @@
+"""Charts as display lists: curves, steps and areas over two axes, and ranked bars.
+
+One composer for the charts of all panes, so that what is on the screen is what a
+figure shows, and every axis labels its numbers in the same way.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.units import format_bytes, format_count
+from ggscope.render.batch import (
+    Align,
+    AreaBatch,
+    Batch,
+    Clip,
+    DisplayList,
+    Face,
+    LineBatch,
+    RectBatch,
+    Text,
+    TextBatch,
+)
+from ggscope.render.theme import Theme, mix, with_alpha
+
+F64 = npt.NDArray[np.float64]
+LABEL_SIZE = 10.5
+_CHARACTER = 0.602 * LABEL_SIZE
+_LEFT, _RIGHT, _BOTTOM, _TOP = 64.0, 14.0, 34.0, 10.0
+_TITLE, _LEGEND = 26.0, 20.0
+
+
+def plain(value: float) -> str:
+    """Return a number as an axis labels it: whole where it is, else 4 digits."""
+    whole = round(value)
+    if abs(value - whole) < 1e-9 * max(abs(value), 1):
+        return format_count(whole)
+    return f"{value:.4g}"
+
+
+def in_bytes(value: float) -> str:
+    """Return an amount of bytes as an axis labels it."""
+    return format_bytes(round(value))
+
+
+def in_percent(value: float) -> str:
+    """Return a share (0..1) as an axis labels it."""
+    return f"{value * 100:.4g} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What an axis covers and says.
+
+    Attributes
+    ----------
+    label : what it measures, with its unit.
+    words : the label of a number.
+    is_log : logarithmic; `low` must be above 0.
+    is_binary : steps are powers of two times 1, 2 or 4: bytes.
+    """
+
+    low: float
+    high: float
+    label: str = ""
+    words: Callable[[float], str] = plain
+    is_log: bool = False
+    is_binary: bool = False
+
+    def share(self, values: F64 | float) -> F64:
+        """Return the place of numbers along the axis, 0..1 inside it."""
+        numbers = np.asarray(values, np.float64)
+        if self.is_log:
+            low = max(self.low, 1e-300)
+            width = math.log(max(self.high, low) / low) or 1.0
+            return np.asarray(np.log(np.maximum(numbers, low) / low) / width)
+        return np.asarray((numbers - self.low) / ((self.high - self.low) or 1.0))
+
+    def value(self, share: float) -> float:
+        """Return the number at a place, the inverse of `share`."""
+        if self.is_log:
+            low = max(self.low, 1e-300)
+            return float(low * (max(self.high, low) / low) ** share)
+        return self.low + share * (self.high - self.low)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """A line through points, ascending in x.
+
+    Attributes
+    ----------
+    x, y : float64[n]; with `is_step` y[i] holds from x[i] to x[i + 1].
+    color : 0xAARRGGBB.
+    label : of the legend, "" = none.
+    fills : also fill the area down to the lower end of the axis.
+    """
+
+    x: F64
+    y: F64
+    color: int
+    label: str = ""
+    is_step: bool = False
+    fills: bool = False
+    is_dashed: bool = False
+    width: float = 1.6
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A straight line across the chart with a word: a peak, a wanted value.
+
+    Attributes
+    ----------
+    x, y : exactly one of them is given.
+    label : shown on a pill at the line's end.
+    """
+
+    label: str
+    x: float | None = None
+    y: float | None = None
+    color: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChartScene:
+    """Everything a chart depends on. Sizes are device-independent pixels."""
+
+    width: float
+    height: float
+    theme: Theme
+    x: Axis
+    y: Axis
+    curves: tuple[Curve, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    title: str = ""
+    scale: float = 1.0
+    hover: tuple[float, float] | None = None
+    """Where a cross hair is, in numbers of the axes."""
+
+
+class ChartGeometry:
+    """Where the parts of a chart lie.
+
+    Attributes
+    ----------
+    left, right, top, bottom : of the plot area.
+    """
+
+    __slots__ = ("bottom", "left", "right", "scene", "top")
+
+    def __init__(self, scene: ChartScene) -> None:
+        self.scene = scene
+        has_legend = any(c.label for c in scene.curves)
+        self.left = min(_LEFT, scene.width * 0.3)
+        self.right = max(scene.width - _RIGHT, self.left + 1)
+        self.top = (
+            _TOP + (_TITLE if scene.title else 0) + (_LEGEND if has_legend else 0)
+        )
+        self.bottom = max(scene.height - _BOTTOM, self.top + 1)
+
+    def px(self, x: F64 | float) -> F64:
+        """Return the positions of numbers of the x axis, not clipped."""
+        share = np.clip(self.scene.x.share(x), -10, 11)
+        return np.asarray(self.left + share * (self.right - self.left))
+
+    def py(self, y: F64 | float) -> F64:
+        """Return the positions of numbers of the y axis, not clipped."""
+        share = np.clip(self.scene.y.share(y), -10, 11)
+        return np.asarray(self.bottom - share * (self.bottom - self.top))
+
+    def value_at(self, x: float, y: float) -> tuple[float, float] | None:
+        """Return the numbers at a position; None outside the plot area."""
+        if not (self.left <= x <= self.right and self.top <= y <= self.bottom):
+            return None
+        along = (x - self.left) / (self.right - self.left)
+        up = (self.bottom - y) / (self.bottom - self.top)
+        return self.scene.x.value(along), self.scene.y.value(up)
+
+    @property
+    def clip(self) -> Clip:
+        """The plot area."""
+        return Clip(self.left, self.top, self.right - self.left, self.bottom - self.top)
+
+
+def axis_values(axis: Axis, most: int) -> list[float]:
+    """Return at most about `most` round numbers on an axis, ascending."""
+    most = max(most, 2)
+    if axis.is_log:
+        return _log_values(axis, most)
+    width = axis.high - axis.low
+    if not width > 0 or not math.isfinite(width):
+        return [axis.low]
+    step = _round_step(width / most, axis.is_binary)
+    first = math.ceil(axis.low / step - 1e-9)
+    last = math.floor(axis.high / step + 1e-9)
+    return [i * step for i in range(first, min(last, first + 4 * most) + 1)]
+
+
+def _round_step(least: float, is_binary: bool) -> float:
+    if is_binary and least >= 1:
+        return float(2 ** math.ceil(math.log2(least) - 1e-9))
+    power = 10.0 ** math.floor(math.log10(least))
+    return next((m * power for m in (1, 2, 5) if m * power >= least), 10 * power)
+
+
+def _log_values(axis: Axis, most: int) -> list[float]:
+    base = 2.0 if axis.is_binary else 10.0
+    low = math.floor(math.log(max(axis.low, 1e-300), base) + 1e-9)
+    high = math.ceil(math.log(max(axis.high, axis.low, 1e-300), base) - 1e-9)
+    every = max(1, math.ceil((high - low + 1) / most))
+    found = [base**k for k in range(low, high + 1, every)]
+    inside = [v for v in found if axis.low * 0.999 <= v <= axis.high * 1.001]
+    return inside or [axis.low]
+
+
+def compose_chart(scene: ChartScene) -> DisplayList:
+    """Return the picture of a chart."""
+    place = ChartGeometry(scene)
+    batches: list[Batch] = [*_grid(place)]
+    for curve in scene.curves:
+        batches += _curve(place, curve)
+    batches += _rules(place)
+    batches += _hair(place)
+    batches.append(TextBatch(tuple(_heads(place))))
+    return DisplayList(
+        scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches)
+    )
+
+
+def _grid(place: ChartGeometry) -> list[Batch]:
+    scene, theme = place.scene, place.scene.theme
+    n_x = int((place.right - place.left) / 84)
+    n_y = int((place.bottom - place.top) / 34)
+    xs, ys = axis_values(scene.x, n_x), axis_values(scene.y, n_y)
+    at_x, at_y = place.px(np.array(xs)), place.py(np.array(ys))
+    texts = [
+        _x_label(place, float(x), scene.x.words(v))
+        for v, x in zip(xs, at_x, strict=True)
+    ]
+    texts += [
+        Text(place.left - 6, float(y), scene.y.words(v), theme.dim, LABEL_SIZE,
+             Face.NUMBERS, Align.RIGHT, width=place.left - 8)
+        for v, y in zip(ys, at_y, strict=True)
+    ]  # fmt: skip
+    middle = (place.left + place.right) / 2
+    texts.append(
+        Text(middle, place.bottom + 25, scene.x.label, theme.dim, LABEL_SIZE,
+             align=Align.CENTER, width=place.right - place.left)
+    )  # fmt: skip
+    lines = _lines(
+        [(x, place.top, x, place.bottom) for x in at_x.tolist()]
+        + [(place.left, y, place.right, y) for y in at_y.tolist()],
+        theme.grid,
+        place.clip,
+    )
+    frame = _lines(
+        [
+            (place.left, place.bottom, place.right, place.bottom),
+            (place.left, place.top, place.left, place.bottom),
+        ],
+        theme.line,
+    )
+    return [lines, frame, TextBatch(tuple(texts))]
+
+
+def _x_label(place: ChartGeometry, x: float, words: str) -> Text:
+    """Return a label below the axis, moved so far that the picture holds it."""
+    half = len(words) * _CHARACTER / 2 + 2
+    x = max(min(x, place.scene.width - half), half)
+    return Text(x, place.bottom + 10, words, place.scene.theme.dim, LABEL_SIZE,
+                Face.NUMBERS, Align.CENTER)  # fmt: skip
+
+
+def _lines(
+    points: Sequence[tuple[float, float, float, float]],
+    color: int,
+    clip: Clip | None = None,
+    *,
+    width: float = 1.0,
+    is_dashed: bool = False,
+) -> LineBatch:
+    table = np.array(points, np.float32).reshape(-1, 4)
+    x0, y0, x1, y1 = (np.ascontiguousarray(table[:, i]) for i in range(4))
+    hues = np.full(len(table), color, np.uint32)
+    return LineBatch(x0, y0, x1, y1, hues, width, is_dashed, clip)
+
+
+def _curve(place: ChartGeometry, curve: Curve) -> list[Batch]:
+    if not len(curve.x):
+        return []
+    x, y = place.px(curve.x), place.py(curve.y)
+    if curve.is_step:  # the last value holds to the end of the axis
+        x = np.append(x, max(float(x[-1]), place.right))
+    elif len(x) < 2:
+        return []
+    found: list[Batch] = []
+    if curve.fills:
+        steps = y if curve.is_step else (y[:-1] + y[1:]) / 2
+        fill = with_alpha(curve.color, 0.22)
+        found.append(
+            AreaBatch(
+                x.astype(np.float32), steps.astype(np.float32), place.bottom, fill,
+                clip=place.clip,
+            )
+        )  # fmt: skip
+    if curve.is_step:
+        x, y = np.repeat(x, 2)[1:-1], np.repeat(y, 2)
+    points = np.column_stack([x[:-1], y[:-1], x[1:], y[1:]])
+    found.append(
+        _lines(
+            points.tolist(),
+            curve.color,
+            place.clip,
+            width=curve.width,
+            is_dashed=curve.is_dashed,
+        )
+    )
+    return found
+
+
+def _rules(place: ChartGeometry) -> list[Batch]:
+    found: list[Batch] = []
+    theme = place.scene.theme
+    for rule in place.scene.rules:
+        color = rule.color or theme.caution
+        if rule.x is not None:
+            x = float(place.px(rule.x))
+            if not place.left - 0.5 <= x <= place.right + 0.5:
+                continue
+            points, at = [(x, place.top, x, place.bottom)], (x, place.top + 9)
+        elif rule.y is not None:
+            y = float(place.py(rule.y))
+            if not place.top - 0.5 <= y <= place.bottom + 0.5:
+                continue
+            points, at = [(place.left, y, place.right, y)], (place.right, y)
+        else:
+            continue
+        found.append(_lines(points, color, is_dashed=True))
+        found += _pill(place, rule.label, at, color)
+    return found
+
+
+def _pill(
+    place: ChartGeometry, label: str, at: tuple[float, float], color: int
+) -> list[Batch]:
+    if not label:
+        return []
+    theme = place.scene.theme
+    width = len(label) * _CHARACTER + 12
+    left = min(max(at[0] - width / 2, place.left), max(place.right - width, place.left))
+    middle = min(max(at[1], place.top + 9), place.bottom - 9)
+    ground = mix(theme.pane, color, 0.18)
+    box = _box(
+        left, left + width, middle - 8, middle + 8, ground, border=color, radius=6.0
+    )
+    text = Text(left + width / 2, middle, label, theme.text, LABEL_SIZE, Face.NUMBERS,
+                Align.CENTER)  # fmt: skip
+    return [box, TextBatch((text,))]
+
+
+def _box(
+    x0: float,
+    x1: float,
+    y0: float,
+    y1: float,
+    fill: int,
+    *,
+    border: int | None = None,
+    radius: float = 0.0,
+) -> RectBatch:
+    edges = np.array([[x0], [x1], [y0], [y1]], np.float32)
+    lines = None if border is None else np.array([border], np.uint32)
+    return RectBatch(*edges, np.array([fill], np.uint32), lines, radius=radius)
+
+
+def _hair(place: ChartGeometry) -> list[Batch]:
+    hover = place.scene.hover
+    if hover is None:
+        return []
+    x, y = float(place.px(hover[0])), float(place.py(hover[1]))
+    lines = [(x, place.top, x, place.bottom), (place.left, y, place.right, y)]
+    return [_lines(lines, with_alpha(place.scene.theme.text, 0.35), place.clip)]
+
+
+def _heads(place: ChartGeometry) -> list[Text]:
+    scene, theme = place.scene, place.scene.theme
+    found: list[Text] = []
+    y = _TOP
+    if scene.title:
+        found.append(
+            Text(place.left, y + 8, scene.title, theme.text, 13.0, Face.HEADING,
+                 width=place.right - place.left)
+        )  # fmt: skip
+        y += _TITLE
+    x = place.left
+    for curve in scene.curves:
+        if curve.label:
+            found.append(Text(x, y + 4, "▬", curve.color | 0xFF000000, LABEL_SIZE))
+            found.append(Text(x + 16, y + 4, curve.label, theme.text, LABEL_SIZE))
+            x += 16 + len(curve.label) * _CHARACTER + 18
+    if scene.y.label:
+        found.append(
+            Text(place.right, y + 4, scene.y.label, theme.dim, LABEL_SIZE,
+                 align=Align.RIGHT)
+        )  # fmt: skip
+    return found
+
+
+# -- ranked bars -----------------------------------------------------------------
+
+BAR_HEIGHT = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One line of a ranking.
+
+    Attributes
+    ----------
+    label : at the left, a name.
+    value : its length; `words` says it at the right.
+    color : 0xAARRGGBB.
+    is_lit : selected.
+    """
+
+    label: str
+    value: float
+    words: str
+    color: int
+    is_lit: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BarScene:
+    """A ranking, largest first; bars below the lower edge are left out."""
+
+    width: float
+    height: float
+    theme: Theme
+    bars: tuple[Bar, ...] = field(default_factory=tuple)
+    title: str = ""
+    scale: float = 1.0
+    scroll: int = 0
+    """How many bars are scrolled away."""
+    hover: int = -1
+
+
+def bar_at(scene: BarScene, y: float) -> int:
+    """Return the number of the bar at a height; -1 for none."""
+    top = _TITLE if scene.title else 4.0
+    i = int((y - top) // BAR_HEIGHT) + scene.scroll
+    return i if y >= top and 0 <= i < len(scene.bars) else -1
+
+
+def compose_bars(scene: BarScene) -> DisplayList:
+    """Return the picture of a ranking."""
+    theme, top = scene.theme, _TITLE if scene.title else 4.0
+    n = max(int((scene.height - top) / BAR_HEIGHT), 0)
+    shown = scene.bars[scene.scroll : scene.scroll + n]
+    widest = max((b.value for b in scene.bars), default=0.0) or 1.0
+    label_px = min(max((len(b.label) for b in shown), default=0) * _CHARACTER + 14,
+                   scene.width * 0.45)  # fmt: skip
+    word_px = max((len(b.words) for b in shown), default=0) * _CHARACTER + 14
+    room = max(scene.width - label_px - word_px - 16, 10.0)
+    y0 = top + np.arange(len(shown), dtype=np.float32) * np.float32(BAR_HEIGHT)
+    length = np.array([max(b.value, 0) / widest * room for b in shown], np.float32)
+    start = np.full(len(shown), label_px, np.float32)
+    fill = np.array([b.color for b in shown], np.uint32)
+    batches: list[Batch] = []
+    for i, bar in enumerate(shown):
+        if bar.is_lit or i + scene.scroll == scene.hover:
+            ground = mix(
+                theme.pane, theme.selection if bar.is_lit else theme.text, 0.12
+            )
+            low = float(y0[i])
+            batches.append(_box(0, scene.width, low, low + BAR_HEIGHT, ground))
+    ends = np.maximum(start + length, start + (length > 0))
+    batches.append(RectBatch(start, ends, y0 + 4, y0 + BAR_HEIGHT - 4, fill))
+    texts = [] if not scene.title else [
+        Text(12, 13, scene.title, theme.dim, 10.5, Face.HEADING)
+    ]  # fmt: skip
+    for i, bar in enumerate(shown):
+        middle = float(y0[i]) + BAR_HEIGHT / 2
+        texts.append(
+            Text(label_px - 8, middle, bar.label, theme.text, LABEL_SIZE, Face.NUMBERS,
+                 Align.RIGHT, width=label_px - 12)
+        )  # fmt: skip
+        texts.append(
+            Text(float(ends[i]) + 6, middle, bar.words, theme.dim, LABEL_SIZE,
+                 Face.NUMBERS)
+        )  # fmt: skip
+    batches.append(TextBatch(tuple(texts)))
+    return DisplayList(
+        scene.width, scene.height, scene.scale, theme.pane, tuple(batches)
+    )
+
+
+__all__ = [
+    "BAR_HEIGHT",
+    "Axis",
+    "Bar",
+    "BarScene",
+    "ChartGeometry",
+    "ChartScene",
+    "Curve",
+    "Rule",
+    "axis_values",
+    "bar_at",
+    "compose_bars",
+    "compose_chart",
+    "in_bytes",
+    "in_percent",
+    "plain",
+]
