@@ -374,7 +374,9 @@ def _box(
 ) -> RectBatch:
     edges = np.array([[x0], [x1], [y0], [y1]], np.float32)
     lines = None if border is None else np.array([border], np.uint32)
-    return RectBatch(*edges, np.array([fill], np.uint32), lines, radius=radius)
+    x, y = edges[:2], edges[2:]
+    hue = np.array([fill], np.uint32)
+    return RectBatch(x[0], x[1], y[0], y[1], hue, lines, radius=radius)
 
 
 def _hair(place: ChartGeometry) -> list[Batch]:
