@@ -19,6 +19,7 @@ KERNELS = {
     "app/ggscope/analysis/rows.c": "app/ggscope/analysis/_rows.so",
     "app/ggscope/analysis/merge.c": "app/ggscope/analysis/_merge.so",
     "app/ggscope/analysis/order.c": "app/ggscope/analysis/_order.so",
+    "app/ggscope/analysis/reuse.c": "app/ggscope/analysis/_reuse.so",
     "app/ggscope/analysis/stats.c": "app/ggscope/analysis/_stats.so",
     "app/ggscope/readers/ggmlviz_walk.c": "app/ggscope/readers/_ggmlviz_walk.so",
     "app/ggscope/readers/npu_scan.c": "app/ggscope/readers/_npu_scan.so",
