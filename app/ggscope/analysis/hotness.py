@@ -1,0 +1,448 @@
+"""How hot each tensor is: accesses, bytes and tokens; and what is never touched."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.file_map import FileMap, file_map
+from ggscope.analysis.unit_reads import UnitReads, unit_reads
+from ggscope.model.names import parse
+from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+
+GroupBy = Literal["tensor", "layer", "component", "expert"]
+GROUP_BY: tuple[GroupBy, ...] = ("tensor", "layer", "component", "expert")
+_MOST_DENSE = 1 << 26
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Heat:
+    """What a trace does with its tensors and with the units of its model file.
+
+    Attributes
+    ----------
+    accesses, bytes_read, bytes_written : int64[n_tensors], of all accesses.
+    tokens : int64[n_tensors], in how many tokens (as claimed) it is accessed.
+    first, last : int64[n_tensors], start of the first and the last op that accesses
+        it, ticks; -1 never.
+    unit_accesses, unit_bytes : int64[n_units], of the units of `places`.
+    places : map of the model file.
+    n_tokens : distinct tokens of all ops.
+    n_lost : file accesses whose place is not known.
+    n_unknown : accesses that name no tensor.
+    """
+
+    accesses: I64
+    bytes_read: I64
+    bytes_written: I64
+    tokens: I64
+    first: I64
+    last: I64
+    unit_accesses: I64
+    unit_bytes: I64
+    places: FileMap
+    n_tokens: int
+    n_lost: int
+    n_unknown: int
+
+    @property
+    def bytes(self) -> I64:
+        """Bytes read and written, int64[n_tensors]."""
+        return self.bytes_read + self.bytes_written
+
+
+def heat(
+    trace: Trace,
+    *,
+    mask: npt.NDArray[np.bool_] | None = None,
+    time: TimeRange | None = None,
+    places: FileMap | None = None,
+) -> Heat:
+    """Return how hot tensors are; the work is per access pattern, not per access.
+
+    Parameters
+    ----------
+    mask : bool[n_spans], only these ops.
+    time : only ops that start in it.
+    places : the file map, where it is at hand.
+    """
+    places = file_map(trace) if places is None else places
+    spans, accesses = trace.spans, trace.accesses
+    chosen = accesses.pattern >= 0
+    if mask is not None:
+        chosen &= mask
+    if time is not None:
+        chosen &= (spans.start >= time.start) & (spans.start < time.end)
+    n_patterns = len(accesses.first) - 1
+    is_all = bool(chosen.all())
+    pattern = accesses.pattern if is_all else accesses.pattern[chosen]
+    per_pattern = np.bincount(pattern, minlength=n_patterns).astype(np.int64)
+    rows = np.repeat(np.arange(n_patterns), np.diff(accesses.first))
+    times = per_pattern[rows]
+    table = _Tensors(len(trace.tensors), accesses.patterns, times)
+    reads = unit_reads(trace, places, accesses.patterns)
+    unit_accesses, unit_bytes = _units(len(places), reads, times)
+    start = spans.start if is_all else spans.start[chosen]
+    first, last = _first_and_last(start, pattern, n_patterns)
+    token = None if spans.token is None else spans.token[chosen]
+    tokens, n_tokens = _tokens(token, pattern, rows, table, n_patterns)
+    return Heat(
+        accesses=table.add(np.ones(len(rows), np.int64)),
+        bytes_read=table.add(_known(accesses.patterns, AccessKind.READ)),
+        bytes_written=table.add(_known(accesses.patterns, AccessKind.WRITE)),
+        tokens=tokens,
+        first=table.extreme(first[rows], np.minimum),
+        last=table.extreme(last[rows], np.maximum),
+        unit_accesses=unit_accesses,
+        unit_bytes=unit_bytes,
+        places=places,
+        n_tokens=n_tokens,
+        n_lost=int(times[reads.is_lost].sum()),
+        n_unknown=int(times[accesses.patterns.tensor < 0].sum()),
+    )
+
+
+def _known(what: AccessColumns, kind: AccessKind) -> I64:
+    return np.where(what.kind == kind, np.maximum(what.size, 0), 0).astype(np.int64)
+
+
+class _Tensors:
+    """Spreads values per pattern row over the tensors that the rows name."""
+
+    def __init__(self, n: int, what: AccessColumns, times: I64) -> None:
+        self.n = n
+        self.rows = np.flatnonzero((what.tensor >= 0) & (times > 0))
+        self.tensor = what.tensor[self.rows].astype(np.int64)
+        self.times = times[self.rows]
+
+    def add(self, values: I64) -> I64:
+        """Return the sum over accesses per tensor, int64[n]."""
+        found = np.zeros(self.n, np.int64)
+        np.add.at(found, self.tensor, values[self.rows] * self.times)
+        return found
+
+    def extreme(self, values: I64, better: np.ufunc) -> I64:
+        """Return the least or greatest value per tensor, -1 without any."""
+        worst = np.iinfo(np.int64).max if better is np.minimum else -1
+        found = np.full(self.n, worst, np.int64)
+        better.at(found, self.tensor, values[self.rows])
+        return np.where(found == np.iinfo(np.int64).max, -1, found)
+
+
+def _units(n: int, reads: UnitReads, times: I64) -> tuple[I64, I64]:
+    weight = np.repeat(times, np.diff(reads.first))
+    accesses, n_bytes = np.zeros((2, n), np.int64)
+    np.add.at(accesses, reads.unit, weight)
+    np.add.at(n_bytes, reads.unit, weight * reads.bytes)
+    return accesses, n_bytes
+
+
+def _first_and_last(start: I64, pattern: Array, n: int) -> tuple[I64, I64]:
+    first, last = np.full(n, np.iinfo(np.int64).max), np.full(n, -1, np.int64)
+    np.minimum.at(first, pattern, start)
+    np.maximum.at(last, pattern, start)
+    return first, last
+
+
+def _tokens(
+    token: Array | None, pattern: Array, rows: I64, table: _Tensors, n_patterns: int
+) -> tuple[I64, int]:
+    """Return in how many tokens each tensor is accessed, and how many there are."""
+    nothing = np.zeros(table.n, np.int64)
+    if token is None or not len(token):
+        return nothing, 0
+    low = int(token.min())
+    width = int(token.max()) - low + 1
+    n_tokens = int(np.count_nonzero(np.bincount(token.astype(np.int64) - low)))
+    key = (token.astype(np.int64) - low) * n_patterns + pattern
+    pairs = _distinct(key, width * n_patterns)
+    at, of = np.divmod(pairs, n_patterns)
+    # Each (token, pattern) reads the pattern's tensors: one row per such tensor.
+    names = np.full(len(rows), -1, np.int64)
+    names[table.rows] = table.tensor
+    begin = np.searchsorted(rows, of)
+    count = np.searchsorted(rows, of, "right") - begin
+    entry = np.repeat(begin - (np.cumsum(count) - count), count)
+    tensor = names[entry + np.arange(len(entry))]
+    both = np.repeat(at, count)[tensor >= 0] * table.n + tensor[tensor >= 0]
+    distinct = _distinct(both, width * table.n) % max(table.n, 1)
+    return np.bincount(distinct, minlength=table.n).astype(np.int64), n_tokens
+
+
+def _distinct(values: I64, limit: int) -> I64:
+    """Return the distinct values, which are below `limit`, ascending."""
+    if limit > _MOST_DENSE:
+        return np.unique(values)
+    seen = np.zeros(limit, np.bool_)
+    seen[values] = True
+    return np.flatnonzero(seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Cold:
+    """How much of the model file is never touched.
+
+    Attributes
+    ----------
+    n_units, n_cold : tensors and expert slices, all and never touched.
+    size, cold_size : their bytes.
+    is_known : whether a model file or a map lists what there is; else a tensor
+        that is never touched is never heard of.
+    """
+
+    n_units: int
+    n_cold: int
+    size: int
+    cold_size: int
+    is_known: bool
+
+    @property
+    def share(self) -> float:
+        """Share of the bytes that is never touched, 0..1."""
+        return self.cold_size / self.size if self.size else 0.0
+
+
+def cold(found: Heat) -> Cold:
+    """Return how much of the model file is never touched."""
+    places = found.places
+    never = found.unit_accesses == 0
+    return Cold(
+        n_units=len(places),
+        n_cold=int(np.count_nonzero(never)),
+        size=int(places.size.sum()),
+        cold_size=int(places.size[never].sum()),
+        is_known=places.is_complete,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """Groups of tensors or units, the hottest first.
+
+    Attributes
+    ----------
+    keys : what people read.
+    accesses, bytes, size : int64[n]; size is that of the members in the file, and
+        of known tensors elsewhere.
+    tensor : int64[n], row of ``Trace.tensors`` where the group is one, else -1.
+    expert, layer : int64[n], -1 none or several.
+    """
+
+    keys: tuple[str, ...]
+    accesses: I64
+    bytes: I64
+    size: I64
+    tensor: I64
+    expert: I64
+    layer: I64
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def ranking(
+    trace: Trace,
+    found: Heat,
+    by: GroupBy = "tensor",
+    *,
+    measure: Literal["bytes", "accesses"] = "bytes",
+    only_file: bool = True,
+) -> Ranking:
+    """Return groups of the model's tensors by heat, the hottest first; ties by place.
+
+    Parameters
+    ----------
+    only_file : of the model file only; else runtime tensors (activations, KV
+        cache) too.
+    """
+    units = found.places
+    tensor = units.tensor.astype(np.int64)
+    accesses, n_bytes, size = found.unit_accesses, found.unit_bytes, units.size
+    expert = units.expert.astype(np.int64)
+    if not only_file:
+        rest = np.setdiff1d(np.flatnonzero(found.accesses > 0), tensor)
+        tensor = np.concatenate([tensor, rest])
+        accesses = np.concatenate([accesses, found.accesses[rest]])
+        n_bytes = np.concatenate([n_bytes, found.bytes[rest]])
+        known = np.maximum(trace.tensors.size[rest], 0)
+        size = np.concatenate([size, known])
+        expert = np.concatenate([expert, np.full(len(rest), -1)])
+    group, keys, first = _groups(trace, by, tensor, expert)
+    n = len(keys)
+    sums = np.zeros((3, n), np.int64)
+    for total, values in zip(sums, (accesses, n_bytes, size), strict=True):
+        np.add.at(total, group, values)
+    amount = sums[1] if measure == "bytes" else sums[0]
+    order = np.argsort(-amount, kind="stable")
+    is_one = by in ("tensor", "expert")
+    layer = np.asarray(trace.tensors.layer, np.int64)[tensor[first]]
+    none = np.full(n, -1, np.int64)
+    return Ranking(
+        tuple(keys[i] for i in order.tolist()),
+        sums[0][order],
+        sums[1][order],
+        sums[2][order],
+        (tensor[first] if is_one else none)[order],
+        (expert[first] if by == "expert" else none)[order],
+        (layer if by != "component" else none)[order],
+    )
+
+
+def _groups(
+    trace: Trace, by: GroupBy, tensor: I64, expert: I64
+) -> tuple[I64, list[str], I64]:
+    """Return the group of each row, the groups' names and a row of each group."""
+    if by == "layer":
+        code = np.asarray(trace.tensors.layer, np.int64)[tensor]
+    elif by == "component":
+        parts = [_component(trace, t) for t in tensor.tolist()]
+        names = sorted(set(parts))
+        code = np.array([names.index(p) for p in parts], np.int64)
+    elif by == "expert":
+        code = tensor * (1 << 20) + expert + 1
+    else:
+        code = tensor
+    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    rows = zip(tensor[first].tolist(), expert[first].tolist(), strict=True)
+    return group, [_key(trace, by, t, e) for t, e in rows], first
+
+
+def _component(trace: Trace, tensor: int) -> str:
+    return parse(trace.strings[int(trace.tensors.name[tensor])]).component
+
+
+def _key(trace: Trace, by: GroupBy, tensor: int, expert: int) -> str:
+    if by == "layer":
+        layer = int(trace.tensors.layer[tensor])
+        return f"layer {layer}" if layer >= 0 else "no layer"
+    if by == "component":
+        return _component(trace, tensor)
+    name = trace.strings[int(trace.tensors.name[tensor])]
+    return f"{name}[{expert}]" if by == "expert" and expert >= 0 else name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coverage:
+    """How few bytes of the file serve how many accesses.
+
+    Attributes
+    ----------
+    size : int64[n + 1], bytes of the file, from 0.
+    accesses, bytes : int64[n + 1], what falls on them, from 0.
+    """
+
+    size: I64
+    accesses: I64
+    bytes: I64
+
+    def share_at(self, n_bytes: int, *, of_bytes: bool = False) -> float:
+        """Return the share of accesses that the first `n_bytes` serve, 0..1.
+
+        Inside a unit the share grows evenly.
+        """
+        total = self.bytes if of_bytes else self.accesses
+        if not total[-1]:
+            return 0.0
+        return float(np.interp(n_bytes, self.size, total) / total[-1])
+
+    def size_for(self, share: float, *, of_bytes: bool = False) -> int:
+        """Return how many bytes serve that share (0..1) of the accesses, rounded up."""
+        total = self.bytes if of_bytes else self.accesses
+        if not total[-1]:
+            return 0
+        i = int(np.searchsorted(total, share * total[-1] - 1e-9))
+        return int(self.size[min(i, len(self.size) - 1)])
+
+
+def coverage(found: Heat, *, by_place: bool = False) -> Coverage:
+    """Return the cumulative curve, units ordered by heat per byte, or by place."""
+    units = found.places
+    if by_place:
+        order = np.arange(len(units))
+    else:
+        density = found.unit_bytes / np.maximum(units.size, 1)
+        order = np.argsort(-density, kind="stable")
+
+    def upto(values: I64) -> I64:
+        return np.concatenate([[0], np.cumsum(values[order])])
+
+    return Coverage(upto(units.size), upto(found.unit_accesses), upto(found.unit_bytes))
+
+
+def gini(values: Array, size: Array) -> float:
+    """Return how unevenly `values` are spread over `size`, 0 even to 1 all in one."""
+    total, room = float(np.sum(values)), float(np.sum(size))
+    if total <= 0 or room <= 0:
+        return 0.0
+    order = np.argsort(values / np.maximum(size, 1), kind="stable")
+    x = np.concatenate([[0], np.cumsum(size[order]) / room])
+    y = np.concatenate([[0], np.cumsum(values[order]) / total])
+    area = float(np.sum((x[1:] - x[:-1]) * (y[1:] + y[:-1])) / 2)
+    return max(0.0, 1.0 - 2.0 * area)
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceTotals:
+    """Accesses to the model file, to runtime tensors and to the KV cache.
+
+    Attributes
+    ----------
+    accesses, bytes : by "weights", "kv cache", "intermediates" and "unknown".
+    """
+
+    accesses: dict[str, int]
+    bytes: dict[str, int]
+
+    @property
+    def ratio(self) -> float | None:
+        """Accesses to intermediates and KV cache per access to weights, or None."""
+        weights = self.accesses["weights"]
+        others = self.accesses["kv cache"] + self.accesses["intermediates"]
+        return others / weights if weights else None
+
+
+def space_totals(trace: Trace) -> SpaceTotals:
+    """Return what falls on weights, KV cache and intermediates."""
+    accesses = trace.accesses
+    what = accesses.patterns
+    n_patterns = len(accesses.first) - 1
+    used = accesses.pattern[accesses.pattern >= 0]
+    per_pattern = np.bincount(used, minlength=n_patterns)
+    times = np.repeat(per_pattern, np.diff(accesses.first)).astype(np.int64)
+    size = np.maximum(what.size, 0).astype(np.int64) * times
+    is_cache = np.zeros(len(trace.tensors) + 1, np.bool_)
+    for row in np.unique(what.tensor[what.tensor >= 0]).tolist():
+        is_cache[row] = _component(trace, row) == "cache"
+    weights = np.asarray(what.space) == Space.FILE
+    cache = ~weights & is_cache[what.tensor]
+    others = ~weights & ~cache & (np.asarray(what.space) == Space.BUFFER)
+    parts = {
+        "weights": weights,
+        "kv cache": cache,
+        "intermediates": others,
+        "unknown": ~(weights | cache | others),
+    }
+    return SpaceTotals(
+        {name: int(times[part].sum()) for name, part in parts.items()},
+        {name: int(size[part].sum()) for name, part in parts.items()},
+    )
+
+
+__all__ = [
+    "GROUP_BY",
+    "Cold",
+    "Coverage",
+    "GroupBy",
+    "Heat",
+    "Ranking",
+    "SpaceTotals",
+    "cold",
+    "coverage",
+    "gini",
+    "heat",
+    "ranking",
+    "space_totals",
+]

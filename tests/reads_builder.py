@@ -1,0 +1,119 @@
+"""Traces that read a model file, from plain lists."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from builders import OPS, make_info, op_number
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import (
+    AccessColumns,
+    Accesses,
+    AccessKind,
+    Space,
+    no_flat_accesses,
+)
+from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
+from ggscope.model.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRow:
+    """A tensor of the model (offset >= 0) or of the run."""
+
+    name: str
+    offset: int = -1
+    size: int = -1
+    layer: int = -1
+    n_experts: int = 0
+    shape: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One access; -1 = not recorded."""
+
+    tensor: int
+    size: int = -1
+    offset: int = -1
+    expert: int = -1
+    space: Space = Space.FILE
+    kind: AccessKind = AccessKind.READ
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One span of ten ticks with its accesses."""
+
+    start: int
+    reads: tuple[Read, ...] = ()
+    op: str = "MUL_MAT"
+    token: int = 0
+
+
+def reads_trace(tensors: Sequence[TensorRow], ops: Sequence[Op]) -> Trace:
+    """Return a trace of these ops; equal lists of accesses share a pattern."""
+    builder = TraceBuilder()
+    builder.ops = OPS
+    lane = builder.add_lane("thread 0", LaneKind.THREAD)
+    builder.models = (ModelFile("model.gguf", 1 << 20),)
+    strings = builder.strings
+    builder.tensors = Tensors(
+        name=np.array([strings.intern(t.name) for t in tensors], np.int32),
+        offset=np.array([t.offset for t in tensors], np.int64),
+        size=np.array([t.size for t in tensors], np.int64),
+        layer=np.array([t.layer for t in tensors], np.int16),
+        expert=np.full(len(tensors), -1, np.int16),
+        file=np.array([0 if t.offset >= 0 else -1 for t in tensors], np.int16),
+        shape=np.array([t.shape for t in tensors], np.int64).reshape(-1, 4),
+        n_experts=np.array([t.n_experts for t in tensors], np.int32),
+        place=np.array(
+            [Place.STATED if t.offset >= 0 else Place.UNKNOWN for t in tensors],
+            np.uint8,
+        ),
+        size_source=np.array(
+            [
+                SizeSource.STATED if t.offset >= 0 else SizeSource.UNKNOWN
+                for t in tensors
+            ],
+            np.uint8,
+        ),
+    )
+    start = np.array([op.start for op in ops], np.int64)
+    builder.add_spans(
+        start=start,
+        end=start + 10,
+        lane=lane,
+        name=np.full(len(ops), -1, np.int32),
+        op=np.array([op_number(op.op) for op in ops], np.int16),
+        token=np.array([op.token for op in ops], np.int32),
+    )
+    builder.accesses = _accesses(ops)
+    return builder.snapshot(make_info())
+
+
+def _accesses(ops: Sequence[Op]) -> Accesses:
+    patterns: dict[tuple[Read, ...], int] = {}
+    pattern = [
+        patterns.setdefault(op.reads, len(patterns)) if op.reads else -1 for op in ops
+    ]
+    rows = [read for reads in patterns for read in reads]
+    first = np.concatenate([[0], np.cumsum([len(reads) for reads in patterns])])
+    return Accesses(
+        np.array(pattern, np.int32),
+        first.astype(np.int64),
+        AccessColumns(
+            tensor=np.array([r.tensor for r in rows], np.int32),
+            kind=np.array([r.kind for r in rows], np.uint8),
+            space=np.array([r.space for r in rows], np.uint8),
+            offset=np.array([r.offset for r in rows], np.int64),
+            size=np.array([r.size for r in rows], np.int64),
+            buffer=np.full(len(rows), -1, np.int32),
+            layer=np.full(len(rows), -1, np.int16),
+            expert=np.array([r.expert for r in rows], np.int16),
+            address=np.zeros(len(rows), np.uint64),
+        ),
+        no_flat_accesses(),
+    )

@@ -1,0 +1,194 @@
+"""Hot and cold tensors against counts in plain Python."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ggscope.analysis.hotness import (
+    cold,
+    coverage,
+    gini,
+    heat,
+    ranking,
+    space_totals,
+)
+from ggscope.model.tables import AccessKind, Space
+from ggscope.model.time import TimeRange
+from reads_builder import Op, Read, TensorRow, reads_trace
+
+TENSORS = (
+    TensorRow("token_embd.weight", 0, 1000),
+    TensorRow("blk.0.ffn_up_exps.weight", 1000, 4000, 0, n_experts=4),
+    TensorRow("blk.1.attn_q.weight", 5000, 500, 1),
+    TensorRow("output.weight", 6000, 2000),
+    TensorRow("Qcur-1", -1, 64, 1),
+    TensorRow("cache_k_l1", -1, 256, 1),
+)
+
+one_read = st.builds(
+    Read,
+    tensor=st.integers(-1, 5),
+    size=st.integers(-1, 4000),
+    expert=st.integers(-1, 3),
+    space=st.sampled_from([Space.FILE, Space.BUFFER]),
+    kind=st.sampled_from(list(AccessKind)),
+)
+all_ops = st.lists(
+    st.builds(
+        Op,
+        start=st.integers(0, 50),
+        reads=st.lists(one_read, max_size=3).map(tuple),
+        token=st.integers(0, 4),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(all_ops)
+def test_heat_equals_a_count_of_every_access(ops):
+    trace = reads_trace(TENSORS, ops)
+
+    found = heat(trace)
+
+    count, read, written = Counter(), Counter(), Counter()
+    tokens: dict[int, set[int]] = {}
+    for op in ops:
+        for r in op.reads:
+            count[r.tensor] += 1
+            into = written if r.kind == AccessKind.WRITE else read
+            into[r.tensor] += max(r.size, 0)
+            tokens.setdefault(r.tensor, set()).add(op.token)
+    for t in range(len(TENSORS)):
+        assert found.accesses[t] == count[t]
+        assert found.bytes_read[t] == read[t]
+        assert found.bytes_written[t] == written[t]
+        assert found.tokens[t] == len(tokens.get(t, ()))
+        starts = [op.start for op in ops if any(r.tensor == t for r in op.reads)]
+        assert found.first[t] == min(starts, default=-1)
+        assert found.last[t] == max(starts, default=-1)
+    assert found.n_unknown == count[-1]
+    with_access = {op.token for op in ops if op.reads}
+    assert found.n_tokens == len(with_access)
+
+
+@settings(max_examples=40, deadline=None)
+@given(all_ops, st.integers(0, 50), st.integers(0, 50))
+def test_heat_of_a_range_is_that_of_the_ops_in_it(ops, a, b):
+    low, high = sorted((a, b))
+    whole = reads_trace(TENSORS, ops)
+    inside = [op for op in ops if low <= op.start < high]
+
+    found = heat(whole, time=TimeRange(low, high))
+
+    expected = heat(reads_trace(TENSORS, inside))
+    assert found.accesses.tolist() == expected.accesses.tolist()
+    assert found.unit_bytes.tolist() == expected.unit_bytes.tolist()
+
+
+def test_cold_counts_slices_that_are_never_touched():
+    ops = [Op(0, (Read(1, 1000, expert=2), Read(2, 500))), Op(5, (Read(0, 1000),))]
+
+    found = cold(heat(reads_trace(TENSORS, ops)))
+
+    assert (found.n_units, found.n_cold) == (7, 4)
+    assert (found.size, found.cold_size) == (7500, 3000 + 2000)
+    assert found.share == pytest.approx(5000 / 7500)
+    assert found.is_known
+
+
+def test_cold_without_a_map_is_not_known():
+    trace = reads_trace((TensorRow("a", -1, 10),), [Op(0, (Read(0, 10, offset=100),))])
+
+    assert not cold(heat(trace)).is_known
+
+
+def test_ranking_orders_by_bytes_and_keeps_sums():
+    ops = [Op(i, (Read(1, 4000), Read(3, 2000))) for i in range(3)]
+    ops.append(Op(9, (Read(2, 500), Read(4, 64, space=Space.BUFFER))))
+    trace = reads_trace(TENSORS, ops)
+    found = heat(trace)
+
+    by_tensor = ranking(trace, found)
+    by_expert = ranking(trace, found, "expert")
+    by_layer = ranking(trace, found, "layer")
+    everything = ranking(trace, found, only_file=False)
+
+    assert by_tensor.keys[:3] == (
+        "blk.0.ffn_up_exps.weight",
+        "output.weight",
+        "blk.1.attn_q.weight",
+    )
+    assert by_tensor.bytes[:4].tolist() == [12000, 6000, 500, 0]
+    assert by_tensor.keys[3] == "token_embd.weight"
+    assert by_expert.keys[1] == "blk.0.ffn_up_exps.weight[0]"
+    assert by_expert.expert[:2].tolist() == [-1, 0]
+    assert by_layer.keys == ("layer 0", "no layer", "layer 1")
+    assert by_layer.size.tolist() == [4000, 3000, 500]
+    assert everything.keys[-2] == "Qcur-1"
+    assert everything.tensor[-2] == 4
+
+
+def test_ranking_by_accesses_may_differ_from_bytes():
+    ops = [Op(i, (Read(2, 500),)) for i in range(5)] + [Op(7, (Read(3, 20_000),))]
+    trace = reads_trace(TENSORS, ops)
+
+    by_bytes = ranking(trace, heat(trace))
+    by_count = ranking(trace, heat(trace), measure="accesses")
+
+    assert by_bytes.keys[0] == "output.weight"
+    assert by_count.keys[0] == "blk.1.attn_q.weight"
+    assert ranking(trace, heat(trace), "component").keys[0] == "output"
+
+
+def test_coverage_by_place_equals_a_running_sum():
+    ops = [Op(0, (Read(0, 1000),)), Op(1, (Read(2, 500),)), Op(2, (Read(3, 2000),))]
+    trace = reads_trace(TENSORS, ops)
+
+    found = coverage(heat(trace), by_place=True)
+
+    assert found.size[-1] == 7500
+    assert found.share_at(1000) == pytest.approx(1 / 3)
+    assert found.share_at(500) == pytest.approx(1 / 6)
+    assert found.share_at(5500) == pytest.approx(2 / 3)
+    assert found.share_at(7500, of_bytes=True) == 1.0
+
+
+def test_coverage_by_heat_names_the_smallest_part_of_the_file():
+    ops = [Op(i, (Read(2, 500),)) for i in range(8)] + [
+        Op(20 + i, (Read(3, 2000),)) for i in range(2)
+    ]
+    trace = reads_trace(TENSORS, ops)
+
+    found = coverage(heat(trace))
+
+    assert found.size_for(0.8) == 500
+    assert found.size_for(1.0) == 2500
+    assert coverage(heat(reads_trace(TENSORS, []))).size_for(0.8) == 0
+
+
+def test_gini_is_zero_where_even_and_high_where_one_takes_all():
+    size = np.full(100, 10)
+
+    assert gini(np.full(100, 7), size) == pytest.approx(0.0)
+    assert gini(np.array([5] + [0] * 99), size) == pytest.approx(0.99)
+    assert gini(np.zeros(100), size) == 0.0
+
+
+def test_space_totals_tell_weights_cache_and_intermediates_apart():
+    ops = [
+        Op(0, (Read(2, 500), Read(4, 64, space=Space.BUFFER))),
+        Op(5, (Read(5, 256, space=Space.BUFFER), Read(4, 64, space=Space.BUFFER))),
+    ]
+
+    found = space_totals(reads_trace(TENSORS, ops))
+
+    assert found.accesses == {
+        "weights": 1, "kv cache": 1, "intermediates": 2, "unknown": 0,
+    }  # fmt: skip
+    assert found.bytes["kv cache"] == 256
+    assert found.ratio == 3.0
+    assert space_totals(reads_trace(TENSORS, [])).ratio is None
