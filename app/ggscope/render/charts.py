@@ -31,6 +31,7 @@ LABEL_SIZE = 10.5
 _CHARACTER = 0.602 * LABEL_SIZE
 _LEFT, _RIGHT, _BOTTOM, _TOP = 64.0, 14.0, 34.0, 10.0
 _TITLE, _LEGEND = 26.0, 20.0
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def plain(value: float) -> str:
@@ -42,8 +43,12 @@ def plain(value: float) -> str:
 
 
 def in_bytes(value: float) -> str:
-    """Return an amount of bytes as an axis labels it."""
-    return format_bytes(round(value))
+    """Return an amount of bytes as an axis labels it: 1.25 GiB, 2 GiB."""
+    whole = round(value)
+    number, _, unit = format_bytes(whole).partition(" ")
+    power = _UNITS.index(unit) if unit in _UNITS else 0
+    exact = f"{whole / 1024**power:.2f}".rstrip("0").rstrip(".")
+    return f"{exact} {unit}" if power else f"{number} {unit}"
 
 
 def in_percent(value: float) -> str:
@@ -154,7 +159,7 @@ class ChartGeometry:
 
     def __init__(self, scene: ChartScene) -> None:
         self.scene = scene
-        has_legend = any(c.label for c in scene.curves)
+        has_legend = bool(scene.y.label) or any(c.label for c in scene.curves)
         self.left = min(_LEFT, scene.width * 0.3)
         self.right = max(scene.width - _RIGHT, self.left + 1)
         self.top = (
@@ -299,12 +304,11 @@ def _curve(place: ChartGeometry, curve: Curve) -> list[Batch]:
         return []
     found: list[Batch] = []
     if curve.fills:
-        steps = y if curve.is_step else (y[:-1] + y[1:]) / 2
-        fill = with_alpha(curve.color, 0.22)
+        edges, heights = (x, y) if curve.is_step else _columns(place, x, y)
         found.append(
             AreaBatch(
-                x.astype(np.float32), steps.astype(np.float32), place.bottom, fill,
-                clip=place.clip,
+                edges.astype(np.float32), heights.astype(np.float32), place.bottom,
+                with_alpha(curve.color, 0.22), clip=place.clip,
             )
         )  # fmt: skip
     if curve.is_step:
@@ -320,6 +324,14 @@ def _curve(place: ChartGeometry, curve: Curve) -> list[Batch]:
         )
     )
     return found
+
+
+def _columns(place: ChartGeometry, x: F64, y: F64) -> tuple[F64, F64]:
+    """Return a sloping curve as steps of one pixel: edges and heights."""
+    first, last = max(float(x[0]), place.left), min(float(x[-1]), place.right)
+    n = max(math.ceil((last - first) * place.scene.scale), 1)
+    edges = np.linspace(first, max(last, first), n + 1)
+    return edges, np.interp((edges[:-1] + edges[1:]) / 2, x, y)
 
 
 def _rules(place: ChartGeometry) -> list[Batch]:

@@ -1,0 +1,276 @@
+"""What there is to say of hot and cold tensors: facts as titles, words and remarks."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ggscope.analysis.file_map import file_map
+from ggscope.analysis.hotness import (
+    Cold,
+    Heat,
+    SpaceTotals,
+    cold,
+    coverage,
+    gini,
+    heat,
+    space_totals,
+)
+from ggscope.analysis.seeks import (
+    DiskOrder,
+    RowReads,
+    Seeks,
+    disk_order,
+    row_reads,
+    seeks,
+)
+from ggscope.analysis.unit_reads import read_sequence
+from ggscope.analysis.workers import Watcher
+from ggscope.model.names import parse
+from ggscope.model.tables import I64
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes, format_count, format_share
+
+
+@dataclass(frozen=True, slots=True)
+class HotFact:
+    """One statement.
+
+    Attributes
+    ----------
+    title : what it is about.
+    words : the statement.
+    remark : what it rests on or leaves out, "" = nothing.
+    """
+
+    title: str
+    words: str
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HotCold:
+    """Everything the hot-and-cold pane shows of a trace or a range of it.
+
+    Attributes
+    ----------
+    kv_tokens : int64[k], tokens that touch the KV cache; kv_read and kv_written
+        int64[k] are the bytes that each of them reads and writes there.
+    """
+
+    heat: Heat
+    cold: Cold
+    seeks: Seeks
+    order: DiskOrder
+    totals: SpaceTotals
+    rows: tuple[RowReads, ...]
+    kv_tokens: I64
+    kv_read: I64
+    kv_written: I64
+
+
+def hot_cold(
+    trace: Trace, time: TimeRange | None = None, watcher: Watcher | None = None
+) -> HotCold:
+    """Return what is hot and what is cold.
+
+    Parameters
+    ----------
+    time : only ops that start in it; the totals by space are of the whole trace.
+
+    Raises
+    ------
+    Cancelled
+        From the watcher.
+    """
+    places = file_map(trace)
+    found = heat(trace, time=time, places=places)
+    sequence = read_sequence(trace, places, time=time, watcher=watcher)
+    tokens, read, written = kv_traffic(trace, time)
+    return HotCold(
+        found,
+        cold(found),
+        seeks(places, sequence),
+        disk_order(places),
+        space_totals(trace),
+        tuple(row_reads(trace, t) for t in _tables(trace, found)),
+        tokens,
+        read,
+        written,
+    )
+
+
+def _tables(trace: Trace, found: Heat) -> list[int]:
+    """Return the embedding tables that are accessed."""
+    used = np.flatnonzero(found.accesses > 0).tolist()
+    names = trace.tensors.name
+    return [
+        t
+        for t in used
+        if trace.strings[int(names[t])].startswith("token_embd")
+        and int(trace.tensors.offset[t]) >= 0
+    ]
+
+
+def kv_traffic(trace: Trace, time: TimeRange | None = None) -> tuple[I64, I64, I64]:
+    """Return (tokens, bytes read, bytes written) of the KV cache, int64[k] each.
+
+    Tokens are as the file claims them; accesses whose size is not known count 0.
+    """
+    spans, accesses = trace.spans, trace.accesses
+    what = accesses.patterns
+    n_patterns = len(accesses.first) - 1
+    is_cache = np.zeros(len(trace.tensors) + 1, np.bool_)
+    for t in np.unique(what.tensor[what.tensor >= 0]).tolist():
+        name = trace.strings[int(trace.tensors.name[t])]
+        is_cache[t] = parse(name).component == "cache"
+    owner = np.repeat(np.arange(n_patterns), np.diff(accesses.first))
+    per_pattern = np.zeros((2, n_patterns), np.int64)
+    size = np.where(is_cache[what.tensor], np.maximum(what.size, 0), 0).astype(np.int64)
+    np.add.at(per_pattern, (what.kind.astype(np.int64), owner), size)
+    touches = np.append(per_pattern.any(axis=0), False)
+    chosen = touches[accesses.pattern]
+    if time is not None:
+        chosen &= (spans.start >= time.start) & (spans.start < time.end)
+    ids = np.flatnonzero(chosen)
+    none = np.full(len(ids), -1, np.int64)
+    token = none if spans.token is None else spans.token[ids].astype(np.int64)
+    tokens, at = np.unique(token, return_inverse=True)
+    sums = np.zeros((2, len(tokens)), np.int64)
+    for total, values in zip(sums, per_pattern, strict=True):
+        np.add.at(total, at, values[accesses.pattern[ids]])
+    return tokens, sums[0], sums[1]
+
+
+def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
+    """Return everything there is to say, the most asked for first."""
+    facts = [
+        _never_touched(found.cold),
+        _coverage(found.heat),
+        _spaces(found.totals),
+        _kv(found),
+        *(_rows(trace, rows) for rows in found.rows),
+        _order(found.order),
+        _jumps(found.seeks),
+        _lost(found.heat),
+    ]
+    return tuple(fact for fact in facts if fact is not None)
+
+
+def _never_touched(part: Cold) -> HotFact | None:
+    if not part.n_units:
+        return None
+    if not part.is_known:
+        return HotFact(
+            "Never touched",
+            "not known",
+            "No model file or map is open: a tensor that is never touched is never "
+            "heard of. Add the GGUF or its memory map.",
+        )
+    return HotFact(
+        "Never touched",
+        f"{format_bytes(part.cold_size)} ({format_share(part.share)}) of "
+        f"{format_bytes(part.size)}: {format_count(part.n_cold)} of "
+        f"{format_count(part.n_units)} tensors and expert slices",
+    )
+
+
+def _coverage(found: Heat) -> HotFact | None:
+    curve = coverage(found)
+    if not curve.accesses[-1]:
+        return None
+    size = curve.size_for(0.8)
+    share = size / max(int(curve.size[-1]), 1)
+    return HotFact(
+        "Coverage",
+        f"the hottest {format_bytes(size)} ({format_share(share)} of all "
+        f"{'' if found.places.is_complete else 'touched '}tensors) take 80.0 % of the "
+        "accesses",
+        f"unevenness (Gini) {gini(found.unit_bytes, found.places.size):.2f}; "
+        "0 = every byte is read equally often",
+    )
+
+
+def _spaces(totals: SpaceTotals) -> HotFact | None:
+    if not sum(totals.accesses.values()):
+        return None
+    parts = [
+        f"{name} {format_count(count)} ({format_bytes(totals.bytes[name])})"
+        for name, count in totals.accesses.items()
+        if count
+    ]
+    ratio = totals.ratio
+    words = ", ".join(parts)
+    if ratio is not None:
+        words += f"; {ratio:.2f} to KV cache and intermediates per access to weights"
+    return HotFact("Accesses", words, "of the whole trace")
+
+
+def _kv(found: HotCold) -> HotFact | None:
+    n = len(found.kv_tokens)
+    if not n:
+        return None
+    read, written = int(found.kv_read.sum()), int(found.kv_written.sum())
+    words = f"{format_bytes(read)} read"
+    words += f", {format_bytes(written)} written" if written else ""
+    if n > 1:
+        words += f"; {format_bytes((read + written) // n)} per token on average"
+    remark = "tokens as the file claims them"
+    return HotFact(
+        "KV cache", words, remark if written else f"writes are not recorded; {remark}"
+    )
+
+
+def _rows(trace: Trace, rows: RowReads) -> HotFact:
+    name = trace.strings[int(trace.tensors.name[rows.tensor])]
+    words = f"{format_count(rows.n_reads)} look-ups in {name}"
+    if not rows.n_placed:
+        return HotFact("Embedding rows", words, "which rows is not recorded")
+    words += (
+        f"; {format_count(len(rows.row))} different rows, "
+        f"{format_count(rows.n_repeated)} read again"
+    )
+    return HotFact("Embedding rows", words)
+
+
+def _order(order: DiskOrder) -> HotFact | None:
+    words = {
+        "numeric": "layers lie one after the other (0, 1, 2 …)",
+        "alphabetical": "layers lie in alphabetical order (0, 1, 10, 11 …)",
+        "mixed": "layers lie in no order",
+    }.get(order.kind)
+    if words is None:
+        return None
+    remark = "" if order.kind == "numeric" else (
+        "A run through the layers jumps through the file: "
+        + ", ".join(str(layer) for layer in order.layers[:12])
+        + ("…" if len(order.layers) > 12 else "")
+    )  # fmt: skip
+    return HotFact("Order on disk", words, remark)
+
+
+def _jumps(found: Seeks) -> HotFact | None:
+    if not found.n:
+        return None
+    n_jumps = found.n_forward + found.n_backward
+    return HotFact(
+        "Sequence of reads",
+        f"{format_share(found.share_sequential)} go on where the one before ended; "
+        f"{format_count(n_jumps)} jumps ({format_count(found.n_backward)} back), "
+        f"{format_bytes(found.total)} in all",
+        "in the order of time over all threads; look-ups of rows left out",
+    )
+
+
+def _lost(found: Heat) -> HotFact | None:
+    if not found.n_lost:
+        return None
+    return HotFact(
+        "Without a place",
+        f"{format_count(found.n_lost)} accesses to weights whose place in the file is "
+        "not known",
+        "Add the GGUF or its memory map.",
+    )
+
+
+__all__ = ["HotCold", "HotFact", "hot_cold", "hot_facts", "kv_traffic"]

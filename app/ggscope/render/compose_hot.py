@@ -1,0 +1,226 @@
+"""Pictures of hot and cold tensors: ranking, coverage, jumps, KV traffic."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ggscope.analysis.hot_facts import HotCold
+from ggscope.analysis.hotness import GroupBy, Ranking, coverage, ranking
+from ggscope.analysis.seeks import Seeks
+from ggscope.model.names import parse
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes, format_count, format_share
+from ggscope.render.batch import DisplayList
+from ggscope.render.charts import (
+    Axis,
+    Bar,
+    BarScene,
+    ChartScene,
+    Curve,
+    Rule,
+    compose_bars,
+    compose_chart,
+    in_bytes,
+    in_percent,
+    plain,
+)
+from ggscope.render.palette import category_color
+from ggscope.render.theme import Theme
+
+HotPicture = Literal["ranking", "cold", "coverage", "place", "jumps", "kv"]
+HOT_PICTURES: tuple[HotPicture, ...] = (
+    "ranking",
+    "cold",
+    "coverage",
+    "place",
+    "jumps",
+    "kv",
+)
+MOST_BARS = 1000
+_COMPONENT_KEYS = {
+    "attention": "attention",
+    "ffn": "matmul",
+    "experts": "moe",
+    "router": "moe",
+    "norm": "norm",
+    "embedding": "move",
+    "output": "elementwise",
+    "cache": "rope",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HotScene:
+    """What a picture of hot and cold depends on."""
+
+    trace: Trace
+    found: HotCold
+    width: float
+    height: float
+    theme: Theme
+    scale: float = 1.0
+    picture: HotPicture = "ranking"
+    by: GroupBy = "tensor"
+    measure: Literal["bytes", "accesses"] = "bytes"
+    only_file: bool = True
+    lit: frozenset[int] = frozenset()
+    """Rows of ``Trace.tensors`` that are selected."""
+    scroll: int = 0
+    hover: int = -1
+    hover_at: tuple[float, float] | None = None
+    title: str = ""
+
+
+def ranked(scene: HotScene) -> Ranking:
+    """Return the groups that the ranking, or the list of cold ones, shows."""
+    if scene.picture != "cold":
+        return ranking(
+            scene.trace,
+            scene.found.heat,
+            scene.by,
+            measure=scene.measure,
+            only_file=scene.only_file,
+        )
+    whole = ranking(scene.trace, scene.found.heat, scene.by)
+    never = np.flatnonzero(whole.accesses == 0)
+    never = never[np.argsort(-whole.size[never], kind="stable")]
+    return Ranking(
+        tuple(whole.keys[i] for i in never.tolist()),
+        whole.accesses[never],
+        whole.bytes[never],
+        whole.size[never],
+        whole.tensor[never],
+        whole.expert[never],
+        whole.layer[never],
+    )
+
+
+def bars_of(scene: HotScene, groups: Ranking) -> BarScene:
+    """Return the ranking as bars."""
+    is_cold = scene.picture == "cold"
+    values = groups.size if is_cold else (
+        groups.bytes if scene.measure == "bytes" else groups.accesses
+    )  # fmt: skip
+    total = int(values.sum()) or 1
+    bars = []
+    for i in range(min(len(groups), MOST_BARS)):
+        value = int(values[i])
+        words = (
+            format_count(value)
+            if scene.measure == "accesses" and not is_cold
+            else format_bytes(value)
+        )
+        if not is_cold:
+            words += f" · {format_share(value / total)}"
+        is_lit = int(groups.tensor[i]) in scene.lit and int(groups.tensor[i]) >= 0
+        color = bar_color(groups.keys[i], scene.theme)
+        bars.append(Bar(groups.keys[i], value, words, color, is_lit))
+    return BarScene(
+        scene.width, scene.height, scene.theme, tuple(bars), scene.title,
+        scene.scale, scene.scroll, scene.hover,
+    )  # fmt: skip
+
+
+def bar_color(name: str, theme: Theme) -> int:
+    """Return the colour of a tensor by what it belongs to."""
+    component = parse(name).component
+    return category_color(_COMPONENT_KEYS.get(component, "other"), theme)
+
+
+def compose_hot(scene: HotScene, groups: Ranking | None = None) -> DisplayList:
+    """Return the picture; `groups` spares the ranking where it is at hand."""
+    if scene.picture in ("ranking", "cold"):
+        return compose_bars(bars_of(scene, groups or ranked(scene)))
+    return compose_chart(chart_of(scene))
+
+
+def chart_of(scene: HotScene) -> ChartScene:
+    """Return the chart of a picture that is one."""
+    if scene.picture in ("coverage", "place"):
+        return _coverage(scene)
+    if scene.picture == "kv":
+        return _kv(scene)
+    return _jumps(scene, scene.found.seeks)
+
+
+def _coverage(scene: HotScene) -> ChartScene:
+    by_place = scene.picture == "place"
+    curve = coverage(scene.found.heat, by_place=by_place)
+    size = curve.size.astype(np.float64)
+    of_bytes = scene.measure == "bytes"
+    amount = (curve.bytes if of_bytes else curve.accesses).astype(np.float64)
+    share = amount / (amount[-1] or 1.0)
+    what = "bytes read" if of_bytes else "accesses"
+    rules: tuple[Rule, ...] = ()
+    if not by_place and amount[-1]:
+        need = curve.size_for(0.8, of_bytes=of_bytes)
+        rules = (Rule(f"80 % in {format_bytes(need)}", x=float(need)),)
+    label = (
+        "bytes of tensors in the order of the file"
+        if by_place
+        else "bytes of tensors, the hottest first"
+    )
+    return ChartScene(
+        scene.width, scene.height, scene.theme,
+        Axis(0, float(max(size[-1], 1)), label, in_bytes, is_binary=True),
+        Axis(0, 1, f"share of {what}", in_percent),
+        (Curve(size, share, scene.theme.accent, fills=True),),
+        rules, scene.title, scene.scale, scene.hover_at,
+    )  # fmt: skip
+
+
+def _jumps(scene: HotScene, found: Seeks) -> ChartScene:
+    used = np.flatnonzero(found.forward + found.backward)
+    low, high = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 1)
+    edges = np.exp2(np.arange(low, high, dtype=np.float64))
+    theme = scene.theme
+    most = float(max(found.forward.max(), found.backward.max(), 1))
+    return ChartScene(
+        scene.width, scene.height, theme,
+        Axis(2.0**low, 2.0**high, "distance of the jump", in_bytes, is_log=True,
+             is_binary=True),
+        Axis(0, most, "jumps", plain),
+        (
+            Curve(edges, found.forward[low:high].astype(np.float64), theme.accent,
+                  "forward", is_step=True, fills=True),
+            Curve(edges, found.backward[low:high].astype(np.float64), theme.caution,
+                  "back", is_step=True, fills=True),
+        ),
+        (), scene.title, scene.scale, scene.hover_at,
+    )  # fmt: skip
+
+
+def _kv(scene: HotScene) -> ChartScene:
+    found, theme = scene.found, scene.theme
+    token = found.kv_tokens.astype(np.float64)
+    most = float(max(found.kv_read.max(initial=1), found.kv_written.max(initial=1)))
+    low = float(token[0]) if len(token) else 0.0
+    high = float(token[-1]) + 1 if len(token) else 1.0
+    curves = [
+        Curve(token, found.kv_read.astype(np.float64), theme.accent, "read",
+              is_step=True, fills=True)
+    ]  # fmt: skip
+    if found.kv_written.any():
+        curves.append(
+            Curve(token, found.kv_written.astype(np.float64), theme.caution, "written",
+                  is_step=True)
+        )  # fmt: skip
+    return ChartScene(
+        scene.width, scene.height, theme, Axis(low, high, "token", plain),
+        Axis(0, most, "bytes of the KV cache", in_bytes, is_binary=True),
+        tuple(curves), (), scene.title, scene.scale, scene.hover_at,
+    )  # fmt: skip
+
+
+__all__ = [
+    "HOT_PICTURES",
+    "MOST_BARS",
+    "HotPicture",
+    "HotScene",
+    "bar_color",
+    "bars_of",
+    "chart_of",
+    "compose_hot",
+    "ranked",
+]

@@ -1,0 +1,396 @@
+"""What-if cache: how much would be read from disk with so much page cache."""
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QDoubleSpinBox, QLabel, QMenu, QSpinBox
+
+from ggscope.analysis.what_if import (
+    Answer,
+    Optimum,
+    WhatIf,
+    answer,
+    best_possible,
+    what_if,
+)
+from ggscope.analysis.what_if_words import answer_words, rests_on
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes, format_exact_bytes, format_share
+from ggscope.render.batch import DisplayList
+from ggscope.render.charts import ChartGeometry
+from ggscope.render.compose_cache import CacheScene, chart_of_cache, compose_cache
+from ggscope.render.theme import Theme, css, theme
+from ggscope.session.session import Session
+from ggscope.session.tasks import TaskContext
+from ggscope.views.base import ViewSpec
+from ggscope.views.control_row import ControlRow
+from ggscope.views.painted import Connection, PaintedView
+from ggscope.views.widgets import copy_text, words_font
+
+_GIB = 1 << 30
+_QUIET_MS = 120
+"""Rest before an answer is computed while the size is being dragged."""
+_STEPS = 40
+"""Steps of the arrow keys from nothing to the working set."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CurveRequest:
+    """Find the miss-ratio curve of a trace."""
+
+    trace: Trace
+    time: TimeRange | None
+    with_row_reads: bool
+
+    def __call__(self, context: TaskContext) -> WhatIf:
+        """Return it; Cancelled passes through."""
+        return what_if(
+            self.trace, self.time, with_row_reads=self.with_row_reads, watcher=context
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BestRequest:
+    """Find what Belady's rule reads."""
+
+    found: WhatIf
+
+    def __call__(self, context: TaskContext) -> Optimum:
+        """Return it; Cancelled passes through."""
+        return best_possible(self.found, watcher=context)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerRequest:
+    """Answer for one size of cache."""
+
+    found: WhatIf
+    capacity: int
+    k: int
+    pin_share: float
+
+    def __call__(self, context: TaskContext) -> Answer:
+        """Return it; Cancelled passes through."""
+        context.check_cancelled()
+        return answer(
+            self.found,
+            self.capacity,
+            k=self.k,
+            pin_share=self.pin_share,
+            watcher=context,
+        )
+
+
+class CacheView(PaintedView):
+    """The miss-ratio curve; a click or a drag chooses the size of the cache."""
+
+    def __init__(self) -> None:
+        super().__init__(self.tr("What-if cache"))
+        self._found: WhatIf | None = None
+        self._best: Optimum | None = None
+        self._answer: Answer | None = None
+        self._capacity = -1
+        self._hover: tuple[float, float] | None = None
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_QUIET_MS)
+        self._timer.timeout.connect(self._ask)
+        self.controls = ControlRow(self)
+        self._make_controls()
+        self.words = QLabel(self)
+        self.words.setWordWrap(True)
+        self.words.setFont(words_font(12))
+        self.words.setContentsMargins(12, 0, 12, 4)
+        self.words.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+            | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.words.setAccessibleName(self.tr("Answer"))
+        self.box.insertWidget(0, self.controls)
+        self.box.insertWidget(1, self.words)
+        self.set_canvas_cursor(Qt.CursorShape.CrossCursor)
+        self.set_theme(theme("dark"))
+
+    def _make_controls(self) -> None:
+        row = self.controls
+        self.size_box = QDoubleSpinBox(self)
+        self.size_box.setRange(0, 1 << 20)
+        self.size_box.setDecimals(3)
+        self.size_box.setSingleStep(0.5)
+        self.size_box.setSuffix(" GiB")
+        self.size_box.setToolTip(self.tr("Size of the page cache"))
+        self.size_box.setAccessibleName(self.tr("Size of the page cache"))
+        self.size_box.valueChanged.connect(self._on_size)
+        row.add_widget(self.size_box, self.tr("page cache"))
+        self.ahead_box = QSpinBox(self)
+        self.ahead_box.setRange(0, 1000)
+        self.ahead_box.setSpecialValueText(self.tr("none"))
+        self.ahead_box.setToolTip(
+            self.tr("Tensors that are read ahead after every miss, as they lie on disk")
+        )
+        self.ahead_box.setAccessibleName(self.tr("Read-ahead in tensors"))
+        self.ahead_box.valueChanged.connect(self._on_choice)
+        row.add_widget(self.ahead_box, self.tr("read-ahead"))
+        self.pin_box = QSpinBox(self)
+        self.pin_box.setRange(1, 100)
+        self.pin_box.setValue(90)
+        self.pin_box.setSuffix(" %")
+        self.pin_box.setToolTip(
+            self.tr("Share of the repeated reads of experts that pinning shall serve")
+        )
+        self.pin_box.setAccessibleName(self.tr("Hits of pinned experts"))
+        self.pin_box.valueChanged.connect(self._on_choice)
+        row.add_widget(self.pin_box, self.tr("pin experts for"))
+        self.unit_box = row.add_choice(
+            self.tr("axis"),
+            ((self.tr("share"), False), (self.tr("bytes"), True)),
+            self.tr("What the upright axis counts"),
+            self.repaint_picture,
+        )
+        self.rows_box = row.add_switch(
+            self.tr("row look-ups"),
+            self.tr(
+                "Count GET_ROWS too, as if it read whole tensors: that is what traces "
+                "record"
+            ),
+            self.invalidate,
+        )
+        self.range_box = row.add_switch(
+            self.tr("marked range only"),
+            self.tr("Only reads of the marked range; the cache is empty before it"),
+            self.invalidate,
+        )
+        row.add_button(self.tr("Copy"), self.tr("Copy the answer"), self._copy)
+
+    # -- session ---------------------------------------------------------------
+
+    def connections(self, session: Session) -> tuple[Connection, ...]:
+        """Hear of the marked range."""
+        return ((session.marked_range_changed, self._on_marked),)
+
+    def refresh(self) -> None:
+        """Find the curve anew on a worker."""
+        session = self.session
+        trace = None if session is None else session.trace
+        self._best = self._answer = None
+        if session is None or trace is None or trace.is_partial:
+            self._found = None
+            self._say()
+            self.repaint_picture()
+            return
+        marked = session.marked_range
+        is_part = self.range_box.isChecked() and marked is not None
+        time = marked.time if is_part and marked is not None else None
+        self.run(
+            "cache",
+            CurveRequest(trace, time, self.rows_box.isChecked()),
+            self._on_curve,
+            self.tr("Finding the miss-ratio curve"),
+        )
+
+    def _on_curve(self, found: WhatIf) -> None:
+        self._found = found
+        if self._capacity < 0 and found.working_set:
+            self._set_capacity(found.working_set // 2)
+        self._ask()
+        if found.curve.n_reads:
+            self.run(
+                "cache best",
+                BestRequest(found),
+                self._on_best,
+                self.tr("Trying out Belady's optimum"),
+            )
+        self.repaint_picture()
+
+    def _on_best(self, best: Optimum) -> None:
+        self._best = best
+        self.repaint_picture()
+
+    def _ask(self) -> None:
+        found = self._found
+        if found is None or not found.curve.n_reads:
+            self._say()
+            return
+        self.run(
+            "cache answer",
+            AnswerRequest(
+                found,
+                max(self._capacity, 0),
+                self.ahead_box.value(),
+                self.pin_box.value() / 100,
+            ),
+            self._on_answer,
+            self.tr("Answering for this size of cache"),
+        )
+
+    def _on_answer(self, found: Answer) -> None:
+        self._answer = found
+        self._say()
+
+    def _on_marked(self, _: object) -> None:
+        if self.range_box.isChecked():
+            self.invalidate()
+
+    def _on_choice(self, _: object = None) -> None:
+        self._timer.start()
+
+    # -- size of the cache -------------------------------------------------------
+
+    @property
+    def capacity(self) -> int:
+        """The chosen size of the cache in bytes; -1 = none yet."""
+        return self._capacity
+
+    def _set_capacity(self, capacity: int) -> None:
+        capacity = max(capacity, 0)
+        if capacity == self._capacity:
+            return
+        self._capacity = capacity
+        self.size_box.blockSignals(True)
+        self.size_box.setValue(capacity / _GIB)
+        self.size_box.blockSignals(False)
+        self._timer.start()
+        self.repaint_picture()
+
+    def _on_size(self, value: float) -> None:
+        self._capacity = max(round(value * _GIB), 0)
+        self._timer.start()
+        self.repaint_picture()
+
+    # -- words -----------------------------------------------------------------
+
+    def answer_lines(self) -> tuple[str, ...]:
+        """Return the answer as it is shown and copied."""
+        if self._found is None or self._answer is None:
+            return ()
+        return answer_words(self._found, self._answer)
+
+    def _say(self) -> None:
+        lines = self.answer_lines()
+        self.words.setVisible(bool(lines))
+        self.words.setText(" ".join(lines))
+        remarks = () if self._found is None else rests_on(self._found)
+        self.controls.words.setText(" ".join(remarks))
+        self.controls.words.setToolTip("\n".join(remarks))
+
+    def empty_words(self) -> tuple[str, str]:
+        """Say what is missing."""
+        session = self.session
+        if session is None or session.trace is None:
+            return "", ""
+        if session.trace.is_partial or session.tasks.is_running("cache"):
+            return self.tr("Reading the sequence of accesses…"), ""
+        return (
+            self.tr("No reads of a model file"),
+            self.tr(
+                "Open a tensor-access trace; add its GGUF or memory map for sizes."
+            ),
+        )
+
+    def _copy(self) -> None:
+        remarks = () if self._found is None else rests_on(self._found)
+        copy_text("\n".join((*self.answer_lines(), *remarks)))
+
+    # -- picture ---------------------------------------------------------------
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        super().set_theme(theme)
+        self.controls.set_theme(theme)
+        self.words.setStyleSheet(
+            f"color: {css(theme.text)}; background: {css(theme.pane)};"
+        )
+
+    def _scene(self, width: float, height: float, scale: float) -> CacheScene | None:
+        if self._found is None or not self._found.curve.n_reads:
+            return None
+        return CacheScene(
+            self._found, width, height, self.theme, scale, self._best, self._capacity,
+            bool(self.unit_box.currentData()), self._hover,
+        )  # fmt: skip
+
+    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
+        """Return the curve."""
+        scene = self._scene(width, height, scale)
+        return None if scene is None else compose_cache(scene)
+
+    def _value_at(self, x: float, y: float) -> tuple[float, float] | None:
+        size = self.canvas_size()
+        scene = self._scene(size.width(), size.height(), 1.0)
+        if scene is None:
+            return None
+        return ChartGeometry(chart_of_cache(scene)).value_at(x, y)
+
+    # -- input -----------------------------------------------------------------
+
+    def pointer_event(self, event: QEvent) -> bool:
+        """Choose the size of the cache by pressing and dragging; show a cross hair."""
+        if event.type() == QEvent.Type.Leave:
+            self._hover = None
+            self.repaint_picture()
+            return True
+        if not isinstance(event, QMouseEvent):
+            return False
+        at = self.position_of(event)
+        value = self._value_at(at.x(), at.y())
+        self._hover = value
+        is_pressed = event.buttons() & Qt.MouseButton.LeftButton
+        if value is not None and is_pressed:
+            self._set_capacity(round(value[0]))
+        self.repaint_picture()
+        return True
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Make the cache smaller or larger by the arrow keys; Home, End: the ends."""
+        found = self._found
+        whole = 0 if found is None else found.working_set
+        step = max(whole // _STEPS, 1)
+        wanted = {
+            Qt.Key.Key_Left: self._capacity - step,
+            Qt.Key.Key_Right: self._capacity + step,
+            Qt.Key.Key_Home: 0,
+            Qt.Key.Key_End: whole,
+        }.get(Qt.Key(event.key()))
+        if wanted is None or not whole:
+            super().keyPressEvent(event)
+            return
+        self._set_capacity(wanted)
+
+    def tooltip_at(self, x: float, y: float) -> str:
+        """Return what the size under the mouse reads."""
+        value, found = self._value_at(x, y), self._found
+        if value is None or found is None:
+            return ""
+        capacity = round(value[0])
+        read, misses = found.curve.at(capacity)
+        share = read / max(found.curve.bytes_asked, 1)
+        return "\n".join(
+            (
+                self.tr("page cache of {0}").format(format_bytes(capacity)),
+                self.tr("{0} ({1}) read from disk: {2}").format(
+                    format_bytes(read), format_exact_bytes(read), format_share(share)
+                ),
+                self.tr("{0} of {1} reads wait for the disk").format(
+                    f"{misses:,}", f"{found.curve.n_reads:,}"
+                ),
+            )
+        )
+
+    def menu_at(self, x: float, y: float) -> QMenu | None:
+        """Offer to copy the answer."""
+        if self._found is None:
+            return None
+        menu = QMenu(self)
+        menu.addAction(self.tr("Copy the answer"), self._copy)
+        return menu
+
+
+SPEC = ViewSpec(
+    "cache",
+    "What-if cache",
+    "bottom",
+    CacheView,
+    needs=lambda trace: len(trace.accesses.patterns) > 0,
+)

@@ -1,0 +1,460 @@
+"""Hot and cold: which tensors a run reads most, and which it never touches."""
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
+from PySide6.QtWidgets import QLabel, QMenu, QScrollArea, QSplitter
+
+from ggscope.analysis.hot_facts import HotCold, HotFact, hot_cold, hot_facts
+from ggscope.analysis.hotness import GROUP_BY, GroupBy, Ranking
+from ggscope.model.selection import Selection
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    format_bytes,
+    format_count,
+    format_exact_bytes,
+    format_offset,
+)
+from ggscope.render.batch import DisplayList
+from ggscope.render.charts import BAR_HEIGHT, ChartGeometry, bar_at
+from ggscope.render.compose_hot import (
+    HotPicture,
+    HotScene,
+    bars_of,
+    chart_of,
+    compose_hot,
+    ranked,
+)
+from ggscope.render.theme import Theme, css, theme
+from ggscope.session.session import Session
+from ggscope.session.tasks import TaskContext
+from ggscope.views.base import ViewSpec
+from ggscope.views.control_row import ControlRow
+from ggscope.views.painted import Connection, PaintedView
+from ggscope.views.widgets import copy_text, words_font
+
+_KEY = "hot_cold"
+_FACTS_PX = 560
+"""Narrower views show no facts beside the picture."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HotRequest:
+    """Count what a trace does with its tensors."""
+
+    trace: Trace
+    time: TimeRange | None
+
+    def __call__(self, context: TaskContext) -> HotCold:
+        """Return the figures; Cancelled passes through."""
+        return hot_cold(self.trace, self.time, context)
+
+
+class HotColdView(PaintedView):
+    """A ranking or a chart, and beside it what there is to say."""
+
+    def __init__(self) -> None:
+        super().__init__(self.tr("Hot and cold tensors"))
+        self._found: HotCold | None = None
+        self._groups: Ranking | None = None
+        self._time: TimeRange | None = None
+        self._scroll = 0
+        self._hover = -1
+        self._hover_at: tuple[float, float] | None = None
+        self._rest = 0
+        self.controls = ControlRow(self)
+        self._make_controls()
+        self.facts = QLabel(self)
+        self.facts.setWordWrap(True)
+        self.facts.setTextFormat(Qt.TextFormat.RichText)
+        self.facts.setFont(words_font(12))
+        self.facts.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.facts.setContentsMargins(12, 8, 12, 8)
+        self.facts.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+            | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self._frame = QScrollArea(self)
+        self._frame.setWidgetResizable(True)
+        self._frame.setWidget(self.facts)
+        self._frame.setAccessibleName(self.tr("Facts"))
+        self._split = QSplitter(Qt.Orientation.Horizontal, self)
+        self.box.replaceWidget(self.canvas, self._split)
+        self._split.addWidget(self.canvas)
+        self._split.addWidget(self._frame)
+        self._split.setStretchFactor(0, 3)
+        self._split.setStretchFactor(1, 2)
+        self._split.setSizes([600, 400])
+        self.box.insertWidget(0, self.controls)
+        self.box.setStretch(1, 1)
+        self.set_theme(theme("dark"))
+
+    def _make_controls(self) -> None:
+        row, changed = self.controls, self._on_choice
+        pictures = (
+            (self.tr("hottest"), "ranking"),
+            (self.tr("never touched"), "cold"),
+            (self.tr("coverage"), "coverage"),
+            (self.tr("share along the file"), "place"),
+            (self.tr("jumps"), "jumps"),
+            (self.tr("KV cache per token"), "kv"),
+        )
+        self.picture_box = row.add_choice(
+            self.tr("show"), pictures, self.tr("What the picture shows"), changed
+        )
+        names = {
+            "tensor": self.tr("tensor"),
+            "layer": self.tr("layer"),
+            "component": self.tr("component"),
+            "expert": self.tr("expert slice"),
+        }
+        self.by_box = row.add_choice(
+            self.tr("by"),
+            [(names[by], by) for by in GROUP_BY],
+            self.tr("What one line of the ranking is"),
+            changed,
+        )
+        measures = (
+            (self.tr("bytes"), "bytes"),
+            (self.tr("accesses"), "accesses"),
+        )
+        self.measure_box = row.add_choice(
+            "", measures, self.tr("What hot means"), changed
+        )
+        self.all_box = row.add_switch(
+            self.tr("runtime tensors too"),
+            self.tr("Also activations and the KV cache, not only the model file"),
+            changed,
+        )
+        self.range_box = row.add_switch(
+            self.tr("marked range only"),
+            self.tr("Count only ops that start in the marked range"),
+            self._on_range,
+        )
+        row.add_button(
+            self.tr("Copy"), self.tr("Copy ranking and facts as text"), self._copy
+        )
+
+    # -- session ---------------------------------------------------------------
+
+    def connections(self, session: Session) -> tuple[Connection, ...]:
+        """Hear of what is selected and marked."""
+        return (
+            (session.selection_changed, self.repaint_picture),
+            (session.linked_changed, self.repaint_picture),
+            (session.marked_range_changed, self._on_marked),
+        )
+
+    def refresh(self) -> None:
+        """Count anew on a worker."""
+        session = self.session
+        trace = None if session is None else session.trace
+        if session is None or trace is None or trace.is_partial:
+            self._show(None)
+            return
+        marked = session.marked_range
+        wants_range = self.range_box.isChecked() and marked is not None
+        self._time = marked.time if wants_range and marked is not None else None
+        self.run(
+            _KEY,
+            HotRequest(trace, self._time),
+            self._show,
+            self.tr("Counting accesses to tensors"),
+        )
+
+    def _show(self, found: HotCold | None) -> None:
+        self._found = found
+        self._groups = None
+        self._scroll = 0
+        self._say()
+        self.repaint_picture()
+
+    def _on_marked(self, _: object) -> None:
+        if self.range_box.isChecked():
+            self.invalidate()
+
+    def _on_range(self) -> None:
+        self.invalidate()
+
+    def _on_choice(self) -> None:
+        is_ranking = self._picture() == "ranking"
+        self.by_box.setEnabled(is_ranking or self._picture() == "cold")
+        self.all_box.setEnabled(is_ranking)
+        self.measure_box.setEnabled(self._picture() in ("ranking", "coverage", "place"))
+        self._groups, self._scroll, self._hover = None, 0, -1
+        self._hover_at = None
+        self.repaint_picture()
+
+    def _picture(self) -> HotPicture:
+        return cast("HotPicture", self.picture_box.currentData())
+
+    # -- words -----------------------------------------------------------------
+
+    def current_facts(self) -> tuple[HotFact, ...]:
+        """Return what there is to say of what is shown."""
+        trace = None if self.session is None else self.session.trace
+        if trace is None or self._found is None:
+            return ()
+        return hot_facts(trace, self._found)
+
+    def _say(self) -> None:
+        dim, faint = css(self.theme.dim), css(self.theme.faint)
+        lines = [
+            f"<p style='margin:0 0 6px 0'><span style='color:{dim}'>{fact.title}</span>"
+            f"<br>{fact.words}"
+            + (
+                f"<br><span style='color:{faint}'>{fact.remark}</span>"
+                if fact.remark
+                else ""
+            )
+            + "</p>"
+            for fact in self.current_facts()
+        ]
+        self.facts.setText("".join(lines))
+        self._frame.setVisible(bool(lines) and self.width() >= _FACTS_PX)
+        where = ""
+        if self._time is not None:
+            where = self.tr("of the marked range")
+        self.controls.words.setText(where)
+
+    def empty_words(self) -> tuple[str, str]:
+        """Say what is missing."""
+        session = self.session
+        if session is None or session.trace is None:
+            return "", ""
+        if session.trace.is_partial or session.tasks.is_running(_KEY):
+            return self.tr("Counting accesses…"), ""
+        return (
+            self.tr("No accesses to tensors"),
+            self.tr("Tensor-access traces record what each op reads."),
+        )
+
+    def _copy(self) -> None:
+        lines = [
+            f"{f.title}: {f.words}" + (f" ({f.remark})" if f.remark else "")
+            for f in self.current_facts()
+        ]
+        scene = self._scene(800, 600, 1)
+        if scene is not None and self._is_list(scene):
+            groups = self._ranked(scene)
+            lines += ["", "name\taccesses\tbytes\tsize"]
+            lines += [
+                f"{name}\t{n}\t{b}\t{s}"
+                for name, n, b, s in zip(
+                    groups.keys,
+                    groups.accesses.tolist(),
+                    groups.bytes.tolist(),
+                    groups.size.tolist(),
+                    strict=True,
+                )
+            ]
+        copy_text("\n".join(lines))
+
+    # -- picture ---------------------------------------------------------------
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        super().set_theme(theme)
+        self.controls.set_theme(theme)
+        self.facts.setStyleSheet(
+            f"color: {css(theme.text)}; background: {css(theme.pane)};"
+        )
+        self._frame.setStyleSheet(
+            f"QScrollArea {{ border: none; background: {css(theme.pane)}; }}"
+        )
+        self._say()
+
+    def _scene(self, width: float, height: float, scale: float) -> HotScene | None:
+        session, found = self.session, self._found
+        if session is None or session.trace is None or found is None:
+            return None
+        selection = session.selection
+        lit = selection.ids if selection.table == "tensors" else ()
+        if not lit and selection:
+            lit = tuple(session.linked.tensors.tolist())
+        return HotScene(
+            session.trace, found, width, height, self.theme, scale, self._picture(),
+            cast("GroupBy", self.by_box.currentData()),
+            self.measure_box.currentData(), not self.all_box.isChecked(),
+            frozenset(lit), self._scroll, self._hover, self._hover_at,
+        )  # fmt: skip
+
+    @staticmethod
+    def _is_list(scene: HotScene) -> bool:
+        return scene.picture in ("ranking", "cold")
+
+    def _ranked(self, scene: HotScene) -> Ranking:
+        if self._groups is None:
+            self._groups = ranked(scene)
+        return self._groups
+
+    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
+        """Return the ranking or the chart."""
+        scene = self._scene(width, height, scale)
+        if scene is None or not self._has_anything(scene):
+            return None
+        return compose_hot(scene, self._ranked(scene) if self._is_list(scene) else None)
+
+    def _has_anything(self, scene: HotScene) -> bool:
+        if scene.picture == "kv":
+            return len(scene.found.kv_tokens) > 0
+        if self._is_list(scene):
+            return len(self._ranked(scene)) > 0
+        return bool(scene.found.heat.unit_accesses.any())
+
+    # -- input -----------------------------------------------------------------
+
+    def _current(self) -> HotScene | None:
+        size = self.canvas_size()
+        return self._scene(size.width(), size.height(), 1.0)
+
+    def _bar_at(self, y: float) -> int:
+        scene = self._current()
+        if scene is None or not self._is_list(scene):
+            return -1
+        return bar_at(bars_of(scene, self._ranked(scene)), y)
+
+    def pointer_event(self, event: QEvent) -> bool:
+        """Hover, select and scroll."""
+        if event.type() == QEvent.Type.Leave:
+            self._hover, self._hover_at = -1, None
+            self.repaint_picture()
+            return True
+        if isinstance(event, QWheelEvent):
+            self._rest += event.angleDelta().y()
+            steps, self._rest = -(self._rest // 40), self._rest % 40
+            self._scroll_by(steps)
+            return True
+        if not isinstance(event, QMouseEvent):
+            return False
+        at = self.position_of(event)
+        if event.type() == QEvent.Type.MouseMove:
+            self._hover = self._bar_at(at.y())
+            self._hover_at = self._value_at(at.x(), at.y())
+            self.repaint_picture()
+        elif (
+            event.type() == QEvent.Type.MouseButtonPress
+            and event.button() == Qt.MouseButton.LeftButton
+        ):
+            self._select(self._bar_at(at.y()))
+        return True
+
+    def _value_at(self, x: float, y: float) -> tuple[float, float] | None:
+        scene = self._current()
+        if scene is None or self._is_list(scene):
+            return None
+        return ChartGeometry(chart_of(scene)).value_at(x, y)
+
+    def _scroll_by(self, steps: int) -> None:
+        scene = self._current()
+        if scene is None or not self._is_list(scene):
+            return
+        fits = max(int(self.canvas_size().height() / BAR_HEIGHT) - 1, 1)
+        most = max(len(self._ranked(scene)) - fits, 0)
+        self._scroll = min(max(self._scroll + steps, 0), most)
+        self.repaint_picture()
+
+    def _select(self, bar: int) -> None:
+        scene = self._current()
+        if scene is None or self.session is None or bar < 0:
+            return
+        tensor = int(self._ranked(scene).tensor[bar])
+        if tensor >= 0:
+            self.session.select(Selection("tensors", (tensor,)))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Scroll by arrows and pages; copy."""
+        page = max(int(self.canvas_size().height() / BAR_HEIGHT) - 1, 1)
+        steps = {
+            Qt.Key.Key_Down: 1,
+            Qt.Key.Key_Up: -1,
+            Qt.Key.Key_PageDown: page,
+            Qt.Key.Key_PageUp: -page,
+            Qt.Key.Key_Home: -(1 << 30),
+            Qt.Key.Key_End: 1 << 30,
+        }.get(Qt.Key(event.key()))
+        if steps is None:
+            super().keyPressEvent(event)
+            return
+        self._scroll_by(steps)
+
+    def tooltip_at(self, x: float, y: float) -> str:
+        """Return the exact figures of a line, or the numbers at a point of a chart."""
+        scene = self._current()
+        if scene is None:
+            return ""
+        if not self._is_list(scene):
+            at = self._value_at(x, y)
+            if at is None:
+                return ""
+            chart = chart_of(replace(scene, hover_at=None))
+            return (
+                f"{chart.x.label}: {chart.x.words(at[0])}\n"
+                f"{chart.y.label}: {chart.y.words(at[1])}"
+            )
+        bar = self._bar_at(y)
+        return self._bar_words(scene, bar) if bar >= 0 else ""
+
+    def _bar_words(self, scene: HotScene, bar: int) -> str:
+        groups, trace = self._ranked(scene), scene.trace
+        lines = [
+            groups.keys[bar],
+            self.tr("{0} accesses").format(format_count(int(groups.accesses[bar]))),
+            self.tr("{0} accessed").format(_both(int(groups.bytes[bar]))),
+            self.tr("{0} in size").format(_both(int(groups.size[bar]))),
+        ]
+        tensor = int(groups.tensor[bar])
+        if tensor >= 0:
+            heat = scene.found.heat
+            offset = int(trace.tensors.offset[tensor])
+            if offset >= 0:
+                lines.append(self.tr("at {0}").format(format_offset(offset)))
+            if heat.n_tokens:
+                lines.append(
+                    self.tr("in {0} of {1} tokens").format(
+                        format_count(int(heat.tokens[tensor])),
+                        format_count(heat.n_tokens),
+                    )
+                )
+        return "\n".join(lines)
+
+    def menu_at(self, x: float, y: float) -> QMenu | None:
+        """Offer to select, to filter and to copy."""
+        scene, bar, session = self._current(), self._bar_at(y), self.session
+        if scene is None or session is None or bar < 0:
+            return None
+        name = self._ranked(scene).keys[bar]
+        tensor = int(self._ranked(scene).tensor[bar])
+        menu = QMenu(self)
+        if tensor >= 0:
+            menu.addAction(self.tr("Select this tensor"), lambda: self._select(bar))
+            menu.addAction(
+                self.tr("Filter to this tensor"), lambda: self._filter(tensor)
+            )
+        menu.addAction(self.tr("Copy name"), lambda: copy_text(name))
+        menu.addAction(self.tr("Copy ranking and facts"), self._copy)
+        return menu
+
+    def _filter(self, tensor: int) -> None:
+        session = self.session
+        if session is None or session.trace is None:
+            return
+        trace = session.trace
+        name = trace.strings[int(trace.tensors.name[tensor])]
+        session.set_filter(replace(session.filter, tensors=frozenset({name})))
+
+
+def _both(n_bytes: int) -> str:
+    return f"{format_bytes(n_bytes)} ({format_exact_bytes(n_bytes)})"
+
+
+SPEC = ViewSpec(
+    "hot_cold",
+    "Hot and cold",
+    "bottom",
+    HotColdView,
+    needs=lambda trace: len(trace.accesses.patterns) > 0,
+)
