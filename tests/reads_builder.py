@@ -117,3 +117,48 @@ def _accesses(ops: Sequence[Op]) -> Accesses:
         ),
         no_flat_accesses(),
     )
+
+
+def moe_reads(
+    *, layers: int = 3, experts: int = 4, tokens: int = 6, chosen: int = 2
+) -> Trace:
+    """Return a run of a small mixture of experts; layers lie alphabetically.
+
+    Each token looks up embeddings, goes through attention and two stacked expert
+    tensors per layer, and ends with the output; expert ``(layer + token) % n`` and
+    the ones behind it are chosen.
+    """
+    tensors = [TensorRow("token_embd.weight", 1000, 8000, shape=(10, 800, 1, 1))]
+    at, rows = 9000, {}
+    for layer in sorted(range(layers), key=str):
+        for name, size, n in (
+            ("attn_q.weight", 3000, 0),
+            ("ffn_up_exps.weight", 1000 * experts, experts),
+            ("ffn_down_exps.weight", 1000 * experts, experts),
+            ("ffn_norm.weight", 40, 0),
+        ):
+            rows[layer, name] = len(tensors)
+            tensors.append(TensorRow(f"blk.{layer}.{name}", at, size, layer, n))
+            at += size
+    rows[-1, "output"], rows[-1, "cache"] = len(tensors), len(tensors) + 1
+    tensors += [TensorRow("output.weight", at, 5000), TensorRow("cache_k_l0", -1, 100)]
+    ops: list[Op] = []
+
+    def add(token: int, op: str, *reads: Read) -> None:
+        ops.append(Op(12 * len(ops), reads, op, token))
+
+    for token in range(tokens):
+        add(token, "GET_ROWS", Read(0, 8000))
+        for layer in range(layers):
+            add(
+                token,
+                "MUL_MAT",
+                Read(rows[layer, "attn_q.weight"], 3000),
+                Read(rows[-1, "cache"], 50 * (token + 1), space=Space.BUFFER),
+            )
+            picks = [(layer + token + i) % experts for i in range(chosen)]
+            for name in ("ffn_up_exps.weight", "ffn_down_exps.weight"):
+                reads = [Read(rows[layer, name], 1000, expert=e) for e in picks]
+                add(token, "MUL_MAT_ID", *reads)
+        add(token, "MUL_MAT", Read(rows[-1, "output"], 5000))
+    return reads_trace(tensors, ops)

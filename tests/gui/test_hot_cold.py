@@ -1,0 +1,170 @@
+"""The hot-and-cold pane with real events."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+import builders
+from ggscope.model.selection import Filter, MarkedRange, Selection
+from ggscope.model.time import TimeRange
+from ggscope.render.charts import BAR_HEIGHT
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.views.hot_cold import HotColdView
+from reads_builder import moe_reads
+
+
+@pytest.fixture
+def session(qapp: QApplication) -> Iterator[Session]:
+    session = Session()
+    session.set_trace(moe_reads())
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, session: Session) -> HotColdView:
+    view = HotColdView()
+    qtbot.addWidget(view)
+    view.resize(1100, 300)
+    view.attach(session)
+    view.show()
+    qtbot.waitExposed(view)
+    qtbot.waitUntil(lambda: bool(view.current_facts()))
+    return view
+
+
+def show(view: HotColdView, picture: str) -> None:
+    view.picture_box.setCurrentIndex(view.picture_box.findData(picture))
+
+
+def middle_of_bar(i: int) -> QPoint:
+    return QPoint(300, round(4 + BAR_HEIGHT * (i + 0.5)))
+
+
+def name_of(session: Session, row: int) -> str:
+    assert session.trace is not None
+    return session.trace.strings[int(session.trace.tensors.name[row])]
+
+
+def test_click_on_a_bar_selects_its_tensor(view, session, qtbot):
+    QTest.mouseClick(view.canvas, Qt.MouseButton.LeftButton, pos=middle_of_bar(0))
+
+    assert session.selection.table == "tensors"
+    assert name_of(session, session.selection.ids[0]) == "token_embd.weight"
+
+
+def test_tooltip_of_a_bar_gives_exact_bytes(view):
+    at = middle_of_bar(0)
+
+    words = view.tooltip_at(at.x(), at.y())
+
+    assert "token_embd.weight" in words
+    assert "48,000 bytes" in words
+    assert "6 accesses" in words
+    assert "in 6 of 6 tokens" in words
+
+
+def test_list_of_never_touched_holds_just_these(view, session):
+    show(view, "cold")
+
+    names = {
+        view.tooltip_at(300, middle_of_bar(i).y()).split("\n")[0] for i in range(5)
+    }
+
+    assert names - {""} == {f"blk.{i}.ffn_norm.weight" for i in range(3)}
+
+
+def test_wheel_and_keys_scroll_the_ranking(view, qtbot):
+    view.by_box.setCurrentIndex(view.by_box.findData("expert"))
+    view.setFocus()
+
+    QTest.keyClick(view, Qt.Key.Key_End)
+    last = view.tooltip_at(300, middle_of_bar(0).y())
+    QTest.keyClick(view, Qt.Key.Key_Home)
+    first = view.tooltip_at(300, middle_of_bar(0).y())
+    QTest.keyClick(view, Qt.Key.Key_Down)
+    second = view.tooltip_at(300, middle_of_bar(0).y())
+
+    assert len({first, second, last}) == 3
+
+
+def test_marked_range_only_counts_what_starts_in_it(view, session, qtbot):
+    session.set_marked(MarkedRange(TimeRange(0, 12 * 11)))
+
+    view.range_box.setChecked(True)
+
+    at = middle_of_bar(0)
+    qtbot.waitUntil(lambda: "1 accesses" in view.tooltip_at(at.x(), at.y()))
+
+
+def test_copy_puts_ranking_and_facts_on_the_clipboard(view):
+    view._copy()
+
+    text = QGuiApplication.clipboard().text()
+    assert "Never touched: 120 B" in text
+    assert "output.weight\t6\t30000\t5000" in text
+
+
+def test_filter_of_a_bar_shows_its_ops_only(view, session):
+    menu = view.menu_at(300, middle_of_bar(1).y())
+    assert menu is not None
+    action = next(a for a in menu.actions() if "Filter" in a.text())
+
+    action.trigger()
+
+    assert session.filter == Filter(tensors=frozenset({"output.weight"}))
+
+
+@pytest.mark.parametrize("picture", ["coverage", "place", "jumps", "kv"])
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_charts_are_drawn_and_tell_their_numbers(view, picture, name):
+    view.set_theme(theme(name))
+    show(view, picture)
+
+    middle = view.canvas.rect().center()
+    words = view.tooltip_at(middle.x(), middle.y())
+
+    assert words.count("\n") == 1
+    image = view.canvas.grab().toImage()
+    hues = {image.pixel(x, middle.y()) for x in range(0, image.width(), 3)}
+    assert len(hues) > 2
+
+
+def test_selected_tensor_is_lit(view, session):
+    before = view.canvas.grab().toImage()
+
+    session.select(Selection("tensors", (0,)))
+
+    qt_after = view.canvas.grab().toImage()
+    assert before.pixel(300, 6) != qt_after.pixel(300, 6)
+
+
+def test_trace_without_accesses_says_so(qtbot, qapp):
+    session = Session()
+    session.set_trace(builders.nested_trace())
+    view = HotColdView()
+    qtbot.addWidget(view)
+    view.attach(session)
+    view.show()
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+
+    assert view.compose(600, 200, 1.0) is None
+    assert "No accesses" in view.empty_words()[0]
+    session.close()
+
+
+def test_hidden_view_counts_only_when_it_is_seen(qtbot, session):
+    view = HotColdView()
+    qtbot.addWidget(view)
+    view.attach(session)
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+
+    assert view.current_facts() == ()
+    view.show()
+    qtbot.waitUntil(lambda: bool(view.current_facts()))

@@ -1,0 +1,87 @@
+"""What is said of hot and cold tensors."""
+
+import pytest
+
+from ggscope.analysis.hot_facts import hot_cold, hot_facts, kv_traffic
+from ggscope.model.tables import AccessKind, Space
+from ggscope.model.time import TimeRange
+from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
+
+
+def words_of(trace) -> dict[str, str]:
+    found = hot_facts(trace, hot_cold(trace))
+    return {fact.title: f"{fact.words} | {fact.remark}" for fact in found}
+
+
+def test_facts_of_a_run_name_what_is_never_touched():
+    words = words_of(moe_reads())
+
+    # The norms of three layers are never read, 40 bytes each.
+    assert words["Never touched"].startswith("120 B (0.3 %) of 45.0 KiB: 3 of 32")
+
+
+def test_facts_without_a_map_do_not_claim_anything_to_be_cold():
+    trace = reads_trace((TensorRow("a"),), [Op(0, (Read(0, 10, offset=0),))])
+
+    assert words_of(trace)["Never touched"].startswith("not known")
+
+
+def test_facts_tell_an_alphabetical_file():
+    words = words_of(moe_reads(layers=12))["Order on disk"]
+
+    assert "alphabetical" in words
+    assert "0, 1, 10, 11, 2" in words
+
+
+def test_facts_of_traces_without_accesses_are_none():
+    trace = reads_trace((), [Op(0)])
+
+    assert hot_facts(trace, hot_cold(trace)) == ()
+
+
+def test_facts_say_how_many_accesses_have_no_place():
+    trace = reads_trace((TensorRow("a"),), [Op(i, (Read(0, 10),)) for i in range(3)])
+
+    assert words_of(trace)["Without a place"].startswith("3 accesses")
+
+
+def test_embedding_rows_are_named_where_accesses_tell_them():
+    table = TensorRow("token_embd.weight", 1000, 8000, shape=(10, 800, 1, 1))
+    ops = [
+        Op(i, (Read(0, 10, offset=1000 + 10 * row),), "GET_ROWS")
+        for i, row in enumerate((4, 9, 4))
+    ]
+
+    words = words_of(reads_trace([table], ops))["Embedding rows"]
+
+    assert words.startswith("3 look-ups in token_embd.weight; 2 different rows, 1 read")
+
+
+def test_kv_traffic_sums_reads_and_writes_per_token():
+    cache = TensorRow("cache_v_l3")
+    buffer = {"space": Space.BUFFER}
+    ops = [
+        Op(0, (Read(0, 100, **buffer),), token=4),
+        Op(5, (Read(0, 30, kind=AccessKind.WRITE, **buffer),), token=4),
+        Op(9, (Read(0, 200, **buffer), Read(0, -1, **buffer)), token=5),
+        Op(12, (Read(1, 7, **buffer),), token=5),
+    ]
+    trace = reads_trace((cache, TensorRow("Qcur-0")), ops)
+
+    tokens, read, written = kv_traffic(trace)
+    part = kv_traffic(trace, TimeRange(5, 10))
+
+    assert tokens.tolist() == [4, 5]
+    assert read.tolist() == [100, 200]
+    assert written.tolist() == [30, 0]
+    assert [column.tolist() for column in part] == [[4, 5], [0, 200], [30, 0]]
+
+
+@pytest.mark.parametrize("chosen", [1, 2])
+def test_hot_cold_of_a_range_counts_only_what_starts_in_it(chosen):
+    trace = moe_reads(chosen=chosen)
+    n_per_token = 1 + 3 * (1 + 2 * chosen) + 1  # embeddings, layers, output
+
+    found = hot_cold(trace, TimeRange(0, 12 * (2 + 3 * 3)))
+
+    assert int(found.heat.unit_accesses.sum()) == n_per_token

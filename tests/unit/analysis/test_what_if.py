@@ -1,0 +1,120 @@
+"""The what-if cache on whole traces, against a simulation of every access."""
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+from ggscope.analysis.what_if import answer, best_possible, what_if
+from ggscope.analysis.what_if_words import answer_words, rests_on
+from ggscope.errors import Cancelled
+from ggscope.model.time import TimeRange
+from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
+from watchers import CancelAfter
+
+
+def simulated(trace, capacity: int) -> int:
+    """Return the bytes that an LRU cache of slices and tensors reads from disk."""
+    cache: OrderedDict[tuple[int, int], int] = OrderedDict()
+    read = 0
+    for span in np.argsort(trace.spans.start, kind="stable").tolist():
+        if trace.op_name(int(trace.spans.op[span])) == "GET_ROWS":
+            continue
+        what = trace.accesses.of_span(span)
+        for i in range(len(what)):
+            key = (int(what.tensor[i]), int(what.expert[i]))
+            if what.space[i] != 0:
+                continue
+            if key in cache:
+                cache.move_to_end(key)
+                continue
+            read += int(what.size[i])
+            cache[key] = int(what.size[i])
+            while sum(cache.values()) > capacity:
+                cache.popitem(last=False)
+    return read
+
+
+@pytest.mark.parametrize("capacity", [0, 900, 5_000, 12_345, 20_000, 40_000, 10**6])
+def test_what_if_equals_a_simulated_cache(capacity):
+    trace = moe_reads(layers=4, tokens=9)
+
+    found = what_if(trace)
+
+    assert found.curve.at(capacity)[0] == simulated(trace, capacity)
+
+
+def test_working_set_is_what_is_read_at_least_once():
+    trace = moe_reads()
+
+    found = what_if(trace)
+
+    # Attention, all experts and the output; neither embeddings nor norms.
+    assert found.working_set == 3 * 3000 + 3 * 2 * 4000 + 5000
+    assert found.curve.at(found.working_set)[0] == found.working_set
+    assert found.sequence.n_row_reads == 6
+
+
+def test_what_if_counts_row_look_ups_when_asked():
+    found = what_if(moe_reads(), with_row_reads=True)
+
+    assert found.working_set == 3 * 3000 + 3 * 2 * 4000 + 5000 + 8000
+
+
+def test_what_if_of_a_range_begins_with_an_empty_cache():
+    trace = moe_reads()
+
+    found = what_if(trace, TimeRange(12 * 11, 12 * 22))  # the second of six tokens
+
+    assert found.curve.n_reads == found.curve.cold_misses
+
+
+def test_answer_agrees_with_its_parts():
+    found = what_if(moe_reads(tokens=12))
+
+    given = answer(found, 20_000, k=2)
+
+    assert given.best <= given.bytes_read <= found.curve.bytes_asked
+    assert given.pins is not None
+    assert given.pins.n_candidates == 24
+    assert given.pins.share >= 0.9
+    assert given.ahead is not None
+    best = best_possible(found, 8)
+    assert best.bytes_read[-1] == found.working_set
+    assert best.bytes_read[0] == found.curve.bytes_asked
+
+
+def test_answer_words_say_the_figures():
+    found = what_if(moe_reads())
+    given = answer(found, 20_000, k=3)
+
+    words = " ".join(answer_words(found, given))
+
+    assert "With 19.5 KiB of page cache this run reads" in words
+    assert "Belady" in words
+    assert "Reading 3 tensors ahead" in words
+    assert "expert slices" in words
+    assert "6 look-ups of rows" in " ".join(rests_on(found))
+
+
+def test_answer_words_without_reads_say_so():
+    found = what_if(reads_trace((TensorRow("a"),), [Op(0, (Read(0, 10),))]))
+    given = answer(found, 1000)
+
+    assert answer_words(found, given) == ("The trace tells no reads of a model file.",)
+    assert "1 accesses to weights are left out" in " ".join(rests_on(found))
+
+
+def test_answer_words_without_experts_say_so():
+    tensors = (TensorRow("a", 0, 10), TensorRow("b", 10, 10))
+    ops = [Op(i, (Read(i % 2, 10),)) for i in range(6)]
+    found = what_if(reads_trace(tensors, ops))
+
+    words = " ".join(answer_words(found, answer(found, 10)))
+
+    assert "No expert can be told" in words
+
+
+def test_what_if_stops_when_cancelled():
+    with pytest.raises(Cancelled):
+        what_if(moe_reads(), watcher=CancelAfter(1))

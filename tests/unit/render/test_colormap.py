@@ -1,0 +1,97 @@
+"""Colour maps and the scales that lead to them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ggscope.render.colormap import (
+    DIFFERENCE,
+    NAMES,
+    ScaleKind,
+    color_bar,
+    color_scale,
+    colors,
+    texels,
+)
+from ggscope.render.theme import luminance
+
+KINDS = list(ScaleKind)
+
+
+@pytest.mark.parametrize("name", [*NAMES, DIFFERENCE])
+def test_colors_are_opaque_and_read_only(name):
+    found = colors(name)
+
+    assert len(found) == 256
+    assert (found >> 24 == 255).all()
+    assert not found.flags.writeable
+
+
+@pytest.mark.parametrize("name", ["cividis", "viridis", "magma"])
+def test_colors_of_amounts_grow_lighter(name):
+    light = [luminance(int(c)) for c in colors(name)[::16]]
+
+    assert light == sorted(light)
+
+
+def test_colors_of_an_unknown_map_are_refused():
+    with pytest.raises(KeyError):
+        colors("no such map")
+
+
+@given(st.lists(st.floats(0, 1e15), min_size=1, max_size=50), st.sampled_from(KINDS))
+def test_shares_keep_the_order_of_values(values, kind):
+    numbers = np.array(values)
+    scale = color_scale(numbers, kind)
+
+    found = scale.shares(numbers)
+
+    assert (np.isnan(found) == (numbers <= 0)).all()
+    above = numbers > 0
+    order = np.argsort(numbers[above], kind="stable")
+    assert (np.diff(found[above][order]) >= -1e-12).all()
+    assert ((found[above] >= 0) & (found[above] <= 1)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_value_at_is_the_inverse_of_shares(kind):
+    numbers = np.array([1.0, 3.0, 10.0, 200.0, 5000.0])
+    scale = color_scale(numbers, kind)
+
+    back = [scale.value_at(float(s)) for s in scale.shares(numbers)]
+
+    assert back == pytest.approx(numbers.tolist(), rel=0.02)
+
+
+def test_percentiles_give_equal_room_to_equal_ranks():
+    numbers = np.array([1.0, 2.0, 4.0, 1e9, 2e9])
+
+    found = color_scale(numbers, ScaleKind.PERCENTILE).shares(numbers)
+
+    assert found == pytest.approx([0, 0.25, 0.5, 0.75, 1.0], abs=0.01)
+
+
+def test_texels_leave_zero_to_the_background():
+    values = np.array([[0.0, 1.0], [2.0, 0.0]])
+
+    found = texels(values, color_scale(values), background=0xFF010203)
+
+    assert found.shape == (2, 2)
+    assert found[0, 0] == found[1, 1] == 0xFF010203
+    assert found[1, 0] == colors()[255]
+
+
+def test_scale_of_nothing_is_harmless():
+    scale = color_scale(np.zeros(3), ScaleKind.LOG)
+
+    assert np.isnan(scale.shares(np.zeros(3))).all()
+
+
+def test_color_bar_goes_from_low_to_high():
+    bar = color_bar(10, 20, 100, 8, "viridis")
+
+    assert bar.pixels.shape == (1, 100)
+    assert bar.pixels[0, 0] == colors("viridis")[0]
+    assert bar.pixels[0, -1] == colors("viridis")[255]
+    assert (bar.x0, bar.x1) == (10, 110)
