@@ -68,6 +68,8 @@ class Tensors:
     n_experts : int32, experts stacked in this tensor; 0 none.
     place, size_source : uint8, `Place` and `SizeSource`: how offset and size are
         known.
+    address : uint64, where the data lay in memory (a registry's ``data_ptr``);
+        0 unknown.
 
     Notes
     -----
@@ -85,6 +87,7 @@ class Tensors:
     n_experts: Array | None = None
     place: Array | None = None
     size_source: Array | None = None
+    address: Array | None = None
 
     def __len__(self) -> int:
         return len(self.name)
@@ -123,6 +126,7 @@ class Buffers:
     size : bytes.
     allocated, freed : ticks; freed == -1 while alive.
     address : uint64, the buffer's id or pointer.
+    layer : int16, -1 none; None where the file knows no layers of buffers.
     """
 
     name: Array
@@ -132,6 +136,7 @@ class Buffers:
     allocated: I64
     freed: I64
     address: Array
+    layer: Array | None = None
 
     def __len__(self) -> int:
         return len(self.name)

@@ -1,0 +1,135 @@
+"""``ggscope cache``: what a page cache of some size would read from disk."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from ggscope.analysis.filter_text import parse_range
+from ggscope.analysis.what_if import Answer, WhatIf, answer, what_if
+from ggscope.analysis.what_if_words import answer_words, rests_on
+from ggscope.cli import output
+from ggscope.cli.exits import GOOD
+from ggscope.cli.reading import for_each_file, load
+from ggscope.model.units import format_bytes, format_count, format_share
+
+_PARTS = 8
+"""Sizes that are shown where none is asked for: eighths of the working set."""
+
+
+def run(arguments: Namespace) -> int:
+    """Print the answers for each file; return the exit code."""
+
+    def work(path: Path) -> tuple[int, object]:
+        trace = load(path, arguments)
+        time = None
+        if arguments.range is not None:
+            time = parse_range(arguments.range, trace.extent, trace.clock.unit)
+        found = what_if(trace, time, with_row_reads=arguments.with_row_reads)
+        given = [
+            answer(found, size, k=arguments.read_ahead, pin_share=arguments.pin / 100)
+            for size in _sizes(found, arguments)
+        ]
+        if not arguments.json:
+            _print(path, found, given, arguments)
+        return GOOD, _json(path, found, given)
+
+    results = for_each_file(arguments, work)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def _sizes(found: WhatIf, arguments: Namespace) -> list[int]:
+    if arguments.cache_size:
+        return sorted(set(arguments.cache_size))
+    whole = found.working_set
+    return [whole * i // _PARTS for i in range(1, _PARTS + 1)] if whole else []
+
+
+def _print(
+    path: Path, found: WhatIf, given: list[Answer], arguments: Namespace
+) -> None:
+    if len(arguments.files) > 1:
+        output.emit(str(path))
+    if not found.curve.n_reads:
+        output.emit("This trace tells no reads of a model file.")
+    elif arguments.cache_size:
+        for one in given:
+            for line in answer_words(found, one):
+                output.emit(line)
+            output.emit("")
+    else:
+        _print_table(found, given)
+    for line in rests_on(found):
+        output.say(line)
+
+
+def _print_table(found: WhatIf, given: list[Answer]) -> None:
+    asked = max(found.curve.bytes_asked, 1)
+    head = (
+        f"{'page cache':>10}  {'from disk':>10}   share  {'waits':>12}  {'optimum':>10}"
+    )
+    ahead = any(one.ahead is not None for one in given)
+    output.emit(head + (f"  {'read-ahead':>10}" if ahead else ""))
+    for one in given:
+        line = (
+            f"{format_bytes(one.capacity):>10}  {format_bytes(one.bytes_read):>10}  "
+            f"{format_share(one.bytes_read / asked):>6}  {format_count(one.misses):>12}"
+            f"  {format_bytes(one.best):>10}"
+        )
+        if one.ahead is not None:
+            line += f"  {format_bytes(one.ahead.bytes_read):>10}"
+        output.emit(line)
+    output.emit(
+        f"The run asks for {format_bytes(asked)}; "
+        f"{format_bytes(found.working_set)} are first reads."
+    )
+
+
+def _json(path: Path, found: WhatIf, given: list[Answer]) -> dict[str, object]:
+    curve = found.curve
+    return {
+        "path": str(path),
+        "reads": curve.n_reads,
+        "bytes_asked": curve.bytes_asked,
+        "cold_misses": curve.cold_misses,
+        "cold_bytes": curve.cold_bytes,
+        "left_out": {
+            "row_reads": found.sequence.n_row_reads,
+            "without_place": found.sequence.n_lost,
+        },
+        "answers": [_answer_json(found, one) for one in given],
+    }
+
+
+def _answer_json(found: WhatIf, one: Answer) -> dict[str, object]:
+    ahead, pins = one.ahead, one.pins
+    return {
+        "cache_bytes": one.capacity,
+        "read_bytes": one.bytes_read,
+        "misses": one.misses,
+        "optimum_bytes": one.best,
+        "read_ahead": None
+        if ahead is None
+        else {
+            "tensors": one.k,
+            "read_bytes": ahead.bytes_read,
+            "misses": ahead.misses,
+            "ahead_bytes": ahead.bytes_ahead,
+        },
+        "pin": None
+        if pins is None
+        else {
+            "slices": [
+                {
+                    "layer": int(found.places.layer[u]),
+                    "expert": int(found.places.expert[u]),
+                    "offset": int(found.places.offset[u]),
+                    "size": int(found.places.size[u]),
+                }
+                for u in pins.units.tolist()
+            ],
+            "bytes": pins.size,
+            "hit_share": pins.share if pins.all_hits else None,
+            "read_bytes": one.bytes_pinned,
+        },
+    }

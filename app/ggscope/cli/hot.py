@@ -1,0 +1,99 @@
+"""``ggscope hot``: which tensors are read most, and which never."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from ggscope.analysis.filter_text import parse_range
+from ggscope.analysis.hot_facts import HotCold, hot_cold, hot_facts
+from ggscope.analysis.hotness import Ranking, ranking
+from ggscope.cli import output
+from ggscope.cli.exits import GOOD
+from ggscope.cli.reading import for_each_file, load
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes, format_count, format_share
+
+
+def run(arguments: Namespace) -> int:
+    """Print facts and a ranking of each file; return the exit code."""
+
+    def work(path: Path) -> tuple[int, object]:
+        trace = load(path, arguments)
+        time = None
+        if arguments.range is not None:
+            time = parse_range(arguments.range, trace.extent, trace.clock.unit)
+        found = hot_cold(trace, time)
+        groups = ranking(trace, found.heat, arguments.by)
+        if not arguments.json:
+            _print(path, trace, found, groups, arguments)
+        return GOOD, _json(path, trace, found, groups, arguments)
+
+    results = for_each_file(arguments, work)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def _print(
+    path: Path, trace: Trace, found: HotCold, groups: Ranking, arguments: Namespace
+) -> None:
+    if len(arguments.files) > 1:
+        output.emit(str(path))
+    facts = hot_facts(trace, found)
+    if not facts:
+        output.emit("This trace does not tell which tensors its ops access.")
+        return
+    width = max(len(fact.title) for fact in facts)
+    for fact in facts:
+        remark = f" ({fact.remark})" if fact.remark else ""
+        output.emit(f"{fact.title:<{width}}  {fact.words}{remark}")
+    n = min(arguments.limit, len(groups))
+    if not n:
+        return
+    output.emit("")
+    name_px = max(len(key) for key in groups.keys[:n])
+    total = int(groups.bytes.sum()) or 1
+    output.emit(f"{arguments.by:<{name_px}}  {'accesses':>12}  {'read':>10}   share")
+    for i in range(n):
+        n_bytes = int(groups.bytes[i])
+        output.emit(
+            f"{groups.keys[i]:<{name_px}}  {format_count(int(groups.accesses[i])):>12}"
+            f"  {format_bytes(n_bytes):>10}  {format_share(n_bytes / total):>6}"
+        )
+
+
+def _json(
+    path: Path, trace: Trace, found: HotCold, groups: Ranking, arguments: Namespace
+) -> dict[str, object]:
+    part, totals = found.cold, found.totals
+    n = min(arguments.limit, len(groups))
+    return {
+        "path": str(path),
+        "by": arguments.by,
+        "never_touched": {
+            "known": part.is_known,
+            "units": part.n_cold if part.is_known else None,
+            "bytes": part.cold_size if part.is_known else None,
+            "all_units": part.n_units,
+            "all_bytes": part.size,
+        },
+        "accesses": {
+            name.replace(" ", "_"): {"count": count, "bytes": totals.bytes[name]}
+            for name, count in totals.accesses.items()
+        },
+        "sequential_share": found.seeks.share_sequential if found.seeks.n else None,
+        "order_on_disk": found.order.kind,
+        "facts": [
+            {"title": f.title, "words": f.words, "remark": f.remark}
+            for f in hot_facts(trace, found)
+        ],
+        "rows": [
+            {
+                "key": groups.keys[i],
+                "accesses": int(groups.accesses[i]),
+                "bytes": int(groups.bytes[i]),
+                "size": int(groups.size[i]),
+                "layer": int(groups.layer[i]) if int(groups.layer[i]) >= 0 else None,
+            }
+            for i in range(n)
+        ],
+    }
