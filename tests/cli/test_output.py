@@ -51,7 +51,7 @@ def test_progress_is_one_line_that_goes_away(terminal, monkeypatch):
     stream = terminal()
     monkeypatch.setattr(reading, "_QUIET_SECONDS", 0)
 
-    with reading._Progress("x.bin") as progress:
+    with reading.Progress("x.bin") as progress:
         progress.update(50, 100)
 
     text = stream.getvalue()
@@ -64,7 +64,7 @@ def test_progress_is_silent_where_reading_is_quick(terminal, monkeypatch):
     stream = terminal()
     monkeypatch.setattr(reading, "_QUIET_SECONDS", 3600)
 
-    with reading._Progress("x.bin") as progress:
+    with reading.Progress("x.bin") as progress:
         progress.update(50, 100)
 
     assert stream.getvalue() == ""
@@ -73,7 +73,7 @@ def test_progress_is_silent_where_reading_is_quick(terminal, monkeypatch):
 def test_progress_is_silent_without_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(reading, "_QUIET_SECONDS", 0)
 
-    with reading._Progress("x.bin") as progress:
+    with reading.Progress("x.bin") as progress:
         progress.update(50, 100)
 
     assert capsys.readouterr().err == ""

@@ -202,4 +202,4 @@ def test_folder_is_named_in_the_error(run, tmp_path, monkeypatch, command):
     answer = run(command, ".")
 
     assert answer.code == 1
-    assert ".: this is a folder" in answer.err
+    assert ".: there is nothing in it" in answer.err

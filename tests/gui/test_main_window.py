@@ -78,7 +78,10 @@ def test_dropping_several_files_opens_a_tab_each(
 
     drop(window, sample, other)
     qtbot.waitUntil(
-        lambda: all(d.loader.state is LoadState.READY for d in window.documents)
+        lambda: (
+            window.n_documents == 2
+            and all(d.loader.state is LoadState.READY for d in window.documents)
+        )
     )
 
     assert [d.path for d in window.documents] == [sample.absolute(), other]

@@ -35,15 +35,18 @@ def stays(
     def same(*names: str) -> bool:
         return all(getattr(old.spans, n) is getattr(new.spans, n) for n in names)
 
-    if not same("start", "end", "lane") or old.lanes != new.lanes:
+    n_lanes = len(old.lanes)  # side files bring lanes of their own, behind the others
+    if not same("start", "end", "lane") or old.lanes != new.lanes[:n_lanes]:
         return lambda _: False
     ops_stay = old.ops == new.ops
     colorings = {by for by, needs in _NEEDS.items() if ops_stay and same(*needs)}
 
     def check(key: Hashable) -> bool:
         match key:
-            case "order" | ("groups", "lane"):
+            case "order":
                 return True
+            case ("groups", "lane"):
+                return len(new.lanes) == n_lanes
             case ("rows" | "overlay", str(lane)):
                 return is_plain(lane)
             case ("columns", str(by), str(lane)):

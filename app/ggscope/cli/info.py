@@ -9,6 +9,8 @@ from ggscope.analysis.chunks import chunks, count_values
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD, USAGE
 from ggscope.cli.info_experts import experts_json
+from ggscope.cli.info_model import model_json
+from ggscope.cli.info_parts import joins_json, parts_json
 from ggscope.cli.info_text import info_text
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.lanes import LaneKind
@@ -77,8 +79,11 @@ def describe(trace: Trace, path: Path) -> dict[str, object]:
         "ops": _ops(trace),
         "op_table": _op_table(trace),
         "experts": experts_json(trace),
+        "model": model_json(trace),
         "producer": dict(trace.info.producer),
         "options": dict(trace.info.options),
+        "parts": parts_json(trace),
+        "joins": joins_json(trace),
         "warnings": [warning_json(w) for w in trace.warnings],
     }
 

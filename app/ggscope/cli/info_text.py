@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from ggscope.cli.info_model import model_text
+from ggscope.cli.info_parts import parts_text
 from ggscope.cli.output import styled, table
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import (
@@ -35,8 +37,10 @@ def info_text(trace: Trace, facts: dict[str, Any]) -> str:
     """Return the description of a trace; `facts` is what ``--json`` prints."""
     parts = [
         _head(trace, facts),
+        parts_text(trace),
         _counts(facts),
         _producer(facts),
+        model_text(facts),
         _lanes(facts),
         _ops(facts),
         problems_text(trace),
@@ -80,13 +84,16 @@ def _head(trace: Trace, facts: dict[str, Any]) -> str:
             f"{format_bytes(trace.info.byte_size)}"
             f" ({format_count(trace.info.byte_size)} bytes)",
         ),
-        ("clock", f"{clock}; the first event is at {trace.clock.origin:,}"),
-        (
-            "duration",
-            f"{format_duration(trace.extent.duration, unit)}"
-            f" ({format_exact(trace.extent.duration, unit)})",
-        ),
     ]
+    if _has_times(facts):
+        rows += [
+            ("clock", f"{clock}; the first event is at {trace.clock.origin:,}"),
+            (
+                "duration",
+                f"{format_duration(trace.extent.duration, unit)}"
+                f" ({format_exact(trace.extent.duration, unit)})",
+            ),
+        ]
     op_table = facts["op_table"]
     if op_table is not None:
         margin = op_table["margin"]
@@ -94,6 +101,14 @@ def _head(trace: Trace, facts: dict[str, Any]) -> str:
         rows.append(("op table", f"{op_table['id']} ({op_table['source']}{lead})"))
     rows += [(f"option {key}", value) for key, value in facts["options"].items()]
     return _pairs(rows)
+
+
+def _has_times(facts: dict[str, Any]) -> bool:
+    """Tell whether anything has a time: model files and graphs alone have none."""
+    counts = facts["counts"]
+    what = ("spans", "markers", "accesses", "counters", "buffers")
+    is_untimed = facts["model"] is not None or counts["graphs"] > 0
+    return not is_untimed or any(counts[name] for name in what)
 
 
 def _producer(facts: dict[str, Any]) -> str:
@@ -106,6 +121,8 @@ def _producer(facts: dict[str, Any]) -> str:
 def _counts(facts: dict[str, Any]) -> str:
     counts = facts["counts"]
     rows = [(name, format_count(counts[name])) for name in _COUNTS if counts[name]]
+    if not rows and facts["model"] is not None:
+        return ""
     if not rows:
         return "It holds no records: nothing was traced."
     qualities = facts["spans_by_quality"]

@@ -43,22 +43,47 @@ class Results:
 def load(path: Path, arguments: Namespace) -> Trace:
     """Return the trace in `path`, read as the arguments say.
 
+    A folder is read as one session, and so is a file with others named by ``--with``.
+
     Raises
     ------
     TooLargeError
         If it would not fit into memory and is not to be read all the same.
     ReadError, Cancelled
-        As `open_trace`.
+        As `open_trace` and `open_parts`.
     """
     options = reader_options(arguments)
-    with _Progress(path.name) as progress:
+    admit = None if arguments.force else _Guard(path, options)
+    with Progress(path.name) as progress:
         context = ReadContext(progress=progress.update, options=options)
+        if arguments.beside or path.is_dir():
+            return _session(path, arguments, context, admit)
         return open_trace(
-            path,
+            path, reader_id=arguments.reader, context=context, admit=admit
+        )
+
+
+def _session(
+    path: Path,
+    arguments: Namespace,
+    context: ReadContext,
+    admit: Callable[[Estimate], None] | None,
+) -> Trace:
+    """Return a folder, or a file with further ones, as one trace."""
+    # Joining is not imported for the many commands on a single file.
+    from ggscope.readers.bundle import survey
+    from ggscope.session.opening import open_bundle
+
+    try:
+        return open_bundle(
+            survey((path, *arguments.beside)),
             reader_id=arguments.reader,
             context=context,
-            admit=None if arguments.force else _Guard(path, options),
+            admit=admit,
         )
+    except ReadError as error:
+        error.path = error.path or path
+        raise
 
 
 def reader_options(arguments: Namespace) -> dict[str, str]:
@@ -135,7 +160,7 @@ def failure_json(path: Path, error: TraceError) -> dict[str, object]:
     return {"path": str(path), "error": details}
 
 
-class _Progress:
+class Progress:
     """One line on stderr that is rewritten, only where stderr is a terminal."""
 
     def __init__(self, name: str) -> None:
@@ -144,7 +169,7 @@ class _Progress:
         self._is_shown = False
         self._is_wanted = sys.stderr.isatty()
 
-    def __enter__(self) -> "_Progress":
+    def __enter__(self) -> "Progress":
         return self
 
     def __exit__(

@@ -39,6 +39,27 @@ COMMANDS: tuple[Command, ...] = (
         run=lambda d: d.open_dialog(),
     ),
     Command(
+        id="file.open_folder",
+        text="Open folder…",
+        menu="File",
+        keys=("Ctrl+Shift+O",),
+        run=lambda d: d.open_folder_dialog(),
+    ),
+    Command(
+        id="file.add",
+        text="Add to session…",
+        menu="File",
+        needs=Needs.DOCUMENT,
+        run=lambda d: d.add_dialog(),
+    ),
+    Command(
+        id="file.parts",
+        text="Files of this session…",
+        menu="File",
+        needs=Needs.DOCUMENT,
+        run=lambda d: d.dialogs.show_parts(),
+    ),
+    Command(
         id="file.open_with",
         text="Open with another reader…",
         menu="File",

@@ -103,8 +103,8 @@ def run(paths: Sequence[Path], options: object = None) -> int:
     Parameters
     ----------
     options : attributes of the command line's ``open``: reader, ops, option, theme,
-        software_gl, safe_mode, range, layout, records, names, force. Missing ones
-        count as not given.
+        software_gl, safe_mode, range, layout, records, names, force, beside. Missing
+        ones count as not given.
     """
     app = create_app([sys.argv[0] or "ggscope"])
     is_safe = bool(getattr(options, "safe_mode", False))
@@ -172,9 +172,10 @@ def open_options(options: object) -> OpenOptions | None:
     reader = getattr(options, "reader", None)
     time_range = str(getattr(options, "range", None) or "")
     is_forced = bool(getattr(options, "force", False))
-    if not pairs and reader is None and not time_range and not is_forced:
+    more = tuple(getattr(options, "beside", None) or ())
+    if not (pairs or reader or time_range or is_forced or more):
         return None
-    return OpenOptions(reader, tuple(pairs), time_range, is_forced)
+    return OpenOptions(reader, tuple(pairs), time_range, is_forced, more)
 
 
 def keys_path(settings: Settings) -> Path:

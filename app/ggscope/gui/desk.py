@@ -35,6 +35,14 @@ class Desk(Protocol):
         """Ask for files and open them."""
         ...
 
+    def open_folder_dialog(self) -> None:
+        """Ask for a folder and open it as one session."""
+        ...
+
+    def add_dialog(self) -> None:
+        """Ask for files and add them to the session in front."""
+        ...
+
     def open_with_dialog(self) -> None:
         """Read the tab's file with a reader that the person picks."""
         ...

@@ -1,7 +1,7 @@
-"""Document: one tab with one file, from opening to closing."""
+"""Document: one tab with one session, from opening its files to closing."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from ggscope.errors import TooLargeError
+from ggscope.gui.document_parts import DocumentParts
 from ggscope.gui.load_pages import Banner, LoadingCard, ProblemPage
 from ggscope.gui.part_text import part_text
 from ggscope.gui.status import StatusStrip, progress_text
@@ -58,6 +59,7 @@ class Document(QWidget):
         *,
         open_files: Callable[[], object],
         export: Callable[[], object],
+        more: Sequence[Path] = (),
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -70,6 +72,7 @@ class Document(QWidget):
         self.session.set_shows_stalls(settings.drawing.shows_stalls)
         self.loader = Loader(self.session, is_window_active)
         self.loader.limit_bytes = settings.memory.limit_bytes
+        self.loader.set_more(more)
         self.toolbar = Toolbar(self.session, open_files, export, self)
         self.banner = Banner(self)
         self.workspace = Workspace(self.session, settings, theme, self)
@@ -93,11 +96,15 @@ class Document(QWidget):
         self._banner_box.hide()
         self.card = LoadingCard(path.name, self.workspace)
         self._connect()
+        self.parts = DocumentParts(self)
 
     @property
     def title(self) -> str:
-        """Text of the tab: the file's name, and what part of it is shown."""
-        name = self.path.name or str(self.path)
+        """Text of the tab: the file's name, and what part of it is shown.
+
+        Of several files it is that of the trace, and how many more there are.
+        """
+        name = self.parts.title or self.path.name or str(self.path)
         part = self.part
         return f"{name} ({part})" if part else name
 
@@ -177,6 +184,11 @@ class Document(QWidget):
         if cell is not None:
             cell.setFocus()
 
+    @property
+    def has_message(self) -> bool:
+        """Whether a message is shown above the panes."""
+        return not self._banner_box.isHidden() and not self.banner.isHidden()
+
     def say(self, text: str, action_text: str = "", action: object = None) -> None:
         """Show a quiet message above the panes."""
         self._guessed = ""
@@ -217,6 +229,7 @@ class Document(QWidget):
             trusted = {*self._settings.files.trusted, self._guessed}
             self._settings.change("files", trusted=tuple(sorted(trusted)))
             self._guessed = ""
+        self.parts.offer()
 
     def _on_problem(self, text: str) -> None:
         self.problem_reported.emit(text)
@@ -243,6 +256,7 @@ class Document(QWidget):
         self._stack.setCurrentWidget(self._page_for(state))
         self.toolbar.set_usable(self._stack.currentWidget() is self.workspace)
         if state is LoadState.LOADING:
+            self.parts.forget_offer()
             self.hide_message()
         elif state is LoadState.STOPPED:
             self.say(self._stopped_text(), self.tr("Reload"), self._on_reload)

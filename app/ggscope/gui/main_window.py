@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QSize, QTimer
+from PySide6.QtCore import QByteArray, QSize, Qt, QTimer
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
@@ -26,10 +26,12 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.gui.document import Document
+from ggscope.gui.drops import Drops, dropped_paths
 from ggscope.gui.load_pages import Banner
 from ggscope.gui.menus import Menus
 from ggscope.gui.palette import Palette
 from ggscope.gui.position_keys import PositionKeys
+from ggscope.gui.recent import recent_paths
 from ggscope.gui.saved_filters import apply_saved
 from ggscope.gui.shortcuts import Actions
 from ggscope.gui.start_page import StartPage
@@ -53,6 +55,8 @@ class OpenOptions:
     reader_options: tuple[tuple[str, str], ...] = ()
     time_range: str = ""
     is_forced: bool = False
+    more: tuple[Path, ...] = ()
+    """Further files of the same session."""
 
 
 @guarded
@@ -71,6 +75,7 @@ class MainWindow(QMainWindow):
         self._documents: list[Document] = []
         self._watched: Session | None = None
         self.dialogs = WindowDialogs(self)
+        self._drops = Drops(self)
         self._was_maximised = False
         self._font_scale = settings.appearance.font_scale
         self.setObjectName("mainWindow")
@@ -129,11 +134,22 @@ class MainWindow(QMainWindow):
         for path in paths:
             self.open_path(path, options)
 
-    def open_path(self, path: Path, options: OpenOptions | None = None) -> Document:
-        """Open a file in a new tab, or bring its tab to the front."""
+    def open_path(
+        self,
+        path: Path,
+        options: OpenOptions | None = None,
+        more: Sequence[Path] = (),
+    ) -> Document:
+        """Open a file or folder in a new tab, or bring its tab to the front.
+
+        With `more` files it is one session of all of them.
+        """
         full = path.absolute()
+        named = (*more, *(() if options is None else options.more))
+        others = tuple(other.absolute() for other in named)
         for document in self._documents:
-            if document.path == full and options is None:
+            is_open = document.parts.opened_as == (full, *others)
+            if is_open and options is None:
                 self._bring_to_front(document)
                 return document
         document = Document(
@@ -142,6 +158,7 @@ class MainWindow(QMainWindow):
             self.themes.current,
             open_files=self.open_dialog,
             export=self.dialogs.export_figure,
+            more=others,
             parent=self,
         )
         document.problem_reported.connect(self.report)
@@ -213,6 +230,26 @@ class MainWindow(QMainWindow):
             self, self.tr("Open traces"), self.settings.files.folder, name_filters()
         )
         self.open_paths(Path(p) for p in paths)
+
+    def open_folder_dialog(self) -> None:
+        """Ask for a folder and open what is in it as one session."""
+        chosen = QFileDialog.getExistingDirectory(
+            self, self.tr("Open folder"), self.settings.files.folder
+        )
+        if chosen:
+            self.open_path(Path(chosen))
+
+    def add_dialog(self) -> None:
+        """Ask for files and add them to the session in front."""
+        from ggscope.gui.open_filters import name_filters
+
+        document = self.document
+        if document is None:
+            return
+        paths, _ = QFileDialog.getOpenFileNames(
+            self, self.tr("Add to session"), str(document.path.parent), name_filters()
+        )
+        document.parts.add([Path(p) for p in paths])
 
     def open_with_dialog(self) -> None:
         """Read the tab's file with a reader that the person picks."""
@@ -289,7 +326,7 @@ class MainWindow(QMainWindow):
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Take files from anywhere over the window."""
-        if _dropped(event):
+        if dropped_paths(event):
             event.acceptProposedAction()
             self.start_page.set_hot(True)
 
@@ -299,17 +336,19 @@ class MainWindow(QMainWindow):
         super().dragLeaveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Open every file that was dropped, each in a tab."""
+        """Open what was dropped; see `Drops`."""
         self.start_page.set_hot(False)
-        paths = _dropped(event)
+        paths = dropped_paths(event)
         if paths:
             event.acceptProposedAction()
-            self.open_paths(paths)
+            is_apart = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+            self._drops.take(paths, is_apart=is_apart)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember the geometry and stop all work."""
         self._store_geometry()
         self.settings.sync()
+        self._drops.release()
         for document in list(self._documents):
             self.close_document(document)
         super().closeEvent(event)
@@ -380,7 +419,7 @@ class MainWindow(QMainWindow):
     def _on_ready(self) -> None:
         document = self.sender()
         if isinstance(document, Document):
-            self.settings.add_recent(document.path)
+            self.settings.add_recent(*document.parts.opened_as)
             self._show_wanted(document)
             document.setProperty("timeRange", "")
 
@@ -405,8 +444,9 @@ class MainWindow(QMainWindow):
         except QueryError as error:
             self.report(str(error))
 
-    def _on_file_chosen(self, path: str) -> None:
-        self.open_path(Path(path))
+    def _on_file_chosen(self, text: str) -> None:
+        path, *more = recent_paths(text)
+        self.open_path(path, more=more)
 
     def _on_filter_chosen(self, name: str) -> None:
         if self.session is not None:
@@ -551,11 +591,6 @@ def _first_size(window: QMainWindow) -> QSize:
     """Return the size of the first start: as designed, or what the screen has."""
     screen = window.screen().availableSize()
     return QSize(1600, 1000).boundedTo(screen * 0.92)
-
-
-def _dropped(event: QDropEvent) -> list[Path]:
-    urls = event.mimeData().urls() if event.mimeData().hasUrls() else []
-    return [Path(url.toLocalFile()) for url in urls if url.isLocalFile()]
 
 
 __all__ = ["MainWindow", "OpenOptions"]

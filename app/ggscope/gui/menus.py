@@ -1,13 +1,12 @@
 """The menu bar: commands by their paths, recent files, samples."""
 
-from pathlib import Path
-
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QMenuBar
 
 from ggscope.gui.actions import COMMANDS, MENUS
 from ggscope.gui.command import tr
+from ggscope.gui.recent import recent_exists, recent_title
 from ggscope.gui.shortcuts import Actions
 from ggscope.gui.start_page import samples
 from ggscope.session.settings import Settings
@@ -36,11 +35,11 @@ class Menus(QObject):
             if command.separated:
                 menu.addSeparator()
             menu.addAction(actions[command.id])
-            if command.id == "file.open":
+            if command.id == "file.open_folder":
                 menu.addMenu(self.recent)
             if command.id == "analyse.save_filter":
                 menu.addMenu(self.filters)
-            if command.id in ("file.open", "help.keys"):
+            if command.id in ("file.open_folder", "help.keys"):
                 menu.addMenu(self.samples)
         self.recent.aboutToShow.connect(self._fill_recent)
         self.recent.triggered.connect(self._on_triggered)
@@ -58,10 +57,10 @@ class Menus(QObject):
     def _fill_recent(self) -> None:
         self.recent.clear()
         for text in self._settings.files.recent:
-            action = self.recent.addAction(Path(text).name)
+            action = self.recent.addAction(recent_title(text))
             action.setToolTip(text)
             action.setData(text)
-            action.setEnabled(Path(text).exists())
+            action.setEnabled(recent_exists(text))
         self.recent.addSeparator()
         clear = self.recent.addAction(self.tr("Clear this list"))
         clear.setData("")

@@ -1,10 +1,11 @@
 """The start page: drop area, recent files, samples, the first keys."""
 
 import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QCoreApplication, Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
@@ -18,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope import assets
+from ggscope.gui.recent import recent_exists, recent_paths, recent_title
 from ggscope.gui.widgets import ElidedLabel, button, label, set_property
 from ggscope.model.units import format_bytes
 from ggscope.session.settings import Settings
@@ -81,9 +83,10 @@ class StartPage(QWidget):
 
     def refresh(self) -> None:
         """List recent files and samples anew."""
-        recent = [Path(p) for p in self._settings.files.recent[:7]]
+        recent = self._settings.files.recent[:7]
         self.recent_rows = self._fill(self._recent_box, recent, _folder_and_size)
-        self.sample_rows = self._fill(self._sample_box, samples(), _sample_words)
+        names = [str(path) for path in samples()]
+        self.sample_rows = self._fill(self._sample_box, names, _sample_words)
         self._no_recent.setVisible(not self.recent_rows)
 
     def showEvent(self, event: object) -> None:
@@ -98,7 +101,7 @@ class StartPage(QWidget):
     def _fill(
         self,
         box: QVBoxLayout,
-        paths: Sequence[Path],
+        entries: Sequence[str],
         words: Callable[[Path], str],
     ) -> "list[FileRow]":
         while box.count():
@@ -108,8 +111,8 @@ class StartPage(QWidget):
                 old.hide()
                 old.deleteLater()
         rows = []
-        for path in paths:
-            row = FileRow(path, words(path), self)
+        for entry in entries:
+            row = FileRow(entry, words(recent_paths(entry)[0]), self)
             row.chosen.connect(self.file_chosen)
             box.addWidget(row)
             rows.append(row)
@@ -203,24 +206,28 @@ class StartPage(QWidget):
 
 
 class FileRow(QPushButton):
-    """A file by name with a dim second line; missing files are dim altogether."""
+    """A file by name with a dim second line; missing files are dim altogether.
+
+    An entry may stand for several files; see `gui.recent`.
+    """
 
     chosen = Signal(str)
 
-    def __init__(self, path: Path, second: str, parent: QWidget | None = None) -> None:
+    def __init__(self, entry: str, second: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("fileRow")
-        self.path = path
-        self.is_missing = not path.exists()
+        self._entry = entry
+        path = self.path = recent_paths(entry)[0]
+        self.is_missing = not recent_exists(entry)
         self.setEnabled(not self.is_missing)
         self.setToolTip(
             self.tr("{0} is not there any more").format(path)
             if self.is_missing
-            else str(path)
+            else entry
         )
-        self.setAccessibleName(path.name)
+        self.setAccessibleName(recent_title(entry))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        name = ElidedLabel(path.name, self)
+        name = ElidedLabel(recent_title(entry), self)
         if self.is_missing:
             second = self.tr("not found: {0}").format(path.parent)
             name.setProperty("role", "dim")
@@ -237,7 +244,7 @@ class FileRow(QPushButton):
         self.clicked.connect(self._on_clicked)
 
     def _on_clicked(self) -> None:
-        self.chosen.emit(str(self.path))
+        self.chosen.emit(self._entry)
 
 
 def _keys(parent: QWidget) -> QGridLayout:
@@ -258,10 +265,14 @@ def _keys(parent: QWidget) -> QGridLayout:
 
 def _folder_and_size(path: Path) -> str:
     try:
-        size = format_bytes(os.stat(path).st_size)
+        status = os.stat(path)
     except OSError:
         return str(path.parent)
-    return f"{size} · {path.parent}"
+    if stat.S_ISDIR(status.st_mode):
+        return QCoreApplication.translate("StartPage", "folder · {0}").format(
+            path.parent
+        )
+    return f"{format_bytes(status.st_size)} · {path.parent}"
 
 
 def _sample_words(path: Path) -> str:

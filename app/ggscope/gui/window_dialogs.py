@@ -106,6 +106,15 @@ class WindowDialogs:
         if chosen is not None:
             session.reload({"ops": "" if chosen == AUTO_OPS else chosen})
 
+    def show_parts(self) -> None:
+        """List the files of the session in front."""
+        from ggscope.gui.parts_dialog import PartsDialog
+
+        if self._window.document is not None:
+            PartsDialog(
+                self._window.document, self._window.add_dialog, self._window
+            ).show()
+
     def show_guide(self) -> None:
         """Show the user guide."""
         from ggscope.gui.dialogs import guide_text, text_dialog

@@ -2,8 +2,8 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,18 +13,27 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from ggscope.errors import ReadError, TooLargeError
 from ggscope.model.trace import Trace
 from ggscope.session.kept import kept_of_failed, kept_of_stopped
+from ggscope.session.load_requests import (
+    BesideRequest,
+    LoadRequest,
+    Outlook,
+    PartsRequest,
+)
 from ggscope.session.session import Session, TraceChange
-from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.session.tasks import TaskFailure
 
 if TYPE_CHECKING:
-    from ggscope.readers.api import Estimate
+    from ggscope.readers.bundle import Bundle
+    from ggscope.session.opening import Opened
 
 logger = logging.getLogger(__name__)
 
 WATCH_MS = 2000
-WINDOW_BYTES = 32
-"""What the panes keep of each record, beside the trace itself."""
 _KEY = "load"
+_PARTS_KEY = "parts"
+_BESIDE_KEY = "beside"
+_MAX_WATCHED = 64
+"""Files of a session that are looked at every two seconds."""
 
 
 class LoadState(Enum):
@@ -45,77 +54,6 @@ class LoadState(Enum):
 
 
 _SHOWN = (LoadState.READY, LoadState.STOPPED)
-
-
-@dataclass(slots=True)
-class Outlook:
-    """What is known of a file before it is read; filled in on the worker.
-
-    Attributes
-    ----------
-    estimate : what reading would cost, None where the reader cannot tell.
-    """
-
-    estimate: "Estimate | None" = None
-
-    @property
-    def n_records(self) -> int:
-        """How many records the file holds, about; 0 = not known."""
-        return 0 if self.estimate is None else self.estimate.records
-
-
-@dataclass(frozen=True, slots=True)
-class LoadRequest:
-    """Read a file with the reader that fits, or with a named one.
-
-    Attributes
-    ----------
-    limit_bytes : memory that reading may use; 0 = what the system has to give.
-    is_forced : read it whether it fits into memory or not.
-    outlook : where to put the estimate.
-    """
-
-    path: Path
-    reader_id: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    limit_bytes: int = 0
-    is_forced: bool = False
-    outlook: Outlook = field(default_factory=Outlook)
-
-    def __call__(self, context: TaskContext) -> Trace:
-        """Return the whole trace; early ones are published on the way."""
-        # Readers are imported here, on the worker, not before the first window.
-        from ggscope.readers.api import ReadContext
-        from ggscope.readers.registry import open_trace
-
-        reading = ReadContext(
-            progress=context.progress,
-            cancel=context.cancel,
-            publish=context.publish,
-            options=self.options,
-        )
-        return open_trace(
-            self.path,
-            reader_id=self.reader_id,
-            context=reading,
-            admit=self._admit,
-        )
-
-    def _admit(self, estimate: "Estimate") -> None:
-        """Refuse a file that would not fit, unless the person wants it all the same."""
-        from ggscope.readers.room import judge, too_large
-
-        self.outlook.estimate = estimate
-        if self.is_forced:
-            return
-        fit = judge(
-            estimate,
-            self.options,
-            limit_bytes=self.limit_bytes,
-            extra_per_record=WINDOW_BYTES,
-        )
-        if not fit.fits:
-            raise too_large(fit, self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +80,8 @@ class Loader(QObject):
     state_changed = Signal(object)  # LoadState
     shown = Signal()  # the first snapshot of an attempt is in the session
     file_changed = Signal(object)  # True: it differs from what is shown; False: not
+    parts_changed = Signal(object)  # tuple of paths that came, () where one went
+    beside_found = Signal(object)  # Bundle: files that may belong to the one opened
 
     def __init__(
         self, session: Session, is_watching: Callable[[], bool] = lambda: True
@@ -153,9 +93,12 @@ class Loader(QObject):
         self._reader_id: str | None = None
         self._options: dict[str, str] = {}
         self._stamp: _Stamp | None = None
+        self._part_stamps: dict[Path, _Stamp] = {}
         self._is_stale = False
         self._is_forced = False
         self._outlook = Outlook()
+        self._more: tuple[Path, ...] = ()
+        self._left_out: frozenset[Path] = frozenset()
         self._early: Trace | None = None
         self._next: tuple[Trace, bool] | None = None
         self._has_picture = False
@@ -193,6 +136,80 @@ class Loader(QObject):
         """How many records the file holds, about; 0 = not known."""
         return self._outlook.n_records
 
+    @property
+    def opened(self) -> "Opened | None":
+        """The files of the session, once they are read."""
+        return self._outlook.opened if self._state in _SHOWN else None
+
+    @property
+    def more(self) -> tuple[Path, ...]:
+        """Files of the session beside its first one, as they were named."""
+        return self._more
+
+    def set_more(self, paths: Sequence[Path]) -> None:
+        """Name further files of the session, before it is opened."""
+        self._more = tuple(dict.fromkeys(paths))
+
+    def add(self, paths: Sequence[Path]) -> None:
+        """Read further files into the session; nothing else is read again."""
+        if self.opened is None:
+            self.set_more((*self._more, *paths))
+            self._open(self._reader_id, None)
+            return
+        self._change_parts(
+            PartsRequest(self.opened, tuple(paths)),
+            self.tr("Adding {0}").format(", ".join(p.name for p in paths[:3])),
+        )
+
+    def remove(self, *paths: Path) -> None:
+        """Take files out of the session; the last trace of it stays."""
+        opened = self.opened
+        if opened is None:
+            return
+        gone = tuple(path for path in opened.paths if path in paths)
+        kept = opened.mains or opened.sides
+        if gone and any(piece.path not in gone for piece in kept):
+            self._change_parts(
+                PartsRequest(opened, removed=gone),
+                self.tr("Removing {0}").format(", ".join(p.name for p in gone[:3])),
+            )
+
+    def _look_beside(self) -> None:
+        """Look for files that may belong to a trace that was opened alone."""
+        path, opened = self._session.path, self.opened
+        is_alone = opened is not None and len(opened.mains) == 1 and not opened.sides
+        if path is not None and is_alone and not self._left_out:
+            self._session.tasks.run(
+                _BESIDE_KEY, BesideRequest(path), self._on_beside, on_error=_ignored
+            )
+
+    def _on_beside(self, bundle: "Bundle") -> None:
+        if bundle.members and self._state in _SHOWN:
+            self.beside_found.emit(bundle)
+
+    def _change_parts(self, request: PartsRequest, title: str) -> None:
+        def on_result(opened: "Opened") -> None:
+            self._on_parts(request, opened)
+
+        self._session.tasks.run(_PARTS_KEY, request, on_result, title=title, unit="B")
+
+    def _on_parts(self, request: PartsRequest, opened: "Opened") -> None:
+        if self._outlook.opened is not request.opened or self._state not in _SHOWN:
+            return  # it was read anew meanwhile
+        self._outlook.opened = opened
+        self._more = tuple(dict.fromkeys((*self._more, *request.added)))
+        self._left_out -= set(request.added)
+        self._left_out |= set(request.removed)
+        self._more = tuple(p for p in self._more if p not in request.removed)
+        same_spans = opened.main is request.opened.main and not request.removed
+        # Rows of other tables go when a part goes: what refers to them is looked up.
+        change = TraceChange.GREW if same_spans else TraceChange.EXTENDED
+        if opened.main is not request.opened.main:
+            change = TraceChange.REPLACED
+        self._session.set_trace(opened.trace, change)
+        self._note_stamps()
+        self.parts_changed.emit(request.added)
+
     def open(
         self,
         reader_id: str | None = None,
@@ -219,7 +236,8 @@ class Loader(QObject):
         self._early = self._next = None
         self._has_picture = False
         self._outlook = Outlook()
-        self._stamp = _stamp(path)
+        self._stamp = None if path.is_dir() else _stamp(path)
+        self._part_stamps = {}
         self._set_stale(False)
         self._set_state(LoadState.LOADING)
         self._session.tasks.run(
@@ -231,6 +249,8 @@ class Loader(QObject):
                 self.limit_bytes,
                 self._is_forced,
                 self._outlook,
+                self._more,
+                self._left_out,
             ),
             self._on_trace,
             title=self.tr("Reading {0}").format(path.name),
@@ -264,6 +284,7 @@ class Loader(QObject):
         self._watch.stop()
         self._state = LoadState.IDLE
         self._early = self._next = self.failure = None
+        self._outlook = Outlook()
 
     def check_file(self) -> None:
         """Compare the file with what was read; called every two seconds.
@@ -276,8 +297,22 @@ class Loader(QObject):
             return
         if not self._is_watching():
             return
-        now = _stamp(path)
-        self._set_stale(now is not None and now != self._stamp)
+        now = None if path.is_dir() else _stamp(path)
+        is_stale = now is not None and now != self._stamp
+        for part, before in self._part_stamps.items():
+            now = _stamp(part)
+            is_stale = is_stale or (now is not None and now != before)
+        self._set_stale(is_stale)
+
+    def _note_stamps(self) -> None:
+        """Remember what the files of the session looked like when they were read."""
+        trace = self._session.trace
+        parts = () if trace is None else trace.parts[:_MAX_WATCHED]
+        self._part_stamps = {
+            part.info.paths[0]: _Stamp(part.info.byte_size, part.info.modified_ns)
+            for part in parts
+            if len(part.info.paths) == 1 and part.info.modified_ns
+        }
 
     def _on_reload_requested(self, options: object) -> None:
         self.reload(options if isinstance(options, dict) else None)
@@ -308,7 +343,9 @@ class Loader(QObject):
         self._has_picture = self._has_picture or not self._session.tasks.has_urgent
         if is_whole:
             self._early = None
+            self._note_stamps()
             self._set_state(LoadState.READY)
+            self._look_beside()
 
     def _on_urgent_done(self) -> None:
         """Go on with the snapshot that came while a picture was being made."""
@@ -375,6 +412,11 @@ class Loader(QObject):
             self.file_changed.emit(is_stale)
 
 
+def _ignored(failure: TaskFailure) -> None:
+    """Let a failed look around be: nobody asked for it."""
+    logger.debug("looking beside the file failed: %s", failure.message)
+
+
 def read_error(failure: TaskFailure | None) -> ReadError | None:
     """Return the reader's error behind a failure, or None for another fault."""
     if failure is not None and isinstance(failure.error, ReadError):
@@ -391,4 +433,10 @@ def _stamp(path: Path) -> _Stamp | None:
     return _Stamp(status.st_size, status.st_mtime_ns)
 
 
-__all__ = ["LoadRequest", "LoadState", "Loader", "Outlook", "read_error"]
+__all__ = [
+    "LoadRequest",
+    "LoadState",
+    "Loader",
+    "Outlook",
+    "read_error",
+]

@@ -1,0 +1,313 @@
+"""From accesses over tensors to bytes of the model file.
+
+A trace names tensors, often cut, and says at which byte of the model file an access
+begins. A model file or a map lists tensors with offsets that may count from the start
+of the data instead of the file. Both fit together where one number, the *delta*,
+leads from nearly every listed offset to the traced one: it is found as the commonest
+difference, and what it takes to believe it is said in words.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.chunks import count_values
+from ggscope.analysis.mapping_layout import ModelLayout
+from ggscope.analysis.mapping_names import Rule, match_names
+from ggscope.model.tables import I64, Array, Space
+from ggscope.model.tensors import Place
+from ggscope.model.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Uses:
+    """The accesses of a trace that may be of the model, one row per pattern row.
+
+    Attributes
+    ----------
+    row : int64[n], row of ``Trace.accesses.patterns``.
+    count : int64[n], how many accesses of the trace the row stands for.
+    tensor, offset, size : of the access.
+    address : uint64[n].
+    is_file : whether the trace says that they are to the model file.
+    """
+
+    row: I64
+    count: I64
+    tensor: I64
+    offset: I64
+    size: I64
+    address: Array
+    is_file: bool
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether a model belongs to a trace, and why.
+
+    Attributes
+    ----------
+    belongs : what the evidence says.
+    n_names, n_named : distinct tensors that the trace reads from a file, and how many
+        of them the model names.
+    n_offsets, n_agree : distinct places that both tell, and for how many of them the
+        delta leads from one to the other.
+    delta : None where no place is told by both.
+    """
+
+    belongs: bool
+    n_names: int
+    n_named: int
+    n_offsets: int
+    n_agree: int
+    delta: int | None
+
+    @property
+    def evidence(self) -> str:
+        """The figures in words."""
+        text = f"{self.n_named:,} of {self.n_names:,} tensors found by name"
+        if self.n_offsets:
+            return f"{text}, {self.n_agree:,} of {self.n_offsets:,} offsets agree"
+        return f"{text}, no offsets to compare"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapping:
+    """What each access found.
+
+    Attributes
+    ----------
+    fit : see there.
+    uses : the accesses that were looked at.
+    of_tensor : int64[n_tensors of the trace], row of the layout; -1 none.
+    of_use : int64[len(uses)], row of the layout; -1 none.
+    rule : uint8[len(uses)], `Rule`.
+    agrees : bool[len(uses)], the access begins where the delta says, or inside.
+    guessed : bool[n_tensors], matched by the beginning of the name alone.
+    """
+
+    fit: Fit
+    uses: Uses
+    of_tensor: I64
+    of_use: I64
+    rule: npt.NDArray[np.uint8]
+    agrees: npt.NDArray[np.bool_]
+    guessed: npt.NDArray[np.bool_]
+
+
+def uses_of(trace: Trace) -> Uses:
+    """Return the accesses to the model file, or of unknown place where there are none.
+
+    Notes
+    -----
+    Costs one pass over the pattern column; everything else is per pattern.
+    """
+    accesses = trace.accesses
+    columns = accesses.patterns
+    wanted = columns.space == Space.FILE
+    is_file = bool(wanted.any())
+    if not is_file:
+        wanted = columns.space == Space.UNKNOWN
+    rows = np.flatnonzero(wanted & (columns.tensor >= 0))
+    n_patterns = len(accesses.first) - 1
+    times = count_values(accesses.pattern, n_patterns)
+    per_row = np.repeat(times, np.diff(accesses.first))
+    return Uses(
+        row=rows,
+        count=per_row[rows],
+        tensor=columns.tensor[rows].astype(np.int64),
+        offset=columns.offset[rows].astype(np.int64),
+        size=columns.size[rows].astype(np.int64),
+        address=columns.address[rows],
+        is_file=is_file,
+    )
+
+
+def find_mapping(trace: Trace, layout: ModelLayout) -> Mapping:
+    """Return what the accesses and tensors of `trace` are in a model.
+
+    Rules in order: name, name without suffix, unique prefix, address of a registry,
+    offset. The last two speak for an access whose tensor the names leave open.
+    """
+    uses = uses_of(trace)
+    tensors = trace.tensors
+    names = [trace.strings[i] for i in tensors.name.tolist()]
+    whole = np.flatnonzero(~layout.is_slice)
+    match = match_names(names, [layout.names[i] for i in whole.tolist()])
+    of_tensor = np.where(match.row >= 0, np.append(whole, -1)[match.row], -1)
+    slices = np.flatnonzero(layout.is_slice)
+    if len(slices):  # a trace may have learnt slices from an earlier map
+        exact = match_names(names, [layout.names[i] for i in slices.tolist()])
+        is_slice = (of_tensor < 0) & (exact.rule == Rule.NAME)
+        of_tensor[is_slice] = slices[exact.row[is_slice]]
+    fit = _fit(trace, layout, uses, of_tensor)
+    of_use = of_tensor[uses.tensor]
+    rule = np.where(of_use >= 0, match.rule[uses.tensor], Rule.NONE).astype(np.uint8)
+    guessed = (match.rule == Rule.PREFIX) & (of_tensor >= 0)
+    if not fit.belongs:
+        agrees = np.zeros(len(uses), np.bool_)
+        return Mapping(fit, uses, of_tensor, of_use, rule, agrees, guessed)
+    _use_pointers(layout, uses, of_use, rule)
+    _use_offsets(layout, uses, of_use, rule, fit.delta)
+    agrees = _lies_in(layout, uses, of_use, fit.delta)
+    sure = np.unique(uses.tensor[agrees & (rule == Rule.PREFIX)])
+    guessed[sure] = False
+    _settle_tensors(trace, names, layout, uses, of_use, of_tensor)
+    return Mapping(fit, uses, of_tensor, of_use, rule, agrees, guessed)
+
+
+def _fit(trace: Trace, layout: ModelLayout, uses: Uses, of_tensor: I64) -> Fit:
+    """Return whether the model belongs to the trace.
+
+    Offsets decide where both tell some: at least half must agree. Else names do.
+    """
+    read = np.unique(uses.tensor)
+    n_named = int(np.count_nonzero(of_tensor[read] >= 0))
+    traced, listed = _known_places(trace, layout, uses, of_tensor)
+    if not len(traced):
+        return _fit_without_names(layout, uses, len(read), n_named, of_tensor)
+    values, counts = np.unique(traced - listed, return_counts=True)
+    # Of equally common differences the smallest, so that the answer is always the same.
+    best = int(np.argmax(counts))
+    delta, n_agree = int(values[best]), int(counts[best])
+    if n_agree * 2 < len(traced):
+        return Fit(False, len(read), n_named, len(traced), n_agree, None)
+    return Fit(True, len(read), n_named, len(traced), n_agree, delta)
+
+
+def _known_places(
+    trace: Trace, layout: ModelLayout, uses: Uses, of_tensor: I64
+) -> tuple[I64, I64]:
+    """Return (offset in the trace, offset in the model) of distinct places in both.
+
+    Beside accesses these are tensors whose place an earlier file of the session has
+    told.
+    """
+    placed = np.flatnonzero((of_tensor >= 0) & (trace.tensors.offset >= 0))
+    told = trace.tensors.place
+    if told is None:
+        placed = placed[:0]
+    else:
+        placed = placed[np.isin(told[placed], (Place.STATED, Place.CALIBRATED))]
+    seen = np.flatnonzero((of_tensor[uses.tensor] >= 0) & (uses.offset >= 0))
+    pairs = np.stack(
+        [
+            np.concatenate([uses.offset[seen], trace.tensors.offset[placed]]),
+            of_tensor[np.concatenate([uses.tensor[seen], placed])],
+        ],
+        axis=1,
+    )
+    pairs = np.unique(pairs, axis=0)
+    listed = layout.tensors.offset[pairs[:, 1]]
+    known = listed >= 0
+    return pairs[known, 0], listed[known]
+
+
+def _fit_without_names(
+    layout: ModelLayout, uses: Uses, n_names: int, n_named: int, of_tensor: I64
+) -> Fit:
+    """Return the fit where names lead to no place that both tell."""
+    placed = np.unique(uses.offset[uses.offset >= 0])
+    _, starts = layout.by_offset()
+    if len(placed) and len(starts) and not n_named:
+        # No names at all: offsets alone must be those of the file.
+        n_agree = int(np.count_nonzero(np.isin(placed, starts)))
+        belongs = n_agree * 2 >= len(placed)
+        delta = 0 if belongs else None
+        return Fit(belongs, n_names, n_named, len(placed), n_agree, delta)
+    if n_names:
+        return Fit(n_named * 2 >= n_names, n_names, n_named, 0, 0, None)
+    n_known = int(np.count_nonzero(of_tensor >= 0))
+    # Nothing is read from a file: the model is shown for what it is.
+    return Fit(True, len(of_tensor), n_known, 0, 0, None)
+
+
+def _use_pointers(layout: ModelLayout, uses: Uses, of_use: I64, rule: Array) -> None:
+    """Find accesses by the address that a registry lists."""
+    address = layout.tensors.address
+    if address is None or not np.any(address):
+        return
+    rows = np.flatnonzero((address != 0) & ~layout.is_slice)
+    rows = rows[np.argsort(address[rows], kind="stable")]
+    known = address[rows]
+    open_ = np.flatnonzero((of_use < 0) & (uses.address != 0))
+    at = np.searchsorted(known, uses.address[open_], side="right") - 1
+    inside = at >= 0
+    open_, at = open_[inside], at[inside]
+    # Both unsigned, and the first is not the smaller one.
+    behind = uses.address[open_] - known[at]
+    size = np.maximum(layout.tensors.size[rows[at]], 1).astype(np.uint64)
+    hit = behind < size
+    of_use[open_[hit]] = rows[at[hit]]
+    rule[open_[hit]] = Rule.POINTER
+
+
+def _use_offsets(
+    layout: ModelLayout, uses: Uses, of_use: I64, rule: Array, delta: int | None
+) -> None:
+    """Find accesses by their place, where exactly one tensor lies there."""
+    if delta is None:
+        return
+    rows, starts = layout.by_offset()
+    if not len(rows):
+        return
+    open_ = np.flatnonzero((of_use < 0) & (uses.offset >= 0))
+    where = uses.offset[open_] - delta
+    at = np.searchsorted(starts, where, side="right") - 1
+    safe = np.maximum(at, 0)
+    size = np.maximum(layout.tensors.size[rows[safe]], 1)
+    n_here = np.searchsorted(starts, starts, side="right") - np.searchsorted(
+        starts, starts, side="left"
+    )
+    hit = (at >= 0) & (where < starts[safe] + size) & (n_here[safe] == 1)
+    of_use[open_[hit]] = rows[safe[hit]]
+    rule[open_[hit]] = Rule.OFFSET
+
+
+def _lies_in(
+    layout: ModelLayout, uses: Uses, of_use: I64, delta: int | None
+) -> npt.NDArray[np.bool_]:
+    """Tell which accesses begin inside the tensor that they found."""
+    if delta is None:
+        return np.zeros(len(uses), np.bool_)
+    start = layout.tensors.offset[of_use]
+    size = np.maximum(layout.tensors.size[of_use], 1)
+    where = uses.offset - delta
+    inside = (where >= start) & (where < start + size)
+    known: npt.NDArray[np.bool_] = (of_use >= 0) & (start >= 0) & (uses.offset >= 0)
+    return known & inside
+
+
+def _settle_tensors(
+    trace: Trace,
+    names: list[str],
+    layout: ModelLayout,
+    uses: Uses,
+    of_use: I64,
+    of_tensor: I64,
+) -> None:
+    """Give a tensor of the trace the one place that all its accesses found.
+
+    Only where its name says nothing else: it is made up (``MUL_MAT@0x…``) or the
+    beginning of that tensor's.
+    """
+    found = np.flatnonzero((of_tensor[uses.tensor] < 0) & (of_use >= 0))
+    open_ = np.unique(uses.tensor[found])
+    if not len(open_):
+        return
+    low = np.full(len(of_tensor), np.iinfo(np.int64).max)
+    high = np.full(len(of_tensor), -1, np.int64)
+    np.minimum.at(low, uses.tensor[found], of_use[found])
+    np.maximum.at(high, uses.tensor[found], of_use[found])
+    n_found = np.bincount(uses.tensor[found], minlength=len(of_tensor))
+    columns = trace.accesses.patterns
+    n_all = np.bincount(columns.tensor[columns.tensor >= 0], minlength=len(of_tensor))
+    for row in open_.tolist():
+        is_one = low[row] == high[row] and n_found[row] == n_all[row]
+        fits = "@0x" in names[row] or layout.names[high[row]].startswith(names[row])
+        if is_one and fits:
+            of_tensor[row] = high[row]

@@ -1,0 +1,114 @@
+"""Folders and further files on the command line."""
+
+import json
+
+import pytest
+
+from session_files import write_experiment, write_map
+from support import need_corpus
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_experiment(tmp_path / "run")
+
+
+def test_info_of_a_folder_lists_its_files_and_hit_rates(run, folder):
+    answer = run("info", folder)
+
+    assert answer.code == 0
+    assert "2 files in one session" in answer.out
+    assert (
+        "accesses with a tensor of memory-map.json: 4 of 4 (100.0 %): name 4; "
+        "delta 4,096, all 4 agree"
+    ) in answer.out
+
+
+def test_info_of_a_folder_as_json_has_parts_and_joins(run, folder):
+    facts = json.loads(run("info", folder, "--json").out)
+
+    assert [(p["role"], p["reader"], p["shift"]) for p in facts["parts"]] == [
+        ("trace", "trace-json", 0),
+        ("map", "memory_map", 0),
+    ]
+    assert facts["joins"] == [
+        {
+            "kind": "map",
+            "part": "memory-map.json",
+            "found": 4,
+            "all": 4,
+            "rules": {"name": 4},
+            "delta": 4096,
+            "agree": 4,
+        }
+    ]
+
+
+def test_info_of_a_file_alone_has_no_parts(run, folder):
+    path = folder / "traces" / "token-00000.json"
+    facts = json.loads(run("info", path, "--json").out)
+
+    assert facts["parts"] == facts["joins"] == []
+    assert "in one session" not in run("info", path).out
+
+
+@pytest.mark.parametrize("option", ["--with", "--gguf"])
+def test_named_files_join_the_session_of_each_file(run, folder, option):
+    trace = folder / "traces" / "token-00000.json"
+    answer = run("info", trace, option, folder / "memory-map.json", "--json")
+
+    assert json.loads(answer.out)["joins"][0]["delta"] == 4096
+
+
+def test_option_before_the_command_is_no_command(run, folder):
+    trace = folder / "traces" / "token-00000.json"
+    answer = run("--with", folder / "memory-map.json", "info", trace)
+
+    assert "2 files in one session" in answer.out
+
+
+def test_check_lists_what_does_not_fit(run, folder, tmp_path):
+    wrong = [(f"blk.{i}.ffn_up.weight", i * i * 77, 8) for i in range(6)]
+    other = write_map(tmp_path / "other.json", wrong)
+
+    answer = run("check", folder, "--with", other)
+
+    assert answer.code == 0
+    assert "part_does_not_fit" in answer.out
+    assert "other.json does not belong to this trace" in answer.out
+
+
+def test_check_of_a_missing_part_is_an_error_and_the_rest_is_read(run, folder):
+    answer = run("check", folder, "--json", "--with", folder / "gone.json")
+
+    (fault,) = (
+        w for w in json.loads(answer.out)["warnings"] if w["code"] == "part_unreadable"
+    )
+    assert answer.code == 1
+    assert "gone.json" in fault["message"]
+    assert json.loads(answer.out)["spans"]
+
+
+def test_stats_and_show_take_folders(run, folder):
+    assert "MUL_MAT" in run("stats", folder).out
+    assert run("show", folder).code == 0
+
+
+def test_folder_without_traces_says_what_it_found(run, tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+
+    answer = run("info", tmp_path)
+
+    assert answer.code == 1
+    assert "nothing in it that ggscope reads" in answer.err
+    assert "notes.txt" in answer.err
+
+
+def test_info_of_a_real_folder_prints_the_hit_rates(run):
+    answer = run("info", need_corpus() / "bsc" / "3584a339")
+
+    assert (
+        "134 of 134 (100.0 %): name 18, unique prefix 116; delta 1,709,440, all 134 "
+        "agree"
+    ) in answer.out
+    assert "ops with a node of graphs/token-00000.json: 582 of 582" in answer.out

@@ -1,0 +1,311 @@
+"""Sessions of several files in the window: folders, drops, offers, adding, removing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QFileDialog
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow, OpenOptions
+from ggscope.gui.parts_dialog import PartsDialog
+from ggscope.gui.recent import recent_exists, recent_paths, recent_title
+from ggscope.session.loader import LoadState
+from ggscope.session.session import TraceChange
+from ggscope.session.settings import Settings
+from session_files import rows_by_name, write_experiment, write_map, write_tokens
+
+Opened = Callable[[Path], Document]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_experiment(tmp_path / "run")
+
+
+def tokens_of(folder: Path, number: int = 0) -> Path:
+    return folder / "traces" / f"token-{number:05}.json"
+
+
+def drop(window: MainWindow, *paths: Path, shift: bool = False) -> None:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(p)) for p in paths])
+    copy, left = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
+    held = Qt.KeyboardModifier
+    keys = held.ShiftModifier if shift else held.NoModifier
+    window.dragEnterEvent(QDragEnterEvent(QPoint(300, 300), copy, data, left, keys))
+    window.dropEvent(QDropEvent(QPointF(300, 300), copy, data, left, keys))
+
+
+def wait_for_tabs(qtbot: QtBot, window: MainWindow, n: int) -> None:
+    done = (LoadState.READY, LoadState.FAILED)
+    qtbot.waitUntil(
+        lambda: (
+            len(window.documents) == n
+            and all(d.loader.state in done for d in window.documents)
+        ),
+        timeout=10_000,
+    )
+
+
+def n_parts(document: Document) -> int:
+    trace = document.session.trace
+    return 0 if trace is None else len(trace.parts)
+
+
+def test_folder_opens_as_one_tab_named_after_its_trace(
+    opened: Opened, window: MainWindow, folder: Path, settings: Settings
+) -> None:
+    document = opened(folder)
+
+    assert document.loader.state is LoadState.READY
+    assert document.title == "token-00000.json +1"
+    assert document.session.trace.joins[0].delta == 4096
+    assert settings.files.recent == (str(folder),)
+    assert not document.has_message
+
+
+def test_folder_is_read_again_as_a_whole(
+    qtbot: QtBot, opened: Opened, folder: Path
+) -> None:
+    document = opened(folder)
+    write_tokens(tokens_of(folder, 1), [("blk.0.ffn_up.weight", 4096, 1024)], token=1)
+
+    document.session.reload()
+    qtbot.waitUntil(lambda: document.title == "token-00000.json +2")
+
+    assert len(document.session.trace.parts) == 3
+
+
+def test_open_folder_command_asks_for_one(
+    qtbot: QtBot, window: MainWindow, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def choose(*_: object) -> str:
+        return str(folder)
+
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", choose)
+    keys = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    QTest.keyClick(window, Qt.Key.Key_O, keys)
+    wait_for_tabs(qtbot, window, 1)
+
+    assert window.document.path == folder
+
+
+def test_files_beside_a_trace_are_offered_and_added_by_one_click(
+    qtbot: QtBot, opened: Opened, folder: Path
+) -> None:
+    document = opened(tokens_of(folder))
+    qtbot.waitUntil(lambda: document.has_message)
+    changes: list[TraceChange] = []
+    document.session.trace_changed.connect(changes.append)
+    document.session.select_span(2, reveal=False)
+
+    assert "memory-map.json" in document.banner.text.text()
+    assert n_parts(document) == 0
+    button = document.banner.action_button
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: n_parts(document) == 2)
+
+    assert changes == [TraceChange.GREW]
+    assert document.session.selection.active == 2
+    assert document.title == "token-00000.json +1"
+    assert "delta 4,096" in document.banner.text.text()
+
+
+def test_adding_is_undone_by_one_click(
+    qtbot: QtBot, opened: Opened, folder: Path
+) -> None:
+    document = opened(tokens_of(folder))
+    n_tensors = len(document.session.trace.tensors)
+    document.parts.add([folder / "memory-map.json"])
+    qtbot.waitUntil(lambda: n_parts(document) == 2)
+
+    assert document.banner.action_button.text() == "Undo"
+    QTest.mouseClick(document.banner.action_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: n_parts(document) == 0)
+
+    assert len(document.session.trace.tensors) == n_tensors
+    assert document.title == "token-00000.json"
+
+
+def test_side_file_that_does_not_fit_says_so(
+    qtbot: QtBot, opened: Opened, folder: Path, tmp_path: Path
+) -> None:
+    wrong = [(f"blk.{i}.ffn_up.weight", i * i * 77, 8) for i in range(6)]
+    other = write_map(tmp_path / "elsewhere" / "other.json", wrong)
+    document = opened(tokens_of(folder))
+
+    document.parts.add([other])
+    qtbot.waitUntil(lambda: n_parts(document) == 2)
+
+    assert "does not belong to this trace" in document.banner.text.text()
+
+
+def test_mixed_drop_of_one_experiment_opens_one_tab(
+    qtbot: QtBot, window: MainWindow, folder: Path, settings: Settings
+) -> None:
+    drop(window, folder / "memory-map.json", tokens_of(folder))
+    wait_for_tabs(qtbot, window, 1)
+
+    assert window.document.path == tokens_of(folder)
+    assert n_parts(window.document) == 2
+    (entry,) = settings.files.recent
+    assert recent_title(entry) == "token-00000.json +1"
+
+
+def test_tokens_of_one_run_are_dropped_as_one(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path
+) -> None:
+    folder = write_experiment(tmp_path / "run", tokens=3)
+
+    drop(window, *(tokens_of(folder, i) for i in range(3)))
+    wait_for_tabs(qtbot, window, 1)
+
+    assert n_parts(window.document) == 3
+
+
+def test_drop_with_shift_opens_tabs_whatever_the_files_are(
+    qtbot: QtBot, window: MainWindow, folder: Path
+) -> None:
+    drop(window, folder / "memory-map.json", tokens_of(folder), shift=True)
+    wait_for_tabs(qtbot, window, 2)
+
+
+def test_traces_that_have_nothing_in_common_open_in_tabs(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path
+) -> None:
+    reads = [("a.weight", 0, 8)]
+    files = [write_tokens(tmp_path / f"{name}.json", reads) for name in ("x", "y")]
+
+    drop(window, *files)
+    wait_for_tabs(qtbot, window, 2)
+
+    assert [d.path for d in window.documents] == files
+
+
+def test_side_files_dropped_on_a_tab_are_added_to_it(
+    qtbot: QtBot, window: MainWindow, opened: Opened, folder: Path
+) -> None:
+    document = opened(tokens_of(folder))
+
+    drop(window, folder / "memory-map.json")
+    qtbot.waitUntil(lambda: n_parts(document) == 2)
+
+    assert window.documents == (document,)
+
+
+def test_trace_dropped_on_a_tab_opens_another(
+    qtbot: QtBot, window: MainWindow, opened: Opened, folder: Path, tmp_path: Path
+) -> None:
+    opened(tokens_of(folder))
+
+    drop(window, write_tokens(tmp_path / "x.json", [("a", 0, 8)]))
+    wait_for_tabs(qtbot, window, 2)
+
+
+def test_session_is_among_the_recent_ones_and_opens_again(
+    qtbot: QtBot, window: MainWindow, folder: Path, settings: Settings
+) -> None:
+    drop(window, folder / "memory-map.json", tokens_of(folder))
+    wait_for_tabs(qtbot, window, 1)
+    window.close_current()
+    (entry,) = settings.files.recent
+
+    window.start_page.recent_rows[0].click()
+    wait_for_tabs(qtbot, window, 1)
+
+    assert window.start_page.recent_rows[0].isEnabled()
+    assert recent_exists(entry)
+    assert len(recent_paths(entry)) == 2
+    assert n_parts(window.document) == 2
+
+
+def test_dialog_lists_the_files_and_takes_one_out(
+    qtbot: QtBot, window: MainWindow, opened: Opened, folder: Path
+) -> None:
+    document = opened(folder)
+    window.actions_["file.parts"].trigger()
+    dialog = window.findChild(PartsDialog)
+    table = dialog.table
+
+    assert table.rowCount() == 2
+    assert table.item(1, 0).text() == "memory-map.json"
+    assert "delta 4,096" in table.item(1, 4).text()
+    assert not dialog.remove_button.isEnabled()
+    table.selectRow(1)
+    QTest.mouseClick(dialog.remove_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: table.rowCount() == 1)
+
+    assert "blk.5.ffn_up.weight" not in rows_by_name(document.session.trace)
+    document.session.reload()
+    qtbot.waitUntil(lambda: document.loader.state is LoadState.READY)
+    assert n_parts(document) < 2
+
+
+def test_add_command_asks_for_files(
+    qtbot: QtBot,
+    window: MainWindow,
+    opened: Opened,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = opened(tokens_of(folder))
+    chosen = [str(folder / "memory-map.json")], ""
+
+    def choose(*_: object) -> tuple[list[str], str]:
+        return chosen
+
+    monkeypatch.setattr(QFileDialog, "getOpenFileNames", choose)
+    window.actions_["file.add"].trigger()
+
+    qtbot.waitUntil(lambda: n_parts(document) == 2)
+
+
+def test_files_of_the_command_line_join_the_session(
+    qtbot: QtBot, window: MainWindow, folder: Path
+) -> None:
+    options = OpenOptions(more=(folder / "memory-map.json",))
+    window.open_path(tokens_of(folder), options)
+    wait_for_tabs(qtbot, window, 1)
+
+    assert n_parts(window.document) == 2
+
+
+def test_change_of_a_side_file_is_noticed(
+    qtbot: QtBot,
+    opened: Opened,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = opened(folder)
+    monkeypatch.setattr(document.loader, "_is_watching", lambda: True)
+    write_map(folder / "memory-map.json", [("a.weight", 0, 8)])
+
+    document.loader.check_file()
+
+    assert document.loader.is_stale
+
+
+def test_folder_that_nobody_changed_is_not_stale(
+    opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = opened(folder)
+    monkeypatch.setattr(document.loader, "_is_watching", lambda: True)
+
+    document.loader.check_file()
+
+    assert not document.loader.is_stale
+    assert not document.has_message
+
+
+def test_empty_folder_shows_the_problem_page(opened: Opened, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+
+    document = opened(tmp_path)
+
+    assert document.loader.state is LoadState.FAILED
+    assert "nothing in it" in document.problem_page.message.text()

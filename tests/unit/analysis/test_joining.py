@@ -1,0 +1,375 @@
+"""Models and maps under a trace: rules of matching, calibration, places and sizes."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ggscope.analysis.join_words import join_words
+from ggscope.analysis.joining import Side, join, role_of
+from ggscope.analysis.mapping_layout import slice_rows
+from ggscope.model.tables import Space, Spans
+from ggscope.model.tensors import Place, SizeSource
+from ggscope.model.trace import Join, Trace
+from session_files import (
+    buffers_trace,
+    graph_trace,
+    model_trace,
+    reading_trace,
+    rows_by_name,
+)
+
+LONG = "blk.0.attn_output.weight"
+MAP = [("token_embd.weight", 0, 512), (LONG, 512, 256), ("output.weight", 768, 256)]
+
+
+def shifted(delta: int, reads=MAP):
+    return [(name, offset + delta, size) for name, offset, size in reads]
+
+
+def mapped(reads, model: Trace, role: str = "map", **options) -> Trace:
+    trace = join(reading_trace(reads, **options), [Side(model, role)])
+    assert trace.check() == []
+    return trace
+
+
+def codes(trace: Trace) -> set[str]:
+    return {w.code for w in trace.warnings}
+
+
+def place_of(trace: Trace, name: str) -> tuple[int, int, Place]:
+    row = rows_by_name(trace)[name]
+    t = trace.tensors
+    return int(t.offset[row]), int(t.size[row]), Place(int(t.place[row]))
+
+
+def test_map_of_relative_offsets_is_calibrated_by_the_trace():
+    trace = mapped(shifted(4096), model_trace(MAP), repeats=3)
+
+    assert trace.joins == (
+        Join("map", "memory-map.json", 9, 9, {"name": 9}, delta=4096, n_agree=9),
+    )
+    assert place_of(trace, LONG) == (4608, 256, Place.CALIBRATED)
+    assert "offsets_moved" in codes(trace)
+
+
+def test_map_of_absolute_offsets_needs_no_delta():
+    trace = mapped(MAP, model_trace(MAP))
+
+    assert trace.joins[0].delta == 0
+    assert place_of(trace, LONG) == (512, 256, Place.LISTED)
+    assert "offsets_moved" not in codes(trace)
+
+
+def test_tensors_never_read_are_appended_and_rows_of_the_trace_stay():
+    reads = shifted(4096)[1:2]
+    plain = reading_trace(reads)
+
+    trace = join(plain, [Side(model_trace(MAP), "map")])
+
+    assert rows_by_name(trace)[LONG] == rows_by_name(plain)[LONG] == 0
+    assert len(trace.tensors) == 3
+    assert place_of(trace, "output.weight") == (4864, 256, Place.CALIBRATED)
+
+
+def test_columns_of_spans_are_not_copied():
+    plain = reading_trace(shifted(4096), repeats=4)
+
+    trace = join(plain, [Side(model_trace(MAP), "map"), Side(graph_trace([]), "graph")])
+
+    for f in fields(Spans):
+        assert getattr(trace.spans, f.name) is getattr(plain.spans, f.name)
+    assert trace.accesses.pattern is plain.accesses.pattern
+    assert plain.parts == ()
+
+
+def test_cut_name_is_completed_where_one_name_begins_like_it():
+    cut = LONG[:19]
+    trace = mapped([("token_embd.weight", 0, 512), (cut, 512, 256)], model_trace(MAP))
+
+    assert trace.joins[0].rules == {"name": 1, "unique prefix": 1}
+    assert rows_by_name(trace)[LONG] == 1
+    assert cut not in rows_by_name(trace)
+    assert trace.joins[1] == Join("names", "memory-map.json", 1, 1)
+
+
+def test_cut_name_without_an_offset_is_marked_as_a_guess():
+    reads = [("token_embd.weight", 0, 512), (LONG[:19], -1, 256)]
+    trace = mapped(reads, model_trace(MAP))
+
+    assert rows_by_name(trace)[LONG + "~"] == 1
+    assert trace.joins[1] == Join("names", "memory-map.json", 0, 1)
+
+
+def test_short_name_is_not_taken_for_a_cut_one():
+    trace = mapped([("token_embd.weight", 0, 512), ("out", -1, 8)], model_trace(MAP))
+
+    assert rows_by_name(trace)["out"] == 1
+    assert trace.tensors.offset[1] == -1
+
+
+def test_ambiguous_cut_names_are_told_apart_by_offset():
+    both = [("blk.10.attn_output.weight", 0, 64), ("blk.10.attn_output.bias", 64, 8)]
+    model = model_trace([*both, ("output.weight", 128, 64)])
+    reads = [("blk.10.attn_output.", 100, 64), ("blk.10.attn_output.", 164, 8)]
+    reads.append(("output.weight", 228, 64))
+
+    trace = mapped(reads, model)
+
+    assert trace.joins[0].rules == {"name": 1, "offset": 2}
+    rows = rows_by_name(trace)
+    assert trace.accesses.patterns.tensor.tolist() == [
+        rows["blk.10.attn_output.weight"],
+        rows["blk.10.attn_output.bias"],
+        rows["output.weight"],
+    ]
+
+
+def test_suffixes_do_not_hide_a_name():
+    trace = mapped([("output.weight (view)", 768, 256)], model_trace(MAP))
+
+    assert trace.joins[0].rules == {"name without suffix": 1}
+
+
+def test_address_of_a_registry_names_a_nameless_access():
+    registry = model_trace(MAP, addresses=[0x1000, 0x2000, 0x3000], name="registry.csv")
+    reads = [("token_embd.weight", 0, 512), ("MUL_MAT@0x2010", -1, 16)]
+    trace = mapped(reads, registry, "registry", addresses=[0x1000, 0x2010])
+
+    assert trace.joins[0].kind == "registry"
+    assert trace.joins[0].rules == {"name": 1, "pointer": 1}
+    assert rows_by_name(trace)[LONG] == 1
+
+
+def test_offsets_alone_map_a_trace_without_names():
+    reads = [("MUL_MAT@0x1", 512, 256), ("MUL_MAT@0x2", 768, 256)]
+    trace = mapped(reads, model_trace(MAP, place=Place.STATED), "model")
+
+    assert trace.joins[0].rules == {"offset": 2}
+    assert rows_by_name(trace)[LONG] == 0
+
+
+def test_model_of_another_run_is_named_and_not_mapped():
+    other = [(name, offset * 3 + i, size) for i, (name, offset, size) in enumerate(MAP)]
+    plain = reading_trace(MAP)
+    trace = join(plain, [Side(model_trace(other), "map")])
+
+    (warning,) = trace.warnings
+    assert warning.code == "part_does_not_fit"
+    assert "3 of 3 tensors found by name, 1 of 3 offsets agree" in warning.message
+    assert trace.joins[0].n_found == 0
+    assert len(trace.tensors) == 3
+    assert trace.tensors is plain.tensors
+    assert [p.role for p in trace.parts] == ["trace", "map"]
+
+
+def test_model_without_a_common_name_is_named_too():
+    trace = mapped(MAP, model_trace([("encoder.conv1.weight", 9, 9)]))
+
+    assert "part_does_not_fit" in codes(trace)
+
+
+def test_names_alone_map_a_trace_without_offsets():
+    reads = [(name, -1, size) for name, _, size in MAP]
+    trace = mapped(reads, model_trace(MAP), space=Space.UNKNOWN)
+
+    assert trace.joins[0].delta is None
+    assert trace.joins[0].n_found == 3
+    assert place_of(trace, LONG)[2] is Place.LISTED
+
+
+def test_offset_is_filled_in_where_the_trace_says_file_but_not_where():
+    reads = [*shifted(4096)[:2], ("output.weight", -1, 256)]
+    trace = mapped(reads, model_trace(MAP))
+
+    assert trace.accesses.patterns.offset.tolist() == [4096, 4608, 4864]
+
+
+def test_access_without_any_mapping_stays_without_a_place():
+    reads = [*MAP, ("other", -1, 8)]
+    trace = mapped(reads, model_trace(MAP))
+
+    assert trace.accesses.patterns.offset[3] == -1
+    assert trace.tensors.offset[rows_by_name(trace)["other"]] == -1
+    lost = next(w for w in trace.warnings if w.code == "tensors_missing_in_map")
+    assert lost.count == 1
+
+
+def test_inflated_sizes_end_at_the_next_tensor_or_at_the_access():
+    wrong = [(name, offset, size * 4) for name, offset, size in MAP]
+    reads = [*MAP[:2], ("output.weight", 768, 250)]
+    trace = mapped(reads, model_trace(wrong))
+
+    sizes = {n: place_of(trace, n)[1] for n, _, _ in MAP}
+    assert sizes == {"token_embd.weight": 512, LONG: 256, "output.weight": 250}
+    source = trace.tensors.size_source[rows_by_name(trace)["token_embd.weight"]]
+    assert source == SizeSource.REPAIRED
+
+
+def test_size_of_the_model_file_wins_over_the_map_whatever_comes_first():
+    header = model_trace(
+        shifted(4096), place=Place.STATED, source=SizeSource.STATED, data_offset=4096
+    )
+    listed = model_trace([(n, o, s + 1) for n, o, s in MAP])
+    trace = join(
+        reading_trace([("token_embd.weight", -1, 512)]),
+        [Side(listed, "map"), Side(header, "model")],
+    )
+
+    assert place_of(trace, LONG) == (4608, 256, Place.STATED)
+    assert len(trace.tensors) == 3
+    assert [j.delta for j in trace.joins] == [None, 4096]
+    assert "delta_disagrees" not in codes(trace)
+
+
+def test_delta_that_contradicts_the_model_file_is_noticed():
+    header = model_trace(
+        shifted(4096), place=Place.STATED, source=SizeSource.STATED, data_offset=99
+    )
+    trace = join(
+        reading_trace(shifted(4096)),
+        [Side(model_trace(MAP), "map"), Side(header, "model")],
+    )
+
+    assert "delta_disagrees" in codes(trace)
+
+
+def stack_of_slices(n: int, size: int, offset: int):
+    return [
+        (f"blk.0.ffn_up_exps.weight[{k}]", offset + k * size, size) for k in range(n)
+    ]
+
+
+def test_slices_are_folded_onto_their_stack():
+    model = model_trace(
+        [("a.weight", 0, 64), *stack_of_slices(4, 100, 64)], experts=[-1, 0, 1, 2, 3]
+    )
+    trace = mapped([("blk.0.ffn_up_exps.weight", 64, 400)], model)
+
+    row = rows_by_name(trace)["blk.0.ffn_up_exps.weight"]
+    assert row == 0
+    assert place_of(trace, "blk.0.ffn_up_exps.weight") == (64, 400, Place.LISTED)
+    assert trace.tensors.n_experts[row] == 4
+    assert place_of(trace, "blk.0.ffn_up_exps.weight[2]") == (264, 100, Place.LISTED)
+    assert slice_rows(trace.tensors, trace.strings).sum() == 4
+
+
+def test_inflated_slices_do_not_inflate_their_stack():
+    slices = [(n, o, 999) for n, o, _ in stack_of_slices(4, 100, 0)]
+    model = model_trace([*slices, ("b.weight", 400, 8)], experts=[0, 1, 2, 3, -1])
+    trace = mapped([("blk.0.ffn_up_exps.weight", 0, 400)], model)
+
+    assert place_of(trace, "blk.0.ffn_up_exps.weight")[:2] == (0, 400)
+
+
+def test_buffers_share_the_zero_of_the_trace_and_come_before_it():
+    plain = reading_trace(MAP, origin=50_000_000)
+    side = buffers_trace(
+        [(0xAB, 1 << 20, 0, -1), (0xCD, 64, 4_000, 9_000)], origin=30_000_000
+    )
+    trace = join(plain, [Side(side, "buffers")])
+
+    assert trace.check() == []
+    assert trace.buffers.allocated.tolist() == [-20_000_000, -19_996_000]
+    assert trace.buffers.freed.tolist() == [-1, -19_991_000]
+    assert trace.extent.start == -20_000_000
+    assert trace.extent.end == plain.extent.end
+    assert trace.counters[0].time.tolist() == [-20_000_000, -19_996_000]
+    assert trace.parts[1].shift == 0
+    assert trace.lanes[0] == plain.lanes[0]
+
+
+def test_buffers_of_another_clock_begin_with_the_trace():
+    plain = reading_trace(MAP, origin=10**15)
+    trace = join(plain, [Side(buffers_trace([(1, 8, 0, -1)], origin=77), "buffers")])
+
+    assert trace.buffers.allocated.tolist() == [0]
+    assert trace.parts[1].shift == 10**15 - 77
+    assert "other_clock" in codes(trace)
+
+
+def test_buffer_known_by_address_learns_what_the_side_file_tells():
+    known = buffers_trace([(0xAB, -1, -1, -1)])
+    told = buffers_trace([(0xCD, 5, 10, -1), (0xAB, 7, 20, -1)], name="b.json")
+
+    trace = join(known, [Side(told, "buffers")])
+
+    assert trace.buffers.address.tolist() == [0xAB, 0xCD]
+    assert trace.buffers.size.tolist() == [7, 5]
+
+
+def test_graph_nodes_find_their_tensors_and_ops():
+    graph = graph_trace([(LONG, ""), ("out-0", "MUL_MAT"), ("out-1 (view)", "ADD")])
+    trace = join(reading_trace(MAP), [Side(graph, "graph")])
+
+    assert trace.graphs[0].tensor.tolist()[0] == rows_by_name(trace)[LONG]
+    assert trace.op_name(int(trace.graphs[0].op[1])) == "MUL_MAT"
+    assert trace.joins[0] == Join(
+        "graph", "graph.json", 2, 3, {"name": 1, "name without suffix": 1}
+    )
+
+
+def test_sides_without_a_trace_make_a_session_of_their_own():
+    empty = join(
+        graph_trace([("a", "")], name="g.json"),
+        [Side(buffers_trace([(1, 8, 5, -1)], origin=10**12), "buffers")],
+    )
+
+    assert empty.check() == []
+    assert empty.clock.origin == 10**12
+    assert empty.extent.start == 5
+
+
+@pytest.mark.parametrize(
+    ("trace", "role"),
+    [
+        (reading_trace(MAP), "trace"),
+        (model_trace(MAP), "map"),
+        (buffers_trace([(1, 8, 0, -1)]), "buffers"),
+        (graph_trace([("a", "")]), "graph"),
+    ],
+)
+def test_role_of_a_file_is_what_it_holds(trace, role):
+    assert role_of(trace) == role
+
+
+def test_words_name_counts_rules_and_delta():
+    join_ = Join(
+        "map", "m.json", 134, 134, {"name": 120, "unique prefix": 14}, 1709440, 134
+    )
+
+    assert join_words(join_) == (
+        "accesses with a tensor of m.json: 134 of 134 (100.0 %): name 120, "
+        "unique prefix 14; delta 1,709,440, all 134 agree"
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 5000), min_size=2, max_size=20),
+    delta=st.integers(0, 1 << 40),
+    data=st.data(),
+)
+def test_any_delta_is_found_and_every_access_gets_its_tensor(sizes, delta, data):
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).tolist()
+    rows = [
+        (f"blk.{i}.ffn_down.weight", start, size)
+        for i, (start, size) in enumerate(zip(starts, sizes, strict=True))
+    ]
+    chosen = data.draw(st.lists(st.sampled_from(rows), min_size=1, max_size=30))
+    cut = data.draw(st.booleans())
+    reads = [
+        (name[:19] if cut else name, offset + delta, size)
+        for name, offset, size in chosen
+    ]
+
+    trace = mapped(reads, model_trace(rows))
+
+    wanted = rows_by_name(trace)
+    assert trace.joins[0].delta == delta
+    assert trace.joins[0].n_agree == trace.joins[0].n_all == len(reads)
+    assert trace.accesses.patterns.tensor.tolist() == [wanted[n] for n, _, _ in chosen]
+    for name, offset, size in rows:
+        assert place_of(trace, name)[:2] == (offset + delta, size)

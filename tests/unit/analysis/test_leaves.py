@@ -1,0 +1,118 @@
+"""Nameless inputs are told by who reads them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ggscope.analysis.joining import Side, join
+from ggscope.analysis.leaves import leaf_words
+from ggscope.model.tables import AccessColumns, Accesses, no_flat_accesses
+from ggscope.model.trace import OpTable, Trace
+from ggscope.readers.registry import open_trace
+from session_files import graph_trace, reading_trace
+from support import need_corpus
+
+OPS = OpTable(
+    "leaves",
+    ("GET_ROWS", "ROPE", "SET_ROWS", "FLASH_ATTN_EXT", "SOFT_MAX", "CPY", "ADD"),
+)
+
+
+def trace_of(*ops: tuple[str, str, tuple[str, ...]]) -> Trace:
+    """Return a trace of ops (name, result, sources)."""
+    sources = [(source, -1, 4) for _, _, names in ops for source in names]
+    made = reading_trace(sources)
+    columns = made.accesses.patterns
+    first = np.concatenate([[0], np.cumsum([len(names) for _, _, names in ops])])
+    n = len(ops)
+    pattern = np.append(np.arange(n), np.full(len(made.spans) - n, -1))
+    spans = replace(
+        made.spans,
+        op=np.array(
+            [OPS.names.index(ops[i][0]) if i < n else -1 for i in range(len(pattern))],
+            np.int16,
+        ),
+        name=made.strings.intern_many(
+            [ops[i][1] if i < n else "" for i in range(len(pattern))]
+        ),
+    )
+    accesses = Accesses(
+        pattern.astype(np.int32),
+        first.astype(np.int64),
+        AccessColumns(*(getattr(columns, f) for f in columns.__dataclass_fields__)),
+        no_flat_accesses(),
+    )
+    return replace(made, ops=OPS, spans=spans, accesses=accesses)
+
+
+def words(trace: Trace) -> dict[str, str]:
+    return {
+        trace.strings[int(trace.tensors.name[row])]: text
+        for row, text in leaf_words(trace).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("op", "result", "sources", "said"),
+    [
+        ("GET_ROWS", "inp_embd", ("token_embd.weight", "leaf_2"), "token ids"),
+        ("GET_ROWS", "node_9", ("attn_out-21", "leaf_2"), "rows to output"),
+        ("ROPE", "Qcur-0", ("Qcur-0", "leaf_2"), "RoPE positions"),
+        ("ROPE", "Qcur-0", ("Qcur-0", "x", "leaf_2"), "RoPE frequency factors"),
+        ("SET_ROWS", "cache_k_l0 (", ("Kcur-0", "leaf_2"), "rows of the K cache"),
+        ("SET_ROWS", "cache_v_l0 (", ("Vcur-0", "leaf_2"), "rows of the V cache"),
+        ("SOFT_MAX", "kq_soft_max-0", ("kq-0", "leaf_2"), "attention mask"),
+    ],
+)
+def test_leaf_is_told_by_its_reader(op, result, sources, said):
+    assert words(trace_of((op, result, sources))) == {"leaf_2": said}
+
+
+def test_mask_that_is_copied_first_is_told_by_the_copy():
+    trace = trace_of(
+        ("CPY", "(copy)", ("leaf_11", "(copy)")),
+        ("FLASH_ATTN_EXT", "__fattn__-0", ("q", "k", "v", "(copy)")),
+    )
+
+    assert words(trace) == {"leaf_11": "attention mask"}
+
+
+def test_leaf_whose_readers_disagree_or_say_nothing_is_left_out():
+    trace = trace_of(
+        ("ROPE", "Qcur-0", ("Qcur-0", "leaf_1")),
+        ("SOFT_MAX", "soft", ("kq-0", "leaf_1")),
+        ("ADD", "sum", ("a", "leaf_3")),
+    )
+
+    assert words(trace) == {}
+
+
+def test_named_tensors_are_never_renamed():
+    trace = trace_of(("ROPE", "Qcur-0", ("Qcur-0", "inp_pos")))
+
+    assert leaf_words(trace) == {}
+
+
+def test_graph_tells_leaves_that_accesses_do_not():
+    plain = reading_trace([("leaf_4", -1, 8)], ops=["ADD"])
+    nodes = [("leaf_4", ""), ("Qcur-0", "ADD"), ("Qcur-0", "ROPE")]
+    graph = graph_trace(nodes, [(1, 2, 0), (0, 2, 1)])
+
+    assert words(join(plain, [Side(graph, "graph")])) == {"leaf_4": "RoPE positions"}
+
+
+@pytest.mark.parametrize(
+    "name", ["trace_256_3584a339.bin", "trace_1024v3_a6ba6071.bin"]
+)
+def test_leaves_of_a_real_run_are_all_told(name):
+    trace = open_trace(need_corpus() / "tracer" / name)
+
+    assert words(trace) == {
+        "leaf_2": "token ids",
+        "leaf_4": "RoPE positions",
+        "leaf_7": "rows of the K cache",
+        "leaf_9": "rows of the V cache",
+        "leaf_11": "attention mask",
+        "leaf_247": "rows to output",
+    }

@@ -1,0 +1,171 @@
+"""Which files belong together: by content, bounded, in natural order."""
+
+from pathlib import Path
+
+import pytest
+
+from ggscope.readers import bundle as bundle_module
+from ggscope.readers.bundle import Member, Skipped, beside, recognise, survey
+from session_files import write_experiment, write_map, write_tokens
+from support import need_corpus
+
+READS = [("blk.0.ffn_up.weight", 4096, 64)]
+
+
+def names(members: tuple[Member, ...]) -> list[str]:
+    return [member.path.name for member in members]
+
+
+def test_folder_gives_traces_sides_and_what_takes_no_part(tmp_path):
+    found = survey([write_experiment(tmp_path, tokens=2)])
+
+    assert names(found.mains) == ["token-00000.json", "token-00001.json"]
+    assert [(m.path.name, m.role) for m in found.sides] == [("memory-map.json", "map")]
+    assert [s.path.name for s in found.skipped] == ["README.md"]
+    assert "No reader takes it" in found.skipped[0].reason
+
+
+def test_roles_are_told_by_content_not_by_name(tmp_path):
+    write_map(tmp_path / "token-00000.json", READS)
+    write_tokens(tmp_path / "memory-map.json", READS)
+
+    found = survey([tmp_path])
+
+    assert names(found.mains) == ["memory-map.json"]
+    assert names(found.sides) == ["token-00000.json"]
+
+
+def test_numbers_sort_by_value(tmp_path):
+    for token in (10, 2, 1):
+        write_tokens(tmp_path / f"token-{token}.json", READS)
+
+    assert names(survey([tmp_path]).mains) == [
+        "token-1.json",
+        "token-2.json",
+        "token-10.json",
+    ]
+
+
+def test_folder_of_too_many_files_says_what_it_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(bundle_module, "MAX_FILES", 3)
+    for token in range(8):
+        write_tokens(tmp_path / f"token-{token}.json", READS)
+
+    found = survey([tmp_path])
+
+    assert len(found.mains) == 3
+    assert found.n_left == 5
+
+
+def test_folder_of_too_many_names_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(bundle_module, "MAX_ENTRIES", 10)
+    for i in range(40):
+        (tmp_path / f"{i}.txt").write_text("x")
+
+    found = survey([tmp_path])
+
+    assert len(found.skipped) == 10
+    assert found.n_left >= 30
+
+
+def test_links_in_a_circle_end(tmp_path):
+    write_map(tmp_path / "memory-map.json", READS)
+    (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)
+
+    assert len(survey([tmp_path]).members) == 1
+
+
+def test_hidden_and_foreign_folders_are_passed_over(tmp_path):
+    for folder in (".git", "node_modules"):
+        write_map(tmp_path / folder / "memory-map.json", READS)
+
+    assert survey([tmp_path]).members == ()
+
+
+def test_one_of_several_experiments_is_taken_and_the_others_are_named(tmp_path):
+    write_experiment(tmp_path / "b")
+    write_experiment(tmp_path / "a")
+    write_map(tmp_path / "shared.json", READS)
+
+    found = survey([tmp_path])
+
+    assert [m.path.parent.parent.name for m in found.mains] == ["a"]
+    assert [m.path.name for m in found.sides] == ["shared.json", "memory-map.json"]
+    others = [s for s in found.skipped if "another experiment" in s.reason]
+    assert len(others) == 2
+
+
+def test_files_named_themselves_all_take_part(tmp_path):
+    first = write_experiment(tmp_path / "a") / "traces/token-00000.json"
+    second = write_experiment(tmp_path / "b") / "traces/token-00000.json"
+
+    assert [m.path for m in survey([second, first, second]).mains] == [second, first]
+
+
+def test_missing_empty_and_unknown_files_say_why(tmp_path):
+    empty, text = tmp_path / "empty.bin", tmp_path / "notes.txt"
+    empty.write_bytes(b"")
+    text.write_text("hello")
+
+    reasons = []
+    for path in (empty, text, tmp_path / "gone"):
+        found = recognise(path)
+        assert isinstance(found, Skipped)
+        reasons.append(found.reason)
+
+    assert "empty" in reasons[0]
+    assert "hello" in reasons[1]
+    assert reasons[2]
+
+
+def test_files_of_one_run_are_found_beside_a_trace(tmp_path):
+    write_experiment(tmp_path, tokens=3)
+
+    found = beside(tmp_path / "traces" / "token-00001.json")
+
+    assert names(found.mains) == ["token-00000.json", "token-00002.json"]
+    assert names(found.sides) == ["memory-map.json"]
+
+
+def test_a_foreign_trace_beside_is_not_offered(tmp_path):
+    write_tokens(tmp_path / "mine.json", READS)
+    write_tokens(tmp_path / "other.json", READS)
+
+    assert beside(tmp_path / "mine.json").members == ()
+
+
+def test_looking_beside_is_bounded_and_can_be_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(bundle_module, "MAX_BESIDE", 2)
+    write_experiment(tmp_path, tokens=9)
+    path = tmp_path / "traces" / "token-00001.json"
+
+    assert len(beside(path).members) <= 2
+    assert beside(path).n_left > 0
+
+    def stop() -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        beside(path, stop)
+
+
+def test_split_model_is_one_member(tmp_path):
+    for part in (1, 2):
+        (tmp_path / f"m-0000{part}-of-00002.gguf").write_bytes(b"GGUF" + bytes(60))
+
+    found = survey([tmp_path])
+
+    assert names(found.members) == ["m-00001-of-00002.gguf"]
+    assert "is read with m-00001" in found.skipped[0].reason
+
+
+@pytest.mark.parametrize("commit", ["3584a339", "962e44d2", "a6ba6071", "c26d86e7"])
+def test_experiment_of_the_corpus_is_recognised(commit):
+    folder: Path = need_corpus() / "bsc" / commit
+
+    found = survey([folder])
+
+    assert names(found.mains) == ["token-00000.json"]
+    assert {m.role for m in found.sides} >= {"graph"}
+    files = [p for p in folder.rglob("*") if p.is_file()]
+    assert len(found.members) + len(found.skipped) == len(files)
