@@ -15,7 +15,9 @@ from support import ROOT
 
 PLUGIN = '''
 """A reader of files that name one of the builders of the tests."""
+import buffer_traces
 import builders
+import reads_builder
 from ggscope.errors import TruncatedError
 from ggscope.model.trace import ReadWarning, Severity
 from ggscope.readers.api import ReaderInfo, Sniff
@@ -35,7 +37,8 @@ class BuilderReader:
         if words[1] == "cut":
             raise TruncatedError("the file ends early.", offset=5)
         if "(" in words[1]:
-            return eval("builders." + words[1])
+            known = vars(builders) | vars(reads_builder) | vars(buffer_traces)
+            return eval(words[1], dict(known))
         make = getattr(builders, words[1])
         tokens = context.options.get("tokens")
         trace = make(tokens=int(tokens)) if tokens else make()

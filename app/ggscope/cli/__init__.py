@@ -65,6 +65,12 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.show import run
         case "export":
             from ggscope.cli.export import run
+        case "hot":
+            from ggscope.cli.hot import run
+        case "cache":
+            from ggscope.cli.cache import run
+        case "convert":
+            from ggscope.cli.convert import run
         case "readers":
             from ggscope.cli.readers import run
         case "bench":

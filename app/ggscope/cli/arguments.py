@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import os
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from ggscope import __version__
 from ggscope.model.selection import COLOR_BY
 
+EXPORT_VIEWS = ("timeline", "heatmap", "experts", "buffers", "graph", "hot", "cache")
 BY = (
     "op",
     "family",
@@ -29,8 +31,11 @@ COMMANDS = {
     "info": "say what a file holds",
     "check": "list every problem of a file",
     "stats": "totals, means and percentiles",
+    "hot": "which tensors are read most, and which never",
+    "cache": "what a page cache of some size would read from disk",
     "show": "draw a timeline in the terminal",
     "export": "write a figure as PNG or SVG",
+    "convert": "write a trace in another format",
     "readers": "list the formats that can be read",
     "bench": "measure opening a file and moving through it",
     "self-test": "check that this installation works",
@@ -117,6 +122,9 @@ def _parser() -> tuple[ArgumentParser, set[str]]:
     _add_stats(made["stats"])
     _add_show(made["show"])
     _add_export(made["export"])
+    _add_convert(made["convert"])
+    _add_hot(made["hot"])
+    _add_cache(made["cache"])
     _add_bench(made["bench"])
     made["self-test"].add_argument(
         "--probe-gl", action="store_true", help=argparse.SUPPRESS
@@ -126,6 +134,8 @@ def _parser() -> tuple[ArgumentParser, set[str]]:
         "--reader",
         "--ops",
         "--option",
+        "--with",
+        "--gguf",
         "--records",
         "--names",
         "--range",
@@ -142,9 +152,15 @@ def _parser() -> tuple[ArgumentParser, set[str]]:
         "--size",
         "--dpi",
         "--color-by",
+        "--rows",
+        "--graph",
+        "--cache-size",
+        "--read-ahead",
+        "--pin",
         "--title",
         "-o",
         "--output",
+        "--schema",
         "--seconds",
         "--rounds",
         "--renderer",
@@ -183,8 +199,8 @@ def _common() -> tuple[ArgumentParser, set[str]]:
 
 def _add_reading(made: dict[str, ArgumentParser]) -> None:
     """Add the files and how to read them."""
-    many: dict[str, str | int] = {"open": "*", "info": "*", "bench": 1}
-    for name in ("open", "info", "check", "stats", "show", "export", "bench"):
+    many: dict[str, str | int] = {"open": "*", "info": "*", "bench": 1, "convert": 1}
+    for name in (*many, "check", "stats", "hot", "cache", "show", "export"):
         parser = made[name]
         parser.add_argument(
             "files",
@@ -222,7 +238,25 @@ def _add_reading(made: dict[str, ArgumentParser]) -> None:
         group.add_argument(
             "--force",
             action="store_true",
-            help="read the file even if it will hardly fit into memory",
+            help=("replace files that are there; " if name == "convert" else "")
+            + "read the file even if it will hardly fit into memory",
+        )
+        group.add_argument(
+            "--with",
+            dest="beside",
+            action="append",
+            default=[],
+            type=Path,
+            metavar="FILE",
+            help="read this file too, as part of the same session; may be repeated",
+        )
+        group.add_argument(
+            "--gguf",
+            dest="beside",
+            action="append",
+            type=Path,
+            metavar="MODEL",
+            help="the model file that was run: places and sizes of its tensors",
         )
         group.add_argument(
             "--option",
@@ -303,6 +337,51 @@ def _add_stats(parser: ArgumentParser) -> None:
     )
 
 
+def _add_hot(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--by",
+        choices=("tensor", "layer", "component", "expert"),
+        default="tensor",
+        metavar="WHAT",
+        help="tensor (default), layer, component or expert",
+    )
+    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
+    parser.add_argument(
+        "--limit", type=_positive, metavar="N", default=20, help="lines, default 20"
+    )
+
+
+def _add_cache(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--cache-size",
+        type=_bytes,
+        action="append",
+        metavar="SIZE",
+        help="size of the page cache, e.g. 6GiB; several times for several sizes; "
+        "default: eighths of what the run reads",
+    )
+    parser.add_argument(
+        "--read-ahead",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="tensors that are read ahead after a miss, default 0",
+    )
+    parser.add_argument(
+        "--pin",
+        type=_percent,
+        default=90,
+        metavar="N",
+        help="pin experts for so many per cent of their hits, default 90",
+    )
+    parser.add_argument(
+        "--with-row-reads",
+        action="store_true",
+        help="count GET_ROWS too, as if it read whole tensors",
+    )
+    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
+
+
 def _add_show(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--ascii",
@@ -323,7 +402,29 @@ def _add_show(parser: ArgumentParser) -> None:
 
 
 def _add_export(parser: ArgumentParser) -> None:
-    parser.add_argument("--view", choices=("timeline",), default="timeline")
+    parser.add_argument(
+        "--view",
+        choices=EXPORT_VIEWS,
+        default="timeline",
+        metavar="VIEW",
+        help=", ".join(EXPORT_VIEWS) + "; default timeline",
+    )
+    parser.add_argument(
+        "--rows",
+        choices=("token", "pass", "time", "layer"),
+        default="token",
+        help="heatmap: what its rows are",
+    )
+    parser.add_argument(
+        "--graph",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="graph: which one of several, from 0",
+    )
+    parser.add_argument(
+        "--expanded", action="store_true", help="graph: every layer opened"
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -335,9 +436,8 @@ def _add_export(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--size",
         type=_size,
-        default=(1600, 900),
         metavar="WxH",
-        help="size in points of 1/96 inch, default 1600x900",
+        help="size in points of 1/96 inch; each view has a default",
     )
     parser.add_argument(
         "--dpi", type=_dpi, default=96, metavar="N", help="dots per inch, default 96"
@@ -357,6 +457,30 @@ def _add_export(parser: ArgumentParser) -> None:
         default="",
         metavar="EXPR",
         help="draw the spans outside this filter pale",
+    )
+
+
+def _add_convert(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--to",
+        choices=("token-json",),
+        required=True,
+        metavar="FORMAT",
+        help="token-json: one token-NNNNN.json per token of a tensor-access trace",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=_target,
+        required=True,
+        metavar="DIR",
+        help="folder for the files; made where it is missing",
+    )
+    parser.add_argument(
+        "--schema",
+        choices=("128", "256", "1024"),
+        help="schema of token-json, by the records it stands for; default: that of "
+        "the trace",
     )
 
 
@@ -411,6 +535,31 @@ def _target(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("the name is empty")
     return Path(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) > 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1000000")
+    return int(text)
+
+
+def _percent(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 100")
+    return int(text)
+
+
+def _bytes(text: str) -> int:
+    """Return bytes of ``6GiB``, ``512 MiB``, ``1e9`` or ``4096``."""
+    match = re.fullmatch(r"\s*([\d.]+(?:e\d+)?)\s*([kmgtp]?)(i?)b?\s*", text.lower())
+    try:
+        number = float(match[1]) if match else -1.0
+    except ValueError:
+        number = -1.0
+    if match is None or not 0 <= number < 1e18:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 6GiB or 512MiB")
+    # Sizes of memory are powers of two, written GiB or, by habit, GB.
+    return round(number * float(1 << 10 * " kmgtp".index(match[2] or " ")))
 
 
 def _positive(text: str) -> int:

@@ -3,7 +3,12 @@
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ggscope.analysis.filter_text import parse_range
 from ggscope.cli import output
@@ -11,6 +16,10 @@ from ggscope.cli.exits import GOOD, USAGE
 from ggscope.cli.reading import for_each_file, load
 from ggscope.cli.targets import spare_inputs
 from ggscope.errors import ExportError
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+
+Mask = npt.NDArray[np.bool_]
 
 
 def run(arguments: Namespace) -> int:
@@ -55,19 +64,103 @@ def _export(path: Path, target: Path, arguments: Namespace) -> None:
 
         mask = filter_mask(trace, parse_filter(arguments.where, trace.clock.unit))
     need_no_display()
+    draw = _VIEWS[arguments.view]
+    draw(trace, target, arguments, visible, mask)
+
+
+def _look(arguments: Namespace) -> dict[str, Any]:
+    """Return what every figure takes; a view's own size where none is given."""
+    look: dict[str, Any] = {"dpi": arguments.dpi, "theme": arguments.theme}
+    if arguments.size is not None:
+        look["size"] = arguments.size
+    return look
+
+
+def _timeline(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
     from ggscope.render.export import export_timeline
 
+    visible, mask = part
     export_timeline(
         trace,
         target,
-        size=arguments.size,
-        dpi=arguments.dpi,
-        theme=arguments.theme,
         visible=visible,
         color_by=arguments.color_by,
         title=arguments.title,
         mask=mask,
+        **_look(arguments),
     )
+
+
+def _heatmap(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
+    from ggscope.render.export_heatmap import export_heatmap
+
+    visible, mask = part
+    export_heatmap(
+        trace,
+        target,
+        rows=arguments.rows,
+        mask=_within(trace, visible, mask),
+        title=arguments.title,
+        **_look(arguments),
+    )
+
+
+def _within(trace: Trace, visible: TimeRange | None, mask: Mask | None) -> Mask | None:
+    """Return the spans that start in a range, of those in the mask."""
+    if visible is None:
+        return mask
+    start = trace.spans.start
+    inside = (start >= visible.start) & (start < visible.end)
+    return inside if mask is None else inside & mask
+
+
+def _experts(trace: Trace, target: Path, arguments: Namespace, *_: Any) -> None:
+    from ggscope.render.export_experts import export_experts
+
+    export_experts(trace, target, **_look(arguments))
+
+
+def _buffers(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
+    from ggscope.render.export_buffers import export_buffers
+
+    export_buffers(trace, target, visible=part[0], **_look(arguments))
+
+
+def _graph(trace: Trace, target: Path, arguments: Namespace, *_: Any) -> None:
+    from ggscope.render.export_graph import export_graph
+
+    export_graph(
+        trace,
+        target,
+        graph=arguments.graph,
+        collapsed=not arguments.expanded,
+        **_look(arguments),
+    )
+
+
+def _hot(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
+    from ggscope.render.export_hot import export_hot
+
+    look = _look(arguments)
+    export_hot(trace, target, visible=part[0], title=arguments.title, **look)
+
+
+def _cache(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
+    from ggscope.render.export_hot import export_cache
+
+    look = _look(arguments)
+    export_cache(trace, target, visible=part[0], title=arguments.title, **look)
+
+
+_VIEWS: dict[str, Callable[..., None]] = {
+    "timeline": _timeline,
+    "heatmap": _heatmap,
+    "experts": _experts,
+    "buffers": _buffers,
+    "graph": _graph,
+    "hot": _hot,
+    "cache": _cache,
+}
 
 
 def _as_folder(target: Path) -> Path | None:

@@ -75,7 +75,32 @@ def _float(view_id: str, text: str) -> Command:
     )
 
 
+def _show(view_id: str, text: str, key: str = "") -> Command:
+    def run(desk: Desk) -> None:
+        if desk.document is not None:
+            desk.document.workspace.show_view(view_id)
+
+    return Command(
+        id=f"show.{view_id}",
+        text=text,
+        menu="View/Show",
+        keys=(key,) if key else (),
+        needs=Needs.DOCUMENT,
+        run=run,
+    )
+
+
 VIEW: tuple[Command, ...] = (
+    _show("timeline", "Timeline", "Ctrl+1"),
+    _show("table", "Trace table", "Ctrl+2"),
+    _show("heatmap", "File heatmap", "Ctrl+3"),
+    _show("graph", "Graph", "Ctrl+4"),
+    _show("experts", "Experts", "Ctrl+5"),
+    _show("buffers", "Buffers", "Ctrl+6"),
+    _show("hot_cold", "Hot and cold", "Ctrl+7"),
+    _show("cache", "What-if cache", "Ctrl+8"),
+    _show("statistics", "Selection statistics", "Ctrl+9"),
+    _show("problems", "Problems"),
     _layout("dual", "Dual view"),
     _layout("grid", "2×2 grid", "G"),
     _layout("single", "Single view"),
@@ -91,6 +116,10 @@ VIEW: tuple[Command, ...] = (
     _float("statistics", "Selection statistics"),
     _float("problems", "Problems"),
     _float("table", "Trace table"),
+    _float("experts", "Experts"),
+    _float("buffers", "Buffers"),
+    _float("hot_cold", "Hot and cold"),
+    _float("cache", "What-if cache"),
     Command(
         id="view.full",
         text="Full-screen view",

@@ -9,8 +9,17 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from ggscope.gui.view_host import ViewHost
 from ggscope.views.guard import guarded
 
-FLOATABLE = ("details", "statistics", "problems", "table")
-"""Views that may float. The timeline may draw by OpenGL, and a context does not
+FLOATABLE = (
+    "details",
+    "statistics",
+    "problems",
+    "table",
+    "experts",
+    "buffers",
+    "hot_cold",
+    "cache",
+)
+"""Views that may float. The others may draw by OpenGL, and a context does not
 survive the move to another window on every system."""
 MIN_SIZE = (240, 160)
 _FIRST_SIZES = {"details": (360, 640), "table": (960, 520)}

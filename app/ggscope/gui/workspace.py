@@ -18,7 +18,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Layout, LayoutName, Settings
 from ggscope.views.base import View
 from ggscope.views.guard import guarded
-from ggscope.views.registry import entry
+from ggscope.views.registry import BUILTIN, entry
 
 OVERVIEW_HEIGHT = 56
 _SAVE_MS = 400
@@ -202,12 +202,42 @@ class Workspace(QWidget):
         if view_id in self._layout.floating:
             self.float_view(view_id)
             return
-        if self._drawer_is_needed():
-            self.drawer.show_tab(view_id)
-            return
         for host in self._cells:
             if host.entry.id == view_id:
                 host.setFocus()
+                return
+        if self._drawer_is_needed():
+            self.drawer.show_tab(view_id)
+
+    def show_view(self, view_id: str) -> None:
+        """Bring a view to where it can be seen, and give it the focus.
+
+        One that is neither in a pane nor in the drawer takes the place of the pane
+        that is not the active one. An unknown id is ignored.
+        """
+        if view_id not in {known.id for known in BUILTIN}:
+            return
+        if view_id == "details":
+            self.set_details_shown(True)
+            self.details.setFocus()
+            return
+        shown = {host.entry.id: host for host in self._cells}
+        if view_id in shown or view_id in self._layout.floating:
+            if self._full is not None and self._full is not shown.get(view_id):
+                self.leave_full_screen()
+            self.show_drawer(view_id)
+        elif entry(view_id).area == "bottom":
+            self.leave_full_screen()
+            self.drawer.show_tab(view_id)
+            self._drawer_host(view_id).setFocus()
+        else:
+            self.leave_full_screen()
+            others = [h for h in self._cells if h is not self.active_cell]
+            self.choose_view((others or self._cells)[-1], view_id)
+            self._hosts[view_id].setFocus()
+
+    def _drawer_host(self, view_id: str) -> ViewHost:
+        return next(h for h in self.drawer.hosts() if h.entry.id == view_id)
 
     # -- full screen -------------------------------------------------------
 

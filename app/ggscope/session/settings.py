@@ -25,6 +25,9 @@ WheelMode = Literal["scroll", "zoom"]
 LayoutName = Literal["dual", "grid", "single"]
 FONT_SCALES = (75, 90, 100, 110, 125, 150, 175, 200)
 MAX_RECENT = 12
+MAX_PARTS = 64
+"""Files of one session that the list of recent ones remembers."""
+RECENT_SEPARATOR = "\n"
 MAX_FILTERS = 60
 MAX_LIMIT_MIB = 1 << 24
 SYNC_MS = 1000
@@ -77,10 +80,10 @@ class Layout:
     cells: tuple[str, ...] = (
         "timeline",
         "table",
-        "timeline",
+        "graph",
         "table",
-        "statistics",
-        "problems",
+        "heatmap",
+        "timeline",
     )
     splits: tuple[int, ...] = (500, 500, 500)
     shows_details: bool = True
@@ -387,9 +390,9 @@ class Settings(QObject):
         self._sync_later.start()
         self.changed.emit(topic)
 
-    def add_recent(self, path: Path) -> None:
-        """Put a file at the head of the recent ones."""
-        text = str(path)
+    def add_recent(self, path: Path, *more: Path) -> None:
+        """Put a file, or several that were opened as one, at the head of the list."""
+        text = RECENT_SEPARATOR.join(map(str, (path, *more[:MAX_PARTS])))
         others = [p for p in self.files.recent if p != text]
         self.change(
             "files", recent=(text, *others)[:MAX_RECENT], folder=str(path.parent)

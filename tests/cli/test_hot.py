@@ -1,0 +1,138 @@
+"""``ggscope hot`` and ``ggscope cache``: figures, JSON and sentences."""
+
+import json
+
+import pytest
+
+from ggscope.analysis.what_if import what_if
+from reads_builder import moe_reads
+
+MOE = "moe_reads()"
+
+
+def test_hot_prints_facts_and_a_ranking(run, built):
+    answer = run("hot", built(MOE), "--limit", "2")
+
+    assert answer.code == 0
+    assert "Never touched" in answer.out
+    assert "120 B (0.3 %) of 45.0 KiB" in answer.out
+    lines = answer.out.splitlines()
+    assert lines[-2].startswith("token_embd.weight")
+    assert lines[-1].startswith("output.weight")
+
+
+def test_hot_json_holds_the_figures(run, built):
+    answer = run("hot", built(MOE), "--by", "layer", "--json")
+
+    value = json.loads(answer.out)
+    assert value["never_touched"] == {
+        "known": True, "units": 3, "bytes": 120, "all_units": 32, "all_bytes": 46120,
+    }  # fmt: skip
+    assert value["accesses"]["weights"]["count"] == 6 * (1 + 3 * 5 + 1)
+    assert {row["key"] for row in value["rows"]} == {
+        "layer 0", "layer 1", "layer 2", "no layer",
+    }  # fmt: skip
+    assert sum(row["accesses"] for row in value["rows"]) == 6 * (1 + 3 * 5 + 1)
+
+
+def test_hot_of_a_range_counts_less(run, built):
+    whole = json.loads(run("hot", built(MOE), "--json").out)
+    part = json.loads(run("hot", built(MOE), "--json", "--range", "0:120").out)
+
+    count = lambda value: sum(row["accesses"] for row in value["rows"])  # noqa: E731
+    assert 0 < count(part) < count(whole)
+
+
+def test_hot_of_a_trace_without_accesses_says_so(run, built):
+    answer = run("hot", built("nested_trace()"))
+
+    assert answer.code == 0
+    assert "does not tell which tensors" in answer.out
+
+
+def test_cache_answers_for_the_sizes_asked_for(run, built):
+    answer = run("cache", built(MOE), "--cache-size", "20KiB", "--read-ahead", "2")
+
+    read, _ = what_if(moe_reads()).curve.at(20 << 10)
+    assert answer.code == 0
+    assert f"With 20.0 KiB of page cache this run reads {read / 1024:.1f} KiB" in (
+        answer.out
+    )
+    assert "Reading 2 tensors ahead" in answer.out
+    assert "look-ups of rows (GET_ROWS)" in answer.err
+
+
+def test_cache_prints_a_table_without_a_size(run, built):
+    answer = run("cache", built(MOE))
+
+    lines = answer.out.splitlines()
+    assert len(lines) == 1 + 8 + 1
+    assert lines[0].split()[:2] == ["page", "cache"]
+    assert "first reads" in lines[-1]
+
+
+def test_cache_json_names_the_experts_to_pin(run, built):
+    answer = run("cache", built(MOE), "--cache-size", "64KiB", "--pin", "50", "--json")
+
+    value = json.loads(answer.out)
+    found = what_if(moe_reads())
+    (one,) = value["answers"]
+    assert value["bytes_asked"] == found.curve.bytes_asked
+    assert one["cache_bytes"] == 65536
+    assert one["read_bytes"] == one["optimum_bytes"] == found.working_set
+    assert one["read_ahead"] is None
+    assert one["pin"]["hit_share"] >= 0.5
+    assert sum(s["size"] for s in one["pin"]["slices"]) == one["pin"]["bytes"]
+    assert {s["expert"] for s in one["pin"]["slices"]} <= {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("6GiB", 6 << 30), ("512mib", 512 << 20), ("1.5 K", 1536), ("4096", 4096)],
+)
+def test_cache_size_takes_the_usual_words(run, built, text, expected):
+    answer = run("cache", built(MOE), "--cache-size", text, "--json")
+
+    assert json.loads(answer.out)["answers"][0]["cache_bytes"] == expected
+
+
+@pytest.mark.parametrize("text", ["six", "-3", "1e400", "3 furlongs"])
+def test_cache_size_that_is_none_is_refused(run, built, text):
+    answer = run("cache", built(MOE), f"--cache-size={text}")
+
+    assert answer.code == 2
+    assert "is no size" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("view", "call"),
+    [
+        ("heatmap", MOE),
+        ("hot", MOE),
+        ("cache", MOE),
+        ("experts", MOE),
+        ("buffers", "reference_buffers()"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_export_writes_a_figure_of_every_view(run, built, tmp_path, view, call, suffix):
+    target = tmp_path / f"figure{suffix}"
+
+    answer = run("export", built(call), "--view", view, "-o", str(target))
+
+    assert answer.code == 0, answer.err
+    data = target.read_bytes()
+    assert data.startswith(b"\x89PNG" if suffix == ".png" else b"<?xml")
+    assert len(data) > 2000
+
+
+def test_export_of_what_a_trace_does_not_have_says_so(run, built, tmp_path):
+    target = tmp_path / "figure.png"
+
+    answer = run(
+        "export", built("nested_trace()"), "--view", "cache", "-o", str(target)
+    )
+
+    assert answer.code == 1
+    assert "tells no reads of a model file" in answer.err
+    assert not target.exists()
