@@ -6,16 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import I64, Array, CounterShape
-from ggscope.model.tensors import Buffers, BufferUsage
-from ggscope.model.time import Clock
+from ggscope.model.tables import Array
 from ggscope.model.trace import Severity
+from ggscope.readers.buffer_lives import MAX_SIZE, BufferEvents, add_buffers
 from ggscope.readers.records import BUFFER_128, MAX_TIMESTAMP
 from ggscope.readers.source import Source
 from ggscope.readers.tensor_ranges import Ranges, word_blocks
-
-_MAX_SIZE = np.uint64(1 << 53)
 
 
 def add_buffer_events(builder: TraceBuilder, source: Source, ranges: Ranges) -> int:
@@ -37,31 +33,21 @@ def add_buffer_events(builder: TraceBuilder, source: Source, ranges: Ranges) -> 
             int(np.count_nonzero(~usable)),
         )
     events, record = events[usable], record[usable]
-    by_time = np.argsort(events["timestamp_ns"], kind="stable")
-    events, record = events[by_time], record[by_time]
-    raw_time = events["timestamp_ns"].astype(np.int64)
-    origin = int(raw_time[0]) if len(raw_time) else 0
-    builder.clock = Clock("ns", origin)
-    time = raw_time - origin
-    is_alloc = events["event_type"] == 0
-    ends = _ended_by(events["buffer_id"], is_alloc)
-    alloc = np.flatnonzero(is_alloc)
-    freed = np.where(ends >= 0, time[ends], -1)
-    is_sized = events["size_bytes"] < _MAX_SIZE
-    size = np.where(is_sized, events["size_bytes"].astype(np.int64), -1)
-    names = _strings(builder, events["name"].tolist(), "buffer")
-    builder.buffers = Buffers(
-        name=names[alloc],
-        backend=_strings(builder, events["backend"].tolist(), "")[alloc],
-        usage=np.minimum(events["usage"][alloc], BufferUsage.COMPUTE),
-        size=size[alloc],
-        allocated=time[alloc],
-        freed=freed[alloc],
-        address=events["buffer_id"][alloc].astype(np.uint64),
+    sizes = np.minimum(events["size_bytes"], np.uint64(MAX_SIZE)).astype(np.int64)
+    add_buffers(
+        builder,
+        BufferEvents(
+            time=events["timestamp_ns"].astype(np.int64),
+            is_alloc=events["event_type"] == 0,
+            id=events["buffer_id"].astype(np.uint64),
+            size=sizes,
+            name=_strings(builder, events["name"].tolist()),
+            backend=_strings(builder, events["backend"].tolist()),
+            usage=events["usage"],
+            layer=events["layer_id"],
+            record=record,
+        ),
     )
-    _add_counter(builder, time[alloc], freed[alloc], size[alloc])
-    _add_markers(builder, time, names, is_alloc, record)
-    _warn_orphans(builder, is_alloc, ends)
     return n
 
 
@@ -85,71 +71,10 @@ def _is_usable(events: Array) -> npt.NDArray[np.bool_]:
     )
 
 
-def _ended_by(buffer_id: Array, is_alloc: Array) -> I64:
-    """Return which event ends each allocation; -1 where none does.
-
-    The next event of the same id ends it: a release, or a new allocation, which
-    replaces the old one. Releases get the allocation before them, -1 for none.
-    """
-    order = np.argsort(buffer_id, kind="stable")
-    same = buffer_id[order][1:] == buffer_id[order][:-1]
-    ends = np.full(len(order), -1, np.int64)
-    previous, following = order[:-1][same], order[1:][same]
-    of_alloc = is_alloc[previous]
-    ends[previous[of_alloc]] = following[of_alloc]
-    is_release = of_alloc & ~is_alloc[following]
-    ends[following[is_release]] = previous[is_release]
-    return ends
-
-
-def _add_counter(builder: TraceBuilder, allocated: I64, freed: I64, size: I64) -> None:
-    was_freed = freed >= 0
-    time = np.concatenate([allocated, freed[was_freed]])
-    known = np.maximum(size, 0).astype(np.float64)
-    change = np.concatenate([known, -known[was_freed]])
-    order = np.argsort(time, kind="stable")
-    level = np.cumsum(change[order])
-    time = time[order]
-    # Of several changes at one instant only the last level ever held.
-    holds = np.append(time[1:] != time[:-1], True)[: len(time)]
-    builder.add_counter(
-        "buffer memory",
-        "bytes",
-        CounterShape.LEVEL,
-        time[holds],
-        level[holds],
-    )
-
-
-def _add_markers(
-    builder: TraceBuilder, time: I64, names: Array, is_alloc: Array, record: Array
-) -> None:
-    lane = builder.add_lane("buffers", LaneKind.MEMORY, ("Memory",))
-    verbs = builder.strings.intern_many(["free", "alloc"])
-    builder.add_markers(
-        time=time,
-        lane=lane,
-        name=verbs[is_alloc.astype(np.int64)],
-        detail=names,
-        record=record,
-    )
-
-
-def _warn_orphans(builder: TraceBuilder, is_alloc: Array, ends: I64) -> None:
-    orphans = int(np.count_nonzero(~is_alloc & (ends < 0)))
-    if orphans:
-        builder.warn(
-            Severity.INFO,
-            "free_without_alloc",
-            "buffers were released whose allocation is not in the file.",
-            count=orphans,
-        )
-
-
-def _strings(builder: TraceBuilder, raw: Sequence[bytes], default: str) -> Array:
-    """Return the string ids of raw names; `default` for blank ones, "" = none."""
+def _strings(builder: TraceBuilder, raw: Sequence[bytes]) -> Array:
+    """Return the string ids of raw names; -1 for blank ones."""
     ids: dict[bytes, int] = {}
     for name in dict.fromkeys(raw):
-        text = name.split(b"\0", 1)[0].decode("utf-8", "replace").strip() or default
+        text = name.split(b"\0", 1)[0].decode("utf-8", "replace").strip()
         ids[name] = builder.strings.intern(text) if text else -1
     return np.array([ids[name] for name in raw], np.int32)

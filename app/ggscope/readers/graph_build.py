@@ -1,0 +1,262 @@
+"""Make the columns of a graph from its draft, and say what had to be done for it."""
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.graph import Graph, NodeCategory, NodeFlag
+from ggscope.model.names import layer_of, normalise
+from ggscope.model.tables import I64, Array
+from ggscope.model.trace import Severity
+from ggscope.readers.graph_draft import Draft, Links, Node, is_acyclic, resolve
+from ggscope.readers.graph_ops import LEAF_OPERATION, op_name, op_number
+from ggscope.readers.graph_repair import Repair, restore
+
+_MAX_LAYER = 9999
+_ATTENTION = re.compile(r"attn|[QKV]cur|^kqv?(?:[_-]|$)|^KQ_")
+_ROUNDS = 8
+"""How many ops may lie between an input and the layers that share it."""
+
+
+def build_graph(
+    draft: Draft, builder: TraceBuilder, *, token: int, title: str, expects_views: bool
+) -> Graph:
+    """Return the graph of a draft; problems become warnings of the builder.
+
+    Parameters
+    ----------
+    draft : is used up: nodes are repaired in place.
+    token, title : see `Graph`.
+    expects_views : whether edges to nodes that the file does not declare are usual
+        for its writer.
+    """
+    links = resolve(draft)
+    nodes = draft.nodes
+    _note_links(builder, nodes, links, expects_views=expects_views)
+    _note_repair(builder, nodes, restore(nodes, links))
+    op = np.array([op_number(n.operation) for n in nodes], np.int16)
+    is_leaf = _leaves(nodes, links)
+    op[is_leaf] = -1
+    layer = _layers(builder, nodes)
+    flags = np.array([n.flags for n in nodes], np.uint8)
+    flags[is_leaf] |= np.uint8(NodeFlag.LEAF)
+    flags[_shared(layer, is_leaf, links)] |= np.uint8(NodeFlag.SHARED)
+    strings = builder.strings
+    return Graph(
+        name=_ids(builder, [n.name for n in nodes]),
+        op=op,
+        tensor=np.full(len(nodes), -1, np.int32),
+        layer=layer,
+        source=links.source.astype(np.int32),
+        target=links.target.astype(np.int32),
+        slot=links.slot.astype(np.uint8),
+        operation=_ids(builder, [n.operation for n in nodes]),
+        dtype=_ids(builder, [n.dtype for n in nodes]),
+        shape=_shapes(nodes, is_leaf),
+        category=np.array([category_of(n) for n in nodes], np.uint8),
+        flags=flags,
+        address=np.array([n.address for n in nodes], np.uint64),
+        token=token,
+        title=strings[strings.intern(title)],
+    )
+
+
+def category_of(node: Node) -> int:
+    """Return what a node belongs to, `NodeCategory`.
+
+    What the file states wins. Else by the rule of the tracer's own exporter, so
+    that a DOT file and the JSON made from it agree: looking up rows is input, then
+    the first word found in the name decides. KV caches and the embedding table are
+    "other" under it.
+    """
+    if node.category >= 0:
+        return node.category
+    name = node.name
+    if op_name(node.operation) == "GET_ROWS" or name.startswith("inp_"):
+        return NodeCategory.INPUT
+    if _ATTENTION.search(name):
+        return NodeCategory.ATTENTION
+    if "ffn" in name:
+        return NodeCategory.FFN
+    if "norm" in name:
+        return NodeCategory.NORM
+    if "output" in name:
+        return NodeCategory.OUTPUT
+    return NodeCategory.OTHER
+
+
+def _leaves(nodes: list[Node], links: Links) -> npt.NDArray[np.bool_]:
+    """Return which nodes are constants or inputs.
+
+    Those that the file calls so; and, where it says nothing of their operation,
+    those that no edge leads to.
+    """
+    is_const = np.array([n.operation == LEAF_OPERATION for n in nodes], np.bool_)
+    is_silent = np.array([not n.operation for n in nodes], np.bool_)
+    is_declared = np.array([not n.flags & NodeFlag.UNDECLARED for n in nodes], np.bool_)
+    has_sources = np.zeros(len(nodes), np.bool_)
+    has_sources[links.target] = True
+    return np.asarray(is_const | (is_silent & is_declared & ~has_sources))
+
+
+def _layers(builder: TraceBuilder, nodes: list[Node]) -> Array:
+    """Return the layer of each node: by its name, else as the file states."""
+    result = np.full(len(nodes), -1, np.int16)
+    counted = contradicted = 0
+    for i, node in enumerate(nodes):
+        named = layer_of(node.name)
+        stated = node.layer if 0 <= node.layer <= _MAX_LAYER else -1
+        if named < 0 <= stated and normalise(node.name).startswith(_COUNTED_NAMES):
+            counted += 1
+            stated = -1
+        contradicted += named >= 0 and stated >= 0 and named != stated
+        result[i] = named if named >= 0 else stated
+    if counted:
+        builder.warn(
+            Severity.NOTICE,
+            "layer_from_count",
+            "nodes called node_N or leaf_N state N as their layer; N only counts "
+            "nodes, so they have no layer here.",
+            count=counted,
+        )
+    if contradicted:
+        builder.warn(
+            Severity.NOTICE,
+            "layer_mismatch",
+            "nodes state another layer than their names tell; the name was believed.",
+            count=contradicted,
+        )
+    return result
+
+
+_COUNTED_NAMES = ("node_", "leaf_")
+
+
+def _shared(
+    layer: Array, is_leaf: npt.NDArray[np.bool_], links: Links
+) -> npt.NDArray[np.bool_]:
+    """Return the inputs that several layers use, directly or made ready by other ops.
+
+    A mask that is cast once for all layers is shared, and so is its cast.
+    """
+    n = len(layer)
+    is_loop = links.source == links.target
+    source, target = links.source[~is_loop], links.target[~is_loop]
+    prepares = is_leaf & (layer < 0)
+    for _ in range(_ROUNDS):
+        depends = np.zeros(n, np.bool_)
+        depends[target[~prepares[source]]] = True
+        has_sources = np.zeros(n, np.bool_)
+        has_sources[target] = True
+        grown = prepares | ((layer < 0) & has_sources & ~depends)
+        if (grown == prepares).all():
+            break
+        prepares = grown
+    of_input = prepares[source]
+    source, target = source[of_input], target[of_input]
+    direct = layer[target] >= 0
+    reach = _pairs(source[direct], layer[target[direct]])
+    inner_source, inner_target = source[~direct], target[~direct]
+    for _ in range(_ROUNDS):
+        # Whatever layers a prepared input reaches, its own sources reach too.
+        first = np.searchsorted(reach[:, 0], inner_target)
+        n_layers = np.searchsorted(reach[:, 0], inner_target, "right") - first
+        rows = np.repeat(first - np.cumsum(n_layers) + n_layers, n_layers)
+        rows += np.arange(len(rows))
+        grown_reach = _pairs(
+            np.concatenate([reach[:, 0], np.repeat(inner_source, n_layers)]),
+            np.concatenate([reach[:, 1], reach[rows, 1]]),
+        )
+        if len(grown_reach) == len(reach):
+            break
+        reach = grown_reach
+    return np.asarray(np.bincount(reach[:, 0], minlength=n) >= 2)
+
+
+def _pairs(node: Array, layer: Array) -> I64:
+    """Return the distinct (node, layer) pairs in order, int64[k, 2]."""
+    both = node.astype(np.int64) * (1 << 16) + layer.astype(np.int64)
+    distinct = np.unique(both)
+    return np.column_stack([distinct >> 16, distinct & 0xFFFF])
+
+
+def _shapes(nodes: list[Node], is_leaf: npt.NDArray[np.bool_]) -> I64:
+    """Return the dimensions, 0 where the file does not tell.
+
+    ggml prints two dimensions of a node that is a matrix and else three; of a leaf
+    always two, however many it has.
+    """
+    result = np.zeros((len(nodes), 4), np.int64)
+    for i, (node, leaf) in enumerate(zip(nodes, is_leaf.tolist(), strict=True)):
+        shape = node.shape[:4]
+        result[i, : len(shape)] = shape
+        if len(shape) == 2 and not leaf:
+            result[i, 2:] = 1
+    return result
+
+
+def _ids(builder: TraceBuilder, texts: list[str]) -> Array:
+    """Return string ids, -1 for empty texts."""
+    intern = builder.strings.intern
+    return np.array([intern(t) if t else -1 for t in texts], np.int32)
+
+
+def _note_links(
+    builder: TraceBuilder, nodes: list[Node], links: Links, *, expects_views: bool
+) -> None:
+    if links.n_undeclared:
+        builder.warn(
+            Severity.INFO if expects_views else Severity.NOTICE,
+            "undeclared_node",
+            "edges name nodes that the file does not declare; each is shown by its "
+            "id alone.",
+            count=links.n_undeclared,
+            place=f"edges[{links.first_undeclared}]",
+        )
+    loops = np.flatnonzero(links.source == links.target)
+    if len(loops):
+        builder.warn(
+            Severity.INFO,
+            "self_loop",
+            "edges lead from a node to itself, as ggml writes for a cast; they are "
+            "kept.",
+            count=len(loops),
+            place=_place(nodes, int(links.target[loops[0]])),
+        )
+    is_clear = is_acyclic(len(nodes), links)
+    if not is_clear.all():
+        builder.warn(
+            Severity.NOTICE,
+            "cycle",
+            "nodes depend on themselves through others, or on such nodes; no order "
+            "of computing satisfies them.",
+            count=int(np.count_nonzero(~is_clear)),
+            place=_place(nodes, int(np.argmin(is_clear))),
+        )
+
+
+def _note_repair(builder: TraceBuilder, nodes: list[Node], repair: Repair) -> None:
+    if not repair.n_names:
+        return
+    builder.warn(
+        Severity.INFO,
+        "type_was_suffix",
+        "the type of some nodes was a suffix of their name, as the exporter wrote it. "
+        "The name has it back; the type was inferred from what the node is a view of.",
+        count=repair.n_names,
+        place=_place(nodes, repair.first),
+    )
+    if repair.n_unknown_types:
+        builder.warn(
+            Severity.NOTICE,
+            "unknown_type",
+            "types of nodes stay unknown: the file has a name's suffix in their place "
+            "and does not say what the node is a view of.",
+            count=repair.n_unknown_types,
+        )
+
+
+def _place(nodes: list[Node], row: int) -> str:
+    return f"nodes[{row}] ({nodes[row].name.strip()[:64]})"

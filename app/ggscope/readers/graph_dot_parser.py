@@ -1,0 +1,289 @@
+"""Statements of DOT files: nodes, edges, and what cannot be understood.
+
+Follows the grammar of Graphviz (``graph``, ``digraph``, subgraphs, chains of edges,
+default attributes, ports), and goes on with the next line where a statement breaks
+it: one odd name must not cost the graph. ggml writes a statement per line and does not
+escape names, so its own lines are taken as they stand: that is also quicker.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ggscope.readers.graph_dot_tokens import Kind, Token, Tokens
+
+MAX_NESTING = 64
+_GGML_NODE = re.compile(
+    r'"([^"\n]+)" \[ style = filled; fillcolor = (\w+); shape = record; '
+    r'label="([^\n]*)"; \][ \t]*\r?\n'
+)
+_GGML_EDGE = re.compile(
+    r'"([^"\n]+)"(?::\w+)? -> "([^"\n]+)"(?::\w+)? '
+    r'\[(?: arrowhead = \w+; style = \w+;)? label = "([^"\n]*)"; \][ \t]*\r?\n'
+)
+_BARE_QUOTE = re.compile(r'(?<!\\)"')
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatement:
+    """A node with attributes; an edge's ends do not declare nodes."""
+
+    id: str
+    attributes: Mapping[str, str]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeStatement:
+    """One edge; chains and groups are taken apart."""
+
+    source: str
+    target: str
+    attributes: Mapping[str, str]
+    is_directed: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStart:
+    """Another graph begins."""
+
+    name: str
+    at: int
+
+
+@dataclass(slots=True)
+class Faults:
+    """What was not understood.
+
+    Attributes
+    ----------
+    statements : where each broken statement begins.
+    quotes : where labels begin that hold quotes, which breaks the syntax; they were
+        understood all the same.
+    unfinished : whether the text ends within a graph.
+    trailing : where text behind the graph begins; -1 none.
+    """
+
+    statements: list[int] = field(default_factory=list)
+    quotes: list[int] = field(default_factory=list)
+    unfinished: bool = False
+    trailing: int = -1
+
+
+class _BrokenError(Exception):
+    """The statement at hand cannot be understood."""
+
+
+Statement = NodeStatement | EdgeStatement | GraphStart
+
+
+class DotParser:
+    """Goes through a text once.
+
+    Parameters
+    ----------
+    text : of the whole file.
+
+    Attributes
+    ----------
+    faults : complete once `statements` has come to its end.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.faults = Faults()
+        self._text = text
+        self._tokens = Tokens(text)
+        self._now = self._tokens.next()
+        self._depth = 0
+        self._found: list[Statement] = []
+
+    def statements(self) -> Iterator[Statement]:
+        """Yield what the text says, in order."""
+        while not self._at_end:
+            start = self._start()
+            if start is None:
+                if self.faults.trailing < 0:
+                    self.faults.trailing = self._now.at
+                self._skip_line()
+                continue
+            yield start
+            self._depth = 1
+            while self._depth and not self._at_end:
+                self._statement_or_skip()
+                yield from self._found
+                self._found.clear()
+            self.faults.unfinished |= self._depth > 0
+
+    def _start(self) -> GraphStart | None:
+        """Take ``strict digraph NAME {``; None where no graph begins here."""
+        at = self._now.at
+        if self._is_keyword("strict"):
+            self._next()
+        if not self._is_keyword("graph", "digraph"):
+            return None
+        self._next()
+        name = ""
+        if self._now.kind is Kind.WORD:
+            name = self._next().text
+        if not self._is_sign("{"):
+            # A file cut within its first line is a graph without anything.
+            self.faults.unfinished |= self._now.kind is Kind.END
+            return GraphStart(name, at) if self._now.kind is Kind.END else None
+        self._next()
+        return GraphStart(name, at)
+
+    def _statement_or_skip(self) -> None:
+        at = self._now.at
+        if self._ggml_line(at):
+            return
+        try:
+            self._statement()
+        except _BrokenError:
+            # What a group held before it broke is kept.
+            self.faults.statements.append(at)
+            self._skip_line()
+
+    def _ggml_line(self, at: int) -> bool:
+        """Take a line exactly as ggml writes it; tell whether there was one."""
+        if not self._now.is_quoted:
+            return False
+        if edge := _GGML_EDGE.match(self._text, at):
+            found: Statement = EdgeStatement(
+                edge[1], edge[2], {"label": edge[3]}, True, at
+            )
+            end = edge.end()
+        elif node := _GGML_NODE.match(self._text, at):
+            found = NodeStatement(node[1], {"fillcolor": node[2], "label": node[3]}, at)
+            end = node.end()
+            if '"' in node[3] and _BARE_QUOTE.search(node[3]):
+                self.faults.quotes.append(at)
+        else:
+            return False
+        self._found.append(found)
+        self._tokens.at = end
+        self._now = self._tokens.next()
+        return True
+
+    def _statement(self) -> None:
+        """Take one statement; nodes and edges go to ``self._found``."""
+        if self._is_sign("}"):
+            self._next()
+            self._depth -= 1
+            return
+        if self._is_sign(";", ","):
+            self._next()
+            return
+        if self._is_keyword("graph", "node", "edge"):
+            self._next()
+            self._attributes()
+            return
+        at = self._now.at
+        is_node = not self._is_sign("{") and not self._is_keyword("subgraph")
+        ends = self._end()
+        if self._is_sign("=") and is_node:
+            self._next()
+            self._word()
+        elif self._now.kind is Kind.ARROW:
+            self._edges(ends, at)
+        elif is_node:
+            self._found.append(NodeStatement(ends[0], self._attributes(), at))
+
+    def _edges(self, first: list[str], at: int) -> None:
+        chain, arrows = [first], []
+        while self._now.kind is Kind.ARROW:
+            arrows.append(self._next().text == "->")
+            chain.append(self._end())
+        attributes = self._attributes()
+        self._found.extend(
+            EdgeStatement(source, target, attributes, is_directed, at)
+            for i, is_directed in enumerate(arrows)
+            for source in chain[i]
+            for target in chain[i + 1]
+        )
+
+    def _end(self) -> list[str]:
+        """Take one end of an edge: a node with its port, or a group of nodes."""
+        if self._is_keyword("subgraph"):
+            self._next()
+            if self._now.kind is Kind.WORD:
+                self._next()
+            if not self._is_sign("{"):
+                raise _BrokenError
+        if self._is_sign("{"):
+            return self._group()
+        node = self._word()
+        for _ in range(2):
+            if self._is_sign(":"):
+                self._next()
+                self._word()
+        return [node]
+
+    def _group(self) -> list[str]:
+        """Take ``{ … }``; return the nodes named in it."""
+        if self._depth >= MAX_NESTING:
+            raise _BrokenError
+        self._next()
+        outer, first = self._depth, len(self._found)
+        self._depth += 1
+        while self._depth > outer:
+            if self._now.kind is Kind.END:
+                raise _BrokenError
+            self._statement()
+        named: dict[str, None] = {}
+        for found in self._found[first:]:
+            if isinstance(found, NodeStatement):
+                named[found.id] = None
+            elif isinstance(found, EdgeStatement):
+                named[found.source] = named[found.target] = None
+        return list(named)
+
+    def _attributes(self) -> dict[str, str]:
+        """Take any number of ``[ key = value; … ]``."""
+        found: dict[str, str] = {}
+        while self._is_sign("["):
+            self._next()
+            while not self._is_sign("]"):
+                if self._is_sign(";", ","):
+                    self._next()
+                    continue
+                key, value = self._word(), ""
+                if self._is_sign("="):
+                    self._next()
+                    value = self._word()
+                found[key] = value
+            self._next()
+        return found
+
+    def _word(self) -> str:
+        """Take an identifier; ``"a" + "b"`` is one."""
+        if self._now.kind is not Kind.WORD:
+            raise _BrokenError
+        text = self._next().text
+        while self._is_sign("+"):
+            self._next()
+            text += self._word()
+        return text
+
+    @property
+    def _at_end(self) -> bool:
+        return self._now.kind is Kind.END
+
+    def _is_sign(self, *signs: str) -> bool:
+        return self._now.kind is Kind.SIGN and self._now.text in signs
+
+    def _is_keyword(self, *words: str) -> bool:
+        now = self._now
+        return now.kind is Kind.WORD and not now.is_quoted and now.text.lower() in words
+
+    def _next(self) -> Token:
+        token = self._now
+        if token.kind is not Kind.END:
+            self._now = self._tokens.next()
+        return token
+
+    def _skip_line(self) -> None:
+        """Go to the first token of the next line."""
+        end = self._text.find("\n", self._now.at)
+        self._tokens.at = len(self._text) if end < 0 else end
+        self._now = self._tokens.next()

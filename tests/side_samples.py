@@ -1,0 +1,45 @@
+"""A sound file of each reader that has no sample among the resources."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gguf_files
+import side_files
+from map_files import REGISTRY, STRUCTURE, document, row, table
+
+
+def sound_file(reader: str, folder: Path) -> Path:
+    """Write a file for the reader class of this name into `folder`; return its path."""
+    name, make = MADE[reader]
+    path = folder / name
+    path.write_bytes(make())
+    return path
+
+
+def _map() -> bytes:
+    rows = [row(f"blk.{i}.ffn_up.weight", 64 + 400 * i, 400) for i in range(40)]
+    return document(*rows).encode()
+
+
+def _structure() -> bytes:
+    rows = [f"blk.{i}.t,{64 + 400 * i},400,{i},FFN Up,1,100,0,0,0" for i in range(40)]
+    return table(STRUCTURE, rows).encode()
+
+
+def _registry() -> bytes:
+    rows = [f"{i},blk.{i}.t,0x{4096 * (i + 1):x},{64 * i},64,{i}" for i in range(40)]
+    return table(REGISTRY, rows).encode()
+
+
+MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "GgufReader": ("tiny.gguf", gguf_files.encode),
+    "MemoryMapReader": ("memory-map.json", _map),
+    "StructureCsvReader": ("structure.csv", _structure),
+    "RegistryCsvReader": ("registry.csv", _registry),
+    "GraphJsonReader": ("g.json", lambda: side_files.sound_graph_json().encode()),
+    "GraphDotReader": ("g.dot", lambda: side_files.sound_dot().encode()),
+    "BufferStatsReader": ("b.jsonl", lambda: side_files.sound_buffer_lines().encode()),
+    "BufferTimelineReader": ("b.json", lambda: side_files.sound_timeline().encode()),
+    "MoeCsvReader": ("moe.csv", lambda: side_files.sound_routing().encode()),
+}
+"""Reader class -> (file name, its content)."""

@@ -1,0 +1,131 @@
+"""Walking a JSON file: exact numbers, lists handed out, faults that end it."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
+from ggscope.model.builder import TraceBuilder
+from ggscope.readers import (
+    buffer_stats,
+    buffer_timeline,
+    graph_dot,
+    graph_json,
+    moe_csv,
+)
+from ggscope.readers.api import ReadContext
+from ggscope.readers.json_outline import first_element_keys, outer_keys
+from ggscope.readers.json_walk import Walked, integer_of, note_fault, walk_root
+from ggscope.readers.source import Source
+from side_files import sound_routing
+
+
+def walk(
+    folder: Path, text: str | bytes, **sizes: int
+) -> tuple[Walked, list[object], TraceBuilder]:
+    path, builder, taken = folder / "x.json", TraceBuilder(), []
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    with Source(path) as source:
+        take = {"rows": taken.append}
+        walked = walk_root(source, ReadContext(), builder, take, **sizes)
+    return walked, taken, builder
+
+
+def test_elements_are_handed_out_and_the_rest_is_kept(tmp_path) -> None:
+    text = b'\xef\xbb\xbf{"a": {"b": 1.10}, "rows": [{"t": 1.10}, 2, null], "c": [3]}'
+
+    walked, taken, _ = walk(tmp_path, text)
+
+    assert taken == [{"t": Decimal("1.10")}, 2, None]
+    assert walked.facts == {"a": {"b": Decimal("1.10")}, "c": [3]}
+    assert walked.lists == {"rows"}
+    assert walked.fault is None
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [('{"rows": [{"a": 1}, {"a": NaN}]}', 1), ('{"rows": [{"a": 1}, {"a" 2}]}', 1),
+     ('{"rows": [{"a": 1}, {"a": 1e99999999999999999999}]}', 1),
+     ('{"rows": [{"a": 1}, ' + '{"a":' * 9000 + "1" + "}" * 9000 + "]}", 1),
+     ('{"rows": [{"a": 1}, {"a": ' + "9" * 5000 + "}]}", 1), ("[1]", 0)],
+    ids=["nan", "colon", "exponent", "depth", "digits", "list"],
+)  # fmt: skip
+def test_fault_ends_the_walk_behind_what_was_taken(tmp_path, text, n) -> None:
+    walked, taken, _ = walk(tmp_path, text)
+
+    assert walked.fault is not None
+    assert taken == [{"a": 1}] * n
+
+
+def test_odd_bytes_are_replaced_and_counted(tmp_path) -> None:
+    _, taken, builder = walk(tmp_path, b'{"rows": [{"a": "x\xff"}]}')
+
+    assert taken == [{"a": "x\ufffd"}]
+    (note,) = builder._warnings.values()
+    assert (note.code, note.offset) == ("bad_utf8", 18)
+
+
+def test_fault_without_anything_before_it_is_an_error(tmp_path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{"rows": [1')
+    with Source(path) as source:
+        walked = walk_root(source, ReadContext(), TraceBuilder(), {})
+        assert walked.fault is not None
+        with pytest.raises(TruncatedError, match="line 1 column 12"):
+            note_fault(TraceBuilder(), source, walked.fault, "0 rows", 0)
+
+
+def test_huge_value_is_beyond_the_limit(tmp_path) -> None:
+    text = '{"rows": [{"a": "' + "x" * 5000 + '"}]}'
+
+    with pytest.raises(LimitExceededError, match="larger than 256 bytes"):
+        walk(tmp_path, text, block_bytes=64, value_bytes=256)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "reader"),
+    [
+        (graph_json, "g.json", graph_json.GraphJsonReader()),
+        (graph_dot, "g.dot", graph_dot.GraphDotReader()),
+        (buffer_stats, "b.jsonl", buffer_stats.BufferStatsReader()),
+        (buffer_timeline, "b.json", buffer_timeline.BufferTimelineReader()),
+    ],
+)
+def test_file_beyond_the_limit_is_refused(
+    tmp_path, monkeypatch, module, name, reader
+) -> None:
+    (tmp_path / name).write_text("{}" * 20)
+    monkeypatch.setattr(module, "MAX_BYTES", 30)
+
+    with (
+        Source(tmp_path / name) as source,
+        pytest.raises(LimitExceededError, match="larger than"),
+    ):
+        reader.read(source, ReadContext())
+
+
+def test_endless_line_of_a_table_is_refused(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "moe.csv"
+    path.write_text(sound_routing() + "1" * 5000)
+    monkeypatch.setattr(moe_csv, "BLOCK_BYTES", 1000)
+
+    with Source(path) as source, pytest.raises(CorruptError, match="line is longer"):
+        moe_csv.MoeCsvReader().read(source, ReadContext())
+
+
+def test_outline_sees_keys_up_to_the_cut() -> None:
+    text = b'\xef\xbb\xbf {"a": 1, "rows": [{"x": 1, "y": {"z": 2}}, 3], "c": {"d'
+
+    assert outer_keys(text) == {"a", "rows", "c"}
+    assert first_element_keys(text, "rows") == {"x", "y"}
+    assert first_element_keys(text, "a") == frozenset()
+    assert first_element_keys(text, "none") == frozenset()
+    assert outer_keys(b"[1]") == frozenset()
+
+
+def test_true_is_no_number() -> None:
+    assert integer_of(3) == 3
+    assert integer_of(True) is None
+    assert integer_of("3") is None
+    assert issubclass(LimitExceededError, ReadError)
