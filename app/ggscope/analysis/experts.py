@@ -1,0 +1,255 @@
+"""Which experts worked: choices by layer, expert and token, and how they are known."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.chunks import add_by_group
+from ggscope.analysis.expert_accesses import accessed_experts, touches_stacks
+from ggscope.analysis.expert_slices import ExpertSlices, expert_slices
+from ggscope.model.tables import I64, Array
+from ggscope.model.trace import Trace
+
+MOST_EXPERTS = 1 << 12
+"""An expert number beyond is damage; a grid of it would have no bounds."""
+
+
+class ExpertSource(Enum):
+    """How it is known which experts worked.
+
+    ROUTING : the choices of the router were recorded (measured).
+    ACCESSES : accesses name the slices of experts (derived: one access is no choice).
+    STACKS : ops touch whole stacks of experts, so no expert can be told.
+    NONE : nothing in the trace has to do with experts.
+    """
+
+    ROUTING = "routing"
+    ACCESSES = "accesses"
+    STACKS = "stacks"
+    NONE = "none"
+
+
+class CountSource(Enum):
+    """How the number of experts per layer is known.
+
+    MODEL : the model file or map says it.
+    TENSORS : the stacks of experts, or their slices, are listed.
+    SEEN : the highest expert seen is taken for the last one (inferred).
+    """
+
+    MODEL = "model"
+    TENSORS = "tensors"
+    SEEN = "seen"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """Choices of experts that compute, one row each, and what they are counted in.
+
+    Attributes
+    ----------
+    layers : int64[L], numbers of the layers that have experts, ascending.
+    n_experts : experts per layer; `count_source` tells how that is known.
+    tokens : int64[T], numbers of the tokens (or passes), ascending; empty where the
+        trace names none.
+    layer : int32[n], row of `layers`.
+    expert : int32[n], below `n_experts`.
+    token : int32[n], row of `tokens`, -1 unknown.
+    rank : int16[n], 0 = first choice, -1 unknown.
+    score : float32[n], NaN unknown.
+    is_used : bool[n], False for ranked experts that did not compute.
+    weight : int64[n], accesses that a row stands for; 1 for a recorded choice.
+    bytes : int64[n], bytes that these accesses read; None for recorded choices.
+    slices : where the experts lie in the model file.
+    n_left_out : choices or accesses without a usable layer or expert.
+    """
+
+    source: ExpertSource
+    layers: I64
+    n_experts: int
+    count_source: CountSource
+    tokens: I64
+    layer: npt.NDArray[np.int32]
+    expert: npt.NDArray[np.int32]
+    token: npt.NDArray[np.int32]
+    rank: npt.NDArray[np.int16]
+    score: npt.NDArray[np.float32]
+    is_used: npt.NDArray[np.bool_]
+    weight: I64
+    bytes: I64 | None
+    slices: ExpertSlices
+    n_left_out: int = 0
+
+    def __len__(self) -> int:
+        return len(self.layer)
+
+    @property
+    def n_slots(self) -> int:
+        """Number of (layer, expert) pairs that the model has."""
+        return len(self.layers) * self.n_experts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpertGrid:
+    """Counts of one token or of all, by layer and expert.
+
+    Attributes
+    ----------
+    count : int64[L, E], choices, or accesses where only these are known.
+    bytes : int64[L, E], bytes that they read, -1 unknown. For recorded choices that
+        is count times the size of the expert's slices (derived).
+    """
+
+    count: I64
+    bytes: I64
+
+
+def expert_choices(trace: Trace) -> Choices:
+    """Return what the trace tells of experts; a table without rows where nothing.
+
+    Notes
+    -----
+    O(routing rows), or O(spans + distinct accesses) where routing is not recorded.
+    """
+    slices = expert_slices(trace)
+    if len(trace.routing):
+        return _of_routing(trace, slices)
+    return _of_accesses(trace, slices)
+
+
+def expert_grid(choices: Choices, token: int | None = None) -> ExpertGrid:
+    """Return the counts of a token (a row of ``choices.tokens``), or of all.
+
+    Only experts that computed count.
+    """
+    shape = (len(choices.layers), choices.n_experts)
+    chosen = choices.is_used
+    if token is not None:
+        chosen = chosen & (choices.token == token)
+    cell = choices.layer[chosen].astype(np.int64) * choices.n_experts
+    cell += choices.expert[chosen]
+    count = _sums(cell, choices.weight[chosen], shape[0] * shape[1]).reshape(shape)
+    if choices.bytes is not None:
+        known = _sums(cell, choices.bytes[chosen], shape[0] * shape[1])
+        return ExpertGrid(count, known.reshape(shape))
+    size = choices.slices.sizes(choices.layers, choices.n_experts)
+    return ExpertGrid(count, np.where(size >= 0, count * np.maximum(size, 0), -1))
+
+
+def _sums(group: Array, values: I64, n: int) -> I64:
+    total = np.zeros(n, np.int64)
+    add_by_group(total, group, values)
+    return total
+
+
+def _of_routing(trace: Trace, slices: ExpertSlices) -> Choices:
+    routing = trace.routing
+    usable = (routing.layer >= 0) & (routing.expert >= 0)
+    usable &= routing.expert < MOST_EXPERTS
+    kept = slice(None) if usable.all() else np.flatnonzero(usable)
+    layer, expert = routing.layer[kept], routing.expert[kept]
+    n_experts, count_source = _number_of_experts(trace, slices, expert)
+    layers, layer_row = _layers(slices, layer)
+    tokens, token_row = _numbers(routing.token[kept])
+    n = len(layer)
+    return Choices(
+        source=ExpertSource.ROUTING,
+        layers=layers,
+        n_experts=n_experts,
+        count_source=count_source,
+        tokens=tokens,
+        layer=layer_row,
+        expert=expert.astype(np.int32),
+        token=token_row,
+        rank=routing.rank[kept].astype(np.int16),
+        score=routing.score[kept],
+        is_used=routing.is_used[kept],
+        weight=np.ones(n, np.int64),
+        bytes=None,
+        slices=slices,
+        n_left_out=len(routing) - n,
+    )
+
+
+def _of_accesses(trace: Trace, slices: ExpertSlices) -> Choices:
+    found = accessed_experts(trace, MOST_EXPERTS)
+    source = ExpertSource.ACCESSES
+    if not len(found.layer):
+        stacked = touches_stacks(trace)
+        source = ExpertSource.STACKS if stacked else ExpertSource.NONE
+    n_experts, count_source = _number_of_experts(trace, slices, found.expert)
+    layers, layer_row = _layers(slices, found.layer)
+    tokens, token_row = _numbers(found.token)
+    n = len(found.layer)
+    return Choices(
+        source=source,
+        layers=layers,
+        n_experts=n_experts,
+        count_source=count_source,
+        tokens=tokens,
+        layer=layer_row,
+        expert=found.expert.astype(np.int32),
+        token=token_row,
+        rank=np.full(n, -1, np.int16),
+        score=np.full(n, np.nan, np.float32),
+        is_used=np.ones(n, np.bool_),
+        weight=found.n_accesses,
+        bytes=found.bytes,
+        slices=slices,
+        n_left_out=found.n_left_out,
+    )
+
+
+def _number_of_experts(
+    trace: Trace, slices: ExpertSlices, expert: Array
+) -> tuple[int, CountSource]:
+    """Return the experts per layer, at least as many as were seen."""
+    seen = int(expert.max(initial=-1)) + 1
+    stated = [m.metadata.get("n_experts", "") for m in trace.models]
+    numbers = [int(text) for text in stated if text.isascii() and text.isdecimal()]
+    told = max(numbers, default=0)
+    if told and seen <= told <= MOST_EXPERTS:
+        return told, CountSource.MODEL
+    if slices.n_experts and slices.n_experts >= seen:
+        return slices.n_experts, CountSource.TENSORS
+    return seen, CountSource.SEEN
+
+
+def _layers(slices: ExpertSlices, layer: Array) -> tuple[I64, npt.NDArray[np.int32]]:
+    """Return the layers that have experts, and the row of each choice's layer."""
+    numbers = np.union1d(slices.layers, distinct(layer)).astype(np.int64)
+    lookup = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
+    lookup[numbers] = np.arange(len(numbers))
+    return numbers, lookup[layer]
+
+
+def _numbers(token: Array) -> tuple[I64, npt.NDArray[np.int32]]:
+    """Return the distinct tokens without -1, and the row of each choice's token."""
+    numbers = distinct(token)
+    numbers = numbers[numbers >= 0].astype(np.int64)
+    row = np.searchsorted(numbers, token).astype(np.int32)
+    row[token < 0] = -1
+    return numbers, row
+
+
+def distinct(values: Array) -> Array:
+    """Return the distinct values, ascending; quick where many repeat in a row."""
+    if not len(values):
+        return values
+    # Rows come token by token and layer by layer: few runs, so little to sort.
+    changes = np.append(True, values[1:] != values[:-1])
+    return np.unique(values[changes])
+
+
+__all__ = [
+    "MOST_EXPERTS",
+    "Choices",
+    "CountSource",
+    "ExpertGrid",
+    "ExpertSource",
+    "distinct",
+    "expert_choices",
+    "expert_grid",
+]

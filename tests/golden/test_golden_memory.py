@@ -1,0 +1,46 @@
+"""Pictures of experts and buffers that must not change by accident."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtGui import QImage
+
+from buffer_traces import busy_buffers
+from expert_traces import random_choices, routed
+from ggscope.analysis.expert_pictures import Beside, ExpertsRequest
+from ggscope.analysis.occupancy import lives, occupancy
+from ggscope.model.time import TimeRange
+from ggscope.render.compose_buffers import BuffersScene, compose_buffers
+from ggscope.render.compose_experts import ExpertsScene, Measure, compose_experts
+from ggscope.render.export import render_image
+from ggscope.render.theme import theme
+from scenes import without_texts
+
+Check = Callable[[QImage, str], None]
+
+
+@pytest.mark.parametrize(
+    ("look", "beside"),
+    [("dark", Beside.OVERLAP), ("light", Beside.TRANSITION), ("print", Beside.COVER)],
+)
+def test_experts_look_as_before(look: str, beside: Beside, check_golden: Check) -> None:
+    trace = routed(random_choices(5, 60, 12, 32, 4), n_experts=32)
+    result = ExpertsRequest(trace, None, None, None, beside)()
+    scene = ExpertsScene(
+        1000, 300, theme(look), result, Measure.SHARE, selected=((3, 7),), hover=(5, 2)
+    )
+
+    check_golden(render_image(without_texts(compose_experts(scene))), f"experts-{look}")
+
+
+@pytest.mark.parametrize("look", ["dark", "light", "print"])
+def test_buffers_look_as_before(look: str, check_golden: Check) -> None:
+    trace = busy_buffers()
+    scene = BuffersScene(
+        trace, occupancy(trace), lives(trace.buffers),
+        TimeRange(-1_000_000, 41_000_000),
+        1000, 360, theme(look), selected=frozenset({3}), accessed=frozenset({0}),
+        cursor_tick=16_000_000,
+    )  # fmt: skip
+
+    check_golden(render_image(without_texts(compose_buffers(scene))), f"buffers-{look}")

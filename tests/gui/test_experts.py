@@ -1,0 +1,415 @@
+"""The view of experts, with a real mouse and real keys."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+import builders
+from expert_traces import (
+    accessing,
+    falling_scores,
+    random_choices,
+    routed,
+    routing,
+    tensors,
+)
+from ggscope.analysis.expert_pictures import Beside
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.routing import expert_key
+from ggscope.model.selection import Filter, Selection
+from ggscope.render.compose_experts import Measure, frames, main_grid
+from ggscope.render.compose_grid import Cell, GridGeometry
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.views.experts import ExpertsView
+from scenes import texts_of
+
+LEFT = Qt.MouseButton.LeftButton
+CTRL = Qt.KeyboardModifier.ControlModifier
+NONE = Qt.KeyboardModifier.NoModifier
+
+
+@pytest.fixture
+def session(qapp: QApplication) -> Iterator[Session]:
+    session = Session()
+    chosen = random_choices(1, 30, 6, 16, 2)
+    score = falling_scores(1, chosen.shape)
+    session.set_trace(routed(chosen, score=score, n_experts=16, layers=range(4, 10)))
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, session: Session) -> ExpertsView:
+    made = ExpertsView()
+    qtbot.addWidget(made)
+    made.resize(1100, 340)
+    made.attach(session)
+    made.show()
+    qtbot.waitExposed(made)
+    settled(qtbot, made)
+    return made
+
+
+def settled(qtbot: QtBot, view: ExpertsView) -> None:
+    """Wait until what is shown is what was asked for."""
+    qtbot.waitUntil(
+        lambda: (
+            view.session is not None
+            and view.session.tasks.is_idle
+            and view.result is not None
+            and view.result.beside is view.beside
+            and view.result.wanted == view.cover.wanted
+        )
+    )
+
+
+def choose(view: ExpertsView, name: str, value: object) -> None:
+    combo = getattr(view.bar, name)
+    combo.setCurrentIndex(combo.findData(value))
+
+
+def place_of(view: ExpertsView, cell: Cell) -> QPoint:
+    """Return where on the canvas the middle of a cell is."""
+    size = view.canvas_size()
+    scene = view.scene(size.width(), size.height(), 1.0)
+    assert scene is not None
+    main, _ = frames(scene)
+    place = GridGeometry(main_grid(scene, main))
+    x, y = place.column_edges(), place.row_edges()
+    row, column = cell
+    return QPoint(
+        round((x[column] + x[column + 1]) / 2), round((y[row] + y[row + 1]) / 2)
+    )
+
+
+def shown(view: ExpertsView) -> list[str]:
+    size = view.canvas_size()
+    return texts_of(view.picture(size.width(), size.height(), 1.0))
+
+
+def test_figures_name_source_utilisation_and_hottest(view: ExpertsView) -> None:
+    words = view.bar.about.full_text
+
+    result = view.result
+    assert result is not None
+    assert words.startswith("routing recorded · ")
+    assert "of 96 slots active" in words
+    assert f"hottest {result.figures.hottest_ratio:.1f}× uniform (layer " in words
+    assert "30 tokens" in words
+    assert "as the model says" in view.bar.about.toolTip()
+
+
+def test_click_selects_the_expert_and_ctrl_adds(
+    view: ExpertsView, session: Session
+) -> None:
+    QTest.mouseClick(view.canvas, LEFT, NONE, place_of(view, (2, 5)))
+    QTest.mouseClick(view.canvas, LEFT, CTRL, place_of(view, (0, 1)))
+
+    wanted = (expert_key(4, 1), expert_key(6, 5))
+    assert session.selection == Selection("experts", wanted)
+
+
+def test_ctrl_click_on_a_selected_expert_takes_it_out(
+    view: ExpertsView, session: Session
+) -> None:
+    for modifier in (NONE, CTRL):
+        QTest.mouseClick(view.canvas, LEFT, modifier, place_of(view, (2, 5)))
+
+    assert not session.selection
+
+
+def test_click_beside_the_cells_selects_nothing(
+    view: ExpertsView, session: Session
+) -> None:
+    session.select(Selection("experts", (expert_key(4, 1),)))
+
+    QTest.mouseClick(view.canvas, LEFT, NONE, QPoint(3, 3))
+
+    assert not session.selection
+
+
+def test_double_click_filters_to_the_expert(
+    view: ExpertsView, session: Session
+) -> None:
+    QTest.mouseDClick(view.canvas, LEFT, NONE, place_of(view, (1, 3)))
+
+    assert session.filter == Filter(experts=frozenset({3}), layers=frozenset({5}))
+
+
+def test_menu_filters_and_copies(view: ExpertsView, session: Session) -> None:
+    at = place_of(view, (1, 3))
+    menu = view.menu_at(at.x(), at.y())
+    assert menu is not None
+    actions = {action.text(): action for action in menu.actions()}
+
+    actions["Copy what is known of it"].trigger()
+    actions["Filter to this expert"].trigger()
+
+    assert QGuiApplication.clipboard().text().startswith("layer 5 · expert 3\n")
+    assert session.filter.experts == frozenset({3})
+    assert view.menu_at(2, 2) is None
+
+
+def test_arrows_move_the_cursor_and_enter_selects(
+    view: ExpertsView, session: Session
+) -> None:
+    view.setFocus()
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Left):
+        QTest.keyClick(view, key)
+    assert view.accessibleDescription().startswith("layer 5 · expert 0\n")
+
+    QTest.keyClick(view, Qt.Key.Key_Return)
+
+    assert session.selection == Selection("experts", (expert_key(5, 0),))
+
+
+def test_cursor_stays_inside_the_matrix(view: ExpertsView, session: Session) -> None:
+    view.setFocus()
+    for _ in range(12):
+        QTest.keyClick(view, Qt.Key.Key_Down)
+    QTest.keyClick(view, Qt.Key.Key_Up)
+    QTest.keyClick(view, Qt.Key.Key_Space)
+
+    assert session.selection.ids == (expert_key(8, 0),)
+
+
+def test_tooltip_tells_count_share_and_ranks(view: ExpertsView) -> None:
+    result = view.result
+    assert result is not None
+    row, expert = result.figures.hottest or (0, 0)
+    at = place_of(view, (row, expert))
+
+    words = view.tooltip_at(at.x(), at.y())
+
+    count = int(result.grid.count[row, expert])
+    assert f"layer {4 + row} · expert {expert}" in words
+    assert f"{count} choices" in words
+    assert "rank 0: " in words
+    assert "sizes are not known" in words
+
+
+def test_tooltip_of_the_second_picture_tells_the_overlap(view: ExpertsView) -> None:
+    words = {
+        view.tooltip_at(x, 120) for x in range(0, int(view.canvas_size().width()), 3)
+    }
+
+    assert any("worked for the token before" in w for w in words)
+    assert any("no token right before it" in w for w in words)
+
+
+def test_one_token_is_counted_alone(qtbot: QtBot, view: ExpertsView) -> None:
+    choose(view, "token", 7)
+    qtbot.waitUntil(lambda: view.result is not None and view.result.token == 7)
+
+    result = view.result
+    assert result is not None
+    assert result.grid.count.sum() == 6 * 2
+    assert "Experts · token 7" in shown(view)
+
+
+@pytest.mark.parametrize(
+    ("beside", "heading"),
+    [
+        (Beside.TRANSITION, "From token to token, all layers"),
+        (Beside.TOGETHER, "Working together, all layers"),
+        (Beside.SCORES, "Router scores, all layers"),
+    ],
+)
+def test_second_picture_follows_the_choice(
+    qtbot: QtBot, view: ExpertsView, beside: Beside, heading: str
+) -> None:
+    choose(view, "beside", beside)
+    settled(qtbot, view)
+
+    assert heading in shown(view)
+
+
+def test_layer_of_the_second_picture_is_the_chosen_one(
+    qtbot: QtBot, view: ExpertsView
+) -> None:
+    choose(view, "beside", Beside.TRANSITION)
+    choose(view, "layer", 2)
+    qtbot.waitUntil(lambda: view.result is not None and view.result.layer == 2)
+
+    assert "From token to token, layer 6" in shown(view)
+    assert view.result is not None
+    assert view.result.matrix is not None
+    assert view.result.matrix.sum() == 29 * 2 * 2
+
+
+def test_measure_changes_the_colour_bar_only(view: ExpertsView) -> None:
+    assert "choices" in shown(view)
+
+    choose(view, "measure", Measure.SHARE)
+
+    assert "share of the layer" in shown(view)
+
+
+def test_coverage_lists_what_to_pin_and_follows_the_slider(
+    qtbot: QtBot, view: ExpertsView
+) -> None:
+    choose(view, "beside", Beside.COVER)
+    settled(qtbot, view)
+    model = view.cover.model
+    before = [int(model.row(i)[1].raw or 0) for i in range(model.rowCount())]
+
+    view.cover.slider.setFocus()
+    for _ in range(8):
+        QTest.keyClick(view.cover.slider, Qt.Key.Key_PageDown)
+    settled(qtbot, view)
+
+    after = [int(model.row(i)[1].raw or 0) for i in range(model.rowCount())]
+    assert model.row(0)[0].text == "4"
+    assert view.cover.wanted == 0.5
+    assert all(a < b for a, b in zip(after, before, strict=True))
+    assert model.row(0)[1].tip.startswith(
+        f"pin {after[0]} of 16 experts in layer 4 for "
+    )
+
+
+def test_coverage_is_copied_as_a_table(qtbot: QtBot, view: ExpertsView) -> None:
+    choose(view, "beside", Beside.COVER)
+    settled(qtbot, view)
+    view.cover.table.setFocus()
+
+    QTest.keyClick(view.cover.table, Qt.Key.Key_C, CTRL)
+
+    lines = QGuiApplication.clipboard().text().splitlines()
+    assert lines[0].split("\t") == [
+        "layer",
+        "pin",
+        "reached",
+        "size (bytes)",
+        "experts",
+    ]
+    assert len(lines) == 7
+
+
+def test_opening_a_line_selects_the_experts_to_pin(
+    qtbot: QtBot, view: ExpertsView, session: Session
+) -> None:
+    choose(view, "beside", Beside.COVER)
+    settled(qtbot, view)
+    view.cover.table.setFocus()
+    view.cover.table.selectRow(1)
+
+    QTest.keyClick(view.cover.table, Qt.Key.Key_Return)
+
+    assert view.result is not None
+    pinned = view.result.covers[1].experts
+    assert session.selection.ids == tuple(expert_key(5, e) for e in pinned)
+
+
+def test_another_trace_is_counted_anew(
+    qtbot: QtBot, view: ExpertsView, session: Session
+) -> None:
+    choose(view, "token", 29)
+    session.set_trace(routed(random_choices(2, 3, 2, 4, 1), n_experts=4))
+    qtbot.waitUntil(lambda: "of 8 slots active" in view.bar.about.full_text)
+    settled(qtbot, view)
+
+    assert view.bar.token.count() == 4
+    assert view.bar.token.currentData() is None
+
+
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        (builders.llama_like_trace(tokens=2, layers=2), "No experts in this trace"),
+        (
+            accessing([[(0, 0, -1, 9)]], [0], [0],
+                      [("blk.0.ffn_up_exps.weight", -1, -1, 0, -1, 0)]),
+            "Which experts worked is not recorded",
+        ),
+    ],
+)  # fmt: skip
+def test_it_says_why_there_is_nothing(
+    qtbot: QtBot, view: ExpertsView, session: Session, trace: object, words: str
+) -> None:
+    session.set_trace(trace)  # type: ignore[arg-type]
+
+    qtbot.waitUntil(lambda: words in shown(view))
+    assert view.tooltip_at(100, 100) == ""
+
+
+def test_a_detached_view_shows_nothing_and_hears_nothing(
+    view: ExpertsView, session: Session
+) -> None:
+    view.detach()
+    session.select(Selection("experts", (1,)))
+
+    assert shown(view) == ["No trace is open."] or view.session is None
+    assert view.result is None
+
+
+def test_light_theme_and_larger_font_are_drawn(view: ExpertsView) -> None:
+    view.set_theme(theme("light"))
+    view.set_zoom(1.5)
+
+    picture = view.grab().toImage()
+
+    assert not picture.isNull()
+    assert np.unique([picture.pixel(x, 150) for x in range(0, 600, 7)]).size > 3
+
+
+def test_tooltip_and_coverage_tell_slices_and_sizes_where_they_are_known(
+    qtbot: QtBot, view: ExpertsView, session: Session
+) -> None:
+    builder = TraceBuilder()
+    names = ("gate", "up", "down", "gate_bias", "up_bias")
+    builder.tensors = tensors(
+        builder,
+        [(f"blk.0.ffn_{n}_exps.weight", 4096 * (i + 1), 4096, 0, -1, 4)
+         for i, n in enumerate(names)],
+    )  # fmt: skip
+    builder.routing = routing(np.array([[[1]], [[1]]]))
+    session.set_trace(builders.finished(builder))
+    qtbot.waitUntil(lambda: "of 4 slots active" in view.bar.about.full_text)
+    choose(view, "beside", Beside.COVER)
+    settled(qtbot, view)
+
+    at = place_of(view, (0, 1))
+    words = view.tooltip_at(at.x(), at.y())
+
+    assert "10.0 KiB to read for them (10,240 bytes), derived" in words
+    assert "slice at 0x1400, 1,024 bytes" in words
+    assert "and 1 more" in words
+    assert (
+        view.cover.summary.full_text
+        == "pin 1 of 4 slots · 5.0 KiB (25.0 % of all experts)"
+    )
+    assert view.cover.model.row(0)[3].text == "5.0 KiB"
+
+
+def test_accesses_are_not_called_choices(
+    qtbot: QtBot, view: ExpertsView, session: Session
+) -> None:
+    rows = [(f"blk.0.ffn_up_exps.weight[{k}]", -1, -1, 0, k, 0) for k in range(3)]
+    session.set_trace(accessing([[(1, -1, -1, 2048)]], [0, 0], [0, 1], rows))
+    qtbot.waitUntil(lambda: "of 3 slots active" in view.bar.about.full_text)
+
+    at = place_of(view, (0, 1))
+
+    assert view.bar.about.full_text.startswith("from accesses to experts (derived) · ")
+    assert "2 accesses" in view.tooltip_at(at.x(), at.y())
+    assert "4.0 KiB read (4,096 bytes)" in view.tooltip_at(at.x(), at.y())
+
+
+def test_tooltips_of_pairs_tell_how_often(qtbot: QtBot, view: ExpertsView) -> None:
+    for beside, words in (
+        (Beside.TRANSITION, "then expert 0 at the next token: "),
+        (Beside.TOGETHER, "with itself"),
+    ):
+        choose(view, "beside", beside)
+        settled(qtbot, view)
+
+        xs = range(0, int(view.canvas_size().width()), 3)
+
+        assert any(words in view.tooltip_at(x, 34) for x in xs)

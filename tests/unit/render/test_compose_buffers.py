@@ -1,0 +1,182 @@
+"""The picture of buffers: levels, peak, lives, and figures as files."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from buffer_traces import MIB, Life, buffers_trace, busy_buffers, reference_buffers
+from ggscope.analysis.occupancy import Grouping, lives, occupancy
+from ggscope.errors import ExportError
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.render.batch import AreaBatch, RectBatch
+from ggscope.render.compose_buffers import (
+    BuffersGeometry,
+    BuffersScene,
+    area_columns,
+    compose_buffers,
+    peak_words,
+)
+from ggscope.render.export_buffers import export_buffers
+from ggscope.render.scene import TimeScale
+from ggscope.render.theme import theme
+from scenes import texts_of
+
+
+@pytest.fixture(autouse=True)
+def application(qapp: object) -> None:
+    """Texts are measured."""
+
+
+def make(trace: Trace, by: Grouping = "usage", **changes: object) -> BuffersScene:
+    scene = BuffersScene(
+        trace, occupancy(trace, by), lives(trace.buffers), trace.extent, 900, 420,
+        theme("dark"), by,
+    )  # fmt: skip
+    return replace(scene, **changes)  # type: ignore[arg-type]
+
+
+def test_pill_names_the_peak_of_the_reference_run() -> None:
+    scene = make(reference_buffers())
+
+    assert peak_words(scene) == "peak 624.0 MiB · 5 buffers · 4.000 ms"
+    assert peak_words(scene) in texts_of(compose_buffers(scene))
+
+
+@given(st.integers(0, 1000), st.integers(1, 60), st.integers(5, 400))
+@settings(max_examples=50)
+def test_each_column_shows_the_highest_level_that_it_touches(
+    seed: int, n: int, n_columns: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    born = rng.integers(0, 1000, n)
+    length = rng.integers(1, 300, n)
+    size = rng.integers(1, 1000, n)
+    trace = buffers_trace(
+        [
+            Life(int(s), int(b), int(b + k))
+            for s, b, k in zip(size, born, length, strict=True)
+        ]
+    )
+    found = occupancy(trace)
+    time = TimeScale(TimeRange(-50, 1400), 0, n_columns, 1.0)
+
+    level, total = area_columns(found, time)
+
+    ticks = np.arange(-50, 1400)
+    alive = (born <= ticks[:, None]) & (ticks[:, None] < born + length)
+    truth = (alive * size).sum(axis=1)
+    for column in range(time.n_columns):
+        inside = truth[time.edges[column] + 50 : time.edges[column + 1] + 50]
+        assert total[column] == (inside.max() if len(inside) else 0)
+    np.testing.assert_array_equal(level.sum(axis=1), total)
+
+
+def test_stack_reaches_the_top_where_the_peak_is() -> None:
+    scene = make(reference_buffers())
+    place = BuffersGeometry(scene)
+
+    areas = [b for b in compose_buffers(scene).batches if isinstance(b, AreaBatch)]
+
+    assert len(areas) == 2  # weights and compute
+    tops = [float(area.y.min()) for area in areas]
+    height = place.area_bottom - min(tops)
+    weights = place.area_bottom - max(tops)
+    assert weights / height == pytest.approx(480 / 624, abs=0.01)
+    assert min(tops) >= place.area_y
+
+
+def test_nothing_is_drawn_after_the_end_of_the_record() -> None:
+    trace = reference_buffers()
+    scene = make(trace, visible=TimeRange(0, 20_000_000))
+    place = BuffersGeometry(scene)
+
+    areas = [b for b in compose_buffers(scene).batches if isinstance(b, AreaBatch)]
+
+    assert max(float(a.x.max()) for a in areas) <= place.time.x(10_000_000) + 2
+
+
+def test_lives_are_found_where_they_are_drawn() -> None:
+    scene = make(busy_buffers(), height=600)
+    place = BuffersGeometry(scene)
+    middle = place.time.x(8_500_000)
+
+    found = [
+        place.buffer_at(middle, place.lives_y + 6 + 20 * row + 8) for row in range(5)
+    ]
+
+    assert found == [0, 1, 3, 4, 2]  # the largest on top
+    assert place.buffer_at(place.time.x(39_000_000), place.lives_y + 6 + 40 + 8) == -1
+    assert place.buffer_at(middle, place.area_y + 5) == -1
+
+
+def test_scrolled_lives_are_found_one_row_further() -> None:
+    scene = make(busy_buffers(), height=200)
+    place = BuffersGeometry(replace(scene, scroll=20.0))
+
+    assert place.max_scroll > 20
+    assert place.buffer_at(place.time.x(8_500_000), place.lives_y + 8) == 1
+
+
+def test_a_life_that_nobody_saw_end_fades() -> None:
+    never = make(buffers_trace([Life(MIB, 0)], extent=TimeRange(0, 1000)))
+    freed = make(buffers_trace([Life(MIB, 0, 1000)], extent=TimeRange(0, 1000)))
+
+    def fills(scene: BuffersScene) -> set[int]:
+        rects = [b for b in compose_buffers(scene).batches
+                 if isinstance(b, RectBatch) and b.clip is not None]  # fmt: skip
+        return {int(color) for b in rects for color in b.fill}
+
+    assert len(fills(never)) > 5
+    assert len(fills(freed)) == 1
+
+
+def test_selected_and_accessed_buffers_are_framed() -> None:
+    scene = make(
+        busy_buffers(), selected=frozenset({0}), accessed=frozenset({2}), height=600,
+        alive=frozenset({0, 2}),
+    )  # fmt: skip
+
+    rects = [b for b in compose_buffers(scene).batches
+             if isinstance(b, RectBatch) and b.border is not None]  # fmt: skip
+    borders = np.concatenate([b.border for b in rects]).tolist()
+    assert borders.count(scene.theme.selection) == 1
+    assert borders.count(scene.theme.accent) == 1
+
+
+def test_hair_line_says_time_and_level() -> None:
+    scene = make(reference_buffers(), cursor_tick=4_500_000)
+
+    assert any(
+        "624.0 MiB" in text and "0.004" in text
+        for text in texts_of(compose_buffers(scene))
+    )
+
+
+def test_backends_are_named_in_the_legend() -> None:
+    words = texts_of(compose_buffers(make(busy_buffers(), "backend")))
+
+    assert {"CPU", "CUDA0"} <= set(words)
+
+
+def test_tiny_pictures_do_not_fail() -> None:
+    for width, height in ((1, 1), (60, 30), (200, 70)):
+        compose_buffers(make(busy_buffers(), width=width, height=height))
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_figure_is_written(tmp_path: Path, suffix: str) -> None:
+    target = tmp_path / f"buffers{suffix}"
+
+    export_buffers(busy_buffers(), target, by="backend")
+
+    assert target.stat().st_size > 2000
+
+
+def test_figure_without_allocations_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="allocation"):
+        export_buffers(buffers_trace([Life(-1, -1)]), tmp_path / "buffers.png")
