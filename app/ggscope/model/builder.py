@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from ggscope.model.claims import Claims
 from ggscope.model.graph import Graph
 from ggscope.model.lanes import Lane, LaneKind
 from ggscope.model.routing import Routing, no_routing
@@ -64,6 +65,7 @@ class TraceBuilder:
         self.buffers: Buffers = no_buffers()
         self.models: tuple[ModelFile, ...] = ()
         self.routing: Routing = no_routing()
+        self.claims: Claims | None = None
         self.flows: Flows = Flows(empty(np.int64), empty(np.int64))
         self._lanes: list[Lane] = []
         self._spans: list[dict[str, Array]] = []
@@ -263,6 +265,7 @@ class TraceBuilder:
             self.tensors,
             self.buffers,
             self.routing,
+            *(() if self.claims is None else (self.claims,)),
             self.flows,
             *self._counters,
             *self._graphs,
@@ -291,6 +294,7 @@ class TraceBuilder:
             read_until=read_until,
             models=self.models,
             routing=self.routing,
+            claims=self.claims,
         )
 
     def _joined_spans(self) -> Spans:

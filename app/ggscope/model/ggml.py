@@ -145,6 +145,11 @@ def infer(
     return replace(choices[best], source="inferred", margin=round(margin, 3))
 
 
+def likelihood(candidate: OpTable, samples: Iterable[OpSample]) -> float:
+    """Return the natural log of how likely the samples are under a table, <= 0."""
+    return _score(candidate, _evidence(samples))
+
+
 _Evidence = dict[tuple[int, frozenset[str], int | None], float]
 
 

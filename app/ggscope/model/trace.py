@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ggscope.model.claims import Claims
 from ggscope.model.graph import Graph, check_graph
 from ggscope.model.lanes import Lane
 from ggscope.model.routing import Routing, no_routing
@@ -205,6 +206,7 @@ class Trace:
     routing : choices of experts, where recorded.
     parts : the files that were joined into this trace; empty for a single file.
     joins : how well they fitted.
+    claims : the file's own words for each access pattern, or None.
     """
 
     info: TraceInfo
@@ -230,6 +232,7 @@ class Trace:
     routing: Routing = field(default_factory=no_routing)
     parts: tuple[Part, ...] = ()
     joins: tuple[Join, ...] = ()
+    claims: Claims | None = None
 
     @property
     def is_partial(self) -> bool:
@@ -321,6 +324,11 @@ def _check(trace: Trace) -> list[str]:
     column("tensors.file", trace.tensors.file, n_tensors, -1, len(trace.models))
     column("tensors.type", trace.tensors.type, n_tensors, -1, 1 << 15)
     column("tensors.n_experts", trace.tensors.n_experts, n_tensors, 0, 1 << 31)
+    if trace.claims is not None:
+        n_patterns = len(trace.accesses.first) - 1
+        column("claims.name", trace.claims.name, n_patterns, -1, n_strings)
+        n_rows = len(trace.accesses.patterns)
+        column("claims.source_name", trace.claims.source_name, n_rows, -1, n_strings)
     r, n_routing = trace.routing, len(trace.routing)
     column("routing.span", r.span, n_routing, -1, n_spans)
     column("routing.token", r.token, n_routing, -1, 1 << 32)

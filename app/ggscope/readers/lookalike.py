@@ -7,7 +7,7 @@ from ggscope.readers.source import Source
 
 _NOT_YET = "this version does not read it yet"
 _MAGIC = (
-    (b"GGUF", "a GGUF model file, not a trace"),
+    (b"GGUF", "a GGUF model file"),
     (b"ggjt", "an old ggml model file, not a trace"),
     (b"lmgg", "an old ggml model file, not a trace"),
     (b"\x7fELF", "an ELF program or library"),
@@ -37,7 +37,7 @@ _JSON_KEYS = (
     ({"traceEvents"}, f"a Chrome trace; {_NOT_YET}"),
     ({"nodes", "edges"}, f"a computation graph in JSON; {_NOT_YET}"),
     ({"entries", "metadata"}, f"a tensor trace converted to JSON; {_NOT_YET}"),
-    ({"tensors", "metadata"}, f"a memory map in JSON; {_NOT_YET}"),
+    ({"tensors", "metadata"}, "a memory map in JSON without any offset_start"),
     ({"buffers", "timeline"}, f"a buffer timeline in JSON; {_NOT_YET}"),
     ({"op_id", "ts"}, f"a CUDA call trace in JSON lines; {_NOT_YET}"),
     ({"ts", "event_id"}, f"a CUDA call trace in JSON lines; {_NOT_YET}"),
@@ -50,7 +50,10 @@ _TEXT = (
         r"\s*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d{9}\s",
         f"the output of blkparse; {_NOT_YET}",
     ),
-    (r"(?m).*^tensor_(idx|name),", f"a table of tensors in CSV; {_NOT_YET}"),
+    (
+        r"(?m).*^tensor_(idx|name),",
+        "a table of tensors in CSV with columns that no reader knows",
+    ),
     (r"(?m).*^[^\n]*\bioctl\(\d+", f"the output of strace; {_NOT_YET}"),
     (r"(?m).*^[^\n]*physical_offset", f"the output of filefrag; {_NOT_YET}"),
     (r"\s*(<!doctype html|<html)", "an HTML page"),

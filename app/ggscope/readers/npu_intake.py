@@ -13,6 +13,7 @@ from ggscope.model.tables import I64
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.json_blocks import Block
+from ggscope.readers.json_records import Places
 from ggscope.readers.json_stream import JsonCursor
 from ggscope.readers.json_text import (
     JsonSyntaxError,
@@ -37,7 +38,6 @@ from ggscope.readers.npu_header import HEADER_KEYS, Header
 from ggscope.readers.npu_kernel import STUB, ScannedBlock, scanner
 from ggscope.readers.npu_notes import Progress, note_part
 from ggscope.readers.npu_options import TOO_LARGE_HINT, Settings
-from ggscope.readers.npu_records import Places
 from ggscope.readers.npu_rows import RowTaker
 from ggscope.readers.npu_rules import LEFT_OUT, Problems, Rules
 from ggscope.readers.npu_snapshots import Snapshots

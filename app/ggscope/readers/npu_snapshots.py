@@ -6,11 +6,11 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import Trace, TraceInfo
 from ggscope.readers.api import ReadContext
+from ggscope.readers.json_records import Places
 from ggscope.readers.npu_build import TraceAssembly
 from ggscope.readers.npu_columns import EventColumns
 from ggscope.readers.npu_header import Header
 from ggscope.readers.npu_options import Settings
-from ggscope.readers.npu_records import Places
 from ggscope.readers.npu_stages import Stages, last_cycle
 from ggscope.readers.source import Source
 

@@ -38,6 +38,16 @@ BUILTIN = (
     "ggscope.readers.ggmlviz:GgmlvizReader",
     "ggscope.readers.tensor_access:TensorAccessReader",
     "ggscope.readers.npu_json:NpuJsonReader",
+    "ggscope.readers.trace_json:TraceJsonReader",
+    "ggscope.readers.gguf_model:GgufReader",
+    "ggscope.readers.memory_map:MemoryMapReader",
+    "ggscope.readers.structure_csv:StructureCsvReader",
+    "ggscope.readers.registry_csv:RegistryCsvReader",
+    "ggscope.readers.graph_json:GraphJsonReader",
+    "ggscope.readers.graph_dot:GraphDotReader",
+    "ggscope.readers.buffer_stats:BufferStatsReader",
+    "ggscope.readers.buffer_timeline:BufferTimelineReader",
+    "ggscope.readers.moe_csv:MoeCsvReader",
 )
 SURE = 50
 """From this confidence on a reader is taken without a notice."""

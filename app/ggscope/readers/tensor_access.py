@@ -173,7 +173,7 @@ class _Reading:
         if context.wants_stages and stages.pace.is_slow:
             self._publish(assemble_nameless(job, self._strings, self._work))
         patterns = self._decoded(job, exemplars)
-        trace = assemble(job, self._strings, patterns, of_row, self._work)
+        trace = assemble(job, self._strings, patterns, of_row, exemplars, self._work)
         context.check_cancelled()
         return replace(trace, generation=self._generation + 1)
 

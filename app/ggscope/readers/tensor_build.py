@@ -17,7 +17,7 @@ from ggscope.model.tables import (
     no_flat_accesses,
 )
 from ggscope.model.time import Clock, TimeRange
-from ggscope.model.trace import Trace, TraceInfo
+from ggscope.model.trace import RecordAccess, Trace, TraceInfo
 from ggscope.readers import tensor_notes as notes
 from ggscope.readers.source import Source
 from ggscope.readers.tensor_bands import Bands, pass_bands, phase_bands
@@ -25,7 +25,14 @@ from ggscope.readers.tensor_columns import Columns, Tally
 from ggscope.readers.tensor_job import File, Job
 from ggscope.readers.tensor_order import Work, extended, with_room
 from ggscope.readers.tensor_passes import Rows, room_for
+from ggscope.readers.tensor_ranges import Words
 from ggscope.readers.tensor_records import TensorRecords
+from ggscope.readers.tensor_routing import (
+    HAS_SINGLE,
+    add_listed,
+    add_single,
+    lists_in_file,
+)
 from ggscope.readers.tensor_sources import Patterns
 
 TOKENS, PHASES, FIRST_THREAD = 0, 1, 2
@@ -125,15 +132,41 @@ def assemble_nameless(job: Job, strings: StringTable, work: Work) -> Trace:
 
 
 def assemble(
-    job: Job, strings: StringTable, patterns: Patterns, of_row: Array, work: Work
+    job: Job,
+    strings: StringTable,
+    patterns: Patterns,
+    of_row: Array,
+    exemplars: Words,
+    work: Work,
 ) -> Trace:
     """Return the whole trace.
 
     Parameters
     ----------
     of_row : pattern of each span, -1 none; with room for passes and phases.
+    exemplars : the first record of each pattern.
     """
     builder = _builder(job, strings)
+    notes.add_all(builder, job, work)
+    add_spans(builder, job, patterns, of_row, work)
+    rows, source = of_row[: len(job.rows)], job.file.source
+    if job.tally.n_expert:
+        read = lists_in_file(source, job.spans["record"], work)
+        add_listed(builder, job, patterns, rows, read, work)
+    elif job.file.choice.wants.layout in HAS_SINGLE:
+        add_single(builder, job, exemplars, work)
+    return builder.snapshot(_info(job))
+
+
+def add_spans(
+    builder: TraceBuilder, job: Job, patterns: Patterns, of_row: Array, work: Work
+) -> None:
+    """Add all spans with their names and accesses, the tensors and the buffers.
+
+    Parameters
+    ----------
+    of_row : as in `assemble`.
+    """
     n = len(job.rows)
     none = np.full(len(job.band_names), -1, np.int8)
     of_span = extended(of_row, n, none)
@@ -149,7 +182,6 @@ def assemble(
     of_bands = narrow(np.array([largest])).dtype
     dtype = np.promote_types(patterns.name.dtype, of_bands)
     name = _looked_up(patterns.name.astype(dtype), of_row, none, work)
-    notes.add_all(builder, job, work)
     notes.cut_names(builder, n_cut)
     notes.duplicates(builder, job.rows, of_row, job.spans["token"][:n], work)
     builder.add_spans(name=extended(name, n, job.band_names), **spans)
@@ -157,7 +189,7 @@ def assemble(
         of_span, patterns.first, patterns.columns, no_flat_accesses()
     )
     builder.tensors, builder.buffers = patterns.tensors, patterns.buffers
-    return builder.snapshot(_info(job))
+    builder.claims = patterns.claims
 
 
 def _time_columns(rows: Rows, passes: Bands, phases: Bands) -> dict[str, Array]:
@@ -219,15 +251,13 @@ def _phase_codes(raw: Array) -> Array:
     return np.where(raw <= Phase.GENERATE, raw, 0xFF).astype(np.uint8)
 
 
-def _builder(job: Job, strings: StringTable) -> TraceBuilder:
+def make_builder(job: Job, strings: StringTable, records: RecordAccess) -> TraceBuilder:
+    """Return a builder with the lanes of all spans and none of these."""
     builder = TraceBuilder()
     builder.strings = strings
     builder.clock = Clock("ns", job.rows.origin)
-    file = job.file
-    builder.ops = file.ops
-    builder.records = TensorRecords(
-        file.source.path, file.choice.wants.layout, file.ops
-    )
+    builder.ops = job.file.ops
+    builder.records = records
     builder.add_lane("tokens", LaneKind.TOKEN, ("Tokens",))
     builder.add_lane("phase", LaneKind.PHASE, ("Tokens",))
     for number, raw in enumerate(job.threads):
@@ -235,6 +265,13 @@ def _builder(job: Job, strings: StringTable) -> TraceBuilder:
             f"thread {number}", LaneKind.THREAD, ("Threads",), (number,), raw=str(raw)
         )
     return builder
+
+
+def _builder(job: Job, strings: StringTable) -> TraceBuilder:
+    file = job.file
+    layout = file.choice.wants.layout
+    records = TensorRecords(file.source.path, layout, file.ops)
+    return make_builder(job, strings, records)
 
 
 def _info(job: Job) -> TraceInfo:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.model.claims import Claims
 from ggscope.model.names import layer_of, parse
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import AccessColumns, AccessKind, Array, Space
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.trace import OpTable
-from ggscope.readers.records import Layout
+from ggscope.readers.records import NO_INDEX, Layout
 
 _MAX_OFFSET = np.uint64(1 << 62)
 _PART_DTYPES = {
@@ -24,15 +25,19 @@ _PART_DTYPES = {
     "layer": np.int16,
     "expert": np.int16,
     "address": np.uint64,
+    "raw_name": np.int32,
+    "raw_layer": np.int32,
+    "index": np.int64,
 }
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(slots=True)
 class _Names:
-    """Distinct raw names: string id, tensor row, layer, expert, whether cut."""
+    """Distinct raw names: string ids, tensor row, layer, expert, whether cut."""
 
     index: dict[bytes, int] = field(default_factory=dict)
+    raw: list[int] = field(default_factory=list)
     string: list[int] = field(default_factory=list)
     tensor: list[int] = field(default_factory=list)
     layer: list[int] = field(default_factory=list)
@@ -70,6 +75,7 @@ class PatternDecoder:
         self._tensor_expert: list[int] = []
         self._counts: list[Array] = []
         self._destinations: list[tuple[Array, Array, Array, Array]] = []
+        self._claims: list[dict[str, Array]] = []
         self._parts: list[dict[str, Array]] = []
 
     def add(self, records: Array) -> None:
@@ -127,6 +133,26 @@ class PatternDecoder:
         )
         return columns, self._buffers(ids)
 
+    def claims(self) -> Claims:
+        """Return what the records say word for word."""
+
+        def column(name: str, dtype: type) -> Array:
+            return _joined([part[name] for part in self._claims], dtype)
+
+        def of_rows(name: str) -> Array:
+            return _joined([part[name] for part in self._parts], _PART_DTYPES[name])
+
+        return Claims(
+            name=column("name", np.int32),
+            layer=column("layer", np.int32),
+            n_sources=column("n_sources", np.int16),
+            lists_experts=column("lists_experts", np.bool_),
+            source_name=of_rows("raw_name"),
+            source_layer=of_rows("raw_layer"),
+            source_index=of_rows("index"),
+            has_results=self._layout.source is not None,
+        )
+
     def tensors(self, accesses: AccessColumns) -> Tensors:
         """Return the tensors, sized and placed by what `accesses` tell of them."""
         n = len(self._tensor_name)
@@ -160,15 +186,17 @@ class PatternDecoder:
         )
 
     def _add_sources(self, records: Array) -> None:
+        raw_names = records["dst_name"].tolist()
         name, tensor, told_layer, _, is_cut = self._resolved(
-            records["dst_name"].tolist(), self._layout.dst_width
+            raw_names, self._layout.dst_width
         )
         layer = _claimed(records["layer_id"])
         self._destinations.append(
             (name, tensor, np.where(layer < 0, told_layer, layer), is_cut)
         )
-        count = np.minimum(records["num_sources"], 4)
-        source = records["sources"][np.arange(4) < count[:, None]]
+        room = records["sources"].shape[1]
+        count = np.minimum(records["num_sources"], room)
+        source = records["sources"][np.arange(room) < count[:, None]]
         op = np.repeat(records["operation_type"], count)
         part = self._access_part(
             source, source["name"].tolist(), self._layout.source_width, op
@@ -183,6 +211,7 @@ class PatternDecoder:
         part["buffer_id"] = np.where(in_buffer, where, np.uint64(0))
         self._parts.append(part)
         self._counts.append(count.astype(np.int64))
+        self._claim(records, raw_names, self._layout.dst_width, records["num_sources"])
 
     def _add_single(self, records: Array) -> None:
         n, width = len(records), self._layout.dst_width
@@ -198,6 +227,23 @@ class PatternDecoder:
         synthetic = np.array(self._tensor_name, np.int32)[part["tensor"]]
         self._destinations.append(
             (np.where(name < 0, synthetic, name), part["tensor"], part["layer"], is_cut)
+        )
+        self._claim(records, names, width, np.ones(n))
+
+    def _claim(
+        self, records: Array, names: Sequence[bytes], width: int, count: Array
+    ) -> None:
+        """Note what the records say word for word."""
+        experts = np.zeros(len(records), np.uint8)
+        if self._layout.has_experts:
+            experts = records["num_experts"]
+        self._claims.append(
+            {
+                "name": self._raw_names(names, width),
+                "layer": _claimed(records["layer_id"]),
+                "n_sources": count,
+                "lists_experts": experts != 0,
+            }
         )
 
     def _access_part(
@@ -218,6 +264,9 @@ class PatternDecoder:
             "layer": np.where(layer < 0, told_layer, layer),
             "expert": expert,
             "address": pointers,
+            "raw_name": self._raw_names(names, width),
+            "raw_layer": _claimed(source["layer_id"]),
+            "index": _indexes(source["tensor_idx"]),
         }
 
     def _tensor_row(self, text: str, layer: int, expert: int) -> int:
@@ -246,12 +295,20 @@ class PatternDecoder:
             np.array(names.is_cut, np.bool_)[at],
         )
 
+    def _raw_names(self, raw: Sequence[bytes], width: int) -> Array:
+        """Return the string id of each raw name that `_resolved` knows."""
+        names = self._names[width]
+        at = np.fromiter(map(names.index.__getitem__, raw), np.int64, len(raw))
+        return np.array(names.raw, np.int32)[at]
+
     def _decode(self, names: _Names, raw: bytes, width: int) -> None:
         """Learn a raw name; writers cut names one byte before the field's end."""
         names.index[raw] = len(names.string)
         text = raw.split(b"\0", 1)[0]
         is_cut = len(text) >= max(width - 1, 1)
-        readable = _CONTROL.sub("\ufffd", text.decode("utf-8", "replace")).strip()
+        told = text.decode("utf-8", "replace")
+        readable = _CONTROL.sub("\ufffd", told).strip()
+        names.raw.append(self._strings.intern(told) if told else -1)
         if not readable:
             for column in (names.string, names.tensor, names.layer, names.expert):
                 column.append(-1)
@@ -273,6 +330,11 @@ class PatternDecoder:
 def _claimed(layer: Array) -> npt.NDArray[np.int16]:
     """Return a claimed layer number as int16, -1 for none and impossible ones."""
     return np.where(layer < 1 << 15, layer, 0xFFFF).astype(np.uint16).view(np.int16)
+
+
+def _indexes(index: Array) -> npt.NDArray[np.int64]:
+    """Return numbers of a registry, -1 for none."""
+    return np.where(index == NO_INDEX, -1, index.astype(np.int64))
 
 
 def _offsets(where: Array, in_file: Array) -> npt.NDArray[np.int64]:

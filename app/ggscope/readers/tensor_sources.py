@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.model.claims import Claims
 from ggscope.model.tables import I64, AccessColumns, Array, narrow
 from ggscope.model.tensors import Buffers, Tensors
 from ggscope.readers.records import Layout
@@ -28,6 +29,7 @@ class Patterns:
     tensor : row of `tensors` for the destination.
     layer : claimed by the record, else told by its name; -1 none.
     is_cut : bool, the destination's name fills its field and may go on.
+    claims : what the records say word for word.
 
     Notes
     -----
@@ -43,6 +45,7 @@ class Patterns:
     is_cut: npt.NDArray[np.bool_]
     tensors: Tensors
     buffers: Buffers
+    claims: Claims
 
 
 def decode_patterns(
@@ -58,6 +61,23 @@ def decode_patterns(
         work.check()
         rows = np.ascontiguousarray(exemplars[at : at + _DECODED_AT_ONCE])
         decoder.add(rows.view(layout.dtype).reshape(-1))
+    return _gathered(decoder)
+
+
+def decode_records(records: Array, decoder: PatternDecoder, work: Work) -> Patterns:
+    """Return what `decoder` makes of records, one per pattern.
+
+    Parameters
+    ----------
+    records : structured array of the decoder's layout.
+    """
+    for at in range(0, len(records), _DECODED_AT_ONCE):
+        work.check()
+        decoder.add(records[at : at + _DECODED_AT_ONCE])
+    return _gathered(decoder)
+
+
+def _gathered(decoder: PatternDecoder) -> Patterns:
     columns, buffers = decoder.accesses()
     first = np.concatenate([[0], np.cumsum(decoder.counts())]).astype(np.int64)
     name, tensor, layer, is_cut = decoder.destinations()
@@ -70,4 +90,5 @@ def decode_patterns(
         is_cut=np.append(is_cut, False),
         tensors=decoder.tensors(columns),
         buffers=buffers,
+        claims=decoder.claims(),
     )

@@ -1,4 +1,4 @@
-"""Single events of an NPU trace, read again when somebody looks at one."""
+"""Single elements of a JSON file, read again when somebody looks at one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,38 +22,62 @@ Field = tuple[str, str, int, int]
 
 
 class Places:
-    """Where events stand in the file, as narrow as the numbers are."""
+    """Where elements stand in the file, as narrow as the numbers are."""
 
     def __init__(self) -> None:
         self._offsets: list[Array] = [np.zeros(0, np.int8)]
         self._lengths: list[Array] = [np.zeros(0, np.int8)]
 
     def append(self, offsets: Array, lengths: Array) -> None:
-        """Add the events of a block."""
+        """Add the elements of a block."""
         self._offsets.append(narrow(offsets))
         self._lengths.append(narrow(lengths))
 
-    def records(self, path: Path, first: int) -> "NpuRecords":
-        """Return access to all events so far; `first` is the number of the first."""
+    def records(
+        self,
+        path: Path,
+        first: int,
+        *,
+        noun: str = "event",
+        reader_id: str = "npu-json",
+    ) -> "JsonRecords":
+        """Return access to all elements so far; for parameters see `JsonRecords`."""
         self._offsets = [np.concatenate(self._offsets)]
         self._lengths = [np.concatenate(self._lengths)]
-        return NpuRecords(path, self._offsets[0], self._lengths[0], first=first)
+        return JsonRecords(
+            path,
+            self._offsets[0],
+            self._lengths[0],
+            first=first,
+            noun=noun,
+            reader_id=reader_id,
+        )
 
 
-class NpuRecords:
-    """Decodes single events of one file.
+class JsonRecords:
+    """Decodes single elements of one file.
 
     Parameters
     ----------
     path : the file.
-    offsets, lengths : integers[n], where the text of each event is.
-    first : number of the first event that was read.
+    offsets, lengths : integers[n], where the text of each element is.
+    first : number of the first element that was read.
+    noun : what people call an element.
     """
 
     def __init__(
-        self, path: Path, offsets: Array, lengths: Array, *, first: int = 0
+        self,
+        path: Path,
+        offsets: Array,
+        lengths: Array,
+        *,
+        first: int,
+        noun: str,
+        reader_id: str,
     ) -> None:
         self._path = path
+        self._noun = noun
+        self._reader_id = reader_id
         self._first = first
         self._offsets = offsets
         self._lengths = lengths
@@ -62,32 +86,32 @@ class NpuRecords:
         return len(self._offsets)
 
     def view(self, record: int) -> RecordView:
-        """Return event `record` with its fields; nested ones as ``details.macs``.
+        """Return element `record` with its fields; nested ones as ``details.macs``.
 
         Raises
         ------
         ReadError
-            If there is no such event, or none any more at its place.
+            If there is no such element, or none any more at its place.
         """
         row = record - self._first
         if not 0 <= row < len(self):
-            raise ReadError(f"there is no event {record:,}.", path=self._path)
+            raise ReadError(f"there is no {self._noun} {record:,}.", path=self._path)
         offset, length = int(self._offsets[row]), int(self._lengths[row])
         data = read_at(self._path, offset, min(length, _EVENT_BYTES))
         fields = _fields(data) or _fields(without_paste(data)) or _as_it_stands(data)
         if not fields or len(data) < min(length, _EVENT_BYTES):
             raise CorruptError(
-                f"event {record:,} is no longer where it was.",
+                f"{self._noun} {record:,} is no longer where it was.",
                 path=self._path,
                 offset=offset,
-                reader_id="npu-json",
+                reader_id=self._reader_id,
                 hint="The file has changed: reload it.",
             )
         return RecordView(offset, data[:_SHOWN_BYTES], tuple(fields))
 
 
 def _fields(data: bytes) -> list[Field]:
-    """Return the fields of an event; none where the text is no JSON."""
+    """Return the fields of an element; none where the text is no JSON."""
     try:
         msgspec.json.decode(data.decode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
@@ -96,7 +120,7 @@ def _fields(data: bytes) -> list[Field]:
 
 
 def _as_it_stands(data: bytes) -> list[Field]:
-    """Return an event that only a more lenient parser reads as one field.
+    """Return an element that only a more lenient parser reads as one field.
 
     Halves of surrogate pairs and very deep nesting are such.
     """

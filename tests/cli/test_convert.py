@@ -1,0 +1,143 @@
+"""``ggscope convert``: files written whole, never over others unasked."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ggscope.cli import convert
+from ggscope.errors import ExportError
+from tensor_files import encode, llama_trace
+from token_files import real_trace
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Return a trace of three tokens."""
+    path = tmp_path / "run.bin"
+    path.write_bytes(encode(llama_trace(3), "256"))
+    return path
+
+
+def test_real_trace_is_converted_to_itself(run, tmp_path) -> None:
+    path = real_trace("c26d86e7")
+
+    answer = run("convert", path, "--to", "token-json", "-o", tmp_path / "out")
+
+    assert answer.code == 0, answer.err
+    assert (tmp_path / "out" / "token-00000.json").read_bytes() == path.read_bytes()
+    assert "582 entries" in answer.err
+
+
+def test_every_token_gets_a_file_and_json_tells_them(run, trace, tmp_path) -> None:
+    folder = tmp_path / "a" / "b"
+
+    answer = run("convert", trace, "--to", "token-json", "-o", folder, "--json")
+
+    told = json.loads(answer.out)
+    names = ["token-00000.json", "token-00001.json", "token-00002.json"]
+    assert answer.code == 0
+    assert sorted(p.name for p in folder.iterdir()) == names
+    assert told["outputs"] == [str(folder / name) for name in names]
+    assert told["schema"] == "256"
+    for name, count in zip(names, told["entries"], strict=True):
+        written = json.loads((folder / name).read_text())
+        assert len(written["entries"]) == count
+        assert written["metadata"]["format_version"] == "256-byte"
+
+
+def test_present_files_are_replaced_only_with_force(run, trace, tmp_path) -> None:
+    present = tmp_path / "token-00001.json"
+    present.write_text("mine")
+    words = ("convert", trace, "--to", "token-json", "-o", tmp_path)
+
+    refused = run(*words)
+
+    assert refused.code == 1
+    assert "--force" in refused.err
+    assert present.read_text() == "mine"
+    assert not (tmp_path / "token-00000.json").exists()
+    assert run(*words, "--force").code == 0
+    assert json.loads(present.read_text())["token_id"] == 1
+
+
+def test_input_is_never_written_over(run, tmp_path) -> None:
+    path = tmp_path / "token-00000.json"
+    path.write_bytes(real_trace("71099aab").read_bytes())
+    before = path.read_bytes()
+
+    answer = run("convert", path, "--to", "token-json", "-o", tmp_path, "--force")
+
+    assert answer.code == 1
+    assert "destroy" in answer.err
+    assert path.read_bytes() == before
+
+
+def test_schema_is_chosen_and_losses_are_told(run, trace, tmp_path) -> None:
+    answer = run(
+        "convert", trace, "--to", "token-json", "-o", tmp_path / "o", "--schema", "128"
+    )
+
+    first = json.loads((tmp_path / "o" / "token-00000.json").read_text())
+    assert answer.code == 0
+    assert "are left out" in answer.err
+    assert "tensor_name" in first["entries"][0]
+    assert "format_version" not in first["metadata"]
+
+
+def test_other_traces_are_refused_with_a_message(run, built, tmp_path) -> None:
+    folder = tmp_path / "o"
+
+    answer = run("convert", built(), "--to", "token-json", "-o", folder)
+
+    assert answer.code == 1
+    assert "tensor accesses" in answer.err
+
+
+def test_part_of_a_trace_is_converted(run, trace, tmp_path) -> None:
+    folder = tmp_path / "o"
+
+    answer = run(
+        "convert", trace, "--to", "token-json", "-o", folder, "--records", "0:5"
+    )
+
+    entries = json.loads((folder / "token-00000.json").read_text())["entries"]
+    assert answer.code == 0
+    assert len(entries) == 5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--to", "token-json"),
+        ("-o", "x"),
+        ("--to", "xml", "-o", "x"),
+        ("--to", "token-json", "-o", "x", "--schema", "64"),
+    ],
+)
+def test_missing_and_unknown_words_are_usage_errors(run, trace, words) -> None:
+    assert run("convert", trace, *words).code == 2
+
+
+def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:
+    (tmp_path / "x").write_text("")
+
+    answer = run("convert", trace, "--to", "token-json", "-o", tmp_path / "x")
+
+    assert answer.code == 1
+    assert str(tmp_path / "x") in answer.err
+
+
+def test_failed_writing_leaves_neither_part_nor_change(tmp_path) -> None:
+    target = tmp_path / "token-00000.json"
+    target.write_text("before")
+
+    def chunks():
+        yield b"half"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(ExportError, match="No space left"):
+        convert._replace(target, chunks())
+
+    assert target.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [target]

@@ -1,0 +1,247 @@
+"""Which experts were chosen, from records and from token traces."""
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ggscope.model.routing import Routing
+from ggscope.model.trace import Trace
+from ggscope.readers.api import ReadContext
+from ggscope.readers.source import Source
+from ggscope.readers.tensor_access import TensorAccessReader
+from tensor_files import Rec, Src, encode, encode_one, weight
+from token_files import document, read_object
+
+N_EXPERTS = 32
+
+
+def moe_pass(
+    time: int,
+    *,
+    token: int = 0,
+    n_tokens: int = 1,
+    n_used: int = 4,
+    n_layers: int = 2,
+    topk: str = "strided",
+    seed: int = 0,
+) -> list[Rec]:
+    """Return one pass whose ops list 16 experts each, as the last tracer does."""
+    rng = np.random.default_rng(seed + token)
+    sizes = {
+        "strided": 4 * (n_used + (n_tokens - 1) * N_EXPERTS),
+        "packed": 4 * n_used * n_tokens,
+    }
+    embedding = (weight("token_embd.weight"), Src("leaf_2", size=4 * n_tokens))
+    rows: list[Rec] = [Rec(0, "inp_embd", 40, embedding)]
+    for layer in range(n_layers):
+        experts = tuple(rng.permutation(N_EXPERTS)[:16].tolist())
+        probs = Src(f"ffn_moe_probs-{layer}", size=4 * N_EXPERTS * n_tokens)
+        rows.append(Rec(0, f"ffn_moe_argsort-{layer}", 68, (probs,)))
+        for part in ("gate", "up", "down"):
+            sources = [
+                weight(f"blk.{layer}.ffn_{part}_exps.weight", layer),
+                Src(f"ffn_norm-{layer}"),
+            ]
+            if topk in sizes:
+                sources.append(Src(f"ffn_moe_topk-{layer}", size=sizes[topk]))
+            rows.append(
+                Rec(0, f"ffn_moe_{part}-{layer}", 30, tuple(sources), layer=layer,
+                    experts=experts)
+            )  # fmt: skip
+    return [replace(r, time=time + 1000 * i, token=token) for i, r in enumerate(rows)]
+
+
+def read(tmp_path: Path, data: bytes, **options: str) -> Trace:
+    path = tmp_path / "t.bin"
+    path.write_bytes(data)
+    with Source(path) as source:
+        trace = TensorAccessReader().read(source, ReadContext(options=options))
+    assert trace.check() == []
+    return trace
+
+
+def rows_of(r: Routing) -> list[tuple[object, ...]]:
+    columns = (r.time, r.token, r.layer, r.expert, r.rank, r.is_used)
+    return list(zip(*(c.tolist() for c in columns), strict=True))
+
+
+def expected(records: list[Rec], n_used: int) -> list[tuple[object, ...]]:
+    """Return the choices, one by one: of the first op per token and layer."""
+    first = min(r.time for r in records)
+    seen, found = set(), []
+    for r in records:
+        if not r.experts or (r.token, r.layer) in seen:
+            continue
+        seen.add((r.token, r.layer))
+        found += [
+            (r.time - first, r.token, r.layer, expert, rank, rank < n_used)
+            for rank, expert in enumerate(r.experts)
+        ]
+    return found
+
+
+def codes(trace: Trace) -> set[str]:
+    return {w.code for w in trace.warnings}
+
+
+def some_passes(n: int = 3, **options: object) -> list[Rec]:
+    return [r for k in range(n) for r in moe_pass(10**9 * (k + 1), token=k, **options)]
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "topk"), [(1, "strided"), (5, "strided"), (5, "packed")]
+)
+def test_lists_of_records_become_choices_once_per_layer_and_pass(
+    tmp_path: Path, n_tokens: int, topk: str
+) -> None:
+    records = some_passes(n_tokens=n_tokens, topk=topk)
+
+    trace = read(tmp_path, encode(records, "1024"))
+
+    assert rows_of(trace.routing) == expected(records, 4)
+    assert np.isnan(trace.routing.score).all()
+    assert ("routing_of_first_token" in codes(trace)) == (n_tokens > 1)
+    assert "expert_lists_differ" not in codes(trace)
+
+
+def test_choices_of_json_equal_those_of_records(tmp_path: Path) -> None:
+    records = moe_pass(10**9)
+
+    binary = read(tmp_path, encode(records, "1024"))
+    trace = read_object(tmp_path, document(records, "1024-byte v4"))
+
+    assert len(trace.routing) == 32
+    assert rows_of(trace.routing) == rows_of(binary.routing)
+    assert trace.routing.span.tolist() == binary.routing.span.tolist()
+    assert trace.info.format_version == "1024 v4"
+
+
+def test_all_listed_are_used_where_nothing_tells_how_many(tmp_path: Path) -> None:
+    records = some_passes(topk="none")
+
+    trace = read(tmp_path, encode(records, "1024"))
+
+    assert trace.routing.is_used.all()
+    assert "routing_used_unknown" in codes(trace)
+
+
+def test_more_used_than_listed_marks_all(tmp_path: Path) -> None:
+    """A warm-up computes all experts, and 16 of 32 fit into a record."""
+    trace = read(tmp_path, encode(some_passes(n_used=32, n_tokens=2), "1024"))
+
+    assert trace.routing.is_used.all()
+    assert "routing_used_unknown" not in codes(trace)
+
+
+def test_passes_are_numbered_where_tokens_repeat(tmp_path: Path) -> None:
+    records = [replace(r, token=0) for r in some_passes(2)]
+
+    trace = read(tmp_path, encode(records, "1024"))
+
+    assert sorted(set(trace.routing.token.tolist())) == [0, 1]
+
+
+def test_different_lists_within_a_layer_are_noted(tmp_path: Path) -> None:
+    records = moe_pass(10**9)
+    records[-1] = replace(records[-1], experts=(3, 2, 1))
+
+    trace = read(tmp_path, encode(records, "1024"))
+
+    counts = {w.code: w.count for w in trace.warnings}
+    assert counts["expert_lists_differ"] == 1
+    assert rows_of(trace.routing) == expected(records, 4)
+
+
+def test_impossible_experts_are_left_out_and_counted(tmp_path: Path) -> None:
+    records = [
+        replace(r, experts=(5, -1, 1 << 20, 6) if r.experts else ())
+        for r in moe_pass(10**9, n_layers=1)
+    ]
+
+    trace = read(tmp_path, encode(records, "1024"))
+
+    counts = {w.code: w.count for w in trace.warnings}
+    assert counts["bad_expert"] == 2
+    assert trace.routing.expert.tolist() == [5, 6]
+    assert trace.routing.rank.tolist() == [0, 3]
+
+
+def test_spans_of_choices_are_ops_that_list_them(tmp_path: Path) -> None:
+    trace = read(tmp_path, encode(some_passes(), "1024"))
+
+    r = trace.routing
+    names = {trace.span_name(i) for i in r.span.tolist()}
+    assert names == {"ffn_moe_gate-0", "ffn_moe_gate-1"}
+    assert (trace.spans.start[r.span] == r.time).all()
+    assert (trace.spans.layer[r.span] == r.layer).all()
+
+
+def test_records_without_lists_have_no_choices(tmp_path: Path) -> None:
+    records = [replace(r, experts=()) for r in some_passes()]
+
+    for layout in ("256", "1024"):
+        assert len(read(tmp_path, encode(records, layout)).routing) == 0
+
+
+def test_without_names_there_are_no_choices(tmp_path: Path) -> None:
+    data = encode(some_passes(), "1024")
+
+    assert len(read(tmp_path, data, names="none").routing) == 0
+
+
+def single(records: list[Rec], fields: list[tuple[int, int, int]]) -> bytes:
+    """Return 128-byte records with expert, rank and score of each."""
+    parts = []
+    for r, (expert, rank, score) in zip(records, fields, strict=True):
+        raw = bytearray(encode_one(r, "128"))
+        raw[52:56] = struct.pack("<BBH", expert, rank, score)
+        parts.append(bytes(raw))
+    return b"".join(parts)
+
+
+def slices(n: int) -> list[Rec]:
+    return [
+        Rec(1000 + 10 * k, op=1, layer=k % 2, token=k // 4,
+            sources=(weight(f"blk.{k % 2}.ffn_up_exps.weight", k % 2),))
+        for k in range(n)
+    ]  # fmt: skip
+
+
+def test_single_choices_of_short_records_are_read_with_their_scores(
+    tmp_path: Path,
+) -> None:
+    fields = [
+        (0, 0, 0xFFFF),
+        (7, 0, 0x8000),
+        (3, 1, 0x4000),
+        (9, 1, 0),
+        (2, 0, 1),
+        (0, 0, 0),
+    ]
+
+    trace = read(tmp_path, single(slices(6), fields))
+
+    r = trace.routing
+    assert r.expert.tolist() == [0, 7, 3, 9, 2]
+    assert r.rank.tolist() == [0, 0, 1, 1, 0]
+    assert r.layer.tolist() == [0, 1, 0, 1, 0]
+    assert r.score[0] == 1.0
+    assert r.score[1] == pytest.approx(0x8000 / 0xFFFF)
+
+
+def test_unset_marks_of_short_records_are_no_choices(tmp_path: Path) -> None:
+    fields = [(255, 255, 0), (0, 0, 0), (255, 255, 0), (4, 255, 0)]
+
+    trace = read(tmp_path, single(slices(4), fields))
+
+    assert trace.routing.expert.tolist() == [0, 4]
+    assert trace.routing.rank.tolist() == [0, -1]
+    assert np.isnan(trace.routing.score).all()
+
+
+def test_short_records_that_were_never_set_have_no_choices(tmp_path: Path) -> None:
+    for fields in ([(0, 0, 0)] * 6, [(255, 255, 0)] * 6):
+        assert len(read(tmp_path, single(slices(6), fields)).routing) == 0
