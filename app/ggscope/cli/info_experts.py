@@ -12,7 +12,7 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
 
     Tensors of experts are those that name one (``blk.0.ffn_up.3.weight``) or hold
     all of a layer (``_exps``). The number of experts is None where only the latter
-    occur: such names do not tell it.
+    occur and no model file tells how many they stack: such names do not.
     """
     is_expert = _expert_tensors(trace)
     patterns, loose = trace.accesses.patterns, trace.accesses.loose.what
@@ -27,12 +27,20 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
         patterns.layer[in_pattern],
         loose.layer[in_loose],
     )
-    experts = _known(trace.tensors.expert, patterns.expert, loose.expert)
     return {
         "layers": len(layers),
-        "experts": len(experts) or None,
+        "experts": _n_experts(trace, patterns.expert, loose.expert) or None,
         "accesses": int(per_row[in_pattern].sum()) + int(in_loose.sum()),
     }
+
+
+def _n_experts(trace: Trace, *numbers: Array) -> int:
+    """Return how many experts a layer has: as stacked, else how many are named."""
+    tensors = trace.tensors
+    stacked = 0 if tensors.n_experts is None else int(tensors.n_experts.max(initial=0))
+    if stacked:
+        return stacked
+    return len(_known(tensors.expert, *numbers, trace.routing.expert))
 
 
 def _expert_tensors(trace: Trace) -> Array:
