@@ -136,6 +136,21 @@ def test_charts_are_drawn_and_tell_their_numbers(view, picture, name):
     assert len(hues) > 2
 
 
+@pytest.mark.parametrize("measure", ["bytes", "accesses", "time"])
+def test_layers_by_tokens_tell_each_cell(view, measure):
+    show(view, "layers")
+    view.measure_box.setCurrentIndex(view.measure_box.findData(measure))
+
+    words = {
+        view.tooltip_at(x, view.canvas.height() // 2)
+        for x in range(0, view.canvas.width(), 9)
+    } - {""}
+
+    assert len(words) == 6  # one row of cells, a column per token
+    assert all("ops" in text and "measured or derived" in text for text in words)
+    assert view.compose(900, 300, 1.0) is not None
+
+
 def test_selected_tensor_is_lit(view, session):
     before = view.canvas.grab().toImage()
 

@@ -23,6 +23,7 @@ from ggscope.analysis.seeks import (
     row_reads,
     seeks,
 )
+from ggscope.analysis.token_layers import TokenLayers, token_layers
 from ggscope.analysis.unit_reads import read_sequence
 from ggscope.analysis.workers import Watcher
 from ggscope.model.names import parse
@@ -56,6 +57,7 @@ class HotCold:
     ----------
     kv_tokens : int64[k], tokens that touch the KV cache; kv_read and kv_written
         int64[k] are the bytes that each of them reads and writes there.
+    layers : layers by tokens, or by passes where the tokens are all one.
     """
 
     heat: Heat
@@ -67,6 +69,7 @@ class HotCold:
     kv_tokens: I64
     kv_read: I64
     kv_written: I64
+    layers: TokenLayers
 
 
 def hot_cold(
@@ -97,7 +100,17 @@ def hot_cold(
         tokens,
         read,
         written,
+        _layers(trace, time, watcher),
     )
+
+
+def _layers(
+    trace: Trace, time: TimeRange | None, watcher: Watcher | None
+) -> TokenLayers:
+    by_token = token_layers(trace, time=time, watcher=watcher)
+    if len(by_token.tokens) > 1 or trace.info.n_passes < 2:
+        return by_token
+    return token_layers(trace, "pass", time=time, watcher=watcher)
 
 
 def _tables(trace: Trace, found: Heat) -> list[int]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ggscope import compiled
 from ggscope.analysis import reuse_plain
-from ggscope.analysis.chunks import chunks
+from ggscope.analysis.chunks import add_by_group, chunks
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.tables import I64, Array
 
@@ -119,8 +119,8 @@ def miss_curve(unit: Array, size: I64, watcher: Watcher | None = None) -> MissCu
     asked, cold = int(bytes_of.sum()), int(bytes_of[is_cold].sum())
     steps, at = np.unique(distance[~is_cold], return_inverse=True)
     hits = np.bincount(at, minlength=len(steps)).astype(np.int64)
-    # Sums of weights in float64 would lose bytes above 2**53; halves do not.
-    saved = _sums(at, bytes_of[~is_cold], len(steps))
+    saved = np.zeros(len(steps), np.int64)
+    add_by_group(saved, at, bytes_of[~is_cold])
     zero = np.zeros(1, np.int64)
     return MissCurve(
         capacity=np.concatenate([zero, steps]),
@@ -131,13 +131,6 @@ def miss_curve(unit: Array, size: I64, watcher: Watcher | None = None) -> MissCu
         cold_misses=int(np.count_nonzero(is_cold)),
         cold_bytes=cold,
     )
-
-
-def _sums(group: Array, values: I64, n: int) -> I64:
-    """Return the exact sum of `values` in each group, int64[n]."""
-    low = np.bincount(group, values & 0xFFFFFF, n).astype(np.int64)
-    high = np.bincount(group, values >> 24, n).astype(np.int64)
-    return np.asarray(low + (high << 24), np.int64)
 
 
 def next_reads(unit: Array, n_units: int) -> I64:

@@ -10,7 +10,12 @@ from ggscope.analysis.hotness import GroupBy, Ranking, coverage, ranking
 from ggscope.analysis.seeks import Seeks
 from ggscope.model.names import parse
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_bytes, format_count, format_share
+from ggscope.model.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_share,
+)
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import (
     Axis,
@@ -25,16 +30,20 @@ from ggscope.render.charts import (
     in_percent,
     plain,
 )
+from ggscope.render.colormap import ScaleKind, color_scale
+from ggscope.render.compose_grid import GridScene, compose_grid
 from ggscope.render.palette import category_color
 from ggscope.render.theme import Theme
 
-HotPicture = Literal["ranking", "cold", "coverage", "place", "jumps", "kv"]
+HotPicture = Literal["ranking", "cold", "coverage", "place", "jumps", "layers", "kv"]
+Measure = Literal["bytes", "accesses", "time"]
 HOT_PICTURES: tuple[HotPicture, ...] = (
     "ranking",
     "cold",
     "coverage",
     "place",
     "jumps",
+    "layers",
     "kv",
 )
 MOST_BARS = 1000
@@ -62,7 +71,7 @@ class HotScene:
     scale: float = 1.0
     picture: HotPicture = "ranking"
     by: GroupBy = "tensor"
-    measure: Literal["bytes", "accesses"] = "bytes"
+    measure: Measure = "bytes"
     only_file: bool = True
     lit: frozenset[int] = frozenset()
     """Rows of ``Trace.tensors`` that are selected."""
@@ -70,6 +79,8 @@ class HotScene:
     hover: int = -1
     hover_at: tuple[float, float] | None = None
     title: str = ""
+    scale_kind: ScaleKind = ScaleKind.LINEAR
+    hover_cell: tuple[int, int] | None = None
 
 
 def ranked(scene: HotScene) -> Ranking:
@@ -79,7 +90,7 @@ def ranked(scene: HotScene) -> Ranking:
             scene.trace,
             scene.found.heat,
             scene.by,
-            measure=scene.measure,
+            measure="accesses" if scene.measure == "accesses" else "bytes",
             only_file=scene.only_file,
         )
     whole = ranking(scene.trace, scene.found.heat, scene.by)
@@ -100,7 +111,7 @@ def bars_of(scene: HotScene, groups: Ranking) -> BarScene:
     """Return the ranking as bars."""
     is_cold = scene.picture == "cold"
     values = groups.size if is_cold else (
-        groups.bytes if scene.measure == "bytes" else groups.accesses
+        groups.accesses if scene.measure == "accesses" else groups.bytes
     )  # fmt: skip
     total = int(values.sum()) or 1
     bars = []
@@ -132,7 +143,29 @@ def compose_hot(scene: HotScene, groups: Ranking | None = None) -> DisplayList:
     """Return the picture; `groups` spares the ranking where it is at hand."""
     if scene.picture in ("ranking", "cold"):
         return compose_bars(bars_of(scene, groups or ranked(scene)))
+    if scene.picture == "layers":
+        return compose_grid(layers_scene(scene))
     return compose_chart(chart_of(scene))
+
+
+def layers_scene(scene: HotScene) -> GridScene:
+    """Return the matrix of layers by tokens."""
+    found = scene.found.layers
+    unit = scene.trace.clock.unit
+    counts, title, words = {
+        "bytes": (found.bytes, "bytes accessed", in_bytes),
+        "accesses": (found.ops, "ops", plain),
+        "time": (found.ticks, "time", lambda v: format_duration(round(v), unit)),
+    }[scene.measure]
+    values = counts.astype(np.float64)
+    return GridScene(
+        scene.width, scene.height, scene.theme, values,
+        color_scale(values, scene.scale_kind),
+        [str(n) if n >= 0 else "none" for n in found.layers.tolist()],
+        [str(n) if n >= 0 else "none" for n in found.tokens.tolist()],
+        row_title="layer", column_title=found.by, value_title=title,
+        title=scene.title, words=words, scale=scene.scale, hover=scene.hover_cell,
+    )  # fmt: skip
 
 
 def chart_of(scene: HotScene) -> ChartScene:
@@ -148,7 +181,7 @@ def _coverage(scene: HotScene) -> ChartScene:
     by_place = scene.picture == "place"
     curve = coverage(scene.found.heat, by_place=by_place)
     size = curve.size.astype(np.float64)
-    of_bytes = scene.measure == "bytes"
+    of_bytes = scene.measure != "accesses"
     amount = (curve.bytes if of_bytes else curve.accesses).astype(np.float64)
     share = amount / (amount[-1] or 1.0)
     what = "bytes read" if of_bytes else "accesses"
@@ -218,9 +251,11 @@ __all__ = [
     "MOST_BARS",
     "HotPicture",
     "HotScene",
+    "Measure",
     "bar_color",
     "bars_of",
     "chart_of",
     "compose_hot",
+    "layers_scene",
     "ranked",
 ]

@@ -1,7 +1,6 @@
 """Figures of hot and cold tensors and of the what-if cache."""
 
 from pathlib import Path
-from typing import Literal
 
 from ggscope.analysis.hot_facts import hot_cold, hot_facts
 from ggscope.analysis.hotness import GroupBy
@@ -11,7 +10,7 @@ from ggscope.errors import ExportError
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.compose_cache import CacheScene, compose_cache
-from ggscope.render.compose_hot import HotPicture, HotScene, compose_hot
+from ggscope.render.compose_hot import HotPicture, HotScene, Measure, compose_hot
 from ggscope.render.export import CSS_DPI, export_display_list
 from ggscope.render.theme import theme as theme_named
 
@@ -25,7 +24,7 @@ def export_hot(
     theme: str = "light",
     picture: HotPicture = "ranking",
     by: GroupBy = "tensor",
-    measure: Literal["bytes", "accesses"] = "bytes",
+    measure: Measure = "bytes",
     visible: TimeRange | None = None,
     title: str | None = None,
 ) -> None:

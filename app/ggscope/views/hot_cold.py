@@ -15,17 +15,20 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import (
     format_bytes,
     format_count,
+    format_duration,
     format_exact_bytes,
     format_offset,
 )
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import BAR_HEIGHT, ChartGeometry, bar_at
+from ggscope.render.compose_grid import GridGeometry
 from ggscope.render.compose_hot import (
     HotPicture,
     HotScene,
     bars_of,
     chart_of,
     compose_hot,
+    layers_scene,
     ranked,
 )
 from ggscope.render.theme import Theme, css, theme
@@ -100,6 +103,7 @@ class HotColdView(PaintedView):
             (self.tr("coverage"), "coverage"),
             (self.tr("share along the file"), "place"),
             (self.tr("jumps"), "jumps"),
+            (self.tr("layers by tokens"), "layers"),
             (self.tr("KV cache per token"), "kv"),
         )
         self.picture_box = row.add_choice(
@@ -120,6 +124,7 @@ class HotColdView(PaintedView):
         measures = (
             (self.tr("bytes"), "bytes"),
             (self.tr("accesses"), "accesses"),
+            (self.tr("time (layers by tokens)"), "time"),
         )
         self.measure_box = row.add_choice(
             "", measures, self.tr("What hot means"), changed
@@ -183,7 +188,8 @@ class HotColdView(PaintedView):
         is_ranking = self._picture() == "ranking"
         self.by_box.setEnabled(is_ranking or self._picture() == "cold")
         self.all_box.setEnabled(is_ranking)
-        self.measure_box.setEnabled(self._picture() in ("ranking", "coverage", "place"))
+        measured = ("ranking", "coverage", "place", "layers")
+        self.measure_box.setEnabled(self._picture() in measured)
         self._groups, self._scroll, self._hover = None, 0, -1
         self._hover_at = None
         self.repaint_picture()
@@ -225,7 +231,7 @@ class HotColdView(PaintedView):
         session = self.session
         if session is None or session.trace is None:
             return "", ""
-        if session.trace.is_partial or session.tasks.is_running(_KEY):
+        if session.trace.is_partial or self.is_computing(_KEY):
             return self.tr("Counting accesses…"), ""
         return (
             self.tr("No accesses to tensors"),
@@ -299,6 +305,8 @@ class HotColdView(PaintedView):
         return compose_hot(scene, self._ranked(scene) if self._is_list(scene) else None)
 
     def _has_anything(self, scene: HotScene) -> bool:
+        if scene.picture == "layers":
+            return bool(scene.found.layers.ops.size)
         if scene.picture == "kv":
             return len(scene.found.kv_tokens) > 0
         if self._is_list(scene):
@@ -344,7 +352,7 @@ class HotColdView(PaintedView):
 
     def _value_at(self, x: float, y: float) -> tuple[float, float] | None:
         scene = self._current()
-        if scene is None or self._is_list(scene):
+        if scene is None or self._is_list(scene) or scene.picture == "layers":
             return None
         return ChartGeometry(chart_of(scene)).value_at(x, y)
 
@@ -386,6 +394,8 @@ class HotColdView(PaintedView):
         scene = self._current()
         if scene is None:
             return ""
+        if scene.picture == "layers":
+            return self._cell_words(scene, x, y)
         if not self._is_list(scene):
             at = self._value_at(x, y)
             if at is None:
@@ -397,6 +407,24 @@ class HotColdView(PaintedView):
             )
         bar = self._bar_at(y)
         return self._bar_words(scene, bar) if bar >= 0 else ""
+
+    def _cell_words(self, scene: HotScene, x: float, y: float) -> str:
+        found = scene.found.layers
+        cell = GridGeometry(layers_scene(scene)).cell_at(x, y)
+        if cell is None:
+            return ""
+        layer, token = int(found.layers[cell[0]]), int(found.tokens[cell[1]])
+        unit = scene.trace.clock.unit
+        lines = [
+            self.tr("layer {0}").format(layer) if layer >= 0 else self.tr("no layer"),
+            f"{found.by} {token}" if token >= 0 else self.tr("no token"),
+            self.tr("{0} ops").format(format_count(int(found.ops[cell]))),
+            self.tr("{0} accessed").format(_both(int(found.bytes[cell]))),
+            self.tr("{0}, measured or derived").format(
+                format_duration(int(found.ticks[cell]), unit)
+            ),
+        ]
+        return "\n".join(lines)
 
     def _bar_words(self, scene: HotScene, bar: int) -> str:
         groups, trace = self._ranked(scene), scene.trace

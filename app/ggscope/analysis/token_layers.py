@@ -1,0 +1,114 @@
+"""Tokens by layers: ops, bytes and time that each layer takes in each token."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.chunks import add_by_group, chunks
+from ggscope.analysis.heatmap_rows import RowFinder
+from ggscope.analysis.workers import Watcher
+from ggscope.model.tables import I64, Quality, quality_of
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+
+TokenBy = Literal["token", "pass"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenLayers:
+    """A matrix of layers by tokens.
+
+    Attributes
+    ----------
+    layers : int64[L], ascending; -1 first where ops without a layer occur.
+    tokens : int64[T], ascending token (or pass) numbers; -1 last = none.
+    by : whether columns are tokens as the file claims them, or passes.
+    ops : int64[L, T], ops.
+    bytes : int64[L, T], known bytes that they access.
+    ticks : int64[L, T], measured and derived durations; estimated and unfinished
+        ones are left out.
+    n_left_out : how many these are.
+    """
+
+    layers: I64
+    tokens: I64
+    by: TokenBy
+    ops: I64
+    bytes: I64
+    ticks: I64
+    n_left_out: int
+
+
+def token_layers(
+    trace: Trace,
+    by: TokenBy = "token",
+    *,
+    time: TimeRange | None = None,
+    mask: npt.NDArray[np.bool_] | None = None,
+    watcher: Watcher | None = None,
+) -> TokenLayers:
+    """Return what each layer does in each token; only ops count.
+
+    Parameters
+    ----------
+    time : only ops that start in it.
+    mask : bool[n_spans], only these.
+
+    Raises
+    ------
+    Cancelled
+        From the watcher.
+    """
+    spans, finder = trace.spans, RowFinder(trace, by)
+    n_tokens = len(finder.rows)
+    n_layers = 2 if spans.layer is None else int(spans.layer.max(initial=-1)) + 2
+    sums = np.zeros((3, n_layers * n_tokens), np.int64)
+    per_pattern = _pattern_bytes(trace)
+    n_left_out = done = 0
+    for piece in chunks(len(spans)):
+        wanted = spans.op[piece] >= 0
+        if mask is not None:
+            wanted &= mask[piece]
+        if time is not None:
+            start = spans.start[piece]
+            wanted &= (start >= time.start) & (start < time.end)
+        row = np.flatnonzero(wanted)
+        token = finder.of_spans(piece)[row]
+        layer = np.zeros(len(row), np.int64)
+        if spans.layer is not None:
+            layer += spans.layer[piece][row] + np.int64(1)
+        cell = layer * n_tokens + token
+        good = quality_of(spans.flags[piece][row]) <= Quality.DERIVED
+        duration = (spans.end[piece] - spans.start[piece])[row]
+        add_by_group(sums[0], cell, np.ones(len(row), np.int64))
+        add_by_group(sums[1], cell, per_pattern[trace.accesses.pattern[piece][row]])
+        add_by_group(sums[2], cell[good], duration[good])
+        n_left_out += int(np.count_nonzero(~good))
+        done += piece.stop - piece.start
+        if watcher is not None:
+            watcher.progress(done, len(spans))
+    return _trimmed(sums.reshape(3, n_layers, n_tokens), finder, by, n_left_out)
+
+
+def _pattern_bytes(trace: Trace) -> I64:
+    """Return the known bytes of each pattern; the last one is that of no pattern."""
+    accesses = trace.accesses
+    size = np.maximum(accesses.patterns.size.astype(np.int64), 0)
+    upto = np.concatenate([[0], np.cumsum(size)])[accesses.first]
+    return np.append(np.diff(upto), 0)
+
+
+def _trimmed(sums: I64, finder: RowFinder, by: TokenBy, n_left_out: int) -> TokenLayers:
+    """Leave out layers and tokens without any op."""
+    layer = np.flatnonzero(sums[0].any(axis=1))
+    token = np.flatnonzero(sums[0].any(axis=0))
+    numbers = np.append(finder.rows.first, -1)[: sums.shape[2]]
+    kept = sums[:, layer][:, :, token]
+    return TokenLayers(
+        layer - 1, numbers[token], by, kept[0], kept[1], kept[2], n_left_out
+    )
+
+
+__all__ = ["TokenBy", "TokenLayers", "token_layers"]

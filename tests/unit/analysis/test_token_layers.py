@@ -1,0 +1,90 @@
+"""The matrix of layers by tokens against a pivot in plain Python."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from builders import llama_like_trace
+from ggscope.analysis.stats import statistics
+from ggscope.analysis.token_layers import token_layers
+from ggscope.errors import Cancelled
+from ggscope.model.tables import Quality, SpanFlag, quality_of
+from ggscope.model.time import TimeRange
+from watchers import CancelAfter
+
+
+def pivot(trace, of) -> dict[tuple[int, int], int]:
+    spans, found = trace.spans, Counter()
+    for i in range(len(spans)):
+        if spans.op[i] >= 0:
+            found[int(spans.layer[i]), int(spans.token[i])] += of(i)
+    return {key: value for key, value in found.items() if value}
+
+
+def cells(found, matrix) -> dict[tuple[int, int], int]:
+    return {
+        (int(found.layers[r]), int(found.tokens[c])): int(matrix[r, c])
+        for r, c in zip(*np.nonzero(matrix), strict=True)
+    }
+
+
+def test_token_layers_equal_a_pivot():
+    trace = llama_like_trace(tokens=5, layers=3)
+    spans = trace.spans
+    n_bytes = trace.accesses.bytes_read_written()
+    good = quality_of(spans.flags) <= Quality.DERIVED
+
+    found = token_layers(trace)
+
+    assert cells(found, found.ops) == pivot(trace, lambda i: 1)
+    assert cells(found, found.bytes) == pivot(trace, lambda i: int(n_bytes[i]))
+    assert cells(found, found.ticks) == pivot(
+        trace, lambda i: int(spans.end[i] - spans.start[i]) if good[i] else 0
+    )
+
+
+def test_token_layers_agree_with_statistics():
+    trace = llama_like_trace(tokens=4, layers=3)
+
+    found = token_layers(trace)
+
+    by_layer = {row.key: row.count for row in statistics(trace, "layer")}
+    for layer, n in zip(found.layers.tolist(), found.ops.sum(axis=1), strict=True):
+        assert by_layer["none" if layer < 0 else str(layer)] == n
+
+
+def test_token_layers_of_a_range_and_a_mask_count_these_ops_only():
+    trace = llama_like_trace(tokens=4, layers=2)
+    time = TimeRange(trace.extent.start, trace.extent.duration // 2)
+    mask = np.arange(len(trace.spans)) % 3 == 0
+
+    found = token_layers(trace, time=time, mask=mask)
+
+    start = trace.spans.start
+    expected = mask & (start >= time.start) & (start < time.end)
+    expected &= trace.spans.op >= 0
+    assert found.ops.sum() == np.count_nonzero(expected)
+
+
+def test_token_layers_by_pass_put_every_op_into_one():
+    trace = llama_like_trace(tokens=4, layers=2)
+
+    found = token_layers(trace, "pass")
+
+    assert found.ops.sum() == np.count_nonzero(trace.spans.op >= 0)
+    assert len(found.tokens) >= 4
+
+
+def test_token_layers_leave_estimated_times_out_and_say_how_many():
+    trace = llama_like_trace(tokens=2, layers=2)
+    estimated = (trace.spans.flags & int(SpanFlag.ESTIMATED | SpanFlag.UNFINISHED)) != 0
+
+    found = token_layers(trace)
+
+    assert found.n_left_out == np.count_nonzero(estimated & (trace.spans.op >= 0))
+
+
+def test_token_layers_stop_when_cancelled():
+    with pytest.raises(Cancelled):
+        token_layers(llama_like_trace(), watcher=CancelAfter(0))
