@@ -168,7 +168,7 @@ def export_display_list(
             f"{target.suffix or 'a file without a suffix'!s}."
         )
     ensure_gui_application()
-    _write(target, writer(picture, title, description, dpi))
+    write_file(target, writer(picture, title, description, dpi))
 
 
 def render_image(picture: DisplayList, dpi: float | None = None) -> QImage:
@@ -270,8 +270,14 @@ def _content(buffer: QBuffer) -> bytes:
     return bytes(data.data())
 
 
-def _write(target: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there."""
+def write_file(target: Path, content: bytes) -> None:
+    """Write a file beside its place and move it there.
+
+    Raises
+    ------
+    ExportError
+        If it cannot be written.
+    """
     handle, temporary = -1, ""
     try:
         handle, temporary = tempfile.mkstemp(
@@ -324,4 +330,5 @@ __all__ = [
     "export_display_list",
     "export_timeline",
     "render_image",
+    "write_file",
 ]

@@ -1,0 +1,150 @@
+"""What the trace says of each node of a graph: time, accesses, and how it was found."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.chunks import chunks
+from ggscope.analysis.correlate import Correlation, Rule
+from ggscope.analysis.graph_rows import F64
+from ggscope.analysis.workers import Watcher
+from ggscope.model.graph import Graph, first_node
+from ggscope.model.names import normalise
+from ggscope.model.tables import I64, Array, Quality, quality_of
+from ggscope.model.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeMeasures:
+    """Figures of each node of a graph.
+
+    Attributes
+    ----------
+    time : float64[n], ticks of all its spans; NaN = no span is this node.
+    n_spans : int64[n].
+    quality : uint8[n], the worst `Quality` among its spans.
+    rule : uint8[n], the weakest `Rule` by which one of them was found.
+    accesses, access_bytes : float64[n], how often its tensor is accessed in the whole
+        trace, and the known bytes of that; NaN = the trace does not know the tensor.
+    tensor : int64[n], row of ``Trace.tensors``, -1 = not known.
+    """
+
+    time: F64
+    n_spans: I64
+    quality: npt.NDArray[np.uint8]
+    rule: npt.NDArray[np.uint8]
+    accesses: F64
+    access_bytes: F64
+    tensor: I64
+
+
+def node_measures(
+    trace: Trace,
+    number: int,
+    correlation: Correlation | None,
+    watcher: Watcher | None = None,
+) -> NodeMeasures:
+    """Return the figures of every node of graph `number` of the trace.
+
+    Parameters
+    ----------
+    correlation : which spans are which nodes; without it no node has a time.
+
+    Raises
+    ------
+    Cancelled
+        From the watcher.
+    """
+    graph = trace.graphs[number]
+    sums = _Sums(len(graph))
+    if correlation is not None:
+        first = first_node(trace.graphs, number)
+        for rows in chunks(len(trace.spans)):
+            node, rule = correlation.nodes_of(np.arange(rows.start, rows.stop))
+            row = node - first
+            mine = np.flatnonzero((row >= 0) & (row < len(graph)) & (node >= 0))
+            sums.add(trace, mine + rows.start, row[mine], rule[mine])
+            if watcher is not None:
+                watcher.progress(rows.stop, len(trace.spans))
+    tensor = _tensors(trace, graph)
+    accesses, access_bytes = _accesses(trace, tensor)
+    time = np.where(sums.n_spans > 0, sums.time, np.nan)
+    return NodeMeasures(
+        time, sums.n_spans, sums.quality, sums.rule, accesses, access_bytes, tensor
+    )
+
+
+class _Sums:
+    """What is added up for each node."""
+
+    def __init__(self, n: int) -> None:
+        self.time = np.zeros(n)
+        self.n_spans = np.zeros(n, np.int64)
+        self.quality = np.zeros(n, np.uint8)
+        self.rule = np.zeros(n, np.uint8)
+
+    def add(
+        self, trace: Trace, spans: I64, node: I64, rule: npt.NDArray[np.uint8]
+    ) -> None:
+        """Add spans; `node` is the row of the node that each of them is."""
+        n = len(self.time)
+        lasted = trace.spans.end[spans] - trace.spans.start[spans]
+        self.time += np.bincount(node, lasted.astype(np.float64), n)
+        self.n_spans += np.bincount(node, minlength=n)
+        quality = quality_of(trace.spans.flags[spans])
+        for worst, codes, kinds in (
+            (self.quality, quality, list(Quality)),
+            (self.rule, rule, list(Rule)),
+        ):
+            for kind in kinds:
+                has_it = np.bincount(node[codes == kind], minlength=n) > 0
+                worst[has_it & (worst < kind)] = kind
+
+
+def _tensors(trace: Trace, graph: Graph) -> I64:
+    """Return the row of each node's tensor, by its base name where not stated."""
+    rows = graph.tensor.astype(np.int64)
+    unknown = np.flatnonzero(rows < 0)
+    if not len(unknown) or not len(trace.tensors):
+        return rows
+    texts = trace.strings
+    known = {texts[int(i)]: k for k, i in enumerate(trace.tensors.name)}
+    rows = rows.copy()
+    rows[unknown] = [
+        known.get(normalise(texts[int(name)]), -1) for name in graph.name[unknown]
+    ]
+    return rows
+
+
+def _accesses(trace: Trace, tensor: I64) -> tuple[F64, F64]:
+    """Return how often each tensor (rows) is accessed, and the bytes; NaN unknown."""
+    table, n = trace.accesses, len(trace.tensors)
+    missing = np.full(len(tensor), np.nan)
+    if not n or not (len(table.patterns) or len(table.loose)):
+        return missing, missing
+    times = np.zeros(len(table.first), np.int64)
+    for rows in chunks(len(table.pattern)):
+        times += np.bincount(table.pattern[rows] + 1, minlength=len(times))
+    weight = np.repeat(times[1:], np.diff(table.first))
+    counts, sizes = _by_tensor(table.patterns.tensor, table.patterns.size, weight, n)
+    loose = table.loose
+    once = np.ones(len(loose), np.int64)
+    more, larger = _by_tensor(loose.what.tensor, loose.what.size, once, n)
+    known = tensor >= 0
+    return (
+        np.where(known, (counts + more)[tensor], np.nan),
+        np.where(known, (sizes + larger)[tensor], np.nan),
+    )
+
+
+def _by_tensor(tensor: Array, size: Array, weight: I64, n: int) -> tuple[F64, F64]:
+    """Return the sums of `weight` and of ``weight * size`` for each tensor."""
+    good = tensor >= 0
+    rows, times = tensor[good], weight[good].astype(np.float64)
+    known = np.maximum(size[good], 0) * times
+    counts, sizes = np.bincount(rows, times, n), np.bincount(rows, known, n)
+    return counts.astype(np.float64), sizes.astype(np.float64)
+
+
+__all__ = ["NodeMeasures", "node_measures"]
