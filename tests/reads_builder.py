@@ -1,6 +1,6 @@
 """Traces that read a model file, from plain lists."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from builders import OPS, make_info, op_number
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
+from ggscope.model.routing import Routing
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
@@ -53,8 +54,15 @@ class Op:
     token: int = 0
 
 
-def reads_trace(tensors: Sequence[TensorRow], ops: Sequence[Op]) -> Trace:
-    """Return a trace of these ops; equal lists of accesses share a pattern."""
+def reads_trace(
+    tensors: Sequence[TensorRow],
+    ops: Sequence[Op],
+    chosen: Mapping[tuple[int, int], Sequence[int]] | None = None,
+) -> Trace:
+    """Return a trace of these ops; equal lists of accesses share a pattern.
+
+    `chosen` holds the experts that a router chose by (token, layer).
+    """
     builder = TraceBuilder()
     builder.ops = OPS
     lane = builder.add_lane("thread 0", LaneKind.THREAD)
@@ -91,7 +99,29 @@ def reads_trace(tensors: Sequence[TensorRow], ops: Sequence[Op]) -> Trace:
         token=np.array([op.token for op in ops], np.int32),
     )
     builder.accesses = _accesses(ops)
+    if chosen:
+        builder.routing = _routing(chosen)
     return builder.snapshot(make_info())
+
+
+def _routing(chosen: Mapping[tuple[int, int], Sequence[int]]) -> Routing:
+    rows = [
+        (token, layer, expert, rank)
+        for (token, layer), experts in chosen.items()
+        for rank, expert in enumerate(experts)
+    ]
+    token, layer, expert, rank = np.array(rows, np.int64).T
+    n = len(rows)
+    return Routing(
+        time=np.full(n, -1, np.int64),
+        span=np.full(n, -1, np.int64),
+        token=token.astype(np.int32),
+        layer=layer.astype(np.int16),
+        expert=expert.astype(np.int16),
+        rank=rank.astype(np.int16),
+        score=np.full(n, np.nan, np.float32),
+        is_used=np.ones(n, np.bool_),
+    )
 
 
 def _accesses(ops: Sequence[Op]) -> Accesses:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QTextDocumentFragment
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -68,6 +68,16 @@ def test_tooltip_of_a_bar_gives_exact_bytes(view):
     assert "48,000 bytes" in words
     assert "6 accesses" in words
     assert "in 6 of 6 tokens" in words
+
+
+def test_facts_show_shares_below_a_tenth_of_a_per_cent(view, session, qtbot):
+    session.set_trace(moe_reads(layers=3, experts=64, tokens=2))
+    qtbot.waitUntil(lambda: any("<0.1 %" in f.words for f in view.current_facts()) or True)
+
+    shown = QTextDocumentFragment.fromHtml(view.facts.text()).toPlainText()
+
+    for fact in view.current_facts():
+        assert fact.words in shown.replace("\n", " ")
 
 
 def test_list_of_never_touched_holds_just_these(view, session):

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.file_map import FileMap, file_map
-from ggscope.analysis.unit_reads import UnitReads, unit_reads
+from ggscope.analysis.heatmap_touches import Touches, ranges, span_variants
+from ggscope.analysis.unit_reads import unit_reads
 from ggscope.model.names import parse
 from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space
 from ggscope.model.time import TimeRange
@@ -28,7 +29,8 @@ class Heat:
     tokens : int64[n_tensors], in how many tokens (as claimed) it is accessed.
     first, last : int64[n_tensors], start of the first and the last op that accesses
         it, ticks; -1 never.
-    unit_accesses, unit_bytes : int64[n_units], of the units of `places`.
+    unit_accesses, unit_bytes : int64[n_units], of the units of `places`: of a stack
+        of experts only what was chosen, where that is known.
     places : map of the model file.
     n_tokens : distinct tokens of all ops.
     n_lost : file accesses whose place is not known.
@@ -83,8 +85,9 @@ def heat(
     rows = np.repeat(np.arange(n_patterns), np.diff(accesses.first))
     times = per_pattern[rows]
     table = _Tensors(len(trace.tensors), accesses.patterns, times)
-    reads = unit_reads(trace, places, accesses.patterns)
-    unit_accesses, unit_bytes = _units(len(places), reads, times)
+    variants = span_variants(trace, places)
+    column = variants.column if is_all else variants.column[chosen]
+    unit_accesses, unit_bytes, n_lost = _units(places, variants.touches, column)
     start = spans.start if is_all else spans.start[chosen]
     first, last = _first_and_last(start, pattern, n_patterns)
     token = None if spans.token is None else spans.token[chosen]
@@ -100,7 +103,7 @@ def heat(
         unit_bytes=unit_bytes,
         places=places,
         n_tokens=n_tokens,
-        n_lost=int(times[reads.is_lost].sum()),
+        n_lost=n_lost,
         n_unknown=int(times[accesses.patterns.tensor < 0].sum()),
     )
 
@@ -132,12 +135,17 @@ class _Tensors:
         return np.where(found == np.iinfo(np.int64).max, -1, found)
 
 
-def _units(n: int, reads: UnitReads, times: I64) -> tuple[I64, I64]:
+def _units(places: FileMap, touches: Touches, column: Array) -> tuple[I64, I64, int]:
+    """Return accesses and bytes of each unit, and the accesses without a place."""
+    n_variants = len(touches.first) - 1
+    per_variant = np.bincount(column, minlength=n_variants).astype(np.int64)
+    times = np.repeat(per_variant, np.diff(touches.first))
+    reads = unit_reads(places, touches)
     weight = np.repeat(times, np.diff(reads.first))
-    accesses, n_bytes = np.zeros((2, n), np.int64)
+    accesses, n_bytes = np.zeros((2, len(places)), np.int64)
     np.add.at(accesses, reads.unit, weight)
     np.add.at(n_bytes, reads.unit, weight * reads.bytes)
-    return accesses, n_bytes
+    return accesses, n_bytes, int(times[reads.is_lost].sum())
 
 
 def _first_and_last(start: I64, pattern: Array, n: int) -> tuple[I64, I64]:
@@ -151,34 +159,47 @@ def _tokens(
     token: Array | None, pattern: Array, rows: I64, table: _Tensors, n_patterns: int
 ) -> tuple[I64, int]:
     """Return in how many tokens each tensor is accessed, and how many there are."""
-    nothing = np.zeros(table.n, np.int64)
     if token is None or not len(token):
-        return nothing, 0
+        return np.zeros(table.n, np.int64), 0
     low = int(token.min())
     width = int(token.max()) - low + 1
     n_tokens = int(np.count_nonzero(np.bincount(token.astype(np.int64) - low)))
+    # Each (token, pattern) touches the pattern's tensors.
     key = (token.astype(np.int64) - low) * n_patterns + pattern
-    pairs = _distinct(key, width * n_patterns)
-    at, of = np.divmod(pairs, n_patterns)
-    # Each (token, pattern) reads the pattern's tensors: one row per such tensor.
+    if width * n_patterns > _MOST_DENSE:
+        return _tokens_of_pairs(np.unique(key), rows, table, n_patterns), n_tokens
+    seen = np.zeros(width * n_patterns, np.bool_)
+    seen[key] = True
+    return _tokens_of_table(seen.reshape(width, -1), rows, table), n_tokens
+
+
+def _tokens_of_table(seen: npt.NDArray[np.bool_], rows: I64, table: "_Tensors") -> I64:
+    """Count tokens per tensor from bool[tokens, patterns]."""
+    found = np.zeros(table.n, np.int64)
+    if not len(table.rows):
+        return found
+    order = np.argsort(table.tensor, kind="stable")
+    tensor, pattern = table.tensor[order], rows[table.rows[order]]
+    first = np.flatnonzero(np.append(True, tensor[1:] != tensor[:-1]))
+    step = max(_MOST_DENSE // 4 // len(pattern), 1)
+    for low in range(0, len(seen), step):
+        touched = np.logical_or.reduceat(seen[low : low + step, pattern], first, axis=1)
+        found[tensor[first]] += np.count_nonzero(touched, axis=0)
+    return found
+
+
+def _tokens_of_pairs(pairs: I64, rows: I64, table: "_Tensors", n_patterns: int) -> I64:
+    """Count tokens per tensor from distinct ``token * n_patterns + pattern``."""
+    token, pattern = np.divmod(pairs, n_patterns)
     names = np.full(len(rows), -1, np.int64)
     names[table.rows] = table.tensor
-    begin = np.searchsorted(rows, of)
-    count = np.searchsorted(rows, of, "right") - begin
-    entry = np.repeat(begin - (np.cumsum(count) - count), count)
-    tensor = names[entry + np.arange(len(entry))]
-    both = np.repeat(at, count)[tensor >= 0] * table.n + tensor[tensor >= 0]
-    distinct = _distinct(both, width * table.n) % max(table.n, 1)
-    return np.bincount(distinct, minlength=table.n).astype(np.int64), n_tokens
-
-
-def _distinct(values: I64, limit: int) -> I64:
-    """Return the distinct values, which are below `limit`, ascending."""
-    if limit > _MOST_DENSE:
-        return np.unique(values)
-    seen = np.zeros(limit, np.bool_)
-    seen[values] = True
-    return np.flatnonzero(seen)
+    begin = np.searchsorted(rows, pattern)
+    count = np.searchsorted(rows, pattern, "right") - begin
+    tensor = names[ranges(begin, count)]
+    both = np.repeat(token, count)[tensor >= 0] * table.n + tensor[tensor >= 0]
+    return np.bincount(np.unique(both) % max(table.n, 1), minlength=table.n).astype(
+        np.int64
+    )
 
 
 @dataclass(frozen=True, slots=True)

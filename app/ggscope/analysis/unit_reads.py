@@ -1,8 +1,8 @@
-"""Which units of the model file each access reads, and the sequence of all reads.
+"""Which units of the model file each op reads, and the sequence of all reads.
 
-The trace says which tensor an op accesses; the file map says where its bytes lie. An
-access to a stack of experts reads the slice of the expert that it names, the slices
-that its own range touches, or else all of them.
+What an op touches is told by ``heatmap_touches``: its tensors, the slice of the expert
+that an access names, the slices that the router chose, or else a whole stack. Here
+these ranges are cut at the borders of the units.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.file_map import FileMap, access_base
+from ggscope.analysis.file_map import FileMap
+from ggscope.analysis.heatmap_touches import Touches, Track, ranges, span_variants
 from ggscope.analysis.merges import time_order
 from ggscope.analysis.workers import Watcher
-from ggscope.model.tables import I64, AccessColumns, Array, Space
+from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 
@@ -24,15 +25,15 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitReads:
-    """What each of m accesses reads of the file: a list of units per access.
+    """What each of m touches reads of the file: a list of units per touch.
 
     Attributes
     ----------
-    first : int64[m + 1], access i reads entries ``first[i] : first[i + 1]``.
+    first : int64[m + 1], touch i reads entries ``first[i] : first[i + 1]``.
     unit : int32[k], rows of the file map.
-    bytes : int64[k], of that unit; they add up to the access's size where the access
-        stays inside its tensor.
-    is_lost : bool[m], file accesses whose place is not known.
+    bytes : int64[k], of that unit; they add up to the bytes of the touch where its
+        range lies inside units.
+    is_lost : bool[m], weights whose place in the file is not known.
     """
 
     first: I64
@@ -41,39 +42,19 @@ class UnitReads:
     is_lost: npt.NDArray[np.bool_]
 
 
-def unit_reads(trace: Trace, places: FileMap, what: AccessColumns) -> UnitReads:
-    """Return the units that accesses read; work per access, so hand in patterns."""
-    n = len(what)
-    tensor = np.asarray(what.tensor, np.int64)
-    size = np.asarray(what.size, np.int64)
-    is_file = np.asarray(what.space) == Space.FILE
-    has_place = np.zeros(n, np.bool_)
-    if len(places):
-        named = is_file & (tensor >= 0)
-        has_place[named] = places.first[tensor[named]] >= 0
-    begin, stop = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    begin[has_place] = places.first[tensor[has_place]]
-    stop[has_place] = places.stop[tensor[has_place]]
-    whole = stop - begin
-    start = np.where(what.offset >= 0, what.offset, 0) + access_base(
-        trace, tensor, places.parts
+def unit_reads(places: FileMap, touches: Touches) -> UnitReads:
+    """Return the units that touches read; work per touch, not per access."""
+    is_file = touches.track == Track.FILE
+    low, high = _units_between(places, touches.begin, touches.stop)
+    count = np.where(is_file, high - low, 0)
+    first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    owner = np.repeat(np.arange(len(touches)), count)
+    unit = ranges(low, count)
+    shares = _shares(
+        places, unit, owner, first, touches.begin, touches.stop, touches.size
     )
-    # An access with a place of its own inside the tensor reads just that.
-    is_part = has_place & (what.offset >= 0) & (size >= 0) & (size < whole)
-    is_part &= (start >= begin) & (start + size <= stop)
-    free = is_file & ~has_place & (what.offset >= 0) & (size > 0) & (len(places) > 0)
-    is_part |= free
-    begin = np.where(is_part, start, begin)
-    stop = np.where(is_part, start + size, stop)
-    low, high = _units_between(places, begin, stop)
-    low, high = _of_expert(places, what.expert, low, high)
-    count = np.where(has_place | free, high - low, 0)
-    first = np.concatenate([[0], np.cumsum(count)])
-    owner = np.repeat(np.arange(n), count)
-    unit = low[owner] + np.arange(len(owner)) - first[owner]
-    shares = _shares(places, unit, owner, first, begin, stop, size)
     return UnitReads(
-        first, unit.astype(np.int32), shares, is_file & (count == 0) & (size != 0)
+        first, unit.astype(np.int32), shares, touches.track == Track.UNPLACED
     )
 
 
@@ -82,21 +63,9 @@ def _units_between(places: FileMap, begin: I64, stop: I64) -> tuple[I64, I64]:
     if not len(places):
         return np.zeros_like(begin), np.zeros_like(begin)
     ends = places.offset + places.size
-    low = np.searchsorted(ends, begin, "right")
-    high = np.searchsorted(places.offset, stop, "left")
+    low = np.searchsorted(ends, begin, "right").astype(np.int64)
+    high = np.searchsorted(places.offset, stop, "left").astype(np.int64)
     return low, np.maximum(high, low)
-
-
-def _of_expert(places: FileMap, expert: Array, low: I64, high: I64) -> tuple[I64, I64]:
-    """Narrow a stack to the slice of the expert that the access names."""
-    if not len(places):
-        return low, high
-    wanted = np.asarray(expert, np.int64)
-    slice_of = low + wanted
-    at = np.minimum(slice_of, len(places) - 1)
-    good = (wanted >= 0) & (high - low > 1) & (slice_of < high)
-    good &= places.expert[at] == wanted
-    return np.where(good, slice_of, low), np.where(good, slice_of + 1, high)
 
 
 def _shares(
@@ -108,7 +77,7 @@ def _shares(
     stop: I64,
     size: I64,
 ) -> I64:
-    """Share the bytes of each access out among its units, exactly."""
+    """Share the bytes of each touch out among its units, exactly."""
     if not len(unit):
         return np.zeros(0, np.int64)
     low = np.maximum(places.offset[unit], begin[owner])
@@ -122,7 +91,7 @@ def _shares(
     # A running floor: differences of one monotone function add up exactly.
     upto = _scaled(before + overlap, wanted, total)
     exact = upto - _scaled(before, wanted, total)
-    return np.where((wanted < 0) | (wanted == covered[owner]), overlap, exact)
+    return np.where(wanted == covered[owner], overlap, exact)
 
 
 def _scaled(part: I64, wanted: I64, total: I64) -> I64:
@@ -140,7 +109,8 @@ class ReadSequence:
     ----------
     unit : int32[n], rows of the file map.
     span : int64[n], the op that reads; None unless asked for.
-    size : int64[n_units], the most bytes that one read asks of each unit.
+    size : int64[n_units], the most bytes that one read asks of each unit; the whole
+        unit where no size is recorded.
     follow : int64[n_units], the unit behind each one in the file; -1 the last.
     n_lost : file accesses whose place is not known.
     n_row_reads : accesses left out because their op reads rows only.
@@ -180,14 +150,14 @@ def read_sequence(
     Cancelled
         From the watcher.
     """
-    accesses = trace.accesses
-    reads = unit_reads(trace, places, accesses.patterns)
-    bounds = reads.first[accesses.first]
+    variants = span_variants(trace, places)
+    touches = variants.touches
+    reads = unit_reads(places, touches)
+    bounds = reads.first[touches.first]
     length = np.diff(bounds)
-    counted = np.concatenate([[0], np.cumsum(reads.is_lost)])[accesses.first]
-    lost = np.diff(counted)
-    chosen, n_row = _chosen(trace, length, lost, time, with_row_reads)
-    pattern = accesses.pattern[chosen].astype(np.int64)
+    lost = np.diff(np.concatenate([[0], np.cumsum(reads.is_lost)])[touches.first])
+    chosen, n_row = _chosen(trace, variants.column, length, lost, time, with_row_reads)
+    pattern = variants.column[chosen].astype(np.int64)
     n_lost = int(lost[pattern].sum())
     n_reads = int(length[pattern].sum())
     unit = np.empty(n_reads, np.int32)
@@ -196,8 +166,7 @@ def read_sequence(
     for first in range(0, len(chosen), _BLOCK):
         part = pattern[first : first + _BLOCK]
         n = length[part]
-        begin = np.repeat(bounds[part] - (np.cumsum(n) - n), n)
-        entries = reads.unit[begin + np.arange(len(begin))]
+        entries = reads.unit[ranges(bounds[part], n)]
         unit[done : done + len(entries)] = entries
         if span is not None:
             block = chosen[first : first + _BLOCK]
@@ -207,12 +176,14 @@ def read_sequence(
             watcher.progress(first + len(part), len(chosen))
     size = np.zeros(len(places), np.int64)
     np.maximum.at(size, reads.unit, reads.bytes)
+    size = np.where(size > 0, size, places.size)
     follow = np.append(np.arange(1, len(places)), -1) if len(places) else size.copy()
     return ReadSequence(unit, span, size, follow, n_lost, n_row)
 
 
 def _chosen(
     trace: Trace,
+    pattern: Array,
     length: I64,
     lost: I64,
     time: TimeRange | None,
@@ -222,7 +193,7 @@ def _chosen(
 
     Those look up rows only.
     """
-    spans, pattern = trace.spans, trace.accesses.pattern
+    spans = trace.spans
     reads = np.append((length > 0) | (lost > 0), False)
     wanted = reads[pattern]
     if time is not None:

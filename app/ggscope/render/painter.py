@@ -262,14 +262,33 @@ def _draw_image(
         return
     pixels = np.ascontiguousarray(batch.pixels)
     rows, columns = pixels.shape
-    image = QImage(pixels.data, columns, rows, columns * 4, QImage.Format.Format_ARGB32)
+    # Nothing to mix where all texels are opaque: that is many times faster.
+    is_opaque = bool(np.bitwise_and.reduce(pixels, axis=None) >> 24 == 255)
+    form = QImage.Format.Format_RGB32 if is_opaque else QImage.Format.Format_ARGB32
+    image = QImage(pixels.data, columns, rows, columns * 4, form)
     width = batch.x1 - batch.x0
+    if _is_pixel_for_pixel(batch, scale):
+        height = float(batch.y1[-1] - batch.y0[0])
+        painter.drawImage(
+            QRectF(batch.x0, float(batch.y0[0]), width, height),
+            image,
+            QRectF(0, 0, columns, rows),
+        )
+        return
     for row, (y0, y1) in enumerate(
         zip(batch.y0.tolist(), batch.y1.tolist(), strict=True)
     ):
         painter.drawImage(
             QRectF(batch.x0, y0, width, y1 - y0), image, QRectF(0, row, columns, 1)
         )
+
+
+def _is_pixel_for_pixel(batch: ImageBatch, scale: float) -> bool:
+    """Return whether every row is one device pixel high, right below the last."""
+    if len(batch.y0) < 2:
+        return False
+    away = np.abs((batch.y1 - batch.y0) * scale - 1).max()
+    return bool(away < 0.01 and (batch.y0[1:] == batch.y1[:-1]).all())
 
 
 def _draw_whole_image(batch: ImageBatch, painter: QPainter, scale: float) -> None:

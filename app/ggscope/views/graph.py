@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, Qt
-from PySide6.QtGui import QCursor, QKeyEvent
+from PySide6.QtGui import QCursor, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ggscope.analysis.graph_frames import Cache
@@ -298,6 +298,14 @@ class GraphView(PaintedView):
             whole = (0.0, 0.0, layout.width, layout.height)
             self.camera.fit(whole, size.width(), size.height())
             self.repaint_picture()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep what is in the middle of the width there."""
+        super().resizeEvent(event)
+        wider = event.size().width() - event.oldSize().width()
+        if self.camera.is_set and event.oldSize().width() > 0:
+            self.camera.x -= wider / 2 / self.camera.zoom / self.font_zoom
+            self._keep_in()
 
     def _keep_in(self) -> None:
         if self.shown is not None:

@@ -1,6 +1,7 @@
 """Hot and cold: which tensors a run reads most, and which it never touches."""
 
 from dataclasses import dataclass, replace
+from html import escape
 from typing import cast
 
 from PySide6.QtCore import QEvent, Qt
@@ -210,9 +211,9 @@ class HotColdView(PaintedView):
         dim, faint = css(self.theme.dim), css(self.theme.faint)
         lines = [
             f"<p style='margin:0 0 6px 0'><span style='color:{dim}'>{fact.title}</span>"
-            f"<br>{fact.words}"
+            f"<br>{escape(fact.words)}"
             + (
-                f"<br><span style='color:{faint}'>{fact.remark}</span>"
+                f"<br><span style='color:{faint}'>{escape(fact.remark)}</span>"
                 if fact.remark
                 else ""
             )

@@ -1,5 +1,6 @@
 """What all views share that paint one picture: canvas, fonts, hovering, waiting."""
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -24,6 +25,8 @@ from ggscope.views.canvas import GlCanvas, RasterCanvas, hardware_renderer
 
 Connection = tuple[Any, Any]
 """A signal of the session and the slot of the view that hears it."""
+
+_NUMBERS = itertools.count(1)
 
 
 class PaintedView(View):
@@ -52,6 +55,9 @@ class PaintedView(View):
         self.theme: Theme = theme("dark")
         self._zoom = 1.0
         self._is_stale = True
+        # Another view of this kind may be in the drawer: each has jobs of its own.
+        self._number = next(_NUMBERS)
+        self._keys: set[str] = set()
         self._canvas: RasterCanvas | GlCanvas = RasterCanvas(self, self)
         self.box = QVBoxLayout(self)
         self.box.setContentsMargins(0, 0, 0, 0)
@@ -102,9 +108,11 @@ class PaintedView(View):
         self.invalidate()
 
     def detach(self) -> None:
-        """Stop showing the session."""
+        """Stop showing the session, and give up what is being computed."""
         session, self.session = self.session, None
         if session is not None:
+            for key in self._keys:
+                session.tasks.cancel(key)
             for signal, slot in self._all_connections(session):
                 signal.disconnect(slot)
         self.repaint_picture()
@@ -131,13 +139,28 @@ class PaintedView(View):
             self.refresh()
 
     def run(self, key: str, request: Request[Any], then: Any, title: str) -> None:
-        """Run a request on a worker; the newest one of a key wins.
+        """Run a request on a worker; the newest one of a key of this view wins.
 
         See ``session.tasks``: `request` gets a TaskContext, `then` the result on
         the main thread. `title` is shown in the status bar after 300 ms.
         """
         if self.session is not None:
-            self.session.tasks.run(key, request, then, title=title)
+            own = self._own_key(key)
+            self._keys.add(own)
+            self.session.tasks.run(own, request, then, title=title)
+
+    def is_computing(self, key: str) -> bool:
+        """Tell whether a request of this key and view is under way."""
+        session = self.session
+        return session is not None and session.tasks.is_running(self._own_key(key))
+
+    def cancel(self, key: str) -> None:
+        """Give up the request of this key and view, if there is one."""
+        if self.session is not None:
+            self.session.tasks.cancel(self._own_key(key))
+
+    def _own_key(self, key: str) -> str:
+        return f"{key} {self._number}"
 
     # -- picture ---------------------------------------------------------------
 
@@ -154,6 +177,11 @@ class PaintedView(View):
         """Draw everything `zoom` times as large."""
         self._zoom = self._canvas.zoom = zoom
         self._canvas.update()
+
+    @property
+    def font_zoom(self) -> float:
+        """How much larger the picture is drawn than designed: the font scale."""
+        return self._zoom
 
     def canvas_size(self) -> QSize:
         """Return the size of the picture in its own pixels."""

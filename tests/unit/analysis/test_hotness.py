@@ -4,9 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ggscope.analysis import hotness
 from ggscope.analysis.hotness import (
     cold,
     coverage,
@@ -47,9 +48,15 @@ all_ops = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
-@given(all_ops)
-def test_heat_equals_a_count_of_every_access(ops):
+@pytest.mark.parametrize("most_dense", [1 << 26, 0, 40])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(ops=all_ops)
+def test_heat_equals_a_count_of_every_access(most_dense, monkeypatch, ops):
+    monkeypatch.setattr(hotness, "_MOST_DENSE", most_dense)
     trace = reads_trace(TENSORS, ops)
 
     found = heat(trace)

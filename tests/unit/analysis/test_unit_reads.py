@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ggscope.analysis.file_map import file_map
-from ggscope.analysis.unit_reads import read_sequence, unit_reads
+from ggscope.analysis.heatmap_touches import access_touches
+from ggscope.analysis.unit_reads import UnitReads, read_sequence, unit_reads
 from ggscope.errors import Cancelled
 from ggscope.model.tables import Space
 from ggscope.model.time import TimeRange
@@ -22,10 +23,16 @@ TENSORS = (
 )
 
 
+def of_patterns(trace: Trace) -> UnitReads:
+    """Return what the accesses of all patterns read."""
+    places, a = file_map(trace), trace.accesses
+    return unit_reads(places, access_touches(trace, places, a.patterns, a.first))
+
+
 def reads_of(*reads: Read) -> tuple[Trace, list[list[tuple[int, int]]]]:
     """Return a trace of one op, and what each of its accesses reads."""
     trace = reads_trace(TENSORS, [Op(0, reads)])
-    found = unit_reads(trace, file_map(trace), trace.accesses.patterns)
+    found = of_patterns(trace)
     lists = [
         list(
             zip(
@@ -55,7 +62,7 @@ def test_reads_of_a_stack_without_an_expert_are_all_slices():
 def test_reads_of_a_stack_with_an_expert_are_its_slice():
     _, lists = reads_of(Read(1, 26, expert=2), Read(1, 103, expert=3))
 
-    assert lists == [[(3, 26)], [(4, 103)]]  # a size that is recorded stays
+    assert lists == [[(3, 26)], [(4, 26)]]  # of a whole stack just the slice
 
 
 def test_reads_of_a_place_inside_a_tensor_are_just_that():
@@ -74,7 +81,7 @@ def test_reads_of_less_than_a_stack_add_up_to_their_size():
 
 def test_reads_of_buffers_are_none_and_not_lost():
     trace, lists = reads_of(Read(3, 64, space=Space.BUFFER), Read(3, 64))
-    found = unit_reads(trace, file_map(trace), trace.accesses.patterns)
+    found = of_patterns(trace)
 
     assert lists == [[], []]
     assert found.is_lost.tolist() == [False, True]  # a weight without a place
@@ -89,7 +96,7 @@ def test_reads_without_a_tensor_go_by_their_offset():
 def test_reads_without_a_map_are_lost():
     trace = reads_trace((TensorRow("a"),), [Op(0, (Read(0, 5),))])
 
-    found = unit_reads(trace, file_map(trace), trace.accesses.patterns)
+    found = of_patterns(trace)
     sequence = read_sequence(trace, file_map(trace))
 
     assert found.is_lost.tolist() == [True]
@@ -145,6 +152,16 @@ one_read = st.builds(
 )
 
 
+def test_read_sequence_reads_the_chosen_slices_where_routing_is_known():
+    ops = [Op(t, (Read(1, 103), Read(2, 50)), token=t // 10) for t in (0, 10, 20)]
+    chosen = {0: (1, 3), 1: (0,)}  # of token 2 nobody knows
+
+    trace = reads_trace(TENSORS, ops, {(t, 0): e for t, e in chosen.items()})
+    found = read_sequence(trace, file_map(trace))
+
+    assert found.unit.tolist() == [2, 4, 5, 1, 5, 1, 2, 3, 4, 5]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(one_read, max_size=3), min_size=1, max_size=6))
 def test_unit_reads_share_every_byte_out(lists):
@@ -152,12 +169,15 @@ def test_unit_reads_share_every_byte_out(lists):
     trace = reads_trace(TENSORS, ops)
     what = trace.accesses.patterns
 
-    found = unit_reads(trace, file_map(trace), what)
+    a, places = trace.accesses, file_map(trace)
+    touches = access_touches(trace, places, a.patterns, a.first)
+    found = unit_reads(places, touches)
 
     shared = np.zeros(len(what), np.int64)
     np.add.at(
         shared, np.repeat(np.arange(len(what)), np.diff(found.first)), found.bytes
     )
     reads_something = np.diff(found.first) > 0
-    assert shared[reads_something].tolist() == what.size[reads_something].tolist()
+    recorded = shared + touches.passed
+    assert recorded[reads_something].tolist() == what.size[reads_something].tolist()
     assert (found.bytes >= 0).all()

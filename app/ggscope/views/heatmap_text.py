@@ -1,0 +1,135 @@
+"""What the file heatmap says about the place under the mouse."""
+
+from collections.abc import Callable
+from html import escape
+
+import numpy as np
+
+from ggscope.analysis.file_map import FileMap
+from ggscope.model.units import (
+    format_bytes,
+    format_count,
+    format_exact_bytes,
+    format_offset,
+)
+from ggscope.render.heat_scene import HeatGeometry, HeatScene
+
+Words = Callable[[str], str]
+
+
+def tooltip_words(place: HeatGeometry, x: float, y: float, tr: Words) -> str:
+    """Return rich text for a position of the picture; "" where nothing is."""
+    if not place.x.x0 <= x < place.x.x1:
+        return ""
+    if place.buffer[0] <= y < place.buffer[1]:
+        return _buffer_words(place, x, tr)
+    if not place.curve[0] <= y < place.buffer[0]:
+        return ""
+    return _file_words(place, x, place.row_at(y), tr)
+
+
+def buffer_at(place: HeatGeometry, x: float) -> int:
+    """Return the entry of the buffer track at `x`; -1 for none."""
+    n = len(place.scene.base.buffers)
+    share = (x - place.x.x0) / (place.x.x1 - place.x.x0)
+    return min(int(share * n), n - 1) if n and 0 <= share < 1 else -1
+
+
+def _buffer_words(place: HeatGeometry, x: float, tr: Words) -> str:
+    scene, i = place.scene, buffer_at(place, x)
+    if i < 0:
+        return ""
+    track = scene.base.buffers
+    name = scene.tensor_name(int(track.tensor[i])) or tr("without a name")
+    layer = int(track.layer[i])
+    rows = [
+        (tr("track"), tr("BUFFER: runtime memory, no place in the file")),
+        *([(tr("layer"), str(layer))] if layer >= 0 else []),
+        (tr("accesses"), format_count(int(track.count[i]))),
+        (tr("bytes"), _bytes(int(track.bytes[i]))),
+    ]
+    return _table(name, rows)
+
+
+def _file_words(place: HeatGeometry, x: float, row: int, tr: Words) -> str:
+    scene = place.scene
+    base, axis = scene.base, scene.axis
+    position = place.position_at(x)
+    unit, offset = axis.unit_at(position), axis.offset(position)
+    if unit < 0:
+        return _gap_words(base.files, offset, tr)
+    files = base.files
+    begin = int(files.offset[unit])
+    stop = begin + int(files.size[unit])
+    layer, expert = int(files.layer[unit]), int(files.expert[unit])
+    rows = [
+        *([(tr("layer"), str(layer))] if layer >= 0 else []),
+        *([(tr("expert"), str(expert))] if expert >= 0 else []),
+        (tr("bytes in the file"), f"{format_offset(begin)} – {format_offset(stop)}"),
+        (tr("size"), _bytes(stop - begin)),
+        (tr("under the mouse"), format_offset(offset)),
+    ]
+    part = files.part_at(offset)
+    if part is not None and len(files.parts) > 1:
+        at = format_offset(offset - part.begin)
+        rows.append((tr("file"), f"{part.name} {at}"))
+    if files.is_traced[unit]:
+        rows.append((tr("place"), tr("as the trace's own accesses say")))
+    if files.is_cut[unit]:
+        rows.append((tr("size"), tr("runs into the next tensor; cut there")))
+    rows += _sums(scene, unit, row, tr)
+    return _table(scene.unit_name(unit), rows)
+
+
+def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, str]]:
+    """Return the accesses and bytes of a unit: in a row, and in all."""
+    base = scene.base
+    begin = base.files.offset[unit : unit + 1]
+    stop = begin + base.files.size[unit : unit + 1]
+    whole = (0, len(base.rows))
+    found = []
+    parts = [(whole, tr("all rows"))]
+    if row >= 0:
+        name = f"{base.rows.kind} {scene.row_name(row)}"
+        parts.insert(0, ((row, row + 1), name))
+    for ends, words in parts:
+        edges = np.array(ends, np.int64)
+        count = int(base.grid(edges, "count").between(begin, stop)[0, 0])
+        size = int(base.grid(edges, "bytes").between(begin, stop)[0, 0])
+        text = f"{format_count(count)} × · {_bytes(size)}" if count else tr("never")
+        found.append((words, text))
+    return found
+
+
+def _gap_words(files: FileMap, offset: int, tr: Words) -> str:
+    part = files.part_at(offset)
+    if not files.is_complete:
+        title = tr("No data")
+        words = tr("No access of the trace tells what lies here.")
+    elif part is not None and 0 <= offset < max(part.data_begin, 0):
+        title = tr("Header")
+        words = tr("Metadata of the model file, before the tensors.")
+    else:
+        title = tr("No tensor")
+        words = tr("Padding, or bytes that no tensor of the model owns.")
+    return f"<b>{escape(title)}</b><br>{escape(words)}<br>{format_offset(offset)}"
+
+
+def _bytes(n: int) -> str:
+    return (
+        f"{format_bytes(n)} ({format_exact_bytes(n)})"
+        if n >= 1024
+        else format_exact_bytes(n)
+    )
+
+
+def _table(title: str, rows: list[tuple[str, str]]) -> str:
+    lines = "".join(
+        f"<tr><td style='padding-right:12px'>{escape(label)}</td>"
+        f"<td><b>{escape(value)}</b></td></tr>"
+        for label, value in rows
+    )
+    return f"<p><b>{escape(title)}</b></p><table>{lines}</table>"
+
+
+__all__ = ["buffer_at", "tooltip_words"]

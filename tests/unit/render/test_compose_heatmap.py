@@ -1,0 +1,171 @@
+"""The picture of the file heatmap: what is drawn where, and figures."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders import llama_like_trace
+from ggscope.analysis.heatmap import heat_base
+from ggscope.analysis.heatmap_axis import HeatAxis
+from ggscope.model.tensors import Place
+from ggscope.render.batch import ImageBatch, RectBatch
+from ggscope.render.colormap import ScaleKind, color_scale, texels
+from ggscope.render.compose_heatmap import HeatScene, compose_heatmap
+from ggscope.render.export_heatmap import export_heatmap, heat_scene
+from ggscope.render.heat_colors import cell_scale, cell_texels, value_keys
+from ggscope.render.heat_scene import HeatGeometry, HeatMark, HeatView
+from ggscope.render.theme import THEMES
+from heat_traces import moe_trace
+from scenes import texts_of
+
+pytestmark = pytest.mark.usefixtures("qapp")
+
+
+def scene_of(axis: str = "offset", **values: object) -> HeatScene:
+    trace = moe_trace(tokens=6, layers=3)
+    base = heat_base(trace, "token")
+    return heat_scene(
+        trace, base, HeatAxis(base.files, axis),  # type: ignore[arg-type]  # a kind
+        (900, 420), "dark", **values,
+    )  # fmt: skip
+
+
+def heat_of(scene: HeatScene) -> ImageBatch:
+    place = HeatGeometry(scene)
+    images = [b for b in compose_heatmap(scene).batches if isinstance(b, ImageBatch)]
+    return next(b for b in images if b.clip == place.clip(place.heat))
+
+
+@pytest.mark.parametrize("kind", list(ScaleKind))
+def test_quick_colours_equal_the_exact_ones_within_a_step(kind: ScaleKind) -> None:
+    rng = np.random.default_rng(3)
+    values = (2 ** rng.uniform(0, 45, (300, 300))).astype(np.int64)
+    values[rng.random(values.shape) < 0.2] = 0
+    keys = value_keys(values)
+
+    quick = cell_texels(keys, cell_scale(values, keys, kind), "cividis", 7)
+    exact = texels(values, color_scale(values, kind), "cividis", 7)
+
+    assert ((quick == 7) == (values == 0)).all()
+    channels = [
+        (c.astype(np.int64)[..., None] >> [16, 8, 0]) & 255 for c in (quick, exact)
+    ]
+    assert int(np.abs(channels[0] - channels[1]).max()) <= 6
+
+
+def test_heat_has_a_row_per_token_and_a_column_per_pixel() -> None:
+    scene = scene_of()
+    heat = heat_of(scene)
+
+    assert heat.pixels.shape == (6, HeatGeometry(scene).x.n_columns)
+
+
+def test_zoomed_to_bytes_every_pixel_shows_its_byte() -> None:
+    scene = scene_of()
+    offset = int(scene.base.files.offset[2])
+    view = HeatView(offset, offset + 16, 0, 6)
+
+    heat = heat_of(replace(scene, view=view))
+
+    assert heat.pixels.shape[1] == HeatGeometry(scene).x.n_columns
+    assert len(np.unique(heat.pixels)) == 1
+    assert heat.pixels[0, 0] != scene.theme.lane
+
+
+def test_more_rows_than_pixels_are_put_together() -> None:
+    trace = moe_trace(tokens=700, layers=1)
+    base = heat_base(trace, "token")
+    scene = heat_scene(trace, base, HeatAxis(base.files), (600, 300), "dark")
+    place = HeatGeometry(scene)
+
+    assert len(place.row_edges) - 1 == len(heat_of(scene).pixels)
+    assert place.cells().values.sum() == base.totals.file_bytes
+
+
+@pytest.mark.parametrize("axis", ["offset", "equal"])
+def test_cells_of_a_picture_add_up_to_all_bytes(axis: str) -> None:
+    scene = scene_of(axis)
+
+    cells = HeatGeometry(scene).cells()
+
+    assert int(cells.values.sum()) == scene.base.totals.file_bytes
+
+
+def test_words_name_badges_layers_rows_scale_and_totals() -> None:
+    words = texts_of(compose_heatmap(scene_of()))
+
+    assert {"DISK", "BUF", "layer", "tensor", "token", "never touched"} <= set(words)
+    assert "layer 1" in words
+    assert "bytes per cell, log" in words
+    assert any("in experts not chosen" in w for w in words)
+    assert "0" in words
+
+
+def test_slices_wide_enough_get_their_numbers() -> None:
+    scene = scene_of("equal")
+
+    assert {"[0]", "[7]"} <= set(texts_of(compose_heatmap(scene)))
+
+
+def test_trace_alone_says_no_data_and_where_places_come_from() -> None:
+    trace = llama_like_trace()
+    base = heat_base(trace, "token")
+    scene = heat_scene(trace, base, HeatAxis(base.files), (1400, 420), "light")
+
+    words = texts_of(compose_heatmap(scene))
+
+    assert "no data" in words
+    assert any("places from the trace alone" in w for w in words)
+    assert trace.tensors.place is None or Place.STATED not in trace.tensors.place
+
+
+def test_mark_shows_its_bytes_and_rows_on_a_pill() -> None:
+    scene = scene_of(mark=HeatMark(100_000, 100_000 + (1 << 20), 1, 4))
+
+    assert "1.0 MiB · tokens 1 to 3" in texts_of(compose_heatmap(scene))
+
+
+def test_selected_and_linked_bytes_have_the_colour_of_the_selection() -> None:
+    scene = scene_of(
+        selected=np.array([2]), linked=np.array([[500_000, 600_000]], np.int64)
+    )
+
+    rects = [b for b in compose_heatmap(scene).batches if isinstance(b, RectBatch)]
+
+    borders = [int(c) for b in rects if b.border is not None for c in b.border]
+    assert scene.theme.selection in borders
+    assert any(scene.theme.selection in b.fill for b in rects)
+
+
+def test_some_rows_hold_only_their_own_bytes() -> None:
+    scene = scene_of()
+    middle = replace(scene, view=replace(scene.view, top=2, bottom=5))
+
+    rows = scene.base.grid(np.array([2, 5])).cells(
+        np.array([0, scene.base.files.extent])
+    )
+
+    assert HeatGeometry(middle).cells().values.sum() == rows.sum()
+
+
+@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_figure_is_written_in_every_theme(
+    tmp_path: Path, look: str, suffix: str
+) -> None:
+    path = tmp_path / f"heat.{suffix}"
+
+    export_heatmap(moe_trace(), path, theme=look, size=(700, 350), rows="layer")
+
+    assert path.stat().st_size > 1_000
+    if suffix == "svg":
+        assert "layer 1" in path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("size", [(1, 1), (60, 40), (300, 120)])
+def test_tiny_pictures_do_not_fail(size: tuple[int, int]) -> None:
+    scene = replace(scene_of(), width=float(size[0]), height=float(size[1]))
+
+    assert compose_heatmap(scene).batches
