@@ -149,6 +149,16 @@ def pass_starts(trace: Trace) -> I64:
     return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
 
+def natural_rows(trace: Trace) -> RowKind:
+    """Return the rows that tell most at first: tokens, else passes, else time.
+
+    Some writers number all tokens 0; passes are told apart by what they run.
+    """
+    if len(_numbers(trace.spans.token)) > 1:
+        return "token"
+    return "pass" if len(pass_starts(trace)) > 1 else "time"
+
+
 def interval_of(starts: I64, values: I64) -> I64:
     """Return the last of the ascending `starts` that is <= each value; -1 before all.
 
@@ -217,5 +227,6 @@ __all__ = [
     "RowFinder",
     "RowKind",
     "interval_of",
+    "natural_rows",
     "pass_starts",
 ]

@@ -412,8 +412,7 @@ def _add_export(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--rows",
         choices=("token", "pass", "time", "layer"),
-        default="token",
-        help="heatmap: what its rows are",
+        help="heatmap: what its rows are; default: what tells most",
     )
     parser.add_argument(
         "--graph",

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heatmap_axis import AxisKind, HeatAxis
-from ggscope.analysis.heatmap_rows import RowKind
+from ggscope.analysis.heatmap_rows import RowKind, natural_rows
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_offset
@@ -25,7 +25,7 @@ def export_heatmap(
     size: tuple[int, int] = (1600, 900),
     dpi: float = CSS_DPI,
     theme: str = "light",
-    rows: RowKind = "token",
+    rows: RowKind | None = None,
     axis: AxisKind = "offset",
     metric: Metric = "bytes",
     scale: ScaleKind = ScaleKind.LOG,
@@ -40,6 +40,7 @@ def export_heatmap(
     ----------
     path : ends in ``.png``, ``.svg`` or ``.pdf``.
     size : width and height in device-independent pixels (96 per inch).
+    rows : what the rows are; None = what tells most, see ``natural_rows``.
     offsets : (first, stop) bytes to show, the whole file where None.
     mask : bool[n_spans], whose accesses count; all where None.
     title : the file's name and format where None, "" for none.
@@ -50,7 +51,7 @@ def export_heatmap(
         If the suffix is unknown or the file cannot be written.
     """
     ensure_gui_application()
-    base = heat_base(trace, rows, mask=mask)
+    base = heat_base(trace, rows or natural_rows(trace), mask=mask)
     name = trace.info.paths[0].name if trace.info.paths else "trace"
     words = f"{name} · {trace.info.format}" if title is None else title
     scene = heat_scene(

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from ggscope.analysis.file_map import FileMap
 from ggscope.analysis.heatmap import HeatBase
 from ggscope.analysis.heatmap_axis import HeatAxis
+from ggscope.analysis.heatmap_rows import natural_rows
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -61,6 +62,7 @@ class HeatmapView(PaintedView):
         self.head.look_changed.connect(self._on_look)
         self.head.filter_asked.connect(self.filter_to_mark)
         self.look = self.head.look
+        self._has_chosen_rows = False
         self.base: HeatBase | None = None
         self.axis: HeatAxis | None = None
         self.shown: HeatView | None = None
@@ -121,6 +123,7 @@ class HeatmapView(PaintedView):
 
     def _on_look(self, look: HeatLook) -> None:
         old, self.look = self.look, look
+        self._has_chosen_rows = self._has_chosen_rows or look.rows != old.rows
         if look.axis != old.axis and self.base is not None:
             self._turn_axis(self.base)
         if look.rows != old.rows:
@@ -148,6 +151,9 @@ class HeatmapView(PaintedView):
             return
         if "accesses" in trace.pending:
             return
+        if not self._has_chosen_rows:
+            self.look = replace(self.look, rows=natural_rows(trace))
+            self.head.show_rows(self.look.rows)
         known = self._files
         files = known[1] if known is not None and known[0] is trace else None
         time = session.visible_range if self.look.rows == "time" else None
@@ -521,7 +527,7 @@ class HeatmapView(PaintedView):
         """Handle the mouse."""
         return self._gestures.handle(event)
 
-    def cancel(self) -> bool:
+    def put_out(self) -> bool:
         """Give up what is being dragged or marked; return whether there was some."""
         was = self._gestures.cancel() or self.mark is not None
         self.set_mark(None)

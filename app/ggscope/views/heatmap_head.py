@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from PySide6.QtCore import QSize, Signal
+from PySide6.QtCore import QSignalBlocker, QSize, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QWidget
 
+from ggscope.analysis.heatmap_rows import RowKind
 from ggscope.render.colormap import NAMES, ScaleKind
 from ggscope.render.theme import Theme
 from ggscope.views.guard import guarded
@@ -98,6 +99,11 @@ class HeatmapHead(QWidget):
             self.shows.currentData(), self.scale.currentData(),
             self.colors.currentData(),
         )  # fmt: skip
+
+    def show_rows(self, rows: RowKind) -> None:
+        """Show what the rows are, without telling anybody."""
+        with QSignalBlocker(self.rows):
+            self.rows.setCurrentIndex(max(self.rows.findData(rows), 0))
 
     def show_filter(self, *, is_shown: bool) -> None:
         """Offer to filter, where something is marked."""

@@ -68,7 +68,7 @@ def run_key(view: "HeatmapView", event: QKeyEvent) -> bool:
 
 def _run_plain(view: "HeatmapView", key: Qt.Key) -> None:
     if key == _Key.Key_Escape:
-        view.cancel()
+        view.put_out()
     elif key == _Key.Key_F:
         view.focus_selection()
     elif key == _Key.Key_Menu:

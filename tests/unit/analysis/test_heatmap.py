@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from builders import finished, llama_like_trace
 from ggscope.analysis.file_map import file_map
 from ggscope.analysis.heatmap import HeatBase, heat_base, scaled
-from ggscope.analysis.heatmap_rows import ROW_KINDS, TIME_BINS
+from ggscope.analysis.heatmap_rows import ROW_KINDS, TIME_BINS, natural_rows
 from ggscope.errors import Cancelled
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
@@ -26,6 +26,7 @@ from heat_traces import (
     make_tensors,
     moe_trace,
 )
+from reads_builder import Op, Read, TensorRow, reads_trace
 
 FILE, BUFFER = Space.FILE, Space.BUFFER
 Row = tuple[int, int, int, int]
@@ -366,3 +367,10 @@ def test_file_map_is_reused() -> None:
     files = file_map(trace)
 
     assert heat_base(trace, "token", files=files).files is files
+
+
+@pytest.mark.parametrize(("tokens", "expected"), [((0, 1), "token"), ((0, 0), "time")])
+def test_natural_rows_tell_what_the_trace_tells(tokens, expected):
+    ops = [Op(12 * i, (Read(0, 10),), token=token) for i, token in enumerate(tokens)]
+
+    assert natural_rows(reads_trace((TensorRow("a", 0, 10),), ops)) == expected
