@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.file_map import file_map
+from ggscope.analysis.heatmap_touches import Track, span_variants
 from ggscope.model.ggml import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space
@@ -183,8 +185,11 @@ def _by_access(trace: Trace, by: str) -> Grouping:
     """Group by what spans access; a span counts once per group."""
     group_of, labels = _access_groups(trace, by)
     first, group, size = _distinct_per_pattern(trace, group_of)
-    counts = np.append(np.diff(first), 0)
     pattern = trace.accesses.pattern
+    if by == "expert" and len(trace.routing):
+        pattern, first, group, size = _chosen_experts(trace)
+        labels = [str(i) for i in range(int(group.max(initial=-1)) + 1)]
+    counts = np.append(np.diff(first), 0)
     own = _own_tensor(trace, by)
     loose = LooseBytes(trace, group_of(trace.accesses.loose.what))
 
@@ -224,6 +229,32 @@ def _access_groups(
     return lambda what: names[what.tensor], trace.strings.texts()
 
 
+def _chosen_experts(trace: Trace) -> tuple[Array, I64, I64, I64]:
+    """Return the experts whose slices spans touch, as the router chose them.
+
+    Returns
+    -------
+    variant of each span, and (first, group, bytes) per variant as
+    `_distinct_per_pattern` has them.
+    """
+    files = file_map(trace)
+    variants = span_variants(trace, files)
+    touches = variants.touches
+    n = len(touches.first) - 1
+    owner = np.repeat(np.arange(n), np.diff(touches.first))
+    unit = np.searchsorted(files.offset, touches.begin, "right") - 1
+    # A touch that reaches beyond its slice is of a whole stack: nobody was chosen.
+    end = (files.offset + files.size)[unit] if len(files) else touches.stop
+    is_slice = (touches.track == Track.FILE) & (unit >= 0) & (touches.stop <= end)
+    rows = np.flatnonzero(is_slice)
+    expert = files.expert[unit[rows]].astype(np.int64)
+    known = expert >= 0
+    first, group, size = _distinct(
+        owner[rows[known]], expert[known], touches.size[rows[known]], n
+    )
+    return variants.column, first, group, size
+
+
 def _own_tensor(trace: Trace, by: str) -> I64 | None:
     """Return the name of each span's own tensor where it has one and `by` asks."""
     if by != "tensor" or trace.spans.tensor is None:
@@ -245,12 +276,16 @@ def _distinct_per_pattern(
     group = groups(accesses.patterns)
     size = np.maximum(accesses.patterns.size.astype(np.int64), 0)
     known = group >= 0
-    pattern, group, size = pattern[known], group[known], size[known]
-    order = np.lexsort((group, pattern))
-    pattern, group, size = pattern[order], group[order], size[order]
-    begin = np.flatnonzero(_is_new(pattern, group))
+    return _distinct(pattern[known], group[known], size[known], n_patterns)
+
+
+def _distinct(owner: I64, group: I64, size: I64, n: int) -> tuple[I64, I64, I64]:
+    """Return the distinct groups of each of n owners, and their sums of sizes."""
+    order = np.lexsort((group, owner))
+    owner, group, size = owner[order], group[order], size[order]
+    begin = np.flatnonzero(_is_new(owner, group))
     total = np.add.reduceat(size, begin) if len(begin) else size
-    first = np.searchsorted(pattern[begin], np.arange(n_patterns + 1))
+    first = np.searchsorted(owner[begin], np.arange(n + 1))
     return first.astype(np.int64), group[begin], total
 
 
