@@ -212,8 +212,10 @@ def test_record_section_shows_bytes_and_fields(
 
     view.record_section.set_open(True)
 
-    assert view.bytes.lines() == ["0018 03 00 00 00 00 00 00 00 ........"]
-    assert [f.label for f in view.fields.facts] == ["number", "pad"]
+    assert view.record_section.bytes.lines() == [
+        "0018 03 00 00 00 00 00 00 00 ........"
+    ]
+    assert [f.label for f in view.record_section.fields.facts] == ["number", "pad"]
 
 
 def test_hovering_a_field_marks_its_bytes(
@@ -223,13 +225,15 @@ def test_hovering_a_field_marks_its_bytes(
     session.select_span(3)
     settle(qtbot, session)
     view.record_section.set_open(True)
-    qtbot.waitUntil(lambda: len(view.fields._rows) == 2)
+    qtbot.waitUntil(lambda: len(view.record_section.fields._rows) == 2)
 
-    QTest.mouseMove(view.fields, view.fields._rows[1].center())
-    assert view.bytes.marked == range(4, 8)
+    QTest.mouseMove(
+        view.record_section.fields, view.record_section.fields._rows[1].center()
+    )
+    assert view.record_section.bytes.marked == range(4, 8)
 
-    QApplication.sendEvent(view.fields, QEvent(QEvent.Type.Leave))
-    assert not view.bytes.marked
+    QApplication.sendEvent(view.record_section.fields, QEvent(QEvent.Type.Leave))
+    assert not view.record_section.bytes.marked
 
 
 def test_lost_record_is_told_in_words(
@@ -242,7 +246,7 @@ def test_lost_record_is_told_in_words(
     session.select_span(5)
     settle(qtbot, session)
 
-    assert view._record_note.text() == "The file changed: this record is gone."
+    assert view.record_section.note.text() == "The file changed: this record is gone."
     assert facts(view)["record"] == "5"
 
 
@@ -268,10 +272,10 @@ def test_record_bytes_equal_those_of_the_file(
     settle(qtbot, session)
     view.record_section.set_open(True)
 
-    assert view._record is not None
-    offset, data = view._record.offset, view._record.data
+    assert view.record_section.record is not None
+    offset, data = view.record_section.record.offset, view.record_section.record.data
     assert data == Path(path).read_bytes()[offset : offset + len(data)]
-    assert f"{offset:04x}" == view.bytes.lines()[0].split()[0]
+    assert f"{offset:04x}" == view.record_section.bytes.lines()[0].split()[0]
 
 
 def test_isolate_filters_by_the_op(view: DetailsView, session: Session) -> None:
@@ -375,6 +379,7 @@ def test_more_cards_than_fit_are_counted(qtbot: QtBot, session: Session) -> None
     qtbot.addWidget(view)
     session.select_span(1)
     view.attach(session)
+    settle(qtbot, session)
 
     view.sources.set_accesses(view.sources.accesses * 30)
 

@@ -88,6 +88,7 @@ class AccessFact:
         "offset N/A", "buffer N/A" or "N/A".
     layer, expert, address : texts; "N/A" where there is none.
     bytes : size as a number, -1 unknown.
+    tensor : row of ``Trace.tensors``, -1 unknown.
     """
 
     badge: str
@@ -101,6 +102,7 @@ class AccessFact:
     expert: str
     address: str
     bytes: int
+    tensor: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,6 +448,7 @@ def _access(trace: Trace, accesses: AccessColumns, row: int) -> AccessFact:
         expert=format_count(expert) if expert >= 0 else NOT_AVAILABLE,
         address=format_offset(address) if address else NOT_AVAILABLE,
         bytes=size,
+        tensor=tensor,
     )
 
 

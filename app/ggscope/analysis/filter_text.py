@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NoReturn
 
 from ggscope.errors import QueryError
@@ -10,7 +11,12 @@ from ggscope.model.ggml import FAMILIES
 from ggscope.model.selection import Filter
 from ggscope.model.tables import Phase, Quality, Space
 from ggscope.model.time import TimeRange, Unit
-from ggscope.model.units import format_duration, parse_duration
+from ggscope.model.units import (
+    format_bytes,
+    format_duration,
+    format_offset,
+    parse_duration,
+)
 
 _ALIASES = {
     "op": "ops",
@@ -37,6 +43,15 @@ _ALIASES = {
     "dur": "duration",
     "duration": "duration",
     "time": "time",
+    "tensor": "tensors",
+    "tensors": "tensors",
+    "offset": "offsets",
+    "offsets": "offsets",
+    "bytes": "offsets",
+    "expert": "experts",
+    "experts": "experts",
+    "buffer": "buffers",
+    "buffers": "buffers",
 }
 _WORDS: dict[str, dict[str, int]] = {
     "phases": {
@@ -81,9 +96,16 @@ _TITLES = {
     "min_duration": "duration",
     "max_duration": "duration",
     "time": "time",
+    "tensors": "tensor",
+    "offsets": "offset",
+    "experts": "expert",
+    "buffers": "buffer",
 }
 _JOINERS = {"and", "&", "&&"}
 _MAX_RANGE = 1_000_000
+_FEW = ("tensors", "buffers")
+"""Chips list at most _MOST_LISTED of these: they are long."""
+_MOST_LISTED = 2
 _QUOTED = r'"(?:\\.|[^"\\])*"'
 _REGEX = r"/(?:\\.|[^/\\])+/[ci]*"
 _TOKEN = re.compile(
@@ -109,7 +131,8 @@ def parse_filter(text: str, unit: Unit | None = None) -> Filter:
     """Return the filter that an expression says.
 
     ``op=MUL_MAT,ADD layer=0-3 token=5 phase=generate source=disk thread="thread 0"
-    quality=measured family=matmul dur>10us dur<=1ms time=1ms:2ms name~/attn/``;
+    quality=measured family=matmul dur>10us dur<=1ms time=1ms:2ms name~/attn/
+    tensor=blk.0.attn_q.weight offset=0x100000:0x200000 expert=3,7 buffer=0x55d0``;
     parts are joined by spaces, ``&`` or ``and``, and all must hold. A word, a quoted
     text or a ``/regex/`` alone is looked for in names. Ops may hold ``*``; the word
     ``none`` stands for "no layer", "no token" or "no phase", and ``op=unknown`` for
@@ -159,11 +182,18 @@ def describe_filter(wanted: Filter, unit: Unit = "ns") -> tuple[tuple[str, str],
             shown = f"{format_duration(value.start, unit)} – " + format_duration(
                 value.end, unit
             )
+        elif f.name == "offsets":
+            shown = f"{format_offset(value[0])} – {format_offset(value[1])}"
+            shown += f" ({format_bytes(value[1] - value[0])})"
         elif f.name in ("min_duration", "max_duration"):
             sign = "≥" if f.name == "min_duration" else "≤"
             shown = f"{sign} {format_duration(value, unit)}"
         else:
             shown = _listed(f.name, value, ", ", "–")
+            if f.name in _FEW and len(value) > _MOST_LISTED:
+                some = sorted(value)[:_MOST_LISTED]
+                more = len(value) - _MOST_LISTED
+                shown = f"{_listed(f.name, some, ', ', '–')} and {more} more"
         chips.append((f.name, f"{title} {shown}"))
     return tuple(chips)
 
@@ -183,6 +213,8 @@ def format_filter(wanted: Filter) -> str:
             parts.append(f"name~{value if plain else _quoted(value)}")
         elif f.name == "time":
             parts.append(f"time={value.start}:{value.end}")
+        elif f.name == "offsets":
+            parts.append(f"offset={value[0]:#x}:{value[1]:#x}")
         elif f.name in ("min_duration", "max_duration"):
             parts.append(f"dur{'>' if f.name == 'min_duration' else '<'}={value}")
         elif value:
@@ -260,6 +292,8 @@ def _compared(
         return {"text": _unquoted(value.text)}
     if name == "time":
         return {"time": _explained(value, lambda: _time(value.text, unit))}
+    if name == "offsets":
+        return {"offsets": _explained(value, lambda: _offsets(value.text))}
     items = [_unquoted(item) for item in _split_list(value.text)]
     if not all(items):
         _refuse(value, "an item of the list is empty")
@@ -270,8 +304,10 @@ def _items(name: str, items: list[str], token: _Token) -> Iterator[str | int]:
     for item in items:
         if name == "ops":
             yield "OP#*" if item.lower() in ("unknown", "?") else item.upper()
-        elif name == "threads":
+        elif name in ("threads", "tensors"):
             yield item
+        elif name == "buffers":
+            yield _explained(token, partial(_address, item))
         elif name == "families":
             if item.lower() not in FAMILIES:
                 _refuse(token, "known families are " + ", ".join(FAMILIES))
@@ -316,6 +352,41 @@ def _time(text: str, unit: Unit | None) -> TimeRange:
     return parse_range(text, TimeRange(0, 0), unit)
 
 
+def _offsets(text: str) -> tuple[int, int]:
+    """Return the bytes that ``A:B`` or ``A+N`` names: [A, B) or [A, A + N)."""
+    match = re.fullmatch(r"([^:+]+)([:+])([^:+]+)", text)
+    if match is None:
+        raise QueryError("write a range of bytes like 0x100000:0x200000 or 4MiB+64KiB")
+    first, last = _bytes(match[1]), _bytes(match[3])
+    stop = first + last if match[2] == "+" else last
+    if stop < first or stop >= 1 << 63:
+        raise QueryError("the range ends before it starts, or beyond any file")
+    return first, stop
+
+
+def _bytes(text: str) -> int:
+    """Return ``0x10_0000``, ``1048576``, ``1MiB`` or ``1.5GiB`` as bytes."""
+    plain = text.strip().lower().replace("_", "").replace(",", "")
+    if re.fullmatch(r"0x[0-9a-f]{1,16}", plain):
+        return int(plain, 16)
+    match = re.fullmatch(r"(\d{1,19}(?:\.\d{1,9})?) ?([kmgt]?)(?:i?b)?", plain)
+    if match is None or ("." in match[1] and not match[2]):
+        raise QueryError(f"{text!r} is no number of bytes; write 0x1000, 4096 or 4KiB")
+    factor: int = 1024 ** ("kmgt".index(match[2]) + 1) if match[2] else 1
+    whole, _, part = match[1].partition(".")
+    return int(whole) * factor + int(part or 0) * factor // int(10 ** len(part))
+
+
+def _address(text: str) -> int:
+    """Return the id of a buffer, in hexadecimal or decimal."""
+    plain = text.lower().replace("_", "")
+    if re.fullmatch(r"0x[0-9a-f]{1,16}", plain):
+        return int(plain, 16)
+    if re.fullmatch(r"\d{1,20}", plain) and int(plain) < 1 << 64:
+        return int(plain)
+    raise QueryError(f"{text!r} is no address; write it as 0x55d0")
+
+
 def _ticks(text: str, unit: Unit | None) -> int:
     if unit == "ns" and "cyc" in text.lower():
         raise QueryError(f"this trace counts nanoseconds, not cycles: {text!r}.")
@@ -349,6 +420,9 @@ def _merged(result: Filter, part: dict[str, Any], token: _Token) -> Filter:
             changes[name] = min(old, new)
         elif isinstance(old, frozenset):
             changes[name] = old & new
+        elif name == "offsets":
+            first, stop = max(old[0], new[0]), min(old[1], new[1])
+            changes[name] = (first, max(first, stop))
         else:
             _refuse(token, "there is a text already; write both as one /regex/")
     return replace(result, **changes)
@@ -360,7 +434,10 @@ def _listed(name: str, values: Collection[Any], comma: str, dash: str) -> str:
         return "nothing"
     if name in _SHOWN:
         return comma.join(_SHOWN[name][v] for v in sorted(values))
-    if name not in ("layers", "tokens"):
+    if name == "buffers":
+        show = hex if comma == "," else format_offset
+        return comma.join(show(v) for v in sorted(values))
+    if name not in ("layers", "tokens", "experts"):
         if comma == ",":
             return comma.join(_quoted(v) for v in sorted(values))
         return comma.join(sorted(values))

@@ -17,12 +17,13 @@ import numpy.typing as npt
 
 from ggscope.analysis.chunks import chunks
 from ggscope.analysis.filter_text import describe_filter, format_filter, parse_filter
+from ggscope.analysis.filter_things import Test, access_test, thing_tests
 from ggscope.analysis.time_merge import TimeRuns
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.errors import QueryError
 from ggscope.model.ggml import family_of
 from ggscope.model.selection import Filter
-from ggscope.model.tables import AccessColumns, Array, Quality, quality_of
+from ggscope.model.tables import Array, Quality, quality_of
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 
@@ -32,9 +33,6 @@ _PIECE_ROWS = 1 << 18
 """Rows whose temporaries fit the cache."""
 _STRINGS_PER_LOOK = 1 << 12
 """Strings that are matched between two looks at the watcher."""
-
-_Test = Callable[[slice], Bools]
-"""Answers for spans ``rows``: bool[rows.stop - rows.start]."""
 
 
 def filter_mask(
@@ -54,7 +52,7 @@ def filter_mask(
     return _marked(tests, len(trace.spans), watcher) if tests else None
 
 
-def _marked(tests: list[_Test], n: int, watcher: Watcher | None) -> Bools:
+def _marked(tests: list[Test], n: int, watcher: Watcher | None) -> Bools:
     """Return bool[n] of the spans that pass all tests."""
     mask = np.empty(n, np.bool_)
 
@@ -200,9 +198,9 @@ def _repeats_within_repeats(expression: str) -> bool:
     return within(parser.parse(expression), False)
 
 
-def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list[_Test]:
+def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list[Test]:
     """Return one test per part of the filter, the cheapest first."""
-    s, tests = trace.spans, list[_Test]()
+    s, tests = trace.spans, list[Test]()
     if wanted.time is not None:
         time = wanted.time
         tests.append(lambda rows: touches(s.start[rows], s.end[rows], time))
@@ -226,16 +224,17 @@ def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list
         lanes = _table(lane.name.casefold() in names for lane in trace.lanes)
         tests.append(_lookup(lanes, s.lane))
     tests += _op_tests(trace, wanted)
+    tests += thing_tests(trace, wanted)
     if wanted.spaces is not None:
         spaces = np.array(sorted(wanted.spaces), np.int64)
-        tests.append(_access_test(trace, lambda what: np.isin(what.space, spaces)))
+        tests.append(access_test(trace, lambda what: np.isin(what.space, spaces)))
     if wanted.text:
         tests.append(_text_test(trace, _Words(trace, wanted.text, watcher)))
     return tests
 
 
-def _op_tests(trace: Trace, wanted: Filter) -> list[_Test]:
-    tests: list[_Test] = []
+def _op_tests(trace: Trace, wanted: Filter) -> list[Test]:
+    tests: list[Test] = []
     if wanted.ops is not None:
         patterns = [name.upper() for name in wanted.ops]
         tests.append(
@@ -250,7 +249,7 @@ def _op_tests(trace: Trace, wanted: Filter) -> list[_Test]:
     return tests
 
 
-def _op_lookup(trace: Trace, accepts: Callable[[str], bool]) -> _Test:
+def _op_lookup(trace: Trace, accepts: Callable[[str], bool]) -> Test:
     n = int(trace.spans.op.max(initial=-1)) + 1
     return _lookup(_table(accepts(trace.op_name(i)) for i in range(n)), trace.spans.op)
 
@@ -260,11 +259,11 @@ def _table(accepted: Iterable[bool], *, missing: bool = False) -> Bools:
     return np.array([*accepted, missing], np.bool_)
 
 
-def _lookup(table: Bools, column: Array) -> _Test:
+def _lookup(table: Bools, column: Array) -> Test:
     return lambda rows: table[column[rows]]
 
 
-def _number_test(column: Array | None, numbers: Collection[int]) -> _Test:
+def _number_test(column: Array | None, numbers: Collection[int]) -> Test:
     if column is None:
         constant = -1 in numbers
         return lambda rows: np.full(rows.stop - rows.start, constant, np.bool_)
@@ -273,26 +272,6 @@ def _number_test(column: Array | None, numbers: Collection[int]) -> _Test:
     fitting = [i for i in sorted(numbers) if limits.min <= i <= limits.max]
     values = np.array(fitting, column.dtype)
     return lambda rows: np.isin(column[rows], values)
-
-
-def _access_test(trace: Trace, marks: Callable[[AccessColumns], Bools]) -> _Test:
-    """Return a test for "has an access that `marks` marks".
-
-    `marks` gets access columns of n rows and returns bool[n].
-    """
-    accesses = trace.accesses
-    total = np.concatenate([[0], np.cumsum(marks(accesses.patterns))])
-    hit = np.append(total[accesses.first[1:]] > total[accesses.first[:-1]], False)
-    loose = accesses.loose.span[marks(accesses.loose.what)]
-    loose = np.unique(loose[loose >= 0])
-
-    def test(rows: slice) -> Bools:
-        result: Bools = hit[accesses.pattern[rows]]
-        begin, end = np.searchsorted(loose, (rows.start, rows.stop))
-        result[loose[begin:end] - rows.start] = True
-        return result
-
-    return test
 
 
 class _Words:
@@ -315,7 +294,7 @@ class _Words:
                 watcher.progress(rows.stop, len(texts))
 
 
-def _text_test(trace: Trace, words: _Words) -> _Test:
+def _text_test(trace: Trace, words: _Words) -> Test:
     """Return a test for "its name, op, lane or a tensor of it matches"."""
     matches, s = words.matches, trace.spans
     tensors = np.append(words.strings[trace.tensors.name], False)
@@ -323,7 +302,7 @@ def _text_test(trace: Trace, words: _Words) -> _Test:
         _lookup(words.strings, s.name),
         _op_lookup(trace, matches),
         _lookup(_table(matches(lane.name) for lane in trace.lanes), s.lane),
-        _access_test(trace, lambda what: tensors[what.tensor]),
+        access_test(trace, lambda what: tensors[what.tensor]),
     ]
     if s.tensor is not None:
         tests.append(_lookup(tensors, s.tensor))

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ggscope.analysis import joining_tables as tables
-from ggscope.analysis.chunks import count_values
 from ggscope.analysis.clocks import has_times, shift_between, unlike_clocks
+from ggscope.analysis.correlate import graph_join
 from ggscope.analysis.mapping_apply import apply_mapping
 from ggscope.analysis.mapping_chain import Mapping, find_mapping
 from ggscope.analysis.mapping_layout import ModelLayout, lay_out
@@ -86,6 +86,7 @@ def join(main: Trace, sides: Sequence[Side]) -> Trace:
     trace = replace(main, parts=main.parts or (Part(main.info, "trace"),))
     for side in ordered:
         trace = _joined(trace, side)
+    trace = _with_graph_join(trace, [s.name for s in ordered if s.trace.graphs])
     paths = tuple(path for part in trace.parts for path in part.info.paths)
     return tables.frozen(
         replace(
@@ -130,6 +131,8 @@ def _joined(trace: Trace, side: Side) -> Trace:
 
 def _with_model(trace: Trace, side: Side, strings: Array) -> Trace:
     """Return the trace with a model's or map's tensors under its accesses."""
+    if not len(side.trace.tensors):
+        return trace  # a registry with a header only: its own warning says so
     source = tables.full_tensors(side.trace.tensors)
     file = source.file
     has_model = side.role != "model" and any(m.data_offset >= 0 for m in trace.models)
@@ -173,6 +176,7 @@ def _join_of(mapping: Mapping, side: Side) -> Join:
     """Return the counts of a mapping, in accesses."""
     uses, fits = mapping.uses, mapping.fit.belongs
     found = mapping.of_use >= 0 if fits else np.zeros(len(uses), np.bool_)
+    cannot_tell = mapping.fit.is_open and not found.any()
     rules = {
         rule.words: int(uses.count[found & (mapping.rule == rule)].sum())
         for rule in Rule
@@ -182,7 +186,7 @@ def _join_of(mapping: Mapping, side: Side) -> Join:
         kind="registry" if side.role == "registry" else "map",
         part=side.name,
         n_found=int(uses.count[found].sum()),
-        n_all=int(uses.count.sum()),
+        n_all=0 if cannot_tell else int(uses.count.sum()),
         rules={words: n for words, n in rules.items() if n},
         delta=mapping.fit.delta,
         n_agree=int(uses.count[mapping.agrees].sum()),
@@ -224,6 +228,15 @@ def _notes(
             f"{fit.n_agree:,} of {fit.n_offsets:,} places that the trace tells too.",
             1,
             "",
+        )
+    if fit.is_open and not (mapping.of_use >= 0).any():
+        note(
+            Severity.NOTICE,
+            "nothing_to_map",
+            f"Nothing tells which tensors of {side.name} this trace accesses: it names "
+            "no tensors and tells no offsets. They are shown, and no access is mapped.",
+            1,
+            "A registry with addresses, or records with names, would tell.",
         )
     data = {m.data_offset for m in (*trace.models, *side.trace.models)} - {-1}
     if fit.delta and has_model and data and fit.delta not in data:
@@ -324,7 +337,6 @@ def _with_graphs(trace: Trace, side: Side, strings: Array, rows: Array) -> Trace
         trace,
         ops=ops,
         graphs=(*trace.graphs, *graphs),
-        joins=(*trace.joins, _graph_join(trace, side, graphs)),
     )
 
 
@@ -350,33 +362,14 @@ def _with_tensors(trace: Trace, graph: Graph, row_of: dict[str, int]) -> Graph:
     return replace(graph, tensor=tensor.astype(np.int32))
 
 
-def _graph_join(trace: Trace, side: Side, graphs: Sequence[Graph]) -> Join:
-    """Return how many ops of the trace have a node of their name in the graphs."""
-    names = {int(i) for graph in graphs for i in np.unique(graph.name).tolist()}
-    bases = {normalise(trace.strings[i]) for i in names if i >= 0}
-    spans = trace.spans
-    counts = count_values(spans.name, len(trace.strings), gate=spans.op)
-    rules = {Rule.NAME.words: 0, Rule.SUFFIX.words: 0}
-    for i in np.flatnonzero(counts).tolist():
-        text = trace.strings[i]
-        if i in names:
-            rules[Rule.NAME.words] += int(counts[i])
-        elif text in bases or normalise(text) in bases:
-            rules[Rule.SUFFIX.words] += int(counts[i])
-    n_all = int(count_ops(trace))
-    found = {words: n for words, n in rules.items() if n}
-    return Join("graph", side.name, sum(found.values()), n_all, found)
-
-
-def count_ops(trace: Trace) -> int:
-    """Return the number of spans that are ops."""
-    op = trace.spans.op
-    return int(
-        sum(
-            int(np.count_nonzero(part >= 0))
-            for part in np.array_split(op, 1 + len(op) // (1 << 20))
-        )
-    )
+def _with_graph_join(trace: Trace, names: Sequence[str]) -> Trace:
+    """Return the trace with how many of its ops the graphs of all files have."""
+    if not names:
+        return trace
+    earlier = [join.part for join in trace.joins if join.kind == "graph"]
+    found = graph_join(trace, part=", ".join((*earlier, *names)))
+    others = tuple(join for join in trace.joins if join.kind != "graph")
+    return replace(trace, joins=others if found is None else (*others, found))
 
 
 # -- experts -------------------------------------------------------------------
@@ -398,4 +391,4 @@ def _with_routing(trace: Trace, side: Side, by: int) -> Trace:
     return replace(trace, routing=tables.moved_routing(side.trace.routing, by, None))
 
 
-__all__ = ["ORDER", "Side", "count_ops", "join", "role_of"]
+__all__ = ["ORDER", "Side", "join", "role_of"]

@@ -19,6 +19,10 @@ from ggscope.model.tables import I64, Array, Space
 from ggscope.model.tensors import Place
 from ggscope.model.trace import Trace
 
+_FEWEST = 3
+"""Places that must agree where neither names nor a shift of 0 speak for a model."""
+_MOST_PAIRS = 1 << 22
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Uses:
@@ -57,6 +61,8 @@ class Fit:
     n_offsets, n_agree : distinct places that both tell, and for how many of them the
         delta leads from one to the other.
     delta : None where no place is told by both.
+    is_open : whether nothing speaks for or against: the trace names no tensors and
+        tells no places. Then the model is shown, and nothing is mapped by it.
     """
 
     belongs: bool
@@ -65,6 +71,7 @@ class Fit:
     n_offsets: int
     n_agree: int
     delta: int | None
+    is_open: bool = False
 
     @property
     def evidence(self) -> str:
@@ -163,18 +170,23 @@ def find_mapping(trace: Trace, layout: ModelLayout) -> Mapping:
 def _fit(trace: Trace, layout: ModelLayout, uses: Uses, of_tensor: I64) -> Fit:
     """Return whether the model belongs to the trace.
 
-    Offsets decide where both tell some: at least half must agree. Else names do.
+    Offsets decide where both tell some: most must agree. Else names do.
     """
     read = np.unique(uses.tensor)
     n_named = int(np.count_nonzero(of_tensor[read] >= 0))
     traced, listed = _known_places(trace, layout, uses, of_tensor)
     if not len(traced):
+        is_nameless = all(is_made_up(trace, row) for row in read.tolist())
+        if len(read) and is_nameless:
+            return _fit_of_nameless(layout, uses, len(read))
         return _fit_without_names(layout, uses, len(read), n_named, of_tensor)
     values, counts = np.unique(traced - listed, return_counts=True)
     # Of equally common differences the smallest, so that the answer is always the same.
     best = int(np.argmax(counts))
     delta, n_agree = int(values[best]), int(counts[best])
-    if n_agree * 2 < len(traced):
+    # One place always agrees with itself: there most names must be found too.
+    has_names = n_agree > 1 or n_named * 2 >= len(read)
+    if n_agree * 2 <= len(traced) or not has_names:
         return Fit(False, len(read), n_named, len(traced), n_agree, None)
     return Fit(True, len(read), n_named, len(traced), n_agree, delta)
 
@@ -224,6 +236,42 @@ def _fit_without_names(
     n_known = int(np.count_nonzero(of_tensor >= 0))
     # Nothing is read from a file: the model is shown for what it is.
     return Fit(True, len(of_tensor), n_known, 0, 0, None)
+
+
+def is_made_up(trace: Trace, row: int) -> bool:
+    """Tell whether a reader made a tensor's name of an op and an address."""
+    return "@0x" in trace.strings[int(trace.tensors.name[row])]
+
+
+def _fit_of_nameless(layout: ModelLayout, uses: Uses, n_names: int) -> Fit:
+    """Return the fit where the trace names no tensor: by the pattern of places."""
+    placed = np.unique(uses.offset[uses.offset >= 0])
+    _, starts = layout.by_offset()
+    if not (len(placed) and len(starts)):
+        return Fit(True, n_names, 0, 0, 0, None, is_open=True)
+    delta = _commonest_shift(placed, starts)
+    n_agree = 0
+    if delta is not None:
+        n_agree = int(np.count_nonzero(np.isin(placed - delta, starts)))
+    belongs = n_agree * 2 >= len(placed)
+    return Fit(belongs, n_names, 0, len(placed), n_agree, delta if belongs else None)
+
+
+def _commonest_shift(placed: I64, starts: I64) -> int | None:
+    """Return the one shift >= 0 under which most places begin a tensor.
+
+    None where several do equally well, as layers of one size may, or where fewer than
+    `_FEWEST` places agree; 0 needs no such evidence.
+    """
+    if np.count_nonzero(np.isin(placed, starts)) * 2 >= len(placed):
+        return 0
+    step = -(-len(placed) * len(starts) // _MOST_PAIRS)
+    shifts = (placed[::step, None] - starts[None, :]).ravel()
+    values, counts = np.unique(shifts[shifts >= 0], return_counts=True)
+    best = int(counts.max(initial=0))
+    if best < _FEWEST or np.count_nonzero(counts == best) > 1:
+        return None
+    return int(values[np.argmax(counts)])
 
 
 def _use_pointers(layout: ModelLayout, uses: Uses, of_use: I64, rule: Array) -> None:

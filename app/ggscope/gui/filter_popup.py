@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
@@ -24,6 +25,8 @@ from ggscope.gui.widgets import button, label
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy, Filter
 from ggscope.model.tables import Phase, Space
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes, format_offset
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
@@ -46,7 +49,7 @@ class ChoicesRequest:
     index: TraceIndex
 
     def __call__(self, context: TaskContext) -> Choices:
-        """Return ops, layers, tokens, threads, phases and sources that occur."""
+        """Return ops, layers, tokens, tensors and so on that occur."""
         found: dict[str, tuple[Choice, ...]] = {}
         for name, by in _COLUMNS:
             context.check_cancelled()
@@ -57,6 +60,10 @@ class ChoicesRequest:
             for lane in trace.lanes
             if lane.kind in (LaneKind.THREAD, LaneKind.ENGINE)
         )
+        context.check_cancelled()
+        found["tensors"] = tuple(_tensors(trace))
+        found["experts"] = tuple(_experts(trace))
+        found["buffers"] = tuple(_buffers(trace))
         return Choices(found)
 
 
@@ -76,7 +83,12 @@ _FIELDS = (
     ("threads", "thread"),
     ("phases", "phase"),
     ("spaces", "source"),
+    ("tensors", "tensor"),
+    ("experts", "expert"),
+    ("buffers", "buffer"),
 )
+MOST_TENSORS = 5_000
+"""More names than this are for typing, not for picking."""
 _PHASES = {int(Phase.PROMPT): "PROMPT", int(Phase.GENERATE): "GENERATE"}
 _SPACES = {
     int(Space.FILE): "DISK (weights)",
@@ -103,6 +115,49 @@ def _of_categories(index: TraceIndex, by: ColorBy) -> Iterable[Choice]:
         yield words.get(number, text), number
 
 
+def _tensors(trace: Trace) -> Iterable[Choice]:
+    """Yield the names of tensors that are accessed, as the file lists them."""
+    rows = np.unique(
+        np.concatenate(
+            [trace.accesses.patterns.tensor, trace.accesses.loose.what.tensor]
+        )
+    )
+    names = dict.fromkeys(
+        trace.strings[int(trace.tensors.name[row])]
+        for row in rows[rows >= 0][:MOST_TENSORS].tolist()
+    )
+    yield from ((name, name) for name in names if name)
+
+
+def _experts(trace: Trace) -> Iterable[Choice]:
+    """Yield the numbers of experts that are accessed or routed to."""
+    found = np.unique(
+        np.concatenate(
+            [
+                trace.accesses.patterns.expert,
+                trace.accesses.loose.what.expert,
+                trace.tensors.expert,
+                trace.routing.expert,
+            ]
+        )
+    )
+    yield from ((f"expert {i}", i) for i in found[found >= 0].tolist())
+
+
+def _buffers(trace: Trace) -> Iterable[Choice]:
+    """Yield the buffers that have an id, the larger ones first."""
+    buffers = trace.buffers
+    seen: set[int] = set()
+    for row in np.argsort(-buffers.size, kind="stable").tolist():
+        address = int(buffers.address[row])
+        if address and address not in seen:
+            seen.add(address)
+            name = trace.strings[int(buffers.name[row])] or "buffer"
+            size = int(buffers.size[row])
+            text = f"{name} · {format_offset(address)}"
+            yield f"{text} · {format_bytes(size)}" if size >= 0 else text, address
+
+
 _NUMBERED = {"layer", "token", "phase", "space"}
 
 
@@ -123,6 +178,7 @@ class FilterPopup(QFrame):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._session = session
         self._choices = Choices({})
+        self._listed: tuple[Choice, ...] = ()
         self.edit = QLineEdit(self)
         self.edit.setProperty("mono", True)
         self.edit.setAccessibleName(self.tr("Filter expression"))
@@ -181,8 +237,8 @@ class FilterPopup(QFrame):
         box.addWidget(self.edit)
         box.addWidget(self.problem)
         hint = self.tr(
-            "Fields: op family layer token thread phase source quality dur name. "
-            "Enter adds it."
+            "Fields: op family layer token thread phase source tensor offset expert "
+            "buffer quality dur name. Enter adds it."
         )
         box.addWidget(label(hint, self, "dim", wraps=True))
         box.addWidget(label(self.tr("OR PICK"), self, "head"))
@@ -208,11 +264,11 @@ class FilterPopup(QFrame):
         name = _FIELDS[self.field.currentIndex()][0]
         chosen = getattr(self._session.filter, name) or frozenset()
         choices = self._choices.by_field.get(name)
+        self._listed = choices or ()
         self.list.blockSignals(True)
         self.list.clear()
-        for text, value in choices or ():
+        for text, value in self._listed:
             item = QListWidgetItem(text[:200])
-            item.setData(Qt.ItemDataRole.UserRole, value)
             is_on = value in chosen
             item.setCheckState(
                 Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked
@@ -227,12 +283,15 @@ class FilterPopup(QFrame):
 
     def _on_item_changed(self, _: QListWidgetItem) -> None:
         name = _FIELDS[self.field.currentIndex()][0]
-        values = frozenset(
-            self.list.item(i).data(Qt.ItemDataRole.UserRole)
-            for i in range(self.list.count())
-            if self.list.item(i).checkState() is Qt.CheckState.Checked
-        )
         old = self._session.filter
+        picked = {
+            value
+            for i, (_, value) in enumerate(self._listed)
+            if self.list.item(i).checkState() is Qt.CheckState.Checked
+        }
+        # What was typed and cannot be picked, such as op=MUL*, stays.
+        listed = {value for _, value in self._listed}
+        values = frozenset(picked | ((getattr(old, name) or frozenset()) - listed))
         parts: dict[str, Any] = {name: values or None}
         self._session.set_filter(replace(old, **parts))
 

@@ -83,8 +83,10 @@ class ColorScale:
             ranks = np.linspace(0, 1, len(self.quantiles))
             found[above] = np.interp(part, self.quantiles, ranks)
         elif self.kind is ScaleKind.LOG and self.high > self.low:
-            span = np.log(self.high / self.low)
-            found[above] = np.clip(np.log(part / self.low) / span, 0, 1)
+            # Differences of logarithms: quotients may be too large for a float.
+            low = np.log(self.low)
+            width = np.log(self.high) - low
+            found[above] = np.clip((np.log(part) - low) / width, 0, 1)
         else:
             found[above] = np.clip(part / self.high, 0, 1)
         return found
@@ -95,7 +97,8 @@ class ColorScale:
             ranks = np.linspace(0, 1, len(self.quantiles))
             return float(np.interp(share, ranks, self.quantiles))
         if self.kind is ScaleKind.LOG and self.high > self.low:
-            return float(self.low * (self.high / self.low) ** share)
+            low = np.log(self.low)
+            return float(np.exp(low + (np.log(self.high) - low) * share))
         return share * self.high
 
 

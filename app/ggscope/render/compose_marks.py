@@ -9,6 +9,7 @@ from ggscope.analysis.layout import LaneBox
 from ggscope.model.tables import Array
 from ggscope.model.units import format_duration, format_exact
 from ggscope.render.batch import Align, Batch, Clip, Face, Text
+from ggscope.render.compose_lit import lit_batches
 from ggscope.render.draft import LineList, RectList, TextList
 from ggscope.render.palette import label_color
 from ggscope.render.scene import AXIS_HEIGHT, TimelineGeometry, TimeScale
@@ -36,6 +37,7 @@ def mark_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
         *_marker_lines(geometry),
         *_bookmark_lines(geometry),
         *_marked_range(geometry, boxes),
+        *lit_batches(geometry, boxes),
         *_outlines(geometry, boxes),
         *_hair_line(geometry),
     ]
@@ -204,6 +206,9 @@ def _outlines(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     batches: list[Batch] = []
     if scene.hover_span >= 0:
         batches += _frames(geometry, boxes, (scene.hover_span,), 1.0, theme.text)
+    if scene.lit is not None and scene.lit.looked_at >= 0:
+        looked_at = (scene.lit.looked_at,)
+        batches += _frames(geometry, boxes, looked_at, 2.0, theme.selection)
     if scene.selection.table == "spans":
         ids = scene.selection.ids[:MAX_OUTLINES]
         batches += _frames(geometry, boxes, ids, 2.0, theme.selection)

@@ -15,6 +15,7 @@ from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import Clip
 from ggscope.render.gl_peaks import RowPeaks
+from ggscope.render.lit_spans import LitSpans
 from ggscope.render.theme import Theme
 
 AXIS_HEIGHT = 26
@@ -56,6 +57,7 @@ class TimelineScene:
     flash_lane : key of a lane to frame because it was gone to, "" = none.
     title : printed figures only: a title line and a legend are drawn when not
         empty.
+    lit : spans that belong to a selection which is no span; None = none.
     holder : what draws rows by itself, None = the processor finds all columns.
     """
 
@@ -81,6 +83,7 @@ class TimelineScene:
     show_stalls: bool = True
     flash_lane: str = ""
     title: str = ""
+    lit: LitSpans | None = None
     holder: RowHolder | None = None
 
 

@@ -1,4 +1,8 @@
-"""Carries a selection from one snapshot of a file to the next, by record number."""
+"""Carries a selection from one snapshot of a file to the next.
+
+Spans by their record number, tensors by name, buffers by address. Snapshots of one
+file share their strings.
+"""
 
 import numpy as np
 
@@ -28,7 +32,7 @@ def carried(selection: Selection, old: Trace, new: Trace) -> Selection:
         kept = tuple(i for i in selection.ids if i < len(new.markers))
         return Selection("markers", kept) if kept else Selection()
     if selection.table != "spans":
-        return Selection()
+        return _carried_thing(selection, old, new)
     if old.spans.record is None or new.spans.record is None:
         kept = tuple(i for i in selection.ids if i < len(new.spans))
         return Selection("spans", kept) if kept else Selection()
@@ -39,6 +43,46 @@ def carried(selection: Selection, old: Trace, new: Trace) -> Selection:
         found[record] for record, i in wanted if record in found and _is_same(old, i)
     )
     return Selection("spans", kept) if kept else Selection()
+
+
+def _carried_thing(selection: Selection, old: Trace, new: Trace) -> Selection:
+    """Return tensors, buffers, nodes or experts by what they are called in `new`."""
+    table, ids = selection.table, selection.ids[:MAX_CARRIED]
+    if table == "experts":
+        return selection
+    if table == "tensors":
+        kept = _same_names(old.tensors.name, new.tensors.name, ids)
+    elif table == "buffers":
+        kept = _same_names(old.buffers.address, new.buffers.address, ids)
+    elif table == "nodes":
+        before, after = _node_names(old), _node_names(new)
+        kept = tuple(
+            i for i in ids if i < min(len(before), len(after)) and before[i] == after[i]
+        )
+    else:
+        kept = ()
+    return Selection(table, kept) if kept else Selection()
+
+
+def _same_names(before: Array, after: Array, rows: tuple[int, ...]) -> tuple[int, ...]:
+    """Return where the values of rows of `before` are in `after`.
+
+    The same row where it has that value, else the first that does.
+    """
+    found: list[int] = []
+    for row in rows:
+        if row >= len(before):
+            continue
+        if row < len(after) and after[row] == before[row]:
+            found.append(row)
+            continue
+        hits = np.flatnonzero(after == before[row])
+        found += hits[:1].tolist()
+    return tuple(dict.fromkeys(found))
+
+
+def _node_names(trace: Trace) -> Array:
+    return np.concatenate([np.zeros(0, np.int32), *(g.name for g in trace.graphs)])
 
 
 def _is_same(old: Trace, span: int) -> bool:

@@ -339,17 +339,19 @@ def _notes_of(bundle: Bundle) -> tuple[ReadWarning, ...]:
     notes = [_not_opened(skipped) for skipped in bundle.skipped if skipped.is_fault]
     others = [skipped for skipped in bundle.skipped if not skipped.is_fault]
     if others:
-        named = ", ".join(s.path.name for s in others[:_MAX_NAMED])
-        more = "" if len(others) <= _MAX_NAMED else " and more"
-        first = others[0]
+        # Several files are often passed over for one reason.
+        reasons: dict[str, list[str]] = {}
+        for skipped in others[:_MAX_NAMED]:
+            reasons.setdefault(skipped.reason, []).append(skipped.path.name)
+        told = " ".join(f"{', '.join(n)}: {why}" for why, n in reasons.items())
+        more = "" if len(others) <= _MAX_NAMED else " There are more."
         notes.append(
             ReadWarning(
                 Severity.INFO,
                 "files_passed_over",
-                f"Files that take no part: {named}{more}. "
-                f"{first.path.name}: {first.reason}",
+                f"Files that take no part. {told}{more}",
                 len(others),
-                place=first.path.name,
+                place=others[0].path.name,
             )
         )
     if bundle.n_left:

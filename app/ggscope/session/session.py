@@ -5,6 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from ggscope.analysis.correlate import Correlation
 from ggscope.analysis.filtering import SearchHits
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import LaneState
@@ -16,6 +17,7 @@ from ggscope.session import bookmarks, view_range
 from ggscope.session.bookmarks import Bookmark, Bookmarks
 from ggscope.session.carry import carried
 from ggscope.session.history import History, ViewPoint
+from ggscope.session.linking import Linking
 from ggscope.session.matching import Mask
 from ggscope.session.parting import part_from
 from ggscope.session.queries import Queries
@@ -49,6 +51,9 @@ class Session(QObject):
     trace_changed = Signal(object)  # TraceChange
     selection_changed = Signal(object)  # Selection
     linked_changed = Signal(object)  # Linked: follows selection_changed
+    linked_position_changed = Signal(object)  # int: which linked span is looked at
+    correlation_changed = Signal(object)  # Correlation | None
+    view_requested = Signal(object)  # id of a view to bring to the front
     visible_range_changed = Signal(object)  # TimeRange
     marked_range_changed = Signal(object)  # MarkedRange | None
     filter_changed = Signal(object)  # Filter; the mask follows with mask_changed
@@ -77,7 +82,7 @@ class Session(QObject):
         self._index: TraceIndex | None = None
         self._earlier: TraceIndex | None = None
         self._selection = Selection()
-        self._linked = Linked()
+        self._linking = Linking(self)
         self._visible = TimeRange(0, view_range.MIN_TICKS)
         self._marked: MarkedRange | None = None
         self._color_by: ColorBy = "family"
@@ -131,6 +136,7 @@ class Session(QObject):
         elif change is TraceChange.EXTENDED:
             self.select(carried(self._selection, old, trace))
         self.trace_changed.emit(change)
+        self._linking.on_trace()
         if is_new:
             self.history.clear()
         self._set_visible(self._fit_range() if is_new or showed_all else self._visible)
@@ -149,6 +155,7 @@ class Session(QObject):
         part_from(self._trace, self._index)
         self._trace = self._index = self._earlier = self._tokens = None
         self._queries.forget()
+        self._linking.forget()
         self.trace_changed.emit(TraceChange.CLOSED)
 
     def reload(self, options: dict[str, str] | None = None) -> None:
@@ -169,11 +176,44 @@ class Session(QObject):
         self._selection = selection
         self.selection_changed.emit(selection)
         self._note()
+        if selection == self._selection:  # nobody selected something else meanwhile
+            self._linking.update()
 
     @property
     def linked(self) -> Linked:
         """What the selection has to do with; of an earlier one until it is found."""
-        return self._linked
+        return self._linking.found
+
+    @property
+    def linked_span(self) -> int | None:
+        """The linked span that `step_span` went to last, if any."""
+        return self._linking.looked_at()
+
+    @property
+    def linked_position(self) -> int:
+        """Which of the linked spans that is, in time order; -1 = none yet."""
+        return self._linking.position
+
+    @property
+    def correlation(self) -> Correlation | None:
+        """Which spans are which graph nodes; None until known, or without graphs."""
+        return self._linking.correlation
+
+    def select_tensor(self, row: int) -> None:
+        """Select a row of ``Trace.tensors``."""
+        self.select(Selection("tensors", (row,)))
+
+    def select_buffer(self, row: int) -> None:
+        """Select a row of ``Trace.buffers``."""
+        self.select(Selection("buffers", (row,)))
+
+    def select_node(self, node: int) -> None:
+        """Select a graph node by its id over all graphs."""
+        self.select(Selection("nodes", (node,)))
+
+    def select_expert(self, key: int) -> None:
+        """Select an expert by its ``model.routing.expert_key``."""
+        self.select(Selection("experts", (key,)))
 
     def clear_selection(self) -> None:
         """Select nothing and mark nothing."""
@@ -205,15 +245,26 @@ class Session(QObject):
         self.reveal_requested.emit(span)
 
     def selected_range(self) -> TimeRange | None:
-        """Return the time from the first to the last selected thing, or None."""
+        """Return the time from the first to the last selected thing, or None.
+
+        Of what does not lie in time: that of the spans that are linked with it.
+        """
         if self._trace is None or not self._selection:
             return None
-        return view_range.of_selection(self._trace, self._selection)
+        found = view_range.of_selection(self._trace, self._selection)
+        return self._linking.time() if found is None else found
 
     def step_span(self, by: int) -> None:
-        """Select the next (+1) or previous (-1) span of the same row."""
+        """Select the next (+1) or previous (-1) span of the same row.
+
+        Where something else than a span is selected, look at the next or previous of
+        the spans that are linked with it; the selection stays.
+        """
         index, active = self.index, self._selection.active
-        if index is None or active is None or self._selection.table != "spans":
+        if index is None or active is None:
+            return
+        if self._selection.table != "spans":
+            self._linking.step(by)
             return
         neighbour = index.neighbours(active)[1 if by > 0 else 0]
         if neighbour is not None:

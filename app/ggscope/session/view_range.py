@@ -75,6 +75,12 @@ def of_selection(trace: Trace, selection: Selection) -> TimeRange | None:
         start, end = trace.spans.start, trace.spans.end
     elif selection.table == "markers":
         start = end = trace.markers.time
+    elif selection.table == "buffers":
+        # From its allocation to its end; one that is never freed lasts to the end.
+        start = np.maximum(trace.buffers.allocated, trace.extent.start)
+        freed = trace.buffers.freed
+        end = np.where(freed < 0, trace.extent.end, freed)
+        end = np.maximum(end, start)
     else:
         return None
     ids = np.asarray(selection.ids, np.int64)

@@ -1,6 +1,9 @@
-"""Details: everything known of the one thing that is selected."""
+"""Details: everything known of the one thing that is selected.
 
-from dataclasses import dataclass, replace
+A span, a marker, or a tensor, buffer, graph node or expert (`details_things`).
+"""
+
+from dataclasses import replace
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
@@ -24,14 +27,16 @@ from ggscope.analysis.facts import (
     record_of,
     span_facts,
 )
-from ggscope.errors import ReadError
+from ggscope.analysis.links import Linked
+from ggscope.analysis.thing_facts import card_words, place_word
 from ggscope.model.selection import Filter, Selection
-from ggscope.model.trace import RecordView, Trace
-from ggscope.model.units import NOT_AVAILABLE, format_count, format_offset
+from ggscope.model.tables import Space
+from ggscope.model.trace import Trace
+from ggscope.model.units import NOT_AVAILABLE, format_count
 from ggscope.render.theme import Theme, css, theme
 from ggscope.session.session import Session
-from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.views.base import View, ViewSpec
+from ggscope.views.details_links import RelatedList, ShowLinks, SpanSteps
 from ggscope.views.details_parts import (
     AccessCards,
     OpHistogram,
@@ -41,12 +46,21 @@ from ggscope.views.details_parts import (
     TargetCard,
     alike,
 )
+from ggscope.views.details_record import RECORD_TASK, RecordSection
+from ggscope.views.details_things import (
+    Group,
+    ThingNews,
+    ThingRequest,
+    exists,
+    facts_of,
+    filter_of,
+    groups_of,
+    placed_tensors,
+)
 from ggscope.views.fact_list import FactList
-from ggscope.views.hex_view import HexView
 from ggscope.views.table_copy import to_markdown, to_tsv
 from ggscope.views.widgets import (
     Connections,
-    Disclosure,
     EmptyState,
     LinkButton,
     connect_all,
@@ -63,21 +77,9 @@ from ggscope.views.widgets import (
 MAX_SELECTED = 100_000
 MAX_KNOWN = 256
 """Histograms kept, so that stepping through spans shows them at once."""
-_TIMES, _RECORD = "details-times", "details-record"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordRequest:
-    """Reads one record back from the file; runs on a worker."""
-
-    trace: Trace
-    record: int
-
-    def __call__(self, context: TaskContext | None = None) -> RecordView:
-        """Return the record. Raises ReadError where the file does not have it."""
-        if self.trace.records is None or self.record < 0:
-            raise ReadError("This format gives no single records back.")
-        return self.trace.records.view(self.record)
+SYNC_SPANS = 50_000
+"""Figures of things are found at once in traces up to this size."""
+_TIMES, _THING = "details-times", "details-thing"
 
 
 class DetailsView(View):
@@ -87,9 +89,9 @@ class DetailsView(View):
         super().__init__(parent)
         self._session: Session | None = None
         self._theme = theme("dark")
-        self._record: RecordView | None = None
         self._times_of: tuple[int, int] | None = None
         self._known_times: dict[tuple[int, int], OpTimes] = {}
+        self._known_news: dict[Selection, ThingNews] = {}
         self.setAccessibleName(self.tr("Details"))
         self._make_parts()
         self._lay_out()
@@ -116,6 +118,8 @@ class DetailsView(View):
         self.sources.setAccessibleName(self.tr("Sources"))
         self._target_head = QLabel(self.tr("Destination"), self)
         self.target = TargetCard(self)
+        self.groups = (RelatedList(self), RelatedList(self))
+        self.steps = SpanSteps(self)
         self._times_head = QLabel(self)
         self.histogram = OpHistogram(self)
         for head in (self._sources_head, self._target_head, self._times_head):
@@ -123,10 +127,18 @@ class DetailsView(View):
             # Part of the label, so that a hidden section leaves no gap.
             head.setContentsMargins(0, scaled(10), 0, scaled(2))
         self._make_links()
-        self._make_record()
+        self.record_section = RecordSection(self)
+        self.record_section.placed.connect(self._note_offset)
 
     def _make_links(self) -> None:
         tr = self.tr
+        self.show_links = ShowLinks(self)
+        self.show_links.wanted.connect(self._on_shown_elsewhere)
+        self.sources.chosen.connect(self._on_source_chosen)
+        self.steps.stepped.connect(self._on_stepped)
+        self.steps.taken.connect(self._on_taken)
+        for group in self.groups:
+            group.chosen.connect(self._on_related_chosen)
         self._links = (
             LinkButton(tr("Zoom to"), tr("Show its time across the timeline"), self),
             LinkButton(tr("Isolate this op"), tr("Hide all other ops"), self),
@@ -140,24 +152,6 @@ class DetailsView(View):
         self.isolate_link.clicked.connect(self._on_isolate)
         self.all_link.clicked.connect(self._on_select_all)
         self.copy_link.clicked.connect(self.copy_markdown)
-
-    def _make_record(self) -> None:
-        self.record_section = Disclosure(self.tr("Record"), self)
-        self.record_section.opened.connect(self._show_record)
-        body = QWidget(self.record_section)
-        self._record_note = QLabel(body)
-        self._record_note.setWordWrap(True)
-        self._record_note.setFont(words_font(12))
-        self.fields = FactList(body)
-        self.fields.setAccessibleName(self.tr("Fields of the record"))
-        self.fields.hovered.connect(self._on_field_hovered)
-        self.bytes = HexView(body)
-        layout = QVBoxLayout(body)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        for widget in (self._record_note, self.fields, self.bytes):
-            layout.addWidget(widget)
-        self.record_section.set_content(body)
 
     def _lay_out(self) -> None:
         content = QWidget(self)
@@ -174,11 +168,14 @@ class DetailsView(View):
             self.sources,
             self._target_head,
             self.target,
+            *self.groups,
+            self.steps,
             self._times_head,
             self.histogram,
         ):
             layout.addWidget(widget)
         layout.addSpacing(4)
+        layout.addWidget(self.show_links)
         for link in self._links:
             layout.addWidget(link)
         layout.addSpacing(8)
@@ -204,9 +201,10 @@ class DetailsView(View):
             self.target,
             self.histogram,
             self.record_section,
-            self.fields,
-            self.bytes,
             self._swatch,
+            *self.groups,
+            self.steps,
+            self.show_links,
             *self._links,
         ):
             part.set_theme(theme)
@@ -216,7 +214,6 @@ class DetailsView(View):
             self._target_head,
             self._times_head,
             self._sources_note,
-            self._record_note,
         ):
             set_label_color(label, theme.dim)
         self.setStyleSheet(
@@ -232,6 +229,7 @@ class DetailsView(View):
         self.detach()
         self._session = session
         self._known_times.clear()
+        self._known_news.clear()
         connect_all(self._connections(session))
         self._show()
 
@@ -240,7 +238,7 @@ class DetailsView(View):
         if self._session is None:
             return
         disconnect_all(self._connections(self._session))
-        for key in (_TIMES, _RECORD):
+        for key in (_TIMES, RECORD_TASK, _THING):
             self._session.tasks.cancel(key)
         self._session = None
         self._show()
@@ -249,12 +247,23 @@ class DetailsView(View):
         return (
             (session.trace_changed, self._on_trace_changed),
             (session.selection_changed, self._on_changed),
+            (session.linked_changed, self._on_linked_changed),
+            (session.linked_position_changed, self._on_linked_changed),
+            (session.correlation_changed, self._on_correlation_changed),
             (session.absolute_time_changed, self._on_changed),
         )
 
     def _on_trace_changed(self, _: object) -> None:
         self._known_times.clear()
+        self._known_news.clear()
         self._show()
+
+    def _on_correlation_changed(self, _: object) -> None:
+        self._known_news.clear()
+        self._show()
+
+    def _on_linked_changed(self, _: object) -> None:
+        self._show_linked()
 
     def _on_changed(self, _: object) -> None:
         self._show()
@@ -265,7 +274,6 @@ class DetailsView(View):
         """Show what is selected now."""
         session = self._session
         trace = None if session is None else session.trace
-        self._record = None
         if session is None or trace is None or not session.selection:
             self._say_nothing(is_open=trace is not None)
             return
@@ -276,9 +284,12 @@ class DetailsView(View):
             self._show_span(session, trace, row)
         elif selection.table == "markers" and 0 <= row < len(trace.markers):
             self._show_marker(session, trace, row)
+        elif exists(trace, selection):
+            self._show_thing(session, trace, selection)
         else:
             self._say_nothing(is_open=True)
             return
+        self._show_linked()
         self._stack.setCurrentWidget(self._scroll)
 
     def _say_nothing(self, *, is_open: bool) -> None:
@@ -301,6 +312,7 @@ class DetailsView(View):
         has_op = bool(op)
         for widget in (self._target_head, self.target, self.isolate_link):
             widget.setVisible(has_op)
+        self.isolate_link.setText(self.tr("Isolate this op"))
         self.all_link.setVisible(True)
         self.all_link.setText(
             self.tr("Select all of this op")
@@ -309,13 +321,21 @@ class DetailsView(View):
         )
         self.target.set_tensor(*_target(trace, span, accesses))
         self._show_times(session, trace, span)
-        self._ask_record(session, trace, record_of(trace, span))
+        self.record_section.ask(session, trace, record_of(trace, span))
 
     def _show_marker(self, session: Session, trace: Trace, marker: int) -> None:
         facts = marker_facts(trace, marker, absolute=session.absolute_time)
         self._title.setText(facts[0].value)
         self._swatch.show_text(self.tr("marker · {0}").format(facts[1].value), "")
         self.facts.set_facts(facts[1:])
+        self._hide_span_parts(session)
+        self.isolate_link.setVisible(False)
+        record = trace.markers.record
+        self.record_section.ask(
+            session, trace, -1 if record is None else int(record[marker])
+        )
+
+    def _hide_span_parts(self, session: Session) -> None:
         for widget in (
             self._sources_head,
             self._sources_note,
@@ -324,14 +344,57 @@ class DetailsView(View):
             self.target,
             self._times_head,
             self.histogram,
-            self.isolate_link,
             self.all_link,
         ):
             widget.setVisible(False)
         session.tasks.cancel(_TIMES)
         self._times_of = None
-        record = trace.markers.record
-        self._ask_record(session, trace, -1 if record is None else int(record[marker]))
+
+    def _show_thing(self, session: Session, trace: Trace, selection: Selection) -> None:
+        """Show a tensor, buffer, node or expert; figures follow where that takes."""
+        one = Selection(selection.table, selection.ids[:1])
+        request = ThingRequest(trace, one, session.correlation)
+        if len(trace.spans) <= SYNC_SPANS and one not in self._known_news:
+            self._known_news[one] = request()
+        news = self._known_news.get(one)
+        shown = facts_of(
+            trace, one, news, session.correlation, absolute=session.absolute_time
+        )
+        self._title.setText(shown.title)
+        self._swatch.show_text(shown.kind, "")
+        self.facts.set_facts(shown.facts)
+        self._hide_span_parts(session)
+        self.isolate_link.setVisible(filter_of(trace, one) is not None)
+        self.isolate_link.setText(self.tr("Show only its spans"))
+        self.record_section.ask(session, trace, -1)
+        if news is not None:
+            session.tasks.cancel(_THING)
+            return
+
+        def on_news(found: ThingNews) -> None:
+            if len(self._known_news) >= MAX_KNOWN:
+                self._known_news.clear()
+            self._known_news[one] = found
+            self._show()
+
+        session.tasks.run(_THING, request, on_news)
+
+    def _show_linked(self) -> None:
+        """Show what the selection has to do with, as far as it is known."""
+        session = self._session
+        trace = None if session is None else session.trace
+        if session is None or trace is None:
+            return
+        found, selection = session.linked, session.selection
+        if found.selection != selection:
+            found = Linked(selection)
+        self.show_links.set_linked(found, placed_tensors(trace, found))
+        groups = () if _in_time(selection) else groups_of(trace, selection, found)
+        for i, related in enumerate(self.groups):
+            group = groups[i] if i < len(groups) else Group("", (), 0)
+            related.set_items(group.title, group.items, group.n)
+        n = 0 if _in_time(selection) else found.n_spans
+        self.steps.set_position(session.linked_position, len(found.spans), n)
 
     def _summary(self, session: Session, facts: tuple[Fact, ...]) -> str:
         known = {f.label: f.value for f in facts if f.value != NOT_AVAILABLE}
@@ -347,7 +410,8 @@ class DetailsView(View):
 
     def _show_accesses(self, trace: Trace, accesses: tuple[AccessFact, ...]) -> None:
         reads = tuple(a for a in accesses if not a.is_write)
-        self.sources.set_accesses(reads)
+        words = tuple(_card(trace, access) for access in reads)
+        self.sources.set_accesses(reads, words)
         has_any = bool(len(trace.accesses.patterns)) or "accesses" in trace.pending
         self._sources_head.setVisible(has_any)
         self.sources.setVisible(bool(reads))
@@ -397,55 +461,11 @@ class DetailsView(View):
 
     # -- the record --------------------------------------------------------
 
-    def _ask_record(self, session: Session, trace: Trace, record: int) -> None:
-        """Read the record back on a worker: files may be slow or gone."""
-        has_records = trace.records is not None and record >= 0
-        self.record_section.setVisible(has_records)
-        if not has_records:
-            session.tasks.cancel(_RECORD)
-            return
-
-        def on_record(view: RecordView) -> None:
-            self._record = view
-            self._note_offset(record, view.offset)
-            self._show_record()
-
-        def on_error(failure: TaskFailure) -> None:
-            self._record = None
-            self._record_note.setText(failure.message)
-            self._record_note.setVisible(True)
-            self.fields.set_facts(())
-            self.bytes.set_data(b"")
-
-        session.tasks.run(
-            _RECORD, RecordRequest(trace, record), on_record, on_error=on_error
-        )
-
     def _note_offset(self, record: int, offset: int) -> None:
         fact = record_fact(record, offset)
         self.facts.set_facts(
             tuple(fact if f.label == fact.label else f for f in self.facts.facts)
         )
-
-    def _show_record(self) -> None:
-        view = self._record
-        if view is None or not self.record_section.is_open:
-            return
-        self._record_note.setText(
-            self.tr("{0} bytes at {1}").format(
-                format_count(len(view.data)), format_offset(view.offset)
-            )
-        )
-        self.fields.set_facts(tuple(Fact(f[0], f[1]) for f in view.fields))
-        self.bytes.set_data(view.data, view.offset)
-
-    def _on_field_hovered(self, row: object) -> None:
-        view = self._record
-        if view is None or not isinstance(row, int) or row >= len(view.fields):
-            self.bytes.mark(0, 0)
-            return
-        _, _, first, length = view.fields[row]
-        self.bytes.mark(first, length if first >= 0 else 0)
 
     # -- commands ----------------------------------------------------------
 
@@ -453,8 +473,35 @@ class DetailsView(View):
         if self._session is not None:
             self._session.fit_selection()
 
+    def _on_shown_elsewhere(self, target: Selection, view_id: str) -> None:
+        if self._session is not None:
+            self._session.select(target)
+            self._session.view_requested.emit(view_id)
+
+    def _on_source_chosen(self, tensor: int) -> None:
+        if self._session is not None:
+            self._session.select_tensor(tensor)
+
+    def _on_related_chosen(self, target: Selection) -> None:
+        if self._session is not None:
+            self._session.select(target)
+
+    def _on_stepped(self, by: int) -> None:
+        if self._session is not None:
+            self._session.step_span(by)
+
+    def _on_taken(self) -> None:
+        session = self._session
+        if session is not None and session.linked_span is not None:
+            session.select_span(session.linked_span)
+
     def _on_isolate(self) -> None:
         session, op = self._session, self._active_op()
+        if session is not None and session.trace is not None and not op:
+            wanted = filter_of(session.trace, session.selection)
+            if wanted is not None:
+                session.set_filter(wanted)
+            return
         if session is not None and op:
             session.set_filter(replace(Filter(), ops=frozenset({op})))
 
@@ -488,12 +535,30 @@ class DetailsView(View):
 
     def _shown_rows(self) -> list[tuple[str, str]]:
         rows = [(fact.label, fact.value) for fact in self.facts.facts]
-        rows += [("source", access_line(a)) for a in self.sources.accesses]
+        if self.sources.isVisibleTo(self):
+            rows += [("source", access_line(a)) for a in self.sources.accesses]
+        for group in self.groups:
+            rows += [(group.accessibleName().lower(), i.text) for i in group.items]
         return rows
 
     def markdown(self) -> str:
         """Return all that is shown as a Markdown table."""
         return to_markdown((self._title.text(), ""), self._shown_rows())
+
+
+def _in_time(selection: Selection) -> bool:
+    """Tell whether a span or a marker is selected: what lies in time itself."""
+    return selection.table in (None, "spans", "markers")
+
+
+def _card(trace: Trace, access: AccessFact) -> tuple[str, tuple[str, ...]]:
+    """Return how the place of an access is known, and what else its card says."""
+    if access.tensor < 0 or access.space is not Space.FILE:
+        return "", card_words(trace, access.tensor)
+    return (
+        place_word(trace, access.tensor),
+        card_words(trace, access.tensor, access.bytes),
+    )
 
 
 def _target(

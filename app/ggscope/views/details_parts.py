@@ -3,8 +3,16 @@
 from dataclasses import dataclass
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetrics, QHelpEvent, QPainter, QPaintEvent
+from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QFont,
+    QFontMetrics,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+)
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from ggscope.analysis.facts import AccessFact
@@ -33,16 +41,27 @@ from ggscope.views.widgets import (
 )
 
 MAX_CARDS = 24
+_CARD_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Up, Qt.Key.Key_Down)
 BINS = 40
 
 
 @guarded
 class AccessCards(QWidget):
-    """One card per access: badge, name, where it lies, size."""
+    """One card per access: badge, name, where it lies, size.
+
+    A click on a card, or Enter on the one that Up and Down lead to, chooses its
+    tensor.
+    """
+
+    chosen = Signal(int)  # row of Trace.tensors
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._accesses: tuple[AccessFact, ...] = ()
+        self._words: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        self._current = 0
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setMouseTracking(True)
         self._theme = theme("dark")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(scaled(120))
@@ -52,10 +71,26 @@ class AccessCards(QWidget):
         """What it shows."""
         return self._accesses
 
-    def set_accesses(self, accesses: tuple[AccessFact, ...]) -> None:
-        """Show these."""
+    def set_accesses(
+        self,
+        accesses: tuple[AccessFact, ...],
+        words: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    ) -> None:
+        """Show these.
+
+        Parameters
+        ----------
+        words : per access, how its place is known and what else there is to say.
+        """
         self._accesses = accesses
-        lines = (f"{a.badge} {a.name}, {a.size}, {a.place}" for a in accesses)
+        self._words = words or ((("", ()),) * len(accesses))
+        self._current = 0
+        lines = (
+            ", ".join(
+                (f"{a.badge} {a.name}", a.size, f"{a.place} {how}".strip(), *more)
+            )
+            for a, (how, more) in zip(accesses, self._words, strict=True)
+        )
         self.setAccessibleDescription("; ".join(lines))
         self.updateGeometry()
         self.update()
@@ -86,7 +121,7 @@ class AccessCards(QWidget):
             top = row * self._pitch()
             box = QRect(0, top, self.width(), self._pitch() - scaled(8))
             if box.intersects(event.rect()):
-                self._paint_card(painter, box, access)
+                self._paint_card(painter, box, row, access)
         hidden = len(self._accesses) - MAX_CARDS
         if hidden > 0:
             painter.setFont(words_font(12))
@@ -94,11 +129,16 @@ class AccessCards(QWidget):
             words = tr("and {0} more").format(format_count(hidden))
             painter.drawText(QPoint(0, self.height() - scaled(6)), words)
 
-    def _paint_card(self, painter: QPainter, box: QRect, access: AccessFact) -> None:
+    def _paint_card(
+        self, painter: QPainter, box: QRect, row: int, access: AccessFact
+    ) -> None:
         theme = self._theme
-        painter.setPen(Qt.PenStyle.NoPen)
+        how, more = self._words[row]
+        has_ring = self.hasFocus() and row == self._current
+        painter.setPen(qcolor(theme.accent) if has_ring else Qt.PenStyle.NoPen)
         painter.setBrush(qcolor(theme.raised))
-        painter.drawRoundedRect(QRectF(box), 6, 6)
+        inner = QRectF(box).adjusted(0.5, 0.5, -0.5, -0.5) if has_ring else QRectF(box)
+        painter.drawRoundedRect(inner, 6, 6)
         pad = scaled(10)
         line = scaled(16)
         first = box.top() + scaled(7)
@@ -113,33 +153,76 @@ class AccessCards(QWidget):
         room = QRect(left, first, box.right() - pad - left, line)
         draw_elided(painter, room, access.name, mono_font(12, bold=True), theme.text)
         room = QRect(box.left() + pad, first + line, box.width() - 2 * pad, line)
-        draw_elided(painter, room, access.place, mono_font(11), theme.dim)
+        place = f"{access.place} · {tr(how)}" if how else access.place
+        draw_elided(painter, room, place, mono_font(11), theme.dim)
         room.translate(0, line)
-        words = [access.size]
+        words = [access.size, *more]
         if access.layer != NOT_AVAILABLE:
             words.append(f"{tr('layer')} {access.layer}")
         if access.expert != NOT_AVAILABLE:
             words.append(f"{tr('expert')} {access.expert}")
         draw_elided(painter, room, " · ".join(words), words_font(11.5), theme.dim)
 
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Choose the tensor of the card that was clicked."""
+        row = int(event.position().y()) // self._pitch()
+        if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(
+            event.position().toPoint()
+        ):
+            self._choose(row)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Show by the cursor that a card can be clicked."""
+        row = int(event.position().y()) // self._pitch()
+        hand, arrow = Qt.CursorShape.PointingHandCursor, Qt.CursorShape.ArrowCursor
+        self.setCursor(hand if self._tensor_at(row) >= 0 else arrow)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Go from card to card by Up and Down; Enter chooses."""
+        step = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()))
+        last = min(len(self._accesses), MAX_CARDS) - 1
+        if step is not None and 0 <= self._current + step <= last:
+            self._current += step
+            self.update()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._choose(self._current)
+        else:
+            super().keyPressEvent(event)
+
+    def _tensor_at(self, row: int) -> int:
+        inside = 0 <= row < min(len(self._accesses), MAX_CARDS)
+        return self._accesses[row].tensor if inside else -1
+
+    def _choose(self, row: int) -> None:
+        tensor = self._tensor_at(row)
+        if tensor >= 0:
+            self.chosen.emit(tensor)
+
     def event(self, event: QEvent) -> bool:
-        """Show every digit of the card under the mouse."""
+        """Show every digit of the card under the mouse; take Enter for the cards."""
+        if isinstance(event, QKeyEvent):
+            is_asked = event.type() == QEvent.Type.ShortcutOverride
+            if is_asked and Qt.Key(event.key()) in _CARD_KEYS:
+                event.accept()
+                return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             row = event.pos().y() // self._pitch()
             if 0 <= row < min(len(self._accesses), MAX_CARDS):
-                text = card_tip(self._accesses[row])
+                how, more = self._words[row]
+                text = card_tip(self._accesses[row], tr(how), more)
                 QToolTip.showText(event.globalPos(), text, self)
                 return True
         return super().event(event)
 
 
-def card_tip(access: AccessFact) -> str:
+def card_tip(access: AccessFact, how: str = "", more: tuple[str, ...] = ()) -> str:
     """Return all that is known of an access, one fact per line."""
     facts = (
         ("", access.name),
         (tr("memory"), access.badge),
         (tr("size"), access.exact_size),
-        (tr("place"), access.place),
+        (tr("place"), f"{access.place}, {how}" if how else access.place),
+        *((tr("tensor"), " · ".join(more)) for _ in more[:1]),
         (tr("layer"), access.layer),
         (tr("expert"), access.expert),
         (tr("pointer"), access.address),

@@ -17,6 +17,8 @@ class ElidedLabel(QLabel):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._full = ""
+        self.tip = ""
+        """Tooltip to show in any case; "" = the whole text where it is cut."""
         self.setTextFormat(Qt.TextFormat.PlainText)
 
     @property
@@ -53,7 +55,7 @@ class ElidedLabel(QLabel):
         metrics, mode = self.fontMetrics(), Qt.TextElideMode.ElideRight
         shown = metrics.elidedText(self._full, mode, max(self.width(), 0))
         super().setText(shown)
-        self.setToolTip("" if shown == self._full else self._full)
+        self.setToolTip(self.tip or ("" if shown == self._full else self._full))
 
 
 __all__ = ["ElidedLabel"]

@@ -10,6 +10,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.analysis.correlate import Correlation
+from ggscope.analysis.links import Linked
 from ggscope.analysis.time_merge import TimeRuns
 from ggscope.errors import QueryError
 from ggscope.model.selection import Filter, Selection
@@ -114,8 +116,10 @@ class TableView(View):
         self._anchor = -1
         self._runs = None if session.trace is None else TimeRuns(session.trace)
         self._wanted_list = (self._wanted_list[0] + 1, session.filter)
+        self._on_correlation_changed(session.correlation)
         self._reorder()
         self._on_search_changed(None)
+        self._on_linked_changed(session.linked)
 
     def detach(self) -> None:
         """Stop showing it."""
@@ -133,6 +137,8 @@ class TableView(View):
         return (
             (session.trace_changed, self._on_trace_changed),
             (session.selection_changed, self._on_selection_changed),
+            (session.linked_changed, self._on_linked_changed),
+            (session.correlation_changed, self._on_correlation_changed),
             (session.mask_changed, self._on_mask_changed),
             (session.search_changed, self._on_search_changed),
             (session.absolute_time_changed, self._on_absolute_changed),
@@ -170,6 +176,15 @@ class TableView(View):
     def _on_search_changed(self, _: object) -> None:
         hits = None if self._session is None else self._session.hits
         self.model.set_hits(hits)
+
+    def _on_correlation_changed(self, correlation: Correlation | None) -> None:
+        self.model.set_correlation(correlation)
+        self._footer.say_matched(correlation)
+
+    def _on_linked_changed(self, found: Linked) -> None:
+        # Spans that are selected themselves stand out already.
+        is_other = found.selection.table != "spans"
+        self.model.set_lit(found.spans if is_other else found.spans[:0])
 
     def _on_absolute_changed(self, absolute: bool) -> None:
         self.model.set_absolute(absolute)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ggscope.analysis.correlate import Correlation, node_words
 from ggscope.analysis.facts import (
     PENDING,
     TimeScale,
@@ -68,7 +69,7 @@ def columns_of(trace: Trace) -> tuple[Column, ...]:
     has_accesses = bool(len(trace.accesses.patterns)) or "accesses" in trace.pending
     has_ops = trace.ops is not None or _any(trace.spans.op)
     wanted = [
-        (has_accesses, Column("dot", "●", tr("Found in the graph or not"), 30)),
+        (bool(trace.graphs), Column("dot", "●", tr("Found in the graph or not"), 30)),
         (True, _record_column(trace)),
         (True, _time_column(trace)),
         (has_ops, Column("op", tr("op"), tr("Operation"), 138)),
@@ -149,16 +150,24 @@ class CellTexts:
     Attributes
     ----------
     absolute : whether times are those of the file's own clock.
+    correlation : with the graph's nodes, once it is known.
     """
 
     trace: Trace
     scale: TimeScale
     absolute: bool = False
+    correlation: Correlation | None = None
 
     @classmethod
-    def of(cls, trace: Trace, *, absolute: bool = False) -> "CellTexts":
+    def of(
+        cls,
+        trace: Trace,
+        *,
+        absolute: bool = False,
+        correlation: Correlation | None = None,
+    ) -> "CellTexts":
         """Return the texts of `trace` with times in its usual unit."""
-        return cls(trace, time_scale(trace), absolute)
+        return cls(trace, time_scale(trace), absolute, correlation)
 
     def text(self, span: int, key: str) -> str:
         """Return what the cell of column `key` says."""
@@ -168,7 +177,7 @@ class CellTexts:
         """Return every digit of a cell, or why it is as it is."""
         trace = self.trace
         if key == "dot":
-            return tr("No graph is loaded: not known whether this op is in it.")
+            return self._dot_tip(span)
         if key == "time":
             return exact_time_text(trace, int(trace.spans.start[span]))
         if key == "duration":
@@ -203,14 +212,37 @@ class CellTexts:
             return trace.op_name(int(spans.op[span])) or None
         if key == "lane":
             return trace.lanes[int(spans.lane[span])].name
+        if key == "dot":
+            return "yes" if self.is_in_graph(span) else "no"
         if key == "sources":
             return [f"{a.badge} {a.name}" for a in access_facts(trace, span)]
         if key == "quality":
             return quality_word(trace, span)
         return trace.strings[int(spans.name[span])] or None
 
+    def is_in_graph(self, span: int) -> bool:
+        """Tell whether a span was found in the graph."""
+        return self.correlation is not None and self.correlation.node_of(span)[0] >= 0
+
     def _dot(self, span: int) -> str:
-        return "○"
+        return "●" if self.is_in_graph(span) else "○"
+
+    def _dot_tip(self, span: int) -> str:
+        """Return by which rule a span was found in the graph, or why it was not."""
+        if self.correlation is None:
+            return tr("Spans are still being matched with the graph.")
+        if int(self.trace.spans.op[span]) < 0:
+            return tr("Not in the graph: this span is no op.")
+        node, rule = self.correlation.node_of(span)
+        if node >= 0:
+            words = tr("In the graph as {0}, found by {1}.")
+            return words.format(node_words(self.trace, node), tr(rule.words))
+        name = self.trace.span_name(span)
+        words = tr(
+            "Not in the graph: no node is called “{0}”, with or without suffix. "
+            "Addresses of graphs and traces are of different things and not compared."
+        )
+        return words.format(name)
 
     def _record(self, span: int) -> str:
         record = record_of(self.trace, span)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPen
 
 from ggscope.analysis.facts import PENDING, AccessFact
+from ggscope.model.tables import Space
 from ggscope.model.units import NOT_AVAILABLE, format_bytes, format_exact_bytes
 from ggscope.render.palette import category_color
 from ggscope.render.theme import Theme, mix, with_alpha
@@ -36,6 +37,7 @@ class RowState:
     is_selected: bool = False
     is_hovered: bool = False
     is_hit: bool = False
+    is_lit: bool = False
     has_focus: bool = False
 
 
@@ -107,12 +109,19 @@ class RowPainter:
         ground = theme.pane if row % 2 == 0 else mix(theme.pane, theme.raised, 0.35)
         if state.is_selected:
             ground = mix(ground, theme.selection, 0.2 if state.is_active else 0.11)
+        elif state.is_lit:
+            ground = mix(ground, theme.selection, 0.06)
         elif state.is_hovered:
             ground = mix(ground, theme.accent, 0.08)
         painter.fillRect(box, qcolor(ground))
         if state.is_selected:
             bar = QRect(box.left(), box.top(), scaled(3), box.height())
             painter.fillRect(bar, qcolor(theme.selection))
+        elif state.is_lit:
+            # Half as wide as that of a selected row, and broken: it only belongs.
+            third = box.height() // 3
+            mark = QRect(box.left(), box.top() + third, scaled(2), third)
+            painter.fillRect(mark, qcolor(theme.selection))
         if state.is_active and state.has_focus:
             # The focus ring is drawn inside, so that it never shifts a text.
             painter.setPen(QPen(qcolor(with_alpha(theme.selection, 0.55)), 1))
@@ -131,7 +140,7 @@ class RowPainter:
         state: RowState,
     ) -> None:
         if column.key == "dot":
-            self._paint_dot(painter, area)
+            self._paint_dot(painter, area, is_found=self.model.is_in_graph(row))
             return
         inner = area.adjusted(_PAD, 0, -_PAD, 0)
         text = self.model.text(row, column.key)
@@ -141,12 +150,17 @@ class RowPainter:
             return
         self._paint_text(painter, inner, text, column, state)
 
-    def _paint_dot(self, painter: QPainter, area: QRect) -> None:
+    def _paint_dot(self, painter: QPainter, area: QRect, *, is_found: bool) -> None:
+        """Draw a full green dot, or a grey ring: told apart by shape as well."""
+        theme = self.theme
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(qcolor(self.theme.faint), 1.2))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        radius = scaled(7) / 2
+        green = qcolor(space_color(Space.BUFFER, theme))
+        painter.setPen(
+            Qt.PenStyle.NoPen if is_found else QPen(qcolor(theme.faint), 1.2)
+        )
+        painter.setBrush(green if is_found else Qt.BrushStyle.NoBrush)
+        radius = scaled(8 if is_found else 7) / 2
         middle = QPointF(area.left() + area.width() / 2, area.center().y() + 0.5)
         painter.drawEllipse(middle, radius, radius)
         painter.restore()

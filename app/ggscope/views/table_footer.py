@@ -10,6 +10,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.analysis.correlate import Correlation
+from ggscope.model.units import format_count, format_share
 from ggscope.render.theme import Theme, css
 from ggscope.views.elided import ElidedLabel
 from ggscope.views.guard import guarded
@@ -23,6 +25,7 @@ class TableFooter(QWidget):
     Attributes
     ----------
     count : how many rows there are.
+    matched : how many ops were found in the graph; hidden without one.
     note : what is going on.
     jump : takes a row, a record or a time.
     cancel : stops the sorting; seen only while there is some.
@@ -37,6 +40,8 @@ class TableFooter(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setObjectName("table_footer")
         self.count = ElidedLabel(self)
+        self.matched = ElidedLabel(self)
+        self.matched.hide()
         self.note = ElidedLabel(self)
         self.cancel = self._button(
             self.tr("Cancel"),
@@ -67,10 +72,19 @@ class TableFooter(QWidget):
         layout.setContentsMargins(12, 0, 4, 0)
         layout.setSpacing(8)
         layout.addWidget(self.count)
+        layout.addWidget(self.matched)
         layout.addWidget(self.note, 1)
         for widget in (self.cancel, self.jump, self.form, copy):
             layout.addWidget(widget)
-        for child in (self.count, self.note, self.cancel, self.jump, self.form, copy):
+        for child in (
+            self.count,
+            self.matched,
+            self.note,
+            self.cancel,
+            self.jump,
+            self.form,
+            copy,
+        ):
             child.setFont(words_font(11.5))
 
     def _button(self, text: str, tip: str) -> QToolButton:
@@ -80,6 +94,30 @@ class TableFooter(QWidget):
         button.setAutoRaise(True)
         button.setMinimumHeight(scaled(24))
         return button
+
+    def say_matched(self, correlation: Correlation | None) -> None:
+        """Say how many ops are in the graph, and by which rules; None = no graph."""
+        is_known = correlation is not None and correlation.n_all > 0
+        self.matched.setVisible(is_known)
+        if correlation is None or not is_known:
+            self.matched.clear()
+            return
+        found, total = correlation.n_found, correlation.n_all
+        lines = [self.tr("Ops found in the graph, by rule:")]
+        lines += [f"{rule}: {format_count(n)}" for rule, n in correlation.rules.items()]
+        if found < total:
+            lines.append(f"{self.tr('not found')}: {format_count(total - found)}")
+        if correlation.n_borrowed:
+            borrowed = format_count(correlation.n_borrowed)
+            lines.append(
+                self.tr("{0} of passes without a graph of their own").format(borrowed)
+            )
+        self.matched.tip = "\n".join(lines)
+        words = self.tr("{0} of {1} in the graph ({2})")
+        share = format_share(found / total)
+        self.matched.setText(
+            words.format(format_count(found), format_count(total), share)
+        )
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""

@@ -13,8 +13,10 @@ from PySide6.QtCore import (
     Qt,
 )
 
+from ggscope.analysis.correlate import Correlation
 from ggscope.analysis.facts import AccessFact, access_facts, access_line
 from ggscope.analysis.filtering import SearchHits
+from ggscope.model.tables import I64, empty
 from ggscope.model.trace import Trace
 from ggscope.views.guard import guarded
 from ggscope.views.table_cells import CellTexts, Column, columns_of
@@ -52,6 +54,8 @@ class TraceTableModel(QAbstractTableModel):
         self._sorting = Sorting()
         self._hits: SearchHits | None = None
         self._pattern: re.Pattern[str] | None = None
+        self._correlation: Correlation | None = None
+        self._lit: I64 = empty(np.int64)
 
     # -- contents ----------------------------------------------------------
 
@@ -84,6 +88,27 @@ class TraceTableModel(QAbstractTableModel):
         self._texts = self._make_texts()
         self._note_change()
 
+    def set_correlation(self, correlation: Correlation | None) -> None:
+        """Say which spans are in the graph; None = not known yet."""
+        self._correlation = correlation
+        self._texts = self._make_texts()
+        self._note_change()
+
+    def set_lit(self, spans: I64) -> None:
+        """Light up these spans (ids, ascending)."""
+        if len(spans) or len(self._lit):
+            self._lit = spans
+            self._note_change()
+
+    def is_lit(self, span: int) -> bool:
+        """Tell whether `span` belongs to what is selected elsewhere."""
+        at = int(np.searchsorted(self._lit, span))
+        return at < len(self._lit) and int(self._lit[at]) == span
+
+    def is_in_graph(self, row: int) -> bool:
+        """Tell whether the span in `row` was found in the graph."""
+        return self._texts is not None and self._texts.is_in_graph(self.span_at(row))
+
     def set_sorting(self, sorting: Sorting) -> None:
         """Say in the header by what the rows are sorted."""
         self._sorting = sorting
@@ -103,7 +128,9 @@ class TraceTableModel(QAbstractTableModel):
     def _make_texts(self) -> CellTexts | None:
         if self._trace is None:
             return None
-        return CellTexts.of(self._trace, absolute=self._absolute)
+        return CellTexts.of(
+            self._trace, absolute=self._absolute, correlation=self._correlation
+        )
 
     @property
     def texts(self) -> CellTexts | None:
@@ -170,6 +197,9 @@ class TraceTableModel(QAbstractTableModel):
             for c in self._columns
             if c.key != "dot" and not (is_detailed and c.key == "sources")
         ]
+        if any(c.key == "dot" for c in self._columns):
+            found = self.is_in_graph(row)
+            cells.append(tr("in the graph") if found else tr("not in the graph"))
         if is_detailed:
             cells += [
                 f"{tr('source')} {number}: {access_line(access)}"

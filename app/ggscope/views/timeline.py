@@ -22,6 +22,7 @@ from ggscope.render.compose import (
     tick_of_x,
 )
 from ggscope.render.gl_store import BUDGET_BYTES
+from ggscope.render.lit_spans import LitSpans
 from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.views.base import View, ViewSpec
@@ -59,6 +60,7 @@ class TimelineView(View):
         self._drawn_selection = Selection()
         self._scroll_y = 0.0
         self._hover_span = -1
+        self._lit: LitSpans | None = None
         self._cursor_tick: int | None = None
         self._zoom_band: TimeRange | None = None
         self._mask_number = 0
@@ -94,6 +96,8 @@ class TimelineView(View):
         session.trace_changed.connect(self._on_trace_changed)
         session.visible_range_changed.connect(self._repaint)
         session.selection_changed.connect(self._repaint)
+        session.linked_changed.connect(self._on_linked_changed)
+        session.linked_position_changed.connect(self._on_linked_changed)
         session.marked_range_changed.connect(self._repaint)
         session.mask_changed.connect(self._on_mask_changed)
         session.search_changed.connect(self._repaint)
@@ -105,6 +109,7 @@ class TimelineView(View):
         session.lane_reveal_requested.connect(self._on_reveal_lane)
         session.stalls_shown_changed.connect(self._repaint)
         self.legend.attach(session)
+        self._on_linked_changed(None)
         self._prepare()
 
     def detach(self) -> None:
@@ -118,6 +123,8 @@ class TimelineView(View):
             (session.trace_changed, self._on_trace_changed),
             (session.visible_range_changed, self._repaint),
             (session.selection_changed, self._repaint),
+            (session.linked_changed, self._on_linked_changed),
+            (session.linked_position_changed, self._on_linked_changed),
             (session.marked_range_changed, self._repaint),
             (session.mask_changed, self._on_mask_changed),
             (session.search_changed, self._repaint),
@@ -151,6 +158,17 @@ class TimelineView(View):
         self._prepare()
 
     def _repaint(self, _: object = None) -> None:
+        self._canvas.update()
+
+    def _on_linked_changed(self, _: object) -> None:
+        """Light up the spans that belong to a selection which is no span."""
+        session = self._session
+        self._lit = None
+        if session is not None and session.linked.selection.table != "spans":
+            looked_at = session.linked_span
+            self._lit = LitSpans(
+                session.linked.spans, -1 if looked_at is None else looked_at
+            )
         self._canvas.update()
 
     def _on_reveal(self, span: int) -> None:
@@ -276,6 +294,7 @@ class TimelineView(View):
             absolute=session.absolute_time,
             show_stalls=session.shows_stalls,
             flash_lane=self._flash_lane,
+            lit=None if self._is_behind else self._lit,
         )
 
     def picture(self, width: float, height: float, scale: float) -> DisplayList:

@@ -55,6 +55,16 @@ def fs(*values):
         ("/blk.[0-3]/c", Filter(text="/blk.[0-3]/c")),
         ('"two words"', Filter(text="two words")),
         ("time=1ms:2ms", Filter(time=TimeRange(1_000_000, 2_000_000))),
+        ("tensor=blk.0.attn_q.weight", Filter(tensors=fs("blk.0.attn_q.weight"))),
+        ('tensor="x[4]",blk.*', Filter(tensors=fs("x[4]", "blk.*"))),
+        ("offset=0x100000:0x200000", Filter(offsets=(0x100000, 0x200000))),
+        ("offset=0x10_0000:2MiB", Filter(offsets=(0x100000, 0x200000))),
+        ("offset=1.5KiB+512", Filter(offsets=(1536, 2048))),
+        ("bytes=0:10 bytes=5:20", Filter(offsets=(5, 10))),
+        ("offset=0:5 offset=8:9", Filter(offsets=(8, 8))),
+        ("expert=3,7", Filter(experts=fs(3, 7))),
+        ("experts=0-2,none", Filter(experts=fs(0, 1, 2, -1))),
+        ("buffer=0x55D0_0010,7", Filter(buffers=fs(0x55D00010, 7))),
         ("op=ADD attn", Filter(ops=fs("ADD"), text="attn")),
     ],
 )
@@ -83,6 +93,14 @@ def test_parse_reads(text, expected):
         ("one two", "there is a text already"),
         ("time=5", "range like 1ms:2ms"),
         ("time=5:1", "ends before it starts"),
+        ("offset=5", "range of bytes like"),
+        ("offset=9:5", "ends before it starts"),
+        ("offset=here:5", "'here' is no number of bytes"),
+        ("offset=1.5:9", "no number of bytes"),
+        ("expert=first", "a number, a range"),
+        ("buffer=mine", "'mine' is no address"),
+        ("buffer=99999999999999999999", "no address"),
+        ("tensor>x", "compared with ="),
     ],
 )
 def test_parse_refuses_and_says_where(text, message):
@@ -116,6 +134,22 @@ def test_describe_names_field_and_short_text():
         ("text", "text “attn”"),
         ("min_duration", "duration ≥ 12.34 µs"),
         ("time", "time 0 ns – 1.000 ms"),
+    )
+
+
+def test_describe_of_things_is_short_and_grouped():
+    wanted = Filter(
+        tensors=fs("c", "a", "b", "d"),
+        offsets=(0x100000, 0x200000),
+        experts=fs(3, 4, 7),
+        buffers=fs(0x55D0),
+    )
+
+    assert describe_filter(wanted) == (
+        ("tensors", "tensor a, b and 2 more"),
+        ("offsets", "offset 0x0010_0000 – 0x0020_0000 (1.0 MiB)"),
+        ("experts", "expert 3–4, 7"),
+        ("buffers", "buffer 0x55D0"),
     )
 
 
@@ -187,6 +221,13 @@ WORDS = (
         min_duration=st.none() | st.integers(0, 10**12),
         max_duration=st.none() | st.integers(0, 10**12),
         time=st.none() | st.integers(0, 10**12).map(lambda t: TimeRange(t, 2 * t)),
+        tensors=sets(WORDS),
+        offsets=st.none()
+        | st.tuples(st.integers(0, 2**62), st.integers(0, 2**62))
+        .map(sorted)
+        .map(tuple),
+        experts=sets(st.integers(-1, 300)),
+        buffers=sets(st.integers(0, 2**64 - 1)),
     )
 )
 def test_written_filter_is_read_back_the_same(wanted):

@@ -171,6 +171,71 @@ def test_model_without_a_common_name_is_named_too():
     assert "part_does_not_fit" in codes(trace)
 
 
+def test_one_offset_in_two_is_no_evidence():
+    reads = [*shifted(0)[:2], *((f"other.{i}.weight", 9000 + i, 64) for i in range(9))]
+    reads[0] = (reads[0][0], reads[0][1] + 77_777, reads[0][2])
+
+    trace = mapped(reads, model_trace(MAP))
+
+    assert "part_does_not_fit" in codes(trace)
+    assert "1 of 2 offsets agree" in trace.warnings[0].message
+    assert trace.joins[0].n_found == 0
+
+
+def test_one_offset_that_agrees_with_itself_is_no_evidence():
+    reads = [*shifted(99)[:1], *((f"other.{i}.weight", 9000 + i, 64) for i in range(9))]
+
+    trace = mapped(reads, model_trace(MAP))
+
+    assert "part_does_not_fit" in codes(trace)
+
+
+def nameless(reads, by: int = 0):
+    return [(f"MUL_MAT@0x{i:x}", o + by, size) for i, (_, o, size) in enumerate(reads)]
+
+
+UNEVEN = [(f"blk.{i}.ffn_up.weight", 1000 * i + 7 * i * i, 512) for i in range(9)]
+EVEN = [(f"blk.{i}.ffn_up.weight", 1000 * i, 512) for i in range(9)]
+
+
+def test_places_alone_calibrate_a_trace_without_names():
+    trace = mapped(nameless(UNEVEN[2:8], by=4096), model_trace(UNEVEN))
+
+    assert (trace.joins[0].delta, trace.joins[0].n_agree) == (4096, 6)
+    assert trace.joins[0].rules == {"offset": 6}
+    assert place_of(trace, UNEVEN[5][0])[0] == UNEVEN[5][1] + 4096
+
+
+def test_places_that_fit_in_several_ways_are_no_evidence():
+    trace = mapped(nameless(EVEN[2:6], by=4096), model_trace(EVEN))
+
+    assert "part_does_not_fit" in codes(trace)
+    assert trace.joins[0].n_found == 0
+
+
+def test_two_places_are_too_few_to_calibrate_without_names():
+    trace = mapped(nameless(UNEVEN[:2], by=4096), model_trace(UNEVEN))
+
+    assert "part_does_not_fit" in codes(trace)
+
+
+def test_trace_that_tells_neither_names_nor_places_shows_the_model_unmapped():
+    reads = [(name, -1, size) for name, _, size in nameless(UNEVEN)]
+    trace = mapped(reads, model_trace(UNEVEN), space=Space.UNKNOWN)
+
+    assert codes(trace) == {"nothing_to_map"}
+    assert trace.joins == (Join("map", "memory-map.json", 0, 0),)
+    assert len(trace.tensors) == 2 * len(UNEVEN)
+    assert (trace.accesses.patterns.offset == -1).all()
+
+
+def test_empty_registry_is_a_part_and_says_nothing_of_fit():
+    trace = mapped(shifted(0), model_trace([]))
+
+    assert [part.role for part in trace.parts] == ["trace", "map"]
+    assert (trace.joins, trace.warnings) == ((), ())
+
+
 def test_names_alone_map_a_trace_without_offsets():
     reads = [(name, -1, size) for name, _, size in MAP]
     trace = mapped(reads, model_trace(MAP), space=Space.UNKNOWN)
@@ -307,7 +372,7 @@ def test_graph_nodes_find_their_tensors_and_ops():
     assert trace.graphs[0].tensor.tolist()[0] == rows_by_name(trace)[LONG]
     assert trace.op_name(int(trace.graphs[0].op[1])) == "MUL_MAT"
     assert trace.joins[0] == Join(
-        "graph", "graph.json", 2, 3, {"name": 1, "name without suffix": 1}
+        "graph", "graph.json", 2, 3, {"name, op and order": 1, "name only": 1}
     )
 
 

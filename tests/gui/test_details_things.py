@@ -1,0 +1,313 @@
+"""Details of tensors, buffers, nodes and experts, and the links between views."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+import builders
+from ggscope.analysis.filtering import filter_mask
+from ggscope.model.routing import expert_key
+from ggscope.model.selection import Filter, Selection
+from ggscope.model.trace import Trace
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.views.details import DetailsView
+from ggscope.views.details_links import MAX_RELATED
+from graph_traces import network_trace
+from link_traces import EXPS, random_links_trace
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def session(qapp: QApplication) -> Iterator[Session]:
+    session = Session()
+    session.set_trace(random_links_trace(4))
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, session: Session) -> Iterator[DetailsView]:
+    view = DetailsView()
+    qtbot.addWidget(view)
+    view.resize(320, 1200)
+    view.attach(session)
+    view.show()
+    qtbot.waitExposed(view)
+    yield view
+    view.detach()
+
+
+def facts(view: DetailsView) -> dict[str, str]:
+    return {fact.label: fact.value for fact in view.facts.facts}
+
+
+def asked(session: Session) -> list[str]:
+    views: list[str] = []
+    session.view_requested.connect(views.append)
+    return views
+
+
+def trace_of(session: Session) -> Trace:
+    assert session.trace is not None
+    return session.trace
+
+
+@pytest.mark.parametrize(
+    ("selection", "title", "kind"),
+    [
+        (
+            Selection("tensors", (EXPS,)),
+            "blk.2.ffn_up_exps.weight",
+            "tensor · experts · layer 2",
+        ),
+        (Selection("buffers", (1,)), "buffer 1", "any buffer"),
+        (Selection("nodes", (1,)), "t1", "graph node · MUL"),
+        (Selection("experts", (expert_key(2, 3),)), "expert 3", "expert of layer 2"),
+    ],
+)
+def test_each_thing_shows_its_name_kind_and_sums(
+    view: DetailsView, session: Session, selection: Selection, title: str, kind: str
+) -> None:
+    session.select(selection)
+
+    assert view._title.text() == title
+    assert view._swatch.text == kind
+    assert facts(view)["spans"] == str(session.linked.n_spans)
+    assert not view.sources.isVisible()
+    assert not view.histogram.isVisible()
+    assert view.steps.text.startswith(str(session.linked.n_spans))
+
+
+def test_things_that_are_not_there_show_nothing(
+    view: DetailsView, session: Session
+) -> None:
+    for table in ("tensors", "buffers", "nodes"):
+        session.select(Selection(table, (999,)))  # type: ignore[arg-type]
+        assert view._stack.currentWidget() is view._empty
+
+
+def test_span_after_a_thing_shows_its_own_parts_again(
+    view: DetailsView, session: Session
+) -> None:
+    session.select_tensor(0)
+    span = int(session.linked.spans[0])
+
+    session.select_span(span)
+
+    assert view.isolate_link.text() == "Isolate this op"
+    assert not view.steps.isVisible()
+    assert not any(group.isVisible() for group in view.groups)
+    assert view.target.isVisible()
+
+
+def test_links_lead_from_a_span_to_other_views(
+    view: DetailsView, session: Session
+) -> None:
+    trace = trace_of(session)
+    correlation = session.correlation
+    assert correlation is not None
+    views = asked(session)
+    span = int(correlation.spans_of(0)[0])
+    session.select_span(span)
+    nodes = session.linked.nodes.tolist()
+
+    QTest.mouseClick(view.show_links.graph, LEFT)
+
+    assert session.selection == Selection("nodes", (nodes[0],))
+    assert views == ["graph"]
+    session.select_span(span)
+    if view.show_links.file_map.isVisible():
+        QTest.mouseClick(view.show_links.file_map, LEFT)
+        assert session.selection.table == "tensors"
+        assert int(trace.tensors.offset[session.selection.ids[0]]) >= 0
+        assert views == ["graph", "heatmap"]
+
+
+def test_links_to_other_views_keep_a_thing_that_is_theirs(
+    view: DetailsView, session: Session
+) -> None:
+    views = asked(session)
+    for selection, link, view_id in (
+        (Selection("tensors", (EXPS,)), view.show_links.file_map, "heatmap"),
+        (Selection("buffers", (1,)), view.show_links.buffers, "buffers"),
+        (Selection("nodes", (1,)), view.show_links.graph, "graph"),
+        (
+            Selection("experts", (expert_key(2, 1),)),
+            view.show_links.experts,
+            "experts",
+        ),
+    ):
+        session.select(selection)
+        assert link.isVisible()
+
+        QTest.mouseClick(link, LEFT)
+
+        assert session.selection == selection
+        assert views[-1] == view_id
+
+
+def test_span_that_reads_no_weight_is_not_offered_to_the_file_map(
+    view: DetailsView, session: Session
+) -> None:
+    session.set_trace(builders.llama_like_trace())
+    session.select_span(2)  # ROPE reads an activation only
+
+    assert not view.show_links.file_map.isVisible()
+    session.select_span(1)
+    assert view.show_links.file_map.isVisible()
+
+
+def test_click_on_a_source_selects_its_tensor(
+    view: DetailsView, session: Session
+) -> None:
+    session.set_trace(builders.llama_like_trace())
+    session.select_span(1)
+    tensors = [a.tensor for a in view.sources.accesses]
+
+    QTest.mouseClick(view.sources, LEFT, pos=QPoint(40, view.sources._pitch() + 10))
+
+    assert session.selection == Selection("tensors", (tensors[1],))
+
+
+def test_arrows_and_enter_choose_a_source_without_the_mouse(
+    view: DetailsView, session: Session
+) -> None:
+    session.set_trace(builders.llama_like_trace())
+    session.select_span(1)
+    tensors = [a.tensor for a in view.sources.accesses]
+    view.sources.setFocus()
+
+    QTest.keyClick(view.sources, Qt.Key.Key_Down)
+    QTest.keyClick(view.sources, Qt.Key.Key_Down)
+    QTest.keyClick(view.sources, Qt.Key.Key_Return)
+
+    assert session.selection == Selection("tensors", (tensors[1],))
+
+
+def test_cards_say_how_the_place_is_known_and_the_share_of_the_file(
+    view: DetailsView, session: Session
+) -> None:
+    session.set_trace(builders.llama_like_trace())
+
+    session.select_span(1)
+
+    words = view.sources.accessibleDescription()
+    assert "offset 0x0001_0000 traced" in words
+    assert "4.2 % of the file" in words
+
+
+def test_node_lists_predecessors_and_successors_as_links(
+    qtbot: QtBot, view: DetailsView, session: Session
+) -> None:
+    session.select_node(1)
+    before, after = view.groups
+    assert [i.text for i in before.items] == ["t0 · ADD"]
+    assert [i.text for i in after.items] == ["t2 · MUL_MAT"]
+
+    QTest.mouseClick(after.links[0], LEFT)
+
+    assert session.selection == Selection("nodes", (2,))
+    assert [i.text for i in view.groups[0].items] == ["t1 · MUL"]
+
+
+def test_shared_input_counts_the_readers_that_are_not_listed(
+    view: DetailsView, session: Session
+) -> None:
+    trace = network_trace(layers=12)
+    session.set_trace(trace)
+    graph = trace.graphs[0]
+    names = [trace.strings[int(i)] for i in graph.name]
+
+    session.select_node(names.index("positions"))
+
+    readers = view.groups[1]
+    assert len(readers.items) == MAX_RELATED
+    assert readers._more.text() == "and 12 more"
+
+
+def test_step_buttons_go_through_spans_and_take_one(
+    view: DetailsView, session: Session
+) -> None:
+    session.select_tensor(0)
+    n = session.linked.n_spans
+    assert not view.steps.take.isVisible()
+
+    QTest.mouseClick(view.steps.next, LEFT)
+    QTest.mouseClick(view.steps.next, LEFT)
+    QTest.mouseClick(view.steps.previous, LEFT)
+
+    assert view.steps.text == f"span 1 of {n}"
+    looked_at = session.linked_span
+    QTest.mouseClick(view.steps.take, LEFT)
+    assert session.selection == Selection("spans", (looked_at,))
+
+
+def test_show_only_its_spans_filters_to_what_is_linked(
+    view: DetailsView, session: Session
+) -> None:
+    trace = trace_of(session)
+    for selection in (Selection("tensors", (0,)), Selection("buffers", (1,))):
+        session.set_filter(Filter())
+        session.select(selection)
+
+        QTest.mouseClick(view.isolate_link, LEFT)
+
+        mask = filter_mask(trace, session.filter)
+        assert mask is not None
+        assert mask.nonzero()[0].tolist() == session.linked.spans.tolist()
+
+
+def test_buffer_without_an_id_cannot_be_filtered_by(
+    view: DetailsView, session: Session
+) -> None:
+    session.select_buffer(3)
+
+    assert not view.isolate_link.isVisible()
+
+
+def test_copy_as_markdown_has_the_facts_of_a_thing(
+    view: DetailsView, session: Session
+) -> None:
+    session.select_node(1)
+
+    QTest.mouseClick(view.copy_link, LEFT)
+
+    text = QGuiApplication.clipboard().text()
+    assert "t1" in text
+    assert "| predecessors" in text
+    assert "| source" not in text
+
+
+def test_figures_of_a_large_trace_come_from_a_worker(
+    qtbot: QtBot, view: DetailsView, session: Session
+) -> None:
+    small = random_links_trace(4)
+    large = builders.random_trace(3, 60_000)
+    session.set_trace(replace(large, tensors=small.tensors, strings=small.strings))
+
+    session.select_tensor(0)
+    first = facts(view)["accesses"]
+    qtbot.waitUntil(lambda: facts(view)["accesses"] != "counting…")
+
+    assert first == "counting…"
+    assert facts(view)["accesses"] == "0"
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_things_are_drawn_in_both_themes(
+    view: DetailsView, session: Session, name: str
+) -> None:
+    view.set_theme(theme(name))
+    session.select_node(1)
+
+    picture = view.grab().toImage()
+
+    assert picture.pixelColor(2, 2).rgb() == theme(name).pane

@@ -1,0 +1,108 @@
+"""The filter popup picks tensors, experts and buffers; chips say it in words."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from ggscope.analysis.filtering import filter_mask
+from ggscope.gui.filter_popup import FilterPopup
+from ggscope.gui.toolbar import ChipRow
+from ggscope.model.selection import Filter
+from ggscope.session.session import Session
+from link_traces import random_links_trace
+
+
+@pytest.fixture
+def session(qapp: QApplication) -> Iterator[Session]:
+    session = Session()
+    session.set_trace(random_links_trace(4))
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def popup(qtbot: QtBot, session: Session) -> FilterPopup:
+    popup = FilterPopup(session)
+    popup.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(popup)
+    popup.show()
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+    return popup
+
+
+def pick(popup: FilterPopup, field: str, text: str) -> None:
+    """Choose a field, and tick the value that begins with `text` by its box."""
+    popup.field.setCurrentText(field)
+    item = next(
+        item
+        for i in range(popup.list.count())
+        if (item := popup.list.item(i)).text().startswith(text)
+    )
+    popup.list.scrollToItem(item)
+    box = popup.list.visualItemRect(item)
+    QTest.mouseClick(
+        popup.list.viewport(),
+        Qt.MouseButton.LeftButton,
+        pos=QPoint(box.left() + 12, box.center().y()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "wanted"),
+    [
+        ("tensor", "t2", Filter(tensors=frozenset({"t2"}))),
+        ("expert", "expert 3", Filter(experts=frozenset({3}))),
+        ("buffer", "buffer 1", Filter(buffers=frozenset({0xB0}))),
+    ],
+)
+def test_picking_a_thing_filters_by_it(
+    popup: FilterPopup, session: Session, field: str, text: str, wanted: Filter
+) -> None:
+    pick(popup, field, text)
+
+    assert session.filter == wanted
+    assert session.trace is not None
+    expected = filter_mask(session.trace, wanted)
+    assert session.mask is not None
+    assert expected is not None
+    assert session.mask.tolist() == expected.tolist()
+
+
+def test_picking_keeps_what_was_typed_and_cannot_be_picked(
+    popup: FilterPopup, session: Session
+) -> None:
+    session.set_filter(Filter(tensors=frozenset({"blk.*"})))
+
+    pick(popup, "tensor", "t2")
+
+    assert session.filter.tensors == frozenset({"blk.*", "t2"})
+
+
+def test_typed_offsets_become_a_chip(
+    qtbot: QtBot, popup: FilterPopup, session: Session
+) -> None:
+    chips = ChipRow(session)
+    qtbot.addWidget(chips)
+
+    QTest.keyClicks(popup.edit, "offset=0:1KiB tensor=t0")
+    QTest.keyClick(popup.edit, Qt.Key.Key_Return)
+
+    assert session.filter == Filter(offsets=(0, 1024), tensors=frozenset({"t0"}))
+    assert [chip.toolTip() for chip in chips.chips] == [
+        "tensor t0",
+        "offset 0x0000 – 0x0400 (1.0 KiB)",
+    ]
+
+
+def test_chip_takes_its_part_away(qtbot: QtBot, session: Session) -> None:
+    chips = ChipRow(session)
+    qtbot.addWidget(chips)
+    session.set_filter(Filter(offsets=(0, 1024), experts=frozenset({3})))
+
+    QTest.mouseClick(chips.chips[0].close_button, Qt.MouseButton.LeftButton)
+
+    assert session.filter == Filter(experts=frozenset({3}))

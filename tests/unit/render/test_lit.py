@@ -1,0 +1,144 @@
+"""Lit spans are where they are drawn, whatever the zoom, and cost what is in view."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import builders
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.render.batch import RectBatch
+from ggscope.render.compose import compose_timeline
+from ggscope.render.compose_lit import LIT_SHARE, NARROW_SHARE, lit_batches
+from ggscope.render.lit_spans import LitSpans
+from ggscope.render.scene import TimelineGeometry, TimelineScene
+from ggscope.render.theme import theme, with_alpha
+from scenes import make_scene
+
+YELLOW = theme("dark").selection
+TINTS = tuple(with_alpha(YELLOW, share) for share in (LIT_SHARE, NARROW_SHARE))
+Box = tuple[float, float]
+
+
+def lit_boxes(scene: TimelineScene) -> list[Box]:
+    """Return x0 and x1 of every tint, rounded to a hundredth of a pixel."""
+    geometry = TimelineGeometry(scene)
+    found: list[Box] = []
+    for batch in lit_batches(geometry, geometry.visible_boxes()):
+        assert isinstance(batch, RectBatch)
+        some = np.isin(batch.fill, np.array(TINTS, np.uint32))
+        found += zip(
+            batch.x0[some].round(2).tolist(),
+            batch.x1[some].round(2).tolist(),
+            strict=True,
+        )
+    return sorted(found)
+
+
+def lit(trace: Trace, ids: list[int], **values: object) -> TimelineScene:
+    spans = LitSpans(np.array(sorted(ids), np.int64))
+    return make_scene(trace, height=4000, lit=spans, **values)  # type: ignore[arg-type]
+
+
+def test_span_is_lit_on_each_lane_that_shows_it() -> None:
+    trace = builders.llama_like_trace(tokens=2, layers=2, threads=1)
+    scene = lit(trace, [3, 40])
+    time = TimelineGeometry(scene).time
+
+    boxes = lit_boxes(scene)
+
+    for span in (3, 40):
+        ends = np.array([trace.spans.start[span], trace.spans.end[span]])
+        x0, x1 = time.xs(ends).tolist()
+        lack = max(3 - (x1 - x0), 0) / 2
+        wanted = (x0 - lack, x1 + lack)
+        close = [b for b in boxes if np.allclose(b, wanted, atol=0.02)]
+        assert len(close) == 2  # its thread's lane and its layer's
+    assert len(boxes) == 4
+
+
+def test_nothing_is_lit_without_spans_or_out_of_view() -> None:
+    trace = builders.llama_like_trace()
+
+    assert lit_boxes(make_scene(trace)) == []
+    assert lit_boxes(lit(trace, [])) == []
+    late = int(trace.spans.start[0]) + 10_000_000
+    assert lit_boxes(lit(trace, [0], visible=TimeRange(late, late + 1000))) == []
+    assert lit_boxes(lit(trace, [10**6])) == []
+
+
+def test_long_span_that_began_before_the_view_is_lit() -> None:
+    trace = builders.spans_trace([0, 10, 200], [9, 190, 201], op=1)
+
+    boxes = lit_boxes(lit(trace, [1, 2], visible=TimeRange(100, 150)))
+
+    assert len(boxes) == 1
+
+
+def test_spans_without_length_at_one_tick_are_all_found() -> None:
+    trace = builders.spans_trace([0, 5, 5, 5, 9], [5, 5, 5, 5, 12], op=1)
+
+    for span in range(5):
+        assert len(lit_boxes(lit(trace, [span]))) >= 1
+
+
+def test_very_many_spans_cost_few_boxes_and_every_column_stays_lit() -> None:
+    n = 50_000
+    trace = builders.spans_trace(np.arange(n) * 10, np.arange(n) * 10 + 5, op=1)
+
+    boxes = lit_boxes(lit(trace, list(range(n))))
+
+    assert len(boxes) <= 2
+    time = TimelineGeometry(make_scene(trace)).time
+    assert boxes[0][0] <= time.x0 + 1
+    assert boxes[-1][1] >= time.x1 - 1
+
+
+def test_span_that_is_looked_at_has_a_frame_of_its_own() -> None:
+    trace = builders.llama_like_trace(tokens=1, layers=1, threads=1)
+    plain = make_scene(trace, lit=LitSpans(np.array([3])))
+    framed = make_scene(trace, lit=LitSpans(np.array([3]), looked_at=3))
+
+    def n_yellow(scene: TimelineScene) -> int:
+        batches = compose_timeline(scene).batches
+        return sum(
+            int((b.fill == YELLOW).sum()) for b in batches if isinstance(b, RectBatch)
+        )
+
+    assert n_yellow(framed) == n_yellow(plain) + 4 * 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 100),
+    ids=st.sets(st.integers(0, 119), max_size=30),
+    begin=st.integers(0, 20_000),
+    width=st.integers(20, 40_000),
+)
+def test_lit_pixels_are_those_of_the_spans_in_view(
+    seed: int, ids: set[int], begin: int, width: int
+) -> None:
+    trace = builders.random_trace(seed, 120, lanes=3, layers=0)
+    visible = TimeRange(begin, begin + width)
+
+    boxes = lit_boxes(lit(trace, sorted(ids), visible=visible))
+
+    time = TimelineGeometry(make_scene(trace, visible=visible)).time
+    wanted, covered = np.zeros(1000, np.bool_), np.zeros(1000, np.bool_)
+    edges: list[float] = []
+    for i in sorted(ids):
+        start, end = int(trace.spans.start[i]), int(trace.spans.end[i])
+        if start <= visible.end and end >= visible.start:
+            x0, x1 = time.xs(np.array([start, end])).tolist()
+            lack = max(3 - (x1 - x0), 0) / 2
+            edges += [x0 - lack, x1 + lack]
+            wanted[_pixels(x0 - lack, x1 + lack)] = True
+    for x0, x1 in boxes:
+        covered[_pixels(x0, x1)] = True
+    # Of a pixel that an edge goes through either answer is right.
+    for x in np.flatnonzero(covered != wanted).tolist():
+        assert min(abs(x + 0.5 - edge) for edge in edges) <= 1
+
+
+def _pixels(x0: float, x1: float) -> slice:
+    return slice(max(round(x0), 0), max(round(x1), 0))

@@ -1,0 +1,289 @@
+"""One selection through everything: links, steps, history, carrying."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+import builders
+from ggscope.analysis.links import Linked
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.selection import Filter, Selection
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.session.carry import carried
+from ggscope.session.session import Session, TraceChange
+from graph_traces import add_graph
+from link_traces import random_links_trace
+
+ACTIVATION = 24
+"""Row of the tensor that nearly every op of the llama-like trace reads."""
+
+
+def with_graph(trace: Trace, names: list[str], ops: list[int]) -> Trace:
+    builder = TraceBuilder()
+    builder.strings, builder.ops = trace.strings, trace.ops
+    add_graph(builder, names, [], ops=ops)
+    return replace(trace, graphs=builder.snapshot(builders.make_info()).graphs)
+
+
+@pytest.fixture
+def session(qapp: QApplication) -> Iterator[Session]:
+    session = Session()
+    session.set_trace(builders.llama_like_trace())
+    yield session
+    session.close()
+
+
+def heard(session: Session) -> list[Linked]:
+    found: list[Linked] = []
+    session.linked_changed.connect(found.append)
+    return found
+
+
+def test_links_follow_the_selection(session: Session) -> None:
+    found = heard(session)
+    changes: list[str] = []
+    session.selection_changed.connect(lambda _: changes.append("selection"))
+    session.linked_changed.connect(lambda _: changes.append("linked"))
+
+    session.select_tensor(1)
+
+    assert changes == ["selection", "linked"]
+    assert found[-1] is session.linked
+    assert session.linked.selection == Selection("tensors", (1,))
+    assert session.linked.n_spans == 2 * 4
+
+
+def test_same_selection_says_nothing(session: Session) -> None:
+    session.select_tensor(1)
+    found = heard(session)
+
+    session.select_tensor(1)
+
+    assert found == []
+
+
+def test_helpers_select_rows_of_their_tables(session: Session) -> None:
+    for select, table in (
+        (session.select_tensor, "tensors"),
+        (session.select_buffer, "buffers"),
+        (session.select_node, "nodes"),
+        (session.select_expert, "experts"),
+    ):
+        select(3)
+        assert session.selection == Selection(table, (3,))  # type: ignore[arg-type]
+
+
+def test_clearing_the_selection_clears_the_links(session: Session) -> None:
+    session.select_tensor(1)
+
+    session.clear_selection()
+
+    assert session.linked.selection == Selection()
+    assert session.linked.n_spans == 0
+
+
+def test_who_selects_anew_while_told_gets_the_links_of_that(session: Session) -> None:
+    def go_on(selection: Selection) -> None:
+        if selection.table == "tensors":
+            session.select_span(3)
+
+    session.selection_changed.connect(go_on)
+
+    session.select_tensor(1)
+
+    assert session.selection == Selection("spans", (3,))
+    assert session.linked.selection == session.selection
+
+
+def test_large_traces_are_linked_on_a_worker(qtbot: QtBot, session: Session) -> None:
+    trace = builders.random_trace(3, 200_001)
+    session.set_trace(with_graph(trace, ["tensor-1"], [2]))
+    qtbot.waitUntil(lambda: session.correlation is not None)
+    found = heard(session)
+
+    with qtbot.waitSignal(session.linked_changed):
+        session.select_node(0)
+        assert found == []
+
+    assert session.linked.selection == Selection("nodes", (0,))
+    assert session.correlation is not None
+    assert session.linked.n_spans == len(session.correlation.spans_of(0))
+
+
+def test_links_come_again_when_a_graph_joins(session: Session) -> None:
+    trace = session.trace
+    assert trace is not None
+    assert session.correlation is None
+    session.select_span(1, reveal=False)
+    name = trace.strings[int(trace.spans.name[1])]
+
+    joined = with_graph(trace, [name], [int(trace.spans.op[1])])
+    session.set_trace(joined, TraceChange.GREW)
+
+    assert session.selection == Selection("spans", (1,))
+    assert session.correlation is not None
+    assert session.linked.nodes.tolist() == [0]
+    assert session.linked.rules == "name, op and order"
+
+
+def test_closing_forgets_links_and_nodes(session: Session) -> None:
+    session.select_tensor(1)
+
+    session.close()
+
+    assert session.linked.n_spans == 0
+    assert session.correlation is None
+
+
+def test_steps_go_through_linked_spans_in_time_and_keep_the_selection(
+    session: Session,
+) -> None:
+    trace = session.trace
+    assert trace is not None
+    session.select_tensor(1)
+    shown: list[int] = []
+    positions: list[int] = []
+    session.reveal_requested.connect(shown.append)
+    session.linked_position_changed.connect(positions.append)
+    assert session.linked_span is None
+
+    for _ in range(9):
+        session.step_span(1)
+    session.step_span(-1)
+
+    starts = trace.spans.start[shown[:8]].tolist()
+    assert starts == sorted(starts)
+    assert set(shown) == set(session.linked.spans.tolist())
+    assert positions == [0, 1, 2, 3, 4, 5, 6, 7, 0, 7]
+    assert session.selection == Selection("tensors", (1,))
+    assert session.linked_span == shown[-1]
+    assert session.linked_position == 7
+
+
+def test_first_step_goes_to_what_is_in_view(session: Session) -> None:
+    trace = session.trace
+    assert trace is not None
+    session.select_tensor(1)
+    last = session.linked.spans[np.argmax(trace.spans.start[session.linked.spans])]
+    start = int(trace.spans.start[last])
+    session.set_visible(TimeRange(start - 50, start + 50))
+
+    session.step_span(1)
+
+    assert session.linked_span == int(last)
+
+
+def test_another_selection_begins_its_steps_anew(session: Session) -> None:
+    session.select_tensor(1)
+    session.step_span(1)
+
+    session.select_tensor(2)
+
+    assert session.linked_position == -1
+    assert session.linked_span is None
+
+
+def test_step_brings_its_span_into_view(session: Session) -> None:
+    session.select_tensor(1)
+    session.set_visible(TimeRange(0, 1000))
+
+    session.step_span(1)
+
+    span = session.linked_span
+    assert span is not None
+    assert session.trace is not None
+    spans = session.trace.spans
+    middle = (int(spans.start[span]) + int(spans.end[span])) // 2
+    assert session.visible_range.contains(middle)
+
+
+def test_focus_on_a_tensor_shows_its_spans(session: Session) -> None:
+    session.select_tensor(1)
+    trace = session.trace
+    assert trace is not None
+
+    span_range = session.selected_range()
+    session.step_span(1)
+    one = session.selected_range()
+
+    spans = session.linked.spans
+    assert span_range == TimeRange(
+        int(trace.spans.start[spans].min()), int(trace.spans.end[spans].max())
+    )
+    looked_at = session.linked_span
+    assert one == TimeRange(
+        int(trace.spans.start[looked_at]), int(trace.spans.end[looked_at])
+    )
+
+
+def test_history_goes_back_through_tables(session: Session) -> None:
+    for select, row in (
+        (session.select_span, 4),
+        (session.select_tensor, 1),
+        (session.select_node, 0),
+        (session.select_expert, 65536),
+        (session.select_buffer, 0),
+    ):
+        select(row)
+        session.history.record()
+
+    tables = []
+    for _ in range(4):
+        session.back()
+        tables.append(session.selection.table)
+        assert session.linked.selection == session.selection
+    session.forward()
+
+    assert tables == ["experts", "nodes", "tensors", "spans"]
+    assert session.selection.table == "tensors"
+
+
+def test_filter_and_selection_of_a_view_point_return_together(
+    session: Session,
+) -> None:
+    session.select_tensor(1)
+    session.history.record()
+    session.set_filter(Filter(tensors=frozenset({"activation"})))
+    session.select_tensor(2)
+    session.history.record()
+
+    session.back()
+
+    assert session.filter == Filter()
+    assert session.selection == Selection("tensors", (1,))
+
+
+def test_time_of_a_buffer_is_its_life(qapp: QApplication) -> None:
+    session = Session()
+    session.set_trace(random_links_trace(1))
+
+    session.select_buffer(0)
+
+    trace = session.trace
+    assert trace is not None
+    assert session.selected_range() == TimeRange(0, trace.extent.end)
+    session.close()
+
+
+def test_things_are_carried_by_what_they_are_called() -> None:
+    old = new = random_links_trace(1)
+    order = np.array([3, 2, 1, 0])
+    tensors = replace(new.tensors, name=new.tensors.name[::-1].copy())
+    address = new.buffers.address[order].copy()
+    moved = replace(new, tensors=tensors, buffers=replace(new.buffers, address=address))
+
+    def table(name: str, *ids: int) -> Selection:
+        selection = Selection(name, ids)  # type: ignore[arg-type]
+        return carried(selection, old, moved)
+
+    assert table("tensors", 0, 7) == Selection("tensors", (7, 0))
+    assert table("buffers", 1) == Selection("buffers", (2,))
+    assert table("nodes", 1) == Selection("nodes", (1,))
+    assert table("experts", 131075) == Selection("experts", (131075,))
+    for gone in ("tensors", "buffers", "nodes", "accesses"):
+        assert table(gone, 999) == Selection()
