@@ -7,6 +7,7 @@ llama-demo.ggmlviz        18 graphs and nothing else: 36 events, 1,668 bytes
 whisper.ggmlviz           580 graphs: an encoder, then a decoder; 53,372 bytes
 tinyllama-256.bin         256-byte records, derived durations, DISK and BUFFER
 npu-prefill-decode.json   one prefill and eight decode steps on 1 DMA, 2 TE, 2 VE
+moe-experiment/           a run with its model, map, buffers and graphs
 """
 
 import json
@@ -17,6 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import sample_side_files
+
+EXPERIMENT = "moe-experiment"
 CPU_BACKEND = 0
 GRAPH_BEGIN, GRAPH_END, OP_BEGIN, OP_END, ALLOC, FREE = range(6)
 
@@ -635,13 +639,14 @@ def npu() -> bytes:
 
 
 def samples() -> dict[str, bytes]:
-    """Return every sample by its file name."""
+    """Return every sample by its path inside the folder of samples."""
     return {
         "llama.ggmlviz": llama_viz(),
         "llama-demo.ggmlviz": graphs_viz([24_000_000] + [3_100_000] * 17, 60_000, 3),
         "whisper.ggmlviz": graphs_viz([31_000_000] * 4 + [2_400_000] * 576, 35_000, 2),
         "tinyllama-256.bin": bin_256(),
         "npu-prefill-decode.json": npu(),
+        **{f"{EXPERIMENT}/{name}": data for name, data in sample_side_files.files()},
     }
 
 
@@ -650,6 +655,7 @@ def main() -> int:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in samples().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
         print(f"{folder / name}  {len(data):,} bytes")
     return 0

@@ -1,11 +1,14 @@
 """A sound file of each reader that has no sample among the resources."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import gguf_files
 import side_files
+import token_files
 from map_files import REGISTRY, STRUCTURE, document, row, table
+from tensor_files import llama_trace
 
 
 def sound_file(reader: str, folder: Path) -> Path:
@@ -21,6 +24,10 @@ def _map() -> bytes:
     return document(*rows).encode()
 
 
+def _tokens() -> bytes:
+    return json.dumps(token_files.document(llama_trace(1))).encode()
+
+
 def _structure() -> bytes:
     rows = [f"blk.{i}.t,{64 + 400 * i},400,{i},FFN Up,1,100,0,0,0" for i in range(40)]
     return table(STRUCTURE, rows).encode()
@@ -32,6 +39,7 @@ def _registry() -> bytes:
 
 
 MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "TraceJsonReader": ("token-00000.json", _tokens),
     "GgufReader": ("tiny.gguf", gguf_files.encode),
     "MemoryMapReader": ("memory-map.json", _map),
     "StructureCsvReader": ("structure.csv", _structure),

@@ -1,4 +1,8 @@
-"""Every reference trace of the three formats against its published counts."""
+"""Every reference trace of the three main formats against its published counts.
+
+Side files and token traces are in `test_corpus_side`, whole experiments in
+`test_corpus_sessions`.
+"""
 
 import json
 from functools import cache
@@ -161,7 +165,8 @@ def test_cut_reference_trace_is_data_loss_with_strict(run, name):
         ("ggmlviz/test_trace.ggmlviz", 0),
         ("ggmlviz/empty_ggml_trace.bin", 1),
         ("npu/invalid_25_root_is_array.json", 1),
-        ("tracer/graph_new_dialect.dot", 3),
+        ("tracer/graph_new_dialect.dot", 0),
+        ("cuda/cuda_hook_fixed.jsonl", 3),
     ],
 )
 def test_reference_trace_by_subprocess_exits_as_specified(shell, path, code):

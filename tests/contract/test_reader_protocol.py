@@ -14,6 +14,7 @@ from ggscope.model.trace import Trace
 from ggscope.readers import registry
 from ggscope.readers.api import HEAD_BYTES, Head, ReadContext, Reader, ReaderInfo, Sniff
 from ggscope.readers.source import Source
+from side_samples import sound_file
 from support import ROOT
 
 READERS = tuple(target.rpartition(":")[2] for target in registry.BUILTIN)
@@ -46,9 +47,11 @@ def reader(request) -> Reader:
 
 
 @pytest.fixture
-def samples(reader):
-    folder = ROOT / "resources" / "samples"
-    return [folder / name for name in SAMPLES[type(reader).__name__]]
+def samples(reader, tmp_path_factory):
+    name, folder = type(reader).__name__, ROOT / "resources" / "samples"
+    if name not in SAMPLES:
+        return [sound_file(name, tmp_path_factory.mktemp("sound"))]
+    return [folder / file for file in SAMPLES[name]]
 
 
 def head_of(path):

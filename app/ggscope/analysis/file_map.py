@@ -53,6 +53,7 @@ class FileMap:
     extent : bytes of all parts.
     n_same : rows of ``Trace.tensors`` at the place of another row.
     n_odd : rows without a use: ranges that no file can have.
+    is_read : whether an access leads to a place in the file.
     """
 
     offset: I64
@@ -68,6 +69,7 @@ class FileMap:
     extent: int
     n_same: int = 0
     n_odd: int = 0
+    is_read: bool = True
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -76,9 +78,10 @@ class FileMap:
     def is_complete(self) -> bool:
         """Whether the places come from a model file or a map, not from accesses.
 
-        Only then an untouched byte is known to be cold.
+        Only then an untouched byte is known to be cold; and only where accesses lead
+        to the file at all, which those of nameless records may not.
         """
-        return len(self) > 0 and not bool(self.is_traced.all())
+        return len(self) > 0 and self.is_read and not bool(self.is_traced.all())
 
     def unit_at(self, offset: int) -> int:
         """Return the unit that holds a global offset; -1 for none."""
@@ -170,7 +173,19 @@ def file_map(trace: Trace) -> FileMap:
         extent=extent,
         n_same=n_same,
         n_odd=int(np.count_nonzero(odd)),
+        is_read=any(
+            _leads_to_file(what, first)
+            for what in (trace.accesses.patterns, trace.accesses.loose.what)
+        ),
     )
+
+
+def _leads_to_file(what: AccessColumns, first: I64) -> bool:
+    """Tell whether an access has a place in the file, itself or by its tensor."""
+    may_be = np.isin(what.space, (Space.FILE, Space.UNKNOWN))
+    has_place = np.append(first >= 0, False)[what.tensor]
+    has_place |= (what.space == Space.FILE) & (what.offset >= 0)
+    return bool(np.any(may_be & has_place))
 
 
 def access_base(trace: Trace, tensor: Array, parts: tuple[FilePart, ...]) -> I64:

@@ -158,7 +158,7 @@ def kv_traffic(trace: Trace, time: TimeRange | None = None) -> tuple[I64, I64, I
 def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
     """Return everything there is to say, the most asked for first."""
     facts = [
-        _never_touched(found.cold),
+        _never_touched(found.cold, is_read=found.heat.places.is_read),
         _coverage(found.heat),
         _spaces(found.totals),
         _kv(found),
@@ -170,9 +170,16 @@ def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
     return tuple(fact for fact in facts if fact is not None)
 
 
-def _never_touched(part: Cold) -> HotFact | None:
+def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
     if not part.n_units:
         return None
+    if not is_read:
+        return HotFact(
+            "Never touched",
+            "not known",
+            "No access leads to a tensor of the model file: the trace records none, "
+            "or nothing tells which tensors they are to.",
+        )
     if not part.is_known:
         return HotFact(
             "Never touched",

@@ -511,6 +511,11 @@ def _add_bench(parser: ArgumentParser) -> None:
         default="auto",
         help="what draws: auto, raster or opengl",
     )
+    parser.add_argument(
+        "--panes",
+        action="store_true",
+        help="also measure the file heatmap, the graph and selecting; opens all panes",
+    )
 
 
 def _key_value(text: str) -> tuple[str, str]:

@@ -66,6 +66,7 @@ def _measure(arguments: Namespace) -> dict[str, object]:
             size=arguments.size,
             renderer=arguments.renderer,
             opening=open_options(arguments),
+            panes=arguments.panes,
         ),
     )
 
@@ -107,6 +108,8 @@ def _child(arguments: Namespace) -> list[str]:
             command += [flag, str(value)]
     for key, value in arguments.option:
         command += ["--option", f"{key}={value}"]
+    if arguments.panes:
+        command.append("--panes")
     if arguments.safe_mode:
         command.append("--safe-mode")
     if arguments.force:

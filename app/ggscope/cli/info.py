@@ -11,6 +11,7 @@ from ggscope.cli.exits import GOOD, USAGE
 from ggscope.cli.info_experts import experts_json
 from ggscope.cli.info_model import model_json
 from ggscope.cli.info_parts import joins_json, parts_json
+from ggscope.cli.info_tables import accesses_by_space, buffers_json, graphs_json
 from ggscope.cli.info_text import info_text
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.lanes import LaneKind
@@ -66,6 +67,7 @@ def describe(trace: Trace, path: Path) -> dict[str, object]:
         },
         "counts": _counts(trace),
         "spans_by_quality": trace.quality_counts(),
+        "accesses_by_space": accesses_by_space(trace),
         "lanes": [
             {
                 "id": lane.id,
@@ -80,6 +82,8 @@ def describe(trace: Trace, path: Path) -> dict[str, object]:
         "op_table": _op_table(trace),
         "experts": experts_json(trace),
         "model": model_json(trace),
+        "buffers": buffers_json(trace),
+        "graphs": graphs_json(trace),
         "producer": dict(trace.info.producer),
         "options": dict(trace.info.options),
         "parts": parts_json(trace),

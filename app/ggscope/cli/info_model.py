@@ -35,6 +35,7 @@ def model_json(trace: Trace) -> dict[str, object] | None:
     """Return the model files and their tensors by type; None without any.
 
     ``bytes`` counts tensors of known size; ``unknown_sizes`` says how many are not.
+    ``first_offset`` and ``end_offset`` are where their bytes begin and end.
     """
     if not trace.models:
         return None
@@ -42,6 +43,8 @@ def model_json(trace: Trace) -> dict[str, object] | None:
     own = np.ones(len(tensors), np.bool_) if tensors.file is None else tensors.file >= 0
     sizes = np.where(own & (tensors.size >= 0), tensors.size, 0)
     layers = np.unique(tensors.layer[own & (tensors.layer >= 0)])
+    placed = own & (tensors.offset >= 0)
+    offsets = tensors.offset[placed]
     return {
         "name": _name(trace),
         "architecture": _fact(trace, "general.architecture"),
@@ -49,6 +52,8 @@ def model_json(trace: Trace) -> dict[str, object] | None:
         "tensors": int(np.count_nonzero(own)),
         "layers": len(layers),
         "bytes": int(sizes.sum()),
+        "first_offset": int(offsets.min()) if len(offsets) else None,
+        "end_offset": int((offsets + sizes[placed]).max()) if len(offsets) else None,
         "unknown_sizes": int(np.count_nonzero(own & (tensors.size < 0))),
         "repaired_sizes": _repaired(trace, own),
         "by_type": _by_type(trace, own, sizes),
@@ -68,8 +73,10 @@ def model_text(facts: dict[str, Any]) -> str:
         known = {**file["metadata"], **known}
     rows += [(label, known[key]) for key, label in _FACTS if key in known]
     rows.append(("tensors", _tensors_text(model)))
-    if len(files) > 1 or files[0]["parts"] > 1:
-        rows.append(("parts", f"{len(files)} of {files[0]['parts']} at hand"))
+    # A map beside the model file is one more file, but no part of a split model.
+    if files[0]["parts"] > 1:
+        n_parts = sum(file["parts"] == files[0]["parts"] for file in files)
+        rows.append(("parts", f"{n_parts} of {files[0]['parts']} at hand"))
     if files[0]["data_offset"] >= 0 and files[0]["parts"] == 1:
         place = files[0]["data_offset"]
         rows.append(("data section", f"from {format_offset(place)} ({place:,})"))

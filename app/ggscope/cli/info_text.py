@@ -4,6 +4,7 @@ from typing import Any
 
 from ggscope.cli.info_model import model_text
 from ggscope.cli.info_parts import parts_text
+from ggscope.cli.info_tables import buffers_words, graphs_text
 from ggscope.cli.output import styled, table
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import (
@@ -41,6 +42,7 @@ def info_text(trace: Trace, facts: dict[str, Any]) -> str:
         _counts(facts),
         _producer(facts),
         model_text(facts),
+        graphs_text(facts),
         _lanes(facts),
         _ops(facts),
         problems_text(trace),
@@ -125,13 +127,21 @@ def _counts(facts: dict[str, Any]) -> str:
         return ""
     if not rows:
         return "It holds no records: nothing was traced."
-    qualities = facts["spans_by_quality"]
-    shown = [f"{format_count(n)} {word}" for word, n in qualities.items() if n]
-    rows = [
-        (name, text + (f" ({', '.join(shown)})" if name == "spans" else ""))
-        for name, text in rows
-    ]
-    return _pairs(rows)
+    more = {
+        "spans": _by_word(facts["spans_by_quality"]),
+        "accesses": _by_word(
+            {word.upper(): n for word, n in facts["accesses_by_space"].items()}
+        ),
+        "buffers": buffers_words(facts),
+    }
+    return _pairs(
+        [(n, f"{text} ({more[n]})" if more.get(n) else text) for n, text in rows]
+    )
+
+
+def _by_word(counts: dict[str, int]) -> str:
+    """Return "583 derived, 2 unfinished"."""
+    return ", ".join(f"{format_count(n)} {word}" for word, n in counts.items() if n)
 
 
 def _pairs(rows: list[tuple[str, Any]]) -> str:

@@ -36,17 +36,19 @@ def run(arguments: Namespace) -> int:
 def _samples() -> list[Path]:
     suffixes = {suffix for reader in readers() for suffix in reader.info.suffixes}
     folder = assets.path("samples")
-    found = sorted(p for p in folder.iterdir() if p.suffix in suffixes)
+    found = sorted(p for p in folder.iterdir() if p.suffix in suffixes or p.is_dir())
     if not found:
         raise TraceError("the bundled samples are missing; install ggscope again.")
     return found
 
 
 def _try_sample(sample: Path) -> None:
+    from ggscope.readers.bundle import survey
     from ggscope.render.export import export_timeline
     from ggscope.render.probe import is_blank
+    from ggscope.session.opening import open_bundle
 
-    trace = open_trace(sample)
+    trace = open_bundle(survey([sample])) if sample.is_dir() else open_trace(sample)
     broken = trace.check()
     if broken:
         raise TraceError(f"{sample.name}: {broken[0]}")

@@ -32,6 +32,7 @@ SAMPLE_WORDS = {
     "whisper.ggmlviz": "Whisper, one run",
     "tinyllama-256.bin": "TinyLlama, tensor accesses with DISK and BUFFER",
     "npu-prefill-decode.json": "NPU, prefill and decode",
+    "moe-experiment": "Mixture of experts with its model, map, buffers and graphs",
 }
 _KEYS = (
     ("W A S D", "zoom and pan"),
@@ -46,10 +47,12 @@ _KEY_COLUMNS = 4
 
 
 def samples() -> tuple[Path, ...]:
-    """Return the bundled sample traces; none where they are missing."""
+    """Return the bundled samples, files and folders; none where they are missing."""
     try:
         folder = assets.path("samples")
-        found = [p for p in folder.iterdir() if p.suffix in SAMPLE_SUFFIXES]
+        found = [
+            p for p in folder.iterdir() if p.suffix in SAMPLE_SUFFIXES or p.is_dir()
+        ]
     except OSError:
         return ()
     return tuple(sorted(found))
@@ -126,7 +129,10 @@ class StartPage(QWidget):
         area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         head = label(self.tr("Drop trace files here"), area, "large")
         text = label(
-            self.tr(".ggmlviz · tensor access .bin · NPU .json and .jsonl"),
+            self.tr(
+                "traces of ggml-viz, tensor tracers and NPUs · models, maps, graphs, "
+                "buffers · or a whole folder"
+            ),
             area,
             "dim",
             wraps=True,
@@ -278,9 +284,13 @@ def _folder_and_size(path: Path) -> str:
 def _sample_words(path: Path) -> str:
     text = SAMPLE_WORDS.get(path.name, "")
     try:
-        size = format_bytes(os.stat(path).st_size)
+        status = os.stat(path)
     except OSError:
         return text
+    if stat.S_ISDIR(status.st_mode):
+        word = QCoreApplication.translate("StartPage", "folder")
+        return f"{text} · {word}" if text else word
+    size = format_bytes(status.st_size)
     return f"{text} · {size}" if text else size
 
 

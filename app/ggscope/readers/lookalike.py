@@ -35,17 +35,13 @@ _MAGIC = (
 )
 _JSON_KEYS = (
     ({"traceEvents"}, f"a Chrome trace; {_NOT_YET}"),
-    ({"nodes", "edges"}, f"a computation graph in JSON; {_NOT_YET}"),
-    ({"entries", "metadata"}, f"a tensor trace converted to JSON; {_NOT_YET}"),
+    ({"entries", "metadata"}, "JSON like a token trace whose entries name no op"),
     ({"tensors", "metadata"}, "a memory map in JSON without any offset_start"),
-    ({"buffers", "timeline"}, f"a buffer timeline in JSON; {_NOT_YET}"),
     ({"op_id", "ts"}, f"a CUDA call trace in JSON lines; {_NOT_YET}"),
     ({"ts", "event_id"}, f"a CUDA call trace in JSON lines; {_NOT_YET}"),
     ({"ts", "pid"}, f"a CUDA call trace in JSON lines; {_NOT_YET}"),
-    ({"buffer_id", "event"}, f"buffer events in JSON lines; {_NOT_YET}"),
 )
 _TEXT = (
-    (r"\s*(strict\s+)?(di)?graph\b", f"a DOT graph; {_NOT_YET}"),
     (
         r"\s*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d{9}\s",
         f"the output of blkparse; {_NOT_YET}",
@@ -56,6 +52,10 @@ _TEXT = (
     ),
     (r"(?m).*^[^\n]*\bioctl\(\d+", f"the output of strace; {_NOT_YET}"),
     (r"(?m).*^[^\n]*physical_offset", f"the output of filefrag; {_NOT_YET}"),
+    (
+        r"\s*((blk\.\d+\.|token_embd|output)[\w.]*(\n|$)){3}",
+        "a list of tensor names; nothing in it says which records it speaks of",
+    ),
     (r"\s*(<!doctype html|<html)", "an HTML page"),
     (r"\s*<\?xml", "an XML file"),
     (r"#!", "a script"),

@@ -114,6 +114,14 @@ def test_model_file_makes_the_map_complete() -> None:
     assert set(files.size[files.expert >= 0].tolist()) == {SLICE}
 
 
+def test_model_that_no_access_leads_to_tells_nothing_cold() -> None:
+    files = map_of([("a", 0, 10, 0, -1, 0)])
+
+    assert len(files) == 1
+    assert not files.is_read
+    assert not files.is_complete
+
+
 @pytest.mark.parametrize("offset", [1 << 61, (1 << 62) - 1])
 def test_offset_that_no_file_has_is_left_out(offset: int) -> None:
     files = map_of([("a", 0, 10, 0, -1, 0), ("b", offset, 10, 0, -1, 0)])

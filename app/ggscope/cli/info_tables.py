@@ -1,0 +1,146 @@
+"""What ``ggscope info`` says of accesses, buffers and graphs."""
+
+from typing import Any
+
+import numpy as np
+
+from ggscope.analysis.chunks import count_values
+from ggscope.analysis.occupancy import never_freed, occupancy
+from ggscope.cli.output import styled, table
+from ggscope.model.graph import Graph, NodeCategory, NodeFlag
+from ggscope.model.tables import Array, Space
+from ggscope.model.trace import Trace
+from ggscope.model.units import NOT_AVAILABLE, format_bytes, format_count
+
+SPACE_WORDS = {
+    Space.FILE: "disk",
+    Space.BUFFER: "buffer",
+    Space.DRAM: "dram",
+    Space.SPM: "spm",
+    Space.UNKNOWN: "unknown",
+}
+_MAX_GRAPHS = 16
+
+
+def accesses_by_space(trace: Trace) -> dict[str, int]:
+    """Return accesses by where their bytes live; spaces without any are left out."""
+    accesses = trace.accesses
+    uses = count_values(accesses.pattern, len(accesses.first) - 1)
+    per_row = np.repeat(uses, np.diff(accesses.first))
+    total = np.zeros(len(Space), np.int64)
+    np.add.at(total, accesses.patterns.space, per_row)
+    total += count_values(accesses.loose.what.space, len(Space))
+    return {SPACE_WORDS[Space(i)]: n for i, n in enumerate(total.tolist()) if n}
+
+
+def buffers_json(trace: Trace) -> dict[str, object] | None:
+    """Return how much memory buffers occupied; None without buffers.
+
+    ``peak_at`` is in ticks of the clock; both are None where no allocation with a
+    time and a size is recorded, as with buffers that only accesses name.
+    """
+    if not len(trace.buffers):
+        return None
+    found = occupancy(trace)
+    peak = found.peak
+    sizes = trace.buffers.size
+    return {
+        "peak_bytes": None if peak is None else peak.bytes,
+        "peak_at": None if peak is None else peak.time,
+        "alive_at_peak": None if peak is None else len(peak.alive),
+        "bytes": int(sizes[sizes >= 0].sum()),
+        "never_freed": len(never_freed(trace.buffers)),
+        "by_usage": {
+            title: int(np.count_nonzero(found.group == i))
+            for i, title in enumerate(found.groups)
+        },
+    }
+
+
+def buffers_words(facts: dict[str, Any]) -> str:
+    """Return "peak 3.0 GiB, 2 never freed"; "" where no peak is known."""
+    buffers = facts["buffers"]
+    if buffers is None or buffers["peak_bytes"] is None:
+        return ""
+    words = f"peak {format_bytes(buffers['peak_bytes'])}"
+    if buffers["never_freed"]:
+        words += f", {format_count(buffers['never_freed'])} never freed"
+    return words
+
+
+def graphs_json(trace: Trace) -> list[dict[str, object]]:
+    """Return what each graph holds.
+
+    ``operations`` and ``types`` count nodes by the words of the file, "" where it
+    gives none; ``edges_by_slot`` counts edges by which source of their target they
+    are. ``layers`` counts distinct layers, by the names of nodes.
+    """
+    return [_graph_json(trace, graph) for graph in trace.graphs]
+
+
+def graphs_text(facts: dict[str, Any]) -> str:
+    """Return the section for people; "" without graphs."""
+    graphs = facts["graphs"]
+    if not graphs:
+        return ""
+    rows = [
+        (
+            graph["title"] or NOT_AVAILABLE,
+            NOT_AVAILABLE if graph["token"] is None else str(graph["token"]),
+            *(format_count(graph[key]) for key in ("nodes", "leaves", "edges")),
+            format_count(graph["layers"]),
+        )
+        for graph in graphs[:_MAX_GRAPHS]
+    ]
+    head = ("graph", "token", "nodes", "of them leaves", "edges", "layers")
+    more = len(graphs) - _MAX_GRAPHS
+    text = f"{styled('Graphs', 'bold')}\n{table(head, rows)}"
+    return text + (f"\n… and {format_count(more)} more" if more > 0 else "")
+
+
+def _graph_json(trace: Trace, graph: Graph) -> dict[str, object]:
+    slots = np.bincount(graph.slot) if graph.n_edges else np.zeros(0, np.int64)
+    categories = np.bincount(graph.category, minlength=len(NodeCategory))
+    return {
+        "title": graph.title,
+        "token": None if graph.token < 0 else graph.token,
+        "nodes": len(graph),
+        "leaves": _flagged(graph, NodeFlag.LEAF),
+        "shared": _flagged(graph, NodeFlag.SHARED),
+        "undeclared": _flagged(graph, NodeFlag.UNDECLARED),
+        "edges": graph.n_edges,
+        "layers": len(np.unique(graph.layer[graph.layer >= 0])),
+        "operations": _by_word(trace, graph.operation),
+        "types": _by_word(trace, graph.dtype),
+        "categories": {
+            category.name.lower(): int(categories[category])
+            for category in NodeCategory
+            if categories[category]
+        },
+        "edges_by_slot": {str(i): n for i, n in enumerate(slots.tolist()) if n},
+    }
+
+
+def _flagged(graph: Graph, flag: NodeFlag) -> int:
+    return int(np.count_nonzero(graph.flags & np.uint8(flag)))
+
+
+def _by_word(trace: Trace, ids: Array) -> dict[str, int]:
+    """Return how often each word occurs, the commonest first; "" = none."""
+    words, counts = np.unique(ids, return_counts=True)
+    order = np.argsort(-counts, kind="stable").tolist()
+    found: dict[str, int] = {}
+    for i in order:
+        text = trace.strings[int(words[i])] if words[i] >= 0 else ""
+        found[text] = found.get(text, 0) + int(counts[i])
+    return found
+
+
+__all__ = [
+    "SPACE_WORDS",
+    "accesses_by_space",
+    "buffers_json",
+    "buffers_words",
+    "graphs_json",
+    "graphs_text",
+]

@@ -1,0 +1,256 @@
+"""Files of the corpus that belong together, and traces with outdated op names.
+
+Every map is joined with every trace of its model: the difference between its offsets
+and those of the trace is one number, with no exception.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import corpus_path, need_corpus
+from token_files import TWINS, real_trace
+
+QUANTISED, HALF, MXFP4 = "TinyLlama Q4_K_M", "TinyLlama F16", "gpt-oss-20b"
+TRACES = {
+    "3584a339": QUANTISED,
+    "c26d86e7": QUANTISED,
+    "a6ba6071": HALF,
+    "962e44d2": MXFP4,
+}
+"""Traces that tell file offsets, as JSON and as records, and the model they ran."""
+N_DISK = {"3584a339": 134, "c26d86e7": 134, "a6ba6071": 402, "962e44d2": 870}
+MAPS = {
+    "bsc/0fd8c082": (QUANTISED, 1_709_440),
+    "bsc/3584a339": (QUANTISED, 1_709_440),
+    "bsc/71099aab": (QUANTISED, 1_709_440),
+    "tracer/tinyllama_structure.csv": (QUANTISED, 1_709_440),
+    "tracer/structure_with_stderr_noise.csv": (QUANTISED, 1_709_440),
+    "bsc/a6ba6071": (HALF, 0),
+    "tracer/tinyllama-f16-CORRECTED.csv": (HALF, 0),
+    "tracer/registry_f16_derived.csv": (HALF, 0),
+    "bsc/962e44d2": (MXFP4, 0),
+    "bsc/0b4cf8b5": (MXFP4, 0),
+    "bsc/94668299": (MXFP4, 13_008_832),
+}
+"""Maps and tables of tensors, the model they list, and the delta to its traces."""
+PAIRS = [
+    (commit, form, listed)
+    for commit, model in TRACES.items()
+    for form in ("json", "bin")
+    for listed, (of, _) in MAPS.items()
+    if of == model
+]
+STRANGERS = [
+    ("3584a339", "bsc/a6ba6071", "67 of 67 tensors found by name, 2 of 67 offsets"),
+    ("3584a339", "bsc/962e44d2", "35 of 67 tensors found by name, 1 of 35 offsets"),
+    ("a6ba6071", "bsc/3584a339", "201 of 201 tensors found by name, 2 of 201 offsets"),
+    ("962e44d2", "bsc/a6ba6071", "113 of 435 tensors found by name, 1 of 113 offsets"),
+    ("71099aab", "bsc/962e44d2", "11 of 42 tensors found by name, no offsets"),
+]
+
+
+def trace_of(commit: str, form: str) -> Path:
+    records = {c: need_corpus() / "tracer" / name for c, name in TWINS}
+    return real_trace(commit) if form == "json" else records[commit]
+
+
+def map_of(name: str) -> Path:
+    path = need_corpus() / name
+    return path if path.is_file() else next(path.rglob("memory-map.json"))
+
+
+def facts_of(run, *words: object) -> dict[str, Any]:
+    answer = run("info", *words, "--json")
+    assert answer.code == 0, answer.err
+    return dict(json.loads(answer.out))
+
+
+def messages(facts: dict[str, Any], code: str) -> list[str]:
+    return [w["message"] for w in facts["warnings"] if w["code"] == code]
+
+
+# -- calibration -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("commit", "form", "listed"), PAIRS)
+def test_every_pair_calibrates_to_its_one_delta(run, commit, form, listed):
+    delta, n = MAPS[listed][1], N_DISK[commit]
+
+    facts = facts_of(run, trace_of(commit, form), "--with", map_of(listed))
+
+    join = facts["joins"][0]
+    assert join["kind"] in ("map", "registry")
+    assert (join["delta"], join["agree"]) == (delta, n)
+    assert (join["found"], join["all"], sum(join["rules"].values())) == (n, n, n)
+    assert not messages(facts, "offsets_disagree")
+    assert len(messages(facts, "offsets_moved")) == (delta != 0)
+
+
+@pytest.mark.parametrize("commit", TRACES)
+def test_cut_names_are_completed_for_sure(run, commit):
+    """Names of 20 bytes are cut; those of 128 are whole."""
+    listed = next(name for name, (of, _) in MAPS.items() if of == TRACES[commit])
+
+    facts = facts_of(run, trace_of(commit, "bin"), "--with", map_of(listed))
+
+    names = [(j["found"], j["all"]) for j in facts["joins"] if j["kind"] == "names"]
+    assert names == ([(58, 58)] if TRACES[commit] == QUANTISED else [])
+
+
+@pytest.mark.parametrize(("commit", "listed", "evidence"), STRANGERS)
+def test_map_of_another_model_is_refused_with_the_evidence(
+    run, commit, listed, evidence
+):
+    facts = facts_of(run, trace_of(commit, "json"), "--with", map_of(listed))
+
+    (message,) = messages(facts, "part_does_not_fit")
+    assert evidence in message
+    assert facts["joins"][0]["found"] == 0
+    assert facts["joins"][0]["delta"] is None
+    assert facts["model"] is None
+
+
+def test_few_common_tensors_are_no_evidence(run):
+    """Two tensors are in both, and the offset of one fits any delta that it makes."""
+    corpus = need_corpus() / "tracer"
+    words = (corpus / "trace_256_truncated.bin", "--with")
+
+    facts = facts_of(run, *words, corpus / "structure_dec30_dialect.csv")
+
+    assert facts["joins"][0]["found"] == 0
+    assert len(messages(facts, "part_does_not_fit")) == 1
+
+
+def test_empty_registry_takes_part_without_a_word_on_fit(run):
+    path = trace_of("3584a339", "bin")
+    registry = need_corpus() / "tracer" / "registry_header_only.csv"
+
+    facts = facts_of(run, path, "--with", registry)
+
+    assert [part["role"] for part in facts["parts"]] == ["trace", "registry"]
+    assert not messages(facts, "part_does_not_fit")
+    assert len(messages(facts, "registry_empty")) == 1
+
+
+# -- whole experiments -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("commit", "roles"),
+    [
+        ("3584a339", ["trace", "map", "buffers", "graph"]),
+        ("c26d86e7", ["trace", "buffers", "graph"]),
+        ("a6ba6071", ["trace", "map", "buffers", "graph"]),
+        ("962e44d2", ["trace", "map", "buffers", "graph"]),
+        ("71099aab", ["trace", "map"]),
+    ],
+)
+def test_folder_of_an_experiment_is_one_session(run, commit, roles):
+    facts = facts_of(run, need_corpus() / "bsc" / commit)
+
+    assert [part["role"] for part in facts["parts"]] == roles
+    assert not messages(facts, "part_unreadable")
+    for join in facts["joins"]:
+        is_whole = join["found"] == join["all"]
+        # The records of 128 bytes are one per source: half of them are no weights.
+        assert is_whole or (commit == "71099aab" and join["found"] * 2 == join["all"])
+
+
+@pytest.mark.parametrize("commit", ["3584a339", "c26d86e7", "a6ba6071", "962e44d2"])
+def test_buffers_come_before_the_first_op_on_the_clock_of_the_trace(run, commit):
+    folder = need_corpus() / "bsc" / commit
+    alone = facts_of(run, real_trace(commit))
+
+    facts = facts_of(run, folder)
+
+    before = facts["clock"]["origin"] - alone["clock"]["origin"]
+    first = before + facts["extent"]["start"]
+    assert [part["shift"] for part in facts["parts"]] == [0] * len(facts["parts"])
+    assert -28_100_000 <= first <= -14_000_000
+    assert facts["buffers"]["peak_bytes"] > 0
+
+
+def test_hit_rates_per_rule_are_printed_for_people(run):
+    answer = run("info", need_corpus() / "bsc" / "3584a339")
+
+    assert answer.code == 0
+    for words in (
+        "4 files in one session",
+        "accesses with a tensor of memory-map.json: 134 of 134 (100.0 %)",
+        "name 18, unique prefix 116; delta 1,709,440, all 134 agree",
+        "cut names that memory-map.json completes for sure: 58 of 58 (100.0 %)",
+        "ops with a node of graphs/token-00000.json: 582 of 582 (100.0 %)",
+    ):
+        assert words in answer.out
+
+
+# -- op names printed with an outdated table ---------------------------------------
+
+
+def outdated() -> dict[str, Sequence[str]]:
+    """Return the reader tables of the corpus that name ops by the numbers of ggml."""
+    folder = corpus_path()
+    if folder is None:
+        return {"no-corpus": ()}
+    known = json.loads((folder / "reader_op_tables.json").read_text("utf-8"))
+    return {name: ops for name, ops in known.items() if isinstance(ops, list)}
+
+
+def numbers() -> dict[str, int]:
+    """Return the op numbers of the program that the corpus traced."""
+    known = json.loads((need_corpus() / "ggml_op_tables.json").read_text("utf-8"))
+    tables = known["tables"] if isinstance(known, dict) else known
+    (ops,) = (t["ops"] for t in tables if t["id"] == "ggml-2025-11-25-95")
+    return {name: number for number, name in enumerate(ops)}
+
+
+def printed_with(ops: Sequence[str], source: Path, target: Path) -> Path:
+    """Write a real trace as an exporter with this table would have printed it."""
+    value, number = json.loads(source.read_text("utf-8")), numbers()
+    for entry in value["entries"]:
+        code = number[entry["operation_type"]]
+        known = code < len(ops)
+        entry["operation_type"] = ops[code] if known else f"UNKNOWN_{code}"
+    target.write_text(json.dumps(value), "utf-8")
+    return target
+
+
+@pytest.mark.parametrize("commit", TRACES)
+@pytest.mark.parametrize("table", outdated())
+def test_outdated_op_names_are_repaired_to_the_true_ones(run, tmp_path, table, commit):
+    path = real_trace(commit)
+    renamed = printed_with(outdated()[table], path, tmp_path / "token-00000.json")
+    is_changed = json.loads(renamed.read_text()) != json.loads(path.read_text())
+
+    true, facts = facts_of(run, path), facts_of(run, renamed)
+
+    assert facts["ops"] == true["ops"]
+    assert len(messages(facts, "ops_repaired")) == is_changed
+    assert not messages(true, "ops_repaired")
+
+
+def test_table_of_january_is_an_outdated_one(run, tmp_path):
+    """Guards the test above against tables that change nothing."""
+    name = next(name for name in outdated() if "2026-01-07" in name)
+    source = real_trace("3584a339")
+
+    path = printed_with(outdated()[name], source, tmp_path / "t.json")
+
+    printed = {e["operation_type"] for e in json.loads(path.read_text())["entries"]}
+    assert {"LOG", "OUT_PROD", "CONT", "MAP_CUSTOM2", "UNKNOWN_94"} <= printed
+
+
+@pytest.mark.parametrize("commit", [commit for commit, _ in TWINS])
+def test_real_token_trace_is_written_as_it_was_read(run, tmp_path, commit):
+    """So every claim of the file is kept: phases, null layers, numbers of sources."""
+    path = real_trace(commit)
+
+    answer = run("convert", path, "--to", "token-json", "-o", tmp_path)
+
+    written = json.loads((tmp_path / "token-00000.json").read_text("utf-8"))
+    assert answer.code == 0, answer.err
+    assert written == json.loads(path.read_text("utf-8"))
