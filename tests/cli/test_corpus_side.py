@@ -41,7 +41,7 @@ def check_metadata(key: str) -> Check:
 def check_map_end(facts: Facts, value: int, _: dict[str, Any]) -> None:
     """Wrong sizes make the stated end wrong too; the repaired one comes before it."""
     end = facts["model"]["end_offset"]
-    if warned(facts, "map_total_inflated") or facts["reader"] == "structure_csv":
+    if warned(facts, "map_total_inflated") or facts["reader"] == "structure-csv":
         assert end <= value
     else:
         assert end == value
@@ -260,13 +260,13 @@ CHECKS: dict[str, dict[str, Check]] = {
     "tensor-trace-json": TRACE,
 }
 READERS = {
-    "memory-map-json": "memory_map",
-    "gguf-structure-csv": "structure_csv",
+    "memory-map-json": "memory-map",
+    "gguf-structure-csv": "structure-csv",
     "registry-csv": "registry",
-    "buffer-timeline-json": "buffer_timeline",
-    "buffer-stats-jsonl": "buffer_stats",
-    "graph-json": "graph_json",
-    "ggml-dot": "graph_dot",
+    "buffer-timeline-json": "buffer-timeline",
+    "buffer-stats-jsonl": "buffer-stats",
+    "graph-json": "graph-json",
+    "ggml-dot": "graph-dot",
     "tensor-trace-json": "trace-json",
 }
 

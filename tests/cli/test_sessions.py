@@ -29,7 +29,7 @@ def test_info_of_a_folder_as_json_has_parts_and_joins(run, folder):
 
     assert [(p["role"], p["reader"], p["shift"]) for p in facts["parts"]] == [
         ("trace", "trace-json", 0),
-        ("map", "memory_map", 0),
+        ("map", "memory-map", 0),
     ]
     assert facts["joins"] == [
         {

@@ -44,7 +44,7 @@ class BufferStatsReader:
     """Reads buffer events in JSON lines."""
 
     info = ReaderInfo(
-        id="buffer_stats",
+        id="buffer-stats",
         title="Buffer events (JSON lines)",
         suffixes=(".jsonl", ".json"),
         doc="Allocations and releases of backend buffers, one per line, as the tensor "

@@ -27,7 +27,7 @@ class BufferTimelineReader:
     """Reads buffer timelines."""
 
     info = ReaderInfo(
-        id="buffer_timeline",
+        id="buffer-timeline",
         title="Buffer timeline (JSON)",
         suffixes=(".json",),
         doc="Backend buffers and their allocations over time, as the tensor tracer's "

@@ -23,14 +23,14 @@ from ggscope.readers.source import Source
 TRACE = "trace"
 ROLES = {
     "gguf": "model",
-    "memory_map": "map",
-    "structure_csv": "map",
+    "memory-map": "map",
+    "structure-csv": "map",
     "registry": "registry",
-    "buffer_stats": "buffers",
-    "buffer_timeline": "buffers",
-    "graph_json": "graph",
-    "graph_dot": "graph",
-    "moe_csv": "experts",
+    "buffer-stats": "buffers",
+    "buffer-timeline": "buffers",
+    "graph-json": "graph",
+    "graph-dot": "graph",
+    "moe-csv": "experts",
 }
 """What files of a reader are to a session; those of all others are traces."""
 MAX_ENTRIES = 50_000

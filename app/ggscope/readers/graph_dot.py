@@ -49,7 +49,7 @@ class GraphDotReader:
     """Reads DOT files."""
 
     info = ReaderInfo(
-        id="graph_dot",
+        id="graph-dot",
         title="Computation graph (DOT)",
         suffixes=(".dot", ".gv"),
         doc="Nodes and edges of a graph, as ggml_graph_dump_dot writes them.",

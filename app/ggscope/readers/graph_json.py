@@ -28,7 +28,7 @@ class GraphJsonReader:
     """Reads graph JSON files."""
 
     info = ReaderInfo(
-        id="graph_json",
+        id="graph-json",
         title="Computation graph (JSON)",
         suffixes=(".json",),
         doc="Nodes and edges of one ggml graph, as the tensor tracer's tools export "

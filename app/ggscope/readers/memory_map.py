@@ -31,8 +31,8 @@ class MemoryMapReader:
     """Reads memory maps of model files."""
 
     info = ReaderInfo(
-        "memory_map",
-        "memory map of a model",
+        "memory-map",
+        "Memory map of a model",
         (".json",),
         "Tensors of a model with their places in its file, prepared for a web page.",
     )

@@ -67,7 +67,7 @@ class MoeCsvReader:
     """Reads routing tables."""
 
     info = ReaderInfo(
-        id="moe_csv",
+        id="moe-csv",
         title="Expert routing (CSV)",
         suffixes=(".csv", ".txt"),
         doc="Rows of layer and expert, as llama.cpp's moe-trace example writes them.",

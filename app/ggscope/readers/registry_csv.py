@@ -28,7 +28,7 @@ class RegistryCsvReader:
 
     info = ReaderInfo(
         "registry",
-        "tensor registry of the tracer",
+        "Tensor registry of the tracer",
         (".csv", ".txt"),
         "Tensors by their address in memory, as the tensor tracer registered them.",
     )

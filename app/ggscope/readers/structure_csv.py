@@ -30,8 +30,8 @@ class StructureCsvReader:
     """Reads tables of a model's tensors in CSV."""
 
     info = ReaderInfo(
-        "structure_csv",
-        "table of a model's tensors",
+        "structure-csv",
+        "Table of a model's tensors",
         (".csv", ".txt", ".log"),
         "Tensors of a GGUF file as its structure dump prints them.",
     )
