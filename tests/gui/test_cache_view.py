@@ -58,18 +58,13 @@ def test_view_begins_with_half_the_working_set(view, session):
 
 
 def test_press_in_the_chart_chooses_the_size(view, qtbot, session):
-    canvas = view.canvas
-    QTest.mousePress(
-        canvas, Qt.MouseButton.LeftButton, pos=QPoint(300, canvas.height() // 2)
-    )
+    canvas, left = view.canvas, Qt.MouseButton.LeftButton
+    middle, far = canvas.height() // 2, canvas.width() * 3 // 4
+    QTest.mousePress(canvas, left, pos=QPoint(canvas.width() // 4, middle))
     small = view.capacity
-    QTest.mouseMove(canvas, QPoint(700, canvas.height() // 2))
-    QTest.mouseRelease(
-        canvas, Qt.MouseButton.LeftButton, pos=QPoint(700, canvas.height() // 2)
-    )
-    QTest.mousePress(
-        canvas, Qt.MouseButton.LeftButton, pos=QPoint(700, canvas.height() // 2)
-    )
+    QTest.mouseMove(canvas, QPoint(far, middle))
+    QTest.mouseRelease(canvas, left, pos=QPoint(far, middle))
+    QTest.mousePress(canvas, left, pos=QPoint(far, middle))
 
     answered(qtbot, view)
 
@@ -93,12 +88,13 @@ def test_arrow_keys_change_the_size(view, qtbot, session):
 
 
 def test_typed_size_is_answered_for(view, qtbot):
-    view.size_box.setValue(1.0)
+    assert view.size_box.suffix() == " KiB"  # what suits so small a model
 
+    view.size_box.setValue(20.0)
     answered(qtbot, view)
 
-    assert view.capacity == 1 << 30
-    assert view.words.text().startswith("With 1.0 GiB of page cache")
+    assert view.capacity == 20 << 10
+    assert view.words.text().startswith("With 20.0 KiB of page cache")
 
 
 def test_read_ahead_adds_a_sentence(view, qtbot):

@@ -15,6 +15,7 @@ from ggscope.model.selection import Selection
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.session.settings import MemoryStore, Settings
+from heat_traces import moe_trace
 
 LEFT = Qt.MouseButton.LeftButton
 
@@ -127,8 +128,9 @@ def test_floating_drawer_tab_leaves_the_drawer(workspace: Workspace) -> None:
     QTest.mouseClick(workspace.drawer.float_button, LEFT)
 
     assert workspace.floats.window("problems") is not None
-    assert workspace.drawer.tab == "statistics"
-    workspace.float_view("statistics")
+    assert workspace.drawer.tab != "problems"
+    for host in workspace.drawer.hosts():
+        workspace.float_view(host.entry.id)
     assert not workspace.drawer.isVisible()
     workspace.dock_view("problems")
     assert workspace.drawer.isVisible()
@@ -147,18 +149,45 @@ def test_floating_table_leaves_its_cell_to_the_timeline(workspace: Workspace) ->
 
 def test_grid_with_floating_panes_keeps_the_rest(workspace: Workspace) -> None:
     workspace.toggle_grid()
-    for view_id in ("statistics", "problems"):
+    workspace.choose_view(workspace.cells[0], "experts")
+    for view_id in ("experts", "table"):
         workspace.float_view(view_id)
 
-    assert ids(workspace) == ["timeline", "table"]
+    assert ids(workspace) == ["heatmap", "timeline"]
     assert all(cell.isVisible() for cell in workspace.cells)
 
 
-def test_timeline_does_not_float(workspace: Workspace) -> None:
-    workspace.float_view("timeline")
+@pytest.mark.parametrize("view_id", ["timeline", "heatmap", "graph", "overview"])
+def test_what_may_draw_by_opengl_does_not_float(
+    workspace: Workspace, view_id: str
+) -> None:
+    workspace.toggle_grid()
 
-    assert workspace.floats.window("timeline") is None
-    assert workspace.cells[0].float_button is None
+    workspace.float_view(view_id)
+
+    assert workspace.floats.window(view_id) is None
+    host = next(h for h in workspace.hosts() if h.entry.id == view_id)
+    assert host.float_button is None
+
+
+def test_pane_that_floats_computes_apart_from_that_in_the_drawer(
+    workspace: Workspace, session: Session, qtbot: QtBot
+) -> None:
+    session.set_trace(moe_trace(tokens=2, layers=2))
+    workspace.filler.finish()
+    workspace.show_drawer("hot_cold")
+    (docked,) = workspace.views("hot_cold")
+    qtbot.waitUntil(docked.isVisible)
+    docked.invalidate()
+    assert docked.is_computing("hot_cold")
+
+    workspace.float_view("hot_cold")
+    (other,) = (v for v in workspace.views("hot_cold") if v is not docked)
+    qtbot.waitUntil(lambda: bool(docked.current_facts() and other.current_facts()))
+    workspace.dock_view("hot_cold")
+
+    assert workspace.views("hot_cold") == (docked,)
+    assert docked.current_facts()
 
 
 def test_only_cell_stays_when_its_view_floats(workspace: Workspace) -> None:

@@ -72,7 +72,7 @@ def test_tooltip_of_a_bar_gives_exact_bytes(view):
 
 def test_facts_show_shares_below_a_tenth_of_a_per_cent(view, session, qtbot):
     session.set_trace(moe_reads(layers=3, experts=64, tokens=2))
-    qtbot.waitUntil(lambda: any("<0.1 %" in f.words for f in view.current_facts()) or True)
+    qtbot.waitUntil(lambda: session.tasks.is_idle and bool(view.current_facts()))
 
     shown = QTextDocumentFragment.fromHtml(view.facts.text()).toPlainText()
 

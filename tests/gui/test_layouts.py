@@ -38,8 +38,17 @@ def workspace(
     made.release()
 
 
+DRAWER = [e.id for e in BUILTIN if e.area == "bottom"]
+
+
 def ids(workspace: Workspace) -> list[str]:
     return [cell.entry.id for cell in workspace.cells]
+
+
+def tabs(workspace: Workspace) -> list[str]:
+    """Return the views whose tabs the drawer shows."""
+    bar = workspace.drawer._bar
+    return [i for n, i in enumerate(DRAWER) if bar.isTabVisible(n)]
 
 
 def test_default_is_timeline_over_table_in_equal_parts(workspace: Workspace) -> None:
@@ -159,14 +168,29 @@ def test_impossible_stored_cells_are_replaced(
     workspace.release()
 
 
+def test_drawer_leaves_out_what_is_a_pane(workspace: Workspace) -> None:
+    workspace.choose_view(workspace.cells[1], "experts")
+
+    assert tabs(workspace) == [i for i in DRAWER if i != "experts"]
+    workspace.show_drawer("experts")
+    assert workspace.drawer.tab != "experts"
+    workspace.choose_view(workspace.cells[1], "table")
+
+    assert tabs(workspace) == DRAWER
+
+
 def test_drawer_hides_where_its_views_are_panes(workspace: Workspace) -> None:
+    workspace.toggle_grid()
+    for view_id in DRAWER[4:]:
+        workspace.float_view(view_id)
     assert workspace.drawer.isVisible()
 
-    workspace.toggle_grid()
-    assert not workspace.drawer.isVisible()
-    workspace.show_drawer("problems")
-    workspace.toggle_grid()
+    for number, view_id in enumerate(DRAWER[:4]):
+        workspace.choose_view(workspace.cells[number], view_id)
 
+    assert not workspace.drawer.isVisible()
+    workspace.show_drawer(DRAWER[0])
+    workspace.toggle_grid()
     assert workspace.drawer.isVisible()
 
 
@@ -181,7 +205,7 @@ def test_closed_drawer_keeps_its_tabs_and_a_click_opens_it(
     QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(1).center())
 
     assert drawer.is_open
-    assert drawer.tab == "problems"
+    assert drawer.tab == DRAWER[1]
 
 
 def test_full_screen_button_fills_and_restores(workspace: Workspace) -> None:
@@ -195,6 +219,26 @@ def test_full_screen_button_fills_and_restores(workspace: Workspace) -> None:
 
     assert workspace.full_cell is None
     assert [cell.geometry() for cell in workspace.cells] == before
+
+
+@pytest.mark.parametrize("known", cell_views(), ids=lambda known: known.id)
+def test_any_view_can_be_asked_for(workspace: Workspace, known: ViewEntry) -> None:
+    workspace._session.view_requested.emit(known.id)
+
+    host = next(h for h in workspace.hosts() if h.entry.id == known.id)
+    assert host.isVisible()
+    assert host.error_panel is None
+
+
+def test_view_asked_for_while_another_fills_the_screen_is_shown(
+    workspace: Workspace, session: Session
+) -> None:
+    workspace.fill_with(workspace.cells[0])
+
+    session.view_requested.emit("graph")
+
+    assert workspace.full_cell is None
+    assert ids(workspace) == ["timeline", "graph"]
 
 
 def test_hiding_details_by_its_button_is_remembered(

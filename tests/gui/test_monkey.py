@@ -24,12 +24,18 @@ from ggscope.gui.document import Document
 from ggscope.gui.filter_popup import FilterPopup
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.start_page import samples
-from ggscope.model.selection import Filter
+from ggscope.model.routing import expert_key
+from ggscope.model.selection import Filter, Selection
+from ggscope.model.trace import Trace
 from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
+from ggscope.views.registry import cell_views
 from hostile import big_files, hostile_files
+from panes import broken as broken_panes
+from support import ROOT
 
 STEPS = 300
+SAMPLES = ROOT / "resources" / "samples"
 SEEDS = [int(s) for s in os.environ.get("MONKEY_SEEDS", "1 2 3").split()]
 MAX_TABS = 6
 LEAVES = {"file.quit", "file.open", "file.export", "file.export_again"}
@@ -83,7 +89,8 @@ class Monkey:
             (4, self.resize),
             (4, self.show_context_menu),
             (6, self.type_text),
-            (5, self.change_session),
+            (8, self.change_session),
+            (8, self.arrange),
         ]
         weights, calls = zip(*acts, strict=True)
         act = self.random.choices(calls, weights)[0]
@@ -214,7 +221,7 @@ class Monkey:
         session = self.window.session
         if session is None or session.trace is None:
             return ""
-        choice = self.random.randrange(6)
+        choice = self.random.randrange(9)
         n = len(session.trace.spans)
         if choice == 0 and n:
             session.select_span(self.random.randrange(n))
@@ -226,9 +233,63 @@ class Monkey:
             session.zoom(10.0 ** self.random.randint(-30, 30))
         elif choice == 4:
             session.pan(self.random.choice((-1e12, -0.1, 0.1, 1e12)))
+        elif choice in (5, 6):
+            session.select(self._thing(session.trace))
+        elif choice == 7:
+            session.set_filter(self._filter(session.trace))
         else:
             session.set_filter(Filter())
         return str(choice)
+
+    def _thing(self, trace: Trace) -> Selection:
+        """Return a selection of something that is no span, if there is any."""
+        dice = self.random
+        n_nodes = sum(len(graph) for graph in trace.graphs)
+        table, n = dice.choice(
+            (
+                ("tensors", len(trace.tensors)),
+                ("buffers", len(trace.buffers)),
+                ("nodes", n_nodes),
+                ("markers", len(trace.markers)),
+            )
+        )
+        if dice.random() < 0.3:
+            key = expert_key(dice.randrange(6), dice.randrange(10))
+            return Selection("experts", (key,))
+        return Selection(table, (dice.randrange(n),)) if n else Selection()
+
+    def _filter(self, trace: Trace) -> Filter:
+        dice, addresses = self.random, trace.buffers.address.tolist()
+        begin = dice.randrange(1 << 20)
+        return dice.choice(
+            (
+                Filter(offsets=(begin, begin + dice.randrange(1, 1 << 20))),
+                Filter(experts=frozenset({dice.randrange(10)})),
+                Filter(buffers=frozenset(addresses[:1] or [1])),
+                Filter(tensors=frozenset({"token_embd.weight"})),
+            )
+        )
+
+    def arrange(self) -> str:
+        """Move panes about."""
+        document = self.window.document
+        if document is None:
+            return ""
+        workspace, dice = document.workspace, self.random
+        view_id = dice.choice([known.id for known in cell_views()])
+        choice = dice.randrange(5)
+        if choice == 0:
+            workspace.show_view(view_id)
+        elif choice == 1:
+            workspace.choose_view(dice.choice(workspace.cells), view_id)
+        elif choice == 2:
+            workspace.toggle_float(view_id)
+        elif choice == 3:
+            one, other = (dice.choice(workspace.cells) for _ in range(2))
+            workspace.swap_cells(one, other)
+        else:
+            workspace.set_layout_name(dice.choice(("dual", "grid", "single")))
+        return f"{choice} {view_id}"
 
     def _look(self) -> None:
         """Wait for the file in front, and open another where there is none."""
@@ -303,7 +364,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     broken = hostile_files(folder)
     big = big_files(folder, 4_000_000)
     good = [*samples()]
-    return [*good, *good, *broken.values(), *big.values(), folder / "absent.bin"]
+    runs = [p for p in SAMPLES.iterdir() if p.is_dir()] * 4  # all panes have something
+    files = [*good, *good, *broken.values(), *big.values(), folder / "absent.bin"]
+    return [*files, *runs]
 
 
 @pytest.fixture
@@ -328,6 +391,7 @@ def test_monkey_does_not_break_the_window(
             monkey.step()
             for document in window.documents:
                 broken = broken or broken_invariant(document.session)
+                broken = broken or "".join(broken_panes(document)[:1])
             if caught or broken:
                 break
         trail = "\n".join(monkey.done[-6:])

@@ -40,6 +40,7 @@ from ggscope.session.loader import LoadState
 from ggscope.session.settings import IniStore, MemoryStore, Settings
 import ggscope.views.details, ggscope.views.overview, ggscope.views.problems
 import ggscope.views.statistics, ggscope.views.table, ggscope.views.timeline
+import ggscope.session.opening, numpy.ma, numpy.random
 from ggscope.readers import registry
 registry.readers()
 what, path, folder = sys.argv[1:]
@@ -117,7 +118,7 @@ def big(tmp_path: Path) -> Path:
 
 @needs_limits
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for what is used")
-@pytest.mark.parametrize("room_mib", ["24", "40", "80", "200"])
+@pytest.mark.parametrize("room_mib", ["32", "48", "80", "200"])
 def test_window_stays_whatever_the_memory_does_not_suffice_for(
     big: Path, tmp_path: Path, room_mib: str
 ) -> None:

@@ -28,6 +28,8 @@ from ggscope.model.trace import Join, Part, ReadWarning, Severity, Trace
 
 ORDER = ("model", "map", "registry", "buffers", "graph", "experts", "trace")
 """Parts are joined in this order: a model file's own word counts before a map's."""
+_FITS_FROM = 0.9
+"""From this share of found names on a side file confirms the format of the trace."""
 _TABLES_OF_MODELS = ("model", "map", "registry")
 
 
@@ -92,11 +94,17 @@ def join(main: Trace, sides: Sequence[Side]) -> Trace:
         replace(
             trace,
             info=replace(main.info, paths=tuple(dict.fromkeys(paths))),
-            warnings=tables.sorted_warnings(trace.warnings),
+            warnings=tables.sorted_warnings(_without_doubt(trace)),
             extent=_extent(trace),
             generation=main.generation + 1,
         )
     )
+
+
+def _without_doubt(trace: Trace) -> tuple[ReadWarning, ...]:
+    """Return the warnings; side files that fit confirm what a file was read as."""
+    fits = any(join.n_found > join.n_all * _FITS_FROM for join in trace.joins)
+    return tuple(w for w in trace.warnings if not (fits and w.code == "low_confidence"))
 
 
 def _joined(trace: Trace, side: Side) -> Trace:

@@ -7,16 +7,6 @@ from ggscope.gui.desk import Desk
 from ggscope.model.selection import Filter
 
 
-def _drawer(view_id: str, text: str) -> Command:
-    def run(desk: Desk) -> None:
-        if desk.document is not None:
-            desk.document.workspace.show_drawer(view_id)
-
-    return Command(
-        id=f"show.{view_id}", text=text, menu="Analyse", needs=Needs.DOCUMENT, run=run
-    )
-
-
 def _find(desk: Desk) -> None:
     if desk.document is not None:
         field = desk.document.toolbar.search.edit
@@ -190,8 +180,6 @@ COMMANDS: tuple[Command, ...] = (
     *VIEW,
     *GO,
     # Analyse
-    _drawer("statistics", "Selection statistics"),
-    _drawer("problems", "Problems"),
     Command(
         id="analyse.save_filter",
         text="Save filter…",

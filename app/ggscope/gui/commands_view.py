@@ -75,7 +75,7 @@ def _float(view_id: str, text: str) -> Command:
     )
 
 
-def _show(view_id: str, text: str, key: str = "") -> Command:
+def _show(view_id: str, text: str, key: str = "", menu: str = "View/Show") -> Command:
     def run(desk: Desk) -> None:
         if desk.document is not None:
             desk.document.workspace.show_view(view_id)
@@ -83,7 +83,7 @@ def _show(view_id: str, text: str, key: str = "") -> Command:
     return Command(
         id=f"show.{view_id}",
         text=text,
-        menu="View/Show",
+        menu=menu,
         keys=(key,) if key else (),
         needs=Needs.DOCUMENT,
         run=run,
@@ -95,12 +95,12 @@ VIEW: tuple[Command, ...] = (
     _show("table", "Trace table", "Ctrl+2"),
     _show("heatmap", "File heatmap", "Ctrl+3"),
     _show("graph", "Graph", "Ctrl+4"),
-    _show("experts", "Experts", "Ctrl+5"),
-    _show("buffers", "Buffers", "Ctrl+6"),
-    _show("hot_cold", "Hot and cold", "Ctrl+7"),
-    _show("cache", "What-if cache", "Ctrl+8"),
-    _show("statistics", "Selection statistics", "Ctrl+9"),
-    _show("problems", "Problems"),
+    _show("experts", "Experts", "Ctrl+5", "Analyse"),
+    _show("buffers", "Buffers", "Ctrl+6", "Analyse"),
+    _show("hot_cold", "Hot and cold", "Ctrl+7", "Analyse"),
+    _show("cache", "What-if cache", "Ctrl+8", "Analyse"),
+    _show("statistics", "Selection statistics", "Ctrl+9", "Analyse"),
+    _show("problems", "Problems", menu="Analyse"),
     _layout("dual", "Dual view"),
     _layout("grid", "2×2 grid", "G"),
     _layout("single", "Single view"),

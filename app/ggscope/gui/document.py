@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 from ggscope.errors import TooLargeError
 from ggscope.gui.document_parts import DocumentParts
 from ggscope.gui.load_pages import Banner, LoadingCard, ProblemPage
+from ggscope.gui.memory_back import MemoryReturner
 from ggscope.gui.part_text import part_text
 from ggscope.gui.status import StatusStrip, progress_text
 from ggscope.gui.toolbar import Toolbar
@@ -73,6 +74,7 @@ class Document(QWidget):
         self.loader = Loader(self.session, is_window_active)
         self.loader.limit_bytes = settings.memory.limit_bytes
         self.loader.set_more(more)
+        self._memory = MemoryReturner(self.session.tasks, self)
         self.toolbar = Toolbar(self.session, open_files, export, self)
         self.banner = Banner(self)
         self.workspace = Workspace(self.session, settings, theme, self)

@@ -22,7 +22,7 @@ from ggscope.views.registry import BUILTIN
 
 @guarded
 class Drawer(QFrame):
-    """Selection statistics and Problems under one tab bar.
+    """What sums the trace up, and its problems, under one tab bar.
 
     Closed, only the tab bar is left; a click on a tab opens it. With `waits` the
     panes are not made before their turn.
@@ -73,8 +73,8 @@ class Drawer(QFrame):
         head = QHBoxLayout()
         head.setContentsMargins(4, 0, 4, 0)
         head.setSpacing(4)
-        head.addWidget(self._bar)
-        head.addStretch(1)
+        # All the room there is: the tab in front is bold, wider than Qt thinks.
+        head.addWidget(self._bar, 1)
         head.addWidget(self.float_button)
         head.addWidget(self._button)
         box = QVBoxLayout(self)
@@ -127,8 +127,8 @@ class Drawer(QFrame):
             if entry.id == view_id:
                 self._bar.setTabText(position, text)
 
-    def set_floating(self, ids: Collection[str]) -> None:
-        """Leave out the tabs of views that are in windows of their own."""
+    def set_elsewhere(self, ids: Collection[str]) -> None:
+        """Leave out the tabs of views that are panes or windows of their own."""
         for position, entry in enumerate(self._entries):
             self._bar.setTabVisible(position, entry.id not in ids)
 

@@ -1,19 +1,30 @@
 """Makes the panes that the first picture does not need, once it is out."""
 
+import importlib
+import logging
+import sys
+import threading
 from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from ggscope.gui.view_host import ViewHost
 
+logger = logging.getLogger(__name__)
+
 FIRST_VIEWS = ("overview", "timeline")
 """Views that make up the first picture; they are made at once."""
 PATIENCE_MS = 400
 """So long the other panes wait for a first picture that does not come."""
+_LOOK_MS = 5
+"""So often a pane looks whether its module has been imported."""
 
 
 class PaneFiller(QObject):
     """Fills panes one by one while nothing else is to be done.
+
+    Their modules are imported on a thread of its own: each takes some 50 ms, in which
+    the window would not answer.
 
     Parameters
     ----------
@@ -28,6 +39,7 @@ class PaneFiller(QObject):
         super().__init__(parent)
         self._hosts = hosts
         self._is_done = False
+        self._import: threading.Thread | None = None
         self._patience = self._timer(PATIENCE_MS)
         self._next = self._timer(0)
         self._patience.start()
@@ -68,10 +80,30 @@ class PaneFiller(QObject):
         self._patience.stop()
         for host in self._hosts():
             if host.is_waiting and host.isVisible():
-                host.stop_waiting()
-                self._next.start()
+                if self._is_imported(host.entry.target.partition(":")[0]):
+                    host.stop_waiting()
+                    self._next.start(0)
+                else:
+                    self._next.start(_LOOK_MS)
                 return
         self.finish()
+
+    def _is_imported(self, module: str) -> bool:
+        """Tell whether a module need not be waited for; begin to import it if need be.
+
+        One that cannot be imported need not either: making the view says why.
+        """
+        if self._import is None:
+            if module in sys.modules:
+                return True
+            self._import = threading.Thread(
+                target=_import, args=(module,), name="ggscope-import", daemon=True
+            )
+            self._import.start()
+        if self._import.is_alive():
+            return False
+        self._import = None
+        return True
 
     def _timer(self, after_ms: int) -> QTimer:
         made = QTimer(self)
@@ -79,6 +111,14 @@ class PaneFiller(QObject):
         made.setInterval(after_ms)
         made.timeout.connect(self._on_turn)
         return made
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except Exception:
+        # Making the view imports it again, and shows why that fails.
+        logger.debug("%s cannot be imported", module, exc_info=True)
 
 
 __all__ = ["FIRST_VIEWS", "PATIENCE_MS", "PaneFiller"]

@@ -5,6 +5,8 @@ from string import Template
 from ggscope import assets
 from ggscope.render.theme import Theme, css, mix
 
+_ICONS = ("down", "up", "check", "tick")
+
 
 def style_sheet(theme: Theme, base_px: int, mono: str = "monospace") -> str:
     """Return the style sheet of the whole program.
@@ -18,7 +20,7 @@ def style_sheet(theme: Theme, base_px: int, mono: str = "monospace") -> str:
     on_accent = theme.window if theme.is_dark else theme.pane
     look = "dark" if theme.is_dark else "light"
     names = {
-        **{name: _icon(f"{name}-{look}.svg") for name in ("down", "check", "tick")},
+        **{name: _icon(f"{name}-{look}.svg") for name in _ICONS},
         "mono": mono,
         "window": css(theme.window),
         "pane": css(theme.pane),
@@ -162,12 +164,23 @@ QToolButton#legendEntry:checked { color: $text; background: $tint_strong;
 #chip QLabel { color: $text; background: transparent; }
 #chip QToolButton { min-width: 22px; min-height: 22px; border-radius: 11px; }
 
-QLineEdit, QSpinBox, QPlainTextEdit {
+QLineEdit, QAbstractSpinBox, QPlainTextEdit {
   background: $window; color: $text; border: 1px solid $line; border-radius: 6px;
   padding: 0 8px; min-height: $control;
   selection-background-color: $accent; selection-color: $on_accent;
 }
-QLineEdit:focus, QSpinBox:focus, QPlainTextEdit:focus { border: 1px solid $accent; }
+QLineEdit:focus, QAbstractSpinBox:focus, QPlainTextEdit:focus {
+  border: 1px solid $accent;
+}
+QAbstractSpinBox { padding: 0 4px 0 8px; }
+QAbstractSpinBox::up-button, QAbstractSpinBox::down-button {
+  background: transparent; border: none; width: 18px;
+}
+QAbstractSpinBox::up-button:hover, QAbstractSpinBox::down-button:hover {
+  background: $hover; border-radius: 3px;
+}
+QAbstractSpinBox::up-arrow { image: $up; width: 10px; height: 10px; }
+QAbstractSpinBox::down-arrow { image: $down; width: 10px; height: 10px; }
 #search { background: $window; border: 1px solid $line; border-radius: 6px; }
 #search[focused="true"] { border: 1px solid $accent; }
 #search QLineEdit { border: none; background: transparent; min-height: 24px; }

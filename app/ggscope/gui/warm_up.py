@@ -10,6 +10,7 @@ logger = logging.getLogger(__name__)
 
 _ON_DEMAND = (
     "ggscope.readers.room",
+    "ggscope.session.opening",
     "ggscope.views.timeline_tooltip",
     "ggscope.views.timeline_menus",
 )

@@ -2,15 +2,21 @@
 
 from dataclasses import replace
 
-from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QSizePolicy, QSplitter, QVBoxLayout, QWidget
 
+from ggscope.gui.cell_drag import CellDrag
 from ggscope.gui.drawer import Drawer
 from ggscope.gui.floats import FLOATABLE, Floats
-from ggscope.gui.layouts import GRID, fields_of, permille, with_known_cells
+from ggscope.gui.layouts import (
+    fields_of,
+    permille,
+    shown_cells,
+    with_known_cells,
+    with_view,
+)
 from ggscope.gui.pane_filler import PaneFiller
-from ggscope.gui.pane_head import DropMark
 from ggscope.gui.view_host import ViewHost
 from ggscope.gui.widgets import GUTTER, GripSplitter
 from ggscope.render.theme import Theme
@@ -18,6 +24,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Layout, LayoutName, Settings
 from ggscope.views.base import View
 from ggscope.views.guard import guarded
+from ggscope.views.painted import PaintedView
 from ggscope.views.registry import BUILTIN, entry
 
 OVERVIEW_HEIGHT = 56
@@ -64,13 +71,21 @@ class Workspace(QWidget):
         self.floats.docked.connect(self.dock_view)
         self.floats.places_changed.connect(self._on_float_places)
         self._build_frame()
-        self.drop_mark = DropMark(self)
+        self._drag = CellDrag(self._cells_now, self)
+        self._drag.dropped.connect(self.swap_cells)
         self._build_cells()
         self._apply_docks()
         self._is_built = True
         session.trace_changed.connect(self._on_trace_changed)
+        session.view_requested.connect(self.show_view)
+        settings.changed.connect(self._on_settings_changed)
 
     # -- what is where -----------------------------------------------------
+
+    @property
+    def drop_mark(self) -> QWidget:
+        """What marks the pane that a dragged one would change places with."""
+        return self._drag.mark
 
     @property
     def layout_name(self) -> LayoutName:
@@ -139,26 +154,13 @@ class Workspace(QWidget):
         if host not in self._cells or host.entry.id == view_id:
             return
         self.dock_view(view_id)
-        cells = list(self._layout.cells)
-        first = self._first_cell()
-        here = cells.index(host.entry.id, first)
-        # The single pane is the first of the dual view: both stay distinct.
-        last = first + (4 if self._layout.name == "grid" else 2)
-        for position in range(first, last):
-            if cells[position] == view_id:
-                cells[position] = host.entry.id
-        cells[here] = view_id
-        self._change(cells=tuple(cells))
+        self._change(cells=with_view(self._layout, host.entry.id, view_id))
 
     def swap_cells(self, one: ViewHost, other: ViewHost) -> None:
         """Let two panes change places."""
         if one is other or not {one, other} <= set(self._cells):
             return
-        cells, first = list(self._layout.cells), self._first_cell()
-        a = cells.index(one.entry.id, first)
-        b = cells.index(other.entry.id, first)
-        cells[a], cells[b] = cells[b], cells[a]
-        self._change(cells=tuple(cells))
+        self._change(cells=with_view(self._layout, one.entry.id, other.entry.id))
 
     def float_view(self, view_id: str) -> None:
         """Put a view into a window of its own, or bring that to the front."""
@@ -372,7 +374,7 @@ class Workspace(QWidget):
 
     def _build_cells(self) -> None:
         """Arrange the panes of the centre; those already there are moved."""
-        wanted = self._cell_ids()
+        wanted = shown_cells(self._layout)
         hosts = {vid: self._hosts.get(vid) or self._new_host(vid) for vid in wanted}
         old_root = self._root
         self._cells = [hosts[vid] for vid in wanted]
@@ -392,6 +394,7 @@ class Workspace(QWidget):
         for host in self._cells:
             host.show()
         self._root.show()  # a layout would do so only in the next turn of the loop
+        self._apply_tabs()
         self.drawer.setVisible(self._drawer_is_needed())
         self._apply_splits()
 
@@ -424,9 +427,7 @@ class Workspace(QWidget):
             waits=self.filler.waits(view_id),
         )
         host.float_requested.connect(self.float_view)
-        host.head.drag_moved.connect(self._on_drag_moved)
-        host.head.drag_dropped.connect(self._on_drag_dropped)
-        host.head.drag_ended.connect(self.drop_mark.hide)
+        self._drag.follow(host)
         host.chosen.connect(self._on_chosen)
         host.focused.connect(self._on_focused)
         host.full_screen_requested.connect(self._on_full_screen_requested)
@@ -474,10 +475,14 @@ class Workspace(QWidget):
     def _apply_floats(self) -> None:
         layout = self._layout
         self.floats.show_only(layout.floating, layout.float_places)
-        self.drawer.set_floating(layout.floating)
+        self._apply_tabs()
         self._show_details()
         if self._full is None:
             self.drawer.setVisible(self._drawer_is_needed())
+
+    def _apply_tabs(self) -> None:
+        """Leave out of the drawer what is in a pane or a window of its own."""
+        self.drawer.set_elsewhere(self._shown_elsewhere())
 
     def _show_details(self) -> None:
         layout = self._layout
@@ -506,6 +511,14 @@ class Workspace(QWidget):
         set_zoom = getattr(view, "set_zoom", None)
         if set_zoom is not None:
             set_zoom(self._zoom())
+        if isinstance(view, PaintedView):
+            view.choose_renderer(self._settings.drawing.renderer)
+
+    def _on_settings_changed(self, topic: str) -> None:
+        if topic == "drawing":
+            for view in self.views():
+                if isinstance(view, PaintedView):
+                    view.choose_renderer(self._settings.drawing.renderer)
 
     def _on_chosen(self, view_id: str) -> None:
         host = self.sender()
@@ -516,26 +529,6 @@ class Workspace(QWidget):
         host = self.sender()
         if isinstance(host, ViewHost):
             self._active = host
-
-    def _on_drag_moved(self, at: QPoint) -> None:
-        target = self._cell_at(at)
-        own = self._dragged()
-        self.drop_mark.show_over(None if target is own else target)
-
-    def _on_drag_dropped(self, at: QPoint) -> None:
-        target, own = self._cell_at(at), self._dragged()
-        if target is not None and own is not None:
-            self.swap_cells(own, target)
-
-    def _dragged(self) -> ViewHost | None:
-        head = self.sender()
-        return next((c for c in self._cells if c.head is head), None)
-
-    def _cell_at(self, at: QPoint) -> ViewHost | None:
-        for host in self._cells:
-            if host.isVisible() and host.rect().contains(host.mapFromGlobal(at)):
-                return host
-        return None
 
     def _on_float_places(self, places: tuple[str, ...]) -> None:
         self._layout = replace(self._layout, float_places=places)
@@ -601,19 +594,14 @@ class Workspace(QWidget):
 
     def _drawer_is_needed(self) -> bool:
         """Tell whether the drawer has a view that is not a pane of its own."""
-        shown = {host.entry.id for host in self._cells} | set(self._layout.floating)
-        return not shown.issuperset(h.entry.id for h in self.drawer.hosts())
+        ids = {host.entry.id for host in self.drawer.hosts()}
+        return not ids <= self._shown_elsewhere()
 
-    def _first_cell(self) -> int:
-        return GRID if self._layout.name == "grid" else 0
+    def _shown_elsewhere(self) -> set[str]:
+        return {host.entry.id for host in self._cells} | set(self._layout.floating)
 
-    def _cell_ids(self) -> tuple[str, ...]:
-        count = {"dual": 2, "grid": 4, "single": 1}[self._layout.name]
-        first = self._first_cell()
-        ids = self._layout.cells[first : first + count]
-        # What floats leaves its cell to the others; one cell is always left.
-        docked = tuple(i for i in ids if i not in self._layout.floating)
-        return docked or ids
+    def _cells_now(self) -> tuple[ViewHost, ...]:
+        return self.cells
 
     def _all_splitters(self) -> list[QSplitter]:
         return [*self._splits, self._rows, self._columns]

@@ -410,17 +410,22 @@ def _heads(place: ChartGeometry) -> list[Text]:
                  width=place.right - place.left)
         )  # fmt: skip
         y += _TITLE
-    x = place.left
-    for curve in scene.curves:
-        if curve.label:
-            found.append(Text(x, y + 4, "▬", curve.color | 0xFF000000, LABEL_SIZE))
-            found.append(Text(x + 16, y + 4, curve.label, theme.text, LABEL_SIZE))
-            x += 16 + len(curve.label) * _CHARACTER + 18
-    if scene.y.label:
+    x, end = place.left, place.right
+    label_px = len(scene.y.label) * _CHARACTER + 12
+    if scene.y.label and label_px < (end - x) / 2:
         found.append(
-            Text(place.right, y + 4, scene.y.label, theme.dim, LABEL_SIZE,
-                 align=Align.RIGHT)
-        )  # fmt: skip
+            Text(end, y + 4, scene.y.label, theme.dim, LABEL_SIZE, align=Align.RIGHT)
+        )
+        end -= label_px
+    for curve in scene.curves:
+        room = end - x - 16
+        if curve.label and room > 3 * _CHARACTER:
+            wide = min(len(curve.label) * _CHARACTER + 6, room)
+            found.append(Text(x, y + 4, "▬", curve.color | 0xFF000000, LABEL_SIZE))
+            found.append(
+                Text(x + 16, y + 4, curve.label, theme.text, LABEL_SIZE, width=wide)
+            )
+            x += 16 + wide + 12
     return found
 
 

@@ -28,6 +28,8 @@ MAP_WIDTH, MAP_HEIGHT = (44.0, 150.0), 210.0
 """Narrowest and widest overview, and its greatest height."""
 _MARGIN = 10.0
 _TITLE_PX = 12.0
+_LEAST_HEIGHT = 150.0
+"""Pictures lower than this have no legend."""
 _LEGEND_HEIGHT = 26.0
 _MOST_BOXES = 2_000
 """The overview leaves out boxes of graphs larger than this evenly."""
@@ -137,7 +139,12 @@ def minimap_batches(scene: GraphScene) -> list[Batch]:
 
 
 def legend_batches(scene: GraphScene) -> list[Batch]:
-    """Return the legend in the lower left corner: kinds, or the bar of amounts."""
+    """Return the legend in the lower left corner: kinds, or the bar of amounts.
+
+    A low picture has none: the legend would lie over what it explains.
+    """
+    if scene.height < _LEAST_HEIGHT:
+        return []
     if scene.look.by.is_heat:
         return _heat_legend(scene)
     rects, texts = RectList(), TextList()

@@ -124,6 +124,8 @@ def _set_clip(painter: QPainter, clip: Clip | None) -> None:
 
 
 def _draw_rects(batch: RectBatch, painter: QPainter, scale: float) -> None:
+    if not len(batch.fill):
+        return
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, batch.radius > 0)
     place = np.stack(
         [batch.x0, batch.y0, batch.x1 - batch.x0, batch.y1 - batch.y0], axis=1

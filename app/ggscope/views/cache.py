@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QDoubleSpinBox, QLabel, QMenu, QSpinBox
+from PySide6.QtWidgets import QDoubleSpinBox, QMenu, QSpinBox
 
 from ggscope.analysis.what_if import (
     Answer,
@@ -21,15 +21,16 @@ from ggscope.model.units import format_bytes, format_exact_bytes, format_share
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import ChartGeometry
 from ggscope.render.compose_cache import CacheScene, chart_of_cache, compose_cache
-from ggscope.render.theme import Theme, css, theme
+from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base import ViewSpec
 from ggscope.views.control_row import ControlRow
 from ggscope.views.painted import Connection, PaintedView
-from ggscope.views.widgets import copy_text, words_font
+from ggscope.views.widgets import copy_text
+from ggscope.views.words_beside import WordsBeside
 
-_GIB = 1 << 30
+_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _QUIET_MS = 120
 """Rest before an answer is computed while the size is being dragged."""
 _STEPS = 40
@@ -92,6 +93,7 @@ class CacheView(PaintedView):
         self._best: Optimum | None = None
         self._answer: Answer | None = None
         self._capacity = -1
+        self._unit = 1 << 30
         self._hover: tuple[float, float] | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -99,17 +101,10 @@ class CacheView(PaintedView):
         self._timer.timeout.connect(self._ask)
         self.controls = ControlRow(self)
         self._make_controls()
-        self.words = QLabel(self)
-        self.words.setWordWrap(True)
-        self.words.setFont(words_font(12))
-        self.words.setContentsMargins(12, 0, 12, 4)
-        self.words.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse
-            | Qt.TextInteractionFlag.TextSelectableByKeyboard
-        )
-        self.words.setAccessibleName(self.tr("Answer"))
+        self.beside = WordsBeside(self.canvas, self.tr("Answer"), self)
+        self.words = self.beside.words
+        self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)
-        self.box.insertWidget(1, self.words)
         self.set_canvas_cursor(Qt.CursorShape.CrossCursor)
         self.set_theme(theme("dark"))
 
@@ -192,6 +187,7 @@ class CacheView(PaintedView):
 
     def _on_curve(self, found: WhatIf) -> None:
         self._found = found
+        self._choose_unit(found.working_set)
         if self._capacity < 0 and found.working_set:
             self._set_capacity(found.working_set // 2)
         self._ask()
@@ -243,19 +239,26 @@ class CacheView(PaintedView):
         """The chosen size of the cache in bytes; -1 = none yet."""
         return self._capacity
 
+    def _choose_unit(self, working_set: int) -> None:
+        """Let the size be typed in the unit that suits the model: GiB to KiB."""
+        fits = (u for u in _UNITS if working_set >= u[1] // 2)
+        words, self._unit = next(fits, _UNITS[-1])
+        with QSignalBlocker(self.size_box):
+            self.size_box.setSuffix(f" {words}")
+            self.size_box.setValue(max(self._capacity, 0) / self._unit)
+
     def _set_capacity(self, capacity: int) -> None:
         capacity = max(capacity, 0)
         if capacity == self._capacity:
             return
         self._capacity = capacity
-        self.size_box.blockSignals(True)
-        self.size_box.setValue(capacity / _GIB)
-        self.size_box.blockSignals(False)
+        with QSignalBlocker(self.size_box):
+            self.size_box.setValue(capacity / self._unit)
         self._timer.start()
         self.repaint_picture()
 
     def _on_size(self, value: float) -> None:
-        self._capacity = max(round(value * _GIB), 0)
+        self._capacity = max(round(value * self._unit), 0)
         self._timer.start()
         self.repaint_picture()
 
@@ -269,8 +272,7 @@ class CacheView(PaintedView):
 
     def _say(self) -> None:
         lines = self.answer_lines()
-        self.words.setVisible(bool(lines))
-        self.words.setText(" ".join(lines))
+        self.beside.say("\n\n".join(lines))
         remarks = () if self._found is None else rests_on(self._found)
         self.controls.words.setText(" ".join(remarks))
         self.controls.words.setToolTip("\n".join(remarks))
@@ -280,7 +282,7 @@ class CacheView(PaintedView):
         session = self.session
         if session is None or session.trace is None:
             return "", ""
-        if session.trace.is_partial or session.tasks.is_running("cache"):
+        if session.trace.is_partial or self.is_computing("cache"):
             return self.tr("Reading the sequence of accesses…"), ""
         return (
             self.tr("No reads of a model file"),
@@ -299,9 +301,7 @@ class CacheView(PaintedView):
         """Use the colours of `theme`."""
         super().set_theme(theme)
         self.controls.set_theme(theme)
-        self.words.setStyleSheet(
-            f"color: {css(theme.text)}; background: {css(theme.pane)};"
-        )
+        self.beside.set_theme(theme)
 
     def _scene(self, width: float, height: float, scale: float) -> CacheScene | None:
         if self._found is None or not self._found.curve.n_reads:

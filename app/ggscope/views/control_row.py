@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QSignalBlocker, Qt
+from PySide6.QtCore import QSignalBlocker, QSize, Qt
+from PySide6.QtGui import QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
+    QFrame,
     QHBoxLayout,
     QLabel,
+    QLayout,
+    QScrollArea,
     QSizePolicy,
     QToolButton,
     QWidget,
@@ -15,11 +19,17 @@ from PySide6.QtWidgets import (
 
 from ggscope.render.theme import Theme, css
 from ggscope.views.elided import ElidedLabel
+from ggscope.views.guard import guarded
 from ggscope.views.widgets import scaled, set_label_color, words_font
 
+_GAP_PX = 8
 
+
+@guarded
 class ControlRow(QWidget):
     """Choices and switches from left to right; a sentence takes what room is left.
+
+    In a narrow pane the labels go first; then the row scrolls sideways.
 
     Attributes
     ----------
@@ -30,13 +40,31 @@ class ControlRow(QWidget):
         super().__init__(parent)
         self._labels: list[QLabel] = []
         self._buttons: list[QToolButton] = []
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(12, 4, 8, 4)
-        self._row.setSpacing(8)
+        self._panel = QWidget(self)
+        self._row = QHBoxLayout(self._panel)
+        self._row.setContentsMargins(0, 4, 0, 4)
+        self._row.setSpacing(_GAP_PX)
+        self._row.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
+        self._strip = _Strip(self._panel, self)
         self.words = ElidedLabel(self)
         self.words.setFont(words_font(12))
-        self._row.addWidget(self.words, 1)
+        whole = QHBoxLayout(self)
+        whole.setContentsMargins(12, 0, 8, 0)
+        whole.setSpacing(_GAP_PX)
+        whole.addWidget(self._strip)
+        whole.addWidget(self.words, 1)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the labels out where not all has room."""
+        super().resizeEvent(event)
+        labels = [label for label in self._labels if label.isVisibleTo(self._panel)]
+        width = self._panel.sizeHint().width()
+        if not labels:
+            width += sum(x.sizeHint().width() + _GAP_PX for x in self._labels)
+        for label in self._labels:
+            label.setVisible(width <= self.contentsRect().width() - 2 * _GAP_PX)
+        self._strip.updateGeometry()
 
     def add_choice(
         self,
@@ -47,7 +75,7 @@ class ControlRow(QWidget):
     ) -> QComboBox:
         """Add a choice of (words, value) after a label; `changed` hears of it."""
         self._add_label(label)
-        box = QComboBox(self)
+        box = QComboBox(self._panel)
         for words, value in items:
             box.addItem(words, value)
         box.setToolTip(tip)
@@ -62,7 +90,7 @@ class ControlRow(QWidget):
         self, label: str, tip: str, changed: Callable[[], object]
     ) -> QCheckBox:
         """Add a switch that is off."""
-        box = QCheckBox(label, self)
+        box = QCheckBox(label, self._panel)
         box.setToolTip(tip)
         box.setFont(words_font(12))
         box.setMinimumHeight(scaled(24))
@@ -74,7 +102,7 @@ class ControlRow(QWidget):
         self, label: str, tip: str, clicked: Callable[[], object]
     ) -> QToolButton:
         """Add a command."""
-        button = QToolButton(self)
+        button = QToolButton(self._panel)
         button.setText(label)
         button.setToolTip(tip)
         button.setAutoRaise(True)
@@ -105,14 +133,46 @@ class ControlRow(QWidget):
 
     def _add_label(self, text: str) -> None:
         if text:
-            label = QLabel(text, self)
+            label = QLabel(text, self._panel)
             label.setFont(words_font(12))
             label.setAlignment(Qt.AlignmentFlag.AlignVCenter)
             self._labels.append(label)
             self._place(label)
 
     def _place(self, widget: QWidget) -> None:
-        self._row.insertWidget(self._row.count() - 1, widget)
+        self._row.addWidget(widget)
+
+
+@guarded
+class _Strip(QScrollArea):
+    """A row that scrolls sideways where it is too long: by the wheel, and by Tab."""
+
+    def __init__(self, panel: QWidget, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._panel = panel
+        off = Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        self.setHorizontalScrollBarPolicy(off)
+        self.setVerticalScrollBarPolicy(off)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.viewport().setAutoFillBackground(False)
+        panel.setAutoFillBackground(False)
+        self.setWidget(panel)
+
+    def sizeHint(self) -> QSize:
+        """Return the size of the whole row."""
+        return self._panel.sizeHint()
+
+    def minimumSizeHint(self) -> QSize:
+        """Be as narrow as need be, but never lower than the controls."""
+        return QSize(0, self._panel.sizeHint().height())
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Scroll sideways."""
+        bar, turned = self.horizontalScrollBar(), event.angleDelta()
+        bar.setValue(bar.value() - (turned.y() or turned.x()) // 2)
+        event.accept()
 
 
 def choose(box: QComboBox, value: object) -> None:

@@ -28,6 +28,8 @@ class FactList(QWidget):
         self._facts: tuple[Fact, ...] = ()
         self._theme: Theme | None = None
         self._rows: list[QRect] = []
+        # Layouts ask for the height at the same few widths again and again.
+        self._heights: dict[int, tuple[int, ...]] = {}
         self.setMouseTracking(True)
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
@@ -40,6 +42,8 @@ class FactList(QWidget):
 
     def set_facts(self, facts: tuple[Fact, ...]) -> None:
         """Show these."""
+        if facts != self._facts:
+            self._heights.clear()
         self._facts = facts
         text = "; ".join(f"{f.label}: {f.exact or f.value}" for f in facts)
         self.setAccessibleDescription(text)
@@ -57,7 +61,7 @@ class FactList(QWidget):
 
     def heightForWidth(self, width: int) -> int:
         """Return the height of all rows."""
-        return sum(self._row_height(fact, width) for fact in self._facts)
+        return sum(self._row_heights(width))
 
     def sizeHint(self) -> QSize:
         """Return the size at a pane's usual width."""
@@ -93,6 +97,14 @@ class FactList(QWidget):
             return ((number, False), (fact.qualifier, True))
         return ((fact.value, fact.caution),)
 
+    def _row_heights(self, width: int) -> tuple[int, ...]:
+        """Return the height of each row."""
+        known = self._heights.get(width)
+        if known is None:
+            known = tuple(self._row_height(fact, width) for fact in self._facts)
+            self._heights[width] = known
+        return known
+
     def _row_height(self, fact: Fact, width: int) -> int:
         total = scaled(6) + (scaled(16) if self._is_stacked(fact, width) else 0)
         for text, is_words in self._lines(fact):
@@ -113,8 +125,8 @@ class FactList(QWidget):
         painter = QPainter(self)
         top = 0
         self._rows = []
-        for fact in self._facts:
-            height = self._row_height(fact, self.width())
+        heights = self._row_heights(self.width())
+        for fact, height in zip(self._facts, heights, strict=True):
             box = QRect(0, top, self.width(), height)
             self._rows.append(box)
             if box.intersects(event.rect()):

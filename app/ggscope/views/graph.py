@@ -160,6 +160,8 @@ class GraphView(PaintedView):
             return
         if self.number >= len(trace.graphs):
             self.number = 0
+        if self.session is not None:
+            self._found = self.session.linked  # a selection older than this view
         self._lay_out()
 
     def empty_words(self) -> tuple[str, str]:
@@ -253,6 +255,9 @@ class GraphView(PaintedView):
             self.hits.search(self.head.search.text())
         if self._wanted is not None:
             self.reveal(self._wanted)
+        elif old is None and len(self._found.nodes):
+            self.scene_now()  # opens the camera on the whole graph first
+            self._show_node(tuple(self._found.nodes.tolist()))
         self._measure()
         self.repaint_picture()
 

@@ -66,6 +66,7 @@ class HeatmapHead(QWidget):
         self.colors = self._combo(
             box, "", tr("Colour map"), tuple((name, name) for name in NAMES)
         )
+        box.addStretch(1)
 
     def _combo(
         self,

@@ -1,12 +1,13 @@
 """Hot and cold: which tensors a run reads most, and which it never touches."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from typing import cast
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
-from PySide6.QtWidgets import QLabel, QMenu, QScrollArea, QSplitter
+from PySide6.QtWidgets import QMenu
 
 from ggscope.analysis.hot_facts import HotCold, HotFact, hot_cold, hot_facts
 from ggscope.analysis.hotness import GROUP_BY, GroupBy, Ranking
@@ -38,11 +39,10 @@ from ggscope.session.tasks import TaskContext
 from ggscope.views.base import ViewSpec
 from ggscope.views.control_row import ControlRow
 from ggscope.views.painted import Connection, PaintedView
-from ggscope.views.widgets import copy_text, words_font
+from ggscope.views.widgets import copy_text
+from ggscope.views.words_beside import WordsBeside
 
 _KEY = "hot_cold"
-_FACTS_PX = 560
-"""Narrower views show no facts beside the picture."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,29 +71,10 @@ class HotColdView(PaintedView):
         self._rest = 0
         self.controls = ControlRow(self)
         self._make_controls()
-        self.facts = QLabel(self)
-        self.facts.setWordWrap(True)
-        self.facts.setTextFormat(Qt.TextFormat.RichText)
-        self.facts.setFont(words_font(12))
-        self.facts.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.facts.setContentsMargins(12, 8, 12, 8)
-        self.facts.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse
-            | Qt.TextInteractionFlag.TextSelectableByKeyboard
-        )
-        self._frame = QScrollArea(self)
-        self._frame.setWidgetResizable(True)
-        self._frame.setWidget(self.facts)
-        self._frame.setAccessibleName(self.tr("Facts"))
-        self._split = QSplitter(Qt.Orientation.Horizontal, self)
-        self.box.replaceWidget(self.canvas, self._split)
-        self._split.addWidget(self.canvas)
-        self._split.addWidget(self._frame)
-        self._split.setStretchFactor(0, 3)
-        self._split.setStretchFactor(1, 2)
-        self._split.setSizes([600, 400])
+        self.beside = WordsBeside(self.canvas, self.tr("Facts"), self)
+        self.facts = self.beside.words
+        self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)
-        self.box.setStretch(1, 1)
         self.set_theme(theme("dark"))
 
     def _make_controls(self) -> None:
@@ -220,8 +201,7 @@ class HotColdView(PaintedView):
             + "</p>"
             for fact in self.current_facts()
         ]
-        self.facts.setText("".join(lines))
-        self._frame.setVisible(bool(lines) and self.width() >= _FACTS_PX)
+        self.beside.say("".join(lines), is_rich=True)
         where = ""
         if self._time is not None:
             where = self.tr("of the marked range")
@@ -266,12 +246,7 @@ class HotColdView(PaintedView):
         """Use the colours of `theme`."""
         super().set_theme(theme)
         self.controls.set_theme(theme)
-        self.facts.setStyleSheet(
-            f"color: {css(theme.text)}; background: {css(theme.pane)};"
-        )
-        self._frame.setStyleSheet(
-            f"QScrollArea {{ border: none; background: {css(theme.pane)}; }}"
-        )
+        self.beside.set_theme(theme)
         self._say()
 
     def _scene(self, width: float, height: float, scale: float) -> HotScene | None:
@@ -459,11 +434,11 @@ class HotColdView(PaintedView):
         tensor = int(self._ranked(scene).tensor[bar])
         menu = QMenu(self)
         if tensor >= 0:
-            menu.addAction(self.tr("Select this tensor"), lambda: self._select(bar))
+            menu.addAction(self.tr("Select this tensor"), partial(self._select, bar))
             menu.addAction(
-                self.tr("Filter to this tensor"), lambda: self._filter(tensor)
+                self.tr("Filter to this tensor"), partial(self._filter, tensor)
             )
-        menu.addAction(self.tr("Copy name"), lambda: copy_text(name))
+        menu.addAction(self.tr("Copy name"), partial(copy_text, name))
         menu.addAction(self.tr("Copy ranking and facts"), self._copy)
         return menu
 

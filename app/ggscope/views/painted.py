@@ -55,6 +55,7 @@ class PaintedView(View):
         self.theme: Theme = theme("dark")
         self._zoom = 1.0
         self._is_stale = True
+        self._wish = "auto"
         # Another view of this kind may be in the drawer: each has jobs of its own.
         self._number = next(_NUMBERS)
         self._keys: set[str] = set()
@@ -253,11 +254,9 @@ class PaintedView(View):
 
     def choose_renderer(self, wish: str) -> None:
         """Draw by "opengl" or "raster"; "auto" = what suits the machine."""
-        use_gl = wish == "opengl" or (
-            wish == "auto" and hardware_renderer() is not None
-        )
-        if self.uses_gl and use_gl != isinstance(self._canvas, GlCanvas):
-            self._replace_canvas(use_gl=use_gl)
+        self._wish = wish
+        if self.isVisible():
+            self._choose_canvas()
 
     def renderer_text(self) -> str:
         """Return what draws, for the status bar."""
@@ -265,6 +264,7 @@ class PaintedView(View):
 
     def canvas_failed(self, message: str) -> None:
         """Fall back to the raster canvas."""
+        self._wish = "raster"
         QTimer.singleShot(0, self, partial(self._replace_canvas, use_gl=False))
 
     def canvas_ready(self) -> None:
@@ -274,8 +274,11 @@ class PaintedView(View):
         """Do nothing: such pictures search nothing."""
 
     def _choose_canvas(self) -> None:
-        if hardware_renderer() is not None and not isinstance(self._canvas, GlCanvas):
-            self._replace_canvas(use_gl=True)
+        use_gl = self._wish == "opengl" or (
+            self._wish == "auto" and hardware_renderer() is not None
+        )
+        if self.uses_gl and use_gl != isinstance(self._canvas, GlCanvas):
+            self._replace_canvas(use_gl=use_gl)
 
     def _replace_canvas(self, *, use_gl: bool) -> None:
         old = self._canvas

@@ -1,6 +1,6 @@
 """Models and maps under a trace: rules of matching, calibration, places and sizes."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from ggscope.analysis.joining import Side, join, role_of
 from ggscope.analysis.mapping_layout import slice_rows
 from ggscope.model.tables import Space, Spans
 from ggscope.model.tensors import Place, SizeSource
-from ggscope.model.trace import Join, Trace
+from ggscope.model.trace import Join, ReadWarning, Severity, Trace
 from session_files import (
     buffers_trace,
     graph_trace,
@@ -438,3 +438,13 @@ def test_any_delta_is_found_and_every_access_gets_its_tensor(sizes, delta, data)
     assert trace.accesses.patterns.tensor.tolist() == [wanted[n] for n, _, _ in chosen]
     for name, offset, size in rows:
         assert place_of(trace, name)[:2] == (offset + delta, size)
+
+
+@pytest.mark.parametrize(("listed", "expected"), [(MAP, False), ([("x", 0, 8)], True)])
+def test_doubt_about_the_format_goes_where_side_files_fit(listed, expected):
+    doubt = ReadWarning(Severity.NOTICE, "low_confidence", "It looks like it.")
+    main = replace(reading_trace(MAP), warnings=(doubt,))
+
+    trace = join(main, [Side(model_trace(listed), "map")])
+
+    assert ("low_confidence" in codes(trace)) is expected

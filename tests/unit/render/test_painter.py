@@ -3,7 +3,14 @@ import pytest
 from PySide6.QtGui import QImage
 
 import pictures
-from ggscope.render.batch import AreaBatch, Clip, DisplayList, ImageBatch, Pattern
+from ggscope.render.batch import (
+    AreaBatch,
+    Clip,
+    DisplayList,
+    ImageBatch,
+    Pattern,
+    RectBatch,
+)
 from ggscope.render.export import ensure_gui_application, render_image
 
 GROUND = 0xFF101010
@@ -119,6 +126,14 @@ def test_area_reaches_from_its_steps_to_the_base() -> None:
 
 def test_empty_list_is_the_background() -> None:
     assert (drawn() == GROUND).all()
+
+
+def test_batch_of_no_rectangles_draws_nothing() -> None:
+    none = RectBatch(*(pictures.floats() for _ in range(4)), pictures.colors())
+
+    image = render_image(DisplayList(4, 4, 1.0, 0xFF102030, (none,)))
+
+    assert image.pixel(2, 2) == 0xFF102030
 
 
 def test_texts_can_be_left_out() -> None:
