@@ -319,7 +319,6 @@ def one_node_graph() -> Graph:
 
 def test_graphs_buffers_and_flows_are_frozen_too() -> None:
     builder = five_spans()
-    column = np.zeros(1, np.int32)
     builder.add_graph(one_node_graph())
     builder.flows = Flows(np.array([0]), np.array([1]))
     builder.buffers = Buffers(
