@@ -16,6 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 # Each source becomes a shared library of its own beside the module that loads it.
 KERNELS = {
     "app/ggscope/analysis/columns.c": "app/ggscope/analysis/_columns.so",
+    "app/ggscope/analysis/heat.c": "app/ggscope/analysis/_heat.so",
     "app/ggscope/analysis/rows.c": "app/ggscope/analysis/_rows.so",
     "app/ggscope/analysis/merge.c": "app/ggscope/analysis/_merge.so",
     "app/ggscope/analysis/order.c": "app/ggscope/analysis/_order.so",

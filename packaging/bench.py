@@ -14,7 +14,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 import bench_report
 from bench_compare import confirmed, regressions
 from bench_figures import N_EVENTS, SIZES, Figure, figures, millions
+from bench_moe import session_files
 from bench_traces import TraceFile, lacking_bytes, provide, trace_file
 
 import ggscope
@@ -32,7 +33,9 @@ ROOT = HERE.parent
 FOLDER = Path(os.environ.get("GGSCOPE_BENCH_DIR", ROOT / "build" / "bench"))
 BASELINE = HERE / "bench-baseline.json"
 SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"
-KINDS = ("start", "bin", "ggmlviz", "npu", "table", "columns")
+KINDS = ("start", "bin", "ggmlviz", "npu", "moe", "table", "bytes", "columns")
+PANES = ("--panes", "--renderer", "raster")
+"""How sessions of a run, its model and its graph are opened."""
 TIMEOUT_S = 1800
 
 Values = dict[str, float]
@@ -98,6 +101,8 @@ class Bench:
         self, arguments: argparse.Namespace, paths: Mapping[str, Path]
     ) -> None:
         self._rounds = arguments.rounds
+        # What takes seconds each time is measured three times at most.
+        self._few = min(arguments.rounds, 3)
         self._seconds = arguments.seconds
         self._paths = paths
         self.about: dict[str, dict[str, object]] = {}
@@ -109,8 +114,17 @@ class Bench:
             if kind in arguments.only:
                 work = partial(self._opened, name, path, self._seconds)
                 self.sources[name] = work
+        for size in arguments.size if "moe" in arguments.only else ():
+            work = partial(self._session, f"moe{size}", paths[f"moe{size}"])
+            self.sources[f"moe{size}"] = work
         if "table" in arguments.only:
-            self.sources["table"] = partial(self._table, _table_path(paths))
+            script = HERE / "bench_analysis.py"
+            work = partial(self._script, script, _table_path(paths))
+            self.sources["table"] = work
+        for size in arguments.size if "bytes" in arguments.only else ():
+            script = HERE / "bench_bytes.py"
+            work = partial(self._script, script, paths[f"moe{size}"].parent)
+            self.sources[f"bytes{size}"] = work
         if "columns" in arguments.only:
             self.sources["columns"] = self._columns
 
@@ -137,14 +151,31 @@ class Bench:
         parts = (key.partition(".") for key in values)
         return [name for source, _, name in parts if source == "columns"]
 
-    def _opened(self, name: str, path: Path, seconds: float) -> Values:
+    def _session(self, name: str, run: Path) -> Values:
+        """Return the medians of a run with its model and graph, all panes in sight."""
+        _warm(run)
+        # Three walks, and each of them shows what there is to see in a second or two.
+        seconds = min(self._seconds, 2.0)
+        return self._opened(name, run.parent, seconds, PANES, rounds=self._few)
+
+    def _opened(
+        self,
+        name: str,
+        path: Path,
+        seconds: float,
+        options: Sequence[str] = (),
+        *,
+        rounds: int = 0,
+    ) -> Values:
         """Return the medians of ``ggscope bench``."""
-        _warm(path)
+        if path.is_file():
+            _warm(path)
         command = ["-m", "ggscope", "bench", str(path), "--seconds", str(seconds)]
+        command += options
         if name not in self.about:  # byte code, shared libraries, fonts
             _output(["-m", "ggscope", "bench", str(SAMPLE), "--seconds", "0.1"])
         rounds = []
-        for _ in range(self._rounds):
+        for _ in range(rounds or self._rounds):
             os.environ["GGSCOPE_STARTED"] = repr(time.time())
             rounds.append(json.loads(_output(command)))
         whole = median_figures(rounds)
@@ -156,9 +187,9 @@ class Bench:
             if isinstance(value, int | float) and key not in words
         }
 
-    def _table(self, path: Path) -> Values:
-        script = str(HERE / "bench_analysis.py")
-        return json.loads(_output([script, str(path), str(self._rounds)]))
+    def _script(self, script: Path, path: Path) -> Values:
+        """Return what a script that calls the analyses measures with a trace."""
+        return json.loads(_output([str(script), str(path), str(self._few)]))
 
     def _columns(self) -> Values:
         """Return the medians of tests/bench in milliseconds."""
@@ -248,6 +279,10 @@ def _files(arguments: argparse.Namespace) -> dict[str, TraceFile]:
     for kind, n in N_EVENTS.items():
         if kind in arguments.only:
             files[kind] = trace_file(kind, n)
+    if {"moe", "bytes"} & set(arguments.only):
+        for size in arguments.size:
+            run, model, graph = session_files(round(millions(size) * 1e6))
+            files |= {f"moe{size}": run, f"model{size}": model, f"graph{size}": graph}
     return files
 
 

@@ -66,7 +66,12 @@ def figures(sizes: list[str], columns: list[str]) -> list[Figure]:
     found += _moving("ggmlviz", viz)
     found += _opening("npu", npu, 2.5, None)
     found += _moving("npu", npu)
+    for size in sizes:
+        n = f"{millions(size):g} M accesses"
+        found += _session(f"moe{size}", n)
     found += _table()
+    for size in sizes:
+        found += _bytes(f"bytes{size}", f"{millions(size):g} M accesses")
     found += [
         Figure(
             key=f"columns.{name}", label=name.replace("_", " "), unit="ms",
@@ -187,4 +192,70 @@ def _table() -> list[Figure]:
             slack=slack,
         )
         for name, label, unit, aim, rates, slack in rows
+    ]  # fmt: skip
+
+
+def _session(source: str, what: str) -> list[Figure]:
+    """Return the figures of a run with its model and its graph, all panes in sight."""
+    rows = (
+        ("first_s", "first picture", "s", None, CPU, 0.05),
+        ("open_s", "everything there", "s", None, MEMORY, 0.1),
+        ("worst_stall_ms", "worst stall meanwhile", "ms", 50, CPU, 30),
+        ("heatmap_first_s", "file heatmap behind the whole trace", "s", 1, CPU, 0.1),
+        ("select_span_ms", "a span selected, all panes painted", "ms", 50, CPU, 8),
+        ("select_tensor_ms", "a tensor selected, all panes painted", "ms", 100, CPU, 8),
+        ("close_ms", "closing while it computes", "ms", 100, CPU, 20),
+        ("rest_mb", "memory with all panes", "MB", None, (), 30),
+    )
+    found = [
+        Figure(
+            key=f"{source}.{name}", label=f"{what}: {label}", unit=unit, aim=aim,
+            rates=rates, slack=slack,
+        )
+        for name, label, unit, aim, rates, slack in rows
+    ]  # fmt: skip
+    for view, label in (("heatmap", "file heatmap"), ("graph", "graph, all layers")):
+        found += [
+            Figure(
+                key=f"{source}.{view}_fps", label=f"{what}: {label}, frames that moved",
+                unit="/s", aim=60, more_is_better=True, rates=DRAWING, slack=3,
+            ),
+            Figure(
+                key=f"{source}.{view}_cpu_ms", unit="ms", rates=DRAWING, slack=1,
+                label=f"{what}: {label}, processor time of a frame",
+            ),
+        ]  # fmt: skip
+    return found
+
+
+def _bytes(source: str, what: str) -> list[Figure]:
+    """Return what the views of a model file, its experts and its graph compute."""
+    rows: tuple[tuple[str, str, float | None], ...] = (
+        ("join_ms", "joining model and graph", None),
+        ("heat_first_ms", "file heatmap counted and painted, 1900x900", 1_000),
+        ("heat_layer_ms", "file heatmap by layer, counted", None),
+        ("heat_time_ms", "file heatmap by time, counted", None),
+        ("heat_picture_1x_ms", "file heatmap, a frame of all of it", 16.7),
+        ("heat_picture_100x_ms", "file heatmap, a frame of a hundredth", 16.7),
+        ("heat_picture_10000x_ms", "file heatmap, a frame of a tensor", 16.7),
+        ("curve_ms", "miss-ratio curve of 1 M reads", 1_000),
+        ("what_if_ms", "miss-ratio curve of the run", None),
+        ("belady_ms", "Belady's optimum, 24 sizes", None),
+        ("hot_ms", "hot and cold, with its facts", None),
+        ("experts_ms", "experts: counts, figures, transitions", None),
+        ("correlate_ms", "matching spans with the graph", None),
+        ("link_span_ms", "what belongs to a span", 50),
+        ("link_tensor_ms", "what belongs to a tensor", 100),
+        ("link_buffer_ms", "what belongs to a buffer", 100),
+        ("link_node_ms", "what belongs to a node", 100),
+        ("graph_closed_ms", "graph laid out and painted, layers closed", 500),
+        ("graph_open_ms", "graph laid out and painted, layers open", 2_000),
+        ("graph_measures_ms", "graph: times and accesses of its nodes", None),
+    )
+    return [
+        Figure(
+            key=f"{source}.{name}", label=f"{what}: {label}", unit="ms", aim=aim,
+            rates=MEMORY, slack=2,
+        )
+        for name, label, aim in rows
     ]  # fmt: skip

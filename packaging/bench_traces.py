@@ -361,8 +361,9 @@ class TraceFile:
 
     Attributes
     ----------
-    n : records or events.
-    n_bytes : size of the file; exact for records, about so for the others.
+    name : relative to the folder of all traces; those of one session share a folder.
+    n : records, events or accesses.
+    n_bytes : what it takes on the disk; exact for records, about so for the others.
     """
 
     name: str
@@ -387,7 +388,7 @@ def is_there(file: TraceFile, folder: Path) -> bool:
         return False
     if file.write is write_bin:
         return path.stat().st_size == file.n_bytes
-    mark = path.with_name(path.name + ".size")
+    mark = _mark(file, folder)
     return mark.is_file() and mark.read_text() == str(path.stat().st_size)
 
 
@@ -402,8 +403,13 @@ def provide(file: TraceFile, folder: Path) -> Path:
     """Write the file unless it is there; return its path."""
     path = folder / file.name
     if not is_there(file, folder):
+        path.parent.mkdir(exist_ok=True)
         file.write(path, file.n)
         if file.write is not write_bin:
-            mark = path.with_name(path.name + ".size")
-            mark.write_text(str(path.stat().st_size))
+            _mark(file, folder).write_text(str(path.stat().st_size))
     return path
+
+
+def _mark(file: TraceFile, folder: Path) -> Path:
+    """Return the mark of a file, which never lies in a session's folder."""
+    return folder / (file.name.replace("/", "-") + ".size")

@@ -34,6 +34,32 @@ def test_bench_prints_one_line_with_plausible_figures(shell, name, tmp_path):
     assert not (tmp_path / "config").exists()
 
 
+def test_bench_of_panes_measures_the_heatmap_and_selecting(shell):
+    answer = shell(
+        "bench", SAMPLES / "tinyllama-256.bin", "--panes", "--seconds", "0.4",
+        "--size", "800x500", **OFFSCREEN,
+    )  # fmt: skip
+
+    assert answer.code == 0, answer.err
+    figures = json.loads(answer.out)
+    assert list(figures)[:6] == SIX
+    assert figures["heatmap_first_s"] >= 0
+    assert 0 < figures["heatmap_fps"] <= figures["heatmap_moved"] / 0.4 + 0.1
+    assert 0 < figures["select_span_ms"] <= figures["select_span_max_ms"]
+    assert 0 < figures["select_tensor_ms"] <= figures["select_tensor_max_ms"]
+    assert figures["close_ms"] > 0
+    assert "graph_fps" not in figures
+
+
+def test_bench_of_panes_without_accesses_is_an_error(shell):
+    answer = shell(
+        "bench", SAMPLES / "llama.ggmlviz", "--panes", "--seconds", "0.2", **OFFSCREEN
+    )
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "no place in a model file" in answer.err
+
+
 def test_bench_rounds_are_medians_of_processes(shell):
     answer = shell(
         "bench", SAMPLES / "llama.ggmlviz", "--seconds", "0.2", "--rounds", "2",

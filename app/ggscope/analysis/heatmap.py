@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis import heat_cells
 from ggscope.analysis.chunks import add_by_group
 from ggscope.analysis.file_map import FileMap, file_map
 from ggscope.analysis.heatmap_counts import Counts, Entries, Mask, SpanCounter
@@ -264,6 +265,15 @@ class HeatGrid:
         """
         if self.ends is not None:
             return self.between(offsets[:-1], offsets[1:])
+        if self.extra is None and self.covers is not None and self.n_pieces:
+            piece, inside = self._places(offsets)
+            compiled = heat_cells.cells(self.before, self.covers, piece, inside)
+            if compiled is not None:
+                return compiled
+        return self.plain_cells(offsets)
+
+    def plain_cells(self, offsets: I64) -> I64:
+        """Return the cells of bytes by numpy alone; see `cells`."""
         found = np.empty((len(self.before), max(len(offsets) - 1, 0)), np.int64)
         # A few rows at a time stay in the cache: half the time for a whole picture.
         for begin in range(0, len(found), _ROWS_AT_ONCE):
@@ -287,12 +297,9 @@ class HeatGrid:
         """Return int64[g, m]: bytes before each offset; monotone in the offset."""
         if self.covers is None:
             raise ValueError("this grid counts accesses")
-        if len(self.edges) < 2:
+        if not self.n_pieces:
             return np.zeros((len(self.before[rows]), len(offsets)), np.int64)
-        at = np.clip(offsets, self.edges[0], self.edges[-1])
-        piece = np.searchsorted(self.edges, at, "right") - 1
-        piece = np.minimum(piece, len(self.edges) - 2)
-        inside = at - self.edges[piece]
+        piece, inside = self._places(offsets)
         found = np.take(self.covers[rows], piece, axis=1)
         found *= inside
         found += np.take(self.before[rows], piece, axis=1)
@@ -302,6 +309,18 @@ class HeatGrid:
             found += scaled(part, inside[None, :], width)
             found += np.take(self.extra_before[rows], piece, axis=1)
         return found
+
+    @property
+    def n_pieces(self) -> int:
+        """Number of pieces, 0 where there is no file."""
+        return max(len(self.edges) - 1, 0)
+
+    def _places(self, offsets: I64) -> tuple[I64, I64]:
+        """Return the piece of each offset, and how far in it the offset lies."""
+        at = np.clip(offsets, self.edges[0], self.edges[-1])
+        piece = np.searchsorted(self.edges, at, "right") - 1
+        piece = np.minimum(piece, self.n_pieces - 1).astype(np.int64)
+        return piece, at - self.edges[piece]
 
 
 def scaled(amount: I64, part: I64, whole: I64) -> I64:
@@ -516,7 +535,7 @@ def _buffer_track(found: I64) -> BufferTrack:
     )
 
 
-def _over_rows(table: I64) -> Array:
+def _over_rows(table: Array) -> Array:
     """Return sums over the rows before each row, one row more than `table`."""
     total = int(table.sum(axis=0).max(initial=0))
     dtype = np.int32 if total < 1 << 31 else np.int64

@@ -44,8 +44,10 @@ class Counts:
     column: I64
     entries: Entries
 
-    def table(self, where: I64, width: int) -> I64:
-        """Return int64[n_rows, width]: the counts added at a place per touch.
+    def table(self, where: I64, width: int) -> Array:
+        """Return int[n_rows, width]: the counts added at a place per touch.
+
+        int32 where all counts together fit, which halves the memory, else int64.
 
         Parameters
         ----------
@@ -58,19 +60,29 @@ class Counts:
             at = self.entries.row[keep] * width + place[keep]
             np.add.at(total, at, self.entries.n[keep])
             return total.reshape(self.n_rows, width)
-        found = np.zeros((self.n_rows, width), np.int64)
         touches = np.flatnonzero(where >= 0)
         touches = touches[np.argsort(where[touches], kind="stable")]
         if not len(touches):
-            return found
+            return np.zeros((self.n_rows, width), np.int64)
+        n_all = int(self.dense.sum(axis=0, dtype=np.int64)[self.column[touches]].sum())
+        dtype = np.int32 if n_all < 1 << 31 else np.int64
+        found = np.empty((self.n_rows, width), dtype)
         places, first = np.unique(where[touches], return_index=True)
+        is_single = len(places) == len(touches)
+        n = self.dense.shape[1] if is_single else len(places)
+        # Which column goes to each place; the last one is of zeros.
+        source = np.full(width, n, np.int64)
+        source[places] = self.column[touches] if is_single else np.arange(n)
+        padded = np.zeros((_ROWS_AT_ONCE, n + 1), dtype)
         # A few rows at a time, so that what is gathered stays in the cache.
         for begin in range(0, self.n_rows, _ROWS_AT_ONCE):
-            rows = slice(begin, begin + _ROWS_AT_ONCE)
-            part = np.take(self.dense[rows], self.column[touches], axis=1)
-            if len(places) < len(touches):
-                part = np.add.reduceat(part, first, axis=1, dtype=np.int64)
-            found[rows, places] = part
+            part = self.dense[begin : begin + _ROWS_AT_ONCE]
+            if not is_single:
+                part = np.take(part, self.column[touches], axis=1)
+                part = np.add.reduceat(part, first, axis=1, dtype=dtype)
+            to = found[begin : begin + len(part)]
+            padded[: len(part), :n] = part
+            np.take(padded[: len(part)], source, axis=1, out=to, mode="clip")
         return found
 
     def of_touches(self, keep: Mask) -> Entries:

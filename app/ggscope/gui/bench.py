@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtWidgets import QWidget
 
 from ggscope.errors import TraceError
+from ggscope.gui import bench_panes
 from ggscope.gui.app import create_app, create_window, install_exception_hook
-from ggscope.gui.bench_frames import Walk, groups_to_close
+from ggscope.gui.bench_frames import Course, Walk, groups_to_close, range_at
 from ggscope.gui.bench_probes import (
     BenchError,
     PaintWatch,
@@ -23,8 +25,9 @@ from ggscope.gui.bench_probes import (
 from ggscope.gui.document import Document
 from ggscope.gui.garbage import MainThreadCollector
 from ggscope.gui.main_window import MainWindow, OpenOptions
+from ggscope.model.selection import Selection
 from ggscope.session.loader import LoadState
-from ggscope.session.settings import MemoryStore, Renderer, Settings
+from ggscope.session.settings import Layout, MemoryStore, Renderer, Settings
 from ggscope.views.base import View
 
 if TYPE_CHECKING:  # a pane is imported when the first file is opened
@@ -51,12 +54,15 @@ class BenchOptions:
         while moving; device-independent pixels.
     renderer : what draws the timeline.
     opening : how to read the file; None = with the reader that fits.
+    panes : measure the panes of the model file and the graph as well, with all panes
+        in sight while the file is opened.
     """
 
     seconds: float = 5.0
     size: tuple[int, int] = (1920, 1080)
     renderer: Renderer = "auto"
     opening: OpenOptions | None = None
+    panes: bool = False
 
 
 def measure(path: Path, options: BenchOptions) -> dict[str, object]:
@@ -73,6 +79,8 @@ def measure(path: Path, options: BenchOptions) -> dict[str, object]:
     create_app()
     settings = Settings(MemoryStore())
     settings.change("drawing", renderer=options.renderer)
+    if options.panes:
+        settings.change("layout", name="grid", bottom_tab="experts")
     collector = MainThreadCollector()
     window = create_window(settings)
     hook = install_exception_hook(window)
@@ -116,6 +124,7 @@ class _Bench:
         self._figures: dict[str, object] = {"file": path.name}
         self._document: Document | None = None
         self._watch: PaintWatch | None = None
+        self._heatmap = bench_panes.FirstPicture()
         self._opened = 0.0
         self._first: float | None = None
         self._complete: float | None = None
@@ -125,16 +134,22 @@ class _Bench:
         """Return all figures; see `measure`."""
         self._show_window()
         self._open()
+        if self._options.panes:
+            self._select()
+            self._move_panes()
         self._spread()
         self._move()
         self._check()
         self._figures["peak_mb"] = round(self._pulse.peak_mb(), 1)
+        if self._options.panes:
+            self._close()
         return self._figures
 
     def stop(self) -> None:
         """Let go of the window."""
         self._pulse.stop()
         self._watch = None
+        self._heatmap.stop()
 
     # -- the empty window --------------------------------------------------
 
@@ -228,6 +243,8 @@ class _Bench:
 
     def _on_beat(self) -> None:
         """Watch the canvas that there is now: it comes late and is replaced."""
+        if self._options.panes:
+            self._heatmap.look(self._document)
         canvas = self._canvas()
         watched = None if self._watch is None else self._watch.widget
         if canvas is not None and canvas is not watched:
@@ -275,32 +292,42 @@ class _Bench:
         """Give the timeline the whole size and enough lanes, and let it settle."""
         document = self._document
         assert document is not None
-        settings, session = self._window.settings, document.session
-        settings.change(
-            "layout",
-            name="single",
-            cells=("timeline", *settings.layout.cells[1:]),
-            shows_details=False,
-            shows_drawer=False,
-        )
-        document.workspace.take_layout()
+        session = document.session
+        self._show_alone("timeline")
         assert session.index is not None
         closed = groups_to_close(session.index.lanes, N_ROWS)
         session.set_lane_state(replace(session.lane_state, collapsed=closed))
-        self._quiet_since = None
-        wait_until(self._is_open, _PATIENCE_S, "the lanes")
-        self._check()
+        self._settle("the lanes")
         left = self._opened + _PROBED_S - time.perf_counter()
         if self._options.renderer == "auto" and left > 0:
             pass_time(left)
-        self._fit_canvas()
+        self._fit_canvas(self._canvas)
 
-    def _fit_canvas(self) -> None:
+    def _show_alone(self, view_id: str) -> None:
+        """Give a view the whole window, and let it settle."""
+        assert self._document is not None
+        settings = self._window.settings
+        settings.change(
+            "layout",
+            name="single",
+            cells=(view_id, *Layout().cells[1:]),
+            shows_details=False,
+            shows_drawer=False,
+        )
+        self._document.workspace.take_layout()
+        self._settle("the panes")
+
+    def _settle(self, what: str) -> None:
+        self._quiet_since = None
+        wait_until(self._is_open, _PATIENCE_S, what)
+        self._check()
+
+    def _fit_canvas(self, find: Callable[[], QWidget | None]) -> None:
         """Make the window so large that the canvas has the size asked for."""
         for _ in range(3):  # a scroll bar may come or go
-            canvas = self._canvas()
+            canvas = find()
             if canvas is None:
-                raise BenchError("the timeline cannot be drawn.")
+                raise BenchError("the view cannot be drawn.")
             width, height = self._options.size
             if (canvas.width(), canvas.height()) == (width, height):
                 return
@@ -314,7 +341,14 @@ class _Bench:
         document, canvas, view = self._document, self._canvas(), self._timeline()
         if document is None or canvas is None or view is None:
             raise BenchError("the timeline cannot be drawn.")
-        times = Walk(document.session, canvas, self._options.seconds).run()
+        session, trace = document.session, document.session.trace
+        assert trace is not None
+
+        def go(share: float) -> None:
+            session.set_visible(range_at(trace.extent, share))
+
+        course = Course(go, lambda: session.visible_range)
+        times = Walk(course, canvas, self._options.seconds).run()
         self._figures |= times.figures()
         self._figures |= {
             "rows": _rows_in_view(view),
@@ -322,6 +356,61 @@ class _Bench:
             "scale": canvas.devicePixelRatioF(),
             "renderer": view.renderer_text(),
         }
+
+    # -- the panes of a model file ---------------------------------------------
+
+    def _select(self) -> None:
+        """Select spans and tensors while all panes are in sight."""
+        document, complete = self._document, self._complete
+        assert document is not None
+        assert complete is not None
+        heatmap = bench_panes.heatmap_of(document)
+        canvas, trace = self._canvas(), document.session.trace
+        if heatmap is None or canvas is None or trace is None or not self._heatmap.at:
+            raise BenchError(f"{self._path.name} tells of no place in a model file.")
+        since = self._heatmap.at - self._opened - complete
+        self._figures["heatmap_first_s"] = round(max(since, 0.0), 3)
+        selecting = bench_panes.Selecting(document, (canvas, heatmap.canvas))
+        for name, chosen in bench_panes.selections(trace).items():
+            self._figures |= selecting.figures(name, chosen)
+        selecting.stop()
+        self._check()
+
+    def _move_panes(self) -> None:
+        """Pan and zoom the file heatmap, and the graph where there is one."""
+        document = self._document
+        assert document is not None
+        document.session.select(Selection())
+        seconds = self._options.seconds
+        self._show_alone("heatmap")
+        heatmap = bench_panes.heatmap_of(document)
+        if heatmap is not None:
+            self._fit_canvas(lambda: heatmap.canvas)
+            course = bench_panes.heatmap_course(heatmap)
+            self._figures |= bench_panes.walk("heatmap", heatmap, course, seconds)
+        if document.session.trace is None or not document.session.trace.graphs:
+            return
+        self._show_alone("graph")
+        graph = bench_panes.graph_of(document)
+        if graph is not None:
+            graph.open_all(True)
+            self._settle("the graph")
+            self._fit_canvas(lambda: graph.canvas)
+            course = bench_panes.graph_course(graph)
+            self._figures |= bench_panes.walk("graph", graph, course, seconds)
+
+    def _close(self) -> None:
+        """Close the file while a job of it runs."""
+        document = self._document
+        assert document is not None
+        self._show_alone("heatmap")
+        heatmap = bench_panes.heatmap_of(document)
+        if heatmap is not None:
+            heatmap.invalidate()
+        begin = time.perf_counter()
+        self._window.close_document(document)
+        self._figures["close_ms"] = round((time.perf_counter() - begin) * 1e3, 1)
+        self._document = None
 
 
 def _rows_in_view(view: "TimelineView") -> int:

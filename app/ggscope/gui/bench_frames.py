@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +12,6 @@ from PySide6.QtWidgets import QWidget
 from ggscope.analysis.layout import OPS, TimelineLane, default_collapsed
 from ggscope.gui.bench_probes import BenchError, PaintWatch, run_loop
 from ggscope.model.time import TimeRange
-from ggscope.session.session import Session
 
 WIDEST, NARROWEST = 0.95, 1e-5
 """Shares of the trace's extent between which the walk zooms."""
@@ -85,8 +85,22 @@ class FrameTimes:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Where a view goes while it is measured.
+
+    Attributes
+    ----------
+    go : shows what is due when a share (0..1) of the walk is over.
+    shown : returns what is shown now; a frame that shows the same does not count.
+    """
+
+    go: Callable[[float], None]
+    shown: Callable[[], object]
+
+
 class Walk(QObject):
-    """Asks for one range after the other, each when the last has been painted.
+    """Goes a course, step by step, each when the last has been painted.
 
     Parameters
     ----------
@@ -94,13 +108,11 @@ class Walk(QObject):
     seconds : how long to go on.
     """
 
-    def __init__(self, session: Session, canvas: QWidget, seconds: float) -> None:
+    def __init__(self, course: Course, canvas: QWidget, seconds: float) -> None:
         super().__init__()
-        self._session = session
+        self._course = course
         self._canvas = canvas
         self._seconds = seconds
-        trace = session.trace
-        self._extent = TimeRange(0, 0) if trace is None else trace.extent
         self._times = FrameTimes()
         self._loop = QEventLoop()
         # A timer, not a call: other events have their turn between two frames.
@@ -112,7 +124,7 @@ class Walk(QObject):
         self._stuck.setInterval(_STUCK_MS)
         self._stuck.timeout.connect(self._loop.quit)
         self._started = self._asked = 0.0
-        self._shown: TimeRange | None = None
+        self._shown: object = None
 
     def run(self) -> FrameTimes:
         """Return the times of the frames.
@@ -124,7 +136,7 @@ class Walk(QObject):
         """
         watch = PaintWatch(self._canvas, self._on_painted)
         # Where the range is before the first step does not count as a move.
-        self._shown = self._session.visible_range
+        self._shown = self._course.shown()
         cpu = time.process_time()
         self._started = time.perf_counter()
         self._next.start(0)
@@ -133,7 +145,7 @@ class Walk(QObject):
         self._times.cpu_s = time.process_time() - cpu
         self._times.elapsed_s = time.perf_counter() - self._started
         if self._times.elapsed_s < self._seconds:
-            raise BenchError("the window stopped painting the timeline.")
+            raise BenchError("the window stopped painting.")
         return self._times
 
     def _step(self) -> None:
@@ -144,13 +156,13 @@ class Walk(QObject):
             self._loop.quit()
             return
         self._stuck.start()
-        self._session.set_visible(range_at(self._extent, share))
+        self._course.go(share)
         self._canvas.update()  # also where the range is at its bounds already
 
     def _on_painted(self) -> None:
         if not self._asked:  # painted for another reason
             return
-        shown = self._session.visible_range
+        shown = self._course.shown()
         self._times.n_frames += 1
         if shown != self._shown:
             self._times.moved_ms.append((time.perf_counter() - self._asked) * 1e3)
@@ -158,4 +170,4 @@ class Walk(QObject):
         self._next.start(0)
 
 
-__all__ = ["FrameTimes", "Walk", "groups_to_close", "range_at"]
+__all__ = ["Course", "FrameTimes", "Walk", "groups_to_close", "range_at"]

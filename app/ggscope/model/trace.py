@@ -27,6 +27,8 @@ from ggscope.model.tensors import Buffers, ModelFile, Tensors
 from ggscope.model.time import Clock, TimeRange
 
 MODEL_VERSION = 2
+OTHER_FILES = "other files"
+"""What is pending while further files of a session are still to be joined."""
 
 
 class Severity(IntEnum):
@@ -197,7 +199,8 @@ class Trace:
     ops : names for the op numbers, or None where the format has no ops.
     records : access to single records, or None.
     pending : parts that are still being read: "spans" (more of them follow, and
-        their ids may change until all are there), "names", "accesses".
+        their ids may change until all are there), "names", "accesses",
+        `OTHER_FILES`.
     read_until : while "spans" are pending, the tick up to which all spans are
         known; the extent already reaches to the end of the file where the reader
         could look there. None once every span is known.
@@ -238,6 +241,11 @@ class Trace:
     def is_partial(self) -> bool:
         """Whether more spans follow: analyses of this trace are not worth doing."""
         return "spans" in self.pending
+
+    @property
+    def awaits_files(self) -> bool:
+        """Whether more files follow: what a model tells of tensors is not there yet."""
+        return OTHER_FILES in self.pending
 
     def op_name(self, op: int) -> str:
         """Return the name of op number `op` under the trace's table."""

@@ -14,7 +14,7 @@ from ggscope.analysis.joining import Side, join, role_of
 from ggscope.errors import ReadError, TooLargeError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.time import TimeRange
-from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
 from ggscope.readers import registry
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, ReadContext
 from ggscope.readers.bundle import TRACE, Bundle, Member, Skipped
@@ -126,7 +126,8 @@ def open_parts(
     mains = [p for p in mains if p.member.role == TRACE]
     main = _main_of(mains)
     if main is not None and (bundle.sides or not is_alone):
-        context.publish(main)
+        pending = main.pending | ({OTHER_FILES} if bundle.sides else set())
+        context.publish(replace(main, pending=pending))
     sides += read(bundle.sides, _How())
     if main is None and not sides:
         raise errors[0]

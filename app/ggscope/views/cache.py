@@ -170,7 +170,7 @@ class CacheView(PaintedView):
         session = self.session
         trace = None if session is None else session.trace
         self._best = self._answer = None
-        if session is None or trace is None or trace.is_partial:
+        if session is None or trace is None or trace.is_partial or trace.awaits_files:
             self._found = None
             self._say()
             self.repaint_picture()

@@ -122,7 +122,7 @@ class ExpertsView(PaintedView):
         session = self.session
         trace = None if session is None else session.trace
         self.cover.setVisible(self.beside is Beside.COVER)
-        if trace is None or trace.is_partial:
+        if trace is None or trace.is_partial or trace.awaits_files:
             self.repaint_picture()
             return
         self._of = trace

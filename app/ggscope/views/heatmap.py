@@ -149,7 +149,7 @@ class HeatmapView(PaintedView):
         trace = None if session is None else session.trace
         if session is None or trace is None or trace.is_partial:
             return
-        if "accesses" in trace.pending:
+        if "accesses" in trace.pending or trace.awaits_files:
             return
         if not self._has_chosen_rows:
             self.look = replace(self.look, rows=natural_rows(trace))
@@ -191,6 +191,8 @@ class HeatmapView(PaintedView):
             return self.tr("No file"), ""
         if trace.is_partial or "accesses" in trace.pending:
             return self.tr("Still reading"), self.tr("Accesses come after the spans.")
+        if trace.awaits_files:
+            return self.tr("Still reading"), self.tr("The model comes after the trace.")
         if self.base is None:
             return self.tr("Counting accesses"), ""
         totals = self.base.totals

@@ -139,7 +139,7 @@ class HotColdView(PaintedView):
         """Count anew on a worker."""
         session = self.session
         trace = None if session is None else session.trace
-        if session is None or trace is None or trace.is_partial:
+        if session is None or trace is None or trace.is_partial or trace.awaits_files:
             self._show(None)
             return
         marked = session.marked_range

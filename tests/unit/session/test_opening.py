@@ -73,6 +73,8 @@ def test_trace_is_published_before_its_sides_and_its_spans_stay(tmp_path):
 
     assert early[-1].parts == ()
     assert not early[-1].is_partial
+    assert early[-1].awaits_files
+    assert not whole.awaits_files
     assert early[-1].spans is whole.spans
 
 

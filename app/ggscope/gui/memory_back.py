@@ -1,0 +1,61 @@
+"""Gives memory that is no longer used back to the system.
+
+Analyses make and free arrays of some ten megabytes. The C library of Linux keeps such
+blocks for the next one who asks; after opening a trace of 4 million spans with all
+panes in sight it kept 170 MB of 620.
+"""
+
+import ctypes
+import sys
+import threading
+from functools import cache
+from typing import Any
+
+from PySide6.QtCore import QObject, QTimer
+
+from ggscope.session.tasks import Tasks
+
+QUIET_MS = 150
+"""Rest after the last job: jobs come in groups, and each takes what is there."""
+
+
+class MemoryReturner(QObject):
+    """Gives memory back some time after the jobs of a session are done."""
+
+    def __init__(self, tasks: Tasks, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._tasks = tasks
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(QUIET_MS)
+        self._timer.timeout.connect(self._on_quiet)
+        if _trim() is not None:
+            tasks.became_idle.connect(self._timer.start)
+
+    def _on_quiet(self) -> None:
+        if self._tasks.is_idle:
+            # A few milliseconds, which the window need not wait for.
+            thread = threading.Thread(target=give_back, name="ggscope-memory")
+            thread.daemon = True
+            thread.start()
+
+
+def give_back() -> None:
+    """Give what is free back to the system, where the C library can do so."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Any | None:  # a function of ctypes
+    """Return glibc's ``malloc_trim``; None elsewhere."""
+    if sys.platform != "linux":
+        return None
+    found = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if found is not None:
+        found.argtypes, found.restype = [ctypes.c_size_t], ctypes.c_int
+    return found
+
+
+__all__ = ["QUIET_MS", "MemoryReturner", "give_back"]
