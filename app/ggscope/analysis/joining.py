@@ -228,7 +228,17 @@ def _notes(
             ReadWarning(severity, code, text, n, place=side.name, remedy=remedy)
         )
 
-    if fit.delta:
+    if fit.delta and layout.is_stated:
+        note(
+            Severity.INFO,
+            "trace_offsets_moved",
+            f"The offsets in the trace were moved by {-fit.delta:,} bytes: they count "
+            f"from elsewhere, {side.name} from its beginning. That fits "
+            f"{fit.n_agree:,} of {fit.n_offsets:,} places.",
+            1,
+            "",
+        )
+    elif fit.delta:
         note(
             Severity.INFO,
             "offsets_moved",

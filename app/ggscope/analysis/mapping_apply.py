@@ -51,13 +51,30 @@ def apply_mapping(trace: Trace, layout: ModelLayout, mapping: Mapping) -> Mapped
     row_of[missing] = n + np.arange(len(missing))
     filled, n_completed, n_guessed = _filled(trace, old, model, layout, mapping, first)
     tensors = stacked_tensors(filled, taken_tensors(model, missing))
-    columns = _pointed(trace.accesses.patterns, tensors, mapping, row_of)
+    patterns = trace.accesses.patterns
+    if layout.is_stated and mapping.fit.delta:
+        patterns = _counted_from_file(patterns, -mapping.fit.delta)
+    columns = _pointed(patterns, tensors, mapping, row_of)
+    if columns is None and patterns is not trace.accesses.patterns:
+        columns = patterns
     return Mapped(tensors, columns, n_completed, n_guessed)
+
+
+def _counted_from_file(columns: AccessColumns, by: int) -> AccessColumns:
+    """Return accesses whose offsets count from the beginning of the model file.
+
+    The head of a model file tells where its tensors lie; a trace whose offsets
+    differ by one delta counts from elsewhere, mostly from the data section.
+    """
+    is_placed = (columns.space == Space.FILE) & (columns.offset >= 0)
+    return replace(
+        columns, offset=np.where(is_placed, columns.offset + by, columns.offset)
+    )
 
 
 def _moved(layout: ModelLayout, mapping: Mapping) -> Tensors:
     """Return the model's tensors, at absolute offsets and in their best known sizes."""
-    tensors, delta = layout.tensors, mapping.fit.delta
+    tensors, delta = layout.tensors, 0 if layout.is_stated else mapping.fit.delta
     offset, place = tensors.offset, np.array(tensors.place, np.uint8)
     if delta:
         known = offset >= 0

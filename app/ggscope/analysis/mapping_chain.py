@@ -146,15 +146,17 @@ def find_mapping(trace: Trace, layout: ModelLayout) -> Mapping:
     whole = np.flatnonzero(~layout.is_slice)
     match = match_names(names, [layout.names[i] for i in whole.tolist()])
     of_tensor = np.where(match.row >= 0, np.append(whole, -1)[match.row], -1)
+    by_name = match.rule
     slices = np.flatnonzero(layout.is_slice)
     if len(slices):  # a trace may have learnt slices from an earlier map
         exact = match_names(names, [layout.names[i] for i in slices.tolist()])
         is_slice = (of_tensor < 0) & (exact.rule == Rule.NAME)
         of_tensor[is_slice] = slices[exact.row[is_slice]]
+        by_name = np.where(is_slice, np.uint8(Rule.NAME), by_name)
     fit = _fit(trace, layout, uses, of_tensor)
     of_use = of_tensor[uses.tensor]
-    rule = np.where(of_use >= 0, match.rule[uses.tensor], Rule.NONE).astype(np.uint8)
-    guessed = (match.rule == Rule.PREFIX) & (of_tensor >= 0)
+    rule = np.where(of_use >= 0, by_name[uses.tensor], Rule.NONE).astype(np.uint8)
+    guessed = (by_name == Rule.PREFIX) & (of_tensor >= 0)
     if not fit.belongs:
         agrees = np.zeros(len(uses), np.bool_)
         return Mapping(fit, uses, of_tensor, of_use, rule, agrees, guessed)

@@ -13,7 +13,7 @@ from ggscope.analysis.joining_tables import (
 )
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, Array
-from ggscope.model.tensors import SizeSource, Tensors
+from ggscope.model.tensors import Place, SizeSource, Tensors
 
 _SLICE = re.compile(r"\[(\d{1,5})\]$")
 
@@ -37,6 +37,13 @@ class ModelLayout:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether the model file itself says where its tensors lie."""
+        known = self.tensors.offset >= 0
+        place = np.asarray(self.tensors.place)[known]
+        return bool(len(place)) and bool((place == Place.STATED).all())
 
     def by_offset(self) -> tuple[I64, I64]:
         """Return (rows in order of offset, their offsets): whole placed tensors."""

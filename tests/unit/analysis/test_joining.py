@@ -29,6 +29,13 @@ def shifted(delta: int, reads=MAP):
     return [(name, offset + delta, size) for name, offset, size in reads]
 
 
+def stated_model(rows) -> Trace:
+    """Return a model file, whose own head tells its places."""
+    model = model_trace(rows)
+    place = np.full(len(model.tensors), Place.STATED, np.uint8)
+    return replace(model, tensors=replace(model.tensors, place=place))
+
+
 def mapped(reads, model: Trace, role: str = "map", **options) -> Trace:
     trace = join(reading_trace(reads, **options), [Side(model, role)])
     assert trace.check() == []
@@ -448,3 +455,26 @@ def test_doubt_about_the_format_goes_where_side_files_fit(listed, expected):
     trace = join(main, [Side(model_trace(listed), "map")])
 
     assert ("low_confidence" in codes(trace)) is expected
+
+
+def test_offsets_of_the_data_section_are_counted_from_the_model_file():
+    model = stated_model(shifted(4096))  # the trace counts from the data section
+
+    trace = join(reading_trace(MAP), [Side(model, "model")])
+
+    assert trace.joins[0].delta == -4096
+    assert trace.joins[0].n_agree == trace.joins[0].n_all == 3
+    assert place_of(trace, LONG) == (512 + 4096, 256, Place.STATED)
+    assert sorted(trace.accesses.patterns.offset.tolist()) == [4096, 4608, 4864]
+    assert "trace_offsets_moved" in codes(trace)
+    assert "offsets_moved" not in codes(trace)
+
+
+def test_accesses_matched_as_listed_slices_count_as_found_by_name():
+    reads = [("blk.0.ffn_up_exps.weight[1]", 100, 50)]
+    listed = [(f"blk.0.ffn_up_exps.weight[{i}]", 50 + 50 * i, 50) for i in range(3)]
+
+    trace = join(reading_trace(reads), [Side(model_trace(listed), "map")])
+
+    assert trace.joins[0].rules == {"name": 1}
+    assert sum(trace.joins[0].rules.values()) == trace.joins[0].n_found
