@@ -76,12 +76,17 @@ class FileMap:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the places come from a model file or a map, not from accesses.
+        """Whether an untouched byte is known to be cold.
 
-        Only then an untouched byte is known to be cold; and only where accesses lead
-        to the file at all, which those of nameless records may not.
+        That takes a model file or a map, and accesses that lead to the file at all,
+        which those of nameless records may not.
         """
-        return len(self) > 0 and self.is_read and not bool(self.is_traced.all())
+        return self.is_read and self.is_listed
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the places come from a model file or a map, not from accesses."""
+        return len(self) > 0 and not bool(self.is_traced.all())
 
     def unit_at(self, offset: int) -> int:
         """Return the unit that holds a global offset; -1 for none."""

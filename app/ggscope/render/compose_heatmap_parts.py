@@ -295,8 +295,11 @@ def totals_words(place: HeatGeometry) -> str:
         words.append(f"{format_bytes(t.passed_bytes)} in experts not chosen")
     if t.n_moved:
         words.append(f"{format_count(t.n_moved)} kinds of access at rounded places")
-    if scene.base.files.offset.size and not scene.base.files.is_complete:
+    files = scene.base.files
+    if len(files) and not files.is_listed:
         words.append("places from the trace alone")
+    elif len(files) and not files.is_read:
+        words.append("no access leads to this file")
     if scene.is_filtered:
         words.insert(0, "filtered")
     return "  ·  ".join(words)

@@ -103,7 +103,7 @@ def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, s
 
 def _gap_words(files: FileMap, offset: int, tr: Words) -> str:
     part = files.part_at(offset)
-    if not files.is_complete:
+    if not files.is_listed:
         title = tr("No data")
         words = tr("No access of the trace tells what lies here.")
     elif part is not None and 0 <= offset < max(part.data_begin, 0):

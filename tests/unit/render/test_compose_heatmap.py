@@ -18,6 +18,7 @@ from ggscope.render.heat_colors import cell_scale, cell_texels, value_keys
 from ggscope.render.heat_scene import HeatGeometry, HeatMark, HeatView
 from ggscope.render.theme import THEMES
 from heat_traces import moe_trace
+from reads_builder import TensorRow, reads_trace
 from scenes import texts_of
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -119,6 +120,18 @@ def test_trace_alone_says_no_data_and_where_places_come_from() -> None:
     assert "no data" in words
     assert any("places from the trace alone" in w for w in words)
     assert trace.tensors.place is None or Place.STATED not in trace.tensors.place
+
+
+def test_model_alone_says_that_nothing_reads_it() -> None:
+    trace = reads_trace((TensorRow("a", 0, 100), TensorRow("b", 100, 50)), [])
+    base = heat_base(trace, "token")
+    scene = heat_scene(trace, base, HeatAxis(base.files), (1400, 420), "light")
+
+    words = texts_of(compose_heatmap(scene))
+
+    assert "no data" in words
+    assert any("no access leads to this file" in w for w in words)
+    assert not any("places from the trace alone" in w for w in words)
 
 
 def test_mark_shows_its_bytes_and_rows_on_a_pill() -> None:
