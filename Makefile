@@ -7,12 +7,14 @@ STAMP := $(VENV)/.installed
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run test bench lint check samples clean help
+.PHONY: run test fuzz walk bench lint check samples clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run [ARGS='FILE …']   open the viewer (on a sample without ARGS)"
 	@echo "make test [ARGS='-k …']    run every test, GUI and GL ones included"
+	@echo "make fuzz [MINUTES=10]     mutate files and read them, ARGS='--reader npu-json'"
+	@echo "make walk [MINUTES=30]     random keys and mouse on the window, SEED=1"
 	@echo "make bench [SIZE=33]       measure opening, frames and memory; SIZE in millions"
 	@echo "make lint                  ruff, mypy and the import contracts"
 	@echo "make samples               write resources/samples again"
@@ -22,6 +24,13 @@ run: $(STAMP) $(SYSTEM)
 
 test: $(STAMP) $(SYSTEM)
 	@packaging/run-tests.sh $(ARGS)
+
+fuzz: $(STAMP)
+	@PYTHONPATH=tests $(PY) -m fuzzing.campaign --minutes $(or $(MINUTES),10) $(ARGS)
+
+walk: $(STAMP) $(SYSTEM)
+	@xvfb-run -a -s "-screen 0 1920x1200x24 +extension GLX" $(PY) packaging/walk.py \
+		--minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(ARGS)
 
 bench: $(STAMP) $(SYSTEM)
 	@packaging/run-bench.sh $(if $(SIZE),--size "$(SIZE)") $(ARGS)

@@ -3,11 +3,13 @@
     python packaging/bench.py [--size 1,10] [--only bin,npu] [--write-baseline]
 
 Every figure is the median of five runs, each in a process of its own. Prints a table
-and one line of JSON; fails where a figure is more than 30 % worse than the stored
-baseline, allowing for the speed of the machine. See resources/docs/performance.md.
+and one line of JSON. The first run on a machine stores its figures as the baseline of
+this machine; later ones fail where a figure is more than 30 % worse than that. See
+resources/docs/performance.md.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import bench_report
+import platformdirs
 from bench_compare import confirmed, regressions
 from bench_figures import N_EVENTS, SIZES, Figure, figures, millions
 from bench_moe import session_files
@@ -27,13 +30,13 @@ from bench_traces import TraceFile, lacking_bytes, provide, trace_file
 
 import ggscope
 from ggscope.cli.bench import median_figures
+from ggscope.writing import make_folder, write_file
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 FOLDER = Path(os.environ.get("GGSCOPE_BENCH_DIR", ROOT / "build" / "bench"))
-BASELINE = HERE / "bench-baseline.json"
 SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"
-KINDS = ("start", "bin", "ggmlviz", "npu", "moe", "table", "bytes", "columns")
+KINDS = ("start", "bin", "ggmlviz", "npu", "moe", "table", "bytes", "many", "columns")
 PANES = ("--panes", "--renderer", "raster")
 """How sessions of a run, its model and its graph are opened."""
 TIMEOUT_S = 1800
@@ -56,30 +59,32 @@ def main() -> int:
         return 1
     paths = {name: _provided(file) for name, file in files.items()}
     bench = Bench(arguments, paths)
+    baseline_path = arguments.baseline or own_baseline_path()
+    baseline = _baseline(baseline_path)
+    if baseline is not None and baseline["machine"] != machine():
+        tell(f"{baseline_path} is of another machine and not compared with.")
+        baseline = None
+    if baseline is not None:
+        usual = sum(baseline["seconds"].get(source, 0.0) for source in bench.sources)
+        tell(f"takes about {usual / 60:.0f} minutes, going by the last baseline.")
     rates = bench.rates()
     values: Values = {}
     for source in bench.sources:
         values |= bench.measure(source)
+    seconds = dict(bench.seconds)
     known = figures(arguments.size, bench.column_names(values))
-    baseline = _baseline(arguments.baseline)
     found = []
     if baseline is not None and not arguments.write_baseline:
-        look = partial(
-            regressions, known, before=baseline["figures"], rates_now=rates,
-            rates_before=baseline["limits"],
-        )  # fmt: skip
-        found = confirmed(lambda now: look(now=now), values, bench.measure)
+        look = partial(regressions, known, before=baseline["figures"])
+        found = confirmed(lambda now: look(now=now), values, bench.measure, seconds)
     _print(known, values, rates, is_markdown=arguments.markdown)
     result = {
         "ggscope": ggscope.__version__, "machine": machine(), "about": bench.about,
-        "rounds": arguments.rounds, "limits": rates, "figures": values,
-        "regressions": [str(regression) for regression in found],
+        "rounds": arguments.rounds, "limits": rates, "seconds": seconds,
+        "figures": values, "regressions": [str(regression) for regression in found],
     }  # fmt: skip
     print(json.dumps(result))
-    if arguments.write_baseline:
-        _write_baseline(arguments.baseline, result, baseline)
-    elif baseline is None:
-        tell(f"nothing to compare with: there is no {arguments.baseline.name} yet.")
+    _keep(baseline_path, result, baseline, is_new=arguments.write_baseline)
     if found:
         tell("worse than the baseline by more than 30 %:")
         for regression in found:
@@ -95,6 +100,7 @@ class Bench:
     ----------
     sources : name -> function that measures once more.
     about : name -> what the figures were taken with: canvas, rows, renderer.
+    seconds : name -> how long measuring it took, the last time.
     """
 
     def __init__(
@@ -106,6 +112,7 @@ class Bench:
         self._seconds = arguments.seconds
         self._paths = paths
         self.about: dict[str, dict[str, object]] = {}
+        self.seconds: dict[str, float] = {}
         self.sources: dict[str, Callable[[], Values]] = {}
         if "start" in arguments.only:
             self.sources["start"] = partial(self._opened, "start", SAMPLE, 0.5)
@@ -125,6 +132,9 @@ class Bench:
             script = HERE / "bench_bytes.py"
             work = partial(self._script, script, paths[f"moe{size}"].parent)
             self.sources[f"bytes{size}"] = work
+        if "many" in arguments.only:
+            work = partial(self._script, HERE / "bench_many.py", FOLDER)
+            self.sources["many"] = work
         if "columns" in arguments.only:
             self.sources["columns"] = self._columns
 
@@ -133,7 +143,8 @@ class Bench:
         begin = time.perf_counter()
         tell(f"{source} …")
         figures = self.sources[source]()
-        tell(f"{source}: {time.perf_counter() - begin:.0f} s")
+        self.seconds[source] = round(time.perf_counter() - begin, 1)
+        tell(f"{source}: {self.seconds[source]:.0f} s")
         return {f"{source}.{name}": value for name, value in figures.items()}
 
     def rates(self) -> Values:
@@ -231,6 +242,17 @@ def machine() -> dict[str, object]:
     }  # fmt: skip
 
 
+def own_baseline_path() -> Path:
+    """Return where this machine's baseline lies: beside no checkout, so all share it.
+
+    The name holds a digest of the machine, since folders of people may be shared
+    between machines.
+    """
+    facts = json.dumps([machine(), platform.node()], sort_keys=True)
+    digest = hashlib.sha256(facts.encode()).hexdigest()[:12]
+    return platformdirs.user_state_path("ggscope") / f"bench-baseline-{digest}.json"
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
@@ -248,10 +270,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--markdown", action="store_true", help="print tables for a document"
     )
-    parser.add_argument("--baseline", type=Path, default=BASELINE, metavar="FILE")
     parser.add_argument(
-        "--write-baseline", action="store_true", help="store what is measured"
-    )
+        "--baseline", type=Path, metavar="FILE",
+        help="instead of this machine's own in the folder of the user's state",
+    )  # fmt: skip
+    parser.add_argument(
+        "--write-baseline", action="store_true",
+        help="store what is measured, also where there is a baseline",
+    )  # fmt: skip
     return parser.parse_args()
 
 
@@ -333,16 +359,20 @@ def _baseline(path: Path) -> dict[str, Any] | None:
     return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
 
-def _write_baseline(
-    path: Path, result: dict[str, Any], old: dict[str, Any] | None
+def _keep(
+    path: Path, result: dict[str, Any], old: dict[str, Any] | None, *, is_new: bool
 ) -> None:
-    """Store the figures; those of the same machine that were not taken are kept."""
+    """Store what the baseline lacks; all that was measured where it `is_new`."""
     new = {key: value for key, value in result.items() if key != "regressions"}
-    if old is not None and old.get("machine") == new["machine"]:
-        for key in ("about", "limits", "figures"):
-            new[key] = {**old[key], **new[key]}
-    path.write_text(json.dumps(new, indent=1) + "\n", "utf-8")
-    tell(f"{path.name} written.")
+    if old is not None:
+        for key in ("about", "limits", "seconds", "figures"):
+            first, second = (old, new) if is_new else (new, old)
+            new[key] = {**first[key], **second[key]}
+        if new == old:
+            return
+    make_folder(path.parent)
+    write_file(path, (json.dumps(new, indent=1) + "\n").encode())
+    tell(f"baseline of this machine: {path}")
 
 
 if __name__ == "__main__":

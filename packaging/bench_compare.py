@@ -1,16 +1,20 @@
-"""Whether figures are worse than the baseline, whatever machine measured either."""
+"""Whether figures are worse than the baseline that this machine stored.
+
+Figures of two machines are never compared: no rate of a machine explains how much
+slower another one paints, opens or sorts.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench_figures import Figure
 
 ALLOWED = 0.30
 """So much worse, as a share, is still no regression."""
-SAME = 0.10
-"""Machines that differ by less count as equally fast: that much is noise."""
 MORE_TRIES = 2
+AGAIN_SHARE = 0.25
+"""So much of the time of the first measurements may go into measuring again."""
 
 
 @dataclass(frozen=True)
@@ -19,44 +23,25 @@ class Regression:
 
     Attributes
     ----------
-    now, before : the figure, and the baseline's as this machine would have it.
+    now, before : the figure, and the baseline's.
     worse : share by which it is worse: 0.5 = takes half as long again.
+    is_confirmed : measured again and worse again. Without, it was seen once only,
+        because measuring again would have taken too long.
     """
 
     figure: Figure
     now: float
     before: float
     worse: float
+    is_confirmed: bool = False
 
     def __str__(self) -> str:
         f = self.figure
+        seen = "" if self.is_confirmed else ", measured once"
         return (
-            f"{f.key}: {self.now:.4g} {f.unit}, expected {self.before:.4g} "
-            f"({self.worse:.0%} worse): {f.label}"
+            f"{f.key}: {self.now:.4g} {f.unit}, {self.before:.4g} in the baseline "
+            f"({self.worse:.0%} worse{seen}): {f.label}"
         )
-
-
-def slowness(
-    names: Iterable[str], now: Mapping[str, float], before: Mapping[str, float]
-) -> float:
-    """Return how many times slower this machine is than that of the baseline.
-
-    The geometric mean over the named rates; those that either lacks are left out.
-    """
-    ratios = [
-        before[name] / now[name]
-        for name in names
-        if now.get(name, 0) > 0 and before.get(name, 0) > 0
-    ]
-    if not ratios:
-        return 1.0
-    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
-    return 1.0 if abs(math.log(mean)) < math.log1p(SAME) else mean
-
-
-def expected(figure: Figure, before: float, slower: float) -> float:
-    """Return what the baseline's machine would measure, were it this one."""
-    return before / slower if figure.more_is_better else before * slower
 
 
 def worse_by(figure: Figure, now: float, before: float) -> float:
@@ -77,8 +62,6 @@ def regressions(
     figures: Iterable[Figure],
     now: Mapping[str, float],
     before: Mapping[str, float],
-    rates_now: Mapping[str, float],
-    rates_before: Mapping[str, float],
 ) -> list[Regression]:
     """Return what is more than 30 % worse than the baseline, worst first.
 
@@ -89,11 +72,9 @@ def regressions(
         key = figure.key
         if not figure.is_compared or key not in now or key not in before:
             continue
-        slower = slowness(figure.rates, rates_now, rates_before)
-        was = expected(figure, before[key], slower)
-        worse = worse_by(figure, now[key], was)
+        worse = worse_by(figure, now[key], before[key])
         if worse > ALLOWED:
-            found.append(Regression(figure, now[key], was, worse))
+            found.append(Regression(figure, now[key], before[key], worse))
     return sorted(found, key=lambda r: -r.worse)
 
 
@@ -101,26 +82,36 @@ def confirmed(
     look: Callable[[Mapping[str, float]], list[Regression]],
     now: dict[str, float],
     again: Callable[[str], Mapping[str, float]],
+    seconds: Mapping[str, float],
 ) -> list[Regression]:
     """Return the regressions that stay when they are measured up to twice more.
+
+    What takes too long to be measured again, in all more than a quarter of the time
+    of the first measurements, stays unconfirmed.
 
     Parameters
     ----------
     look : returns the regressions among figures.
     now : the figures; those that looked regressed become the best of all tries.
     again : measures a source once more and returns its figures.
+    seconds : how long the first measurement of each source took.
     """
     found = look(now)
+    tried: dict[str, int] = {}
+    left = AGAIN_SHARE * math.fsum(seconds.values())
     for _ in range(MORE_TRIES):
-        if not found:
-            break
-        fresh: dict[str, float] = {}
-        for source in sorted({r.figure.source for r in found}):
-            fresh.update(again(source))
-        for regression in found:
-            key = regression.figure.key
-            if key in fresh:
-                best = max if regression.figure.more_is_better else min
-                now[key] = best(now[key], fresh[key])
+        # The quick ones first: that confirms most in the time there is.
+        sources = {r.figure.source for r in found}
+        for source in sorted(sources, key=lambda s: (seconds.get(s, 0.0), s)):
+            if seconds.get(source, 0.0) > left:
+                continue
+            left -= seconds.get(source, 0.0)
+            tried[source] = tried.get(source, 0) + 1
+            fresh = again(source)
+            for regression in found:
+                key = regression.figure.key
+                if key in fresh:
+                    best = max if regression.figure.more_is_better else min
+                    now[key] = best(now[key], fresh[key])
         found = look(now)
-    return found
+    return [replace(r, is_confirmed=tried.get(r.figure.source, 0) > 0) for r in found]

@@ -13,6 +13,8 @@ from typing import Any
 
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType
 
+from ggscope.writing import write_file
+
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "resources" / "ggml" / "types.json"
 
@@ -81,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.check:
         return 0 if TARGET.read_text("utf-8") == text() else 1
-    TARGET.write_text(text(), "utf-8")
+    write_file(TARGET, text().encode())
     return 0
 
 

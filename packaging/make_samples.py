@@ -20,6 +20,8 @@ from pathlib import Path
 
 import sample_side_files
 
+from ggscope.writing import make_folder, write_file
+
 EXPERIMENT = "moe-experiment"
 CPU_BACKEND = 0
 GRAPH_BEGIN, GRAPH_END, OP_BEGIN, OP_END, ALLOC, FREE = range(6)
@@ -653,10 +655,9 @@ def samples() -> dict[str, bytes]:
 def main() -> int:
     """Write the samples into the folder that the command line names."""
     folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
     for name, data in samples().items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
+        make_folder((folder / name).parent)
+        write_file(folder / name, data)
         print(f"{folder / name}  {len(data):,} bytes")
     return 0
 

@@ -1,6 +1,11 @@
 #!/bin/sh
-# Run the whole test suite: everything offscreen first, then what needs OpenGL
-# under Xvfb with Mesa's software renderer. Arguments go to pytest.
+# Run the whole test suite: everything offscreen first, then under Xvfb what needs
+# OpenGL (Mesa's software renderer) and what needs real keys and mouse, at 100 and
+# 200 %. Arguments go to pytest. In the environment:
+#   PROCESSES=N        so many at once for what needs no display; as many as cores
+#   SEED=N             in random order instead of the files', the same for one number
+#   GGSCOPE_CORPUS=DIR the reference traces; `none` runs without them
+#   DISPLAYS=no        leaves out what needs a display
 set -eu
 cd "$(dirname "$0")/.."
 export PYTHONDONTWRITEBYTECODE=1
@@ -8,17 +13,36 @@ export LIBGL_ALWAYS_SOFTWARE=1
 export QT_LOGGING_RULES="qt.qpa.*=false"
 unset WAYLAND_DISPLAY || true
 
-if [ "$#" -gt 0 ]; then
-    exec xvfb-run -a -s "-screen 0 1920x1200x24 +extension GLX" .venv/bin/pytest "$@"
-fi
+order="-p no:randomly"
+[ -z "${SEED:-}" ] || order="-p randomly --randomly-seed=$SEED"
+# shellcheck disable=SC2086
+tests() { .venv/bin/pytest -q $order "$@" || status=$?; }
+on_screen() {
+    size=$1
+    shift
+    # shellcheck disable=SC2086
+    QT_QPA_PLATFORM=xcb xvfb-run -a -s "-screen 0 ${size}x24 +extension GLX" \
+        .venv/bin/pytest -q $order "$@" || status=$?
+}
 
 status=0
-QT_QPA_PLATFORM=offscreen .venv/bin/pytest -q -n auto --dist worksteal \
-    --ignore=tests/gl --ignore=tests/bench || status=$?
-if [ "$(uname)" = Darwin ]; then
-    .venv/bin/pytest -q tests/gl || status=$?
+if [ "$#" -gt 0 ]; then
+    unset QT_QPA_PLATFORM || true
+    # shellcheck disable=SC2086
+    exec xvfb-run -a -s "-screen 0 3600x2200x24 +extension GLX" \
+        .venv/bin/pytest $order "$@"
+fi
+
+QT_QPA_PLATFORM=offscreen tests -n "${PROCESSES:-auto}" --dist worksteal \
+    --ignore=tests/gl --ignore=tests/touch --ignore=tests/bench
+if [ "${DISPLAYS:-yes}" = no ]; then
+    :
+elif [ "$(uname)" = Darwin ]; then
+    tests tests/gl
 else
-    QT_QPA_PLATFORM=xcb xvfb-run -a -s "-screen 0 1920x1200x24 +extension GLX" \
-        .venv/bin/pytest -q tests/gl || status=$?
+    on_screen 1920x1200 tests/gl
+    for scale in 1 2; do
+        QT_SCALE_FACTOR=$scale on_screen 3600x2200 tests/touch
+    done
 fi
 exit "$status"

@@ -51,6 +51,8 @@ for name, package in wanted.items():
         missing.append(package)
 if shutil.which("Xvfb") is None:
     missing.append("xvfb")
+# A window manager and a hand on keys and mouse, for tests/touch.
+missing += [tool for tool in ("openbox", "xdotool") if shutil.which(tool) is None]
 if shutil.which("xauth") is None:
     missing.append("xauth")
 if shutil.which("fc-list") is None:
@@ -75,9 +77,9 @@ setup_system() {
     if install_packages $missing libgl1-mesa-dri; then return 0; fi
     say "these system packages are missing: $missing"
     if command -v dnf >/dev/null 2>&1; then
-        say "run: sudo dnf install mesa-libEGL mesa-libGL mesa-dri-drivers libxkbcommon-x11 xcb-util-cursor xcb-util-image xcb-util-keysyms xcb-util-renderutil xcb-util-wm xorg-x11-server-Xvfb xauth fontconfig dejavu-sans-fonts"
+        say "run: sudo dnf install mesa-libEGL mesa-libGL mesa-dri-drivers libxkbcommon-x11 xcb-util-cursor xcb-util-image xcb-util-keysyms xcb-util-renderutil xcb-util-wm xorg-x11-server-Xvfb openbox xdotool xauth fontconfig dejavu-sans-fonts"
     elif command -v pacman >/dev/null 2>&1; then
-        say "run: sudo pacman -S mesa libxkbcommon-x11 xcb-util-cursor xcb-util-image xcb-util-keysyms xcb-util-renderutil xcb-util-wm xorg-server-xvfb xorg-xauth fontconfig ttf-dejavu"
+        say "run: sudo pacman -S mesa libxkbcommon-x11 xcb-util-cursor xcb-util-image xcb-util-keysyms xcb-util-renderutil xcb-util-wm xorg-server-xvfb openbox xdotool xorg-xauth fontconfig ttf-dejavu"
     else
         say "run: sudo apt-get install $missing libgl1-mesa-dri"
     fi

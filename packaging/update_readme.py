@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from ggscope.gui.actions import keys_markdown
+from ggscope.writing import write_file
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 BLOCK = re.compile(r"<!-- keys -->\n.*?<!-- /keys -->", re.DOTALL)
@@ -21,7 +22,7 @@ def main() -> int:
     text = README.read_text("utf-8")
     if "--check" in sys.argv:
         return int(filled(text) != text)
-    README.write_text(filled(text), "utf-8")
+    write_file(README, filled(text).encode())
     return 0
 
 

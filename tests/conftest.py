@@ -25,13 +25,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _wants_display(config: pytest.Config) -> bool:
-    """Tell whether only tests under tests/gl, or marked so, are to run."""
+    """Tell whether only tests of the display itself are to run."""
     if not os.environ.get("DISPLAY"):
         return False
     if config.getoption("markexpr", "") == "gl":
         return True
     # A window system must be chosen for the whole process, before the first test.
-    return bool(config.args) and all("gl" in Path(a).parts for a in config.args)
+    return bool(config.args) and all(
+        {"gl", "touch"} & set(Path(a).parts) for a in config.args
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _application(qapp: object) -> None:
+    """Make the application of the widgets before anything else can make a lesser one.
+
+    A process has one for good: where the first test that runs draws a figure as the
+    command line does, it would be one without widgets, and every window fails.
+    """
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,7 +26,7 @@ from support import ROOT
 LEFT = Qt.MouseButton.LeftButton
 NONE = Qt.KeyboardModifier.NoModifier
 PANES = ("timeline", "table", "heatmap", "graph", "experts", "buffers", "hot_cold",
-         "cache", "statistics", "problems", "details")  # fmt: skip
+         "cache", "statistics", "bookmarks", "problems", "details")  # fmt: skip
 """Everything that a cell of the workspace can show."""
 
 

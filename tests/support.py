@@ -1,6 +1,7 @@
 """What several test modules share."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,14 @@ def rewrite(path: Path, data: bytes) -> None:
     with path.open(mode, buffering=0) as file:
         file.write(data)
         file.truncate()
+
+
+SWEEP_STEP = int(os.environ.get("GGSCOPE_SWEEP", "20"))
+
+
+def swept(places: Sequence[int]) -> Sequence[int]:
+    """Return the places of a sweep over a whole file that this run tries.
+
+    One in twenty, others for another ``SEED`` of the run; ``GGSCOPE_SWEEP=1`` all.
+    """
+    return places[int(os.environ.get("SEED") or 0) % SWEEP_STEP :: SWEEP_STEP]

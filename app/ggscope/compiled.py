@@ -15,7 +15,10 @@ logger = logging.getLogger(__name__)
 
 
 def is_wanted() -> bool:
-    """Return whether kernels may be used; ``GGSCOPE_NATIVE=0`` leaves them out."""
+    """Return whether kernels may be used; ``GGSCOPE_NATIVE=0`` leaves them out.
+
+    A folder there names other builds of them, such as those with sanitizers.
+    """
     return os.environ.get("GGSCOPE_NATIVE") != "0"
 
 
@@ -30,6 +33,9 @@ def library(path: Path, version_function: str, version: int) -> ctypes.CDLL | No
     version : what that function must return; bumped with every change of a
         signature, so that a stale build is not used.
     """
+    other = os.environ.get("GGSCOPE_NATIVE", "")
+    if os.path.isdir(other):
+        path = Path(other) / path.name
     if not path.is_file():
         return None
     try:

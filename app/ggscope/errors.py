@@ -8,7 +8,8 @@ Exception
 │  │  ├─ CorruptError                     ├─ EmptyFileError
 │  │  └─ LimitExceededError
 │  │     └─ TooLargeError(fit)
-│  ├─ QueryError   ├─ ExportError   └─ SettingsError
+│  ├─ QueryError   ├─ SettingsError   └─ ExportError
+│  │                                    └─ WriteError(path)
 └─ Cancelled                   not an error; never shown
 """
 
@@ -131,6 +132,19 @@ class QueryError(TraceError):
 
 class ExportError(TraceError):
     """A figure or table could not be written."""
+
+
+class WriteError(ExportError):
+    """A file could not be written; what was there before is as it was.
+
+    Parameters
+    ----------
+    path : the file, if known.
+    """
+
+    def __init__(self, message: str, *, path: Path | None = None) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class SettingsError(TraceError):

@@ -2,6 +2,11 @@
 
 ``ggscope readers`` names the folder. This one reads text files that begin with
 ``#spans`` and go on with lines of ``start end thread name``, times in nanoseconds.
+
+Import and ``sniff`` must be quick (two seconds at most) and run on a thread that is not
+the main one; what they print goes to stderr. Where either fails, the reader is switched
+off until the program is started anew. ``read`` may take its time: it calls
+``context.progress`` every now and then, which also ends it when somebody cancels.
 """
 
 import numpy as np

@@ -69,6 +69,7 @@ def plugin_folder(tmp_path_factory, monkeypatch) -> Path:
     monkeypatch.setenv(plugins.PATH_VARIABLE, str(folder))
     monkeypatch.setenv(plugins.SAFE_VARIABLE, "0")
     monkeypatch.setenv("XDG_DATA_HOME", str(folder / "none"))
+    monkeypatch.setenv("GGSCOPE_PLUGIN_SECONDS", "60")
     plugins.reload()
     yield folder
     plugins.reload()

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.cli import convert
-from ggscope.errors import ExportError
 from tensor_files import encode, llama_trace
 from token_files import real_trace
 
@@ -126,18 +124,3 @@ def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:
 
     assert answer.code == 1
     assert str(tmp_path / "x") in answer.err
-
-
-def test_failed_writing_leaves_neither_part_nor_change(tmp_path) -> None:
-    target = tmp_path / "token-00000.json"
-    target.write_text("before")
-
-    def chunks():
-        yield b"half"
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(ExportError, match="No space left"):
-        convert._replace(target, chunks())
-
-    assert target.read_text() == "before"
-    assert list(tmp_path.iterdir()) == [target]

@@ -235,8 +235,8 @@ def test_outdated_op_names_are_repaired_to_the_true_ones(run, tmp_path, table, c
 
 def test_table_of_january_is_an_outdated_one(run, tmp_path):
     """Guards the test above against tables that change nothing."""
-    name = next(name for name in outdated() if "2026-01-07" in name)
     source = real_trace("3584a339")
+    name = next(name for name in outdated() if "2026-01-07" in name)
 
     path = printed_with(outdated()[name], source, tmp_path / "t.json")
 

@@ -1,5 +1,7 @@
 """The frame around the commands: words, exit codes, messages, imports."""
 
+import gc
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +10,7 @@ import pytest
 
 from ggscope import __version__, cli
 from ggscope.cli.arguments import parse
+from npu_files import engine
 from support import ROOT
 
 
@@ -211,3 +214,24 @@ def test_python_m_ggscope_passes_the_exit_code_on(shell):
 
     assert answer.code == 1
     assert "missing.bin: the file does not exist." in answer.err
+
+
+def test_very_many_lanes_are_not_walked_again_and_again_for_garbage(run, tmp_path):
+    path = tmp_path / "many.npu.json"
+    events = [engine(i * 10, i * 10 + 8, engine_id=i) for i in range(5_000)]
+    path.write_text(json.dumps({"version": "1.0", "timeline_events": events}))
+    run("info", path)  # what is imported the first time is not counted
+    phases = []
+    before, was_enabled = gc.get_threshold(), gc.isenabled()
+    gc.callbacks.append(lambda phase, _: phases.append(phase))
+    gc.enable()
+    try:
+        answer = run("info", path)
+    finally:
+        gc.callbacks.pop()
+        if not was_enabled:
+            gc.disable()
+
+    assert answer.code == 0
+    assert len(phases) <= 10  # begins and ends
+    assert gc.get_threshold() == before

@@ -4,11 +4,14 @@ import json
 
 import pytest
 
-from ggscope.model.units import format_count
+from ggscope.model.tables import Space
+from ggscope.model.units import format_bytes, format_count
+from ggscope.readers.bundle import survey
+from ggscope.session.opening import open_bundle
 from support import ROOT
 
 FOLDER = ROOT / "resources" / "samples" / "moe-experiment"
-N_PASSES, N_LAYERS, N_EXPERTS = 9, 4, 8
+N_PASSES, N_LAYERS, N_EXPERTS, N_USED = 9, 4, 8, 2
 
 
 @pytest.fixture
@@ -43,6 +46,63 @@ def test_sample_has_no_problems_but_what_it_is_to_show(run, facts):
     assert codes == {
         "routing_of_first_token", "map_relative_offsets", "offsets_moved",
     }  # fmt: skip
+
+
+def test_no_note_asks_for_the_model_that_is_there(facts):
+    asked = [w["remedy"] for w in facts["warnings"] if "GGUF" in w["remedy"]]
+
+    assert facts["model"] is not None
+    assert asked == []
+
+
+def test_map_without_its_model_asks_for_the_model(run):
+    told = json.loads(run("info", FOLDER / "memory-map.json", "--json").out)
+
+    (note,) = (w for w in told["warnings"] if w["code"] == "map_relative_offsets")
+    assert "GGUF" in note["remedy"]
+
+
+@pytest.fixture(scope="module")
+def read_bytes():
+    """Bytes of weights of all accesses, of stacks of experts, and of look-ups."""
+    trace = open_bundle(survey((FOLDER,)))
+    accesses, sums = trace.accesses, [0, 0, 0]
+    for span in range(len(trace.spans)):
+        pattern = int(accesses.pattern[span])
+        if pattern < 0:
+            continue
+        for row in range(accesses.first[pattern], accesses.first[pattern + 1]):
+            if accesses.patterns.space[row] == Space.FILE:
+                size = int(accesses.patterns.size[row])
+                op = trace.op_name(int(trace.spans.op[span]))
+                sums[0] += size
+                sums[1] += size * (op == "MUL_MAT_ID")
+                sums[2] += size * (op == "GET_ROWS")
+    return sums
+
+
+def test_sums_of_bytes_say_what_they_count_in_the_same_words(run, tmp_path, read_bytes):
+    recorded, stacks, looked_up = read_bytes
+    chosen = recorded - stacks + stacks * N_USED // N_EXPERTS
+    sums = (recorded, chosen, chosen - looked_up)
+    counted = "every access counted"
+    of_chosen = f"{counted}, of stacked experts only those chosen"
+    hot = run("hot", FOLDER).out
+    cache = run("cache", FOLDER).out
+    sized = run("cache", FOLDER, "--cache-size", "64KiB").out
+    run("export", FOLDER, "--view", "heatmap", "-o", tmp_path / "map.svg")
+    picture = (tmp_path / "map.svg").read_text()
+
+    assert len({format_bytes(n) for n in sums}) == 3
+    assert f"({format_bytes(recorded)})" in hot
+    assert f"bytes as recorded, {counted})" in hot
+    assert f"{format_bytes(chosen)} read ({of_chosen}; " in hot
+    assert f"{format_count(chosen)} bytes, {of_chosen}." in picture
+    asked = f"{format_bytes(sums[2])} ({of_chosen}, look-ups of rows left out)"
+    assert f"The run asks for {asked}; " in cache
+    assert f"of the {asked} that it asks for." in sized
+    whole = run("cache", FOLDER, "--with-row-reads").out
+    assert f"{format_bytes(chosen)} ({of_chosen}); " in whole
 
 
 def test_info_tells_spaces_buffers_and_graphs(run, facts):

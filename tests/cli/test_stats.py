@@ -86,9 +86,53 @@ def test_stats_range_counts_the_spans_that_touch_it(run, built):
 
 
 def test_stats_open_range_reaches_the_end(run, built):
-    whole = run("stats", built(), "--json").out
+    whole = json.loads(run("stats", built(), "--json").out)["rows"]
 
-    assert run("stats", built(), "--from", "0", "--json").out == whole
+    rows = json.loads(run("stats", built(), "--from", "0", "--json").out)["rows"]
+
+    assert [row.pop("in_range") for row in rows] == [row["total_ns"] for row in rows]
+    assert [row.pop("in_range") for row in whole] == [None] * len(whole)
+    assert rows == whole
+
+
+@pytest.mark.parametrize("more", [(), ("--clip",)])
+def test_stats_of_a_range_show_whole_durations_and_the_part_in_it(run, built, more):
+    begin, end = 100_000, 150_000
+    answer = run(
+        "stats", built(), "--by", "lane", "--from", "100us", "--to", "150us", *more,
+        "--json",
+    )  # fmt: skip
+    table = run("stats", built(), "--from", "100us", "--to", "150us", *more)
+
+    s = TRACE.spans
+    touching = (s.start < end) & (s.end > begin)
+    rows = json.loads(answer.out)["rows"]
+    whole = (s.end - s.start)[touching & (s.flags & 4 == 0)]
+    inside = np.minimum(s.end, end) - np.maximum(s.start, begin)
+    assert max(row["max"] for row in rows) == whole.max() > end - begin
+    assert (
+        sum(row["in_range"] for row in rows)
+        == inside[touching & (s.flags & 4 == 0)].sum()
+    )
+    assert "in range" in table.out.splitlines()[0]
+
+
+def test_stats_by_tensor_add_up_to_those_by_op(run, built):
+    def total(by):
+        rows = json.loads(run("stats", built(), "--by", by, "--json").out)["rows"]
+        return [sum(row[key] for row in rows) for key in ("total_ns", "count", "bytes")]
+
+    assert total("tensor") == total("op") == total("layer")
+    assert total("expert")[0] == total("op")[0]
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [("tensor", "on the weight that it reads"), ("expert", "is shared out among them")],
+)
+def test_stats_by_what_ops_access_say_the_rule(run, built, by, words):
+    assert words in run("stats", built(), "--by", by).err.replace("\n", " ")
+    assert words not in run("stats", built(), "--by", "op").err
 
 
 def test_stats_csv_has_plain_numbers(run, built):

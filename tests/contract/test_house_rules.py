@@ -23,6 +23,7 @@ QT_MODULES = {
 VIEWS = {
     "timeline", "overview", "table", "details", "statistics", "problems",
     "heatmap", "graph", "hot_cold", "cache", "experts", "buffers",
+    "bookmarks",
 }  # fmt: skip
 
 

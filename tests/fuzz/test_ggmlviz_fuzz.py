@@ -18,7 +18,7 @@ from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.ggmlviz import GgmlvizReader
 from ggscope.readers.ggmlviz_kernel import kernel
 from ggscope.readers.source import Source
-from support import corpus_path, need_corpus, rewrite
+from support import corpus_path, need_corpus, rewrite, swept
 
 GOLDEN_BYTES = 4096
 FLIPS = (0xFF, 0x01, 0x80)
@@ -92,7 +92,7 @@ def test_every_prefix_keeps_its_whole_events(tmp_path: Path, layout: str) -> Non
     data = viz.packed(events, layout)
     ends = [len(viz.packed(events[: i + 1], layout)) for i in range(len(events))]
 
-    for length in range(1, len(data)):
+    for length in swept(range(1, len(data))):
         found = outcome(tmp_path / "t.ggmlviz", data[:length], layout)
         if length < 12:
             assert isinstance(found, ReadError)
@@ -109,7 +109,7 @@ def test_every_prefix_keeps_its_whole_events(tmp_path: Path, layout: str) -> Non
 def test_every_prefix_of_all_kinds_reads(tmp_path: Path) -> None:
     data = mixed()
 
-    for length in range(1, len(data)):
+    for length in swept(range(1, len(data))):
         outcome(tmp_path / "t.ggmlviz", data[:length])
 
 
@@ -117,7 +117,7 @@ def test_every_prefix_of_all_kinds_reads(tmp_path: Path) -> None:
 def test_every_flipped_byte_reads(tmp_path: Path, flip: int) -> None:
     data = mixed()
 
-    for at in range(len(data)):
+    for at in swept(range(len(data))):
         broken = bytearray(data)
         broken[at] ^= flip
         outcome(tmp_path / "t.ggmlviz", bytes(broken))
@@ -156,7 +156,7 @@ def test_golden_files_survive_cuts_and_flips_everywhere_else(
     data = (need_corpus() / "ggmlviz" / name).read_bytes()
 
     places = set(range(len(data))) - set(some_places(name, len(data)))
-    survives(tmp_path, data, sorted(places))
+    survives(tmp_path, data, swept(sorted(places)))
 
 
 @given(data=st.binary(min_size=1, max_size=600), with_header=st.booleans())

@@ -12,7 +12,7 @@ from ggscope.model.trace import Trace
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor_access import TensorAccessReader
-from support import rewrite
+from support import rewrite, swept
 from tensor_files import (
     LAYOUTS,
     SIZES,
@@ -65,7 +65,7 @@ def test_every_cut_gives_the_whole_records_before_it(
     data, size = golden(layout), SIZES.get(layout, 128)
     path = tmp_path / "t.bin"
 
-    for cut in range(part, len(data) + 1, PARTS):
+    for cut in swept(range(part, len(data) + 1, PARTS)):
         trace = outcome(path, data[:cut], layout=layout) if cut else None
         if trace is not None and cut >= size:
             assert trace.info.n_records == cut // size, cut
@@ -88,7 +88,7 @@ def test_every_flipped_byte_is_survived(tmp_path: Path, layout: str, part: int) 
     path = tmp_path / "t.bin"
     rng = np.random.default_rng(11)
 
-    for at in range(part, len(data), PARTS):
+    for at in swept(range(part, len(data), PARTS)):
         damaged = bytearray(data)
         damaged[at] ^= int(rng.integers(1, 256))
         outcome(path, bytes(damaged), layout=layout)

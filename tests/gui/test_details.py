@@ -1,7 +1,7 @@
 """The Details pane: facts, sources, histogram, record and commands."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection
+from ggscope.model.time import Clock
 from ggscope.model.trace import RecordView, Trace
 from ggscope.readers.registry import open_trace
 from ggscope.render.theme import theme
@@ -52,6 +53,7 @@ def with_records(trace: Trace, records: Records) -> Trace:
 def session(qapp: QApplication) -> Iterator[Session]:
     session = Session()
     trace = builders.llama_like_trace(tokens=4, layers=4)
+    trace = replace(trace, clock=Clock(origin=5_000_000_000))
     session.set_trace(with_records(trace, Records()))
     yield session
     session.close()

@@ -102,7 +102,7 @@ def test_span_after_a_thing_shows_its_own_parts_again(
 
     session.select_span(span)
 
-    assert view.isolate_link.text() == "Isolate this op"
+    assert view.isolate_link.text() == "Show only this op"
     assert not view.steps.isVisible()
     assert not any(group.isVisible() for group in view.groups)
     assert view.target.isVisible()

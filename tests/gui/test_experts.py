@@ -150,7 +150,7 @@ def test_menu_filters_and_copies(view: ExpertsView, session: Session) -> None:
     actions = {action.text(): action for action in menu.actions()}
 
     actions["Copy what is known of it"].trigger()
-    actions["Filter to this expert"].trigger()
+    actions["Show only this expert"].trigger()
 
     assert QGuiApplication.clipboard().text().startswith("layer 5 · expert 3\n")
     assert session.filter.experts == frozenset({3})

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ggscope.analysis.filtering import filter_mask
-from ggscope.gui.filter_popup import FilterPopup
+from ggscope.gui.filter_popup import MOST_LISTED, Choices, FilterPopup
 from ggscope.gui.toolbar import ChipRow
 from ggscope.model.selection import Filter
 from ggscope.session.session import Session
@@ -106,3 +106,20 @@ def test_chip_takes_its_part_away(qtbot: QtBot, session: Session) -> None:
     QTest.mouseClick(chips.chips[0].close_button, Qt.MouseButton.LeftButton)
 
     assert session.filter == Filter(experts=frozenset({3}))
+
+
+def test_list_of_very_many_values_ends_with_how_many_more_there_are(
+    popup: FilterPopup, session: Session
+) -> None:
+    last = f"t{2 * MOST_LISTED}"
+    session.set_filter(Filter(tensors=frozenset({last})))
+    names = [f"t{i}" for i in range(2 * MOST_LISTED + 1)]
+    popup._on_choices(Choices({"tensors": tuple((name, name) for name in names)}))
+
+    pick(popup, "tensor", "t7")
+
+    assert popup.list.count() == MOST_LISTED + 1
+    remark = popup.list.item(MOST_LISTED)
+    assert remark.text() == f"and {MOST_LISTED + 1:,} more: type them above"
+    assert not remark.flags() & Qt.ItemFlag.ItemIsUserCheckable
+    assert session.filter.tensors == frozenset({"t7", last})

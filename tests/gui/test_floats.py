@@ -94,6 +94,8 @@ def test_escape_gives_a_drag_up(workspace: Workspace) -> None:
 
 def test_panes_of_the_grid_swap_across_rows(workspace: Workspace) -> None:
     workspace.toggle_grid()
+    workspace.show_view("graph")  # asked for, even without a graph
+    workspace.show_view("heatmap")
     before = ids(workspace)
 
     drag_head(workspace.cells[3], workspace.cells[0])
@@ -162,6 +164,7 @@ def test_what_may_draw_by_opengl_does_not_float(
     workspace: Workspace, view_id: str
 ) -> None:
     workspace.toggle_grid()
+    workspace.show_view(view_id)
 
     workspace.float_view(view_id)
 

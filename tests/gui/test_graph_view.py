@@ -485,7 +485,7 @@ def test_menu_of_a_layer_isolates_it(view: GraphView, qtbot: QtBot) -> None:
     menu = view.menu_at(at.x(), at.y())
     assert menu is not None
 
-    actions_of(menu)["Show only layer 1"].trigger()  # type: ignore[attr-defined]
+    actions_of(menu)["Draw only layer 1"].trigger()  # type: ignore[attr-defined]
     settle(qtbot, view)
 
     assert view.shown.layout.choice.layer == 1

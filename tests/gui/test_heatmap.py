@@ -419,7 +419,7 @@ def test_menu_offers_the_tensor_and_copies_its_name(view: HeatmapView) -> None:
     entries["Copy name"].trigger()
 
     assert QGuiApplication.clipboard().text() == "blk.1.attn_q.weight"
-    assert {"Fit this tensor", "Filter to this tensor", "Export figure…"} <= set(
+    assert {"Fit this tensor", "Show only this tensor", "Export figure…"} <= set(
         entries
     )
     menu.deleteLater()
@@ -430,7 +430,7 @@ def test_menu_filters_to_the_tensor(view: HeatmapView, session: Session) -> None
     menu = heatmap_menu(view, QPointF(at_unit(view, unit)))
     assert menu is not None
 
-    next(e for e in menu.actions() if e.text() == "Filter to this tensor").trigger()
+    next(e for e in menu.actions() if e.text() == "Show only this tensor").trigger()
 
     assert session.filter.tensors == frozenset({"blk.1.attn_q.weight"})
     menu.deleteLater()

@@ -23,7 +23,7 @@ READERS = ("tensor-access", "ggmlviz", "npu-json")
 OPENS = {
     "header-only.ggmlviz", "truncated.ggmlviz", "truncated.bin", "future.ggmlviz",
     "endless-label.ggmlviz", "noise-after-header.ggmlviz", "no-events.json",
-    "zeros.bin", "sparse.bin", "preallocated.bin",
+    "zeros.bin", "sparse.bin", "preallocated.bin", "truncated.json",
 }  # fmt: skip
 """Files of which something can be shown, if only why there is nothing."""
 MAY_OPEN = {"sparse.ggmlviz"}
@@ -188,16 +188,21 @@ def _overwrite(path: Path, dice: random.Random) -> None:
         file.write(dice.randbytes(64))
 
 
-def test_cut_json_offers_what_stands_before_the_fault(
+def test_cut_json_opens_with_what_stands_before_the_fault(
     qtbot: QtBot, opened: Opened, broken: dict[str, Path]
 ) -> None:
     document = opened(broken["truncated.json"])
-    assert document.loader.state is LoadState.FAILED
-    assert "salvage" not in document.problem_page.hint.text()
+    assert document.session.trace is not None
+    (problem,) = document.session.trace.warnings
+    assert (problem.code, problem.severity.name) == ("truncated_json", "DATA_LOSS")
+    kept = len(document.session.trace.spans)
+    assert kept > 100
 
+    document.loader.reload({"strict": "true"})
+    _wait_until_read(qtbot, document)
+    assert document.loader.state is LoadState.FAILED
     QTest.mouseClick(document.problem_page.salvage_button, Qt.MouseButton.LeftButton)
     _wait_until_read(qtbot, document)
 
-    assert document.session.trace is not None
-    assert len(document.session.trace.spans) > 100
+    assert len(document.session.trace.spans) == kept
     assert document.workspace.isVisible()

@@ -124,7 +124,7 @@ def test_copy_puts_ranking_and_facts_on_the_clipboard(view):
 def test_filter_of_a_bar_shows_its_ops_only(view, session):
     menu = view.menu_at(300, middle_of_bar(1).y())
     assert menu is not None
-    action = next(a for a in menu.actions() if "Filter" in a.text())
+    action = next(a for a in menu.actions() if "Show only" in a.text())
 
     action.trigger()
 

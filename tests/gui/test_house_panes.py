@@ -135,7 +135,7 @@ def test_tensor_of_the_file_map_becomes_a_filter(
     heatmap = pane(document, "heatmap")
 
     at = tensor_place(heatmap, row_named(trace, STACK))
-    choose_in_menu(heatmap, at, "Filter to this tensor")
+    choose_in_menu(heatmap, at, "Show only this tensor")
     settle(qtbot, document)
 
     assert document.session.filter == Filter(tensors=frozenset({STACK}))
@@ -148,7 +148,7 @@ def test_expert_becomes_a_filter(document: Document, qtbot: QtBot) -> None:
     experts = show(document, qtbot, "experts")
     expert = int(trace.routing.expert[trace.routing.layer == 1][0])
 
-    choose_in_menu(experts, expert_place(experts, 1, expert), "Filter to this expert")
+    choose_in_menu(experts, expert_place(experts, 1, expert), "Show only this expert")
     settle(qtbot, document)
 
     assert set(chips(document)) == {"experts", "layers"}
@@ -165,7 +165,7 @@ def test_buffer_becomes_a_filter(document: Document, qtbot: QtBot) -> None:
     buffers = pane(document, "buffers")
     row = int(np.argmax(trace.buffers.size))
 
-    choose_in_menu(buffers, buffer_place(buffers, row), "Filter spans to this buffer")
+    choose_in_menu(buffers, buffer_place(buffers, row), "Show only this buffer")
     settle(qtbot, document)
 
     address = int(trace.buffers.address[row])
@@ -176,7 +176,7 @@ def test_buffer_becomes_a_filter(document: Document, qtbot: QtBot) -> None:
 def test_hot_tensor_becomes_a_filter(document: Document, qtbot: QtBot) -> None:
     hot = show(document, qtbot, "hot_cold")
 
-    choose_in_menu(hot, QPoint(hot.canvas.width() // 2, 12), "Filter to this tensor")
+    choose_in_menu(hot, QPoint(hot.canvas.width() // 2, 12), "Show only this tensor")
     settle(qtbot, document)
 
     assert chips(document) == ["tensors"]

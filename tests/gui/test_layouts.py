@@ -8,6 +8,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
+from ggscope.gui.layouts import TIMELINE_ROOM
 from ggscope.gui.view_host import ViewHost
 from ggscope.gui.workspace import Workspace
 from ggscope.render.theme import theme
@@ -51,11 +52,12 @@ def tabs(workspace: Workspace) -> list[str]:
     return [i for n, i in enumerate(DRAWER) if bar.isTabVisible(n)]
 
 
-def test_default_is_timeline_over_table_in_equal_parts(workspace: Workspace) -> None:
+def test_default_is_a_tall_timeline_over_the_table(workspace: Workspace) -> None:
     upper, lower = workspace.cells
 
     assert ids(workspace) == ["timeline", "table"]
-    assert abs(upper.height() - lower.height()) <= 2
+    assert 1.7 < upper.height() / lower.height() < 2.1
+    assert not workspace.drawer.is_open
     assert (
         upper.mapTo(workspace, upper.rect().topLeft()).y()
         < lower.mapTo(workspace, lower.rect().topLeft()).y()
@@ -63,8 +65,51 @@ def test_default_is_timeline_over_table_in_equal_parts(workspace: Workspace) -> 
     assert workspace.details.isVisible()
 
 
+def test_timeline_keeps_its_lanes_where_drawer_and_panes_are_too_many(
+    workspace: Workspace,
+) -> None:
+    workspace.set_details_shown(False)
+    workspace.show_view("statistics")
+    workspace.resize(800, 440)
+    upper, lower = workspace.cells
+    assert upper.height() >= TIMELINE_ROOM
+    assert lower.isHidden()
+
+    workspace.show_view("table")
+    assert not workspace.drawer.is_open
+    assert upper.height() >= TIMELINE_ROOM
+    assert lower.height() >= 90
+
+    workspace.drawer.set_open(True)
+    assert lower.isHidden()
+    workspace.show_view("heatmap")  # in the place that has given way
+    assert workspace.cells[1].isVisible()
+    workspace.show_view("table")
+
+    workspace.drawer.set_open(True)
+    upper, lower = workspace.cells
+    assert lower.isHidden()
+    workspace.resize(1200, 800)
+    assert not lower.isHidden()
+    assert 1.5 < upper.height() / lower.height() < 2.1
+
+
+def test_drawer_is_low_where_its_view_has_nothing_to_show(workspace: Workspace) -> None:
+    drawer = workspace.drawer
+    workspace.show_view("buffers")  # the trace has none
+    low = drawer.height()
+    assert low <= 120 + drawer.head_height()
+
+    drawer.show_tab("statistics")
+    assert drawer.height() > low
+    drawer.show_tab("buffers")  # tabs stay below the pointer
+    assert drawer.height() > low
+
+
 def test_grid_has_four_equal_panes(workspace: Workspace) -> None:
     workspace.toggle_grid()
+    workspace.show_view("graph")
+    workspace.show_view("heatmap")
 
     assert len(workspace.cells) == 4
     widths = {cell.width() for cell in workspace.cells}
@@ -78,6 +123,47 @@ def test_views_keep_living_through_a_change_of_layout(workspace: Workspace) -> N
     workspace.toggle_grid()
 
     assert workspace.views("timeline") == before
+
+
+def test_panes_without_data_give_way_until_they_are_asked_for(
+    workspace: Workspace, settings: Settings
+) -> None:
+    workspace.toggle_grid()  # the trace has no graph
+    assert ids(workspace) == ["table", "heatmap", "timeline"]
+
+    workspace.show_view("graph")
+    assert ids(workspace) == ["graph", "table", "heatmap", "timeline"]
+    assert settings.layout.cells == Layout().cells
+
+
+def test_table_stands_in_for_a_view_without_data(
+    session: Session, settings: Settings, qtbot: QtBot
+) -> None:
+    settings.change("layout", cells=("timeline", "graph", *Layout().cells[2:]))
+
+    workspace = Workspace(session, settings, theme("dark"))
+    qtbot.addWidget(workspace)
+
+    assert ids(workspace) == ["timeline", "table"]
+    assert settings.layout.cells[:2] == ("timeline", "graph")
+    workspace.choose_view(workspace.cells[0], "table")
+    assert ids(workspace) == ["table", "timeline"]
+    workspace.release()
+
+
+@pytest.mark.parametrize("asked", ["graph", "heatmap", "experts"])
+def test_view_asked_for_never_takes_the_timeline(
+    workspace: Workspace, asked: str
+) -> None:
+    workspace.cells[1].setFocus()  # the table is the active pane
+    workspace.show_view(asked)
+    assert "timeline" in ids(workspace)
+
+    workspace.set_layout_name("single")
+    workspace.show_view("graph")
+    assert ids(workspace) == ["graph"]
+    workspace.set_layout_name("dual")
+    assert ids(workspace) == ["graph", "timeline"]
 
 
 def test_choosing_a_view_shown_elsewhere_swaps_the_two(workspace: Workspace) -> None:
@@ -181,6 +267,8 @@ def test_drawer_leaves_out_what_is_a_pane(workspace: Workspace) -> None:
 
 def test_drawer_hides_where_its_views_are_panes(workspace: Workspace) -> None:
     workspace.toggle_grid()
+    workspace.show_view("graph")
+    workspace.show_view("heatmap")
     for view_id in DRAWER[4:]:
         workspace.float_view(view_id)
     assert workspace.drawer.isVisible()

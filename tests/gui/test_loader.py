@@ -321,7 +321,8 @@ def test_lane_state_is_kept_for_the_next_trace_of_the_format(
     document = window.open_path(file)
     wait_for(qtbot, document.loader, LoadState.READY)
     state = replace(document.session.lane_state, pinned=("token",))
-    document.session.set_lane_state(state)
+    hiding = replace(state, hidden=frozenset({"thread:thread 0"}))
+    document.session.set_lane_state(hiding)
     other = tmp_path / "b.bin"
     other.write_bytes(b"1")
 

@@ -1,5 +1,8 @@
 """The window with real events: tabs, dropping, messages, full screen."""
 
+import gc
+import logging
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -121,6 +124,50 @@ def test_tabs_step_close_and_end_on_the_start_page(
 
     assert window.start_page.isVisible()
     assert window.windowTitle() == "ggscope"
+
+
+def test_palette_goes_with_the_tab_that_it_is_about(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    """A click on one of its entries would find the session deleted."""
+    opened(sample)
+    shift = Qt.KeyboardModifier.ShiftModifier
+    QTest.keyClick(window, Qt.Key.Key_P, Qt.KeyboardModifier.ControlModifier | shift)
+    assert window.palette_.isVisible()
+
+    window.close_current()
+
+    assert not window.palette_.isVisible()
+    assert window.palette_.model.entry(0) is None
+
+
+def test_closed_tab_is_forgotten_without_the_collector(
+    window: MainWindow, opened: Opened, sample: Path, qtbot: QtBot
+) -> None:
+    was_enabled = gc.isenabled()
+    gc.disable()  # as in the program, where a timer collects now and then
+    try:
+        document = weakref.ref(opened(sample))
+        session = weakref.ref(document().session)
+
+        window.close_current()
+
+        qtbot.waitUntil(lambda: document() is None and session() is None)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def test_failure_shows_in_the_window_and_not_on_stderr(
+    window: MainWindow, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        window.report("out.png cannot be written")
+
+    assert window.notice.isVisible()
+    assert [r.levelno for r in caplog.records if "out.png" in r.message] == [
+        logging.INFO
+    ]
 
 
 def test_moved_tab_keeps_its_document(

@@ -10,7 +10,7 @@ from builders import llama_like_trace
 from ggscope.gui import dialogs
 from ggscope.gui.dialogs import SettingsDialog
 from ggscope.gui.main_window import MainWindow
-from ggscope.session.settings import Appearance, MemoryStore, Settings
+from ggscope.session.settings import FONT_SCALES, Appearance, MemoryStore, Settings
 
 
 def choose(combo: QComboBox, row: int) -> None:
@@ -30,15 +30,32 @@ def dialog(qtbot: QtBot, settings: Settings) -> SettingsDialog:
     return made
 
 
-def test_every_choice_acts_at_once(dialog: SettingsDialog, settings: Settings) -> None:
+def test_every_choice_acts_at_once(
+    dialog: SettingsDialog, settings: Settings, qtbot: QtBot
+) -> None:
     choose(dialog.theme, 2)
     choose(dialog.font_size, 4)
     choose(dialog.renderer, 1)
     choose(dialog.wheel, 1)
 
+    qtbot.waitUntil(lambda: settings.appearance.font_scale == 125)
     assert settings.appearance == Appearance(theme="light", font_scale=125)
     assert settings.drawing.renderer == "raster"
     assert settings.drawing.wheel == "zoom"
+
+
+def test_sizes_that_are_passed_over_are_not_applied(
+    dialog: SettingsDialog, settings: Settings
+) -> None:
+    applied: list[int] = []
+    settings.changed.connect(lambda _: applied.append(settings.appearance.font_scale))
+    for size in range(len(FONT_SCALES)):
+        dialog.font_size.setCurrentIndex(size)
+        dialog.font_size.activated.emit(size)
+
+    dialog.close()
+
+    assert applied == [FONT_SCALES[-1]]
 
 
 def test_plugin_folder_is_off_until_ticked(

@@ -361,7 +361,8 @@ def test_panes_are_filled_after_the_first_picture(
 
     after = [h.entry.id for h in document.workspace.hosts() if h.view is not None]
     assert sorted(before) == ["overview", "timeline"]
-    assert {"table", "details", "statistics"} <= set(after)
+    # The drawer is closed at first; its views are made when it opens.
+    assert {"table", "details"} <= set(after)
 
 
 def test_panes_are_filled_without_a_picture_too(

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
+from ggscope.analysis.index import mask_of_lanes
 from ggscope.analysis.stats import statistics
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
@@ -20,7 +21,6 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import statistics as statistics_module
 from ggscope.views.statistics import StatisticsView
-from ggscope.views.statistics_request import mask_of_lanes
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -77,15 +77,28 @@ def test_model_keeps_the_rules_of_item_models(
     assert view.model.rowCount() == 0
 
 
-def test_visible_range_is_counted_when_nothing_is_marked(
+def test_whole_trace_is_counted_where_all_of_it_is_visible(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
     counted(qtbot, view)
 
     assert session.trace is not None
-    expected = statistics(session.trace, "op", time=session.visible_range, clip=True)
+    expected = statistics(session.trace, "op")
     assert column(view, 0) == [*(row.key for row in expected), "all"]
-    assert view.about.full_text.startswith("visible range ")
+    assert view.about.full_text.startswith("whole trace")
+
+
+def test_visible_part_is_counted_when_nothing_is_marked(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.set_visible(TimeRange(0, 1_000_000))
+    counted(qtbot, view)
+
+    assert session.trace is not None
+    expected = statistics(session.trace, "op", time=TimeRange(0, 1_000_000))
+    assert view._result is not None
+    assert list(view._result.rows) == expected
+    assert view.about.full_text.startswith("visible range 1.000 ms")
 
 
 def test_marked_range_is_what_the_figures_are_about(
@@ -97,7 +110,7 @@ def test_marked_range_is_what_the_figures_are_about(
     counted(qtbot, view)
 
     assert session.trace is not None
-    expected = statistics(session.trace, "op", time=marked, clip=True)
+    expected = statistics(session.trace, "op", time=marked)
     assert view._result is not None
     assert list(view._result.rows) == expected
     n = sum(row.count for row in expected)
@@ -117,7 +130,10 @@ def test_marked_lanes_restrict_the_figures(
     spans = session.trace.spans
     on_lane = np.flatnonzero(spans.lane == spans.lane[1])
     expected = statistics(
-        session.trace, "op", ids=on_lane, time=TimeRange(0, 2_000_000), clip=True
+        session.trace,
+        "op",
+        ids=on_lane,
+        time=TimeRange(0, 2_000_000),
     )
     assert view._result is not None
     assert list(view._result.rows) == expected
@@ -210,7 +226,7 @@ def test_unfinished_only_reads_not_available(
     counted(qtbot, view)
 
     cells = [cell.text for cell in view.model.row(0)]
-    assert cells[2:9] == ["N/A"] * 7
+    assert cells[2:10] == ["N/A"] * 8
     assert "nan" not in " ".join(cells)
 
 
@@ -242,13 +258,58 @@ def test_ctrl_c_copies_plain_ticks(qtbot: QtBot, view: StatisticsView) -> None:
 
 def test_ctrl_shift_c_copies_markdown(qtbot: QtBot, view: StatisticsView) -> None:
     counted(qtbot, view)
-    view.table.selectRow(0)
+    # Clicked, for `selectRow` heeds modifiers that a test before left pressed.
+    place = view.table.visualRect(view.model.index(0, 0)).center()
+    QTest.mouseClick(view.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
 
     QTest.keyClick(view.table, Qt.Key.Key_C, CTRL | SHIFT)
 
     lines = QGuiApplication.clipboard().text().splitlines()
     assert len(lines) == 3
     assert lines[2].startswith("| MUL_MAT |")
+
+
+def test_spans_at_the_edges_count_whole_and_the_part_inside_apart(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.set_trace(builders.spans_trace([0, 10, 20, 30], [10, 20, 30, 40], op=1))
+    session.set_marked(MarkedRange(TimeRange(15, 30)))
+    counted(qtbot, view)
+
+    cells = [cell.text for cell in view.model.row(0)]
+    assert cells[1:7] == ["2", "20 ns", "15 ns", "10 ns", "10 ns", "10 ns"]
+    assert [heading.title for heading in view.model.headings][2:4] == [
+        "sum",
+        "in range",
+    ]
+
+
+def test_switch_counts_the_whole_trace(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.set_marked(MarkedRange(TimeRange(0, 448_600)))
+    counted(qtbot, view)
+
+    view._head.switch.all.click()
+    qtbot.waitUntil(lambda: view.about.full_text.startswith("whole trace"))
+
+    assert session.trace is not None
+    assert view._result is not None
+    assert list(view._result.rows) == statistics(session.trace, "op")
+
+
+def test_weights_are_a_grouping_whose_header_says_the_rule(
+    qtbot: QtBot, view: StatisticsView
+) -> None:
+    counted(qtbot, view)
+
+    view.by.setCurrentIndex(view.by.findData("tensor"))
+    counted(qtbot, view)
+
+    heading = view.model.headings[0]
+    assert heading.title == "weight"
+    assert "on the weight that it reads" in heading.tip
+    assert "no weight" in column(view, 0)
 
 
 def test_hidden_pane_does_not_count(
@@ -321,7 +382,7 @@ def test_all_spans_are_counted_before_their_accesses_are_known(
     counted(qtbot, view)
 
     assert view._stack.currentWidget() is view.table
-    assert set(column(view, 9)) == {"…"}
+    assert set(column(view, 10)) == {"…"}
 
 
 def test_old_figures_are_greyed_until_the_new_ones_are_there(

@@ -7,12 +7,14 @@ import pytest
 
 import builders
 from ggscope.analysis import partition, time_merge
-from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.time_merge import TimeRuns
 from ggscope.errors import Cancelled, QueryError
+from ggscope.model.selection import MarkedRange
+from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.views import table_order
-from ggscope.views.table_jump import row_for
+from ggscope.views.table_jump import span_for
 from ggscope.views.table_order import OrderKey, OrderRequest, RowOrder, Sorting
 from watchers import CancelAfter
 
@@ -128,7 +130,7 @@ def test_mask_of_an_older_snapshot_lists_what_it_knows() -> None:
 def jump(text: str, trace: Trace, sorting: Sorting | None = None, **named: bool) -> int:
     runs = TimeRuns(trace)
     order = OrderRequest(TraceIndex(trace), sorting or Sorting(), None, runs)()
-    return row_for(text, order, runs, **named)
+    return span_for(text, order, runs, **named)
 
 
 def order_of(trace: Trace, sorting: Sorting) -> RowOrder:
@@ -137,15 +139,15 @@ def order_of(trace: Trace, sorting: Sorting) -> RowOrder:
 
 @pytest.mark.parametrize("text", ["1200", "1,200", " 1 200 ", "1_200"])
 def test_plain_number_is_a_row_counted_from_one(text: str) -> None:
-    assert jump(text, TRACES["lanes"]) == 1_199
+    ids = plain(TRACES["lanes"], Sorting(), None)
+
+    assert jump(text, TRACES["lanes"]) == ids[1_199]
 
 
 def test_number_sign_is_a_record_wherever_it_is() -> None:
     trace, sorting = TRACES["lanes"], Sorting("duration", True)
 
-    row = jump("#77", trace, sorting)
-
-    assert order_of(trace, sorting).at(row) == 77
+    assert jump("#77", trace, sorting) == jump("record 77", trace, sorting) == 77
 
 
 def test_record_is_looked_up_where_the_trace_numbers_them() -> None:
@@ -153,9 +155,7 @@ def test_record_is_looked_up_where_the_trace_numbers_them() -> None:
     record = np.arange(2_000)[::-1].astype(np.int32).copy()
     numbered = replace(trace, spans=replace(trace.spans, record=record))
 
-    row = jump("#0", numbered)
-
-    assert order_of(numbered, Sorting()).at(row) == 1_999
+    assert jump("#0", numbered) == 1_999
 
 
 @pytest.mark.parametrize("sorting", [Sorting(), Sorting("time", True), Sorting("op")])
@@ -165,9 +165,58 @@ def test_time_is_the_first_span_from_then_on(sorting: Sorting) -> None:
     tick = 1_000_000
     first = ids[trace.spans.start[ids] >= tick][0]
 
-    row = jump("1ms", trace, sorting)
+    assert jump("1ms", trace, sorting) == first
 
-    assert order_of(trace, sorting).at(row) == first
+
+@pytest.mark.parametrize("text", ["0:01.5", "1.5s", "0:00:01.5"])
+def test_time_may_be_of_a_clock_as_the_program_prints_it(text: str) -> None:
+    starts = [0, 1_400_000_000, 1_500_000_000, 90_000_000_000, 661_440_000_000]
+    trace = builders.spans_trace(starts, [start + 10 for start in starts])
+
+    assert jump(text, trace) == 2
+    assert jump("1:30", trace) == 3
+    assert jump("11:01.44", trace) == 4
+
+
+@pytest.mark.parametrize("text", ["token 2", "Token#2", "token2"])
+def test_token_is_its_first_record(text: str) -> None:
+    trace = TRACES["llama"]
+    ids = np.array(plain(trace, Sorting(), None))
+    assert trace.spans.token is not None
+
+    assert jump(text, trace) == ids[trace.spans.token[ids] == 2][0]
+
+
+def test_range_lists_what_touches_it_on_its_lanes() -> None:
+    trace = TRACES["shuffled"]
+    time = TimeRange(trace.extent.end // 4, trace.extent.end // 2)
+    index = TraceIndex(trace)
+    keys = frozenset(lane.key for lane in index.lanes[1:2])
+    mask = np.arange(len(trace.spans)) % 2 == 0
+    s = trace.spans
+    inside = (s.start < time.end) & (s.end > time.start)
+
+    for lanes, on_lanes in ((None, True), (keys, mask_of_lanes(index, keys, time))):
+        for wanted in (None, mask):
+            for column in ("time", "duration"):
+                order = OrderRequest(
+                    index, Sorting(column), wanted, None, MarkedRange(time, lanes)
+                )()
+                expected = inside & on_lanes & (True if wanted is None else wanted)
+                assert 0 < expected.sum() < len(s)
+                found = sorted(order.slice(0, len(order)).tolist())
+                assert found == np.flatnonzero(expected).tolist()
+                assert order.n_records == len(s)
+
+
+def test_jump_leads_out_of_the_range_that_is_listed() -> None:
+    trace = TRACES["lanes"]
+    runs = TimeRuns(trace)
+    part = MarkedRange(TimeRange(0, 10))
+    order = OrderRequest(TraceIndex(trace), Sorting(), None, runs, part)()
+
+    assert order.row_of(77) is None
+    assert span_for("#77", order, runs) == 77
 
 
 @pytest.mark.parametrize(
@@ -175,9 +224,10 @@ def test_time_is_the_first_span_from_then_on(sorting: Sorting) -> None:
     [
         ("0", "rows 1 to"),
         ("2001", "rows 1 to"),
-        ("#2000", "not listed"),
-        ("soon", "a time"),
-        ("9999s", "no listed span"),
+        ("#2000", "no record 2,000"),
+        ("soon", "time"),
+        ("9999s", "no record starts then"),
+        ("token 9999", "no record is of token 9,999|tells of no tokens"),
     ],
 )
 def test_what_leads_nowhere_is_explained(text: str, reason: str) -> None:

@@ -5,9 +5,11 @@ import pytest
 
 import builders
 from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import LaneState
+from ggscope.analysis.layout import FEW_LANES, LaneState
 from ggscope.errors import Cancelled
+from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.views.timeline import TimelineView
 from ggscope.views.timeline_prepare import PrepareRequest
 
 
@@ -55,3 +57,28 @@ def test_prepare_stops_where_it_is_cancelled(after, monkeypatch):
     assert len(prepared) >= after
     if not after:
         assert not prepared
+
+
+def test_trace_of_many_lanes_is_never_prepared_by_the_window(qtbot, monkeypatch):
+    lane = np.arange(2 * FEW_LANES)
+    trace = builders.spans_trace(lane, lane + 5, lane, op=3)
+    threads: list[str] = []
+    call = PrepareRequest.__call__
+
+    def called(self, context=None):
+        threads.append(threading.current_thread().name)
+        return call(self, context)
+
+    monkeypatch.setattr(PrepareRequest, "__call__", called)
+    session = Session()
+    view = TimelineView()
+    qtbot.addWidget(view)
+    view.attach(session)
+
+    session.set_trace(trace)
+    qtbot.waitUntil(lambda: view.prepared() is not None)
+
+    assert threads
+    assert threading.main_thread().name not in threads
+    view.detach()
+    session.close()

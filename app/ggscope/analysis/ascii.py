@@ -2,6 +2,7 @@
 
 import re
 import string
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -10,13 +11,13 @@ from ggscope.analysis.categories import Categories
 from ggscope.analysis.columns import Columns, RowColumns, column_edges
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import TimelineLane
-from ggscope.analysis.rows import stack
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64, Phase
 from ggscope.model.time import TimeRange, Unit
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration, format_share
+from ggscope.text import one_line
 
 IDLE = "."
 STALLED = "!"
@@ -28,6 +29,8 @@ UNNAMED = "="
 _MIN_COLUMNS = 20
 _MAX_TITLE = 22
 _MAX_ROWS = 6
+_MAX_LANES, _MAX_OF_GROUP = 400, 64
+"""Of more lanes than the first number, the second one of each group are drawn."""
 _SHARE_WIDTH = 8
 _TICK_COLUMNS = 16
 _LEFT_OUT = ("Layers", "Ops")
@@ -64,6 +67,7 @@ def ascii_timeline(
         for lane in index.lanes
         if lane.group not in _LEFT_OUT and lane.counter < 0 and lane.n_spans
     ]
+    lanes, left_out = _fitting(lanes)
     titles = [_ascii(lane.title) for lane in lanes]
     indent = min(max(map(len, titles), default=0), _MAX_TITLE) + 4
     px = max(width - indent - _SHARE_WIDTH, _MIN_COLUMNS)
@@ -72,22 +76,52 @@ def ascii_timeline(
     lines = [_head(trace, seen, px), *_scale(seen, px, indent, trace.clock.unit)]
     edges = column_edges(seen, px)
     pictures = [
-        [row.query(edges) for row in index.row_columns(lane.key, by)] for lane in lanes
+        [row.query(edges) for row in index.row_columns(lane.key, by)[:_MAX_ROWS]]
+        for lane in lanes
     ]
     categories = index.categories(by)
     symbols = _symbols(categories, _shown(lanes, pictures))
     group = ""
     for lane, title, rows in zip(lanes, titles, pictures, strict=True):
         if lane.group != group:
+            lines += _more_lanes(left_out.pop(group, 0), group)
             group = lane.group
             lines.append(_ascii(group))
         texts = [_row_text(trace, lane, columns, symbols) for columns in rows]
         lines += _lane_lines(title, texts, [_share(c, edges) for c in rows], indent)
+        n_hidden = sum(row.levels for row in index.rows(lane.key)) - len(rows)
+        if n_hidden:
+            lines.append(" " * indent + f"({n_hidden:,} more rows)")
         if lane.overlay:
-            line = _stall_line(trace, lane, edges)
+            line = _stall_line(index, lane, edges)
             lines.append("    stalls".ljust(indent) + line)
+    lines += _more_lanes(left_out.pop(group, 0), group)
+    lines += _more_lanes(sum(left_out.values()), "other groups")
     lines += ["", *_legend(categories, symbols, lines, width, lanes)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _fitting(
+    lanes: Sequence[TimelineLane],
+) -> tuple[list[TimelineLane], dict[str, int]]:
+    """Return the lanes that are drawn, and how many are not, by group.
+
+    All where they are few, else the first of each group.
+    """
+    if len(lanes) <= _MAX_LANES:
+        return list(lanes), {}
+    seen: Counter[str] = Counter()
+    chosen: list[TimelineLane] = []
+    for lane in lanes:
+        seen[lane.group] += 1
+        if seen[lane.group] <= _MAX_OF_GROUP and len(chosen) < _MAX_LANES:
+            chosen.append(lane)
+    drawn = Counter(lane.group for lane in chosen)
+    return chosen, {group: n - drawn[group] for group, n in seen.items()}
+
+
+def _more_lanes(n: int, group: str) -> list[str]:
+    return [f"  ({n:,} more lanes of {_ascii(group)})"] if n else []
 
 
 def _name(trace: Trace) -> str:
@@ -124,11 +158,9 @@ def _lane_lines(
 ) -> list[str]:
     name = title if len(title) <= indent - 4 else title[: indent - 5] + "~"
     lines: list[str] = []
-    for text, share in zip(texts[:_MAX_ROWS], shares, strict=False):
+    for text, share in zip(texts, shares, strict=True):
         head = "" if lines else f"  {name}"
         lines.append(f"{head.ljust(indent)}{text} {format_share(share).rjust(7)}")
-    if len(texts) > _MAX_ROWS:
-        lines.append(" " * indent + f"({len(texts) - _MAX_ROWS} more rows)")
     return lines
 
 
@@ -152,14 +184,14 @@ def _own_letters(trace: Trace, lane: TimelineLane, columns: Columns) -> list[str
 
     Tokens show the last digit of their number, phases their first letter.
     """
-    s, spans = trace.spans, columns.longest.tolist()
+    s = trace.spans
     if lane.kind == LaneKind.TOKEN and s.token is not None:
-        tokens = [int(s.token[i]) if i >= 0 else -1 for i in spans]
+        tokens = [int(s.token[i]) if i >= 0 else -1 for i in columns.longest.tolist()]
         return [str(token % 10) if token >= 0 else "" for token in tokens]
     if lane.kind == LaneKind.PHASE and s.phase is not None:
-        phases = [int(s.phase[i]) if i >= 0 else -1 for i in spans]
+        phases = [int(s.phase[i]) if i >= 0 else -1 for i in columns.longest.tolist()]
         return [Phase(p).name[0] if p >= 0 else "" for p in phases]
-    return [""] * len(spans)
+    return [""] * len(columns.busy)
 
 
 def _share(columns: Columns, edges: I64) -> float:
@@ -171,10 +203,9 @@ def _share(columns: Columns, edges: I64) -> float:
     return float((columns.busy * widths).sum() / widths.sum())
 
 
-def _stall_line(trace: Trace, lane: TimelineLane, edges: I64) -> str:
-    ids = np.flatnonzero(np.isin(trace.spans.lane, lane.overlay))
+def _stall_line(index: TraceIndex, lane: TimelineLane, edges: I64) -> str:
     busy = np.zeros(len(edges) - 1)
-    for row in stack(trace.spans.start[ids], trace.spans.end[ids], ids):
+    for row in index.overlay_rows(lane.key):
         busy = np.maximum(busy, RowColumns(row).query(edges).busy)
     return "".join(STALLED if share > 0 else " " for share in busy.tolist())
 
@@ -250,6 +281,7 @@ def _legend(
 
 
 def _ascii(text: str) -> str:
-    for character, plain in (("µ", "u"), ("–", "-"), ("…", "~"), ("·", "-")):
-        text = text.replace(character, plain)
-    return text.encode("ascii", "replace").decode("ascii")
+    """Return `text` in ASCII, with control characters as their escapes."""
+    for character, simple in (("µ", "u"), ("–", "-"), ("…", "~"), ("·", "-")):
+        text = text.replace(character, simple)
+    return one_line(text).encode("ascii", "replace").decode("ascii")

@@ -34,7 +34,7 @@ _MIXED_CODE = len(Space)
 _NO_ACCESS = _MIXED_CODE + 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Categories:
     """A colouring: a small number per span.
 

@@ -23,14 +23,18 @@ from ggscope.model.tensors import BufferUsage
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    TimeForm,
     format_bytes,
     format_count,
     format_duration,
     format_exact,
     format_exact_bytes,
+    format_exact_time,
     format_offset,
     format_rate,
+    listed_form,
 )
+from ggscope.text import one_line
 
 PENDING = "still being read"
 BADGES = {
@@ -105,60 +109,23 @@ class AccessFact:
     tensor: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class TimeScale:
-    """A fixed unit for a column of times, so that they align and stay distinct.
-
-    Attributes
-    ----------
-    factor : ticks per unit.
-    digits : digits after the point.
-    suffix : unit with its leading space.
-    """
-
-    factor: int
-    digits: int
-    suffix: str
-
-    def text(self, ticks: int) -> str:
-        """Return `ticks` in this unit, e.g. ``414.244 ms``, without rounding up."""
-        sign = "-" if ticks < 0 else ""
-        whole, rest = divmod(abs(ticks), self.factor)
-        if not self.digits:
-            return f"{sign}{whole:,}{self.suffix}"
-        fraction = rest * 10**self.digits // self.factor
-        return f"{sign}{whole:,}.{fraction:0{self.digits}d}{self.suffix}"
+def time_form(trace: Trace, *, absolute: bool = False) -> TimeForm:
+    """Return the form in which the times of `trace` are listed and told."""
+    return listed_form(trace.extent, trace.clock, absolute=absolute)
 
 
-def time_scale(trace: Trace) -> TimeScale:
-    """Return the unit in which the times of `trace` are listed."""
-    if trace.clock.unit == "cycle":
-        return TimeScale(1, 0, " cyc")
-    longest = max(abs(trace.extent.start), abs(trace.extent.end))
-    if longest < 10_000:
-        return TimeScale(1, 0, " ns")
-    if longest < 10_000_000:
-        return TimeScale(1_000, 3, " µs")
-    if longest < 10_000_000_000:
-        return TimeScale(1_000_000, 3, " ms")
-    return TimeScale(1_000_000_000, 6, " s")
-
-
-def time_text(
-    trace: Trace, tick: int, *, absolute: bool = False, scale: TimeScale | None = None
-) -> str:
+def time_text(trace: Trace, tick: int, *, absolute: bool = False) -> str:
     """Return a time from the start of the trace, or as the file's clock has it."""
-    if absolute:
-        return format_exact(tick + trace.clock.origin, trace.clock.unit)
-    return (scale or time_scale(trace)).text(tick)
+    return time_form(trace, absolute=absolute).text(tick)
 
 
 def exact_time_text(trace: Trace, tick: int) -> str:
     """Return every digit of a time, from the start and as the file's clock has it."""
     unit = trace.clock.unit
-    text = f"{format_exact(tick, unit)} from the start"
+    text = f"{format_exact_time(tick, unit)} from the start"
     if trace.clock.origin:
-        text += f"; {format_exact(tick + trace.clock.origin, unit)} in the file's clock"
+        raw = format_exact_time(tick + trace.clock.origin, unit)
+        text += f"; {raw} in the file's clock"
     return text
 
 
@@ -317,19 +284,40 @@ def record_fact(record: int, offset: int | None = None) -> Fact:
 
 
 def tooltip_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
-    """Return the facts of a span as lines of plain text; unknown ones left out."""
-    facts = span_facts(trace, span, absolute=absolute)
-    lines = [facts[0].value]
-    lines += [
-        f"{fact.label}: {fact.value}"
-        for fact in facts[1:]
-        if fact.value != NOT_AVAILABLE
-    ]
-    accesses = access_facts(trace, span)
-    lines += [access_line(access) for access in accesses[:8]]
-    if len(accesses) > 8:
-        lines.append(f"and {len(accesses) - 8} more accesses")
-    return "\n".join(lines)
+    """Return what matters of a span in at most four lines of plain text.
+
+    The name; op and lane; when and how long; layer, token, phase and bytes. What is
+    not known is left out; Details says it.
+    """
+    facts = {
+        fact.label: fact.value
+        for fact in span_facts(trace, span, absolute=absolute)
+        if fact.value not in (NOT_AVAILABLE, PENDING)
+    }
+    length = format_duration(duration_of(trace, span), trace.clock.unit)
+    quality = _quality(trace, span)
+    if quality is Quality.UNFINISHED:
+        length = f"at least {length}"
+    when = f"at {facts['start']} · {length} {_QUALITY_WORDS[quality]}"
+    if "note" in facts:
+        when += f" · {facts['note']}"
+    rest = [f"{label} {facts[label]}" for label in ("layer", "token") if label in facts]
+    rest += [facts["phase"]] if "phase" in facts else []
+    for label, word in (("bytes read", "read"), ("bytes written", "written")):
+        rest += [f"{facts[label]} {word}"] if label in facts else []
+    rest += [facts["rate"]] if "rate" in facts else []
+    what = [facts[label] for label in ("op", "lane") if label in facts]
+    lines = [one_line(facts["name"]), " · ".join(map(one_line, what)), when]
+    return "\n".join([*lines, " · ".join(rest)] if rest else lines)
+
+
+def known_facts(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    """Return the facts that are known, and in one line which ones are not."""
+    unknown = [fact.label for fact in facts if fact.value == NOT_AVAILABLE]
+    if len(unknown) < 2:
+        return facts
+    known = tuple(fact for fact in facts if fact.value != NOT_AVAILABLE)
+    return (*known, Fact("not known", ", ".join(unknown)))
 
 
 def marker_tooltip_text(trace: Trace, marker: int, *, absolute: bool = False) -> str:

@@ -22,14 +22,12 @@ class Wanted:
     ----------
     mask : bool[n_spans] of the spans to count, None = all.
     time : count only spans that touch it.
-    clips : count only the part of each span inside `time`.
     only_ops : leave out spans that are no op.
     worst_used : the worst quality whose durations are used.
     """
 
     mask: npt.NDArray[np.bool_] | None = None
     time: TimeRange | None = None
-    clips: bool = False
     only_ops: bool = True
     worst_used: Quality = Quality.DERIVED
 
@@ -42,7 +40,9 @@ class Figures:
     ----------
     spans : int64[n, 4], spans by `Quality`.
     bytes : int64[n], known bytes that they access.
-    total, least, most : int64[n]; meaningless where no duration is used.
+    total, least, most : int64[n], of whole spans; meaningless where no duration is
+        used.
+    inside : int64[n], the parts inside the wanted range; 0 without one.
     percentiles : float64[3, n], those of `PERCENTILES`; NaN likewise.
     """
 
@@ -52,6 +52,7 @@ class Figures:
     least: I64
     most: I64
     percentiles: npt.NDArray[np.float64]
+    inside: I64
 
 
 class SpanBlocks:

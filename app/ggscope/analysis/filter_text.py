@@ -10,12 +10,13 @@ from ggscope.errors import QueryError
 from ggscope.model.ggml import FAMILIES
 from ggscope.model.selection import Filter
 from ggscope.model.tables import Phase, Quality, Space
-from ggscope.model.time import TimeRange, Unit
+from ggscope.model.time import Clock, TimeRange, Unit
 from ggscope.model.units import (
     format_bytes,
     format_duration,
     format_offset,
     parse_duration,
+    shown_form,
 )
 
 _ALIASES = {
@@ -179,9 +180,8 @@ def describe_filter(wanted: Filter, unit: Unit = "ns") -> tuple[tuple[str, str],
         if f.name == "text":
             shown = value if _is_regex(value) else f"“{value}”"
         elif f.name == "time":
-            shown = f"{format_duration(value.start, unit)} – " + format_duration(
-                value.end, unit
-            )
+            form = shown_form(value, Clock(unit))
+            shown = f"{form.text(value.start)} – {form.text(value.end)}"
         elif f.name == "offsets":
             shown = f"{format_offset(value[0])} – {format_offset(value[1])}"
             shown += f" ({format_bytes(value[1] - value[0])})"
@@ -226,15 +226,17 @@ def parse_range(text: str, extent: TimeRange, unit: Unit | None = None) -> TimeR
     """Return the range that ``A:B`` names, e.g. ``1ms:2.5ms``, ``:10us`` or ``5s:``.
 
     An empty side stands for the end of `extent`. Times count from the first event.
+    ``A..B`` and ``A – B`` mean the same and leave the colon to minutes.
 
     Raises
     ------
     QueryError
         If a side is no time, or the range ends before it starts.
     """
-    first, colon, last = text.partition(":")
-    if not colon:
+    between = re.search(r"\.\.|–", text) or re.search(":", text)
+    if between is None:
         raise QueryError(f"range {text!r} has no colon; write it as 1ms:2ms.")
+    first, last = text[: between.start()], text[between.end() :]
     start = _ticks(first, unit) if first.strip() else extent.start
     end = _ticks(last, unit) if last.strip() else extent.end
     if end < start:

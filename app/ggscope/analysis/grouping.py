@@ -8,13 +8,17 @@ import numpy.typing as npt
 
 from ggscope.analysis.file_map import file_map
 from ggscope.analysis.heatmap_touches import Track, span_variants
+from ggscope.analysis.unit_reads import scaled
+from ggscope.analysis.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.model.ggml import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space
 from ggscope.model.trace import Trace
 
 NONE = "none"
-"""Label of the spans that have no layer, no token or no phase."""
+"""Label of the spans that have no layer, token, phase or expert."""
+NO_WEIGHT_LABEL = "no weight"
+NOT_RECORDED_LABEL = "not recorded"
 
 _MAX_DENSE = 1 << 18
 """Up to this many numbers get a group each; beyond, only those that occur."""
@@ -36,11 +40,27 @@ class Grouped:
     span : int64[m], positions in the rows that were asked for; None = each once.
     group : int64[m].
     bytes : int64[m], known bytes that the span accesses for that group.
+    share : of the span's time that belongs to that group; None = all of it.
     """
 
     span: Array | None
     group: I64
     bytes: I64
+    share: "Share | None" = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Share:
+    """Parts of wholes: from ``before / whole`` to ``upto / whole``, int64[m] each."""
+
+    before: I64
+    upto: I64
+    whole: I64
+
+    def of(self, values: I64) -> I64:
+        """Return each part of a value; the parts of one value add up to it."""
+        upto = scaled(self.upto, values, self.whole)
+        return upto - scaled(self.before, values, self.whole)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,8 +132,12 @@ def grouping(trace: Trace, by: str) -> Grouping:
         return _by_number(trace, s.phase, lambda i: Phase(i).name.lower())
     if by in ("layer", "token"):
         return _by_number(trace, s.layer if by == "layer" else s.token, str)
-    if by in ("tensor", "source", "expert"):
-        return _by_access(trace, by)
+    if by == "tensor":
+        return _by_weight(trace)
+    if by == "source":
+        return _by_source(trace)
+    if by == "expert":
+        return _by_expert(trace)
     raise ValueError(f"cannot group by {by!r}")
 
 
@@ -181,52 +205,135 @@ def _by_number(
     return Grouping(n, name, of, lookup)
 
 
-def _by_access(trace: Trace, by: str) -> Grouping:
-    """Group by what spans access; a span counts once per group."""
-    group_of, labels = _access_groups(trace, by)
-    first, group, size = _distinct_per_pattern(trace, group_of)
-    pattern = trace.accesses.pattern
-    if by == "expert" and len(trace.routing):
-        pattern, first, group, size = _chosen_experts(trace)
-        labels = [str(i) for i in range(int(group.max(initial=-1)) + 1)]
-    counts = np.append(np.diff(first), 0)
-    own = _own_tensor(trace, by)
-    loose = LooseBytes(trace, group_of(trace.accesses.loose.what))
+def _by_weight(trace: Trace) -> Grouping:
+    """Group by the weight that spans read: each is in one group, see ``weights``."""
+    booked, sizes = booked_on(trace), SpanBytes(trace)
+    names = trace.tensors.name.astype(np.int64)
+    used, place = np.unique(names, return_inverse=True)
+    texts = [trace.strings[int(i)] if i >= 0 else NONE for i in used]
+    labels = [*texts, NO_WEIGHT_LABEL, NOT_RECORDED_LABEL]
+    # Negative numbers of `booked_on` count from the end: -2, then -1.
+    table = np.append(place, [len(used) + 1, len(used)]).astype(np.int64)
+    assert (NOT_RECORDED, NO_WEIGHT) == (-2, -1)
+    pattern, computed = trace.accesses.pattern, booked.computed
 
     def of(ids: Array) -> Grouped:
-        p = pattern[ids]
-        n = counts[p]
-        span = np.repeat(np.arange(len(ids)), n)
-        row = np.arange(len(span)) + np.repeat(first[p] - (np.cumsum(n) - n), n)
+        tensor = booked.per_pattern[pattern[ids]]
+        at = np.searchsorted(booked.loose_span, ids)
+        at = np.minimum(at, max(len(booked.loose_span) - 1, 0))
+        if len(booked.loose_span):
+            named = (booked.loose_span[at] == ids) & (tensor < 0)
+            tensor[named] = booked.loose_tensor[at[named]]
+        if computed is not None:
+            own = computed[ids].astype(np.int64)
+            tensor = np.where((tensor == NOT_RECORDED) & (own >= 0), own, tensor)
+        return Grouped(None, table[tensor], sizes.of(ids))
+
+    lookup = None
+    if not len(booked.loose_span) and len(pattern) == len(trace.spans):
+        if computed is None:
+            groups = table[np.roll(booked.per_pattern, 1)].astype(np.int32)
+            lookup = Lookup(pattern, -1, groups, sizes)
+        elif len(booked.per_pattern) == 1:
+            groups = np.append(len(used) + 1, place).astype(np.int32)
+            lookup = Lookup(computed, -1, groups, sizes)
+    return Grouping(len(labels), lambda g: labels[g], of, lookup)
+
+
+def _by_source(trace: Trace) -> Grouping:
+    """Group by where the bytes live; a span counts once per source."""
+
+    def source(what: AccessColumns) -> I64:
+        return what.space.astype(np.int64)
+
+    first, group, size = _distinct_per_pattern(trace, source)
+    rows = _AccessRows(trace.accesses.pattern, first)
+    loose = LooseBytes(trace, source(trace.accesses.loose.what))
+    labels = list(_SPACES.values())
+
+    def of(ids: Array) -> Grouped:
+        span, row = rows.of(ids)
         place, extra = loose.of(ids)
-        parts = [
-            (span, group[row], size[row]),
-            (place, loose.group[extra], loose.size[extra]),
-        ]
-        if own is not None:
-            has_none = n == 0
-            has_none[place] = False
-            alone = np.flatnonzero(has_none & (own[ids] >= 0))
-            parts.append((alone, own[ids[alone]], np.zeros(len(alone), np.int64)))
-        return Grouped(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        return Grouped(
+            np.concatenate([span, place]),
+            np.concatenate([group[row], loose.group[extra]]),
+            np.concatenate([size[row], loose.size[extra]]),
+        )
 
     return Grouping(len(labels), lambda g: labels[g], of)
 
 
-def _access_groups(
-    trace: Trace, by: str
-) -> tuple[Callable[[AccessColumns], I64], Sequence[str]]:
-    """Return how accesses map to groups (-1: none), and the groups' labels."""
-    if by == "source":
-        return lambda what: what.space.astype(np.int64), list(_SPACES.values())
-    if by == "expert":
-        n = 1 + max(
-            int(what.expert.max(initial=-1))
-            for what in (trace.accesses.patterns, trace.accesses.loose.what)
+def _by_expert(trace: Trace) -> Grouping:
+    """Group by expert; a span's time is shared out among those that it reads.
+
+    In proportion to the bytes, or evenly where one of them is not known. Spans
+    without experts are a group of their own, the last.
+    """
+    if len(trace.routing):
+        pattern, first, group, size = _chosen_experts(trace)
+    else:
+        pattern = trace.accesses.pattern
+        first, group, size = _distinct_per_pattern(
+            trace, lambda what: what.expert.astype(np.int64)
         )
-        return lambda what: what.expert.astype(np.int64), [str(i) for i in range(n)]
-    names = np.append(trace.tensors.name, -1).astype(np.int64)
-    return lambda what: names[what.tensor], trace.strings.texts()
+    rows = _AccessRows(pattern, first)
+    share, sizes = _shares(first, size), SpanBytes(trace)
+    loose = LooseBytes(trace, trace.accesses.loose.what.expert.astype(np.int64))
+    n = 1 + max(int(group.max(initial=-1)), int(loose.group.max(initial=-1)))
+
+    def of(ids: Array) -> Grouped:
+        span, row = rows.of(ids)
+        place, extra = loose.of(ids)
+        # Of the spans that patterns tell nothing of.
+        is_free = np.ones(len(ids), np.bool_)
+        is_free[span] = False
+        place, extra = place[is_free[place]], extra[is_free[place]]
+        begin = np.searchsorted(place, np.arange(len(ids) + 1))
+        alone = _shares(begin, loose.size[extra])
+        is_free[place] = False
+        rest = np.flatnonzero(is_free)
+        one, none = np.ones(len(rest), np.int64), np.zeros(len(rest), np.int64)
+        return Grouped(
+            np.concatenate([span, place, rest]),
+            np.concatenate([group[row], loose.group[extra], one * n]),
+            np.concatenate([size[row], loose.size[extra], sizes.of(ids[rest])]),
+            Share(
+                np.concatenate([share.before[row], alone.before, none]),
+                np.concatenate([share.upto[row], alone.upto, one]),
+                np.concatenate([share.whole[row], alone.whole, one]),
+            ),
+        )
+
+    return Grouping(n + 1, lambda g: NONE if g == n else str(g), of)
+
+
+def _shares(first: I64, size: I64) -> Share:
+    """Return the share of each row of its run ``first[i] : first[i + 1]``."""
+    n = np.diff(first)
+    known = np.add.reduceat(np.append(size > 0, False), first[:-1]) if len(n) else n
+    is_even = np.repeat(np.where(n > 0, known, 0) < n, n)
+    part = np.where(is_even, 1, size).astype(np.int64)
+    total = np.concatenate([[0], np.cumsum(part)]).astype(np.int64)
+    begin = np.repeat(total[first[:-1]], n)
+    whole = np.repeat(total[first[1:]] - total[first[:-1]], n)
+    return Share(total[:-1] - begin, total[1:] - begin, whole)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AccessRows:
+    """Rows of groups per pattern: ``first[p] : first[p + 1]`` are those of p."""
+
+    pattern: Array
+    first: I64
+
+    def of(self, ids: Array) -> tuple[Array, Array]:
+        """Return (positions in `ids`, rows), one entry for each row of each span."""
+        counts = np.append(np.diff(self.first), 0)
+        p = self.pattern[ids]
+        n = counts[p]
+        span = np.repeat(np.arange(len(ids)), n)
+        begin = np.repeat(self.first[p] - (np.cumsum(n) - n), n)
+        return span, np.arange(len(span)) + begin
 
 
 def _chosen_experts(trace: Trace) -> tuple[Array, I64, I64, I64]:
@@ -253,14 +360,6 @@ def _chosen_experts(trace: Trace) -> tuple[Array, I64, I64, I64]:
         owner[rows[known]], expert[known], touches.size[rows[known]], n
     )
     return variants.column, first, group, size
-
-
-def _own_tensor(trace: Trace, by: str) -> I64 | None:
-    """Return the name of each span's own tensor where it has one and `by` asks."""
-    if by != "tensor" or trace.spans.tensor is None:
-        return None
-    names = np.append(trace.tensors.name, -1).astype(np.int64)
-    return np.asarray(names[trace.spans.tensor], np.int64)
 
 
 def _distinct_per_pattern(

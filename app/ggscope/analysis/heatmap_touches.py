@@ -68,6 +68,22 @@ class Touches:
         )  # fmt: skip
 
 
+def counted_words(passed: int, n_row_reads: int = 0) -> str:
+    """Return what a sum of bytes read of the model file counts, for every view alike.
+
+    Parameters
+    ----------
+    passed : bytes that are left out, as they lie in experts that were not chosen.
+    n_row_reads : look-ups of rows that are left out.
+    """
+    words = ["every access counted"]
+    if passed:
+        words.append("of stacked experts only those chosen")
+    if n_row_reads:
+        words.append("look-ups of rows left out")
+    return ", ".join(words)
+
+
 def access_touches(
     trace: Trace, files: FileMap, what: AccessColumns, first: I64
 ) -> Touches:
@@ -335,6 +351,7 @@ __all__ = [
     "Track",
     "Variants",
     "access_touches",
+    "counted_words",
     "joined_touches",
     "ranges",
     "span_variants",

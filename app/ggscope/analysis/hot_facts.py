@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ggscope.analysis.file_map import file_map
+from ggscope.analysis.heatmap_touches import counted_words
 from ggscope.analysis.hotness import (
     Cold,
     Heat,
@@ -161,6 +162,7 @@ def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
         _never_touched(found.cold, is_read=found.heat.places.is_read),
         _coverage(found.heat),
         _spaces(found.totals),
+        _of_file(found.heat),
         _kv(found),
         *(_rows(trace, rows) for rows in found.rows),
         _order(found.order),
@@ -223,7 +225,24 @@ def _spaces(totals: SpaceTotals) -> HotFact | None:
     words = ", ".join(parts)
     if ratio is not None:
         words += f"; {ratio:.2f} to KV cache and intermediates per access to weights"
-    return HotFact("Accesses", words, "of the whole trace")
+    return HotFact(
+        "Accesses",
+        words,
+        f"of the whole trace; bytes as recorded, {counted_words(0)}",
+    )
+
+
+def _of_file(found: Heat) -> HotFact | None:
+    if not found.unit_bytes.any():
+        return None
+    remark = counted_words(found.passed_bytes)
+    if found.passed_bytes:
+        remark += f"; {format_bytes(found.passed_bytes)} in experts not chosen"
+    return HotFact(
+        "Bytes of the model",
+        f"{format_bytes(int(found.unit_bytes.sum()))} read",
+        remark,
+    )
 
 
 def _kv(found: HotCold) -> HotFact | None:

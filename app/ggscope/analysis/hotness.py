@@ -35,6 +35,8 @@ class Heat:
     n_tokens : distinct tokens of all ops.
     n_lost : file accesses whose place is not known.
     n_unknown : accesses that name no tensor.
+    passed_bytes : bytes of accesses to stacks that lie in experts not chosen: part of
+        `bytes_read`, but not of `unit_bytes`.
     """
 
     accesses: I64
@@ -49,6 +51,7 @@ class Heat:
     n_tokens: int
     n_lost: int
     n_unknown: int
+    passed_bytes: int
 
     @property
     def bytes(self) -> I64:
@@ -87,7 +90,8 @@ def heat(
     table = _Tensors(len(trace.tensors), accesses.patterns, times)
     variants = span_variants(trace, places)
     column = variants.column if is_all else variants.column[chosen]
-    unit_accesses, unit_bytes, n_lost = _units(places, variants.touches, column)
+    times_touched = _times(variants.touches, column)
+    unit_accesses, unit_bytes, n_lost = _units(places, variants.touches, times_touched)
     start = spans.start if is_all else spans.start[chosen]
     first, last = _first_and_last(start, pattern, n_patterns)
     token = None if spans.token is None else spans.token[chosen]
@@ -105,6 +109,7 @@ def heat(
         n_tokens=n_tokens,
         n_lost=n_lost,
         n_unknown=int(times[accesses.patterns.tensor < 0].sum()),
+        passed_bytes=int((times_touched * variants.touches.passed).sum()),
     )
 
 
@@ -135,11 +140,15 @@ class _Tensors:
         return np.where(found == np.iinfo(np.int64).max, -1, found)
 
 
-def _units(places: FileMap, touches: Touches, column: Array) -> tuple[I64, I64, int]:
-    """Return accesses and bytes of each unit, and the accesses without a place."""
+def _times(touches: Touches, column: Array) -> I64:
+    """Return how often each touch is made."""
     n_variants = len(touches.first) - 1
     per_variant = np.bincount(column, minlength=n_variants).astype(np.int64)
-    times = np.repeat(per_variant, np.diff(touches.first))
+    return np.repeat(per_variant, np.diff(touches.first))
+
+
+def _units(places: FileMap, touches: Touches, times: I64) -> tuple[I64, I64, int]:
+    """Return accesses and bytes of each unit, and the accesses without a place."""
     reads = unit_reads(places, touches)
     weight = np.repeat(times, np.diff(reads.first))
     accesses, n_bytes = np.zeros((2, len(places)), np.int64)

@@ -1,6 +1,6 @@
 """TraceIndex: everything the views derive from a trace once and keep."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
 from typing import TypeVar, cast
 
@@ -18,8 +18,16 @@ from ggscope.analysis.lanes import (
     work_column,
     work_parts,
 )
-from ggscope.analysis.layout import TimelineLane
-from ggscope.analysis.rows import Ids, Row, SpanIds, flatten, stack
+from ggscope.analysis.layout import FEW_LANES, TimelineLane
+from ggscope.analysis.rows import (
+    MAX_ROWS,
+    Ids,
+    Row,
+    SpanIds,
+    depths,
+    flatten,
+    stack,
+)
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import Array, Phase
@@ -30,6 +38,7 @@ _T = TypeVar("_T")
 # Column objects cost a few bytes per span for each colouring and filter.
 _KEPT_COLORINGS = 3
 _KEPT_FILTERS = 2
+_NO_DEPTH = np.iinfo(np.int32).max
 _WORK_SAMPLES = 4096
 """Spans looked at to tell whether a row holds ops."""
 
@@ -83,6 +92,29 @@ class TraceIndex:
         """
         lane = self.lane(key)
         return self._cache.get(("rows", key), lambda: self._make_rows(lane))
+
+    def row_counts(self) -> dict[str, int]:
+        """Return how many rows each lane has, by key, without making the rows.
+
+        For traces of very many lanes, of which few are looked at.
+        """
+        return self._cache.get("row counts", self._count_rows)
+
+    def work_spans(self, lanes: Sequence[TimelineLane]) -> Array:
+        """Return the ids of the spans in the `work_row` of each of the lanes.
+
+        For all at once, without making rows; ids ascend. The lanes show lanes of
+        the trace.
+        """
+        spans, depth = self._trace.spans, self._depths()
+        chosen = np.zeros(max(len(self._trace.lanes), 1), np.bool_)
+        chosen[[lane_id for lane in lanes for lane_id in lane.lane_ids]] = True
+        outermost = np.full(len(chosen), _NO_DEPTH, np.int32)
+        is_op = spans.op >= 0
+        np.minimum.at(outermost, spans.lane[is_op], depth[is_op])
+        outermost[outermost == _NO_DEPTH] = 0
+        wanted = chosen[spans.lane] & (depth == outermost[spans.lane])
+        return np.flatnonzero(wanted)
 
     def overlay_rows(self, key: str) -> tuple[Row, ...]:
         """Return the rows of the stalls over lane `key`; () for none."""
@@ -155,10 +187,14 @@ class TraceIndex:
         """Return the previous and next span in the span's row."""
         key, number, in_overlay = self._place(span)
         row = (self.overlay_rows(key) if in_overlay else self.rows(key))[number]
-        at = row.position(span, int(self._trace.spans.start[span]))
-        assert at is not None  # `_place` found it there
-        before = int(row.id[at - 1]) if at > 0 else None
-        after = int(row.id[at + 1]) if at + 1 < len(row) else None
+        start = int(self._trace.spans.start[span])
+        at = row.position(span, start)
+        if at is None:  # it hides in the union of what is deeper than MAX_ROWS
+            before_at, after_at = row.around(start)
+        else:
+            before_at, after_at = at - 1, at + 1
+        before = int(row.id[before_at]) if before_at >= 0 else None
+        after = int(row.id[after_at]) if after_at < len(row) else None
         return before, after
 
     def work_row(self, key: str) -> int:
@@ -231,7 +267,9 @@ class TraceIndex:
         column = _field(trace, field)
         by_lane = self._groups("lane")
         if by_lane.order is None and len(column):
-            return group_parts(column, _n_values(column), work_parts(trace, by_lane))
+            parts = work_parts(trace, by_lane)
+            if len(parts) <= FEW_LANES:
+                return group_parts(column, _n_values(column), parts)
         return group_spans(work_column(trace, column), _n_values(column))
 
     def _make_lanes(self) -> tuple[TimelineLane, ...]:
@@ -266,6 +304,26 @@ class TraceIndex:
             for column in zip(*taken, strict=True)
         )
         return stack(start, end, ids)
+
+    def _depths(self) -> Array:
+        """Return how deep each span lies in its own lane, int32[n_spans]."""
+        spans = self._trace.spans
+        return self._cache.get(
+            "depths", lambda: depths(spans.start, spans.end, spans.lane)
+        )
+
+    def _count_rows(self) -> dict[str, int]:
+        deepest = np.full(max(len(self._trace.lanes), 1), -1, np.int32)
+        np.maximum.at(deepest, self._trace.spans.lane, self._depths())
+        counts = np.minimum(deepest + 1, MAX_ROWS).tolist()
+        # Rows that several lanes share are made: none of the readers has any.
+        return {
+            lane.key: counts[lane.lane_ids[0]]
+            if len(lane.lane_ids) == 1
+            else len(self.rows(lane.key))
+            for lane in self.lanes
+            if lane.counter < 0 and not lane.field
+        }
 
     def _taken(self, ids: slice | Array) -> tuple[Array, Array, Ids]:
         """Return (start, end, ids); views of the trace where ids are a slice."""
@@ -333,7 +391,7 @@ class TraceIndex:
         in_overlay = int(self._trace.spans.lane[span]) in self.lane(key).overlay
         rows = self.overlay_rows(key) if in_overlay else self.rows(key)
         numbers = (i for i, r in enumerate(rows) if r.position(span, start) is not None)
-        return key, next(numbers), in_overlay
+        return key, next(numbers, len(rows) - 1), in_overlay
 
 
 class _Cache:
@@ -398,6 +456,23 @@ class _Cache:
             del self._slots[key]
 
 
+def mask_of_lanes(
+    index: TraceIndex, lanes: frozenset[str], time: TimeRange
+) -> npt.NDArray[np.bool_]:
+    """Return bool[n_spans] of the spans on `lanes` that may touch `time`.
+
+    Lanes that the trace does not have are passed over.
+    """
+    known = {lane.key for lane in index.lanes}
+    mask = np.zeros(len(index.trace.spans), np.bool_)
+    for key in lanes & known:
+        for row in index.rows(key):
+            first = int(np.searchsorted(row.end, time.start, "left"))
+            last = int(np.searchsorted(row.start, time.end, "right"))
+            mask[row.id[first:last]] = True
+    return mask
+
+
 class _Slot:
     """One value of the cache and the lock of whoever computes it."""
 
@@ -428,4 +503,4 @@ def _id_dtype(n_spans: int) -> type:
     return np.int32 if n_spans < 1 << 31 else np.int64
 
 
-__all__ = ["Categories", "TraceIndex"]
+__all__ = ["Categories", "TraceIndex", "mask_of_lanes"]

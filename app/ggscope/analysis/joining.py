@@ -30,6 +30,8 @@ ORDER = ("model", "map", "registry", "buffers", "graph", "experts", "trace")
 """Parts are joined in this order: a model file's own word counts before a map's."""
 _FITS_FROM = 0.9
 """From this share of found names on a side file confirms the format of the trace."""
+_ASK_FOR_MODEL = {"map_overlaps", "map_relative_offsets", "tensors_missing_in_map"}
+"""Warnings whose remedy is the model file: none where the session has it."""
 _TABLES_OF_MODELS = ("model", "map", "registry")
 
 
@@ -102,9 +104,22 @@ def join(main: Trace, sides: Sequence[Side]) -> Trace:
 
 
 def _without_doubt(trace: Trace) -> tuple[ReadWarning, ...]:
-    """Return the warnings; side files that fit confirm what a file was read as."""
+    """Return the warnings without doubts and remedies that other files settle.
+
+    Side files that fit confirm what a file was read as, and a model that is there is
+    not asked for.
+    """
     fits = any(join.n_found > join.n_all * _FITS_FROM for join in trace.joins)
-    return tuple(w for w in trace.warnings if not (fits and w.code == "low_confidence"))
+    kept = [w for w in trace.warnings if not (fits and w.code == "low_confidence")]
+    has_model = any(model.data_offset >= 0 for model in trace.models)
+    moved = {w.place for w in kept if w.code == "offsets_moved"}
+    return tuple(
+        replace(w, remedy="")
+        if (has_model and w.code in _ASK_FOR_MODEL)
+        or (w.code == "map_relative_offsets" and w.place in moved)
+        else w
+        for w in kept
+    )
 
 
 def _joined(trace: Trace, side: Side) -> Trace:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.chunks import chunks, count_values
 from ggscope.analysis.groups import Groups
-from ggscope.analysis.layout import LAYERS, OPS, TOKENS, TimelineLane
+from ggscope.analysis.layout import FEW_LANES, LAYERS, OPS, TOKENS, TimelineLane
 from ggscope.model.lanes import Lane, LaneKind
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
@@ -64,11 +64,11 @@ def timeline_lanes(
     ranks: dict[str, int] = {}
     for rank, _, lane in found:
         ranks[lane.group] = min(ranks.get(lane.group, _FAR), rank)
-    order = list(ranks)
+    order = {group: i for i, group in enumerate(ranks)}
     found.sort(
         key=lambda item: (
             ranks[item[2].group],
-            order.index(item[2].group),
+            order[item[2].group],
             item[0],
             item[1],
         )
@@ -90,21 +90,24 @@ def work_column(trace: Trace, column: Array) -> Array:
 
 
 def work_parts(trace: Trace, by_lane: Groups) -> list[tuple[slice, Array | None]]:
-    """Return (ids, gate) of every lane that holds work, in the order of the ids.
+    """Return (ids, gate) of the lanes that hold work, in the order of the ids.
 
     Work are those spans whose gate is not negative; all where it is None.
-    `by_lane` are the spans by lane, each a run of ids.
+    `by_lane` are the spans by lane, each a run of ids; lanes of one kind that lie
+    side by side are one part.
     """
-    parts: list[tuple[slice, Array | None]] = []
-    for lane in trace.lanes:
-        ids = by_lane.ids(lane.id)
-        if not isinstance(ids, slice) or ids.start == ids.stop:
-            continue
-        if lane.kind == LaneKind.ENGINE:
-            parts.append((ids, None))
-        elif lane.kind == LaneKind.THREAD:
-            parts.append((ids, trace.spans.op[ids]))
-    return sorted(parts, key=lambda part: part[0].start)
+    runs: list[tuple[int, int, bool]] = []
+    first, count = by_lane.first.tolist(), by_lane.count.tolist()
+    for lane, begin, n in zip(trace.lanes, first, count, strict=True):
+        if n and lane.kind in (LaneKind.ENGINE, LaneKind.THREAD):
+            runs.append((begin, begin + n, lane.kind == LaneKind.THREAD))
+    joined: list[tuple[int, int, bool]] = []
+    for begin, stop, is_gated in sorted(runs):
+        if joined and joined[-1][1:] == (begin, is_gated):
+            begin = joined.pop()[0]
+        joined.append((begin, stop, is_gated))
+    op = trace.spans.op
+    return [(slice(a, b), op[a:b] if gated else None) for a, b, gated in joined]
 
 
 def count_work(
@@ -116,7 +119,8 @@ def count_work(
     """
     if by_lane is not None and by_lane.order is None:
         parts = work_parts(trace, by_lane)
-        return [_count_parts(column, parts) for column in columns]
+        if len(parts) <= FEW_LANES:
+            return [_count_parts(column, parts) for column in columns]
     is_work = _work_test(trace)
     counts = [np.zeros(int(c.max(initial=-1)) + 1, np.int64) for c in columns]
     for rows in chunks(len(trace.spans)):
@@ -235,11 +239,15 @@ def _with_unique_keys(lanes: Iterable[TimelineLane]) -> tuple[TimelineLane, ...]
     """Return the lanes, later ones of the same key as ``key#2`` and so on."""
     result: list[TimelineLane] = []
     taken: set[str] = set()
+    last: dict[str, int] = {}
     for lane in lanes:
-        key, number = lane.key, 1
+        key, number = lane.key, last.get(lane.key, 1)
         while key in taken:
             number += 1
             key = f"{lane.key}#{number}"
         taken.add(key)
-        result.append(replace(lane, key=key))
+        if key != lane.key:
+            last[lane.key] = number
+            lane = replace(lane, key=key)
+        result.append(lane)
     return tuple(result)

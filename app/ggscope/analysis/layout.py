@@ -1,8 +1,9 @@
 """Which lanes the timeline shows, in which order, and where: pure arithmetic."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 from ggscope.model.lanes import LaneKind
 
@@ -15,6 +16,8 @@ HEIGHT_FACTORS = (0.5, 8.0)
 """Least and greatest height factor of a lane."""
 PINNED, TOKENS, LAYERS, OPS = "Pinned", "Tokens", "Layers", "Ops"
 MAX_OPEN_LANES, MAX_OPEN_LAYERS, MAX_OPEN_SPANS = 64, 48, 4_000_000
+FEW_LANES = 256
+"""With more open lanes, only those that come into view are made ready."""
 _ALWAYS_OPEN = {LaneKind.TOKEN, LaneKind.THREAD, LaneKind.ENGINE}
 
 
@@ -99,9 +102,9 @@ class LaneBox:
     pinned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LaneLayout:
-    """All boxes from top to bottom; `height` is their total."""
+    """All boxes from top to bottom, pinned ones first; `height` is their total."""
 
     boxes: tuple[LaneBox, ...]
     height: float
@@ -115,10 +118,27 @@ class LaneLayout:
 
     def box_of(self, key: str) -> LaneBox | None:
         """Return the box of a lane, or None where it is hidden or collapsed."""
-        return next(
-            (box for box in self.boxes if box.lane is not None and box.lane.key == key),
-            None,
-        )
+        return self._by_key.get(key)
+
+    def boxes_between(self, top: float, bottom: float) -> tuple[LaneBox, ...]:
+        """Return the boxes that touch a stretch of the lane area, pinned ones too."""
+        first = max(bisect_right(self.boxes, top, key=lambda box: box.y) - 1, 0)
+        stop = bisect_left(self.boxes, bottom, key=lambda box: box.y)
+        return self.boxes[first:stop]
+
+    @cached_property
+    def pinned(self) -> tuple[LaneBox, ...]:
+        """The pinned boxes, which do not scroll."""
+        return self.boxes[: bisect_left(self.boxes, 1, key=lambda box: not box.pinned)]
+
+    @property
+    def pinned_height(self) -> float:
+        """Height of the pinned boxes."""
+        return self.pinned[-1].y + self.pinned[-1].height if self.pinned else 0.0
+
+    @cached_property
+    def _by_key(self) -> dict[str, LaneBox]:
+        return {box.lane.key: box for box in self.boxes if box.lane is not None}
 
 
 def default_collapsed(lanes: tuple[TimelineLane, ...]) -> frozenset[str]:
@@ -175,10 +195,9 @@ def lay_out(
         if is_closed:
             continue
         for lane in members:
-            box = _lane_box(
-                lane, group, y, n_rows.get(lane.key, 1), factors.get(lane.key, 1.0)
-            )
-            boxes.append(replace(box, pinned=pinned))
+            rows, factor = n_rows.get(lane.key, 1), factors.get(lane.key, 1.0)
+            box = _lane_box(lane, group, y, rows, factor, pinned=pinned)
+            boxes.append(box)
             y += box.height
     return LaneLayout(tuple(boxes), y)
 
@@ -219,7 +238,13 @@ def _reordered(
 
 
 def _lane_box(
-    lane: TimelineLane, group: str, y: float, n_rows: int, factor: float
+    lane: TimelineLane,
+    group: str,
+    y: float,
+    n_rows: int,
+    factor: float,
+    *,
+    pinned: bool,
 ) -> LaneBox:
     """Return the box of a lane at `y`."""
     low, high = HEIGHT_FACTORS
@@ -238,4 +263,5 @@ def _lane_box(
         height=n_rows * row_height + gap,
         row_y=tuple(gap / 2 + i * row_height for i in range(n_rows)),
         row_height=row_height,
+        pinned=pinned,
     )

@@ -1,7 +1,7 @@
 """Rows: lines of non-overlapping spans, sorted by start."""
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias, overload
 
@@ -17,6 +17,9 @@ PREFIX_STEP = 16
 
 COARSE_STEP = 16
 """Searches begin at every 16th start, kept side by side: half a byte per span."""
+
+MAX_ROWS = 512
+"""Deeper spans of a lane are drawn as one row: nobody can look at more."""
 
 _PLAIN_SEARCH = 1 << 14
 
@@ -98,6 +101,8 @@ class Row:
     prefix : int64[n // PREFIX_STEP + 1], ``prefix[i] = Σ_{k < i * PREFIX_STEP}
         (end[k] - start[k])``: covered time before every PREFIX_STEP-th span.
     coarse : int64[ceil(n / COARSE_STEP)], every COARSE_STEP-th start.
+    levels : how many levels of nesting the row stands for; more than one in the
+        last row of a lane that is deeper than MAX_ROWS.
     """
 
     start: I64
@@ -105,6 +110,7 @@ class Row:
     id: Ids
     prefix: I64
     coarse: I64
+    levels: int = 1
 
     def __len__(self) -> int:
         return len(self.start)
@@ -169,6 +175,11 @@ class Row:
             first -= 1
         return first, max(first, stop)
 
+    def around(self, start: int) -> tuple[int, int]:
+        """Return (last position before, first behind) what starts at `start`."""
+        after = int(np.searchsorted(self.start, start, "right"))
+        return int(np.searchsorted(self.start, start, "left")) - 1, after
+
     def position(self, span: int, start: int) -> int | None:
         """Return where span `span`, which starts at `start`, lies in the row."""
         first = int(np.searchsorted(self.start, start, "left"))
@@ -226,7 +237,8 @@ def stack(start: I64, end: I64, ids: Ids) -> tuple[Row, ...]:
 
     Nested spans get one row per depth; partial overlaps are placed greedily.
     Zero-length spans count as touching only their own tick. Input need not be
-    sorted. Vectorised for the usual cases (no overlap; proper nesting).
+    sorted. Vectorised for the usual cases (no overlap; proper nesting). There are
+    at most MAX_ROWS rows: the last one shows the union of all that is deeper.
 
     Notes
     -----
@@ -249,9 +261,38 @@ def stack(start: I64, end: I64, ids: Ids) -> tuple[Row, ...]:
     if clash.any():
         _place_clusters_slow(start, end, depth, clash)
         by_depth = _stable_order(depth)
-    bounds = np.searchsorted(depth[by_depth], np.arange(int(depth.max()) + 2))
-    rows = (by_depth[a:b] for a, b in pairwise(bounds))
-    return tuple(make_row(start[r], end[r], ids[r]) for r in rows)
+    n_levels = int(depth.max()) + 1
+    n_plain = n_levels if n_levels <= MAX_ROWS else MAX_ROWS - 1
+    bounds = np.searchsorted(depth[by_depth], np.arange(n_plain + 1))
+    found = (by_depth[a:b] for a, b in pairwise(bounds))
+    rows = tuple(make_row(start[r], end[r], ids[r]) for r in found)
+    if n_levels == n_plain:
+        return rows
+    deep = np.sort(by_depth[bounds[-1] :])
+    union = flatten(start[deep], end[deep], ids[deep])
+    return (*rows, replace(union, levels=n_levels - n_plain))
+
+
+def depths(start: I64, end: I64, lane: Array) -> Array:
+    """Return how many spans of its lane are open where each span begins, int32[n].
+
+    For all lanes at once, in any order; lane numbers are not negative. The deepest
+    span of a lane says how many rows `stack` needs for it, less one. O(n log n).
+    """
+    order = np.lexsort((-end, end > start, start, lane))
+    start, end, lane = start[order], end[order], lane[order].astype(np.int64)
+    lasting = end > start
+    opened: I64 = np.cumsum(lasting) - lasting
+    # Ends of other lanes must not count: a lane and the rank of a time in one key.
+    times = np.unique(end[lasting])
+    step = np.int64(len(times) + 1)
+    closing = np.sort(lane[lasting] * step + np.searchsorted(times, end[lasting]))
+    now = lane * step + np.searchsorted(times, start, "right") - 1
+    # Both counts include the lanes before, whose spans have all ended.
+    closed = np.searchsorted(closing, now, "right")
+    depth = np.empty(len(start), np.int32)
+    depth[order] = opened - closed
+    return depth
 
 
 def flatten(start: I64, end: I64, ids: Ids) -> Row:

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define VERSION 2
+#define VERSION 3
 #define SMALL 24 /* up to so many values insertion is the quickest way to sort */
 
 enum { MEASURED, DERIVED, ESTIMATED, UNFINISHED, N_QUALITIES };
@@ -33,13 +33,13 @@ typedef struct {
     int64_t time_start, time_end;
     /* bytes per value, signed */
     int32_t column_width, op_width, flags_width, pattern_width;
-    int32_t has_time, clips, worst_used, mantissa;
+    int32_t has_time, worst_used, mantissa;
 } Selection;
 
 /* What the first pass adds up; n_groups of each. */
 typedef struct {
     int64_t *spans; /* [n_groups * N_QUALITIES] */
-    int64_t *bytes, *total, *least, *most;
+    int64_t *bytes, *total, *inside, *least, *most;
     uint32_t *histogram; /* [n_groups * n_codes] */
 } Figures;
 
@@ -82,14 +82,22 @@ static inline int quality_of(const Selection *s, int64_t i)
     return flags & 3 ? DERIVED : MEASURED;
 }
 
+static inline int64_t between(int64_t start, int64_t end)
+{
+    return end > start ? end - start : 0;
+}
+
 static inline int64_t duration_of(const Selection *s, int64_t i)
 {
+    return between(s->start[i], s->end[i]);
+}
+
+/* Return how much of span i lies inside the range. */
+static inline int64_t inside_of(const Selection *s, int64_t i)
+{
     int64_t start = s->start[i], end = s->end[i];
-    if (s->clips) {
-        start = start > s->time_start ? start : s->time_start;
-        end = end < s->time_end ? end : s->time_end;
-    }
-    return end > start ? end - start : 0;
+    return between(start > s->time_start ? start : s->time_start,
+                   end < s->time_end ? end : s->time_end);
 }
 
 /* Return the bucket of a duration: exact below 2^mantissa, then that many buckets
@@ -133,6 +141,9 @@ EXPORT void ggscope_stats_count(const Selection *s, int64_t first, int64_t stop,
             continue;
         int64_t duration = duration_of(s, i);
         f->total[group] = (int64_t)((uint64_t)f->total[group] + (uint64_t)duration);
+        if (s->has_time)
+            f->inside[group] = (int64_t)((uint64_t)f->inside[group]
+                                         + (uint64_t)inside_of(s, i));
         if (duration < f->least[group])
             f->least[group] = duration;
         if (duration > f->most[group])

@@ -1,13 +1,14 @@
 """Statistics: totals, means and percentiles of spans by something."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis import stats_plain, stats_scan
+from ggscope.analysis import stats_plain, stats_scan, weights
 from ggscope.analysis.figures import Figures, SpanBlocks, Wanted
 from ggscope.analysis.grouping import Grouping, grouping
 from ggscope.analysis.workers import Watcher
@@ -29,6 +30,19 @@ By = Literal[
     "expert",
 ]
 BY: tuple[By, ...] = get_args(By)
+RULES: Mapping[By, str] = {
+    "tensor": weights.RULE,
+    "expert": (
+        "The time of an op on several experts is shared out among them by the bytes "
+        "that it reads of each, evenly where these are not known; it is an estimate, "
+        "and the rows add up to the ops. Ops without experts are in a row of their own."
+    ),
+    "source": (
+        "An op counts for each source that it accesses, with all of its time: the "
+        "rows add up to more than the run."
+    ),
+}
+"""What is booked where, in words, for groupings in which an op may be several times."""
 _WITHOUT_OPS = ("lane", "engine")
 _WORDS = [quality.name.lower() for quality in Quality]
 _LONGEST = np.iinfo(np.int64).max
@@ -37,6 +51,9 @@ _LONGEST = np.iinfo(np.int64).max
 @dataclass(frozen=True, slots=True)
 class StatRow:
     """Figures of one group; times in ticks, NaN where no duration is known.
+
+    Durations are those of whole spans. `in_range` alone is of their parts inside the
+    range that was asked for; None without one.
 
     `count` counts all spans of the group; the times leave out *estimated* and
     *unfinished* ones unless asked for; `timed` counts those that were used.
@@ -61,6 +78,7 @@ class StatRow:
     quality: str
     estimated: int = 0
     unfinished: int = 0
+    in_range: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +104,6 @@ def statistics(
     mask: npt.NDArray[np.bool_] | None = None,
     ids: Array | None = None,
     time: TimeRange | None = None,
-    clip: bool = False,
     include_estimated: bool = False,
 ) -> list[StatRow]:
     """Return one row per group, longest total first; see `stat_table`."""
@@ -96,7 +113,6 @@ def statistics(
         mask=mask,
         ids=ids,
         time=time,
-        clip=clip,
         include_estimated=include_estimated,
     )
     return list(table.rows)
@@ -109,7 +125,6 @@ def stat_table(
     mask: npt.NDArray[np.bool_] | None = None,
     ids: Array | None = None,
     time: TimeRange | None = None,
-    clip: bool = False,
     include_estimated: bool = False,
     blocks: SpanBlocks | None = None,
     limit: int | None = None,
@@ -119,8 +134,8 @@ def stat_table(
 
     Parameters
     ----------
-    mask, ids, time : restrict to these spans / spans touching this range.
-    clip : count only the part of each span inside `time`.
+    mask, ids, time : restrict to these spans / spans touching this range. Durations
+        stay those of whole spans; `StatRow.in_range` tells what lies inside.
     include_estimated : use the times of estimated and unfinished spans too.
     blocks : of this trace; kept by the caller they make short ranges quick.
     limit : make rows of the largest groups only.
@@ -133,22 +148,23 @@ def stat_table(
 
     Notes
     -----
-    Only ops are counted (op >= 0), except by "lane" and "engine". By "tensor",
-    "source" and "expert" a span counts once for each that it accesses, with the
-    bytes of those accesses, so shares are of more than the run. Percentiles are
-    exact and equal ``numpy.percentile`` with linear interpolation. The compiled
-    scan looks at each span twice and sorts nothing; without it, and by what spans
-    access, numpy sorts the durations.
+    Only ops are counted (op >= 0), except by "lane" and "engine". By "tensor" each
+    op is booked on one, see ``weights.RULE``; by "expert" an op on several shares
+    its time out among them; by "source" a span counts once for each that it
+    accesses, so shares are of more than the run. Percentiles are exact and equal
+    ``numpy.percentile`` with linear interpolation. The compiled scan looks at each
+    span twice and sorts nothing; without it, and by source and expert, numpy sorts
+    the durations.
     """
     groups = grouping(trace, by)
     worst_used = Quality.UNFINISHED if include_estimated else Quality.DERIVED
-    wanted = Wanted(mask, time, clip, by not in _WITHOUT_OPS, worst_used)
+    wanted = Wanted(mask, time, by not in _WITHOUT_OPS, worst_used)
     if ids is None and stats_scan.can_scan(trace, groups):
         blocks = SpanBlocks(trace) if blocks is None else blocks
         found = stats_scan.figures(trace, groups, wanted, blocks, watcher)
     else:
         found = stats_plain.figures(trace, groups, wanted, ids, watcher)
-    return _table(found, groups, worst_used, limit)
+    return _table(found, groups, worst_used, limit, has_range=time is not None)
 
 
 def histogram(trace: Trace, ids: Array, bins: int = 40) -> tuple[Array, Array]:
@@ -165,7 +181,12 @@ def histogram(trace: Trace, ids: Array, bins: int = 40) -> tuple[Array, Array]:
 
 
 def _table(
-    found: Figures, groups: Grouping, worst_used: Quality, limit: int | None
+    found: Figures,
+    groups: Grouping,
+    worst_used: Quality,
+    limit: int | None,
+    *,
+    has_range: bool,
 ) -> StatTable:
     n_spans, timed = found.spans.sum(axis=1), _timed(found, worst_used)
     present = np.flatnonzero(n_spans)
@@ -174,11 +195,12 @@ def _table(
         present = present[size[:limit]]
     used = timed > 0
     whole = int(found.total[used].sum())
+    inside = found.inside if has_range else np.full(len(found.total), -1)
     # Plain numbers first: a token each is some ten thousand rows.
     columns = (
         n_spans, timed, found.total, found.least, found.most, found.bytes,
         found.spans[:, Quality.ESTIMATED], found.spans[:, Quality.UNFINISHED],
-        _worst(found.spans, worst_used), *found.percentiles,
+        _worst(found.spans, worst_used), *found.percentiles, inside,
     )  # fmt: skip
     values = zip(*(column[present].tolist() for column in columns), strict=True)
     rows = [
@@ -192,7 +214,7 @@ def _table(
         int(found.least[used].min(initial=_LONGEST)), int(found.most.max(initial=0)),
         int(found.bytes.sum()), int(spans[Quality.ESTIMATED]),
         int(spans[Quality.UNFINISHED]), int(_worst(spans[None], worst_used)[0]),
-        math.nan, math.nan, math.nan,
+        math.nan, math.nan, math.nan, int(inside[used].sum()) if has_range else -1,
     )  # fmt: skip
     return StatTable(tuple(rows), together, int(np.count_nonzero(n_spans)))
 
@@ -212,6 +234,7 @@ def _row(
     p50: float,
     p90: float,
     p99: float,
+    inside: int,
 ) -> StatRow:
     return StatRow(
         key=key,
@@ -229,6 +252,7 @@ def _row(
         quality=_WORDS[worst],
         estimated=estimated,
         unfinished=unfinished,
+        in_range=inside if inside >= 0 and n_timed else None,
     )
 
 

@@ -32,14 +32,19 @@ def figures(
     s = trace.spans
     for rows in _selected(trace, wanted, ids, watcher):
         start, end = s.start[rows], s.end[rows]
-        if wanted.clips and wanted.time is not None:
-            start = np.maximum(start, wanted.time.start)
-            end = np.minimum(end, wanted.time.end)
         part = groups.of(rows)
         where = slice(None) if part.span is None else part.span
+        duration = np.maximum(end - start, 0)[where]
+        inside = np.zeros_like(duration)
+        if wanted.time is not None:
+            low = np.maximum(start, wanted.time.start)
+            inside = np.maximum(np.minimum(end, wanted.time.end) - low, 0)[where]
+        if part.share is not None:
+            duration, inside = part.share.of(duration), part.share.of(inside)
         sums.add(
             part.group,
-            np.maximum(end - start, 0)[where],
+            duration,
+            inside,
             part.bytes,
             quality_of(s.flags[rows])[where],
         )
@@ -86,12 +91,18 @@ class _Sums:
     def __init__(self, n_groups: int, worst_used: Quality) -> None:
         self._spans = np.zeros((n_groups, len(Quality)), np.int64)
         self._bytes = np.zeros(n_groups, np.int64)
+        self._inside = np.zeros(n_groups, np.int64)
         self._worst_used = worst_used
         self._durations: list[I64] = [np.zeros(0, np.int64)]
         self._groups: list[npt.NDArray[np.int32]] = [np.zeros(0, np.int32)]
 
     def add(
-        self, group: I64, duration: I64, size: I64, quality: npt.NDArray[np.uint8]
+        self,
+        group: I64,
+        duration: I64,
+        inside: I64,
+        size: I64,
+        quality: npt.NDArray[np.uint8],
     ) -> None:
         """Add one span per row."""
         key = group * len(Quality) + quality
@@ -99,6 +110,7 @@ class _Sums:
         self._spans += counts.reshape(self._spans.shape)
         add_by_group(self._bytes, group, size)
         used = quality <= self._worst_used
+        add_by_group(self._inside, group[used], inside[used])
         self._durations.append(duration[used])
         self._groups.append(group[used].astype(np.int32))
 
@@ -116,7 +128,9 @@ class _Sums:
             least[known] = ordered[begin]
             most[known] = ordered[first[known + 1] - 1]
             values[:, known] = percentiles(ordered, begin, timed[known], PERCENTILES)
-        return Figures(self._spans, self._bytes, total, least, most, values)
+        return Figures(
+            self._spans, self._bytes, total, least, most, values, self._inside
+        )
 
     def _sorted_durations(self) -> I64:
         """Return the durations of the spans used, by group, then by size."""

@@ -23,7 +23,7 @@ from ggscope.analysis.workers import Watcher, n_workers, share_out
 from ggscope.model.tables import I64, Array, Quality
 from ggscope.model.trace import Trace
 
-VERSION = 2
+VERSION = 3
 LIBRARY = Path(__file__).with_name("_stats.so")
 _MAX_COUNTERS = 1 << 23
 """Of each worker's histogram, 4 bytes each; groups beyond 131,072 are for numpy."""
@@ -47,7 +47,7 @@ class _Selection(ctypes.Structure):
         )),
         *((name, _flag) for name in (
             "column_width", "op_width", "flags_width", "pattern_width",
-            "has_time", "clips", "worst_used", "mantissa",
+            "has_time", "worst_used", "mantissa",
         )),
     )  # fmt: skip
 
@@ -55,7 +55,7 @@ class _Selection(ctypes.Structure):
 class _Figures(ctypes.Structure):
     _fields_ = tuple(
         (name, _pointer)
-        for name in ("spans", "bytes", "total", "least", "most", "histogram")
+        for name in ("spans", "bytes", "total", "inside", "least", "most", "histogram")
     )
 
 
@@ -144,7 +144,6 @@ class _Scan:
             low=lookup.low, n_table=len(lookup.table), n_groups=self._n,
             time_start=0 if time is None else time.start,
             time_end=0 if time is None else time.end, has_time=time is not None,
-            clips=wanted.clips and time is not None,
             column_width=0 if lookup.column is None else lookup.column.itemsize,
             op_width=0 if op is None else op.itemsize,
             flags_width=s.flags.itemsize, pattern_width=pattern.itemsize,
@@ -160,7 +159,7 @@ class _Scan:
 
     def run(self) -> Figures:
         """Return the figures."""
-        spans, size, total, least, most, histogram = self._count()
+        spans, size, total, inside, least, most, histogram = self._count()
         for span_group, loose_bytes in self._loose():
             np.add.at(size, span_group, loose_bytes)
         timed = spans[:, : self._wanted.worst_used + 1].sum(axis=1)
@@ -170,14 +169,14 @@ class _Scan:
             values[:, known] = self._percentiles(histogram, timed, known)
         unused = timed == 0
         least[unused] = most[unused] = 0
-        return Figures(spans, size, total, least, most, values)
+        return Figures(spans, size, total, least, most, values, inside)
 
-    def _count(self) -> tuple[I64, I64, I64, I64, I64, npt.NDArray[np.uint32]]:
+    def _count(self) -> tuple[I64, I64, I64, I64, I64, I64, npt.NDArray[np.uint32]]:
         """Return what the first pass finds, all workers together."""
         n_parts = n_workers()
         spans = np.zeros((n_parts, self._n, len(Quality)), np.int64)
-        sums = np.zeros((n_parts, 4, self._n), np.int64)
-        sums[:, 2] = _LONGEST
+        sums = np.zeros((n_parts, 5, self._n), np.int64)
+        sums[:, 3] = _LONGEST
         # Counters cost memory only where they are used: untouched pages of zeros
         # are not there.
         counters = [
@@ -185,7 +184,7 @@ class _Scan:
         ]
         parts = [
             _Figures(
-                spans[k].ctypes.data, *(sums[k, j].ctypes.data for j in range(4)),
+                spans[k].ctypes.data, *(sums[k, j].ctypes.data for j in range(5)),
                 counters[k].ctypes.data,
             )
             for k in range(n_parts)
@@ -202,7 +201,8 @@ class _Scan:
             counters[0] += other
         return (
             spans.sum(axis=0), sums[:, 0].sum(axis=0), sums[:, 1].sum(axis=0),
-            sums[:, 2].min(axis=0), sums[:, 3].max(axis=0), counters[0],
+            sums[:, 2].sum(axis=0), sums[:, 3].min(axis=0), sums[:, 4].max(axis=0),
+            counters[0],
         )  # fmt: skip
 
     def _loose(self) -> list[tuple[I64, I64]]:

@@ -89,12 +89,12 @@ def _shares(
     before = upto_entry[:-1] - upto_entry[first[:-1]][owner]
     total = np.maximum(covered[owner], 1)
     # A running floor: differences of one monotone function add up exactly.
-    upto = _scaled(before + overlap, wanted, total)
-    exact = upto - _scaled(before, wanted, total)
+    upto = scaled(before + overlap, wanted, total)
+    exact = upto - scaled(before, wanted, total)
     return np.where(wanted == covered[owner], overlap, exact)
 
 
-def _scaled(part: I64, wanted: I64, total: I64) -> I64:
+def scaled(part: I64, wanted: I64, total: I64) -> I64:
     """Return ``part * wanted // total`` without overflow, monotone in `part`."""
     whole, rest = np.divmod(wanted, total)
     share = np.floor(part.astype(np.float64) / total * rest).astype(np.int64)
@@ -114,6 +114,7 @@ class ReadSequence:
     follow : int64[n_units], the unit behind each one in the file; -1 the last.
     n_lost : file accesses whose place is not known.
     n_row_reads : accesses left out because their op reads rows only.
+    passed_bytes : bytes of these reads, as recorded, in experts that were not chosen.
     """
 
     unit: npt.NDArray[np.int32]
@@ -122,6 +123,7 @@ class ReadSequence:
     follow: I64
     n_lost: int
     n_row_reads: int
+    passed_bytes: int
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -159,6 +161,7 @@ def read_sequence(
     chosen, n_row = _chosen(trace, variants.column, length, lost, time, with_row_reads)
     pattern = variants.column[chosen].astype(np.int64)
     n_lost = int(lost[pattern].sum())
+    passed = np.diff(np.concatenate([[0], np.cumsum(touches.passed)])[touches.first])
     n_reads = int(length[pattern].sum())
     unit = np.empty(n_reads, np.int32)
     span = np.empty(n_reads, np.int64) if with_spans else None
@@ -178,7 +181,8 @@ def read_sequence(
     np.maximum.at(size, reads.unit, reads.bytes)
     size = np.where(size > 0, size, places.size)
     follow = np.append(np.arange(1, len(places)), -1) if len(places) else size.copy()
-    return ReadSequence(unit, span, size, follow, n_lost, n_row)
+    n_passed = int(passed[pattern].sum())
+    return ReadSequence(unit, span, size, follow, n_lost, n_row, n_passed)
 
 
 def _chosen(
@@ -212,4 +216,11 @@ def _chosen(
     return order[wanted[order]], n_row
 
 
-__all__ = ["ROW_OPS", "ReadSequence", "UnitReads", "read_sequence", "unit_reads"]
+__all__ = [
+    "ROW_OPS",
+    "ReadSequence",
+    "UnitReads",
+    "read_sequence",
+    "scaled",
+    "unit_reads",
+]

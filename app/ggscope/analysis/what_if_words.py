@@ -1,5 +1,6 @@
 """The answers of the what-if cache as sentences, the same in window and terminal."""
 
+from ggscope.analysis.heatmap_touches import counted_words
 from ggscope.analysis.what_if import Answer, WhatIf
 from ggscope.model.units import format_bytes, format_count, format_share
 
@@ -13,7 +14,7 @@ def answer_words(found: WhatIf, given: Answer) -> tuple[str, ...]:
     lines = [
         f"With {format_bytes(given.capacity)} of page cache this run reads "
         f"{format_bytes(given.bytes_read)} from disk: {format_share(share)} of the "
-        f"{format_bytes(curve.bytes_asked)} that it asks for.",
+        f"{asked_words(found)} that it asks for.",
         f"{format_bytes(curve.cold_bytes)} of that are first reads, which no cache "
         f"saves; a cache of {format_bytes(found.working_set)} reads nothing twice.",
         f"Belady's optimum, which knows the future, reads {format_bytes(given.best)}: "
@@ -29,6 +30,13 @@ def answer_words(found: WhatIf, given: Answer) -> tuple[str, ...]:
         )
     lines += _pin_words(given)
     return tuple(lines)
+
+
+def asked_words(found: WhatIf) -> str:
+    """Return the bytes that the run asks for, with what they count."""
+    sequence = found.sequence
+    counted = counted_words(sequence.passed_bytes, sequence.n_row_reads)
+    return f"{format_bytes(found.curve.bytes_asked)} ({counted})"
 
 
 def _pin_words(given: Answer) -> list[str]:
@@ -70,4 +78,4 @@ def rests_on(found: WhatIf) -> tuple[str, ...]:
     return tuple(lines)
 
 
-__all__ = ["answer_words", "rests_on"]
+__all__ = ["answer_words", "asked_words", "rests_on"]

@@ -4,20 +4,25 @@ Data goes to stdout, messages to stderr. Only ``open``, ``export``, ``bench`` an
 ``self-test`` import Qt; the others need no display and no toolkit.
 """
 
-import contextlib
+import gc
 import logging
 import os
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from ggscope.cli import output
+from ggscope.cli import output, signals
 from ggscope.cli.arguments import parse
-from ggscope.cli.exits import ERROR, GOOD, INTERRUPTED, code_of
+from ggscope.cli.exits import ERROR, GOOD, INTERRUPTED, SIGNALLED, code_of
 from ggscope.errors import Cancelled, TraceError
+from ggscope.text import one_line
 
 logger = logging.getLogger(__name__)
+
+_OBJECTS_BETWEEN_COLLECTIONS = 200_000
+_WITH_WINDOW = ("open", "bench", "self-test")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,27 +31,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     Never raises: a fault of the program itself is one line on stderr, with the
     traceback where ``-v`` asks for it.
     """
+    with signals.raised() as heard:
+        try:
+            return _main(argv)
+        except KeyboardInterrupt:
+            if heard.number:
+                output.abandon()  # what is still buffered might wait for a reader
+            if heard.number in (0, INTERRUPTED - SIGNALLED):
+                output.say("interrupted.")
+                return INTERRUPTED
+            output.say(f"ended by {heard.name}.")
+            return SIGNALLED + heard.number
+
+
+def _main(argv: Sequence[str] | None) -> int:
     output.prepare()
+    is_verbose = False
+    code = GOOD
     try:
-        arguments = parse(sys.argv[1:] if argv is None else argv)
-    except SystemExit as stop:  # argparse has printed help or a usage message
-        return stop.code if isinstance(stop.code, int) else GOOD
-    _set_up(arguments)
-    try:
-        code = _run(arguments)
-        output.flush()
+        try:
+            arguments = parse(sys.argv[1:] if argv is None else argv)
+            is_verbose = bool(arguments.verbose)
+            _set_up(arguments)
+            with output.own_stdout(arguments.json), _few_collections(arguments):
+                code = _run(arguments)
+                output.flush()
+        except SystemExit as stop:  # argparse has printed help or a usage message
+            code = stop.code if isinstance(stop.code, int) else GOOD
+            output.flush()
     except BrokenPipeError:
         # The reader of a pipe has seen enough: ``ggscope info x | head``.
         output.abandon()
-        return GOOD
-    except (KeyboardInterrupt, Cancelled):
+    except Cancelled:
         output.say("interrupted.")
         return INTERRUPTED
     except TraceError as error:
         output.complain(str(error))
         return code_of(error)
     except Exception as error:  # noqa: BLE001 - the last border before the shell
-        _report_fault(error, arguments)
+        _report_fault(error, is_verbose=is_verbose)
         return ERROR
     return code
 
@@ -75,11 +98,38 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.readers import run
         case "bench":
             from ggscope.cli.bench import run
+        case "completion" | "man":
+            from ggscope.cli.shell import run
         case "self-test":
             from ggscope.cli.self_test import run
         case _:
             from ggscope.cli.window import run
     return run(arguments)
+
+
+@contextmanager
+def _few_collections(arguments: Namespace) -> Iterator[None]:
+    """Collect cyclic garbage seldom, except where a window is, which sees to it.
+
+    A command reads and ends. What it makes in number (a lane each of very many, the
+    values of JSON) is no garbage, yet would be walked again and again. Collection is
+    not off: readers leave cycles behind that hold columns.
+    """
+    thresholds = gc.get_threshold()
+    if arguments.command not in _WITH_WINDOW:
+        gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+class _LogLine(logging.Formatter):
+    """Keeps a message in one line, whatever names are in it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
 
 
 def _set_up(arguments: Namespace) -> None:
@@ -90,9 +140,9 @@ def _set_up(arguments: Namespace) -> None:
     level = steps.get(arguments.verbose, logging.DEBUG)
     if arguments.log_level is not None:
         level = getattr(logging, arguments.log_level.upper())
-    logging.basicConfig(
-        level=level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_LogLine("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
     for option in ("port", "web", "no_hook"):
         if getattr(arguments, option):
             output.say(
@@ -101,12 +151,11 @@ def _set_up(arguments: Namespace) -> None:
             )
 
 
-def _report_fault(error: Exception, arguments: Namespace) -> None:
+def _report_fault(error: Exception, *, is_verbose: bool) -> None:
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    with contextlib.suppress(OSError):
-        output.complain(
-            f"internal error: {text}. Please report it with the command and, if you "
-            "can, the file; -v shows where it happened."
-        )
-        if arguments.verbose:
-            traceback.print_exc(file=sys.stderr)
+    output.complain(
+        f"internal error: {text}. Please report it with the command and, if you "
+        "can, the file; -v shows where it happened."
+    )
+    if is_verbose:
+        output.tell(traceback.format_exc())

@@ -4,12 +4,14 @@ import argparse
 import difflib
 import os
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from ggscope import __version__
 from ggscope.model.selection import COLOR_BY
+from ggscope.text import one_line
 
 EXPORT_VIEWS = ("timeline", "heatmap", "experts", "buffers", "graph", "hot", "cache")
 BY = (
@@ -34,16 +36,28 @@ COMMANDS = {
     "hot": "which tensors are read most, and which never",
     "cache": "what a page cache of some size would read from disk",
     "show": "draw a timeline in the terminal",
-    "export": "write a figure as PNG or SVG",
+    "export": "write a figure as PNG, SVG or PDF",
     "convert": "write a trace in another format",
     "readers": "list the formats that can be read",
     "bench": "measure opening a file and moving through it",
     "self-test": "check that this installation works",
+    "completion": "print a script that completes ggscope in a shell",
+    "man": "print the manual page",
 }
 _EPILOG = """exit codes: 0 good, 1 error, 2 usage, 3 unknown or ambiguous format,
-4 data loss with --strict, 130 interrupted.
+4 data loss with --strict, 130 interrupted, 128 + n ended by signal n. A closed pipe
+is no error.
 A file that is named like a command is opened as ./info."""
+_REPLACES = "replace files that are there; "
+SHELLS = ("bash", "zsh", "fish")
 _TABLE_FORMATS = ("table", "csv", "json")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Complains in one line, whatever was typed."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(one_line(message))
 
 
 def parse(argv: Sequence[str]) -> Namespace:
@@ -58,9 +72,12 @@ def parse(argv: Sequence[str]) -> Namespace:
     return parser.parse_args(_with_command(list(argv), valued, parser))
 
 
-def _with_command(
-    argv: list[str], valued: set[str], parser: ArgumentParser
-) -> list[str]:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands, with which `parse` works."""
+    return _parser()[0]
+
+
+def _with_command(argv: list[str], valued: set[str], parser: _Parser) -> list[str]:
     """Put the command first: the one that is named, else "open"."""
     for place, word in _words(argv, valued):
         if word in COMMANDS:
@@ -91,10 +108,10 @@ def _words(argv: list[str], valued: set[str]) -> list[tuple[int, str]]:
     return found
 
 
-def _parser() -> tuple[ArgumentParser, set[str]]:
+def _parser() -> tuple[_Parser, set[str]]:
     """Return the parser and the options that take a value."""
     common, valued = _common()
-    parser = ArgumentParser(
+    parser = _Parser(
         prog="ggscope",
         description="Viewer for inference traces of llama.cpp, ggml and NPUs.",
         epilog=_EPILOG,
@@ -126,6 +143,9 @@ def _parser() -> tuple[ArgumentParser, set[str]]:
     _add_hot(made["hot"])
     _add_cache(made["cache"])
     _add_bench(made["bench"])
+    made["completion"].add_argument(
+        "shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish"
+    )
     made["self-test"].add_argument(
         "--probe-gl", action="store_true", help=argparse.SUPPRESS
     )
@@ -167,9 +187,9 @@ def _parser() -> tuple[ArgumentParser, set[str]]:
     }
 
 
-def _common() -> tuple[ArgumentParser, set[str]]:
+def _common() -> tuple[_Parser, set[str]]:
     """Return the options of every command, and those that take a value."""
-    common = ArgumentParser(add_help=False, allow_abbrev=False)
+    common = _Parser(add_help=False, allow_abbrev=False)
     group = common.add_argument_group("for every command")
     group.add_argument("--json", action="store_true", help="print JSON")
     group.add_argument(
@@ -197,7 +217,7 @@ def _common() -> tuple[ArgumentParser, set[str]]:
     return common, {"--log-level", "--port"}
 
 
-def _add_reading(made: dict[str, ArgumentParser]) -> None:
+def _add_reading(made: dict[str, _Parser]) -> None:
     """Add the files and how to read them."""
     many: dict[str, str | int] = {"open": "*", "info": "*", "bench": 1, "convert": 1}
     for name in (*many, "check", "stats", "hot", "cache", "show", "export"):
@@ -238,7 +258,7 @@ def _add_reading(made: dict[str, ArgumentParser]) -> None:
         group.add_argument(
             "--force",
             action="store_true",
-            help=("replace files that are there; " if name == "convert" else "")
+            help=(_REPLACES if name in ("export", "convert", "check") else "")
             + "read the file even if it will hardly fit into memory",
         )
         group.add_argument(
@@ -268,7 +288,7 @@ def _add_reading(made: dict[str, ArgumentParser]) -> None:
         )
 
 
-def _add_open(parser: ArgumentParser) -> None:
+def _add_open(parser: _Parser) -> None:
     parser.add_argument(
         "--theme", choices=("auto", "light", "dark"), help="auto follows the desktop"
     )
@@ -279,7 +299,7 @@ def _add_open(parser: ArgumentParser) -> None:
     parser.add_argument("--layout", metavar="NAME", help="dual, grid or single")
 
 
-def _add_info(parser: ArgumentParser) -> None:
+def _add_info(parser: _Parser) -> None:
     parser.add_argument(
         "--formats", action="store_true", help="list the formats that can be read"
     )
@@ -290,7 +310,7 @@ def _add_info(parser: ArgumentParser) -> None:
     )
 
 
-def _add_check(parser: ArgumentParser) -> None:
+def _add_check(parser: _Parser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="exit with 4 where data was lost"
     )
@@ -298,11 +318,12 @@ def _add_check(parser: ArgumentParser) -> None:
         "--report",
         type=_target,
         metavar="FILE",
-        help="write a report too: .html, .md or .json",
+        help="write a report too: .html, .md or .json; what is there is replaced only "
+        "with --force",
     )
 
 
-def _add_stats(parser: ArgumentParser) -> None:
+def _add_stats(parser: _Parser) -> None:
     parser.add_argument(
         "--by", choices=BY, default="op", metavar="WHAT", help=", ".join(BY)
     )
@@ -313,14 +334,15 @@ def _add_stats(parser: ArgumentParser) -> None:
         help='only these, e.g. "layer=0-3 source=disk dur>10us"',
     )
     parser.add_argument(
-        "--from", dest="begin", metavar="TIME", help="from here on, e.g. 1.5ms"
+        "--from",
+        dest="begin",
+        metavar="TIME",
+        help="only spans that touch the time from here on, e.g. 1.5ms; durations are "
+        "those of whole spans, what of them lies inside is the column 'in range'",
     )
     parser.add_argument("--to", dest="end", metavar="TIME", help="up to here")
-    parser.add_argument(
-        "--clip",
-        action="store_true",
-        help="count only the part of a span inside --from and --to",
-    )
+    # Once made durations those of cut pieces; "in range" tells that now, always.
+    parser.add_argument("--clip", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--limit", type=_positive, metavar="N", help="only the N longest rows"
     )
@@ -337,7 +359,7 @@ def _add_stats(parser: ArgumentParser) -> None:
     )
 
 
-def _add_hot(parser: ArgumentParser) -> None:
+def _add_hot(parser: _Parser) -> None:
     parser.add_argument(
         "--by",
         choices=("tensor", "layer", "component", "expert"),
@@ -351,7 +373,7 @@ def _add_hot(parser: ArgumentParser) -> None:
     )
 
 
-def _add_cache(parser: ArgumentParser) -> None:
+def _add_cache(parser: _Parser) -> None:
     parser.add_argument(
         "--cache-size",
         type=_bytes,
@@ -382,11 +404,11 @@ def _add_cache(parser: ArgumentParser) -> None:
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
 
 
-def _add_show(parser: ArgumentParser) -> None:
+def _add_show(parser: _Parser) -> None:
     parser.add_argument(
         "--ascii",
         action="store_true",
-        help="draw with letters (the default and only way)",
+        help="draw with letters, as it does in any case",
     )
     parser.add_argument(
         "--width", type=_positive, metavar="N", help="columns of the picture"
@@ -401,7 +423,7 @@ def _add_show(parser: ArgumentParser) -> None:
     )
 
 
-def _add_export(parser: ArgumentParser) -> None:
+def _add_export(parser: _Parser) -> None:
     parser.add_argument(
         "--view",
         choices=EXPORT_VIEWS,
@@ -430,7 +452,8 @@ def _add_export(parser: ArgumentParser) -> None:
         type=_target,
         required=True,
         metavar="FILE",
-        help="figure (.png, .svg), or a folder for one PNG per file",
+        help="figure (.png, .svg, .pdf; a graph also as .dot), or a folder for one PNG "
+        "per file; what is there is replaced only with --force",
     )
     parser.add_argument(
         "--size",
@@ -459,7 +482,7 @@ def _add_export(parser: ArgumentParser) -> None:
     )
 
 
-def _add_convert(parser: ArgumentParser) -> None:
+def _add_convert(parser: _Parser) -> None:
     parser.add_argument(
         "--to",
         choices=("token-json",),
@@ -473,7 +496,8 @@ def _add_convert(parser: ArgumentParser) -> None:
         type=_target,
         required=True,
         metavar="DIR",
-        help="folder for the files; made where it is missing",
+        help="folder for the files, which are written all or none; made where it is "
+        "missing; what is there is replaced only with --force",
     )
     parser.add_argument(
         "--schema",
@@ -483,7 +507,7 @@ def _add_convert(parser: ArgumentParser) -> None:
     )
 
 
-def _add_bench(parser: ArgumentParser) -> None:
+def _add_bench(parser: _Parser) -> None:
     parser.add_argument(
         "--seconds",
         type=_seconds,

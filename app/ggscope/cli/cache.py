@@ -5,11 +5,12 @@ from pathlib import Path
 
 from ggscope.analysis.filter_text import parse_range
 from ggscope.analysis.what_if import Answer, WhatIf, answer, what_if
-from ggscope.analysis.what_if_words import answer_words, rests_on
+from ggscope.analysis.what_if_words import answer_words, asked_words, rests_on
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.units import format_bytes, format_count, format_share
+from ggscope.text import one_line
 
 _PARTS = 8
 """Sizes that are shown where none is asked for: eighths of the working set."""
@@ -49,13 +50,13 @@ def _print(
     path: Path, found: WhatIf, given: list[Answer], arguments: Namespace
 ) -> None:
     if len(arguments.files) > 1:
-        output.emit(str(path))
+        output.emit(one_line(str(path)))
     if not found.curve.n_reads:
         output.emit("This trace tells no reads of a model file.")
     elif arguments.cache_size:
         for one in given:
             for line in answer_words(found, one):
-                output.emit(line)
+                output.emit(one_line(line))
             output.emit("")
     else:
         _print_table(found, given)
@@ -80,7 +81,7 @@ def _print_table(found: WhatIf, given: list[Answer]) -> None:
             line += f"  {format_bytes(one.ahead.bytes_read):>10}"
         output.emit(line)
     output.emit(
-        f"The run asks for {format_bytes(asked)}; "
+        f"The run asks for {asked_words(found)}; "
         f"{format_bytes(found.working_set)} are first reads."
     )
 

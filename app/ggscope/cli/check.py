@@ -8,10 +8,11 @@ from ggscope.cli.exits import DATA_LOSS, ERROR, GOOD
 from ggscope.cli.info import warning_json
 from ggscope.cli.info_text import problems_text
 from ggscope.cli.reading import failure_json, for_each_file, load
-from ggscope.cli.report import write_report
+from ggscope.cli.report import check_report, write_report
 from ggscope.cli.targets import spare_inputs
 from ggscope.errors import ReadError, TraceError
 from ggscope.model.trace import Severity, Trace
+from ggscope.text import one_line
 
 
 def run(arguments: Namespace) -> int:
@@ -22,20 +23,25 @@ def run(arguments: Namespace) -> int:
     """
     if arguments.report is not None:
         spare_inputs(arguments.report, arguments.files)
+        check_report(arguments.report, overwrite=arguments.force)
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
         verdict = judge(trace, path)
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"
-            output.emit(f"{path}: {word}\n{problems_text(trace)}")
+            text = f"{one_line(str(path))}: {word}\n{problems_text(trace)}"
+            try:
+                output.emit(text)
+            except BrokenPipeError:
+                output.abandon()  # the verdict and the report are wanted all the same
         return _code(verdict, is_strict=arguments.strict), verdict
 
     results = for_each_file(arguments, work, _failed)
     if arguments.json:
         results.emit_json()
     if arguments.report is not None:
-        write_report(arguments.report, results.objects)
+        write_report(arguments.report, results.objects, overwrite=arguments.force)
         output.say(f"report written to {arguments.report}.")
     return results.code
 

@@ -10,6 +10,8 @@ FORMAT = 3
 DATA_LOSS = 4
 """Data was lost and ``--strict`` asked for an error then."""
 INTERRUPTED = 130
+SIGNALLED = 128
+"""Plus the number of the signal that ended the program: 143 for SIGTERM."""
 
 
 def code_of(error: TraceError) -> int:

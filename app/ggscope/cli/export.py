@@ -15,9 +15,10 @@ from ggscope.cli import output
 from ggscope.cli.exits import GOOD, USAGE
 from ggscope.cli.reading import for_each_file, load
 from ggscope.cli.targets import spare_inputs
-from ggscope.errors import ExportError
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.text import file_name
+from ggscope.writing import check_folder, check_target, make_folder
 
 Mask = npt.NDArray[np.bool_]
 
@@ -29,13 +30,25 @@ def run(arguments: Namespace) -> int:
         output.complain("several files need a folder: -o DIR/")
         return USAGE
     targets = _targets(arguments, folder)
+    if folder is None:
+        from ggscope.render.export import check_suffix
+
+        check_suffix(arguments.output, (".dot",) if arguments.view == "graph" else ())
+    else:
+        check_folder(folder)
     for target in set(targets.values()):
         spare_inputs(target, arguments.files)
+        if folder is None or folder.is_dir():
+            check_target(target, overwrite=arguments.force)
+
+    written: set[Path] = set()
 
     def work(path: Path) -> tuple[int, object]:
         target = targets[path]
-        _export(path, target, arguments)
-        output.say(f"{target} written.")
+        if target not in written:  # the same file may be named twice
+            _export(path, target, arguments)
+            output.say(f"{target} written.")
+            written.add(target)
         return GOOD, {"path": str(path), "output": str(target)}
 
     results = for_each_file(arguments, work)
@@ -64,13 +77,19 @@ def _export(path: Path, target: Path, arguments: Namespace) -> None:
 
         mask = filter_mask(trace, parse_filter(arguments.where, trace.clock.unit))
     need_no_display()
+    if target != arguments.output:  # one of several in a folder
+        make_folder(target.parent)
     draw = _VIEWS[arguments.view]
     draw(trace, target, arguments, visible, mask)
 
 
 def _look(arguments: Namespace) -> dict[str, Any]:
     """Return what every figure takes; a view's own size where none is given."""
-    look: dict[str, Any] = {"dpi": arguments.dpi, "theme": arguments.theme}
+    look: dict[str, Any] = {
+        "dpi": arguments.dpi,
+        "theme": arguments.theme,
+        "overwrite": arguments.force,
+    }
     if arguments.size is not None:
         look["size"] = arguments.size
     return look
@@ -165,15 +184,8 @@ _VIEWS: dict[str, Callable[..., None]] = {
 
 def _as_folder(target: Path) -> Path | None:
     """Return `target` where it is a folder, or is to become one."""
-    if target.is_dir():
-        return target
-    if target.suffix or target.exists():
-        return None
-    try:
-        target.mkdir(parents=True)
-    except OSError as error:
-        raise ExportError(f"{target}: {error.strerror or error}.") from error
-    return target
+    is_new = not target.suffix and not os.path.lexists(target)
+    return target if is_new or target.is_dir() else None
 
 
 def _targets(arguments: Namespace, folder: Path | None) -> dict[Path, Path]:
@@ -183,10 +195,10 @@ def _targets(arguments: Namespace, folder: Path | None) -> dict[Path, Path]:
     targets: dict[Path, Path] = {}
     taken: set[str] = set()
     for path in dict.fromkeys(arguments.files):
-        stem, number = f"{path.stem}.{arguments.view}", 1
-        while stem in taken:
+        name, number = file_name(path.stem, f".{arguments.view}.png"), 1
+        while name in taken:
             number += 1
-            stem = f"{path.stem}.{arguments.view}-{number}"
-        taken.add(stem)
-        targets[path] = folder / f"{stem}.png"
+            name = file_name(path.stem, f".{arguments.view}-{number}.png")
+        taken.add(name)
+        targets[path] = folder / name
     return targets

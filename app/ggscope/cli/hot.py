@@ -11,6 +11,7 @@ from ggscope.cli.exits import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_count, format_share
+from ggscope.text import one_line
 
 
 def run(arguments: Namespace) -> int:
@@ -37,7 +38,7 @@ def _print(
     path: Path, trace: Trace, found: HotCold, groups: Ranking, arguments: Namespace
 ) -> None:
     if len(arguments.files) > 1:
-        output.emit(str(path))
+        output.emit(one_line(str(path)))
     facts = hot_facts(trace, found)
     if not facts:
         output.emit("This trace does not tell which tensors its ops access.")
@@ -45,18 +46,19 @@ def _print(
     width = max(len(fact.title) for fact in facts)
     for fact in facts:
         remark = f" ({fact.remark})" if fact.remark else ""
-        output.emit(f"{fact.title:<{width}}  {fact.words}{remark}")
+        output.emit(one_line(f"{fact.title:<{width}}  {fact.words}{remark}"))
     n = min(arguments.limit, len(groups))
     if not n:
         return
     output.emit("")
-    name_px = max(len(key) for key in groups.keys[:n])
+    names = [one_line(key) for key in groups.keys[:n]]
+    name_px = max(map(len, names))
     total = int(groups.bytes.sum()) or 1
     output.emit(f"{arguments.by:<{name_px}}  {'accesses':>12}  {'read':>10}   share")
     for i in range(n):
         n_bytes = int(groups.bytes[i])
         output.emit(
-            f"{groups.keys[i]:<{name_px}}  {format_count(int(groups.accesses[i])):>12}"
+            f"{names[i]:<{name_px}}  {format_count(int(groups.accesses[i])):>12}"
             f"  {format_bytes(n_bytes):>10}  {format_share(n_bytes / total):>6}"
         )
 

@@ -17,6 +17,7 @@ from ggscope.model.units import (
     format_offset,
     format_share,
 )
+from ggscope.text import one_line
 
 _MAX_ROWS = 16
 _FACTS = (
@@ -82,7 +83,7 @@ def model_text(facts: dict[str, Any]) -> str:
         rows.append(("data section", f"from {format_offset(place)} ({place:,})"))
     width = max(len(label) for label, _ in rows)
     lines = [styled("Model", "bold")]
-    lines += [f"  {label.ljust(width)}  {text}" for label, text in rows]
+    lines += [f"  {label.ljust(width)}  {one_line(text)}" for label, text in rows]
     parts = ["\n".join(lines)]
     # Side files do not state types; a table of one row "N/A" tells nothing.
     if set(model["by_type"]) - {NOT_AVAILABLE}:

@@ -7,6 +7,7 @@ from ggscope.analysis.joining_tables import part_name
 from ggscope.cli.output import styled, table
 from ggscope.model.trace import Join, Part, Trace
 from ggscope.model.units import format_bytes, format_count, format_exact
+from ggscope.text import one_line
 
 
 def parts_json(trace: Trace) -> list[dict[str, object]]:
@@ -38,7 +39,7 @@ def parts_text(trace: Trace) -> str:
     shown = table(head[:columns], [row[:columns] for row in rows], left=(0, 1, 2))
     title = f"{format_count(len(rows))} files in one session"
     lines = [styled(title, "bold"), shown]
-    lines += [f"  {join_words(join)}" for join in trace.joins]
+    lines += [f"  {one_line(join_words(join))}" for join in trace.joins]
     return "\n".join(lines)
 
 

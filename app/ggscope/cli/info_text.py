@@ -16,6 +16,7 @@ from ggscope.model.units import (
     format_offset,
     format_share,
 )
+from ggscope.text import one_line
 
 _MAX_LANES = 40
 _MAX_OPS = 16
@@ -59,15 +60,15 @@ def problems_text(trace: Trace) -> str:
         word = warning.severity.word.replace("_", " ")
         style = _STYLES.get(warning.severity, "dim")
         times = f" ({format_count(warning.count)} times)" if warning.count > 1 else ""
-        lines.append(f"  {styled(word, style)}  {warning.code}{times}")
+        lines.append(f"  {styled(word, style)}  {one_line(warning.code)}{times}")
         where = [warning.place] if warning.place else []
         if warning.offset is not None:
             where.append(f"byte {warning.offset:,} ({format_offset(warning.offset)})")
-        lines.append(f"    {warning.message}")
+        lines.append(f"    {one_line(warning.message)}")
         if where:
-            lines.append(f"    at {', '.join(where)}")
+            lines.append(f"    at {one_line(', '.join(where))}")
         if warning.remedy:
-            lines.append(f"    {warning.remedy}")
+            lines.append(f"    {one_line(warning.remedy)}")
     return "\n".join(lines)
 
 
@@ -145,8 +146,9 @@ def _by_word(counts: dict[str, int]) -> str:
 
 
 def _pairs(rows: list[tuple[str, Any]]) -> str:
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in rows)
+    shown = [(one_line(name), one_line(str(value))) for name, value in rows]
+    width = max(len(name) for name, _ in shown)
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in shown)
 
 
 def _lanes(facts: dict[str, Any]) -> str:

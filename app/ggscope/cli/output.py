@@ -1,44 +1,157 @@
-"""What the command line prints: data on stdout, messages on stderr."""
+"""What the command line prints: data on stdout, messages on stderr.
+
+Whatever a trace or a file name says, no control character of it reaches a terminal:
+both streams show it instead (`PlainStream`), for tracebacks, warnings and plug-ins
+too. What the program writes for terminals itself, styles and the line of progress,
+passes by here and nowhere else.
+"""
 
 import contextlib
+import errno
+import io
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TextIO, cast
 
 from ggscope.errors import TraceError
+from ggscope.text import one_line, plain
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32"}
+_STYLE = re.compile(rf"(\x1b\[(?:0|{'|'.join(_CODES.values())})m)")
+_CLEAR_LINE = "\r\x1b[K"
+_own_stdout: TextIO | None = None
+
+
+class PlainStream:
+    """A text stream on which control characters are seen and do nothing."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.raw = stream
+
+    def write(self, text: str) -> int:
+        """Write `text` as `plain` shows it."""
+        self.raw.write(plain(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write all of them."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.raw, name)
 
 
 def prepare() -> None:
-    """Make both streams take any text, whatever their encoding."""
+    """Make both streams take any text, whatever their encoding, and show it.
+
+    Streams that the caller has closed are opened on the null device: a file that is
+    opened later must not get their numbers, or messages would go into it.
+    """
+    _fill_gaps()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = _plain_stream(sys.stdout), _plain_stream(sys.stderr)
+
+
+@contextlib.contextmanager
+def own_stdout(wanted: bool) -> Iterator[None]:
+    """Keep stdout for what this module prints, while the body runs.
+
+    Whatever else writes to it, prints of plug-ins and their threads, libraries in C
+    and programs started from here, goes to stderr. Nothing happens where stdout is
+    not the process's own.
+    """
+    global _own_stdout
+    if not wanted or not _is_process_stdout():
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    own = open(kept, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    _own_stdout = _plain_stream(own)
+    try:
+        yield
+    finally:
+        _own_stdout = None
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os.dup2(kept, 1)
+        try:
+            own.flush()
+        except OSError:  # told already, or a pipe that nobody reads
+            _forget(own)
+        own.close()
+
+
+def _fill_gaps() -> None:
+    # Writing to what is open for reading fails like writing to what is closed.
+    for number, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            handle = os.open(os.devnull, flags)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def emit(text: str) -> None:
-    """Print `text` as data. Raises TraceError where it cannot be written."""
+    """Print `text`, which may have styles. Raises TraceError where it cannot be."""
     with _explained():
-        sys.stdout.write(text.rstrip("\n") + "\n")
+        _write(_out(), text.rstrip("\n") + "\n")
 
 
 def emit_json(value: object) -> None:
     """Print `value` as data in JSON; NaN is refused, so make it None before."""
-    emit(json.dumps(value, indent=2, allow_nan=False))
+    # In ASCII, as scripts have always got it.
+    text = json.dumps(value, indent=2, allow_nan=False)
+    emit(text.replace("\x7f", "\\u007f"))
+
+
+def emit_csv(text: str) -> None:
+    """Print CSV: data as it is, but for a terminal, which would obey it."""
+    stream = _out() if _out().isatty() else _raw(_out())
+    with _explained():
+        stream.write(text)
+
+
+def tell(text: str) -> None:
+    """Write to stderr; nobody can be told where that fails."""
+    try:
+        _write(sys.stderr, text)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        _forget(sys.stderr)
 
 
 def say(message: str) -> None:
-    """Print a message."""
-    sys.stderr.write(f"ggscope: {message}\n")
+    """Print a message, in one line."""
+    tell(f"ggscope: {one_line(message)}\n")
 
 
 def complain(message: str) -> None:
-    """Print a message about something that went wrong."""
-    sys.stderr.write(f"{styled('ggscope:', 'red', sys.stderr)} {message}\n")
+    """Print a message about something that went wrong, in one line."""
+    tell(f"{styled('ggscope:', 'red', sys.stderr)} {one_line(message)}\n")
+
+
+def rewrite_line(text: str) -> None:
+    """Show `text` in the terminal's last line, in place of what was there."""
+    try:
+        _raw(sys.stderr).write(_CLEAR_LINE + one_line(text))
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        _forget(sys.stderr)
 
 
 def flush() -> None:
@@ -47,7 +160,7 @@ def flush() -> None:
     Raises TraceError where it cannot be written, as on a full disk.
     """
     with _explained():
-        sys.stdout.flush()
+        _out().flush()
 
 
 @contextlib.contextmanager
@@ -60,22 +173,29 @@ def _explained() -> Iterator[None]:
     except OSError as error:
         abandon()
         reason = error.strerror or str(error)
-        raise TraceError(
-            f"the output cannot be written: {reason}. Is the disk full?"
-        ) from error
+        if error.errno == errno.EBADF:
+            reason = "it is closed"
+        elif error.errno == errno.ENOSPC:
+            reason += ". Make room"
+        raise TraceError(f"the output cannot be written: {reason}.") from error
 
 
 def abandon() -> None:
     """Throw away what is still buffered for a pipe that nobody reads."""
+    _forget(_out())
+
+
+def _forget(stream: TextIO) -> None:
+    """Lead a stream to the null device, so that its last flush does not fail."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 
 def styled(text: str, style: str, stream: TextIO | None = None) -> str:
     """Return `text` in a style where the stream is a terminal that wants colours."""
-    target = stream or sys.stdout
+    target = stream or _out()
     wanted = (
         target.isatty()
         and not os.environ.get("NO_COLOR")
@@ -88,7 +208,7 @@ def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)
 ) -> str:
     """Return rows as aligned text; columns in `left` are flush left, others right."""
-    cells = [list(head), *(list(row) for row in rows)]
+    cells = [[one_line(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     lines = []
     for number, row in enumerate(cells):
@@ -99,3 +219,39 @@ def table(
         line = "  ".join(padded).rstrip()
         lines.append(styled(line, "bold") if number == 0 else line)
     return "\n".join(lines)
+
+
+def _out() -> TextIO:
+    return sys.stdout if _own_stdout is None else _own_stdout
+
+
+def _is_process_stdout() -> bool:
+    stream: object = sys.stdout
+    while stream is not sys.__stdout__ and hasattr(stream, "raw"):
+        stream = stream.raw
+    try:
+        return isinstance(stream, io.TextIOWrapper) and stream.fileno() == 1
+    except (OSError, ValueError):
+        return False
+
+
+def _plain_stream(stream: TextIO) -> TextIO:
+    return (
+        stream
+        if isinstance(stream, PlainStream)
+        else cast("TextIO", PlainStream(stream))
+    )
+
+
+def _raw(stream: TextIO) -> TextIO:
+    """Return the stream below those that show, or divert, what is written to them."""
+    while (below := getattr(stream, "__dict__", {}).get("raw")) is not None:
+        stream = below
+    return stream
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write a text whose styles stay; the rest is shown."""
+    parts = _STYLE.split(text) if stream.isatty() else [text]
+    parts[::2] = map(plain, parts[::2])
+    _raw(stream).write("".join(parts))

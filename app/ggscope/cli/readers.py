@@ -32,6 +32,10 @@ def run(arguments: Namespace) -> int:
             output.emit(f"\n{status.info.id}: {status.info.doc}")
             for name, text in status.info.options.items():
                 output.emit(f"  --option {name}=…  {text}")
+    for status in listed:
+        if status.changes:
+            name = status.path if status.info is None else status.info.id
+            output.emit(f"\nnote: {name}: {'; '.join(status.changes)}")
     output.emit(f"\n{_where()}")
     return GOOD
 
@@ -53,4 +57,5 @@ def _json(status: registry.ReaderStatus) -> dict[str, object]:
         "origin": status.origin,
         "status": status.status,
         "path": status.path,
+        "changes": list(status.changes),
     }

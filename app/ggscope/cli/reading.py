@@ -35,9 +35,15 @@ class Results:
     objects: list[object] = field(default_factory=list)
 
     def emit_json(self) -> None:
-        """Print one object for one file, else a list."""
+        """Print one object for one file, else a list.
+
+        Where nobody reads it, the exit code still tells what became of the files.
+        """
         single = len(self.objects) == 1
-        output.emit_json(self.objects[0] if single else self.objects)
+        try:
+            output.emit_json(self.objects[0] if single else self.objects)
+        except BrokenPipeError:
+            output.abandon()
 
 
 def load(path: Path, arguments: Namespace) -> Trace:
@@ -179,7 +185,7 @@ class Progress:
         traceback: TracebackType | None,
     ) -> None:
         if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
+            output.rewrite_line("")
 
     def update(self, done: int, total: int) -> None:
         """Show how far reading has come, in bytes."""
@@ -189,5 +195,4 @@ class Progress:
         self._is_shown = True
         share = 100 * done // max(total, 1)
         rate = format_rate(done / passed)
-        sys.stderr.write(f"\r\x1b[K{self._name}: {share} %, {rate}")
-        sys.stderr.flush()
+        output.rewrite_line(f"{self._name}: {share} %, {rate}")

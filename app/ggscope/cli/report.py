@@ -1,13 +1,14 @@
 """Reports of ``ggscope check`` as HTML, Markdown or JSON."""
 
-import html
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ggscope import __version__
 from ggscope.errors import ExportError
+from ggscope.text import markdown, markdown_row, xml
+from ggscope.writing import check_target, write_file
 
 _COLUMNS = ("severity", "code", "count", "place", "offset", "message", "remedy")
 _STYLE = """body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em}
@@ -18,7 +19,15 @@ padding:.3em .6em;text-align:left;vertical-align:top}code{overflow-wrap:anywhere
 .error,.data_loss{color:#ff9d6b}}"""
 
 
-def write_report(target: Path, verdicts: Sequence[object]) -> None:
+def check_report(target: Path, *, overwrite: bool) -> None:
+    """Refuse a report that cannot be written; raises ExportError."""
+    _writer(target)
+    check_target(target, overwrite=overwrite)
+
+
+def write_report(
+    target: Path, verdicts: Sequence[object], *, overwrite: bool = True
+) -> None:
     """Write what `check` found; the suffix of `target` says how.
 
     Raises
@@ -26,6 +35,12 @@ def write_report(target: Path, verdicts: Sequence[object]) -> None:
     ExportError
         If the suffix is unknown or the file cannot be written.
     """
+    text = _writer(target)([v for v in verdicts if isinstance(v, dict)])
+    content = text.encode("utf-8", "backslashreplace")
+    write_file(target, content, overwrite=overwrite)
+
+
+def _writer(target: Path) -> Callable[[list[dict[str, Any]]], str]:
     writers = {".html": _html, ".htm": _html, ".md": _markdown, ".json": _json}
     writer = writers.get(target.suffix.lower())
     if writer is None:
@@ -33,13 +48,7 @@ def write_report(target: Path, verdicts: Sequence[object]) -> None:
             f"{target.name}: a report can be .html, .md or .json, not "
             f"{target.suffix or 'a file without a suffix'}."
         )
-    text = writer([v for v in verdicts if isinstance(v, dict)])
-    try:
-        target.write_text(text, "utf-8", "backslashreplace")
-    except OSError as error:
-        raise ExportError(
-            f"{target}: the report cannot be written: {error.strerror or error}."
-        ) from error
+    return writer
 
 
 def _json(verdicts: list[dict[str, Any]]) -> str:
@@ -53,40 +62,37 @@ def _cells(warning: dict[str, Any]) -> list[str]:
 def _markdown(verdicts: list[dict[str, Any]]) -> str:
     lines = ["# Check report", "", f"ggscope {__version__}", ""]
     for verdict in verdicts:
-        lines += [f"## {_marked(verdict['path'])}", "", _summary(verdict), ""]
+        lines += [
+            f"## {markdown(verdict['path'], any_dialect=True)}",
+            "",
+            _summary(verdict),
+            "",
+        ]
         if not verdict["warnings"]:
             continue
-        lines += [_line(_COLUMNS), _line(["---"] * len(_COLUMNS))]
-        lines += [_line(map(_marked, _cells(w))) for w in verdict["warnings"]]
+        lines += [markdown_row(_COLUMNS), "| --- " * len(_COLUMNS) + "|"]
+        lines += [
+            markdown_row(_cells(w), any_dialect=True) for w in verdict["warnings"]
+        ]
         lines.append("")
     return "\n".join(lines)
-
-
-def _line(cells: Any) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _marked(text: str) -> str:
-    for character in "\\|`*_<[#":
-        text = text.replace(character, "\\" + character)
-    return " ".join(text.split())
 
 
 def _html(verdicts: list[dict[str, Any]]) -> str:
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f"<title>ggscope check report</title><style>{_STYLE}</style></head><body>",
-        f"<h1>Check report</h1><p>ggscope {html.escape(__version__)}</p>",
+        f"<h1>Check report</h1><p>ggscope {xml(__version__)}</p>",
     ]
     for verdict in verdicts:
-        parts.append(f"<h2><code>{html.escape(verdict['path'])}</code></h2>")
-        parts.append(f"<p>{html.escape(_summary(verdict))}</p>")
+        parts.append(f"<h2><code>{xml(verdict['path'])}</code></h2>")
+        parts.append(f"<p>{xml(_summary(verdict))}</p>")
         if verdict["warnings"]:
             head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>")
             for warning in verdict["warnings"]:
-                cells = "".join(f"<td>{html.escape(c)}</td>" for c in _cells(warning))
-                kind = html.escape(str(warning["severity"]))
+                cells = "".join(f"<td>{xml(c)}</td>" for c in _cells(warning))
+                kind = xml(str(warning["severity"]))
                 cells = cells.replace("<td>", f'<td class="{kind}">', 1)
                 parts.append(f"<tr>{cells}</tr>")
             parts.append("</tbody></table>")

@@ -1,7 +1,5 @@
 """``ggscope stats``: totals, means and percentiles."""
 
-import csv
-import io
 import math
 from argparse import Namespace
 from dataclasses import dataclass
@@ -9,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ggscope.analysis.filtering import filter_mask, parse_filter
-from ggscope.analysis.stats import StatRow, statistics
+from ggscope.analysis.stats import RULES, By, StatRow, statistics
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
 from ggscope.cli.exits import GOOD
@@ -25,11 +23,13 @@ from ggscope.model.units import (
     format_share,
     parse_duration,
 )
+from ggscope.text import csv_text, one_line
 
 _HEAD = ("count", "total", "share", "mean", "min", "p50", "p90", "p99", "max", "bytes")
 
 _CSV_TAIL = (
     "mean", "min", "p50", "p90", "p99", "max", "bytes", "share", "quality",
+    "in_range",
 )  # fmt: skip
 
 
@@ -37,9 +37,10 @@ _CSV_TAIL = (
 class _Result:
     path: Path
     unit: Unit
-    by: str
+    by: By
     rows: list[StatRow]
     knows_bytes: bool
+    has_range: bool
 
 
 def run(arguments: Namespace) -> int:
@@ -59,11 +60,15 @@ def run(arguments: Namespace) -> int:
     if arguments.format == "json":
         results.emit_json()
     elif arguments.format == "csv":
-        output.emit(_csv(shown))
+        output.emit_csv(_csv(shown))
     else:
         for result in shown:
-            title = f"{result.path}\n" if len(arguments.files) > 1 else ""
+            title = (
+                f"{one_line(str(result.path))}\n" if len(arguments.files) > 1 else ""
+            )
             output.emit(title + _table(result))
+            if result.rows and result.by in RULES:
+                output.say(f"note: {RULES[result.by]}")
             untimed = sum(row.count - row.timed for row in result.rows)
             if untimed:
                 output.say(
@@ -84,16 +89,23 @@ def to_json(result: _Result) -> dict[str, object]:
 
 def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
     unit = trace.clock.unit
+    time = _time(trace, arguments)
     rows = statistics(
         trace,
         arguments.by,
         mask=filter_mask(trace, parse_filter(arguments.where, unit)),
-        time=_time(trace, arguments),
-        clip=arguments.clip,
+        time=time,
         include_estimated=arguments.include_estimated,
     )
     knows_bytes = len(trace.accesses.patterns) + len(trace.accesses.loose) > 0
-    return _Result(path, unit, arguments.by, rows[: arguments.limit], knows_bytes)
+    return _Result(
+        path,
+        unit,
+        arguments.by,
+        rows[: arguments.limit],
+        knows_bytes,
+        has_range=time is not None,
+    )
 
 
 def _time(trace: Trace, arguments: Namespace) -> TimeRange | None:
@@ -136,6 +148,7 @@ def _row_json(row: StatRow, result: _Result) -> dict[str, object]:
         "bytes": row.bytes if result.knows_bytes else None,
         "share": row.share if is_timed else None,
         "quality": row.quality,
+        "in_range": row.in_range,
     }
 
 
@@ -152,16 +165,12 @@ def _csv(results: list[_Result]) -> str:
 
     The columns are the same whatever was found, so that a script can rely on them.
     """
-    text = io.StringIO()
     rows: list[dict[str, Any]] = [
         {"path": str(r.path), **_row_json(row, r)} for r in results for row in r.rows
     ]
     units = dict.fromkeys(f"total_{_unit_word(r.unit)}" for r in results)
     names = ["path", "key", "count", "timed", *units, *_CSV_TAIL]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return csv_text([names, *([row.get(name) for name in names] for row in rows)])
 
 
 def _table(result: _Result) -> str:
@@ -175,6 +184,7 @@ def _table(result: _Result) -> str:
             row.key,
             format_count(row.count),
             time(row.total if row.timed else None),
+            *([time(row.in_range)] if result.has_range else []),
             format_share(row.share) if row.timed else NOT_AVAILABLE,
             *map(time, (row.mean, row.min, row.p50, row.p90, row.p99, row.max)),
             format_bytes(row.bytes) if result.knows_bytes else NOT_AVAILABLE,
@@ -184,5 +194,7 @@ def _table(result: _Result) -> str:
     ]
     if not rows:
         return "Nothing to count: no span matches."
-    head = (result.by, *_HEAD, "quality")
+    head = [result.by, *_HEAD, "quality"]
+    if result.has_range:
+        head.insert(head.index("total") + 1, "in range")
     return output.table(head, rows, left=(0, len(head) - 1))

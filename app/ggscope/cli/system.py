@@ -12,6 +12,7 @@ from ggscope import __version__
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD
 from ggscope.readers import plugins, registry
+from ggscope.text import one_line
 
 PACKAGES = (
     "PySide6-Essentials",
@@ -47,7 +48,9 @@ def run(arguments: Namespace) -> int:
     for title, values in report.items():
         lines.append(output.styled(title, "bold"))
         width = max((len(name) for name in values), default=0)
-        lines += [f"  {name.ljust(width)}  {text}" for name, text in values.items()]
+        lines += [
+            f"  {name.ljust(width)}  {one_line(text)}" for name, text in values.items()
+        ]
     output.emit("\n".join(lines))
     return GOOD
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
+import platformdirs
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QIcon, QSurfaceFormat
 from PySide6.QtWidgets import QApplication
@@ -18,6 +19,7 @@ from ggscope import assets
 from ggscope.gui.garbage import MainThreadCollector
 from ggscope.gui.main_window import MainWindow, OpenOptions
 from ggscope.gui.shortcuts import load_overrides
+from ggscope.gui.signals import EndingSignals
 from ggscope.gui.theme import ThemeManager
 from ggscope.gui.view_host import host_of
 from ggscope.gui.warm_up import warm_up
@@ -107,6 +109,8 @@ def run(paths: Sequence[Path], options: object = None) -> int:
         ones count as not given.
     """
     app = create_app([sys.argv[0] or "ggscope"])
+    # Before there is a window: what a signal raised inside of Qt would be lost.
+    signals = EndingSignals(app)
     is_safe = bool(getattr(options, "safe_mode", False))
     settings = make_settings(is_safe=is_safe)
     apply_options(settings, options)
@@ -119,6 +123,7 @@ def run(paths: Sequence[Path], options: object = None) -> int:
         logger.warning("%s", problem)
     if problems or settings.problems:
         window.report("\n".join([*settings.problems, *problems][:3]))
+    signals.window = window
     window.show()
     window.open_soon(paths, open_options(options))
     if isinstance(app, Application):
@@ -131,6 +136,7 @@ def run(paths: Sequence[Path], options: object = None) -> int:
     try:
         return int(app.exec())
     finally:
+        signals.stop()
         collector.stop()
         sys.excepthook = sys.__excepthook__
 
@@ -139,7 +145,8 @@ def make_settings(*, is_safe: bool = False) -> Settings:
     """Return the person's settings; defaults and nothing stored in safe mode."""
     if is_safe:
         return Settings(MemoryStore(), is_safe=True)
-    settings = Settings(IniStore())
+    data = Path(platformdirs.user_data_dir("ggscope", appauthor=False))
+    settings = Settings(IniStore(), data_folder=data)
     plugins = settings.plugins
     if plugins.is_enabled and plugins.folder:
         known = os.environ.get("GGSCOPE_PLUGIN_PATH", "")

@@ -24,6 +24,8 @@ class Needs(Flag):
     BACK = auto()
     FORWARD = auto()
     BOOKMARK = auto()
+    BOOKMARK_UNDO = auto()
+    BOOKMARK_REDO = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class Command:
     keys : shortcuts in Qt's portable form; the first is the one that is shown.
     needs : when it is enabled.
     is_on : for commands with a tick: whether it is set now.
+    title : what menus and the palette say instead of `text` now; "" = there is nothing
+        of the kind, and it is left out.
     separated : whether a line stands above it in the menu.
     """
 
@@ -49,6 +53,7 @@ class Command:
     keys: tuple[str, ...] = ()
     needs: Needs = Needs.NOTHING
     is_on: Callable[[Desk], bool] | None = None
+    title: Callable[[Desk], str] | None = None
     separated: bool = False
 
 
@@ -70,6 +75,8 @@ def conditions(desk: Desk) -> Needs:
         (Needs.BACK, session.history.can_go_back),
         (Needs.FORWARD, session.history.can_go_forward),
         (Needs.BOOKMARK, bool(session.bookmarks)),
+        (Needs.BOOKMARK_UNDO, bool(session.bookmark_undo)),
+        (Needs.BOOKMARK_REDO, bool(session.bookmark_redo)),
     ):
         if holds:
             now |= condition

@@ -4,9 +4,14 @@ from collections.abc import Callable
 
 from ggscope.gui.command import Command, Needs, with_session
 from ggscope.gui.desk import Desk
+from ggscope.session.bookmarks import TEMPORARY
 
 
 def _bookmark(number: int) -> Command:
+    def title(desk: Desk) -> str:
+        marks = () if desk.session is None else desk.session.bookmarks
+        return marks[number - 1].name if number <= len(marks) else ""
+
     return Command(
         id=f"go.bookmark_{number}",
         text=f"Bookmark {number}",
@@ -14,6 +19,8 @@ def _bookmark(number: int) -> Command:
         keys=(f"Alt+{number}",),
         needs=Needs.BOOKMARK,
         run=with_session(lambda s: s.go_to_bookmark(number - 1)),
+        title=title,
+        separated=number == 1,
     )
 
 
@@ -157,7 +164,7 @@ GO: tuple[Command, ...] = (
         menu="Go/Bookmarks",
         keys=("M",),
         needs=Needs.TRACE,
-        run=with_session(lambda s: s.add_bookmark("mark", permanent=False)),
+        run=with_session(lambda s: s.add_bookmark(TEMPORARY, permanent=False)),
     ),
     Command(
         id="mark.named",
@@ -174,6 +181,21 @@ GO: tuple[Command, ...] = (
         keys=("Ctrl+D",),
         needs=Needs.TRACE,
         run=with_session(lambda s: s.add_bookmark()),
+    ),
+    Command(
+        id="mark.undo",
+        text="Undo change of bookmarks",
+        menu="Go/Bookmarks",
+        needs=Needs.BOOKMARK_UNDO,
+        run=with_session(lambda s: s.undo_bookmarks()),
+        separated=True,
+    ),
+    Command(
+        id="mark.redo",
+        text="Redo change of bookmarks",
+        menu="Go/Bookmarks",
+        needs=Needs.BOOKMARK_REDO,
+        run=with_session(lambda s: s.redo_bookmarks()),
     ),
     *(_bookmark(number) for number in range(1, 10)),
 )

@@ -101,6 +101,7 @@ VIEW: tuple[Command, ...] = (
     _show("cache", "What-if cache", "Ctrl+8", "Analyse"),
     _show("statistics", "Selection statistics", "Ctrl+9", "Analyse"),
     _show("problems", "Problems", menu="Analyse"),
+    _show("bookmarks", "Bookmarks", "Ctrl+B", "Go"),
     _layout("dual", "Dual view"),
     _layout("grid", "2×2 grid", "G"),
     _layout("single", "Single view"),
@@ -115,6 +116,7 @@ VIEW: tuple[Command, ...] = (
     _float("details", "Details"),
     _float("statistics", "Selection statistics"),
     _float("problems", "Problems"),
+    _float("bookmarks", "Bookmarks"),
     _float("table", "Trace table"),
     _float("experts", "Experts"),
     _float("buffers", "Buffers"),
@@ -135,7 +137,7 @@ VIEW: tuple[Command, ...] = (
         keys=("Q",),
         needs=Needs.DOCUMENT,
         run=of_workspace("toggle_details"),
-        is_on=lambda d: d.settings.layout.shows_details,
+        is_on=lambda d: d.document is not None and d.document.workspace.shows_details,
     ),
     Command(
         id="view.drawer",
@@ -153,6 +155,17 @@ VIEW: tuple[Command, ...] = (
         keys=("T",),
         needs=Needs.TRACE,
         run=lambda d: d.toggle_detailed(),
+    ),
+    Command(
+        id="view.only_range",
+        text="Table and statistics of this range only",
+        menu="View",
+        keys=("Shift+T",),
+        needs=Needs.DOCUMENT,
+        run=lambda d: d.settings.change(
+            "tables", only_range=not d.settings.tables.only_range
+        ),
+        is_on=lambda d: d.settings.tables.only_range,
     ),
     Command(
         id="view.stalls",

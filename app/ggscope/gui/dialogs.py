@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication, Qt, qVersion
+from PySide6.QtCore import QCoreApplication, Qt, QTimer, qVersion
+from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -33,6 +34,9 @@ from ggscope import assets
 from ggscope.gui.widgets import button, label
 from ggscope.model.trace import Trace
 from ggscope.session.settings import FONT_SCALES, MAX_LIMIT_MIB, Settings
+from ggscope.text import one_line
+from ggscope.views.guard import guarded
+from ggscope.views.plain import set_tip, set_title
 
 PACKAGES = (
     "PySide6-Essentials",
@@ -52,6 +56,11 @@ _CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
         ("opengl", "OpenGL"),
     ),
     "wheel": (("scroll", "scrolls lanes"), ("zoom", "zooms time")),
+    "place": (
+        ("ask", "in your data folder, and ask"),
+        ("data", "in your data folder"),
+        ("beside", "beside the trace"),
+    ),
 }
 
 
@@ -62,7 +71,7 @@ def tr(text: str) -> str:
 
 def _dialog(title: str, parent: QWidget | None, width: int, height: int) -> QDialog:
     made = QDialog(parent)
-    made.setWindowTitle(title)
+    set_title(made, title)
     made.setAccessibleName(title)
     made.resize(width, height)
     made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -84,13 +93,14 @@ def _add_close(dialog: QDialog) -> None:
     _box(dialog).addWidget(buttons)
 
 
+@guarded
 class SettingsDialog(QDialog):
     """Shows and changes the settings; every change acts at once."""
 
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._settings = settings
-        self.setWindowTitle(self.tr("Settings"))
+        set_title(self, self.tr("Settings"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumWidth(460)
         look, drawing, plugins = (
@@ -104,8 +114,14 @@ class SettingsDialog(QDialog):
         nearest = min(FONT_SCALES, key=lambda s: abs(s - look.font_scale))
         self.font_size.setCurrentIndex(FONT_SCALES.index(nearest))
         self.font_size.activated.connect(self._on_font)
+        # Every size styles all widgets anew: a turning wheel must not ask for each.
+        self._font_later = QTimer(self)
+        self._font_later.setSingleShot(True)
+        self._font_later.setInterval(150)
+        self._font_later.timeout.connect(self._apply_font)
         self.renderer = self._choice("drawing", "renderer", drawing.renderer)
         self.wheel = self._choice("drawing", "wheel", drawing.wheel)
+        self.place = self._choice("bookmarks", "place", settings.bookmarks.place)
         self.motion = self._tick(
             "appearance", "reduced_motion", self.tr("Reduce motion")
         )
@@ -117,8 +133,9 @@ class SettingsDialog(QDialog):
         self.memory.setSingleStep(512)
         self.memory.setSuffix(" MiB")
         self.memory.setSpecialValueText(self.tr("what the system has"))
-        self.memory.setToolTip(
-            self.tr("A file that needs more is not read before you say how much of it")
+        set_tip(
+            self.memory,
+            self.tr("A file that needs more is not read before you say how much of it"),
         )
         self.memory.setValue(settings.memory.limit_mib)
         self.memory.valueChanged.connect(self._on_memory)
@@ -146,6 +163,7 @@ class SettingsDialog(QDialog):
             (self.tr("Timeline is drawn by"), self.renderer),
             (self.tr("Mouse wheel"), self.wheel),
             (self.tr("Memory for a file"), self.memory),
+            (self.tr("Bookmarks are kept"), self.place),
         ):
             widget.setAccessibleName(text)
             form.addRow(text, widget)
@@ -215,8 +233,19 @@ class SettingsDialog(QDialog):
                 **{str(combo.property("field")): combo.currentData()},
             )
 
-    def _on_font(self, position: int) -> None:
-        self._settings.change("appearance", font_scale=FONT_SCALES[position])
+    def _on_font(self, _: int) -> None:
+        self._font_later.start()
+
+    def _apply_font(self) -> None:
+        self._font_later.stop()
+        scale = FONT_SCALES[self.font_size.currentIndex()]
+        self._settings.change("appearance", font_scale=scale)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Apply what was chosen a moment ago."""
+        if self._font_later.isActive():
+            self._apply_font()
+        super().closeEvent(event)
 
     def _on_plugins(self, is_on: bool) -> None:
         self._settings.change("plugins", is_enabled=is_on)
@@ -317,7 +346,7 @@ def readers_dialog(parent: QWidget | None) -> QDialog:
 
     dialog = _dialog(tr("Readers"), parent, 820, 380)
     rows = []
-    for status in statuses():
+    for status in statuses(waits=False):
         info = status.info
         rows.append(
             (
@@ -348,8 +377,8 @@ def _table(
     table.setAccessibleName(parent.windowTitle())
     for y, row in enumerate(rows):
         for x, text in enumerate(row):
-            item = QTableWidgetItem(text)
-            item.setToolTip(text)
+            item = QTableWidgetItem(one_line(text))
+            set_tip(item, text)
             table.setItem(y, x, item)
     table.resizeColumnsToContents()
     header = table.horizontalHeader()

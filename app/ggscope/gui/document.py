@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from ggscope.errors import TooLargeError
+from ggscope.gui.document_bookmarks import DocumentBookmarks
 from ggscope.gui.document_parts import DocumentParts
 from ggscope.gui.load_pages import Banner, LoadingCard, ProblemPage
 from ggscope.gui.memory_back import MemoryReturner
@@ -71,6 +73,7 @@ class Document(QWidget):
         self.session = Session(path, self)
         self.session.wheel_zooms = settings.drawing.wheel == "zoom"
         self.session.set_shows_stalls(settings.drawing.shows_stalls)
+        self.session.set_only_range(settings.tables.only_range)
         self.loader = Loader(self.session, is_window_active)
         self.loader.limit_bytes = settings.memory.limit_bytes
         self.loader.set_more(more)
@@ -99,12 +102,14 @@ class Document(QWidget):
         self.card = LoadingCard(path.name, self.workspace)
         self._connect()
         self.parts = DocumentParts(self)
+        self.bookmarks = DocumentBookmarks(self, settings, is_window_active)
 
     @property
     def title(self) -> str:
         """Text of the tab: the file's name, and what part of it is shown.
 
-        Of several files it is that of the trace, and how many more there are.
+        Of several files it is that of the trace, and how many more there are; of a
+        folder it is the folder's.
         """
         name = self.parts.title or self.path.name or str(self.path)
         part = self.part
@@ -162,6 +167,7 @@ class Document(QWidget):
 
     def release(self) -> None:
         """Stop all work and detach the views; the tab is about to go."""
+        self.bookmarks.release()
         self.loader.release()
         self.workspace.release()
         self.session.close()
@@ -181,10 +187,18 @@ class Document(QWidget):
         self._popup.show_below(anchor or self.toolbar.add_filter)
 
     def focus_views(self) -> None:
-        """Give the focus to the active pane."""
-        cell = self.workspace.active_cell
-        if cell is not None:
-            cell.setFocus()
+        """Give the focus to the pane that was used last."""
+        host = self.workspace.used_host
+        if host is not None:
+            host.setFocus()
+
+    def focus_page(self) -> None:
+        """Give the focus to the panes, or to the page that stands in their place."""
+        page = self._stack.currentWidget()
+        if page is self.workspace:
+            self.focus_views()
+        elif page is not None:
+            page.setFocus()
 
     @property
     def has_message(self) -> bool:
@@ -206,6 +220,9 @@ class Document(QWidget):
 
     def _connect(self) -> None:
         self.toolbar.filter_requested.connect(self.show_filter_popup)
+        self.toolbar.details_requested.connect(self.workspace.toggle_details)
+        self.toolbar.show_details(self.workspace.shows_details)
+        self.workspace.details_changed.connect(self.toolbar.show_details)
         self.toolbar.search.left.connect(self.focus_views)
         self.banner.close_button.clicked.connect(self._on_banner_closed)
         self.status.ops_clicked.connect(self.ops_requested)
@@ -219,8 +236,10 @@ class Document(QWidget):
         self.session.trace_changed.connect(self._on_trace_changed)
         self.session.lanes_changed.connect(self._on_lanes_changed)
         self.session.problem_reported.connect(self._on_problem)
+        self.session.said.connect(self.status.say)
         self.workspace.cells_changed.connect(self._bind_timelines)
         self._settings.changed.connect(self._on_settings_changed)
+        self.session.only_range_changed.connect(self._on_only_range)
 
     def _on_problems_clicked(self) -> None:
         self.workspace.show_drawer("problems")
@@ -238,12 +257,13 @@ class Document(QWidget):
 
     def _on_popup_closed(self) -> None:
         self._popup = None
+        self.focus_views()
 
     def _on_reload(self) -> None:
         self.loader.reload()
 
     def _on_salvage(self) -> None:
-        self.loader.reload({"salvage": "true"})
+        self.loader.reload({"strict": "false"})
 
     def _on_reader_chosen(self, reader_id: str) -> None:
         self.loader.open(reader_id)
@@ -255,8 +275,7 @@ class Document(QWidget):
 
     def _on_load_state(self, state: LoadState) -> None:
         self.card.set_wanted(state is LoadState.LOADING and self.session.trace is None)
-        self._stack.setCurrentWidget(self._page_for(state))
-        self.toolbar.set_usable(self._stack.currentWidget() is self.workspace)
+        self._show_page(self._page_for(state))
         if state is LoadState.LOADING:
             self.parts.forget_offer()
             self.hide_message()
@@ -272,6 +291,13 @@ class Document(QWidget):
             self.ready.emit()
         self.status.set_part(self.part)
         self.title_changed.emit()
+
+    def _show_page(self, page: QWidget) -> None:
+        is_new = page is not self._stack.currentWidget()
+        self._stack.setCurrentWidget(page)
+        self.toolbar.set_usable(page is self.workspace)
+        if is_new and self.isVisible():
+            self.focus_page()
 
     def _page_for(self, state: LoadState) -> QWidget:
         """Return the page that belongs to a state, filled in."""
@@ -362,10 +388,14 @@ class Document(QWidget):
         self.workspace.drawer.set_tab_text("problems", f"{text}  {n}" if n else text)
 
     def _restore_lanes(self, trace: Trace) -> None:
-        """Arrange lanes as they were in the last trace of this format."""
+        """Arrange lanes as they were in the last trace of this format.
+
+        What was hidden there is shown: nothing of a file that is new is left out.
+        """
         if self._lanes_reader != trace.info.reader_id:
             self._lanes_reader = trace.info.reader_id
-            self.session.set_lane_state(self._settings.lane_state(self._lanes_reader))
+            kept = self._settings.lane_state(self._lanes_reader)
+            self.session.set_lane_state(replace(kept, hidden=frozenset()))
 
     def _on_lanes_changed(self, _: object) -> None:
         if self._lanes_reader:
@@ -391,11 +421,16 @@ class Document(QWidget):
     def _on_settings_changed(self, topic: str) -> None:
         if topic == "memory":
             self.loader.limit_bytes = self._settings.memory.limit_bytes
+        if topic == "tables":
+            self.session.set_only_range(self._settings.tables.only_range)
         if topic == "drawing":
             self.session.wheel_zooms = self._settings.drawing.wheel == "zoom"
             self.session.set_shows_stalls(self._settings.drawing.shows_stalls)
             for view in self.workspace.views("timeline"):
                 self._apply_drawing(view)
+
+    def _on_only_range(self, only: bool) -> None:
+        self._settings.change("tables", only_range=only)
 
     def _apply_drawing(self, view: View) -> None:
         drawing = self._settings.drawing
@@ -423,7 +458,7 @@ def reader_choices() -> tuple[tuple[str, str], ...]:
     try:
         from ggscope.readers.registry import readers
 
-        return tuple((r.info.id, r.info.title) for r in readers())
+        return tuple((r.info.id, r.info.title) for r in readers(waits=False))
     except Exception:  # noqa: BLE001 - an error page must not fail for this
         return ()
 

@@ -25,6 +25,7 @@ class DocumentParts(QObject):
     def __init__(self, document: "Document") -> None:
         super().__init__(document)
         self._document = document
+        self._is_folder = document.path.is_dir()
         self._offered: tuple[Path, ...] = ()
         self._offer_text = ""
         document.loader.beside_found.connect(self._on_beside)
@@ -32,12 +33,18 @@ class DocumentParts(QObject):
 
     @property
     def title(self) -> str:
-        """The trace's name and how many files there are beside it; "" for one file."""
+        """What was opened and how many files there are beside it; "" for one file.
+
+        Of several files it is named after the trace, a folder after itself.
+        """
         trace = self._document.session.trace
         if trace is None or not trace.parts:
             return ""
-        name = Path(part_name(trace.parts[0].info)).name
-        n_more = len(trace.parts) - 1
+        if self._is_folder:
+            name, n_more = self._document.path.name, len(self._document.loader.more)
+        else:
+            name = Path(part_name(trace.parts[0].info)).name
+            n_more = len(trace.parts) - 1
         return f"{name} +{n_more}" if n_more else name
 
     @property

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.gui.view_host import ViewHost
+from ggscope.gui.view_host import ViewHost, show_full_screen_state
 from ggscope.gui.widgets import GlyphButton
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
@@ -31,6 +31,7 @@ class Drawer(QFrame):
     toggled = Signal(bool)
     tab_changed = Signal(str)  # view id
     float_requested = Signal(str)  # view id
+    full_screen_requested = Signal()
 
     def __init__(
         self,
@@ -68,6 +69,8 @@ class Drawer(QFrame):
             "float", self.tr("Float in a window of its own"), self
         )
         self.float_button.clicked.connect(self._on_float)
+        self.full_screen_button = GlyphButton("expand", "", self)
+        self.full_screen_button.clicked.connect(self.full_screen_requested)
         self._button = GlyphButton("down", "", self)
         self._button.clicked.connect(self.toggle)
         head = QHBoxLayout()
@@ -76,6 +79,7 @@ class Drawer(QFrame):
         # All the room there is: the tab in front is bold, wider than Qt thinks.
         head.addWidget(self._bar, 1)
         head.addWidget(self.float_button)
+        head.addWidget(self.full_screen_button)
         head.addWidget(self._button)
         box = QVBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 4)
@@ -85,6 +89,7 @@ class Drawer(QFrame):
         self._bar.currentChanged.connect(self._on_current)
         self._bar.tabBarClicked.connect(self._on_clicked)
         self._bar.installEventFilter(self)
+        self.set_is_full(False)
         self._show_state()
 
     @property
@@ -100,6 +105,15 @@ class Drawer(QFrame):
     def hosts(self) -> tuple[ViewHost, ...]:
         """Return the panes in tab order."""
         return tuple(self._hosts.values())
+
+    @property
+    def front(self) -> ViewHost:
+        """The pane whose tab is in front."""
+        return self._hosts[self.tab]
+
+    def set_is_full(self, is_full: bool) -> None:
+        """Say in the head whether the drawer fills the screen."""
+        show_full_screen_state(self.full_screen_button, is_full)
 
     def set_open(self, is_open: bool) -> None:
         """Open or close the drawer."""
@@ -165,6 +179,8 @@ class Drawer(QFrame):
             self._button.set_glyph("up", self.tr("Open the drawer"))
             self.setMinimumHeight(self.head_height())
             self.setMaximumHeight(self.head_height())
+        for part in (self.float_button, self.full_screen_button):
+            part.setVisible(self._is_open)
         policy = self._bar.focusPolicy()
         if policy is not Qt.FocusPolicy.TabFocus:
             self._bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)

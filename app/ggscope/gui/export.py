@@ -1,5 +1,6 @@
 """Writing the timeline of a session as a figure."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,15 @@ from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import LaneState
 from ggscope.gui.document import Document
 from ggscope.model.selection import ColorBy
 from ggscope.model.time import TimeRange
 from ggscope.render.theme import Theme
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.text import file_name
+from ggscope.views.plain import ask_yes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,8 @@ class ExportRequest:
     visible: TimeRange
     color_by: ColorBy
     mask: npt.NDArray[np.bool_] | None
+    lane_state: LaneState
+    absolute: bool
 
     def __call__(self, context: TaskContext) -> str:
         """Return the path written; raises ExportError."""
@@ -50,6 +56,8 @@ class ExportRequest:
             visible=self.visible,
             color_by=self.color_by,
             mask=self.mask,
+            state=self.lane_state,
+            absolute=self.absolute,
         )
         return str(self.target.path)
 
@@ -63,7 +71,7 @@ def ask_target(
         return QCoreApplication.translate("Export", text)
 
     folder = settings.files.folder or str(document.path.parent)
-    default = Path(folder) / f"{document.path.stem}.timeline.png"
+    default = Path(folder) / file_name(document.path.stem, ".timeline.png")
     filters = ";;".join(
         (
             tr("PNG picture (*.png)"),
@@ -80,6 +88,9 @@ def ask_target(
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         suffix = ".svg" if "svg" in chosen else ".pdf" if "pdf" in chosen else ".png"
         path = path.with_name(path.name + suffix)
+        # The dialog has asked about the name that was typed, not about this one.
+        if os.path.lexists(path) and not _may_replace(path, parent):
+            return None
     views = document.workspace.views("timeline")
     size = (
         (max(views[0].width(), 640), max(views[0].height(), 360))
@@ -87,6 +98,12 @@ def ask_target(
         else (1600, 900)
     )
     return ExportTarget(path, theme.name, size)
+
+
+def _may_replace(path: Path, parent: QWidget) -> bool:
+    """Ask whether what is there may be replaced."""
+    text = QCoreApplication.translate("Export", "{0} exists already. Replace it?")
+    return ask_yes(parent, text.format(path.name))
 
 
 def write_figure(
@@ -104,7 +121,13 @@ def write_figure(
         on_failed(failure.message)
 
     request = ExportRequest(
-        session.index, target, session.visible_range, session.color_by, session.mask
+        session.index,
+        target,
+        session.visible_range,
+        session.color_by,
+        session.mask,
+        session.lane_state,
+        session.absolute_time,
     )
     session.tasks.run(
         "export",

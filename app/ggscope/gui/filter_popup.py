@@ -1,7 +1,7 @@
 """The popup that adds to the filter: an expression, or picks from lists."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from ggscope.model.units import format_bytes, format_offset
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.text import one_line
 from ggscope.views.guard import guarded
 
 Choice = tuple[str, object]  # what people read, value in the filter
@@ -89,6 +90,8 @@ _FIELDS = (
 )
 MOST_TENSORS = 5_000
 """More names than this are for typing, not for picking."""
+MOST_LISTED = 2_000
+"""So many values are listed: a row each of 100,000 stops the window for seconds."""
 _PHASES = {int(Phase.PROMPT): "PROMPT", int(Phase.GENERATE): "GENERATE"}
 _SPACES = {
     int(Space.FILE): "DISK (weights)",
@@ -264,11 +267,12 @@ class FilterPopup(QFrame):
         name = _FIELDS[self.field.currentIndex()][0]
         chosen = getattr(self._session.filter, name) or frozenset()
         choices = self._choices.by_field.get(name)
-        self._listed = choices or ()
+        # What is left out of the list stays in the filter, as what is typed does.
+        self._listed = (choices or ())[:MOST_LISTED]
         self.list.blockSignals(True)
         self.list.clear()
         for text, value in self._listed:
-            item = QListWidgetItem(text[:200])
+            item = QListWidgetItem(one_line(text[:200]))
             is_on = value in chosen
             item.setCheckState(
                 Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked
@@ -276,10 +280,18 @@ class FilterPopup(QFrame):
             self.list.addItem(item)
         if not choices:
             text = "…" if choices is None else self.tr("does not occur in this trace")
-            item = QListWidgetItem(text)
-            item.setFlags(Qt.ItemFlag.NoItemFlags)
-            self.list.addItem(item)
+            self._add_remark(text)
+        elif len(choices) > MOST_LISTED:
+            n_more = f"{len(choices) - MOST_LISTED:,}"
+            text = self.tr("and {} more: type them above").format(n_more)
+            self._add_remark(text)
         self.list.blockSignals(False)
+
+    def _add_remark(self, text: str) -> None:
+        """Add a row that cannot be picked."""
+        item = QListWidgetItem(text)
+        item.setFlags(Qt.ItemFlag.NoItemFlags)
+        self.list.addItem(item)
 
     def _on_item_changed(self, _: QListWidgetItem) -> None:
         name = _FIELDS[self.field.currentIndex()][0]
@@ -302,7 +314,7 @@ class FilterPopup(QFrame):
         except QueryError as error:
             self._say(str(error))
             return
-        self._session.set_filter(merged(self._session.filter, added))
+        self._session.set_filter(self._session.filter.merged(added))
         self.close()
 
     def _on_clear(self) -> None:
@@ -315,14 +327,4 @@ class FilterPopup(QFrame):
         self.adjustSize()
 
 
-def merged(old: Filter, added: Filter) -> Filter:
-    """Return `old` with every part that `added` sets replaced by it."""
-    parts = {
-        f.name: getattr(added, f.name)
-        for f in fields(Filter)
-        if getattr(added, f.name) != f.default
-    }
-    return replace(old, **parts)
-
-
-__all__ = ["Choices", "FilterPopup", "merged"]
+__all__ = ["Choices", "FilterPopup"]

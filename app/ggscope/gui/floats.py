@@ -8,11 +8,13 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from ggscope.gui.view_host import ViewHost
 from ggscope.views.guard import guarded
+from ggscope.views.plain import set_title
 
 FLOATABLE = (
     "details",
     "statistics",
     "problems",
+    "bookmarks",
     "table",
     "experts",
     "buffers",
@@ -98,7 +100,7 @@ class Floats(QObject):
         """Name the file in the titles of the windows."""
         self._title = text
         for window in self._windows.values():
-            window.setWindowTitle(self._window_title(window))
+            set_title(window, self._window_title(window))
 
     def show_only(self, wanted: Iterable[str], places: Iterable[str]) -> None:
         """Let exactly these views float."""
@@ -123,7 +125,7 @@ class Floats(QObject):
 
     def _add(self, view_id: str, places: Iterable[str]) -> None:
         window = FloatWindow(self._make_host(view_id), self._over)
-        window.setWindowTitle(self._window_title(window))
+        set_title(window, self._window_title(window))
         window.setGeometry(self._place(view_id, places))
         window.closed.connect(self.docked)
         window.moved.connect(self._save.start)

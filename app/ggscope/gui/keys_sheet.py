@@ -17,6 +17,7 @@ from ggscope.gui.actions import COMMANDS, MENUS, PASSIVE_KEYS
 from ggscope.gui.command import tr
 from ggscope.gui.shortcuts import Actions
 from ggscope.gui.widgets import label
+from ggscope.views.plain import set_title
 
 _COLUMNS = 3
 
@@ -26,7 +27,7 @@ class KeysSheet(QDialog):
 
     def __init__(self, actions: Actions, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle(self.tr("Keys"))
+        set_title(self, self.tr("Keys"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(1000, 660)
         self._actions = actions

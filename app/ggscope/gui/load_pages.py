@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QMenu,
     QProgressBar,
     QPushButton,
@@ -21,10 +20,12 @@ from ggscope.gui.widgets import ElidedLabel, GlyphButton, button, label, set_pro
 from ggscope.session.loader import read_error
 from ggscope.session.tasks import TaskFailure
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, add_action, set_tip
+from ggscope.views.widgets import copy_text
 
 ReaderChoice = tuple[str, str]  # id, title
 _CARD_WIDTH = 620
-_SALVAGE = "salvage=true"
+_SALVAGE = "option strict"
 """How readers name the option that keeps what stands before a fault."""
 
 
@@ -108,6 +109,8 @@ class ProblemPage(QWidget):
         self.salvage_button.setVisible(error is not None and _SALVAGE in error.hint)
         self._report = self._report_of(failure)
         self._fill_readers(error, readers)
+        can_salvage = not self.salvage_button.isHidden()
+        self.setFocusProxy(self.salvage_button if can_salvage else self.reload_button)
 
     def _headline(self, error: ReadError) -> str:
         name = self._path.name if self._path is not None else ""
@@ -150,7 +153,7 @@ class ProblemPage(QWidget):
         self._readers.clear()
         first = error.candidates if isinstance(error, AmbiguousFormatError) else ()
         for reader_id, title in sorted(readers, key=lambda r: r[0] not in first):
-            self._readers.addAction(f"{title}  ({reader_id})").setData(reader_id)
+            add_action(self._readers, f"{title}  ({reader_id})").setData(reader_id)
         can_salvage = error is not None and _SALVAGE in error.hint
         self.reader_button.setVisible(bool(readers) and not can_salvage)
         is_format = isinstance(error, (AmbiguousFormatError, UnknownFormatError))
@@ -161,7 +164,7 @@ class ProblemPage(QWidget):
         self.reader_chosen.emit(str(action.data()))
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._report)
+        copy_text(self._report)
 
     def _lay_out(self) -> None:
         card = QFrame(self)
@@ -268,8 +271,7 @@ class Banner(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("banner")
-        self.text = QLabel(self)
-        self.text.setTextFormat(Qt.TextFormat.PlainText)
+        self.text = Label(parent=self)
         self.text.setWordWrap(True)
         self.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.action_button = button("", self._on_action, self, link=True)
@@ -293,7 +295,7 @@ class Banner(QFrame):
         self._action = action
         self.action_button.setText(action_text)
         self.action_button.setAccessibleName(action_text)
-        self.action_button.setToolTip(action_text)
+        set_tip(self.action_button, action_text)
         self.action_button.setVisible(bool(action_text))
         set_property(self, "level", level)
         self.show()

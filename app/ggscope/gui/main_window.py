@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QSize, Qt, QTimer
+from PySide6.QtCore import QByteArray, QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
     QDragLeaveEvent,
     QDropEvent,
-    QGuiApplication,
 )
 from PySide6.QtWidgets import (
     QApplication,
@@ -28,6 +27,7 @@ from PySide6.QtWidgets import (
 from ggscope.gui.document import Document
 from ggscope.gui.drops import Drops, dropped_paths
 from ggscope.gui.load_pages import Banner
+from ggscope.gui.memory_back import ClosedReturner
 from ggscope.gui.menus import Menus
 from ggscope.gui.palette import Palette
 from ggscope.gui.position_keys import PositionKeys
@@ -42,7 +42,10 @@ from ggscope.gui.window_dialogs import WindowDialogs
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
+from ggscope.text import one_line
 from ggscope.views.guard import guarded
+from ggscope.views.plain import set_title
+from ggscope.views.widgets import copy_text
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +82,7 @@ class MainWindow(QMainWindow):
         self._was_maximised = False
         self._font_scale = settings.appearance.font_scale
         self.setObjectName("mainWindow")
-        self.setWindowTitle("ggscope")
+        set_title(self, "ggscope")
         self.setAcceptDrops(True)
         self.resize(_first_size(self))
         self.setMinimumSize(640, 420)
@@ -169,6 +172,7 @@ class MainWindow(QMainWindow):
         document.shown.connect(self._on_shown)
         document.ready.connect(self._on_ready)
         document.workspace.full_screen_changed.connect(self._on_full_screen)
+        document.workspace.details_changed.connect(self._on_state_changed)
         options = options or OpenOptions()
         document.setProperty("timeRange", options.time_range)
         # First of all: the worker reads while the panes are made and shown.
@@ -208,6 +212,7 @@ class MainWindow(QMainWindow):
         self._stack.removeWidget(document)
         document.release()
         document.deleteLater()
+        self._closed.start()
         self._show_current()
 
     def close_current(self) -> None:
@@ -266,7 +271,7 @@ class MainWindow(QMainWindow):
 
     def report(self, text: str) -> None:
         """Show a failure in a bar that blocks nothing."""
-        logger.warning("%s", text)
+        logger.info("%s", text)  # stderr is for what nobody would see
         self.notice.say(text, self.tr("Copy"), self._copy_notice, level="error")
 
     def report_crash(self, text: str, report: str) -> None:
@@ -275,10 +280,10 @@ class MainWindow(QMainWindow):
         self.notice.say(text, self.tr("Copy report"), self._copy_report, level="error")
 
     def _copy_notice(self) -> None:
-        QGuiApplication.clipboard().setText(self.notice.text.text())
+        copy_text(self.notice.text.text())
 
     def _copy_report(self) -> None:
-        QGuiApplication.clipboard().setText(self._notice_report)
+        copy_text(self._notice_report)
 
     # -- commands ----------------------------------------------------------
 
@@ -344,6 +349,24 @@ class MainWindow(QMainWindow):
             is_apart = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
             self._drops.take(paths, is_apart=is_apart)
 
+    def focusNextPrevChild(self, is_next: bool) -> bool:
+        """Follow Tab; where what had the keys is gone, give them to the page.
+
+        Qt asks for the next in the row of Tab for both. Of a start page, a message or
+        a palette that goes, that would be whatever is next to it: the search field.
+        """
+        focus = QApplication.focusWidget()
+        if focus is not None and not (focus.isVisible() and focus.isEnabled()):
+            self._focus_page()
+            return True
+        return super().focusNextPrevChild(is_next)
+
+    def event(self, event: QEvent) -> bool:
+        """Give the keys to the page when the window comes forward without them."""
+        if event.type() == QEvent.Type.WindowActivate and self._has_no_focus():
+            self._focus_page()
+        return super().event(event)
+
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember the geometry and stop all work."""
         self._store_geometry()
@@ -380,7 +403,7 @@ class MainWindow(QMainWindow):
         box.addWidget(self._stack, 1)
         self.setCentralWidget(desk)
         self.palette_ = Palette(self)
-        self.palette_.closed.connect(self._on_palette_closed)
+        self._closed = ClosedReturner(self)
 
     # -- reactions ---------------------------------------------------------
 
@@ -414,7 +437,7 @@ class MainWindow(QMainWindow):
         if isinstance(document, Document):
             self._show_wanted(document)
             if document is self.document and not _is_typing():
-                document.focus_views()
+                document.focus_page()
 
     def _on_ready(self) -> None:
         document = self.sender()
@@ -451,10 +474,6 @@ class MainWindow(QMainWindow):
     def _on_filter_chosen(self, name: str) -> None:
         if self.session is not None:
             apply_saved(self.settings, self.session, name)
-
-    def _on_palette_closed(self) -> None:
-        if self.document is not None:
-            self.document.focus_views()
 
     def _on_theme(self, theme: Theme) -> None:
         scale = self.settings.appearance.font_scale
@@ -506,6 +525,7 @@ class MainWindow(QMainWindow):
         """Show the page of the current tab, or the start page."""
         if self.document is not None:
             self.document.workspace.leave_full_screen()
+        self.palette_.dismiss()  # what it offers is about the tab that was in front
         position = self._tab_row.current
         if 0 <= position < len(self._documents):
             page: QWidget = self._documents[position]
@@ -515,15 +535,29 @@ class MainWindow(QMainWindow):
         self._tab_row.setVisible(bool(self._documents))
         if isinstance(page, Document):
             page.workspace.take_layout()
+        if not self._tab_row.bar.hasFocus():  # with the arrow keys on the tabs
+            self._focus_page()
         self._show_title()
         self._watch(self.session)
         self.actions_.refresh()
 
+    def _has_no_focus(self) -> bool:
+        focus = self.focusWidget()
+        return focus is None or not focus.isVisibleTo(self)
+
+    def _focus_page(self) -> None:
+        """Let the keys go to what the page in front is about."""
+        page = self._stack.currentWidget()
+        if isinstance(page, Document):
+            page.focus_page()
+        elif page is not None:
+            page.setFocus()
+
     def _show_title(self) -> None:
         """Name the tab in front in the window's title."""
         document = self.document
-        self.setWindowTitle(
-            "ggscope" if document is None else f"{document.title} – ggscope"
+        set_title(
+            self, "ggscope" if document is None else f"{document.title} – ggscope"
         )
         self.setWindowFilePath("" if document is None else str(document.path))
 
@@ -570,7 +604,7 @@ class MainWindow(QMainWindow):
         if trace is None or session.selection.table != "spans":
             return
         names = [trace.span_name(i) for i in session.selection.ids[:10_000]]
-        QGuiApplication.clipboard().setText("\n".join(names))
+        copy_text("\n".join(map(one_line, names)))
 
     def _restore_geometry(self) -> None:
         stored = self.settings.window.geometry

@@ -10,6 +10,7 @@ from ggscope.gui.recent import recent_exists, recent_title
 from ggscope.gui.shortcuts import Actions
 from ggscope.gui.start_page import samples
 from ggscope.session.settings import Settings
+from ggscope.views.plain import add_action
 
 
 class Menus(QObject):
@@ -57,8 +58,7 @@ class Menus(QObject):
     def _fill_recent(self) -> None:
         self.recent.clear()
         for text in self._settings.files.recent:
-            action = self.recent.addAction(recent_title(text))
-            action.setToolTip(text)
+            action = add_action(self.recent, recent_title(text), text)
             action.setData(text)
             action.setEnabled(recent_exists(text))
         self.recent.addSeparator()
@@ -69,15 +69,14 @@ class Menus(QObject):
     def _fill_samples(self) -> None:
         self.samples.clear()
         for path in samples():
-            self.samples.addAction(path.name).setData(str(path))
+            add_action(self.samples, path.name).setData(str(path))
         if self.samples.isEmpty():
             self.samples.addAction(self.tr("none installed")).setEnabled(False)
 
     def _fill_filters(self) -> None:
         self.filters.clear()
         for name, expression in self._settings.saved_filters():
-            action = self.filters.addAction(name.replace("&", "&&"))
-            action.setToolTip(expression)
+            action = add_action(self.filters, name, expression)
             action.setData(name)
         if self.filters.isEmpty():
             self.filters.addAction(self.tr("none yet")).setEnabled(False)

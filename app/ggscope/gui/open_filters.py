@@ -9,7 +9,7 @@ def name_filters() -> str:
     try:
         from ggscope.readers.registry import readers
 
-        infos = [reader.info for reader in readers()]
+        infos = [reader.info for reader in readers(waits=False)]
     except Exception:  # noqa: BLE001 - a reader's fault must not stop the dialog
         return every
     suffixes = sorted({s for info in infos for s in info.suffixes})

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from PySide6.QtCore import (
     QAbstractListModel,
@@ -28,6 +29,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.gui.widgets import label
+from ggscope.text import one_line
 from ggscope.views.guard import guarded
 
 MAX_SHOWN = 200
@@ -94,29 +96,42 @@ def _walk(wanted: str, lower: str, start: int) -> int:
     return score
 
 
+class EntrySource(Protocol):
+    """Something that has more entries than anybody would look through."""
+
+    def candidates(self, pattern: str) -> Sequence[Entry]:
+        """Return the entries that may fit a pattern, in their order."""
+        ...
+
+
 @guarded
 class EntryModel(QAbstractListModel):
     """Entries that fit the pattern, best first."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._all: Sequence[Entry] = ()
+        self._find: Callable[[str], Sequence[Entry]] = lambda _: ()
         self._shown: list[Entry] = []
 
-    def set_entries(self, entries: Iterable[Entry]) -> None:
+    def set_entries(self, entries: Iterable[Entry] | EntrySource) -> None:
         """Offer these entries."""
-        self._all = tuple(entries)
+        if isinstance(entries, Iterable):
+            few = tuple(entries)
+            self._find = lambda _: few
+        else:
+            self._find = entries.candidates
         self.set_pattern("")
 
     def set_pattern(self, pattern: str) -> None:
         """Show what fits; an empty pattern keeps the given order."""
         self.beginResetModel()
+        found = self._find(pattern)
         if pattern.strip():
-            scored = [(_fit(pattern, e), i) for i, e in enumerate(self._all)]
+            scored = [(_fit(pattern, e), i) for i, e in enumerate(found)]
             scored.sort(key=lambda pair: (-pair[0], pair[1]))
-            self._shown = [self._all[i] for score, i in scored[:MAX_SHOWN] if score]
+            self._shown = [found[i] for score, i in scored[:MAX_SHOWN] if score]
         else:
-            self._shown = list(self._all[:MAX_SHOWN])
+            self._shown = list(found[:MAX_SHOWN])
         self.endResetModel()
 
     def entry(self, row: int) -> Entry | None:
@@ -135,7 +150,7 @@ class EntryModel(QAbstractListModel):
         if entry is None:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
-            return entry.text
+            return one_line(entry.text)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return ", ".join(t for t in (entry.text, entry.detail, entry.keys) if t)
         return entry if role == Qt.ItemDataRole.UserRole else None
@@ -171,13 +186,15 @@ class _EntryDelegate(QStyledItemDelegate):
         keys_wide = metrics.horizontalAdvance(entry.keys)
         room = inner.width() - keys_wide - 12
         painter.setPen(palette.color(QPalette.ColorRole.Text))
-        text = metrics.elidedText(entry.text, Qt.TextElideMode.ElideMiddle, room)
+        text = metrics.elidedText(
+            one_line(entry.text), Qt.TextElideMode.ElideMiddle, room
+        )
         painter.drawText(inner, middle, text)
         painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
         used = metrics.horizontalAdvance(text) + 12
         if entry.detail and room > used + 40:
             detail = metrics.elidedText(
-                entry.detail, Qt.TextElideMode.ElideRight, room - used
+                one_line(entry.detail), Qt.TextElideMode.ElideRight, room - used
             )
             painter.drawText(inner.adjusted(used, 0, 0, 0), middle, detail)
         painter.drawText(inner, middle | Qt.AlignmentFlag.AlignRight, entry.keys)
@@ -222,7 +239,7 @@ class Palette(QFrame):
         parent.installEventFilter(self)
         self.hide()
 
-    def offer(self, entries: Iterable[Entry], hint: str) -> None:
+    def offer(self, entries: Iterable[Entry] | EntrySource, hint: str) -> None:
         """Open with these entries."""
         self.model.set_entries(entries)
         self.edit.clear()
@@ -234,9 +251,10 @@ class Palette(QFrame):
         self.edit.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def dismiss(self) -> None:
-        """Close without running anything."""
+        """Close without running anything, and let go of what the entries hold."""
         if self.isVisible():
             self.hide()
+            self.model.set_entries(())
             self.closed.emit()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

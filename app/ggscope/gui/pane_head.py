@@ -53,6 +53,9 @@ class PaneHead(QWidget):
         if self.is_movable and event.button() == Qt.MouseButton.LeftButton:
             self._pressed = event.globalPosition()
             event.accept()
+            pane = self.parentWidget()
+            if pane is not None:
+                pane.setFocus(Qt.FocusReason.MouseFocusReason)
         else:
             super().mousePressEvent(event)
 

@@ -21,6 +21,8 @@ from ggscope.analysis.joining_tables import part_name
 from ggscope.gui.widgets import button, label
 from ggscope.model.trace import Part, Trace
 from ggscope.model.units import format_bytes, format_exact_bytes
+from ggscope.text import one_line
+from ggscope.views.plain import set_tip, set_title
 
 if TYPE_CHECKING:
     from ggscope.gui.document import Document
@@ -41,7 +43,7 @@ class PartsDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self._document = document
-        self.setWindowTitle(self.tr("Files of this session"))
+        set_title(self, self.tr("Files of this session"))
         self.setAccessibleName(self.windowTitle())
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(860, 340)
@@ -56,9 +58,9 @@ class PartsDialog(QDialog):
         }
         self.table = self._make_table()
         self.add_button = button(self.tr("Add…"), add, self)
-        self.add_button.setToolTip(self.tr("Read further files into this session"))
+        set_tip(self.add_button, self.tr("Read further files into this session"))
         self.remove_button = button(self.tr("Remove"), self._on_remove, self)
-        self.remove_button.setToolTip(self.tr("Take the selected files out of it"))
+        set_tip(self.remove_button, self.tr("Take the selected files out of it"))
         close = button(self.tr("Close"), self.close, self, primary=True)
         row = QHBoxLayout()
         for part in (self.add_button, self.remove_button):
@@ -130,8 +132,8 @@ class PartsDialog(QDialog):
             _FIT: (words, words),
         }
         for column, (text, tip) in texts.items():
-            cell = QTableWidgetItem(text)
-            cell.setToolTip(tip)
+            cell = QTableWidgetItem(one_line(text))
+            set_tip(cell, tip)
             if column in (_SIZE, _SHIFT):
                 cell.setTextAlignment(
                     Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter

@@ -3,7 +3,6 @@
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QInputDialog,
     QLineEdit,
     QVBoxLayout,
     QWidget,
@@ -16,6 +15,7 @@ from ggscope.gui.widgets import GlyphButton, button, label
 from ggscope.model.selection import Filter
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
+from ggscope.views.plain import ask_text
 
 MAX_ROWS = 5
 """More than these are offered by the menu only."""
@@ -49,12 +49,12 @@ def save_present(settings: Settings, session: Session, name: str) -> None:
 
 def ask_and_save(settings: Settings, session: Session, parent: QWidget) -> None:
     """Ask for a name and keep the present filter."""
-    name, is_good = QInputDialog.getText(
+    name = ask_text(
         parent,
         parent.tr("Save filter"),
         parent.tr("Name for “{0}”").format(format_filter(session.filter)[:200]),
     )
-    if is_good:
+    if name is not None:
         save_present(settings, session, name)
 
 
@@ -106,7 +106,7 @@ class SavedFilters(QWidget):
         row = QWidget(self)
         apply = button(name, self._on_apply, row, link=True, tip=expression)
         apply.setObjectName("apply")
-        apply.setAccessibleName(self.tr("Filter by {0}").format(name))
+        apply.setAccessibleName(self.tr("Use the filter {0}").format(name))
         apply.setProperty("filterName", name)
         forget = GlyphButton("close", self.tr("Forget “{0}”").format(name), row, 12)
         forget.setObjectName("forget")

@@ -11,6 +11,8 @@ from PySide6.QtGui import QAction, QKeySequence
 from ggscope.gui.actions import COMMANDS
 from ggscope.gui.command import Command, conditions, tr
 from ggscope.gui.desk import Desk
+from ggscope.text import caption
+from ggscope.views.plain import set_tip
 
 MAX_FILE_BYTES = 1 << 20
 
@@ -130,6 +132,10 @@ class Actions(QObject):
             action.setEnabled(not command.needs & ~now)
             if command.is_on is not None:
                 action.setChecked(command.is_on(self._desk))
+            if command.title is not None:
+                title = command.title(self._desk)
+                action.setVisible(bool(title))
+                action.setText(caption(title or tr(command.text)))
 
     def _make(self, command: Command, parent: QObject) -> QAction:
         action = QAction(tr(command.text), parent)
@@ -138,7 +144,7 @@ class Actions(QObject):
         action.setShortcuts([QKeySequence(key) for key in keys])
         hint = self.keys_text(command)
         text = tr(command.text).removesuffix("…")
-        action.setToolTip(f"{text} ({hint})" if hint else text)
+        set_tip(action, f"{text} ({hint})" if hint else text)
         action.setCheckable(command.is_on is not None)
         action.setData(command)
         action.triggered.connect(self._on_triggered)

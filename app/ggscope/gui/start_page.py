@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QScrollArea,
     QSizePolicy,
@@ -24,6 +23,7 @@ from ggscope.gui.widgets import ElidedLabel, button, label, set_property
 from ggscope.model.units import format_bytes
 from ggscope.session.settings import Settings
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, set_tip
 
 SAMPLE_SUFFIXES = (".ggmlviz", ".bin", ".json", ".jsonl")
 SAMPLE_WORDS = {
@@ -76,6 +76,7 @@ class StartPage(QWidget):
         for box in (self._recent_box, self._sample_box):
             box.setSpacing(0)
         self.drop = self._make_drop_area()
+        self.setFocusProxy(self.open_button)
         self._lay_out()
         settings.changed.connect(self._on_settings_changed)
         self.refresh()
@@ -226,10 +227,11 @@ class FileRow(QPushButton):
         path = self.path = recent_paths(entry)[0]
         self.is_missing = not recent_exists(entry)
         self.setEnabled(not self.is_missing)
-        self.setToolTip(
+        set_tip(
+            self,
             self.tr("{0} is not there any more").format(path)
             if self.is_missing
-            else entry
+            else entry,
         )
         self.setAccessibleName(recent_title(entry))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -262,7 +264,7 @@ def _keys(parent: QWidget) -> QGridLayout:
         cell = QHBoxLayout()
         cell.setSpacing(8)
         cell.addWidget(label(keys, parent, "key"))
-        what: QLabel = label(text, parent, "dim")
+        what: Label = label(text, parent, "dim")
         cell.addWidget(what)
         cell.addStretch(1)
         grid.addLayout(cell, row, column)

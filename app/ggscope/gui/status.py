@@ -15,12 +15,15 @@ from PySide6.QtWidgets import (
 
 from ggscope.gui.widgets import ElidedLabel, GlyphButton, set_property
 from ggscope.model.trace import OpTable, Severity, Trace
-from ggscope.model.units import format_bytes, format_count, format_duration
+from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskState
 from ggscope.views.guard import guarded
+from ggscope.views.plain import set_tip
 
 SHOW_AFTER_MS = 300
+SAID_MS = 6000
+"""So long a sentence about what a command did stands in the place of the file."""
 MEMORY_MS = 2000
 
 
@@ -45,7 +48,7 @@ class StatusStrip(QFrame):
             self.tr("Show the Problems tab"), self.problems_clicked
         )
         self.memory = ElidedLabel("", self)
-        self.memory.setToolTip(self.tr("Memory that the program uses"))
+        set_tip(self.memory, self.tr("Memory that the program uses"))
         self.renderer = self._button(
             self.tr("What draws the timeline; click for settings"),
             self.renderer_clicked,
@@ -54,6 +57,12 @@ class StatusStrip(QFrame):
         self._left = QStackedWidget(self)
         self._left.addWidget(self.file)
         self._left.addWidget(self.progress)
+        self.said = ElidedLabel("", self)
+        self._left.addWidget(self.said)
+        self._silence = QTimer(self)
+        self._silence.setSingleShot(True)
+        self._silence.setInterval(SAID_MS)
+        self._silence.timeout.connect(self._show_left)
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 2, 12, 2)
         row.setSpacing(12)
@@ -67,6 +76,8 @@ class StatusStrip(QFrame):
         self.setMinimumHeight(26)
         session.trace_changed.connect(self._on_trace_changed)
         session.visible_range_changed.connect(self._show_range)
+        session.noted.connect(self.say)
+        session.absolute_time_changed.connect(self._show_range)
         self.progress.shown_changed.connect(self._on_progress_shown)
         self._memory_timer = QTimer(self)
         self._memory_timer.setInterval(MEMORY_MS)
@@ -79,6 +90,12 @@ class StatusStrip(QFrame):
         """Name what draws the timeline."""
         self.renderer.setText(text)
         self.renderer.setVisible(bool(text))
+
+    def say(self, text: str) -> None:
+        """Say what a command did, for a few seconds."""
+        self.said.set_text(text)
+        self._silence.start()
+        self._show_left()
 
     def set_part(self, text: str) -> None:
         """Say which part of the file is shown; "" = all of it."""
@@ -98,13 +115,22 @@ class StatusStrip(QFrame):
 
     def _button(self, tip: str, signal: object) -> QToolButton:
         made = QToolButton(self)
-        made.setToolTip(tip)
+        set_tip(made, tip)
         made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         made.clicked.connect(signal)
         return made
 
-    def _on_progress_shown(self, is_shown: bool) -> None:
-        self._left.setCurrentIndex(int(is_shown))
+    def _on_progress_shown(self, _: bool) -> None:
+        self._show_left()
+
+    def _show_left(self) -> None:
+        """Show what was said last, else what is worked on, else the file."""
+        if self._silence.isActive():
+            self._left.setCurrentWidget(self.said)
+        elif self.progress.is_shown:
+            self._left.setCurrentWidget(self.progress)
+        else:
+            self._left.setCurrentWidget(self.file)
 
     def _on_trace_changed(self, _: object) -> None:
         trace = self._session.trace
@@ -152,16 +178,9 @@ class StatusStrip(QFrame):
         if trace is None or not trace.extent.duration:
             self.range.set_text("")
             return
-        visible, unit = self._session.visible_range, trace.clock.unit
-        start = visible.start - trace.extent.start
-        end = visible.end - trace.extent.start
-        self.range.set_text(
-            self.tr("range {0} – {1} ({2})").format(
-                format_duration(start, unit),
-                format_duration(end, unit),
-                format_duration(visible.duration, unit),
-            )
-        )
+        visible, absolute = self._session.visible_range, self._session.absolute_time
+        form = shown_form(visible, trace.clock, absolute=absolute)
+        self.range.set_text(self.tr("range {0}").format(form.range_text(visible)))
 
     def _show_memory(self) -> None:
         from ggscope.readers.room import process_bytes  # not before the first window

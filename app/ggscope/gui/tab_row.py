@@ -5,7 +5,9 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QTabBar, QWidget
 
 from ggscope.gui.widgets import GlyphButton
+from ggscope.text import caption
 from ggscope.views.guard import guarded
+from ggscope.views.plain import set_tab_tip
 
 
 @guarded
@@ -53,7 +55,7 @@ class TabRow(QWidget):
     def add(self, title: str, tip: str) -> None:
         """Add a tab at the end."""
         position = self.bar.addTab(_tab_text(title))
-        self.bar.setTabToolTip(position, tip)
+        set_tab_tip(self.bar, position, tip)
         close = GlyphButton("close", self.tr("Close {0}").format(title), self.bar, 12)
         close.clicked.connect(self._on_close_clicked)
         self.bar.setTabButton(position, QTabBar.ButtonPosition.RightSide, close)
@@ -95,7 +97,7 @@ def _tab_text(title: str) -> str:
     """Return a title that fits a tab; & would start a mnemonic."""
     if len(title) > 40:
         title = f"{title[:20]}…{title[-18:]}"
-    return title.replace("&", "&&")
+    return caption(title)
 
 
 __all__ = ["TabRow"]

@@ -18,6 +18,7 @@ from ggscope.gui.widgets import button, label, set_property
 from ggscope.model.units import format_bytes, format_count
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, parse_range
 from ggscope.readers.room import Fit
+from ggscope.views.plain import set_tip
 
 _CARD_WIDTH = 660
 _NAMES = (("all", "of all records"), ("sampled", "of a sample"), ("none", "none"))
@@ -45,8 +46,9 @@ class TooLargePage(QWidget):
         self._figures = [label("", self) for _ in range(4)]
         self.records = QLineEdit(self)
         self.records.setAccessibleName(self.tr("Records to read, first : stop"))
-        self.records.setToolTip(
-            self.tr("FIRST:STOP by number or per cent, such as 0:1000000 or 50%:60%")
+        set_tip(
+            self.records,
+            self.tr("FIRST:STOP by number or per cent, such as 0:1000000 or 50%:60%"),
         )
         self.records.setProperty("mono", True)
         self.records.textChanged.connect(self._show_need)
@@ -95,7 +97,7 @@ class TooLargePage(QWidget):
         self.records.setText(f"0:{fit.n_fitting}" if can_range else "")
         self.names.setCurrentIndex(0)
         self._show_need()
-        (self.records if can_range else self.close_button).setFocus()
+        self.setFocusProxy(self.records if can_range else self.close_button)
 
     def options(self) -> dict[str, str]:
         """Return the reader options that the fields stand for; {} = everything."""

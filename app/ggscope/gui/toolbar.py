@@ -1,6 +1,7 @@
 """The row of controls above a trace: open, search, filter chips, colour, time."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QKeyEvent, QResizeEvent
@@ -8,7 +9,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QMenu,
     QSizePolicy,
@@ -18,13 +18,16 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.filtering import describe_filter
 from ggscope.gui.widgets import Chip, GlyphButton, button, label, set_property
-from ggscope.model.selection import COLOR_BY, Filter
+from ggscope.model.selection import COLOR_BY
 from ggscope.model.units import format_count
 from ggscope.session.session import Session
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, add_action, set_tip
 
 SEARCH_MS = 200
 ROOMY_PX = 960
+HIDDEN_LANES = "hidden lanes"
+"""Part of the chip that shows hidden lanes again."""
 _COLOR_WORDS = {
     "family": "op family",
     "op": "op",
@@ -50,12 +53,12 @@ class SearchField(QFrame):
         self.edit = QLineEdit(self)
         self.edit.setPlaceholderText(self.tr("Search, or /regex/   Ctrl+F"))
         self.edit.setAccessibleName(self.tr("Search"))
-        self.edit.setToolTip(
-            self.tr("Plain text in any case, or a regular expression as /…/")
+        set_tip(
+            self.edit, self.tr("Plain text in any case, or a regular expression as /…/")
         )
         self.edit.setProperty("mono", True)
         self.edit.setMaxLength(4096)
-        self.count = QLabel(self)
+        self.count = Label(parent=self)
         self.previous = GlyphButton("up", self.tr("Previous hit (Shift+Enter)"), self)
         self.next = GlyphButton("down", self.tr("Next hit (Enter)"), self)
         row = QHBoxLayout(self)
@@ -151,7 +154,10 @@ class SearchField(QFrame):
 
 @guarded
 class ChipRow(QWidget):
-    """The parts of the filter; what does not fit is behind "+n"."""
+    """What is not shown: hidden lanes and the parts of the filter.
+
+    What does not fit is behind "+n".
+    """
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -166,8 +172,9 @@ class ChipRow(QWidget):
         self._more.hide()
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(28)
-        session.filter_changed.connect(self._on_filter_changed)
-        self._on_filter_changed(session.filter)
+        session.filter_changed.connect(self._on_changed)
+        session.lanes_changed.connect(self._on_changed)
+        self._on_changed()
 
     def sizeHint(self) -> QSize:
         """Return the size that all chips would like."""
@@ -183,12 +190,18 @@ class ChipRow(QWidget):
         super().resizeEvent(event)
         self._place()
 
-    def _on_filter_changed(self, wanted: Filter) -> None:
+    def _on_changed(self, _: object = None) -> None:
         for chip in self.chips:
             chip.hide()
             chip.deleteLater()
         self.chips = []
-        for part, text in describe_filter(wanted):
+        session = self._session
+        unit = "ns" if session.trace is None else session.trace.clock.unit
+        parts = [*describe_filter(session.filter, unit)]
+        if n := len(session.lane_state.hidden):
+            words = self.tr("1 lane hidden") if n == 1 else self.tr("{0} lanes hidden")
+            parts.insert(0, (HIDDEN_LANES, words.format(n)))
+        for part, text in parts:
             chip = Chip(part, text, self)
             chip.removed.connect(self._on_removed)
             self.chips.append(chip)
@@ -212,18 +225,19 @@ class ChipRow(QWidget):
                 hidden.append(chip)
         self._menu.clear()
         for chip in hidden:
-            action = self._menu.addAction(
-                self.tr("Remove “{0}”").format(chip.toolTip())
-            )
+            words = self.tr("Remove “{0}”").format(chip.text)
+            action = add_action(self._menu, words)
             action.setData(chip.part)
         self._more.setText(f"+{len(hidden)}")
-        self._more.setToolTip(
-            self.tr("{0} more parts of the filter").format(len(hidden))
-        )
+        set_tip(self._more, self.tr("{0} more parts of the filter").format(len(hidden)))
         self._more.setVisible(bool(hidden))
         self._more.setGeometry(x, 2, 40, 24)
 
     def _on_removed(self, part: str) -> None:
+        if part == HIDDEN_LANES:
+            state = self._session.lane_state
+            self._session.set_lane_state(replace(state, hidden=frozenset()))
+            return
         self._session.set_filter(self._session.filter.without(part))
 
     def _on_menu(self, action: QAction) -> None:
@@ -235,6 +249,7 @@ class Toolbar(QFrame):
     """Open, Export, search, filter, colour and time format of one session."""
 
     filter_requested = Signal(QWidget)  # the button to hang the popup on
+    details_requested = Signal()
 
     def __init__(
         self,
@@ -281,13 +296,19 @@ class Toolbar(QFrame):
         )
         row.addWidget(self.export_button)
         row.addWidget(self.search, 4)
-        row.addWidget(self.chips, 1)
+        # No stretch: what stretches is given its least first, and chips would fold
+        # beside free space.
+        row.addWidget(self.chips)
         row.addWidget(self.add_filter)
         row.addStretch(1)
         self._color_label = label(self.tr("Colour by"), self, "dim")
         row.addWidget(self._color_label)
         row.addWidget(self.color)
         row.addWidget(self.time)
+        self.details_button = GlyphButton("side", "", self)
+        self.details_button.clicked.connect(self.details_requested)
+        row.addWidget(self.details_button)
+        self.show_details(True)
         self.color.activated.connect(self._on_color)
         self.time.activated.connect(self._on_time)
         session.color_by_changed.connect(self._show_state)
@@ -308,6 +329,13 @@ class Toolbar(QFrame):
         ):
             part.setEnabled(is_usable)
 
+    def show_details(self, are_shown: bool) -> None:
+        """Say what the button of the details does."""
+        words = self.tr("Hide the details (Q)")
+        if not are_shown:
+            words = self.tr("Show the details (Q)")
+        self.details_button.set_glyph("side", words)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave out the words that the controls explain themselves."""
         super().resizeEvent(event)
@@ -317,9 +345,10 @@ class Toolbar(QFrame):
         combo = QComboBox(self)
         combo.addItems(texts)
         combo.setAccessibleName(name)
-        combo.setToolTip(name)
+        set_tip(combo, name)
         combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         combo.setMinimumWidth(84)
+        combo.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         return combo
 
     def _on_add_filter(self) -> None:

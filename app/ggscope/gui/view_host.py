@@ -7,12 +7,10 @@ from collections.abc import Callable
 from types import TracebackType
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QAction, QActionGroup, QGuiApplication, QShowEvent
+from PySide6.QtGui import QAction, QActionGroup, QMouseEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QApplication,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QMenu,
     QSizePolicy,
     QToolButton,
@@ -26,7 +24,9 @@ from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base import View
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, set_tip
 from ggscope.views.registry import ViewEntry, cell_views
+from ggscope.views.widgets import copy_text
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class ErrorPanel(QWidget):
         )
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.report)
+        copy_text(self.report)
 
 
 @guarded
@@ -104,7 +104,6 @@ class ViewHost(QFrame):
 
     chosen = Signal(str)  # another view id was picked in the head
     full_screen_requested = Signal()
-    focused = Signal()
     view_ready = Signal(object)  # the View that now stands here
     more_requested = Signal()
     float_requested = Signal(str)  # view id
@@ -143,10 +142,8 @@ class ViewHost(QFrame):
         self._head_row: QHBoxLayout | None = None
         if has_head:
             self._fill_head(self.head, is_cell, can_float)
-            self._box.addWidget(self.head)
-        app = QApplication.instance()
-        if isinstance(app, QApplication) and is_cell:
-            app.focusChanged.connect(self._on_focus_changed)
+            # At the top, also while there is nothing below it.
+            self._box.addWidget(self.head, 0, Qt.AlignmentFlag.AlignTop)
 
     @property
     def view(self) -> View | None:
@@ -210,24 +207,23 @@ class ViewHost(QFrame):
         """Detach the view from the session; the pane is about to go."""
         self._drop_view()
 
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Take the keys, also where the pane has nothing to press."""
+        self.setFocus(Qt.FocusReason.MouseFocusReason)
+        super().mousePressEvent(event)
+
     def showEvent(self, event: QShowEvent) -> None:
         """Make the view when it is first seen."""
         if not self._waits:
             self.ensure_view()
+        if self._view is not None:
+            self._view.show()  # a layout does not in a pane that is about to be seen
         super().showEvent(event)
 
     def set_is_full(self, is_full: bool) -> None:
         """Say in the head whether this pane fills the screen."""
-        if self.full_screen_button is None:
-            return
-        if is_full:
-            self.full_screen_button.set_glyph(
-                "shrink", self.tr("Leave full screen (Esc)")
-            )
-        else:
-            self.full_screen_button.set_glyph(
-                "expand", self.tr("Fill the screen with this view (F11)")
-            )
+        if self.full_screen_button is not None:
+            show_full_screen_state(self.full_screen_button, is_full)
 
     def _build(self) -> None:
         try:
@@ -288,18 +284,16 @@ class ViewHost(QFrame):
             row.addStretch(1)
             self._add_float_button(row, head, can_float)
             head.is_movable = True
-            head.setToolTip(self.tr("Drag onto another pane to change places"))
-            self.full_screen_button = GlyphButton("expand", "", head)
-            self.set_is_full(False)
-            self.full_screen_button.clicked.connect(self.full_screen_requested)
-            row.addWidget(self.full_screen_button)
+            set_tip(head, self.tr("Drag onto another pane to change places"))
+            self._add_full_screen_button(row, head)
         else:
-            title = QLabel(self.entry.title, head)
+            title = Label(self.entry.title, head)
             title.setObjectName("paneTitle")
             title.setContentsMargins(4, 0, 0, 0)
             row.addWidget(title)
             row.addStretch(1)
             self._add_float_button(row, head, can_float)
+            self._add_full_screen_button(row, head)
             hide = GlyphButton("close", self.tr("Hide this pane"), head)
             hide.clicked.connect(self.more_requested)
             row.addWidget(hide)
@@ -313,6 +307,12 @@ class ViewHost(QFrame):
             self.float_button.clicked.connect(self._on_float)
             row.addWidget(self.float_button)
 
+    def _add_full_screen_button(self, row: QHBoxLayout, head: QWidget) -> None:
+        self.full_screen_button = GlyphButton("expand", "", head)
+        self.set_is_full(False)
+        self.full_screen_button.clicked.connect(self.full_screen_requested)
+        row.addWidget(self.full_screen_button)
+
     def _on_float(self) -> None:
         self.float_requested.emit(self.entry.id)
 
@@ -320,7 +320,7 @@ class ViewHost(QFrame):
         chooser = QToolButton(head)
         chooser.setObjectName("paneChooser")
         chooser.setText(self.entry.title + "  ▾")
-        chooser.setToolTip(self.tr("Choose what this pane shows"))
+        set_tip(chooser, self.tr("Choose what this pane shows"))
         chooser.setAccessibleName(
             self.tr("{0}; choose another view").format(self.entry.title)
         )
@@ -343,9 +343,13 @@ class ViewHost(QFrame):
     def _on_chosen(self, action: QAction) -> None:
         self.chosen.emit(str(action.data()))
 
-    def _on_focus_changed(self, _: QWidget | None, now: QWidget | None) -> None:
-        if now is not None and (now is self or self.isAncestorOf(now)):
-            self.focused.emit()
+
+def show_full_screen_state(button: GlyphButton, is_full: bool) -> None:
+    """Let the button of a pane fill the screen, or leave that."""
+    if is_full:
+        button.set_glyph("shrink", button.tr("Leave full screen (Esc)"))
+    else:
+        button.set_glyph("expand", button.tr("Fill the screen with this view (F11)"))
 
 
 def host_of(trace: TracebackType | None) -> ViewHost | None:
@@ -376,4 +380,10 @@ def _enclosing_host(owner: QObject) -> ViewHost | None:
     return None
 
 
-__all__ = ["ErrorPanel", "ViewHost", "host_of", "load_view"]
+__all__ = [
+    "ErrorPanel",
+    "ViewHost",
+    "host_of",
+    "load_view",
+    "show_full_screen_state",
+]

@@ -15,7 +15,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSizePolicy,
     QSplitter,
@@ -27,7 +26,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.text import caption, one_line
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, set_tip
 
 GUTTER = 8
 MIN_TARGET = 24
@@ -41,6 +42,10 @@ _GLYPHS: dict[str, tuple[Polyline, ...]] = {
     "up": (((0.26, 0.6), (0.5, 0.36), (0.74, 0.6)),),
     "down": (((0.26, 0.4), (0.5, 0.64), (0.74, 0.4)),),
     "right": (((0.4, 0.26), (0.64, 0.5), (0.4, 0.74)),),
+    "side": (
+        ((0.22, 0.24), (0.78, 0.24), (0.78, 0.76), (0.22, 0.76), (0.22, 0.24)),
+        ((0.58, 0.24), (0.58, 0.76)),
+    ),
     "expand": (
         ((0.25, 0.42), (0.25, 0.25), (0.42, 0.25)),
         ((0.58, 0.25), (0.75, 0.25), (0.75, 0.42)),
@@ -72,7 +77,7 @@ class GlyphButton(QToolButton):
         self._design_size = size
         self._size = float(size)
         self.setText(text)
-        self.setToolTip(text)
+        set_tip(self, text)
         self.setAccessibleName(text)
         self._fit()
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -81,7 +86,7 @@ class GlyphButton(QToolButton):
         """Show another sign with another meaning."""
         self._glyph = glyph
         self.setText(text)
-        self.setToolTip(text)
+        set_tip(self, text)
         self.setAccessibleName(text)
         self.update()
 
@@ -143,7 +148,7 @@ def draw_glyph(
 
 
 @guarded
-class ElidedLabel(QLabel):
+class ElidedLabel(Label):
     """One line that ends in … where it does not fit; the tooltip has it all."""
 
     def __init__(
@@ -152,10 +157,9 @@ class ElidedLabel(QLabel):
         parent: QWidget | None = None,
         mode: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(parent=parent)
         self._full = ""
         self._mode = mode
-        self.setTextFormat(Qt.TextFormat.PlainText)
         self.setMinimumWidth(24)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.set_text(text)
@@ -186,10 +190,10 @@ class ElidedLabel(QLabel):
 
     def _fit(self) -> None:
         shown = self.fontMetrics().elidedText(
-            self._full[:2000], self._mode, max(0, self.width())
+            one_line(self._full[:2000]), self._mode, max(0, self.width())
         )
         self.setText(shown)
-        self.setToolTip(self._full[:4000] if shown != self._full else "")
+        set_tip(self, self._full[:4000] if shown != self._full else "")
 
 
 class Chip(QFrame):
@@ -200,13 +204,14 @@ class Chip(QFrame):
     def __init__(self, part: str, text: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("chip")
-        self.part = part
-        self.setToolTip(text)
+        self.part, self.text = part, text
+        set_tip(self, text)
         self.setAccessibleName(self.tr("Filter: {0}").format(text))
-        label = QLabel(self)
-        label.setTextFormat(Qt.TextFormat.PlainText)
+        label = Label(parent=self)
         label.setText(
-            label.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, 180)
+            label.fontMetrics().elidedText(
+                one_line(text), Qt.TextElideMode.ElideMiddle, 180
+            )
         )
         self.close_button = GlyphButton(
             "close", self.tr("Remove “{0}”").format(text), self, 12
@@ -267,8 +272,9 @@ def button(
     tip: str = "",
 ) -> QPushButton:
     """Return a push button."""
-    made = QPushButton(text, parent)
-    made.setToolTip(tip or text)
+    made = QPushButton(caption(text), parent)
+    made.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the keys to the view
+    set_tip(made, tip or text)
     made.setAccessibleName(text)
     made.setAutoDefault(False)
     if primary:
@@ -282,10 +288,9 @@ def button(
 
 def label(
     text: str, parent: QWidget | None = None, role: str = "", wraps: bool = False
-) -> QLabel:
+) -> Label:
     """Return a label; `role` is one of the style sheet's."""
-    made = QLabel(text, parent)
-    made.setTextFormat(Qt.TextFormat.PlainText)
+    made = Label(text, parent)
     made.setWordWrap(wraps)
     if role:
         made.setProperty("role", role)

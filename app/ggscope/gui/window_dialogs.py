@@ -3,15 +3,16 @@
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QInputDialog
 
 from ggscope.gui.actions import COMMANDS
+from ggscope.gui.command import Command
 from ggscope.gui.command import tr as command_tr
 from ggscope.gui.export import ExportTarget, ask_target, write_figure
-from ggscope.gui.go_to import lane_and_tensor_entries
+from ggscope.gui.go_to import FEW, Places, PlacesRequest
 from ggscope.gui.palette import Entry
 from ggscope.gui.saved_filters import ask_and_save
+from ggscope.views.plain import ask_text_then
+from ggscope.views.widgets import copy_text
 
 if TYPE_CHECKING:
     from ggscope.gui.document import Document
@@ -57,25 +58,49 @@ class WindowDialogs:
         """Open the command palette."""
         entries = [
             Entry(
-                command_tr(c.text).removesuffix("…"),
+                self._title(c).removesuffix("…"),
                 self._window.actions_[c.id].trigger,
                 command_tr(c.menu).replace("/", " › "),
                 self._window.actions_.keys_text(c),
             )
             for c in COMMANDS
-            if self._window.actions_[c.id].isEnabled() and c.id != "go.palette"
+            if self._is_possible(c) and c.id != "go.palette"
         ]
         self._window.palette_.offer(entries, tr("Type a command"))
+
+    def _title(self, command: Command) -> str:
+        now = "" if command.title is None else command.title(self._window)
+        return now or command_tr(command.text)
+
+    def _is_possible(self, command: Command) -> bool:
+        action = self._window.actions_[command.id]
+        return action.isEnabled() and action.isVisible()
 
     def show_go_to(self) -> None:
         """Open the list of lanes and tensors."""
         session = self._window.session
         if session is None or session.trace is None or session.index is None:
             return
-        entries = lane_and_tensor_entries(
-            session.index, session.reveal_lane, self._find_tensor
+        request = PlacesRequest(session.index, session.reveal_lane, self._find_tensor)
+        if request.is_small:
+            self._offer_places(request())
+            return
+        session.tasks.run(
+            "go-to",
+            request,
+            self._offer_places,
+            title=tr("Listing lanes and tensors"),
+            is_urgent=True,
         )
-        self._window.palette_.offer(entries, tr("Go to lane or tensor"))
+
+    def _offer_places(self, places: Places) -> None:
+        session = self._window.session
+        if session is None or session.index is not places.index:
+            return  # the person has gone to another trace meanwhile
+        hint = tr("Go to lane or tensor")
+        if len(places) > FEW:
+            hint += tr(" – type to find one of {0}").format(f"{len(places):,}")
+        self._window.palette_.offer(places, hint)
 
     def show_keys(self) -> None:
         """Show the keys sheet."""
@@ -134,19 +159,22 @@ class WindowDialogs:
         text = system_report()
         if self._window.document is not None:
             text += f"\nRenderer: {self._window.document.status.renderer.text()}"
-        QGuiApplication.clipboard().setText(text)
+        copy_text(text)
         self._window.notice.say(tr("The system report is on the clipboard."))
 
     def name_bookmark(self) -> None:
         """Ask for a name and keep a bookmark of the selection."""
         session = self._window.session
-        if session is None:
+        if session is None or session.trace is None:
             return
-        name, is_good = QInputDialog.getText(
-            self._window, tr("Bookmark"), tr("Name of the bookmark")
-        )
-        if is_good:
-            session.add_bookmark(name.strip()[:200])
+        # Now: the mouse leaves the timeline for the dialog.
+        subject = session.bookmark_subject()
+
+        def make(name: str) -> None:
+            if session.trace is not None:
+                session.add_bookmark(name, subject)
+
+        ask_text_then(self._window, tr("Bookmark"), tr("Name of the bookmark"), make)
 
     def save_filter(self) -> None:
         """Ask for a name and keep the present filter."""

@@ -2,17 +2,28 @@
 
 from dataclasses import replace
 
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QSizePolicy, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QSizePolicy,
+    QSplitter,
+    QVBoxLayout,
+    QWidget,
+)
 
 from ggscope.gui.cell_drag import CellDrag
 from ggscope.gui.drawer import Drawer
 from ggscope.gui.floats import FLOATABLE, Floats
 from ggscope.gui.layouts import (
+    GRID,
+    TIMELINE,
+    TIMELINE_ROOM,
     fields_of,
     permille,
-    shown_cells,
+    place_to_give,
+    placed_cells,
+    shared_heights,
     with_known_cells,
     with_view,
 )
@@ -28,6 +39,14 @@ from ggscope.views.painted import PaintedView
 from ggscope.views.registry import BUILTIN, entry
 
 OVERVIEW_HEIGHT = 56
+DRAWER_SHARE = 0.3
+"""Height of the open drawer as a share of the window's, where nobody chose another."""
+NARROW_PX = 1100
+"""A workspace narrower than this has no room to spare for details at its side."""
+_EMPTY_DRAWER = 120
+"""Height of a view in the drawer that has only a sentence to show."""
+_MOST_OF_DRAWER = 0.62
+_MOST_OF_DETAILS = 0.32
 _SAVE_MS = 400
 
 
@@ -40,6 +59,7 @@ class Workspace(QWidget):
     """
 
     cells_changed = Signal()
+    details_changed = Signal(bool)  # whether they are shown
     full_screen_changed = Signal(bool)
 
     def __init__(
@@ -58,8 +78,13 @@ class Workspace(QWidget):
         self._cells: list[ViewHost] = []
         self._splits: list[QSplitter] = []
         self._root: QSplitter | None = None
+        self._placed: dict[int, str] = {}
+        self._asked: set[str] = set()
         self._active: ViewHost | None = None
+        self._used: ViewHost | None = None
         self._full: ViewHost | None = None
+        self._raised = ""
+        self._moved: set[QSplitter] = set()
         self._is_built = False
         self.filler = PaneFiller(self._hosts_to_fill, self)
         self._save = QTimer(self)
@@ -79,6 +104,9 @@ class Workspace(QWidget):
         session.trace_changed.connect(self._on_trace_changed)
         session.view_requested.connect(self.show_view)
         settings.changed.connect(self._on_settings_changed)
+        app = QApplication.instance()
+        if isinstance(app, QApplication):
+            app.focusChanged.connect(self._on_focus_changed)
 
     # -- what is where -----------------------------------------------------
 
@@ -99,10 +127,28 @@ class Workspace(QWidget):
 
     @property
     def active_cell(self) -> ViewHost | None:
-        """The pane that had the focus last, else the first."""
-        if self._active in self._cells:
+        """The pane that had the focus last, else the first in sight."""
+        if self._active in self._cells and self._active.isVisibleTo(self):
             return self._active
-        return self._cells[0] if self._cells else None
+        seen = (cell for cell in self._cells if cell.isVisibleTo(self))
+        return next(seen, self._cells[0] if self._cells else None)
+
+    @property
+    def used_host(self) -> ViewHost | None:
+        """The pane that was used last, the drawer's and the details too."""
+        if self._full is not None:
+            return self._full
+        docked = (*self._cells, self.details, self.drawer.front)
+        if self._used in docked and self._used.isVisibleTo(self):
+            return self._used
+        return self.active_cell
+
+    @property
+    def shows_details(self) -> bool:
+        """Whether the details are wanted in a window as wide as this one."""
+        if self._is_narrow():
+            return self._layout.shows_details_narrow
+        return self._layout.shows_details
 
     def hosts(self) -> tuple[ViewHost, ...]:
         """Return all panes, the overview first."""
@@ -153,14 +199,25 @@ class Workspace(QWidget):
         """Show another view in a pane; a view shown elsewhere changes places."""
         if host not in self._cells or host.entry.id == view_id:
             return
-        self.dock_view(view_id)
-        self._change(cells=with_view(self._layout, host.entry.id, view_id))
+        self._put(view_id, self._place_of(host))
 
     def swap_cells(self, one: ViewHost, other: ViewHost) -> None:
         """Let two panes change places."""
         if one is other or not {one, other} <= set(self._cells):
             return
-        self._change(cells=with_view(self._layout, one.entry.id, other.entry.id))
+        self._put(other.entry.id, self._place_of(one))
+
+    def _put(self, view_id: str, place: int) -> None:
+        """Show a view in a place, even one that has nothing to show."""
+        self._asked.add(view_id)
+        self.dock_view(view_id)
+        if not self._change(
+            cells=with_view(self._layout, self._placed, place, view_id)
+        ):
+            self._refresh_cells()  # it had given way
+
+    def _place_of(self, host: ViewHost) -> int:
+        return next(p for p, i in self._placed.items() if i == host.entry.id)
 
     def float_view(self, view_id: str) -> None:
         """Put a view into a window of its own, or bring that to the front."""
@@ -188,15 +245,21 @@ class Workspace(QWidget):
             self.float_view(view_id)
 
     def set_details_shown(self, is_shown: bool) -> None:
-        """Show or hide the details at the right."""
-        self._change(shows_details=is_shown)
+        """Show or hide the details at the right, in windows as wide as this one."""
+        if self._is_narrow():
+            self._change(shows_details_narrow=is_shown)
+        else:
+            self._change(shows_details=is_shown)
 
     def toggle_details(self) -> None:
         """Show the details where they are hidden, and the other way round."""
-        self.set_details_shown(not self._layout.shows_details)
+        if self._full is self.details:
+            self.leave_full_screen()
+        self.set_details_shown(not self.shows_details)
 
     def toggle_drawer(self) -> None:
         """Open the drawer where it is closed, and the other way round."""
+        self._raised = self.drawer.tab
         self.drawer.toggle()
 
     def show_drawer(self, view_id: str) -> None:
@@ -206,10 +269,12 @@ class Workspace(QWidget):
             return
         for host in self._cells:
             if host.entry.id == view_id:
-                host.setFocus()
+                self._focus_cell(host)
                 return
         if self._drawer_is_needed():
+            self._raised = view_id
             self.drawer.show_tab(view_id)
+            self._fit_docks()
 
     def show_view(self, view_id: str) -> None:
         """Bring a view to where it can be seen, and give it the focus.
@@ -220,6 +285,8 @@ class Workspace(QWidget):
         if view_id not in {known.id for known in BUILTIN}:
             return
         if view_id == "details":
+            if self._full is not self.details:
+                self.leave_full_screen()
             self.set_details_shown(True)
             self.details.setFocus()
             return
@@ -229,17 +296,25 @@ class Workspace(QWidget):
                 self.leave_full_screen()
             self.show_drawer(view_id)
         elif entry(view_id).area == "bottom":
-            self.leave_full_screen()
-            self.drawer.show_tab(view_id)
-            self._drawer_host(view_id).setFocus()
+            if self._full is not self.drawer.front:
+                self.leave_full_screen()
+            self.show_drawer(view_id)
+            self.drawer.front.setFocus()
         else:
             self.leave_full_screen()
-            others = [h for h in self._cells if h is not self.active_cell]
-            self.choose_view((others or self._cells)[-1], view_id)
-            self._hosts[view_id].setFocus()
+            self._asked.add(view_id)
+            self._refresh_cells()  # it may have a place that it had left to others
+            if view_id not in self._hosts:
+                active = self.active_cell
+                place = place_to_give(self._placed, active.entry.id if active else None)
+                self._put(view_id, place)
+            self._focus_cell(self._hosts[view_id])
 
-    def _drawer_host(self, view_id: str) -> ViewHost:
-        return next(h for h in self.drawer.hosts() if h.entry.id == view_id)
+    def _focus_cell(self, host: ViewHost) -> None:
+        """Go to a pane; one that has given way to the drawer takes its place back."""
+        if not host.isVisibleTo(self):
+            self.drawer.set_open(False)
+        host.setFocus()
 
     # -- full screen -------------------------------------------------------
 
@@ -249,35 +324,39 @@ class Workspace(QWidget):
         return self._full
 
     def fill_with(self, host: ViewHost | None) -> None:
-        """Let one pane fill the workspace; None = the active one."""
-        host = host or self.active_cell
+        """Let one pane fill the workspace; None = the one that was used last."""
+        host = host or self.used_host
         if host is None or self._full is host:
             return
         self.leave_full_screen()
-        self._sizes = [(s, s.saveState()) for s in self._all_splitters()]
+        self._sizes = [(s, s.saveState()) for s in self._splits]
         self._full = host
-        for other in (self.overview, self.drawer, self.details, *self._cells):
-            other.setVisible(other is host)
-        for split in self._splits:
-            split.setVisible(split.isAncestorOf(host))
-        host.set_is_full(True)
+        parts = (self._left, self._centre, self.drawer, self.details)
+        for part in (self.overview, *parts, *self._splits, *self._cells):
+            part.setVisible(part is host or part.isAncestorOf(host))
+        self._say_full(host, True)
         host.setFocus()
         self.full_screen_changed.emit(True)
+
+    def _say_full(self, host: ViewHost, is_full: bool) -> None:
+        host.set_is_full(is_full)
+        if self.drawer.isAncestorOf(host):
+            self.drawer.set_is_full(is_full)
 
     def leave_full_screen(self) -> bool:
         """Show all panes again, as they were. Returns whether one filled."""
         host, self._full = self._full, None
         if host is None:
             return False
-        host.set_is_full(False)
-        for split in self._splits:
-            split.show()
-        for other in (self.overview, *self._cells):
-            other.show()
+        self._say_full(host, False)
+        shown = (self._left, self._centre, self.overview, *self._splits, *self._cells)
+        for part in shown:
+            part.show()
         self.drawer.setVisible(self._drawer_is_needed())
         self._show_details()
         for split, state in self._sizes:
             split.restoreState(state)
+        self._fit_docks()
         host.setFocus()
         self.full_screen_changed.emit(False)
         return True
@@ -309,6 +388,18 @@ class Workspace(QWidget):
         super().showEvent(event)
         self.floats.set_visible(True)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give the docks their share of the new size."""
+        super().resizeEvent(event)
+        self._show_details()
+        self._fit_docks()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Share the centre anew when its size changes, as by the drawer's edge."""
+        if event.type() == QEvent.Type.Resize:
+            self._share_centre()
+        return super().eventFilter(watched, event)
+
     def hideEvent(self, event: QHideEvent) -> None:
         """Hide what floats: another tab is in front."""
         super().hideEvent(event)
@@ -329,6 +420,7 @@ class Workspace(QWidget):
         self.overview.view_ready.connect(self._on_view_ready)
         self._fit_overview()
         self._centre = QWidget(self)
+        self._centre.installEventFilter(self)
         self._centre.setSizePolicy(
             QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding
         )
@@ -338,6 +430,7 @@ class Workspace(QWidget):
         self.drawer.toggled.connect(self._on_drawer_toggled)
         self.drawer.tab_changed.connect(self._on_drawer_tab)
         self.drawer.float_requested.connect(self.float_view)
+        self.drawer.full_screen_requested.connect(self._on_drawer_full)
         self.details = ViewHost(
             entry("details"),
             self._session,
@@ -350,19 +443,20 @@ class Workspace(QWidget):
         self.details.float_requested.connect(self.float_view)
         self.details.setMinimumWidth(200)
         self.details.more_requested.connect(self.toggle_details)
+        self.details.full_screen_requested.connect(self._on_full_screen_requested)
         self._rows = GripSplitter(Qt.Orientation.Vertical, self)
         self._rows.addWidget(self._centre)
         self._rows.addWidget(self.drawer)
         self._rows.setStretchFactor(0, 1)
         self._rows.setStretchFactor(1, 0)
-        left = QWidget(self)
-        column = QVBoxLayout(left)
+        self._left = QWidget(self)
+        column = QVBoxLayout(self._left)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GUTTER)
         column.addWidget(self.overview)
         column.addWidget(self._rows, 1)
         self._columns = GripSplitter(Qt.Orientation.Horizontal, self)
-        self._columns.addWidget(left)
+        self._columns.addWidget(self._left)
         self._columns.addWidget(self.details)
         self._columns.setStretchFactor(0, 1)
         self._columns.setStretchFactor(1, 0)
@@ -374,7 +468,10 @@ class Workspace(QWidget):
 
     def _build_cells(self) -> None:
         """Arrange the panes of the centre; those already there are moved."""
-        wanted = shown_cells(self._layout)
+        focus = QApplication.focusWidget()
+        had_focus = focus is not None and self._centre.isAncestorOf(focus)
+        self._placed = placed_cells(self._layout, self._has_data)
+        wanted = tuple(self._placed.values())
         hosts = {vid: self._hosts.get(vid) or self._new_host(vid) for vid in wanted}
         old_root = self._root
         self._cells = [hosts[vid] for vid in wanted]
@@ -396,7 +493,28 @@ class Workspace(QWidget):
         self._root.show()  # a layout would do so only in the next turn of the loop
         self._apply_tabs()
         self.drawer.setVisible(self._drawer_is_needed())
-        self._apply_splits()
+        self._fit_docks()
+        used = self.used_host
+        if had_focus and used is not None:  # moving a pane takes it from there
+            used.setFocus()
+
+    def _has_data(self, view_id: str) -> bool:
+        """Tell whether a view has anything to show, or was asked for all the same."""
+        return view_id in self._asked or not self._is_empty(view_id)
+
+    def _is_empty(self, view_id: str) -> bool:
+        """Tell whether it is known that a view has nothing to show."""
+        trace = self._session.trace
+        if trace is None or trace.pending:
+            return False
+        return not entry(view_id).has_data(trace)
+
+    def _refresh_cells(self) -> None:
+        """Let panes without data give way, and those that have some come back."""
+        if placed_cells(self._layout, self._has_data) != self._placed:
+            self.leave_full_screen()
+            self._build_cells()
+            self.cells_changed.emit()
 
     def _arranged(self, cells: list[ViewHost]) -> QSplitter:
         root = self._splitter(Qt.Orientation.Vertical)
@@ -404,11 +522,13 @@ class Workspace(QWidget):
             for host in cells:
                 root.addWidget(host)
             return root
-        for pair in filter(None, (cells[:2], cells[2:])):
-            row = self._splitter(Qt.Orientation.Horizontal)
-            for host in pair:
-                row.addWidget(host)
-            root.addWidget(row)
+        rows: dict[int, QSplitter] = {}
+        for place, host in zip(self._placed, cells, strict=True):
+            number = (place - GRID) // 2
+            if number not in rows:
+                rows[number] = self._splitter(Qt.Orientation.Horizontal)
+                root.addWidget(rows[number])
+            rows[number].addWidget(host)
         return root
 
     def _splitter(self, orientation: Qt.Orientation) -> QSplitter:
@@ -429,7 +549,6 @@ class Workspace(QWidget):
         host.float_requested.connect(self.float_view)
         self._drag.follow(host)
         host.chosen.connect(self._on_chosen)
-        host.focused.connect(self._on_focused)
         host.full_screen_requested.connect(self._on_full_screen_requested)
         host.view_ready.connect(self._on_view_ready)
         host.view_ready.connect(self.cells_changed)
@@ -444,24 +563,74 @@ class Workspace(QWidget):
     def _zoom(self) -> float:
         return self._settings.appearance.font_scale / 100
 
-    def _apply_splits(self) -> None:
+    def _fit_docks(self) -> None:
+        """Give drawer and details what they need, and the panes all the rest."""
+        if self._full is not None:
+            return
+        room = self._rows.height() - self._rows.handleWidth()
+        high = self._drawer_height(room) if self.drawer.is_open else 0
+        high = max(high, self.drawer.minimumHeight())
+        self._rows.setSizes([max(0, room - high), high])
+        self._share_centre()
+        room = self._columns.width() - self._columns.handleWidth()
+        wide = min(self._layout.right_width, round(room * _MOST_OF_DETAILS))
+        wide = max(wide, self.details.minimumWidth())
+        self._columns.setSizes([max(0, room - wide), wide])
+
+    def _drawer_height(self, room: int) -> int:
+        """Return the height of the open drawer, of the `room` for it and the panes.
+
+        The person's, else a share of the window's; more where a key has raised a view
+        that needs more, less where there is nothing to show, or no room for lanes.
+        """
+        tab, head = self.drawer.tab, self.drawer.head_height()
+        chosen = self._layout.bottom_height
+        wanted = chosen or round(DRAWER_SHARE * self.window().height())
+        if self._is_empty(tab):
+            wanted = min(wanted, round(_EMPTY_DRAWER * self._zoom()) + head)
+        elif self._raised == tab:
+            wanted = max(wanted, round(entry(tab).height * self._zoom()) + head)
+        if TIMELINE in self._hosts:
+            room_of_lanes = round(TIMELINE_ROOM * self._zoom())
+            wanted = min(wanted, room - room_of_lanes)
+        return min(wanted, round(room * _MOST_OF_DRAWER))
+
+    def _share_centre(self) -> None:
+        """Share the height of the centre among its rows, and the width of each."""
+        if self._full is not None or not self._splits:
+            return
         dual, columns, rows = self._layout.splits
-        if self._layout.name == "dual":
-            self._splits[0].setSizes([dual * 10, (1000 - dual) * 10])
-        elif self._layout.name == "grid":
-            self._splits[0].setSizes([rows * 10, (1000 - rows) * 10])
-            for row in self._splits[1:]:
-                row.setSizes([columns * 10, (1000 - columns) * 10])
+        root, *pairs = self._splits
+        for pair in pairs:
+            pair.setSizes([columns * 10, (1000 - columns) * 10])
+        parts = list(pairs or self._cells)
+        total = self._centre.height() - root.handleWidth()
+        if len(parts) < 2 or total <= 0:
+            return
+        host = self._hosts.get(TIMELINE)
+        holds = [
+            host is not None and (p is host or p.isAncestorOf(host)) for p in parts
+        ]
+        heights = shared_heights(
+            total,
+            rows if pairs else dual,
+            holds.index(True) if True in holds else None,
+            self._zoom(),
+            may_fold=self.drawer.is_open and not self.drawer.isHidden(),
+        )
+        for part, height in zip(parts, heights, strict=True):
+            part.setVisible(height > 0)
+        root.setSizes(list(heights))
+
+    def _is_narrow(self) -> bool:
+        return self.width() < NARROW_PX * self._zoom()
 
     def _apply_docks(self) -> None:
         layout = self._layout
         self._apply_floats()
-        width = max(self.width(), 800)
-        self._columns.setSizes([width - layout.right_width, layout.right_width])
         self.drawer.show_tab(layout.bottom_tab, opens=False)
         self.drawer.set_open(layout.shows_drawer)
-        height = max(self.height() - OVERVIEW_HEIGHT, 400)
-        self._rows.setSizes([height - layout.bottom_height, layout.bottom_height])
+        self._fit_docks()
 
     def _new_float(self, view_id: str) -> ViewHost:
         return ViewHost(
@@ -485,10 +654,13 @@ class Workspace(QWidget):
         self.drawer.set_elsewhere(self._shown_elsewhere())
 
     def _show_details(self) -> None:
-        layout = self._layout
         if self._full is None:
-            is_docked = "details" not in layout.floating
-            self.details.setVisible(layout.shows_details and is_docked)
+            is_docked = "details" not in self._layout.floating
+            is_shown = self.shows_details and is_docked
+            if is_shown is self.details.isHidden():
+                self.details.setVisible(is_shown)
+                self._fit_docks()
+                self.details_changed.emit(is_shown)
 
     # -- reactions ---------------------------------------------------------
 
@@ -500,6 +672,8 @@ class Workspace(QWidget):
 
     def _on_trace_changed(self, _: object) -> None:
         """Fill the other panes, after the first picture where there will be one."""
+        self._refresh_cells()
+        self._fit_docks()  # what the drawer shows may have nothing to show
         if not any(h.entry.id == "timeline" and h.isVisible() for h in self._cells):
             self.filler.start()
 
@@ -525,10 +699,14 @@ class Workspace(QWidget):
         if isinstance(host, ViewHost):
             self.choose_view(host, view_id)
 
-    def _on_focused(self) -> None:
-        host = self.sender()
-        if isinstance(host, ViewHost):
-            self._active = host
+    def _on_focus_changed(self, _: QWidget | None, now: QWidget | None) -> None:
+        """Remember which pane is used."""
+        while now is not None and now is not self:
+            if isinstance(now, ViewHost) and now is not self.overview:
+                self._used = now
+                self._active = now if now in self._cells else self._active
+                return
+            now = now.parentWidget()
 
     def _on_float_places(self, places: tuple[str, ...]) -> None:
         self._layout = replace(self._layout, float_places=places)
@@ -539,18 +717,32 @@ class Workspace(QWidget):
         if not self.leave_full_screen() and isinstance(host, ViewHost):
             self.fill_with(host)
 
+    def _on_drawer_full(self) -> None:
+        if not self.leave_full_screen():
+            self.fill_with(self.drawer.front)
+
     def _on_drawer_toggled(self, is_open: bool) -> None:
+        if not is_open:
+            self._raised = ""
+            if self._full is self.drawer.front:
+                self.leave_full_screen()
         self._change(shows_drawer=is_open)
-        if is_open:
-            height = self._rows.height() - GUTTER
-            size = self._layout.bottom_height
-            self._rows.setSizes([max(80, height - size), size])
+        self._fit_docks()
 
     def _on_drawer_tab(self, view_id: str) -> None:
+        if self._full in self.drawer.hosts():
+            self._full = self.drawer.front
         self._change(bottom_tab=view_id)
+        room = self._rows.height() - self._rows.handleWidth()
+        # A click on a tab does not move the tabs away from under the pointer, except
+        # where the one before had only a sentence to show.
+        if self.drawer.is_open and self.drawer.height() < self._drawer_height(room):
+            self._fit_docks()
 
     def _on_split_moved(self) -> None:
         moved = self.sender()
+        if isinstance(moved, QSplitter):
+            self._moved.add(moved)
         if moved in self._splits[1:] and isinstance(moved, QSplitter):
             for row in self._splits[1:]:  # the columns of the grid stay in line
                 if row is not moved:
@@ -558,37 +750,43 @@ class Workspace(QWidget):
         self._save.start()
 
     def _store_sizes(self) -> None:
+        """Remember the sizes that the person has chosen, and no others."""
+        moved, self._moved = self._moved, set()
         if self._full is not None or not self.isVisible():
             return
-        dual, columns, rows = self._layout.splits
-        if self._layout.name == "dual":
-            dual = permille(self._splits[0], dual)
-        elif self._layout.name == "grid":
-            rows = permille(self._splits[0], rows)
-            columns = permille(self._splits[1], columns)
-        changes: dict[str, object] = {"splits": (dual, columns, rows)}
-        if self.details.isVisible():
+        changes: dict[str, object] = {}
+        if not moved.isdisjoint(self._splits):
+            dual, columns, rows = self._layout.splits
+            if self._layout.name == "dual":
+                dual = permille(self._splits[0], dual)
+            elif self._layout.name == "grid":
+                rows = permille(self._splits[0], rows)
+                for row in self._splits[1:]:  # both have the same, or one pane gave way
+                    columns = permille(row, columns)
+            changes["splits"] = (dual, columns, rows)
+        if self._columns in moved and self.details.isVisible():
             changes["right_width"] = max(180, self.details.width())
-        if self.drawer.is_open:
+        if self._rows in moved and self.drawer.is_open:
+            self._raised = ""
             changes["bottom_height"] = max(80, self.drawer.height())
         self._layout = replace(self._layout, **changes)  # type: ignore[arg-type]
         self._settings.change("layout", **changes)
 
-    def _change(self, **values: object) -> None:
-        """Change the layout, show it, and remember it."""
+    def _change(self, **values: object) -> bool:
+        """Change the layout, show it, and remember it. Returns whether it changed."""
         old = self._layout
         self._layout = replace(old, **values)  # type: ignore[arg-type]  # checked names
         if self._layout == old:
-            return
+            return False
         if {"name", "cells", "floating"} & values.keys():
             self.leave_full_screen()
             self._build_cells()
             self.cells_changed.emit()
         if "floating" in values:
             self._apply_floats()
-        if "shows_details" in values:
-            self._show_details()
+        self._show_details()
         self._settings.change("layout", **values)
+        return True
 
     # -- helpers -----------------------------------------------------------
 
@@ -602,9 +800,6 @@ class Workspace(QWidget):
 
     def _cells_now(self) -> tuple[ViewHost, ...]:
         return self.cells
-
-    def _all_splitters(self) -> list[QSplitter]:
-        return [*self._splits, self._rows, self._columns]
 
 
 __all__ = ["Workspace"]

@@ -102,6 +102,15 @@ class Filter:
     def __bool__(self) -> bool:
         return self != Filter()
 
+    def merged(self, added: "Filter") -> "Filter":
+        """Return the filter with every part that `added` sets replaced by it."""
+        parts = {
+            f.name: getattr(added, f.name)
+            for f in fields(Filter)
+            if getattr(added, f.name) != f.default
+        }
+        return replace(self, **parts)
+
     def without(self, part: str) -> "Filter":
         """Return the filter with field `part` back at its default."""
         changes: dict[str, Any] = {f.name: f.default for f in fields(Filter)}

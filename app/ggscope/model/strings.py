@@ -51,7 +51,11 @@ class StringTable:
 
     def intern_many(self, texts: Sequence[str]) -> npt.NDArray[np.int32]:
         """Return the ids of `texts`, int32[len(texts)]."""
-        return np.fromiter(map(self.intern, texts), np.int32, len(texts))
+        ids, known = self._ids, self._texts
+        new = [text for text in dict.fromkeys(texts) if text not in ids]
+        ids.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+        known += new
+        return np.fromiter(map(ids.__getitem__, texts), np.int32, len(texts))
 
     def find(self, text: str) -> int:
         """Return the id of `text`, or -1 where it never occurred."""

@@ -42,7 +42,10 @@ class TimeRange:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What one tick is.
+    """What one tick is, and where times count from.
+
+    Tick 0 is the zero of every time that is shown, in all parts of a session; what was
+    before it (buffers allocated before the first op) is negative.
 
     Attributes
     ----------
@@ -54,3 +57,7 @@ class Clock:
     unit: Unit = "ns"
     origin: int = 0
     hz: float | None = None
+
+    def shift(self, absolute: bool) -> int:
+        """Return what is added to a tick for the file's own clock; else 0."""
+        return self.origin if absolute else 0

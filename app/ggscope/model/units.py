@@ -1,15 +1,40 @@
-"""Numbers as people read them: durations, bytes, counts, shares.
+"""Numbers as people read and write them: times, durations, bytes, counts, shares.
 
 The rules are those of the interface reference: four significant digits, exact
 form on demand, KiB/MiB/GiB, shares with one decimal and "<0.1 %", "N/A" for
 what is not known.
+
+A *duration* has four significant digits (`format_duration`). A *time* has the digits
+that the range it stands in needs (`TimeForm`): axis, cursor, status, table, details
+and tooltips all write it with one of two forms, `shown_form` for what stands on an
+axis and `listed_form` for what stands in words. Whatever is printed here,
+`parse_duration` and `parse_time` read.
 """
 
-from ggscope.model.time import Unit
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from ggscope.model.time import Clock, TimeRange, Unit
 
 NOT_AVAILABLE = "N/A"
 THIN = "\u202f"
-_NS_STEPS = ((1_000, "ns"), (1_000_000, "µs"), (1_000_000_000, "ms"))
+_MINUTE = 60 * 10**9
+_CLOCK_END = 60_000 * _MINUTE
+"""From a thousand hours on a time is a date in disguise: the seconds say more."""
+_EXPONENTS = ((9, "s"), (6, "ms"), (3, "µs"), (0, "ns"))
+_CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d{1,2}(?:\.\d*)?)(?:s)?")
+_FACTORS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,  # micro sign, as printed
+    "\u03bcs": 10**3,  # Greek mu, as some keyboards have it
+    "ms": 10**6,
+    "s": 10**9,
+    "cyc": 1,
+    "cycles": 1,
+    "cycle": 1,
+}
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -50,8 +75,108 @@ def format_exact(ticks: int, unit: Unit = "ns") -> str:
         return f"{ticks:,} cycle" + ("" if abs(ticks) == 1 else "s")
     sign = "-" if ticks < 0 else ""
     seconds, ns = divmod(abs(ticks), 1_000_000_000)
+    return f"{sign}{seconds}.{_grouped(ns)}{THIN}s"
+
+
+def format_exact_time(tick: int, unit: Unit = "ns") -> str:
+    """Return every digit of a point in time: ``0.003 370 009 s``, ``1:01.516 898 410``.
+
+    As `format_exact`, with minutes where `TimeForm` has them.
+    """
+    if unit == "cycle" or not _MINUTE <= abs(tick) < _CLOCK_END:
+        return format_exact(tick, unit)
+    whole, ns = divmod(abs(tick), 10**9)
+    sign = "-" if tick < 0 else ""
+    return f"{sign}{_clock_text(whole * 10**9, 10**9)}.{_grouped(ns)}"
+
+
+def _grouped(ns: int) -> str:
     digits = f"{ns:09d}"
-    return f"{sign}{seconds}.{digits[:3]}{THIN}{digits[3:6]}{THIN}{digits[6:]}{THIN}s"
+    return f"{digits[:3]}{THIN}{digits[3:6]}{THIN}{digits[6:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeForm:
+    """How points in time are written: from which zero, in which unit, how finely.
+
+    Attributes
+    ----------
+    unit : of the clock.
+    step : ticks, a power of ten >= 1; the digits end where it does.
+    largest : ticks, >= 0, whose unit all times take, so that those of one axis agree;
+        None = each takes the unit of its own size.
+    shift : what is added to a tick before it is written; see `Clock.shift`.
+    """
+
+    unit: Unit = "ns"
+    step: int = 1
+    largest: int | None = None
+    shift: int = 0
+
+    def text(self, tick: int) -> str:
+        """Return ``809.1 µs``, ``3.370 ms``, ``11:01.5168`` or ``12,345 cyc``.
+
+        What lies below the step is cut off, never rounded up: what starts at the
+        time that is read lies at or behind it.
+        """
+        value = (tick + self.shift) // self.step * self.step
+        if self.unit == "cycle":
+            return f"{value:,} cyc"
+        size = abs(value) if self.largest is None else self.largest
+        if _MINUTE <= size < _CLOCK_END:
+            return _clock_text(value, self.step)
+        exponent, name = next((e, n) for e, n in _EXPONENTS if size >= 10**e or e == 0)
+        return f"{_decimal_text(value, self.step, exponent)} {name}"
+
+    def range_text(self, shown: TimeRange) -> str:
+        """Return both ends and the length: ``0.809 ms – 1.150 ms (341.0 µs)``."""
+        length = format_duration(shown.duration, self.unit)
+        return f"{self.text(shown.start)} – {self.text(shown.end)} ({length})"
+
+
+def shown_form(shown: TimeRange, clock: Clock, *, absolute: bool = False) -> TimeForm:
+    """Return the form of times on an axis that shows `shown`.
+
+    The step is a thousandth of the range or finer, about a pixel.
+    """
+    shift = clock.shift(absolute)
+    largest = max(abs(shown.start + shift), abs(shown.end + shift))
+    step = 10 ** (len(str(max(shown.duration // 1000, 1))) - 1)
+    return TimeForm(clock.unit, step if clock.unit == "ns" else 1, largest, shift)
+
+
+def listed_form(extent: TimeRange, clock: Clock, *, absolute: bool = False) -> TimeForm:
+    """Return the form of times in tables and words of a trace of this `extent`.
+
+    To the nanosecond where a trace is shorter than 10 ms, else to the microsecond.
+    """
+    is_long = clock.unit == "ns" and extent.duration >= 10_000_000
+    return TimeForm(clock.unit, 1_000 if is_long else 1, None, clock.shift(absolute))
+
+
+def _clock_text(value: int, step: int) -> str:
+    """Return nanoseconds as ``2:03`` or ``1:02:03.5``, with the digits of `step`."""
+    sign, value = ("-", -value) if value < 0 else ("", value)
+    minutes, rest = divmod(value, _MINUTE)
+    seconds = _decimal_text(rest, step, 9)
+    if rest < 10 * 10**9:
+        seconds = "0" + seconds
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{sign}{hours}:{minutes:02d}:{seconds}"
+    return f"{sign}{minutes}:{seconds}"
+
+
+def _decimal_text(value: int, step: int, exponent: int) -> str:
+    """Return ``value / 10**exponent`` with the digits that `step` needs, exactly."""
+    digits = exponent
+    while digits and step % 10 ** (exponent - digits + 1) == 0:
+        digits -= 1
+    sign, value = ("-", -value) if value < 0 else ("", value)
+    whole, rest = divmod(value, 10**exponent)
+    if not digits:
+        return f"{sign}{whole}"
+    return f"{sign}{whole}.{rest // 10 ** (exponent - digits):0{digits}d}"
 
 
 def format_bytes(n: int | float) -> str:
@@ -101,31 +226,60 @@ def format_rate(bytes_per_second: float) -> str:
 
 
 def parse_duration(text: str, unit: Unit = "ns") -> int:
-    """Return the ticks that `text` names: ``12.5ms``, ``3us``, ``100``, ``2s``.
+    """Return the ticks that `text` names: ``12.5ms``, ``3us``, ``1:30``, ``100``.
 
-    A bare number is ticks. Raises ValueError where it is not understood.
+    All that this module prints is understood, thin spaces and commas included. A bare
+    number is ticks; parts of a tick are rounded.
+
+    Raises
+    ------
+    ValueError
+        If it is not understood, or `unit` is "cycle" and it names nanoseconds.
     """
-    factors = {
-        "ns": 1,
-        "us": 10**3,
-        "µs": 10**3,
-        "ms": 10**6,
-        "s": 10**9,
-        "cyc": 1,
-        "cycles": 1,
-        "cycle": 1,
-    }
-    stripped = text.strip().lower().replace(",", "").replace("_", "")
-    for suffix in sorted(factors, key=len, reverse=True):
-        if stripped.endswith(suffix):
+    plain = re.sub(r"[\s,_]", "", text).lower().replace("\u2212", "-")
+    sign = -1 if plain.startswith("-") else 1
+    plain = plain.removeprefix("-").removeprefix("+")
+    clock = _CLOCK.fullmatch(plain)
+    if clock is not None:
+        if unit == "cycle":
+            raise ValueError(f"this trace counts cycles, not minutes: {text!r}")
+        hours, minutes, seconds = clock.groups(default="0")
+        return sign * _clock_ticks(hours, minutes, seconds, text)
+    for suffix in sorted(_FACTORS, key=len, reverse=True):
+        if plain.endswith(suffix):
             if unit == "cycle" and not suffix.startswith("cyc"):
                 raise ValueError(f"this trace counts cycles, not {suffix}: {text!r}")
-            number = stripped[: -len(suffix)].strip()
-            factor = factors[suffix]
-            break
-    else:
-        number, factor = stripped, 1
+            return sign * _scaled(plain.removesuffix(suffix), _FACTORS[suffix], text)
+    return sign * _scaled(plain, 1, text)
+
+
+def parse_time(text: str, clock: Clock, *, absolute: bool = False) -> int:
+    """Return the tick of a point in time, written as `TimeForm` writes it.
+
+    Parameters
+    ----------
+    absolute : whether `text` counts as the file's own clock does.
+
+    Raises
+    ------
+    ValueError
+        As `parse_duration`.
+    """
+    return parse_duration(text, clock.unit) - clock.shift(absolute)
+
+
+def _clock_ticks(hours: str, minutes: str, seconds: str, text: str) -> int:
+    rest = _scaled(seconds, 10**9, text)
+    if rest >= _MINUTE or (int(hours) and int(minutes) >= 60):
+        raise ValueError(f"no time has 60 seconds or minutes: {text!r}")
+    return (int(hours) * 60 + int(minutes)) * _MINUTE + rest
+
+
+def _scaled(number: str, factor: int, text: str) -> int:
+    """Return an unsigned decimal times `factor`, without loss."""
+    if not re.fullmatch(r"(\d+\.?\d*|\.\d+)(e\+?\d{1,2})?", number):
+        raise ValueError(f"{text!r} is no time")
     try:
-        return int(number) * factor
-    except ValueError:
-        return round(float(number) * factor)
+        return round(Decimal(number) * factor)
+    except InvalidOperation as error:
+        raise ValueError(f"{text!r} is no time") from error

@@ -10,14 +10,21 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity
 from ggscope.readers.buffer_lives import MAX_SIZE, BufferEvents
 from ggscope.readers.json_walk import integer_of
+from ggscope.readers.room import Allowance
 
 _NS_PER_MS = 1_000_000
 _MAX_MS = Decimal((1 << 62) // _NS_PER_MS)
 _ID_STOP = 1 << 64
+_EVENT_BYTES = 600
 UNKNOWN_USAGE = 255
 """Stands for a usage that the file does not state, or states wrongly."""
 ALLOC_WORDS = frozenset(("alloc", "allocate"))
 FREE_WORDS = frozenset(("dealloc", "free", "deallocate"))
+
+
+def allowance_of(size: int) -> Allowance:
+    """Return the buffer events that a file of `size` bytes may hold."""
+    return Allowance(size, _EVENT_BYTES, "buffer events")
 
 
 @dataclass(slots=True)
@@ -26,10 +33,12 @@ class EventLists:
 
     Attributes
     ----------
+    allowance : events that the file may still hold.
     bad : events that were left out, by what is wrong with them.
     first_bad : place of the first of them.
     """
 
+    allowance: Allowance = field(default_factory=lambda: allowance_of(0))
     time: list[int] = field(default_factory=list)
     is_alloc: list[bool] = field(default_factory=list)
     id: list[int] = field(default_factory=list)
@@ -64,7 +73,7 @@ class EventLists:
             else "id"
             if buffer_id is None
             else "kind"
-            if not is_alloc and word not in FREE_WORDS
+            if not is_alloc and not (isinstance(word, str) and word in FREE_WORDS)
             else ""
         )
         if fault or time is None or buffer_id is None:
@@ -96,7 +105,11 @@ class EventLists:
         usage: int = UNKNOWN_USAGE,
         layer: int = -1,
     ) -> None:
-        """Add one event whose values have been looked at."""
+        """Add one event whose values have been looked at.
+
+        Raises LimitExceededError where they are more than the file can mean.
+        """
+        self.allowance.take()
         self.time.append(time)
         self.id.append(buffer_id)
         self.is_alloc.append(is_alloc)

@@ -14,6 +14,7 @@ from ggscope.readers.buffer_intake import (
     text_of,
     usage_of,
 )
+from ggscope.readers.room import Allowance
 
 _USAGE_NAMES = {"ANY": 0, "WEIGHTS": 1, "COMPUTE": 2}
 
@@ -35,6 +36,7 @@ class Entry:
 class Registry:
     """Entries by id; of entries that share an id the last one counts."""
 
+    allowance: Allowance
     _entries: dict[int, Entry] = field(default_factory=dict)
     _n_seen: int = 0
     _n_bad: int = 0
@@ -49,6 +51,8 @@ class Registry:
         if buffer_id is None or not isinstance(value, dict):
             self._n_bad += 1
             return
+        if buffer_id not in self._entries:
+            self.allowance.take()
         usage = usage_of(value.get("usage"))
         if usage == UNKNOWN_USAGE:
             name = text_of(value.get("usage_name")).upper()

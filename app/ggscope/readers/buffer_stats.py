@@ -13,13 +13,14 @@ from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
-from ggscope.readers.buffer_intake import EventLists
+from ggscope.readers.buffer_intake import EventLists, allowance_of
 from ggscope.readers.buffer_lives import add_buffers
 from ggscope.readers.json_blocks import Block
 from ggscope.readers.json_outline import BOM, outer_keys
 from ggscope.readers.json_stream import JsonCursor
 from ggscope.readers.json_text import JsonSyntaxError
-from ggscope.readers.json_walk import decimal_of, parsed
+from ggscope.readers.json_walk import Values, decimal_of, names_a_key_twice
+from ggscope.readers.room import Allowance
 from ggscope.readers.source import Source
 
 MAX_BYTES = 1 << 30
@@ -78,7 +79,7 @@ class BufferStatsReader:
             )
         context.progress(0, source.size)
         builder = TraceBuilder()
-        lines = _Lines(builder)
+        lines = _Lines(builder, allowance_of(source.size))
         start = len(BOM) if source.head(len(BOM)) == BOM else 0
         cursor = JsonCursor(source, start)
         for block in cursor.lines():
@@ -106,9 +107,10 @@ class BufferStatsReader:
 class _Lines:
     """Takes lines; what is no event is repaired or counted."""
 
-    def __init__(self, builder: TraceBuilder) -> None:
-        self.events = EventLists()
+    def __init__(self, builder: TraceBuilder, allowance: Allowance) -> None:
+        self.events = EventLists(allowance)
         self._builder = builder
+        self._values = Values(builder)
         self._n_repaired = 0
         self._n_strays = 0
 
@@ -116,7 +118,7 @@ class _Lines:
         """Take the lines of a block."""
         numbers = [] if block.line is None else block.line.tolist()
         values = block.decode_lines(_OBJECTS)
-        if values is not None:
+        if values is not None and not names_a_key_twice(block, values):
             for value, number in zip(values, numbers, strict=True):
                 self._add(value, number)
             return
@@ -142,7 +144,7 @@ class _Lines:
         if not data.strip():
             return
         try:
-            value = parsed(data, offset, self._builder)
+            value = self._values.parsed(data, offset, f"line {number:,}")
         except JsonSyntaxError:
             value = _salvaged(data)
             self._n_repaired += value is not None

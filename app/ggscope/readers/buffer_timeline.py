@@ -10,11 +10,12 @@ from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
-from ggscope.readers.buffer_intake import EventLists
+from ggscope.readers.buffer_intake import EventLists, allowance_of
 from ggscope.readers.buffer_lives import add_buffers
 from ggscope.readers.buffer_registry import Registry
 from ggscope.readers.json_outline import first_element_keys, outer_keys
 from ggscope.readers.json_walk import integer_of, note_fault, walk_root
+from ggscope.readers.room import Allowance
 from ggscope.readers.source import Source
 
 MAX_BYTES = 1 << 30
@@ -63,7 +64,8 @@ class BufferTimelineReader:
                 hint="Are these buffer events?",
             )
         builder = TraceBuilder()
-        registry, timeline = Registry(), _Timeline()
+        allowance = allowance_of(source.size)
+        registry, timeline = Registry(allowance), _Timeline(allowance)
         walked = walk_root(
             source,
             context,
@@ -105,8 +107,8 @@ class BufferTimelineReader:
 class _Timeline:
     """Takes the events of "timeline", and what the file says of their sums."""
 
-    def __init__(self) -> None:
-        self.events = EventLists()
+    def __init__(self, allowance: Allowance) -> None:
+        self.events = EventLists(allowance)
         self._stated: list[int] = []
         self._n_seen = 0
 

@@ -46,6 +46,8 @@ _INNER = ("traces", "graphs")
 _PASSED_OVER = {"node_modules", "__pycache__", "venv", "site-packages"}
 _BESIDE_SUFFIXES = {".json", ".jsonl", ".csv", ".gguf", ".dot", ".txt", ".log"}
 _SPLIT_MODEL = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
+_OUR_SUFFIX = ".ggscope.json"
+"""Ends the names of bookmark files."""
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -286,10 +288,13 @@ def _listed(folder: Path, room: int) -> tuple[list[Path], list[Path], int]:
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield what a folder holds; nothing where it may not be looked into."""
+    """Yield what a folder holds, less the program's own files.
+
+    Nothing where it may not be looked into.
+    """
     try:
         with os.scandir(folder) as entries:
-            yield from entries
+            yield from (e for e in entries if not e.name.endswith(_OUR_SUFFIX))
     except OSError:
         return
 

@@ -5,18 +5,22 @@ the header and a summary after the last row. Names are never quoted.
 """
 
 import re
+from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity
+from ggscope.readers.model_rows import MAX_ROWS
 from ggscope.readers.source import Source
 
 MAX_BYTES = 64 << 20
 """A quarter of a million tensors take as much."""
 BOM = "\ufeff"
 _SHOWN = 80
+_MAX_STRAYS = 8
+_MAX_LINE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,9 @@ class Table:
     columns : as the header names them.
     lines : those with enough fields.
     n_before : lines that stand before the header, blank ones aside.
-    strays : (line number, offset, text) of lines that are no rows.
+    strays : (line number, offset, text) of the first lines that are no rows.
+    n_strays : how many there are in all.
+    n_left : rows that were left out because there are too many.
     ends_open : whether the file's last line is a row without a line end.
     """
 
@@ -54,11 +60,19 @@ class Table:
     lines: list[Line] = field(default_factory=list)
     n_before: int = 0
     strays: list[tuple[int, int, str]] = field(default_factory=list)
+    n_strays: int = 0
+    n_left: int = 0
     ends_open: bool = False
 
     def reject(self, line: Line) -> None:
         """Count a line that has the fields of a row, but not their content."""
-        self.strays.append((line.number, line.offset, line.text))
+        self.skip(line.number, line.offset, line.text)
+
+    def skip(self, number: int, offset: int, text: str) -> None:
+        """Count a line that is no row; only the first few are kept."""
+        self.n_strays += 1
+        insort(self.strays, (number, offset, text[:_SHOWN]))
+        del self.strays[_MAX_STRAYS:]
 
 
 def read_table(source: Source, header: re.Pattern[str], name_column: str) -> Table:
@@ -93,11 +107,16 @@ def read_table(source: Source, header: re.Pattern[str], name_column: str) -> Tab
     for number, offset, text in lines:
         if not text.strip():
             continue
+        if len(text) > _MAX_LINE:
+            table.skip(number, offset, text)
+            continue
         values = _fields(text, table.columns, name_column)
         if values is None or header.match(text):
-            table.strays.append((number, offset, text))
-            continue
-        table.lines.append(Line(number, offset, values, text))
+            table.skip(number, offset, text)
+        elif len(table.lines) < MAX_ROWS:
+            table.lines.append(Line(number, offset, values, text))
+        else:
+            table.n_left += 1
     last = table.lines[-1].offset if table.lines else -1
     table.ends_open = last >= 0 and b"\n" not in data[last:]
     return table
@@ -141,12 +160,19 @@ def note_lines(builder: TraceBuilder, table: Table) -> None:
             "csv_stray_line",
             f"{_numbers([n for n, _, _ in table.strays])} no row of the table and was "
             f"skipped: “{shown}”."
-            if len(table.strays) == 1
+            if table.n_strays == 1
             else f"{_numbers([n for n, _, _ in table.strays])} no rows of the table "
             f"and were skipped; the first is “{shown}”.",
             offset,
-            count=len(table.strays),
+            count=table.n_strays,
             place=f"line {number}",
+        )
+    if table.n_left:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "csv_too_many",
+            f"More than {MAX_ROWS:,} tensors are listed; the rest was left out.",
+            count=table.n_left,
         )
     if table.ends_open:
         line = table.lines[-1]
@@ -169,7 +195,11 @@ def _numbers(lines: Sequence[int]) -> str:
 def _lines(data: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield (number, byte offset, text without its end) of each line."""
     offset = 0
-    for number, line in enumerate(data.split(b"\n"), 1):
+    number = 0
+    while offset <= len(data):
+        end = data.find(b"\n", offset)
+        line = data[offset:] if end < 0 else data[offset:end]
+        number += 1
         text = line.decode("utf-8", "replace").rstrip("\r")
         yield number, offset, text.removeprefix(BOM)
         offset += len(line) + 1

@@ -204,13 +204,29 @@ def _texts(
     raw: list[bytes], strings: StringTable
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Return the string id of each label, then -1; and which are no UTF-8."""
-    texts: list[str] = []
     broken = np.zeros(len(raw) + 1, np.bool_)
+    texts = _plain_texts(raw)
+    if len(texts) == len(raw):
+        return narrow(np.append(strings.intern_many(texts), np.int32(-1))), broken
+    texts = []
     for i, data in enumerate(raw):
-        text = data.decode("utf-8", "replace")
-        broken[i] = "\ufffd" in text and text.encode() != data
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text, broken[i] = data.decode("utf-8", "replace"), True
         texts.append(text.rstrip("\0"))
     return narrow(np.append(strings.intern_many(texts), np.int32(-1))), broken
+
+
+def _plain_texts(raw: list[bytes]) -> list[str]:
+    """Return sound labels, decoded all at once; another number where one is not."""
+    whole = b"\n".join(raw)
+    if b"\0" in whole:
+        return []
+    try:
+        return whole.decode().split("\n")
+    except UnicodeDecodeError:
+        return []
 
 
 def _rows_with(

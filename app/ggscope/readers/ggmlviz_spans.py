@@ -192,16 +192,32 @@ def _add_tensors(
         is_used[events.label[block][is_about]] = True
     used = np.flatnonzero(is_used[:-1])
     strings = builder.strings
-    parsed = [names.parse(strings[i]) for i in events.string_of[used].tolist()]
+    told = [strings[i] for i in events.string_of[used].tolist()]
+    shapes = names.shapes_of(told)
     tensor, layer = np.full(n, -1, np.int32), np.full(n, -1, np.int16)
-    base = strings.intern_many([p.base for p in parsed])
+    base = np.array(events.string_of[used], np.int32)
+    # Most names have no suffix: those are their own base.
+    for i, (name, s) in enumerate(zip(told, shapes, strict=True)):
+        if s.end - s.begin != len(name):
+            base[i] = strings.intern(name[s.begin : s.end])
     tensor[used], distinct, first = encode(base)
-    layer[used] = np.array([p.layer for p in parsed], np.int16)
+    layer[used] = [
+        names.number_at(name, s.layer) if s.layer[1] else -1
+        for name, s in zip(told, shapes, strict=True)
+    ]
     builder.tensors = Tensors(
         name=distinct.astype(np.int32),
         offset=np.full(len(distinct), -1, np.int64),
         size=np.full(len(distinct), -1, np.int64),
         layer=layer[used][first],
-        expert=np.array([parsed[i].expert for i in first.tolist()], np.int16),
+        expert=np.array(
+            [
+                names.number_at(told[i], shapes[i].expert)
+                if shapes[i].expert[1]
+                else -1
+                for i in first.tolist()
+            ],
+            np.int16,
+        ),
     )
     return narrow(tensor), narrow(layer)

@@ -2,7 +2,8 @@
 
 By default the head is walked by our own reader, which needs neither a map of the
 file nor an object per token string and keeps what it can of damaged files. Option
-``header=package`` reads with the ``gguf`` package; tests hold both equal.
+``header=package`` reads undamaged ones with the ``gguf`` package; tests hold both
+equal.
 """
 
 from pathlib import Path
@@ -42,7 +43,8 @@ class GgufReader:
         (".gguf",),
         "A model of llama.cpp: its metadata and the places of its tensors.",
         {
-            OPTION: "walk (default): our own reader; package: the gguf package",
+            OPTION: "walk (default): our own reader; package: the gguf package, "
+            "undamaged heads only",
         },
     )
 
@@ -85,7 +87,7 @@ class GgufReader:
 
 def _header(source: Source, context: ReadContext, choice: str) -> GgufHeader:
     if choice == "package":
-        return package_header(source.path)
+        return package_header(source, context.check_cancelled)
     return read_header(source, context.check_cancelled)
 
 

@@ -26,17 +26,20 @@ from ggscope.readers.graph_draft import (
     Draft,
     Node,
     address_of,
+    allowance_of,
 )
 from ggscope.readers.graph_labels import parse_record
 from ggscope.readers.graph_ops import op_table
 from ggscope.readers.graph_title import title_of
+from ggscope.readers.room import Allowance
 from ggscope.readers.source import Source
 
-MAX_BYTES = 1 << 29
+MAX_BYTES = 1 << 28
+MAX_GRAPHS = 4096
 _STEPS = 4096
 _BEGIN = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n|/\*.*?\*/|#[^\n]*\n)*(?:strict\s+)?"
-    rb'(?:di)?graph\b\s*(?:"(?:[^"\\]|\\.)*"|[\w.]+)?\s*(?:\{|$)',
+    rb'(?:di)?graph\b\s*(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\w.]+)?\s*(?:\{|$)',
     re.DOTALL | re.IGNORECASE,
 )
 _GGML = re.compile(rb"shape = record; label=\"")
@@ -71,7 +74,8 @@ class GraphDotReader:
         CorruptError
             If no graph begins in the text.
         LimitExceededError
-            If the file is too large for a graph.
+            If the file is too large for a graph, or describes more nodes, edges or
+            graphs than a file of its size can mean.
         """
         if source.size > MAX_BYTES:
             raise LimitExceededError(
@@ -82,7 +86,7 @@ class GraphDotReader:
         builder = TraceBuilder()
         text = _text(source, builder)
         parser = DotParser(text)
-        intake = _Intake()
+        intake = _Intake(allowance_of(source.size))
         for i, statement in enumerate(parser.statements()):
             if i % _STEPS == 0:
                 context.progress(min(statement.at, source.size), source.size)
@@ -99,8 +103,9 @@ class GraphDotReader:
 class _Intake:
     """Turns statements into drafts, one for each graph of the file."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowance: Allowance) -> None:
         self.drafts: list[tuple[str, Draft]] = []
+        self._allowance = allowance
         self._bare: set[str] = set()
         self._n_undirected = 0
         self._n_unlabelled = 0
@@ -109,7 +114,13 @@ class _Intake:
     def take(self, statement: NodeStatement | EdgeStatement | GraphStart) -> None:
         """Take one statement."""
         if isinstance(statement, GraphStart):
-            self.drafts.append((statement.name, Draft()))
+            if len(self.drafts) >= MAX_GRAPHS:
+                raise LimitExceededError(
+                    f"the file holds more than {MAX_GRAPHS:,} graphs.",
+                    offset=statement.at,
+                    hint="Is this the graph of a model?",
+                )
+            self.drafts.append((statement.name, Draft(self._allowance)))
             self._bare.clear()
             return
         draft = self.drafts[-1][1]
@@ -213,26 +224,26 @@ def _note_faults(builder: TraceBuilder, text: str, faults: Faults) -> None:
             len(text.encode()),
             remedy="Check that the program that should write it ran to its end.",
         )
-    if faults.statements:
-        at = faults.statements[0]
+    if faults.statements.count:
+        at = faults.statements.first
         builder.warn(
             Severity.DATA_LOSS,
             "unknown_statement",
             "statements that are no DOT were skipped to the end of their line.",
             len(text[:at].encode()),
-            len(faults.statements),
+            faults.statements.count,
             place=_line(text, at),
             remedy="Compare that line with what ggml_graph_dump_dot writes.",
         )
-    if faults.quotes:
-        at = faults.quotes[0]
+    if faults.quotes.count:
+        at = faults.quotes.first
         builder.warn(
             Severity.NOTICE,
             "unescaped_quote",
             "names hold quotes that the writer did not escape; they were read as far "
             "as the record goes. Other programs cannot read such a file.",
             len(text[:at].encode()),
-            len(faults.quotes),
+            faults.quotes.count,
             place=_line(text, at),
         )
     if faults.trailing >= 0:

@@ -10,9 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ggscope.errors import LimitExceededError
 from ggscope.readers.graph_dot_tokens import Kind, Token, Tokens
 
 MAX_NESTING = 64
+MAX_STATEMENT = 1 << 18
+"""Nodes and edges of one statement: groups multiply, so a line can mean millions."""
+_MAX_ATTRIBUTES = 64
 _GGML_NODE = re.compile(
     r'"([^"\n]+)" \[ style = filled; fillcolor = (\w+); shape = record; '
     r'label="([^\n]*)"; \][ \t]*\r?\n'
@@ -53,20 +57,33 @@ class GraphStart:
 
 
 @dataclass(slots=True)
+class Faulty:
+    """How often something occurs, and where first; -1 nowhere."""
+
+    count: int = 0
+    first: int = -1
+
+    def add(self, at: int) -> None:
+        """Count one more, at character `at`."""
+        self.first = at if self.first < 0 else self.first
+        self.count += 1
+
+
+@dataclass(slots=True)
 class Faults:
     """What was not understood.
 
     Attributes
     ----------
-    statements : where each broken statement begins.
-    quotes : where labels begin that hold quotes, which breaks the syntax; they were
-        understood all the same.
+    statements : broken statements, by where they begin.
+    quotes : labels that hold quotes, which breaks the syntax; they were understood
+        all the same.
     unfinished : whether the text ends within a graph.
     trailing : where text behind the graph begins; -1 none.
     """
 
-    statements: list[int] = field(default_factory=list)
-    quotes: list[int] = field(default_factory=list)
+    statements: Faulty = field(default_factory=Faulty)
+    quotes: Faulty = field(default_factory=Faulty)
     unfinished: bool = False
     trailing: int = -1
 
@@ -141,7 +158,7 @@ class DotParser:
             self._statement()
         except _BrokenError:
             # What a group held before it broke is kept.
-            self.faults.statements.append(at)
+            self.faults.statements.add(at)
             self._skip_line()
 
     def _ggml_line(self, at: int) -> bool:
@@ -157,7 +174,7 @@ class DotParser:
             found = NodeStatement(node[1], {"fillcolor": node[2], "label": node[3]}, at)
             end = node.end()
             if '"' in node[3] and _BARE_QUOTE.search(node[3]):
-                self.faults.quotes.append(at)
+                self.faults.quotes.add(at)
         else:
             return False
         self._found.append(found)
@@ -190,10 +207,12 @@ class DotParser:
             self._found.append(NodeStatement(ends[0], self._attributes(), at))
 
     def _edges(self, first: list[str], at: int) -> None:
-        chain, arrows = [first], []
+        chain, arrows, n_edges = [first], [], 0
         while self._now.kind is Kind.ARROW:
             arrows.append(self._next().text == "->")
             chain.append(self._end())
+            n_edges += len(chain[-2]) * len(chain[-1])
+            self._check_size(n_edges)
         attributes = self._attributes()
         self._found.extend(
             EdgeStatement(source, target, attributes, is_directed, at)
@@ -230,6 +249,7 @@ class DotParser:
             if self._now.kind is Kind.END:
                 raise _BrokenError
             self._statement()
+            self._check_size(0)
         named: dict[str, None] = {}
         for found in self._found[first:]:
             if isinstance(found, NodeStatement):
@@ -251,19 +271,33 @@ class DotParser:
                 if self._is_sign("="):
                     self._next()
                     value = self._word()
-                found[key] = value
+                if len(found) < _MAX_ATTRIBUTES:
+                    found[key] = value
             self._next()
         return found
+
+    def _check_size(self, n_more: int) -> None:
+        """Refuse a statement of more than `MAX_STATEMENT` nodes and edges."""
+        if len(self._found) + n_more > MAX_STATEMENT:
+            raise LimitExceededError(
+                f"one statement describes more than {MAX_STATEMENT:,} nodes and edges.",
+                hint="Is this the graph of a model?",
+            )
 
     def _word(self) -> str:
         """Take an identifier; ``"a" + "b"`` is one."""
         if self._now.kind is not Kind.WORD:
             raise _BrokenError
         text = self._next().text
+        if not self._is_sign("+"):
+            return text
+        parts = [text]
         while self._is_sign("+"):
             self._next()
-            text += self._word()
-        return text
+            if self._now.kind is not Kind.WORD:
+                raise _BrokenError
+            parts.append(self._next().text)
+        return "".join(parts)
 
     @property
     def _at_end(self) -> bool:

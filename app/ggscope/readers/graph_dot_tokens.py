@@ -8,7 +8,8 @@ _TOKEN = re.compile(
     r"(?P<blank>\s+|//[^\n]*|(?<![^\n])\#[^\n]*)"
     # ggml never breaks a line within a string; a stray quote must not swallow the
     # rest of the file, so only a backslash carries a string into the next line.
-    r'|(?P<text>"(?:[^"\\\n]|\\.)*")'
+    # Possessive: a group that may give back keeps 170 bytes for every character.
+    r'|(?P<text>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")'
     r"|(?P<arrow>->|--)"
     r"|(?P<sign>[\[\]{};=,:+])"
     r"|(?P<word>-?(?:\.\d+|\d+(?:\.\d*)?)|[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*)"

@@ -7,9 +7,17 @@ import numpy.typing as npt
 
 from ggscope.model.graph import NodeFlag
 from ggscope.model.tables import I64
+from ggscope.readers.room import Allowance
 
 UNKNOWN_SLOT = -1
 MAX_SLOT = 255
+_ELEMENT_BYTES = 800
+"""What a node takes at the worst moment; an edge takes a quarter, measured."""
+
+
+def allowance_of(size: int) -> Allowance:
+    """Return the nodes and edges that a file of `size` bytes may describe."""
+    return Allowance(size, _ELEMENT_BYTES, "nodes and edges")
 
 
 @dataclass(slots=True)
@@ -46,9 +54,10 @@ class Draft:
     ----------
     nodes : in the order of the file.
     rows : row of each id.
-    n_declared : nodes that the file declares; those behind only edges name.
+    allowance : what of them the file may hold; shared by the graphs of one file.
     """
 
+    allowance: Allowance = field(default_factory=lambda: allowance_of(0))
     nodes: list[Node] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
     sources: list[str] = field(default_factory=list)
@@ -57,6 +66,7 @@ class Draft:
 
     def add_node(self, node_id: str, node: Node) -> bool:
         """Add a node; False where its id is taken, so that no edge can mean it."""
+        self.allowance.take()
         is_new = node_id not in self.rows
         if is_new:
             self.rows[node_id] = len(self.nodes)
@@ -65,6 +75,7 @@ class Draft:
 
     def add_edge(self, source: str, target: str, slot: int = UNKNOWN_SLOT) -> None:
         """Add an edge between two ids, declared or not."""
+        self.allowance.take()
         self.sources.append(source)
         self.targets.append(target)
         self.slots.append(slot if slot <= MAX_SLOT else UNKNOWN_SLOT)
@@ -102,6 +113,7 @@ def resolve(draft: Draft) -> Links:
         for node_id in pair:
             row = draft.rows.get(node_id)
             if row is None:
+                draft.allowance.take()
                 first = i if first < 0 else first
                 row = draft.rows[node_id] = len(draft.nodes)
                 draft.nodes.append(

@@ -10,7 +10,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.graph_build import build_graph
-from ggscope.readers.graph_draft import Draft
+from ggscope.readers.graph_draft import Draft, allowance_of
 from ggscope.readers.graph_elements import Elements
 from ggscope.readers.graph_ops import op_table
 from ggscope.readers.graph_title import title_of
@@ -57,7 +57,8 @@ class GraphJsonReader:
         CorruptError, TruncatedError
             If the text is no JSON before its first node, or has no nodes.
         LimitExceededError
-            If the file is too large for a graph.
+            If the file is too large for a graph, or describes more nodes and edges
+            than a file of its size can mean.
         """
         if source.size > MAX_BYTES:
             raise LimitExceededError(
@@ -65,7 +66,7 @@ class GraphJsonReader:
                 hint="Is this a graph?",
             )
         builder = TraceBuilder()
-        elements = Elements(builder, Draft())
+        elements = Elements(builder, Draft(allowance_of(source.size)))
         walked = walk_root(
             source,
             context,

@@ -13,7 +13,7 @@ from ggscope.readers.graph_ops import LEAF_OPERATION
 
 _BAR = re.compile(r"(?<!\\)\|")
 _PORT = re.compile(r"^\s*<(\w*)>")
-_SHAPE = re.compile(r"^\s*(CONST\b)?\s*(?:\d+)?\s*\[([\d,\s]*)\]\s*$")
+_SHAPE = re.compile(r"^\s*+(CONST\b)?\s*+(?:\d++)?\s*+\[([\d,\s]*+)\]\s*+$")
 _TYPE = re.compile(r"^(.*?) ?\(([^()]*)\)\s*$", re.DOTALL)
 _MAX_DIMENSION = 1 << 62
 

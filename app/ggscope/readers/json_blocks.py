@@ -18,8 +18,8 @@ from ggscope.model.tables import I64
 from ggscope.readers.json_text import WHITESPACE, JsonSyntaxError
 
 _CACHE_BYTES = 128 * 1024
-_QUOTE, _BACKSLASH = ord('"'), ord("\\")
-_ELEMENT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^\s,"\[\]{}]+|,', re.DOTALL)
+_QUOTE, _BACKSLASH, _COLON = ord('"'), ord("\\"), ord(":")
+_ELEMENT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,"\[\]{}]+|,', re.DOTALL)
 
 T = TypeVar("T")
 Bytes8 = npt.NDArray[np.uint8]
@@ -162,6 +162,13 @@ def brackets(data: Bytes8) -> tuple[I64, I64, bool]:
     at = at[parity[:-1] == 0]
     step = np.where(data[at] | 0x20 == ord("{"), 1, -1)
     return at, np.cumsum(step), bool(parity[-1])
+
+
+def n_members(data: Bytes8) -> int:
+    """Return how many members (``key: value``) stand in a text of whole values."""
+    _, quote = _marks(data)
+    inside = np.cumsum(quote, dtype=np.uint8) & 1
+    return int(np.count_nonzero((data == _COLON) & (inside == 0)))
 
 
 def cut_array(buffer: Bytes8, offset: int, first: bool) -> Block | None:

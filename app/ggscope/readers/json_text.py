@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,7 +15,7 @@ _LOCATE_BYTES = 4 << 20
 
 # Strings come first in the alternation, so that "//" inside one is kept.
 _PASTED = re.compile(
-    rb'"(?:[^"\\\n]|\\.)*"'
+    rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
     rb"|//[^\n]*"
     rb"|/\*.*?\*/"
     rb"|^(?:\xef\xbb\xbf)?[ \t]*"
@@ -24,6 +26,12 @@ _NOT_A_NUMBER = re.compile(rb"[:,\[]\s*(-?Infinity|NaN)")
 # What can be left of a literal, a number or an escape where a file is cut.
 _CUT_TOKEN = re.compile(rb"\\?[\w.+-]{0,8}")
 _INT_DIGITS = 40
+# Escaped backslashes and whole pairs come first, so that they are stepped over.
+_HALF_PAIRS = re.compile(
+    r"\\\\"
+    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
 
 
 class JsonText(Protocol):
@@ -121,6 +129,79 @@ def parse_json(text: str) -> object:
     return _DECODER.decode(text)
 
 
+class TolerantDecoder:
+    """Decodes JSON values; what they hold beyond JSON costs no more than itself.
+
+    NaN, Infinity, numbers beyond all bounds and values nested too deeply become None,
+    halves of surrogate pairs U+FFFD, and of a key that an object names twice the last
+    value counts. Not for several threads at a time.
+
+    Parameters
+    ----------
+    parse_float : makes numbers with a point or an exponent; raises ValueError.
+
+    Attributes
+    ----------
+    n_odd : values that became None, or text that was replaced.
+    n_repeated : keys that were named again.
+    repeated : one of the first object that did so.
+    """
+
+    def __init__(self, parse_float: Callable[[str], object] = float) -> None:
+        self.n_odd = 0
+        self.n_repeated = 0
+        self.repeated = ""
+        self._make = parse_float
+        self._decoder = json.JSONDecoder(
+            parse_float=self._float,
+            parse_int=self._int,
+            parse_constant=self._nothing,
+            object_pairs_hook=self._object,
+        )
+
+    def decode(self, text: str) -> object:
+        """Return the value of a text. Raises json.JSONDecodeError where it is none."""
+        sound = without_half_pairs(text)
+        self.n_odd += sound != text
+        try:
+            value: object = self._decoder.decode(sound)
+        except RecursionError:
+            self.n_odd += 1
+            return None
+        return value
+
+    def _float(self, digits: str) -> object:
+        try:
+            return self._make(digits)
+        except ValueError:
+            return self._nothing(digits)
+
+    def _int(self, digits: str) -> object:
+        is_short = len(digits) <= _INT_DIGITS
+        return int(digits) if is_short else self._nothing(digits)
+
+    def _nothing(self, _: str) -> object:
+        self.n_odd += 1
+        return None
+
+    def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            if not self.n_repeated:
+                counts = Counter(key for key, _ in pairs)
+                self.repeated = counts.most_common(1)[0][0]
+            self.n_repeated += len(pairs) - len(found)
+        return found
+
+
+def without_half_pairs(text: str) -> str:
+    r"""Return a JSON text with ``\ufffd`` for each escape of half a surrogate pair.
+
+    Lengths stay. Python takes such text, but can neither encode nor print it.
+    """
+    return _HALF_PAIRS.sub(_whole_pair, text) if "\\u" in text else text
+
+
 def locate(text: JsonText, offset: int) -> Place:
     """Return line, column and character number of byte `offset`. O(offset)."""
     line, char, line_start = 1, 0, 0
@@ -187,6 +268,10 @@ def _blank(found: re.Match[bytes]) -> bytes:
     if text.startswith(b'"'):
         return text
     return re.sub(rb"[^\r\n]", b" ", text)
+
+
+def _whole_pair(found: re.Match[str]) -> str:
+    return "\\ufffd" if found.lastgroup == "half" else found.group()
 
 
 def _characters(part: npt.NDArray[np.uint8]) -> int:

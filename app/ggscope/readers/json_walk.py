@@ -5,7 +5,7 @@ ends the walk; what stands before it has been handed out already.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
@@ -15,17 +15,25 @@ from ggscope.errors import CorruptError, LimitExceededError, ReadError, Truncate
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity
 from ggscope.readers.api import ReadContext
-from ggscope.readers.json_blocks import Block
+from ggscope.readers.json_blocks import Block, n_members
 from ggscope.readers.json_outline import BOM
 from ggscope.readers.json_stream import BLOCK_BYTES, VALUE_BYTES, JsonCursor
-from ggscope.readers.json_text import JsonSyntaxError, JsonTooLargeError, locate
+from ggscope.readers.json_text import (
+    JsonSyntaxError,
+    JsonTooLargeError,
+    TolerantDecoder,
+    fault_in,
+    locate,
+)
 from ggscope.readers.source import Source
 
 Take = Callable[[object], None]
 
 
-class _NoNumberError(ValueError):
-    """NaN or Infinity, which JSON does not know."""
+_DECODED_BYTES = 4 << 20
+"""Larger values are left out: Python makes fifty bytes of two."""
+_FACTS_BYTES = 4 << 20
+_PLACE = 80
 
 
 def decimal_of(text: str) -> Decimal:
@@ -33,14 +41,9 @@ def decimal_of(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:  # an exponent beyond all bounds
-        raise _NoNumberError("a number beyond all bounds") from None
+        raise ValueError("a number beyond all bounds") from None
 
 
-def _refuse(text: str) -> float:
-    raise _NoNumberError(f"{text} is not JSON")
-
-
-_ONE = json.JSONDecoder(parse_float=decimal_of, parse_constant=_refuse)
 _MANY = msgspec.json.Decoder(list[dict[str, object]], float_hook=decimal_of)
 
 
@@ -50,7 +53,7 @@ class Walked:
 
     Attributes
     ----------
-    facts : values of all other keys of the root.
+    facts : values of all other keys of the root, as far as they are not very large.
     lists : keys whose lists were handed out.
     fault : what ended the walk early, for `note_fault`.
     """
@@ -85,18 +88,26 @@ def walk_root(
     """
     start = len(BOM) if source.head(len(BOM)) == BOM else 0
     cursor = JsonCursor(source, start, block_bytes=block_bytes, value_bytes=value_bytes)
-    walked = Walked()
+    walked, values = Walked(), Values(builder)
+    n_fact_bytes = 0
     context.progress(0, source.size)
     try:
         for key in cursor.members():
+            if key in walked.facts or key in walked.lists:
+                note_repeated(builder, key, cursor.position)
             if key in take and cursor.peek() == b"[":
                 walked.lists.add(key)
+                elements = _Elements(key, take[key], values)
                 for block in cursor.blocks():
-                    _take_block(block, take[key], builder)
+                    elements.take_block(block)
                     context.progress(cursor.position, source.size)
                 continue
             data, at = cursor.value()
-            walked.facts[key] = parsed(data, at, builder)
+            n_fact_bytes += len(data) + len(key)
+            if n_fact_bytes > _FACTS_BYTES:
+                values.note_large(at, "")
+                continue
+            walked.facts[key] = values.parsed(data, at, key[:_PLACE])
             if key in take:
                 builder.warn(
                     Severity.DATA_LOSS,
@@ -116,29 +127,79 @@ def walk_root(
     return walked
 
 
-def parsed(data: bytes, at: int, builder: TraceBuilder) -> object:
-    """Return a JSON value; odd bytes in its strings are replaced, and counted.
+class Values:
+    """Decodes values one by one and notes what had to be left out of them.
 
-    Raises
-    ------
-    JsonSyntaxError
-        If it is none.
+    Parameters
+    ----------
+    builder : gets the warnings.
+    parse_float : makes numbers with a point or an exponent.
     """
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        text = data.decode("utf-8", "replace")
-        note_bad_text(builder, at + error.start)
-    try:
-        value: object = _ONE.decode(text)
-    except json.JSONDecodeError as error:
-        offset = at + len(text[: error.pos].encode())
-        raise JsonSyntaxError(error.msg, offset) from None
-    except ValueError as error:
-        raise JsonSyntaxError(str(error).split(":")[0], at) from None
-    except RecursionError:
-        raise JsonSyntaxError("Nested too deeply", at) from None
-    return value
+
+    def __init__(
+        self,
+        builder: TraceBuilder,
+        parse_float: Callable[[str], object] = decimal_of,
+    ) -> None:
+        self._builder = builder
+        self._decoder = TolerantDecoder(parse_float)
+
+    def parsed(self, data: bytes, at: int, place: str = "") -> object:
+        """Return a JSON value; odd bytes in its strings are replaced, and counted.
+
+        Parameters
+        ----------
+        at : byte offset of `data`.
+        place : what the value is, for warnings.
+
+        Raises
+        ------
+        JsonSyntaxError
+            If it is none.
+        """
+        if len(data) > _DECODED_BYTES:
+            self.note_large(at, place)
+            return None
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            text = data.decode("utf-8", "replace")
+            note_bad_text(self._builder, at + error.start)
+        decoder = self._decoder
+        n_odd, n_repeated = decoder.n_odd, decoder.n_repeated
+        try:
+            value = decoder.decode(text)
+        except json.JSONDecodeError:
+            raise fault_in(data, at) from None
+        if decoder.n_odd > n_odd:
+            self._note_odd(decoder.n_odd - n_odd, at, place)
+        if decoder.n_repeated > n_repeated:
+            n = decoder.n_repeated - n_repeated
+            inner = f"{place}.{decoder.repeated}" if place else decoder.repeated
+            note_repeated(self._builder, inner, at, n)
+        return value
+
+    def note_large(self, at: int, place: str) -> None:
+        """Note a value that is too large to be anything this format has."""
+        self._builder.warn(
+            Severity.DATA_LOSS,
+            "large_value",
+            f"values of more than {_DECODED_BYTES >> 20} MiB were left out.",
+            at,
+            place=place,
+        )
+
+    def _note_odd(self, n: int, at: int, place: str) -> None:
+        self._builder.warn(
+            Severity.NOTICE,
+            "odd_value",
+            "values that JSON does not have (NaN, Infinity, numbers without bounds, "
+            "half a character, too many brackets) are unknown here.",
+            at,
+            n,
+            place=place,
+            remedy="Write the file again with numbers and text as JSON has them.",
+        )
 
 
 def integer_of(value: object) -> int | None:
@@ -189,11 +250,65 @@ def note_fault(
     )
 
 
-def _take_block(block: Block, take: Take, builder: TraceBuilder) -> None:
-    found = block.decode_array(_MANY)
-    if found is not None:
-        for value in found:
-            take(value)
-        return
-    for start, end in block.elements():
-        take(parsed(block.element(start, end), block.offset + start, builder))
+def note_repeated(builder: TraceBuilder, place: str, offset: int, n: int = 1) -> None:
+    """Note keys that an object names twice."""
+    builder.warn(
+        Severity.NOTICE,
+        "duplicate_key",
+        "keys occur twice in one object; the last value of each counts.",
+        offset,
+        n,
+        place=place[:_PLACE],
+        remedy="Write the file again: other programs may take the first value.",
+    )
+
+
+def names_a_key_twice(block: Block, found: Sequence[object]) -> bool:
+    """Tell whether an object of a block has a key twice, or is too deep to tell.
+
+    Parameters
+    ----------
+    found : what a decoder made of the block: it keeps the last value of each key and
+        says nothing.
+    """
+    try:
+        return n_members(block.data[: block.length]) != sum(map(_n_keys, found))
+    except RecursionError:
+        return True
+
+
+class _Elements:
+    """Hands out the elements of one list."""
+
+    def __init__(self, key: str, take: Take, values: Values) -> None:
+        self._key = key
+        self._take = take
+        self._values = values
+        self._n_taken = 0
+
+    def take_block(self, block: Block) -> None:
+        """Hand out the elements of a block, at once where they are plain objects."""
+        for value in self._decoded(block) or self._one_by_one(block):
+            self._n_taken += 1
+            self._take(value)
+
+    def _decoded(self, block: Block) -> list[dict[str, object]] | None:
+        if block.length > _DECODED_BYTES:
+            return None
+        found = block.decode_array(_MANY)
+        if found is None:
+            return None
+        return None if names_a_key_twice(block, found) else found
+
+    def _one_by_one(self, block: Block) -> Iterator[object]:
+        for start, end in block.elements():
+            place = f"{self._key}[{self._n_taken}]"
+            data = block.element(start, end)
+            yield self._values.parsed(data, block.offset + start, place)
+
+
+def _n_keys(value: object) -> int:
+    """Return the number of members of a value and of all that it holds."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(_n_keys, value.values()))
+    return sum(map(_n_keys, value)) if isinstance(value, list) else 0

@@ -1,59 +1,61 @@
 """Takes a memory map in as it is walked: tensors and what it says of the model."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity
 from ggscope.readers.json_blocks import Block
 from ggscope.readers.json_stream import JsonCursor
-from ggscope.readers.json_text import NotANumberError, parse_json
+from ggscope.readers.json_text import JsonSyntaxError
+from ggscope.readers.json_walk import Values, note_repeated
 from ggscope.readers.model_rows import MAX_ROWS, TensorRows
 
 NO_LAYER = 65535
 """What the tracer's structures say for "no layer"."""
 _MAX_TEXT = 200
 _MAX_FACTS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One odd element: what, which one and where."""
-
-    severity: Severity
-    code: str
-    message: str
-    offset: int
-    place: str
+_MAX_KEYS = 64
 
 
 @dataclass(slots=True)
 class MapIntake:
     """What has been read of a memory map so far.
 
+    Parameters
+    ----------
+    builder : gets the warnings.
+
     Attributes
     ----------
     facts : what the file says of the model, as text by key.
     categories : tensors by the file's own ``category``.
     has_tensors : whether the list of tensors has been met.
-    keys : keys of the root object as they came.
+    keys : keys of the root object as they came, the first ones of very many.
     """
 
+    builder: TraceBuilder
     rows: TensorRows = field(default_factory=TensorRows)
     facts: dict[str, str] = field(default_factory=dict)
     categories: Counter[str] = field(default_factory=Counter)
-    faults: list[Fault] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     model_name: str = ""
     total_bytes: int = -1
     n_tensors: int = -1
     has_tensors: bool = False
     n_elements: int = 0
+    _values: Values = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._values = Values(self.builder, float)
 
     def take(self, cursor: JsonCursor) -> None:
         """Take the object that begins here; JSON faults pass through."""
         for key in cursor.members():
-            self.keys.append(key)
+            if key in self.keys:
+                note_repeated(self.builder, key, cursor.position)
+            elif len(self.keys) < _MAX_KEYS:
+                self.keys.append(key)
             if key == "tensors" and cursor.peek() == b"[":
                 self.has_tensors = True
                 for block in cursor.blocks():
@@ -63,8 +65,10 @@ class MapIntake:
             self._take_fact(key, data, at)
 
     def _take_fact(self, key: str, data: bytes, at: int) -> None:
-        value = _decoded(data)
-        if value is None and data != b"null":
+        try:
+            value = self._values.parsed(data, at, key)
+        except JsonSyntaxError:
+            value = None
             self._fault(
                 "map_bad_value",
                 f"The value of {key[:_MAX_TEXT]} is no valid JSON; it was left out.",
@@ -101,7 +105,12 @@ class MapIntake:
                     place,
                 )
                 continue
-            value = _decoded(block.element(start, end))
+            try:
+                value = self._values.parsed(
+                    block.element(start, end), block.offset + start, place
+                )
+            except JsonSyntaxError:
+                value = None
             if isinstance(value, dict):
                 self._take_tensor(value, block.offset + start, place)
             else:
@@ -155,14 +164,7 @@ class MapIntake:
         place: str,
         severity: Severity = Severity.DATA_LOSS,
     ) -> None:
-        self.faults.append(Fault(severity, code, message, at, place))
-
-
-def _decoded(data: bytes) -> object:
-    try:
-        return parse_json(data.decode("utf-8", "replace"))
-    except (json.JSONDecodeError, NotANumberError, RecursionError):
-        return None
+        self.builder.warn(severity, code, message, at, place=place)
 
 
 def _whole(value: object) -> int:
@@ -181,4 +183,4 @@ def _shape(value: object) -> tuple[int, ...]:
     return () if min(shape) < 0 else shape
 
 
-__all__ = ["Fault", "MapIntake"]
+__all__ = ["MapIntake"]

@@ -61,8 +61,8 @@ class MemoryMapReader:
         LimitExceededError
             If a single value is too large.
         """
-        intake = MapIntake()
         builder = TraceBuilder()
+        intake = MapIntake(builder)
         start = len(BOM) if source.head(len(BOM)) == BOM else 0
         cursor = JsonCursor(source, start)
         if cursor.peek() not in (b"{", b""):
@@ -84,10 +84,6 @@ class MemoryMapReader:
 
 
 def _trace(builder: TraceBuilder, intake: MapIntake, source: Source) -> Trace:
-    for fault in intake.faults:
-        builder.warn(
-            fault.severity, fault.code, fault.message, fault.offset, place=fault.place
-        )
     layout = list_tensors(builder, intake.rows)
     note_offsets(builder, layout)
     claims = Claims(intake.total_bytes, intake.n_tensors)

@@ -144,6 +144,8 @@ class _Intake:
     n_lines: int = 0
     n_strays: int = 0
     first_stray: int = -1
+    n_bad_scores: int = 0
+    first_bad_score: int = -1
     has_open_end: bool = False
     _parts: dict[str, list[Array]] = field(default_factory=dict)
 
@@ -192,6 +194,15 @@ class _Intake:
                 count=self.n_strays,
                 place=f"line {self.first_stray + 1:,}",
             )
+        if self.n_bad_scores:
+            builder.warn(
+                Severity.NOTICE,
+                "bad_score",
+                "scores are infinite or beyond what a router computes; they are "
+                "unknown here.",
+                count=self.n_bad_scores,
+                place=f"line {self.first_bad_score + 1:,}",
+            )
         if self.has_open_end:
             builder.warn(
                 Severity.DATA_LOSS,
@@ -231,7 +242,7 @@ class _Intake:
         values: dict[str, Array] = {}
         for name, position in self.layout.position.items():
             if name == "score":
-                values[name] = rows.decimals(position).astype(np.float32)
+                values[name] = self._scores(rows, position)
                 continue
             value, is_number = rows.integers(position)
             is_number &= value < _LIMITS[name]
@@ -240,6 +251,18 @@ class _Intake:
             if name in ("layer", "expert"):
                 good &= is_number
         return values, good
+
+    def _scores(self, rows: Rows, position: int) -> Array:
+        """Return scores; NaN for those that are none, or beyond all scores."""
+        with np.errstate(over="ignore"):
+            scores = rows.decimals(position).astype(np.float32)
+        wrong = np.flatnonzero(np.isinf(scores))
+        if len(wrong):
+            self.n_bad_scores += len(wrong)
+            if self.first_bad_score < 0:
+                self.first_bad_score = self.n_lines + int(rows.line[wrong[0]])
+            scores[wrong] = np.nan
+        return scores
 
 
 def _layout(source: Source) -> Layout:

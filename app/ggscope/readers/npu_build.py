@@ -1,6 +1,7 @@
 """From columns of NPU events to the tables of a trace."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -262,12 +263,6 @@ class TraceAssembly:
 
     def _engine_lanes(self, keys: I64) -> dict[int, int]:
         """Add a lane for each engine; return lane ids by key, best known first."""
-        ranked = sorted(
-            (
-                (_rank(self._name(key)), self._name(key), self._number(key), key)
-                for key in keys.tolist()
-            ),
-        )
         return {
             key: self._builder.add_lane(
                 f"{name} {number}",
@@ -276,7 +271,7 @@ class TraceAssembly:
                 (rank, number),
                 engine=name,
             )
-            for rank, name, number, key in ranked
+            for rank, name, number, key in self._ranked(keys)
         }
 
     def _add_stalls(self, engines: _Engines) -> None:
@@ -284,12 +279,8 @@ class TraceAssembly:
         if not len(table):
             return
         key = self._keys(table)
-        ranked = sorted(
-            (_rank(self._name(k)), self._name(k), self._number(k), k)
-            for k in distinct(key).tolist()
-        )
         lanes: dict[int, int] = {}
-        for rank, name, number, k in ranked:
+        for rank, name, number, k in self._ranked(distinct(key)):
             over = engines.lanes.get(k)
             attributes = {} if over is None else {"over": str(over)}
             lanes[k] = self._builder.add_lane(
@@ -443,17 +434,14 @@ class TraceAssembly:
         return np.array(codes, np.uint8)[memory]
 
     def _compute(self, engines: _Engines, tokens: _Tokens) -> None:
-        names = {
-            lane: (self._name(k), self._number(k)) for k, lane in engines.lanes.items()
-        }
+        first = np.flatnonzero(np.diff(engines.key, prepend=_NO_KEY))
+        busy = busy_cycles(engines.start, engines.end, first).tolist()
         per_engine: dict[str, dict[str, float]] = {}
-        bounds = np.flatnonzero(np.diff(engines.key, prepend=_NO_KEY)).tolist()
-        for begin, end in zip(bounds, [*bounds[1:], len(engines.key)], strict=False):
-            busy = busy_cycles(engines.start[begin:end], engines.end[begin:end])
-            name, number = names[engines.lanes[int(engines.key[begin])]]
-            per_engine[f"{name} {number}"] = {
-                "active_cycles": busy,
-                "utilization": busy / self._finish if self._finish else math.nan,
+        for key, cycles in zip(engines.key[first].tolist(), busy, strict=True):
+            code, number = divmod(key, self._n_units)
+            per_engine[f"{self._name(code)} {number}"] = {
+                "active_cycles": cycles,
+                "utilization": cycles / self._finish if self._finish else math.nan,
             }
         self.computed["cycles"] = self._finish
         self.computed["engines"] = per_engine
@@ -468,12 +456,22 @@ class TraceAssembly:
         code = table.column("engine").astype(np.int64)
         return code * self._n_units + table.column("engine_id")
 
-    def _name(self, key: int) -> str:
-        code = key // self._n_units
-        return self._columns.names[code] if code >= 0 else "unknown"
+    def _ranked(self, keys: I64) -> Iterator[tuple[int, str, int, int]]:
+        """Yield (rank, name, number, key) of ascending keys, best known first."""
+        codes = np.unique(keys // self._n_units).tolist()
+        named = ((self._name(code), code) for code in codes)
+        for rank, name, code in sorted(
+            (_rank(name), name, code) for name, code in named
+        ):
+            # The keys of a name lie side by side, in the order of their numbers.
+            low, high = np.searchsorted(
+                keys, np.array([code, code + 1]) * self._n_units
+            )
+            for key in keys[low:high].tolist():
+                yield rank, name, key - code * self._n_units, key
 
-    def _number(self, key: int) -> int:
-        return key % self._n_units
+    def _name(self, code: int) -> str:
+        return self._columns.names[code] if code >= 0 else "unknown"
 
 
 def max_end(columns: EventColumns) -> int | None:

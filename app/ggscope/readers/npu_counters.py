@@ -52,8 +52,10 @@ def add_counters(
     }
     known = ~(np.isnan(read) & np.isnan(write))
     if peak_bytes is not None and known.any():
-        moved = np.nan_to_num(read) + np.nan_to_num(write)
-        share = np.where(known, moved / (window * peak_bytes), np.nan)
+        # Figures near the end of the scale: a sum of them is infinite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = np.nan_to_num(read) + np.nan_to_num(write)
+            share = np.where(known, moved / (window * peak_bytes), np.nan)
         totals |= _add_utilisation(builder, time, share, origin)
     return totals
 

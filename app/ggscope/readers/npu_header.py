@@ -101,7 +101,8 @@ class Header:
         if not isinstance(memory, dict):
             return None
         peak = _number(memory.get("dram_peak_bw_bytes_per_cycle"))
-        return peak if peak is not None and peak > 0 else None
+        # As a float: numpy takes no integer of more than 64 bits.
+        return float(peak) if peak is not None and peak > 0 else None
 
     def check_total(self, last_end: int | None) -> None:
         """Note, as an error, a cycles_total that is smaller than the last end cycle."""

@@ -120,7 +120,8 @@ class Intake:
             If the root is no object or the timeline no array.
         """
         if cursor.peek() != b"{":
-            self._parsed(*cursor.value())
+            # A text that is no JSON at all is told as such.
+            self._shallow(*cursor.value())
             raise CorruptError(
                 "the root is not an object; there is nothing to show.",
                 offset=0,

@@ -181,14 +181,14 @@ def _keep_up_to(
     text: JsonText,
     settings: Settings,
 ) -> None:
-    """Go on with what stands before a fault, if that is wanted; else raise.
+    """Go on with what stands before a fault, if there is something; else raise.
 
     A file that changes while it is read breaks off anywhere: what has been read is
     kept then, and `note_change` says so.
     """
     error = explained(fault, text, intake.progress)
     is_changing = source.change() in BREAKING
-    if not intake.n_records or not (is_changing or settings.salvage):
+    if not intake.n_records or (settings.strict and not is_changing):
         raise error from None
     if not is_changing:
         note_fault(intake.builder, error, intake.n_records)

@@ -43,7 +43,7 @@ class Progress:
 def explained(fault: JsonSyntaxError, text: JsonText, progress: Progress) -> ReadError:
     """Return the error that tells a person where the text is no JSON."""
     n = progress.n_events
-    hint = "Open it with option salvage=true to see them." if n else ""
+    hint = "Open it without option strict to see them." if n else ""
     whole = f"{n:,} whole event comes" if n == 1 else f"{n:,} whole events come"
     place = locate(text, fault.offset)
     where = (
@@ -66,7 +66,7 @@ def note_fault(builder: TraceBuilder, error: ReadError, n_events: int) -> None:
     """Note that only what stands before a fault is shown."""
     is_cut = isinstance(error, TruncatedError)
     builder.warn(
-        Severity.ERROR,
+        Severity.DATA_LOSS,
         "truncated_json" if is_cut else "broken_json",
         f"{error.message} What stands before it was kept.",
         error.offset,

@@ -1,6 +1,7 @@
 """Options of the NPU reader, and what reading a file would cost."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,8 @@ OPTIONS = {
     "end_cycle": "exclusive (default) or inclusive: whether a span's end_cycle "
     "belongs to it",
     "hz": "clock frequency in cycles per second, to show times",
-    "salvage": "true: open a cut or broken file up to the fault",
+    "strict": "true: refuse a cut or broken file, of which otherwise all that stands "
+    "before the fault is shown",
     RANGE_OPTION: "FIRST:STOP, numbers of events or shares such as 5%: read only these",
 }
 TOO_LARGE_HINT = f"Read a part of the file with option {RANGE_OPTION}=FIRST:STOP."
@@ -43,13 +45,13 @@ class Settings:
     ----------
     inclusive : end cycles belong to their spans.
     hz : cycles per second; None if not known.
-    salvage : keep what stands before a syntax error.
+    strict : refuse a file with a syntax error; else what stands before it is kept.
     first, stop : numbers of the events to read, half-open; None = to the end.
     """
 
     inclusive: bool = False
     hz: float | None = None
-    salvage: bool = False
+    strict: bool = False
     first: int = 0
     stop: int | None = None
 
@@ -63,8 +65,8 @@ class Settings:
         options = {"end_cycle": "inclusive" if self.inclusive else "exclusive"}
         if self.hz is not None:
             options["hz"] = f"{self.hz:g}"
-        if self.salvage:
-            options["salvage"] = "true"
+        if self.strict:
+            options["strict"] = "true"
         if self.is_part:
             stop = "" if self.stop is None else self.stop
             options[RANGE_OPTION] = f"{self.first}:{stop}"
@@ -98,9 +100,9 @@ def settings_of(context: ReadContext, text: JsonText) -> Settings:
         raise ReadError(
             f"option hz is {hz_text!r}.", hint="Give cycles per second, e.g. 1e9."
         )
-    salvage = context.options.get("salvage", "").lower() in ("true", "1", "yes")
+    strict = _is_strict(context.options)
     first, stop = _range(context.options.get(RANGE_OPTION, ""), text)
-    return Settings(end == "inclusive", hz, salvage, first, stop)
+    return Settings(end == "inclusive", hz, strict, first, stop)
 
 
 def estimate(head: Head) -> Estimate | None:
@@ -115,6 +117,12 @@ def estimate(head: Head) -> Estimate | None:
         peak_bytes=records * _PEAK_BYTES + _FIXED_BYTES,
         can_range=True,
     )
+
+
+def _is_strict(options: Mapping[str, str]) -> bool:
+    strict = options.get("strict", "").lower() in ("true", "1", "yes")
+    # What files were once opened with; they are opened without it now.
+    return strict or options.get("salvage", "").lower() in ("false", "0", "no")
 
 
 def _range(wanted: str, text: JsonText) -> tuple[int, int | None]:

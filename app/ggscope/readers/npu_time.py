@@ -57,12 +57,29 @@ def _latest_owner(first: I64, last: I64, n: int) -> I64:
     return owner
 
 
-def busy_cycles(start: I64, end: I64) -> int:
-    """Return how many cycles intervals in order of start cover together."""
+def busy_cycles(start: I64, end: I64, first: I64) -> I64:
+    """Return how many cycles the intervals of each group cover together.
+
+    Parameters
+    ----------
+    start, end : int64[n], group by group, each in order of start.
+    first : int64[m], where each group begins, ascending; the first one at 0.
+
+    Returns
+    -------
+    int64[m].
+    """
     if not len(start):
-        return 0
-    before = np.maximum.accumulate(np.concatenate([start[:1], end[:-1]]))
-    return int(np.maximum(end - np.maximum(start, before), 0).sum())
+        return np.zeros(len(first), np.int64)
+    # Ends by their rank, with the number of the group in front: the maximum so far
+    # never reaches back into the group before.
+    ends, rank = np.unique(end, return_inverse=True)
+    group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(start))))
+    reach = ends[np.maximum.accumulate(group * len(ends) + rank) % len(ends)]
+    before = np.append(start[:1], reach[:-1])
+    before[first] = start[first]
+    covered = np.maximum(end - np.maximum(start, before), 0)
+    return np.add.reduceat(covered, first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

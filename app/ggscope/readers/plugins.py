@@ -1,10 +1,10 @@
 """Load readers: the built-in ones, installed packages and the user's folder.
 
-Whatever a plug-in does wrong becomes a line in the list of readers. It can never
-stop the program.
+Whatever a plug-in does wrong becomes a line in the list of readers, and it is not
+asked again until the program ends. It can never stop the program, and nobody who has
+not asked for it waits for it: plug-ins are loaded on a thread of their own.
 """
 
-import contextlib
 import functools
 import hashlib
 import importlib
@@ -14,15 +14,18 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import TypeAlias
 
 import platformdirs
 
+from ggscope.readers import guests
 from ggscope.readers.api import Head, Reader, ReaderInfo, Sniff
+from ggscope.readers.guests import GuestError
 
 ENTRY_POINTS = "ggscope.readers"
 """Group under which installed packages name their reader classes."""
@@ -30,7 +33,6 @@ BUILT_IN = "built-in"
 PLUG_IN = "plug-in"
 PATH_VARIABLE = "GGSCOPE_PLUGIN_PATH"
 SAFE_VARIABLE = "GGSCOPE_SAFE_MODE"
-_T = TypeVar("_T")
 _ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 _MEMBERS = ("info", "sniff", "read")
 
@@ -46,13 +48,37 @@ class Loaded:
     reader : None where it could not be loaded.
     origin : `BUILT_IN` or `PLUG_IN`.
     path : file, entry point or module that it comes from.
-    error : "" where all is well; set later too, when sniffing fails.
+    error : "" where all is well; set later too, when sniffing fails. A plug-in with
+        an error is switched off.
+    changes : what it changed for the whole program, in words.
+    is_awaited : it is still being loaded.
     """
 
     reader: Reader | None
     origin: str
     path: str
     error: str = ""
+    changes: tuple[str, ...] = ()
+    is_awaited: bool = False
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it is a plug-in that must not be asked any more."""
+        return self.origin == PLUG_IN and bool(self.error)
+
+    def switch_off(self, error: str) -> None:
+        """Do not ask it again; `error` says why."""
+        self.error = error
+        logger.warning("reader of %s is switched off: %s", self.path, error)
+
+    def note_changes(self, changes: Iterable[str]) -> None:
+        """Remember what it changed for the whole program."""
+        self.changes = tuple(dict.fromkeys((*self.changes, *changes)))
+
+
+_Found: TypeAlias = list[Reader | str]
+"""Readers of a file or package, and what is wrong with classes that are none."""
+_Load: TypeAlias = Callable[[], _Found]
 
 
 def user_folder() -> Path:
@@ -74,64 +100,123 @@ def is_safe_mode() -> bool:
     return os.environ.get(SAFE_VARIABLE, "") not in ("", "0")
 
 
-def load_all(builtin: Iterable[str]) -> tuple[Loaded, ...]:
+def load_all(builtin: Iterable[str], waits: bool = True) -> tuple[Loaded, ...]:
     """Return the readers named by `builtin` ("module:Class"), then the plug-ins.
 
     They are loaded once and kept until the folders or safe mode change; see
     `reload`.
+
+    Parameters
+    ----------
+    waits : for the plug-ins, each of which may take `guests.limit_seconds`; else
+        those that are not there yet have no reader and no error.
     """
-    return _load_all(tuple(builtin), () if is_safe_mode() else folders())
+    key = tuple(builtin), () if is_safe_mode() else folders()
+    with _LOCK:
+        loading = _LOADINGS.get(key)
+        if loading is None:
+            loading = _LOADINGS[key] = _Loading(*key)
+    if waits:
+        loading.wait()
+    return loading.found()
 
 
 def reload() -> None:
     """Forget what is loaded, so that changed plug-ins are read again."""
-    _load_all.cache_clear()
+    with _LOCK:
+        _LOADINGS.clear()
 
 
-def one_line(error: BaseException) -> str:
-    """Return ``ValueError: what`` on one line of bounded length."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:300].rstrip(": ")
+class _Loading:
+    """Loads built-in readers at once, and the plug-ins on a thread."""
+
+    def __init__(self, builtin: tuple[str, ...], searched: tuple[Path, ...]) -> None:
+        self._own = tuple(_load_own(target) for target in builtin)
+        _drop_repeated_ids(self._own)
+        for item in self._own:
+            if item.error:
+                logger.warning("reader of %s: %s", item.path, item.error)
+        waiting = list(_guests_in(searched)) if searched else []
+        self._guests = tuple(item for item, _ in waiting)
+        self._is_done = threading.Event()
+        if not waiting:
+            self._is_done.set()
+            return
+        threading.Thread(
+            target=self._load, args=(waiting,), name="ggscope-plug-ins", daemon=True
+        ).start()
+
+    def wait(self) -> None:
+        """Return when every plug-in is there or switched off."""
+        self._is_done.wait()
+
+    def found(self) -> tuple[Loaded, ...]:
+        """Return what there is by now."""
+        return (*self._own, *self._guests)
+
+    def _load(self, waiting: list[tuple[Loaded, _Load]]) -> None:
+        try:
+            for k, (item, load) in enumerate(waiting):
+                made = tuple(_visited(item, load))
+                n_left = len(waiting) - k
+                known = self._guests[: len(self._guests) - n_left]
+                _drop_repeated_ids((*self._own, *known, *made))
+                for other in made:
+                    if other.error:
+                        other.switch_off(other.error)
+                # One assignment: others read it at any moment.
+                self._guests = (*known, *made, *self._guests[len(known) + 1 :])
+        finally:
+            self._is_done.set()
 
 
-@functools.lru_cache(maxsize=8)
-def _load_all(
-    builtin: tuple[str, ...], searched: tuple[Path, ...]
-) -> tuple[Loaded, ...]:
-    found = [_load_class(target, BUILT_IN, target) for target in builtin]
-    if searched:
-        found += _from_packages()
-        for folder in searched:
-            found += _from_folder(folder)
-    _drop_repeated_ids(found)
-    for item in found:
-        if item.error:
-            logger.warning("reader of %s: %s", item.path, item.error)
-    return tuple(found)
+_LOADINGS: dict[tuple[tuple[str, ...], tuple[Path, ...]], _Loading] = {}
+_LOCK = threading.Lock()
 
 
-def _from_packages() -> Iterator[Loaded]:
+def _guests_in(searched: tuple[Path, ...]) -> Iterator[tuple[Loaded, _Load]]:
+    """Yield what there is to load, and how; nothing of it runs yet."""
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        yield _load_class(point.value, PLUG_IN, f"{point.name} = {point.value}")
+        item = Loaded(None, PLUG_IN, f"{point.name} = {point.value}", is_awaited=True)
+        yield item, functools.partial(_from_entry_point, point.value)
+    for folder in searched:
+        try:
+            files = sorted(folder.glob("*.py"))
+        except OSError as error:
+            item = Loaded(None, PLUG_IN, str(folder), is_awaited=True)
+            yield item, functools.partial(_only, guests.one_line(error))
+            continue
+        for file in files:
+            if not file.name.startswith("_"):
+                item = Loaded(None, PLUG_IN, str(file), is_awaited=True)
+                yield item, functools.partial(_from_file, file)
 
 
-def _from_folder(folder: Path) -> Iterator[Loaded]:
+def _visited(item: Loaded, load: _Load) -> Iterator[Loaded]:
+    """Load what stands behind an item; yield an item for each reader in it."""
     try:
-        files = sorted(folder.glob("*.py"))
-    except OSError as error:
-        yield Loaded(None, PLUG_IN, str(folder), one_line(error))
+        found, changes = guests.run(load, seconds=guests.limit_seconds())
+    except GuestError as error:
+        yield Loaded(None, item.origin, item.path, str(error))
         return
-    for file in files:
-        if not file.name.startswith("_"):
-            yield from _from_file(file)
+    for reader in found:
+        if isinstance(reader, str):
+            yield Loaded(None, item.origin, item.path, reader, changes)
+        else:
+            yield Loaded(reader, item.origin, item.path, "", changes)
 
 
-def _from_file(file: Path) -> Iterator[Loaded]:
-    """Load one file under a private module name; yield each reader class in it."""
-    module, error = _guarded(lambda: _import_file(file))
-    if module is None:
-        yield Loaded(None, PLUG_IN, str(file), error)
-        return
+def _only(error: str) -> _Found:
+    return [error]
+
+
+def _from_entry_point(target: str) -> _Found:
+    return [_made(_class_of(target))]
+
+
+def _from_file(file: Path) -> _Found:
+    """Load one file under a private module name; return each reader class in it."""
+    module = _import_file(file)
     classes = [
         value
         for value in vars(module).values()
@@ -140,11 +225,14 @@ def _from_file(file: Path) -> Iterator[Loaded]:
         and any(member in vars(value) for member in _MEMBERS[1:])
     ]
     if not classes:
-        text = "it defines no class with info, sniff and read"
-        yield Loaded(None, PLUG_IN, str(file), text)
+        return ["it defines no class with info, sniff and read"]
+    found: _Found = []
     for cls in classes:
-        reader, error = _guarded(functools.partial(_made, cls))
-        yield Loaded(reader, PLUG_IN, str(file), error)
+        try:
+            found.append(_made(cls))
+        except Exception as error:  # noqa: BLE001 - the other classes still work
+            found.append(guests.one_line(error))
+    return found
 
 
 def _import_file(file: Path) -> ModuleType:
@@ -164,18 +252,22 @@ def _import_file(file: Path) -> ModuleType:
     return module
 
 
-def _load_class(target: str, origin: str, path: str) -> Loaded:
-    def load() -> Reader:
-        module, _, name = target.partition(":")
-        value: object = importlib.import_module(module)
-        for part in name.split("."):
-            value = getattr(value, part)
-        if not isinstance(value, type):
-            raise TypeError(f"{target} is no class")
-        return _made(value)
+def _class_of(target: str) -> type:
+    """Return the class that "module:Class" names."""
+    module, _, name = target.partition(":")
+    value: object = importlib.import_module(module)
+    for part in name.split("."):
+        value = getattr(value, part)
+    if not isinstance(value, type):
+        raise TypeError(f"{target} is no class")
+    return value
 
-    reader, error = _guarded(load)
-    return Loaded(reader, origin, path, error)
+
+def _load_own(target: str) -> Loaded:
+    try:
+        return Loaded(_made(_class_of(target)), BUILT_IN, target)
+    except Exception as error:  # noqa: BLE001 - the others still work
+        return Loaded(None, BUILT_IN, target, guests.one_line(error))
 
 
 def _made(cls: type) -> Reader:
@@ -189,23 +281,34 @@ def _made(cls: type) -> Reader:
         raise TypeError(f"{cls.__name__}.info is no ReaderInfo")
     if not isinstance(info.id, str) or not _ID.fullmatch(info.id):
         raise ValueError(f"reader id {info.id!r} is not like my-format")
+    _check_info(info, cls.__name__)
     sniff = reader.sniff(Head("probe", 0, b""))
     if not isinstance(sniff, Sniff):
         raise TypeError(f"{cls.__name__}.sniff returned {type(sniff).__name__}")
     return reader
 
 
-def _guarded(work: Callable[[], _T]) -> tuple[_T | None, str]:
-    """Return (result, "") or (None, what went wrong)."""
-    try:
-        # What a plug-in prints must not end up in the JSON of the command line.
-        with contextlib.redirect_stdout(sys.stderr):
-            return work(), ""
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - border to plug-ins
-        return None, one_line(error)
+def _check_info(info: ReaderInfo, name: str) -> None:
+    """Refuse facts that a list of readers or the open dialog cannot show."""
+    texts = {"title": info.title, "doc": info.doc}
+    for field, value in texts.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name}.info.{field} is no text")
+    # A single text would be taken letter by letter.
+    suffixes: object = info.suffixes
+    if not isinstance(suffixes, (tuple, list)) or not _are_texts(suffixes):
+        raise TypeError(f"{name}.info.suffixes is no tuple of texts")
+    if not isinstance(info.options, Mapping) or not _are_texts(
+        (*info.options.keys(), *info.options.values())
+    ):
+        raise TypeError(f"{name}.info.options does not map texts to texts")
 
 
-def _drop_repeated_ids(found: list[Loaded]) -> None:
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _drop_repeated_ids(found: Iterable[Loaded]) -> None:
     taken: dict[str, Loaded] = {}
     for item in found:
         if item.reader is None:

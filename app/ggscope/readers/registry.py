@@ -1,10 +1,12 @@
 """Which readers there are, and which one a file belongs to."""
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from ggscope.errors import (
     AmbiguousFormatError,
@@ -15,7 +17,7 @@ from ggscope.errors import (
     UnknownFormatError,
 )
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.readers import plugins
+from ggscope.readers import guests, plugins
 from ggscope.readers.api import (
     HEAD_BYTES,
     NAMES_CHOICES,
@@ -30,8 +32,9 @@ from ggscope.readers.api import (
     ReaderInfo,
     Sniff,
 )
+from ggscope.readers.guests import GuestError
 from ggscope.readers.lookalike import describe, is_all_zero
-from ggscope.readers.plugins import Loaded
+from ggscope.readers.plugins import BUILT_IN, PLUG_IN, Loaded
 from ggscope.readers.source import Source
 
 BUILTIN = (
@@ -51,6 +54,10 @@ BUILTIN = (
 )
 SURE = 50
 """From this confidence on a reader is taken without a notice."""
+CERTAIN = 90
+"""From this confidence of a built-in reader on, no plug-in is asked or waited for."""
+
+_T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
 
@@ -76,45 +83,86 @@ class ReaderStatus:
     ----------
     info : None where it could not be loaded.
     origin : "built-in" or "plug-in".
-    status : "ok" or "failed: …".
+    status : "ok", "loading" or "failed: …"; a plug-in that failed is switched off.
     path : file, entry point or module that it comes from.
+    changes : what a plug-in changed for the whole program, in words.
     """
 
     info: ReaderInfo | None
     origin: str
     status: str
     path: str
+    changes: tuple[str, ...] = ()
 
 
-def readers() -> list[Reader]:
-    """Return all readers that could be loaded, built-in ones first."""
-    return [item.reader for item in _loaded() if item.reader is not None]
+def readers(*, waits: bool = True) -> list[Reader]:
+    """Return all readers that could be loaded, built-in ones first.
+
+    Parameters
+    ----------
+    waits : for plug-ins that are still being loaded; some seconds at worst.
+    """
+    return [
+        item.reader
+        for item in _loaded(waits)
+        if item.reader is not None and not item.is_off
+    ]
 
 
-def statuses() -> tuple[ReaderStatus, ...]:
-    """Return what became of every reader, those that failed too."""
+def statuses(*, waits: bool = True) -> tuple[ReaderStatus, ...]:
+    """Return what became of every reader, those that failed too.
+
+    Parameters
+    ----------
+    waits : as for `readers`.
+    """
     return tuple(
         ReaderStatus(
             None if item.reader is None else item.reader.info,
             item.origin,
-            f"failed: {item.error}" if item.error else "ok",
+            "loading" if item.is_awaited else _status(item.error),
             item.path,
+            item.changes,
         )
-        for item in _loaded()
+        for item in _loaded(waits)
     )
+
+
+def troubles(*, waits: bool = False) -> tuple[ReadWarning, ...]:
+    """Return a notice for every plug-in that is switched off by now.
+
+    Parameters
+    ----------
+    waits : as for `readers`.
+    """
+    return tuple(
+        ReadWarning(
+            Severity.NOTICE,
+            "plugin_off",
+            f"The plug-in {_name_of(item)} is switched off: {item.error}.",
+            place=item.path,
+            remedy="Mend it or take it away; --safe-mode leaves out all plug-ins.",
+        )
+        for item in _loaded(waits)
+        if item.is_off
+    )
+
+
+def are_loading() -> bool:
+    """Tell whether some plug-in is not there yet."""
+    return any(item.is_awaited for item in _loaded(False))
 
 
 def sniff_all(source: Source) -> list[Candidate]:
     """Return every reader's judgement, most confident first.
 
-    A reader whose sniffing fails is not asked again and counts as 0.
+    Plug-ins are asked only where no built-in reader is `CERTAIN`. A reader whose
+    sniffing fails is not asked again and counts as 0.
     """
     head = _head(source)
-    judged = [
-        Candidate(item.reader, _judgement(item, head))
-        for item in _loaded()
-        if item.reader is not None
-    ]
+    judged = _judgements(_loaded(False), head, BUILT_IN)
+    if all(c.sniff.confidence < CERTAIN for c in judged):
+        judged += _judgements(_loaded(True), head, PLUG_IN)
     return sorted(judged, key=lambda c: -c.sniff.confidence)
 
 
@@ -176,8 +224,10 @@ def estimate(path: Path | str, *, reader_id: str | None = None) -> Estimate | No
 def _estimate(reader: Reader, source: Source) -> Estimate | None:
     if not isinstance(reader, EstimatingReader):
         return None
+    ask = functools.partial(reader.estimate, _head(source))
+    guest = _guest(reader)
     try:
-        found = reader.estimate(_head(source))
+        found: object = ask() if guest is None else _asked(guest, ask)
     except Exception:
         # Border to readers: one that cannot count may still be able to read.
         logger.warning("reader %s: estimate failed", reader.info.id, exc_info=True)
@@ -197,30 +247,84 @@ def _head(source: Source) -> Head:
     return Head(source.path.name, source.size, source.head(HEAD_BYTES))
 
 
-def _loaded() -> Sequence[Loaded]:
-    return plugins.load_all(BUILTIN)
+def _loaded(waits: bool) -> Sequence[Loaded]:
+    return plugins.load_all(BUILTIN, waits)
 
 
-def _judgement(item: Loaded, head: Head) -> Sniff:
-    if item.reader is None or item.error:
+def _status(error: str) -> str:
+    return f"failed: {error}" if error else "ok"
+
+
+def _name_of(item: Loaded) -> str:
+    return item.path if item.reader is None else item.reader.info.id
+
+
+def _guest(reader: Reader) -> Loaded | None:
+    """Return the plug-in that a reader is of; None for built-in ones."""
+    return next(
+        (
+            item
+            for item in _loaded(False)
+            if item.reader is reader and item.origin == PLUG_IN
+        ),
+        None,
+    )
+
+
+def _asked(guest: Loaded, ask: Callable[[], _T]) -> _T:
+    """Return what a plug-in answers within its time. Raises GuestError."""
+    answer, changes = guests.run(ask, seconds=guests.limit_seconds())
+    guest.note_changes(changes)
+    return answer
+
+
+def _judgements(items: Sequence[Loaded], head: Head, origin: str) -> list[Candidate]:
+    return [
+        Candidate(item.reader, _judgement(item, item.reader, head))
+        for item in items
+        if item.origin == origin and item.reader is not None
+    ]
+
+
+def _judgement(item: Loaded, reader: Reader, head: Head) -> Sniff:
+    if item.error:
         return NOT_MINE
+    ask = functools.partial(reader.sniff, head)
     try:
-        sniff = item.reader.sniff(head)
-        valid = isinstance(sniff, Sniff) and 0 <= sniff.confidence <= 100
-    except Exception as error:  # noqa: BLE001 - border to code of third parties
-        item.error = f"sniff raised {plugins.one_line(error)}"
+        sniff = _asked(item, ask) if item.origin == PLUG_IN else ask()
+    except GuestError as error:
+        item.switch_off(f"sniff: {error}")
+    except Exception as error:  # noqa: BLE001 - one reader must not stop the others
+        item.switch_off(f"sniff raised {guests.one_line(error)}")
     else:
-        if valid:
+        if _is_judgement(sniff):
             return sniff
-        item.error = f"sniff returned {sniff!r:.80}"
-    logger.warning("reader %s: %s", item.reader.info.id, item.error)
+        item.switch_off(f"sniff returned {guests.shown(sniff)}")
     return NOT_MINE
 
 
+def _is_judgement(sniff: object) -> bool:
+    return (
+        isinstance(sniff, Sniff)
+        and isinstance(sniff.confidence, int)
+        and isinstance(sniff.reason, str)
+        and 0 <= sniff.confidence <= 100
+    )
+
+
 def _named(reader_id: str, source: Source) -> Reader:
-    for reader in readers():
-        if reader.info.id == reader_id:
-            return reader
+    for waits in (False, True):
+        for item in _loaded(waits):
+            if item.reader is None or item.reader.info.id != reader_id:
+                continue
+            if item.is_off:
+                raise ReadError(
+                    f"the plug-in {reader_id} is switched off: {item.error}.",
+                    path=source.path,
+                    reader_id=reader_id,
+                    hint="It is asked again when the program is started anew.",
+                )
+            return item.reader
     known = ", ".join(r.info.id for r in readers())
     raise UnknownFormatError(
         f"there is no reader {reader_id!r}.",
@@ -274,10 +378,15 @@ def _unknown(source: Source, judged: Sequence[Candidate]) -> ReadError:
 
 def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
     """Return what the reader makes of the file; its failures become ReadErrors."""
+    context = context or ReadContext()
+    guest = _guest(reader)
     try:
-        trace = reader.read(source, context or ReadContext())
-        if _is_foreign(reader):
-            _check(trace)
+        if guest is None:
+            trace = reader.read(source, context)
+        else:
+            trace = _read_by(
+                guest, functools.partial(reader.read, source, context), context
+            )
     except (ReadError, Cancelled) as error:
         if isinstance(error, ReadError):
             error.path = error.path or source.path
@@ -292,19 +401,38 @@ def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
         ) from error
     except Exception as error:
         # Border to readers, whose faults must not end the program.
+        what = str(error) if isinstance(error, GuestError) else guests.one_line(error)
         raise ReadError(
-            f"the reader {reader.info.id} failed: {plugins.one_line(error)}.",
+            f"the reader {reader.info.id} failed: {what}.",
             path=source.path,
             reader_id=reader.info.id,
-            hint="Please report this with the file, or with its first 64 KiB.",
+            hint="Please report this with the file, or with its first 64 KiB."
+            if guest is None
+            else f"It is a plug-in: tell who wrote {guest.path}.",
         ) from error
     return trace
 
 
-def _is_foreign(reader: Reader) -> bool:
-    return any(
-        item.reader is reader and item.origin == plugins.PLUG_IN for item in _loaded()
+def _read_by(guest: Loaded, read: Callable[[], Trace], context: ReadContext) -> Trace:
+    """Return what a plug-in makes of a file, checked. It may take its time.
+
+    It runs on a thread of its own, so that a person can give up even on one that
+    never looks at `context`.
+    """
+
+    def checked() -> Trace:
+        trace = read()
+        _check(trace)
+        return trace
+
+    trace, changes = guests.run(
+        checked,
+        seconds=None,
+        check=context.check_cancelled,
+        passes=(ReadError, Cancelled, MemoryError),
     )
+    guest.note_changes(changes)
+    return trace
 
 
 def _check(trace: object) -> None:

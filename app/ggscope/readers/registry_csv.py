@@ -72,7 +72,6 @@ def _rows(table: Table, builder: TraceBuilder) -> TensorRows:
     for line in table.lines:
         if _index(line) < 0:
             table.reject(line)
-    table.strays.sort()
     order = sorted(found, key=lambda pair: pair[0])
     if [index for index, _ in order] != list(range(len(order))):
         builder.warn(

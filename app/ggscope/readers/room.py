@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ggscope.errors import TooLargeError
+from ggscope.errors import LimitExceededError, TooLargeError
 from ggscope.model.units import format_bytes, format_count
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, parse_range
 
 logger = logging.getLogger(__name__)
 
 LIMIT_VARIABLE = "GGSCOPE_MEMORY_LIMIT"
+_FREE_BYTES = 280 << 20
 _RESERVE_SHARE = 20
 """One part in so many of all memory is left to others …"""
 _RESERVE_MOST = 1 << 30
@@ -23,6 +24,40 @@ _CGROUP = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")
 # psutil knows all systems, but takes 40 ms to import, when every one counts: on
 # Linux the same figures are read from the same files.
+
+
+class Allowance:
+    """Things that a file may still describe before they outgrow its size.
+
+    A few bytes of text can stand for a thing of many, or for any number of things.
+    What is allowed is three times the file's size and 280 MiB, so that reading stays
+    below four times the size and 500 MB.
+
+    Parameters
+    ----------
+    size : of the file in bytes.
+    each : bytes that a thing takes at the worst moment of reading, measured.
+    noun : what people call the things.
+
+    Attributes
+    ----------
+    most : things in all.
+    """
+
+    def __init__(self, size: int, each: int, noun: str) -> None:
+        self.most = (_FREE_BYTES + 3 * size) // each
+        self._left = self.most
+        self._noun = noun
+
+    def take(self, n: int = 1) -> None:
+        """Count `n` more. Raises LimitExceededError where they are too many."""
+        self._left -= n
+        if self._left < 0:
+            raise LimitExceededError(
+                f"the file describes more than {self.most:,} {self._noun}, which is "
+                "more than a file of its size can mean.",
+                hint="Is this the right file?",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +253,7 @@ def _stat(path: Path, name: str) -> int:
 
 __all__ = [
     "LIMIT_VARIABLE",
+    "Allowance",
     "Fit",
     "available_bytes",
     "judge",

@@ -96,7 +96,6 @@ def _rows(table: Table) -> tuple[TensorRows, Counter[str]]:
         )
         kind = line.values.get("component_type", line.values.get("component", ""))
         components[kind.strip()[:_MAX_TEXT]] += 1
-    table.strays.sort()
     return rows, components
 
 

@@ -12,7 +12,9 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from ggscope.errors import LimitExceededError
+from ggscope.readers.json_text import TolerantDecoder
 from ggscope.readers.records import MAX_TIMESTAMP, NO_LAYER
+from ggscope.readers.room import Allowance
 
 MAX_PATTERNS = 1 << 20
 """More different entries than that are no trace of a model."""
@@ -23,6 +25,10 @@ DISK, BUFFER, ELSEWHERE = 0, 1, 2
 _SPACES = {"DISK": DISK, "BUFFER": BUFFER}
 _MOST_SOURCES = 64
 _U64_STOP = 1 << 64
+
+_ACCESS_BYTES = 400
+_PATTERN_SHARE = 3
+"""A pattern takes as much as so many accesses, without its own."""
 
 _Stamp = Annotated[int, msgspec.Meta(ge=0, le=MAX_TIMESTAMP)]
 _Small = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
@@ -106,10 +112,16 @@ class Pattern:
     problems: tuple[tuple[str, str], ...] = ()
 
 
+def allowance_of(size: int) -> Allowance:
+    """Return the distinct accesses that a file of `size` bytes may describe."""
+    return Allowance(size, _ACCESS_BYTES, "different accesses")
+
+
 @dataclass(slots=True)
 class PatternBook:
     """Numbers the distinct patterns in order of appearance."""
 
+    allowance: Allowance
     patterns: list[Pattern] = field(default_factory=list)
     _index: dict[tuple[object, ...], int] = field(default_factory=dict)
 
@@ -129,7 +141,9 @@ class PatternBook:
                     f"its entries touch more than {MAX_PATTERNS:,} different sets of "
                     "tensors; that is no trace of a model.",
                 )
-            self.patterns.append(_pattern(entry))
+            pattern = _pattern(entry)
+            self.allowance.take(_PATTERN_SHARE + len(pattern.accesses))
+            self.patterns.append(pattern)
         return found
 
 
@@ -249,10 +263,16 @@ def _sources(text: bytes, problems: list[tuple[str, str]]) -> list[Access]:
     """Return the sources of an entry; those that cannot be read are left out."""
     if not text:
         return []
+    decoder = TolerantDecoder()
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = None
+        try:
+            found = decoder.decode(text.decode("utf-8", "replace"))
+        except ValueError:
+            found = None
+    if decoder.n_odd:
+        problems.append(("holds a value that JSON does not have", ".sources"))
     if found is None and text.strip() == b"null":
         return []
     if not isinstance(found, list):

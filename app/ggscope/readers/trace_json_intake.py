@@ -13,13 +13,15 @@ from ggscope.readers.api import ReadContext
 from ggscope.readers.json_blocks import Block
 from ggscope.readers.json_records import Places
 from ggscope.readers.json_stream import JsonCursor
-from ggscope.readers.json_text import parse_json
+from ggscope.readers.json_text import TolerantDecoder
+from ggscope.readers.json_walk import note_repeated
 from ggscope.readers.source import Source
 from ggscope.readers.trace_json_entries import (
     ENTRIES,
     ENTRY,
     Entry,
     PatternBook,
+    allowance_of,
     expert_list,
     mended,
 )
@@ -77,7 +79,7 @@ class Intake:
     def __init__(self, source: Source, context: ReadContext) -> None:
         self.builder = TraceBuilder()
         self.facts: dict[str, object] = {}
-        self.book = PatternBook()
+        self.book = PatternBook(allowance_of(source.size))
         self.columns = EntryColumns()
         self.places = Places()
         self.threads: list[int] = []
@@ -96,7 +98,12 @@ class Intake:
 
     def take(self, cursor: JsonCursor) -> None:
         """Take the whole object. JsonSyntaxError where it is broken."""
+        seen: set[str] = set()
         for key in cursor.members():
+            if key in seen:
+                note_repeated(self.builder, key, cursor.position)
+            elif key in ("entries", "token_id", "metadata"):
+                seen.add(key)
             if key == "entries" and cursor.peek() == b"[":
                 self.has_entries = True
                 for block in cursor.blocks():
@@ -149,8 +156,8 @@ class Intake:
 
     def _take_facts(self, key: str, text: bytes, offset: int) -> None:
         try:
-            value = parse_json(text.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
+            value = self._parsed(text, key, offset)
+        except ValueError:
             self._note_bad("is no JSON", key, offset)
             return
         if key == "token_id":
@@ -198,8 +205,8 @@ class Intake:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
         try:
-            value = parse_json(text.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
+            value = self._parsed(text, place, offset)
+        except ValueError:
             self._note_bad("is no JSON", place, offset)
             return None
 
@@ -207,6 +214,17 @@ class Intake:
             self._note_bad(what, place + where, offset)
 
         return mended(value, note)
+
+    def _parsed(self, text: bytes, place: str, offset: int) -> object:
+        """Return a value that may hold what JSON does not have. ValueError for none."""
+        decoder = TolerantDecoder()
+        value = decoder.decode(text.decode("utf-8", "replace"))
+        if decoder.n_odd:
+            self._note_bad("holds a value that JSON does not have", place, offset)
+        if decoder.n_repeated:
+            inner = f"{place}.{decoder.repeated}"
+            note_repeated(self.builder, inner, offset, decoder.n_repeated)
+        return value
 
     def _note_bad(self, what: str, place: str, offset: int | None) -> None:
         self.builder.warn(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ggscope.model.time import Clock, TimeRange, Unit
-from ggscope.model.units import format_exact
+from ggscope.model.units import TimeForm, format_exact_time
 
 LABEL_SIZE = 11.0
 CHARACTER_PX = 0.602 * LABEL_SIZE
@@ -11,9 +11,7 @@ CHARACTER_PX = 0.602 * LABEL_SIZE
 _GAP_PX = 26.0
 _MIN_SPACING_PX = 68.0
 _LONGEST_LABEL = 15
-_MINUTE = 60 * 10**9
 _CLOCK_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-_UNITS = ((9, "s"), (6, "ms"), (3, "µs"), (0, "ns"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def axis_ticks(
     absolute : label with the file's own clock (tick + origin); ticks then lie on
         round values of that clock.
     """
-    shift = clock.origin if absolute else 0
+    shift = clock.shift(absolute)
     duration = max(visible.duration, 1)
     per_px = duration / max(width, 1.0)
     low, high = visible.start + shift, visible.start + shift + duration
@@ -64,7 +62,7 @@ def axis_ticks(
         for value, text in zip(values, labels, strict=True)
     )
     return Axis(
-        ticks, step, _minor(step), format_exact(base, clock.unit) if base else ""
+        ticks, step, _minor(step), format_exact_time(base, clock.unit) if base else ""
     )
 
 
@@ -95,32 +93,4 @@ def _label(value: int, step: int, largest: int, unit: Unit) -> str:
     """Return the label of one tick; all ticks of an axis share unit and digits."""
     if unit != "ns":
         return f"{value:,}"
-    if abs(largest) >= 2 * _MINUTE:
-        return _clock_label(value, step)
-    exponent, name = next((e, n) for e, n in _UNITS if abs(largest) >= 10**e or e == 0)
-    return f"{_decimal(value, step, exponent)} {name}"
-
-
-def _clock_label(value: int, step: int) -> str:
-    """Return ``2:03`` or ``1:02:03.5``."""
-    sign, value = ("-", -value) if value < 0 else ("", value)
-    minutes, rest = divmod(value, _MINUTE)
-    seconds = _decimal(rest, step, 9)
-    if rest < 10 * 10**9:
-        seconds = "0" + seconds
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{sign}{hours}:{minutes:02d}:{seconds}"
-    return f"{sign}{minutes}:{seconds}"
-
-
-def _decimal(value: int, step: int, exponent: int) -> str:
-    """Return ``value / 10**exponent`` with the digits that `step` needs, exactly."""
-    digits = exponent
-    while digits and step % 10 ** (exponent - digits + 1) == 0:
-        digits -= 1
-    sign, value = ("-", -value) if value < 0 else ("", value)
-    whole, rest = divmod(value, 10**exponent)
-    if not digits:
-        return f"{sign}{whole}"
-    return f"{sign}{whole}.{rest // 10 ** (exponent - digits):0{digits}d}"
+    return TimeForm(unit, step, abs(largest)).text(value)

@@ -197,7 +197,9 @@ def axis_values(axis: Axis, most: int) -> list[float]:
     if axis.is_log:
         return _log_values(axis, most)
     width = axis.high - axis.low
-    if not width > 0 or not math.isfinite(width):
+    # Below that, steps of the axis are no different numbers.
+    least = max(abs(axis.low), abs(axis.high)) * 1e-12
+    if not width > least or not math.isfinite(width):
         return [axis.low]
     step = _round_step(width / most, axis.is_binary)
     first = math.ceil(axis.low / step - 1e-9)

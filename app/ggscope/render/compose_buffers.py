@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.facts import time_text
 from ggscope.analysis.occupancy import Grouping, Lives, Occupancy
 from ggscope.model.tables import I64
 from ggscope.model.tensors import BufferUsage
@@ -13,8 +14,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     format_bytes,
-    format_duration,
-    format_exact,
+    shown_form,
 )
 from ggscope.render.axis import axis_ticks
 from ggscope.render.batch import (
@@ -412,8 +412,7 @@ def peak_words(scene: BuffersScene) -> str:
         return ""
     n = len(peak.alive)
     what = "1 buffer" if n == 1 else f"{n:,} buffers"
-    shift = scene.trace.clock.origin if scene.absolute else 0
-    when = format_duration(peak.time + shift, scene.trace.clock.unit)
+    when = time_text(scene.trace, peak.time, absolute=scene.absolute)
     return f"peak {format_bytes(peak.bytes)} · {what} · {when}"
 
 
@@ -448,10 +447,9 @@ def _hair(place: BuffersGeometry) -> list[Batch]:
     x = time.snap(time.x(tick))
     lines, plate, texts = LineList(1 / time.scale), RectList(), TextList()
     lines.add(x, place.area_y, x, place.bottom, with_alpha(theme.text, 0.5))
-    shift = scene.trace.clock.origin if scene.absolute else 0
     total = int(scene.occupancy.at(tick).sum())
-    words = f"{format_exact(tick + shift, scene.trace.clock.unit)} · "
-    words += format_bytes(total)
+    form = shown_form(scene.visible, scene.trace.clock, absolute=scene.absolute)
+    words = f"{form.text(tick)} · {format_bytes(total)}"
     half = len(words) * _CHARACTER / 2 + 6
     at = max(min(x, time.x1 - half), time.x0 + half)
     y = place.axis_y + 11

@@ -52,6 +52,9 @@ def counter_batches(
     return batches
 
 
+BYTE_UNITS = ("bytes", "byte", "B")
+
+
 def counter_note(series: CounterSeries) -> str:
     """Return the peak of a series, for its header: ``624.0 MiB``."""
     low, high = series_range(series)
@@ -60,7 +63,7 @@ def counter_note(series: CounterSeries) -> str:
 
 def format_value(value: float, unit: str) -> str:
     """Return a counter's value with its unit."""
-    if unit in ("bytes", "byte", "B"):
+    if unit in BYTE_UNITS:
         return format_bytes(value)
     number = format_count(int(value)) if float(value).is_integer() else f"{value:.4g}"
     return f"{number} {unit}".rstrip()

@@ -12,6 +12,7 @@ from ggscope.render.compose_graph_scene import (
     GraphScene,
     boxes_of,
     corners,
+    visible_boxes,
 )
 from ggscope.render.compose_graph_words import (
     FULL_ZOOM,
@@ -22,7 +23,7 @@ from ggscope.render.compose_graph_words import (
 )
 from ggscope.render.draft import RectList, TextList
 from ggscope.render.text import text_width
-from ggscope.render.theme import mix, with_alpha
+from ggscope.render.theme import mix, outline_pair, with_alpha
 
 MAP_WIDTH, MAP_HEIGHT = (44.0, 150.0), 210.0
 """Narrowest and widest overview, and its greatest height."""
@@ -30,6 +31,8 @@ _MARGIN = 10.0
 _TITLE_PX = 12.0
 _LEAST_HEIGHT = 150.0
 """Pictures lower than this have no legend."""
+_ROOMY = 640.0, 420.0
+"""In smaller pictures nothing lies over boxes: there is no room to move them away."""
 _LEGEND_HEIGHT = 26.0
 _MOST_BOXES = 2_000
 """The overview leaves out boxes of graphs larger than this evenly."""
@@ -46,10 +49,24 @@ def outline_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
     ):
         if nodes is not None and nodes.any():
             chosen = np.intersect1d(boxes_of(scene.layout, nodes), boxes)
-            found += _outlines(scene, chosen, color, width)
+            if color == theme.caution:
+                found += _outlines(scene, chosen, color, width)
+            else:
+                found += _cased(scene, chosen, color, width)
     if scene.hover >= 0 and scene.layout.kind[scene.hover] != BoxKind.FRAME:
         found += _outlines(scene, np.array([scene.hover]), theme.text, 1)
     return found
+
+
+def _cased(scene: GraphScene, boxes: I64, color: int, width: int) -> list[Batch]:
+    """Return outlines that show on any fill: a line between two of its opposite."""
+    line, casing = outline_pair(color)
+    x0, y0, x1, y1 = corners(scene, boxes)
+    rects = RectList()
+    for grow in range(-1, width + 1):
+        ring = line if 0 <= grow < width else casing
+        rects.add(x0 - grow, x1 + grow, y0 - grow, y1 + grow, 0, ring)
+    return rects.batch(clip=scene.clip)
 
 
 def _outlines(scene: GraphScene, boxes: I64, color: int, width: int) -> list[Batch]:
@@ -101,9 +118,22 @@ def minimap_place(scene: GraphScene) -> Clip | None:
     width = height * layout.width / max(layout.height, 1.0)
     width = min(max(width, MAP_WIDTH[0]), MAP_WIDTH[1])
     height = min(height, max(width * layout.height / max(layout.width, 1.0), 30.0))
-    return Clip(
+    place = Clip(
         scene.width - width - _MARGIN, scene.height - height - _MARGIN, width, height
     )
+    return None if _hides_boxes(scene, place) else place
+
+
+def _hides_boxes(scene: GraphScene, place: Clip) -> bool:
+    """Tell whether something at `place` would lie over boxes of a small picture."""
+    if scene.width >= _ROOMY[0] and scene.height >= _ROOMY[1]:
+        return False
+    boxes = visible_boxes(scene)
+    boxes = boxes[scene.layout.kind[boxes] != BoxKind.FRAME]
+    x0, y0, x1, y1 = corners(scene, boxes)
+    over = (x0 < place.x + place.width + 4) & (x1 > place.x - 4)
+    over &= (y0 < place.y + place.height + 4) & (y1 > place.y - 4)
+    return bool(over.any())
 
 
 def minimap_batches(scene: GraphScene) -> list[Batch]:
@@ -141,7 +171,7 @@ def minimap_batches(scene: GraphScene) -> list[Batch]:
 def legend_batches(scene: GraphScene) -> list[Batch]:
     """Return the legend in the lower left corner: kinds, or the bar of amounts.
 
-    A low picture has none: the legend would lie over what it explains.
+    A small picture has none where it would lie over what it explains.
     """
     if scene.height < _LEAST_HEIGHT:
         return []
@@ -158,6 +188,8 @@ def legend_batches(scene: GraphScene) -> list[Batch]:
     if not n:
         return []
     total = sum(widths[:n]) + gap * (n - 1) + 20
+    if _hides_boxes(scene, _plate_place(scene, total)):
+        return []
     found, x, y = _plate(scene, total)
     for (word, color), width in zip(scene.look.legend[:n], widths[:n], strict=True):
         rects.add(x, x + swatch, y - swatch / 2, y + swatch / 2, color)
@@ -166,13 +198,17 @@ def legend_batches(scene: GraphScene) -> list[Batch]:
     return [*found, *rects.batch(), *texts.batch()]
 
 
+def _plate_place(scene: GraphScene, width: float) -> Clip:
+    top = scene.height - _MARGIN - _LEGEND_HEIGHT
+    return Clip(_MARGIN, top, width, _LEGEND_HEIGHT)
+
+
 def _plate(scene: GraphScene, width: float) -> tuple[list[Batch], float, float]:
     """Return a plate, and where its content begins and its middle lies."""
-    theme, rects = scene.theme, RectList()
-    bottom = scene.height - _MARGIN
-    rects.add(_MARGIN, _MARGIN + width, bottom - _LEGEND_HEIGHT, bottom,
+    theme, rects, place = scene.theme, RectList(), _plate_place(scene, width)
+    rects.add(place.x, place.x + width, place.y, place.y + place.height,
               with_alpha(theme.pane, 0.92), theme.line)  # fmt: skip
-    return rects.batch(radius=4.0), _MARGIN + 10, bottom - _LEGEND_HEIGHT / 2
+    return rects.batch(radius=4.0), place.x + 10, place.y + place.height / 2
 
 
 def _heat_legend(scene: GraphScene) -> list[Batch]:
@@ -192,6 +228,8 @@ def _heat_legend(scene: GraphScene) -> list[Batch]:
     pieces = [text_width(w, Face.WORDS, size) for w in (word, low, high)]
     missing = "not in the trace"
     total = sum(pieces) + bar + 46 + 18 + text_width(missing, Face.WORDS, size) + 20
+    if _hides_boxes(scene, _plate_place(scene, total)):
+        return []
     found, x, y = _plate(scene, total)
     texts.append(Text(x, y, word, theme.dim, size))
     x += pieces[0] + 14

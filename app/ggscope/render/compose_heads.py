@@ -6,6 +6,7 @@ import numpy as np
 
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import LaneBox, LaneLayout
+from ggscope.analysis.rows import MAX_ROWS
 from ggscope.model.lanes import LaneKind
 from ggscope.model.units import format_count, format_share
 from ggscope.render.axis import CHARACTER_PX, LABEL_SIZE, Axis
@@ -22,6 +23,7 @@ _NUMBER_SIZE = 10.0
 _WORD_PX = 6.8
 _DIGIT_PX = 6.1
 """Usual widths of a character at the sizes of the headers."""
+_LABEL_GAP_PX = 4.0
 _LABEL_Y = 8.0
 """Axis labels sit high, so that the flags of markers fit under them."""
 _KEPT_HEADS = 3
@@ -110,16 +112,16 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
     lines.add(snapped, bottom - 6, snapped, bottom, theme.faint)
     small = _in_view(_small_ticks(geometry, axis), time)
     lines.add(small, bottom - 3, small, bottom, with_alpha(theme.faint, 0.6))
+    taken = time.x0
     for x, (_, label) in zip(xs.tolist(), axis.ticks, strict=True):
         half = len(label) * CHARACTER_PX / 2
-        if x + half < time.x0 or x - half > time.x1:
-            continue
+        if not time.x0 - 1 <= x <= time.x1 + 1:
+            continue  # its label would be cut by the edge
         # Labels at the ends move inwards, so that none is cut in half.
-        x = (
-            max(min(x, time.x1 - half - 2), time.x0 + half + 2)
-            if (time.x0 - 1 <= x <= time.x1 + 1)
-            else x
-        )
+        x = max(min(x, time.x1 - half - 2), time.x0 + half + 2)
+        if x - half < taken:
+            continue
+        taken = x + half + _LABEL_GAP_PX
         texts.append(
             Text(
                 x,
@@ -285,6 +287,19 @@ def _add_lane(
             clip=clip,
         )
     )
+    if deeper := _deeper_levels(geometry, box):
+        texts.append(
+            Text(
+                indent,
+                y + box.row_y[-1] + box.row_height / 2,
+                f"+ {deeper:,} deeper levels",
+                theme.caution,
+                min(_NUMBER_SIZE, box.row_height - 3),
+                Face.WORDS,
+                width=edge - indent - HEAD_PAD,
+                clip=clip,
+            )
+        )
     if note:
         texts.append(
             Text(
@@ -298,6 +313,13 @@ def _add_lane(
                 clip=clip,
             )
         )
+
+
+def _deeper_levels(geometry: TimelineGeometry, box: LaneBox) -> int:
+    """Return how many levels of nesting share the last row of a lane with another."""
+    if box.lane is None or len(box.row_y) < MAX_ROWS:
+        return 0
+    return geometry.scene.index.rows(box.lane.key)[-1].levels - 1
 
 
 def _busy_note(geometry: TimelineGeometry, box: LaneBox) -> str:

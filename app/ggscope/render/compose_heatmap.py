@@ -33,12 +33,14 @@ from ggscope.render.heat_scene import (
 )
 from ggscope.render.palette import label_color
 from ggscope.render.text import text_width
-from ggscope.render.theme import mix, with_alpha
+from ggscope.render.theme import Theme, mix, outline_pair, with_alpha
 
 F64 = npt.NDArray[np.float64]
 _PILL_SIZE = 11.5
 _MANY_ROWS = 128
 _LEAST_RANGE_PX = 2.0
+_FRAME_PX = 6.0
+"""Frames that are closer than their lines are wide become one."""
 
 
 def compose_heatmap(scene: HeatScene) -> DisplayList:
@@ -261,13 +263,37 @@ def _linked(place: HeatGeometry) -> list[Batch]:
     scene = place.scene
     if not len(scene.linked):
         return []
-    color = scene.theme.selection
-    x0, x1 = _ranges_px(place, scene.linked)
+    x0, x1 = _merged(*_ranges_px(place, scene.linked))
     rects = RectList()
     if len(x0):
-        rects.add(x0, x1, *place.heat, with_alpha(color, 0.10))
-        rects.add(x0, x1, place.disk[0] - 3, place.disk[0], color)
+        line, _ = outline_pair(scene.theme.selection)
+        rects.add(x0, x1, place.disk[0] - 3, place.disk[0], line)
+        _frame(rects, x0, x1, place.heat, scene.theme)
     return rects.batch()
+
+
+def _merged(x0: np.ndarray, x1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ranges of pixels with those as one that touch or nearly do."""
+    if not len(x0):
+        return x0, x1
+    order = np.argsort(x0, kind="stable")
+    x0, x1 = x0[order], np.maximum.accumulate(x1[order])
+    first = np.flatnonzero(np.append(True, x0[1:] > x1[:-1] + _FRAME_PX))
+    return x0[first], x1[np.append(first[1:], len(x1)) - 1]
+
+
+def _frame(
+    rects: RectList,
+    x0: np.ndarray,
+    x1: np.ndarray,
+    rows: tuple[float, float],
+    theme: Theme,
+) -> None:
+    """Add frames around ranges, a line in a casing, which show on any heat."""
+    line, casing = outline_pair(theme.selection)
+    rects.add(x0 - 1, x1 + 1, *rows, 0, border=casing)
+    rects.add(x0 - 2, x1 + 2, *rows, 0, border=line)
+    rects.add(x0 - 3, x1 + 3, *rows, 0, border=casing)
 
 
 def _selected(place: HeatGeometry) -> list[Batch]:
@@ -285,9 +311,8 @@ def _selected(place: HeatGeometry) -> list[Batch]:
     x0, x1 = x0[inside], np.maximum(x1[inside], x0[inside] + _LEAST_RANGE_PX)
     rects = RectList()
     if len(x0):
-        color = scene.theme.selection
-        rects.add(x0 - 1, x1 + 1, *place.disk, 0, border=color)
-        rects.add(x0 - 1, x1 + 1, *place.heat, 0, border=color)
+        _frame(rects, x0, x1, place.disk, scene.theme)
+        _frame(rects, x0, x1, place.heat, scene.theme)
     span = place.clip((place.disk[0], place.heat[1]))
     return rects.batch(clip=span)
 

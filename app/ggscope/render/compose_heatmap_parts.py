@@ -3,6 +3,7 @@
 import numpy as np
 
 from ggscope.analysis.heatmap_axis import UNIT_WIDTH
+from ggscope.analysis.heatmap_touches import counted_words
 from ggscope.model.tables import I64, Array, Space
 from ggscope.model.units import (
     format_bytes,
@@ -243,10 +244,14 @@ def foot(place: HeatGeometry, scale: ColorScale) -> list[Batch]:
     bar_left = right - _BAR_PX - 6
     bar = color_bar(bar_left, y - 5, _BAR_PX, 10, scene.colors)
     left = _right_text(texts, low, bar_left - 6, y, theme.dim, Face.NUMBERS)
-    left = _right_text(texts, words, left - 12, y, theme.dim, Face.WORDS)
     if bar_left < 60:
         return []
+    # Where there is no room for all: words of the scale go first, then the swatch.
     swatches, begin = _swatches(place, y)
+    if begin > left:
+        swatches, begin = [], 12.0
+    if left - 12 - text_width(words, Face.WORDS, _SIZE) >= begin:
+        left = _right_text(texts, words, left - 12, y, theme.dim, Face.WORDS)
     if left - begin > 80:
         texts.append(
             Text(
@@ -286,7 +291,8 @@ def totals_words(place: HeatGeometry) -> str:
     """Return what all cells come to, and what they leave out."""
     scene, t = place.scene, place.scene.base.totals
     words = [
-        f"DISK {format_count(t.n_file)} accesses, {format_bytes(t.file_bytes)}",
+        f"DISK {format_count(t.n_file)} accesses, {format_bytes(t.file_bytes)} "
+        f"({counted_words(t.passed_bytes)})",
         f"BUFFER {format_count(t.n_buffer)}, {format_bytes(t.buffer_bytes)}",
     ]
     if t.n_unplaced:

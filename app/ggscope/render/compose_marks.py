@@ -7,8 +7,9 @@ import numpy as np
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import LaneBox
 from ggscope.model.tables import Array
-from ggscope.model.units import format_duration, format_exact
+from ggscope.model.units import format_duration, shown_form
 from ggscope.render.batch import Align, Batch, Clip, Face, Text
+from ggscope.render.bookmark_labels import SIZE, bookmark_labels
 from ggscope.render.compose_lit import lit_batches
 from ggscope.render.draft import LineList, RectList, TextList
 from ggscope.render.palette import label_color
@@ -333,8 +334,7 @@ def _time_label(geometry: TimelineGeometry) -> list[Batch]:
     if tick is None or not time.visible.start <= tick <= time.visible.end:
         return []
     clock = scene.index.trace.clock
-    shown = tick + (clock.origin if scene.absolute else 0)
-    words = format_exact(shown, clock.unit)
+    words = shown_form(time.visible, clock, absolute=scene.absolute).text(tick)
     half = text_width(words, PILL_SIZE) / 2 + 6
     x = max(min(time.x(tick), time.x1 - half), time.x0 + half)
     y = geometry.axis_y + AXIS_HEIGHT / 2 - 1
@@ -377,13 +377,10 @@ def hit_columns(times: Array, time: TimeScale) -> Array:
 
 
 def _flags(geometry: TimelineGeometry) -> list[Batch]:
-    """Return the names of markers and bookmarks on the axis, where there is room."""
+    """Return the names of bookmarks on the axis, and of markers where there is room."""
     scene, time, trace = geometry.scene, geometry.time, geometry.scene.index.trace
     markers = visible_markers(geometry)
-    wanted: list[tuple[float, str, int]] = [
-        (time.x(span.start), name, scene.theme.caution)
-        for name, span in scene.bookmarks
-    ]
+    wanted: list[tuple[float, str, int]] = []
     if len(markers) <= 200:
         wanted += [
             (
@@ -395,6 +392,23 @@ def _flags(geometry: TimelineGeometry) -> list[Batch]:
         ]
     plates, texts, taken = RectList(), TextList(), list[tuple[float, float]]()
     y = time.snap(geometry.lanes_y - 6.5)
+    for label in bookmark_labels(scene.bookmarks, time):
+        left, right = label.left, label.right
+        taken.append((left, right))
+        color, ground = scene.theme.caution, scene.theme.raised
+        plates.add(left, right, y - 5.5, y + 5.5, ground, color)
+        room = right - left - 4
+        texts.append(
+            Text(
+                left + 4,
+                y,
+                label.text,
+                scene.theme.text,
+                SIZE,
+                Face.NUMBERS,
+                width=room,
+            )
+        )
     for x, name, color in wanted:
         if not name or not time.x0 - 1 <= x <= time.x1:
             continue

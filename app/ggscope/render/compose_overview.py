@@ -1,5 +1,6 @@
 """The overview strip: the whole trace, its phases, hits and the shown range."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -10,7 +11,9 @@ import numpy.typing as npt
 
 from ggscope.analysis.columns import RowColumns, query_many
 from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import FEW_LANES, TimelineLane
 from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Array
 from ggscope.render.batch import (
     Batch,
     Clip,
@@ -43,7 +46,8 @@ class Skyline:
     Attributes
     ----------
     busy : float64[px], mean over all working lanes (threads, engines), 0..1.
-    category : int32[px], that of the busiest lane, -1 = idle.
+    category : int32[px], that of the busiest lane, -1 = idle. Of very many lanes
+        that which takes most of the time in all of them.
     """
 
     busy: npt.NDArray[np.float64]
@@ -97,6 +101,8 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
     index, by = scene.index, scene.color_by
     lanes = [x for x in index.lanes if x.kind in _WORK_KINDS and not x.field]
     lanes = lanes or [x for x in index.lanes if x.n_spans and not x.field]
+    if len(lanes) > FEW_LANES:
+        return _skyline_of_many(scene, time, lanes)
     n = time.n_columns
     total, most = np.zeros(n), np.zeros(n)
     category = np.full(n, -1, np.int32)
@@ -114,6 +120,38 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
         most[better] = picture.busy[better]
         category[better] = picture.category[better]
     return Skyline(total / max(len(lanes), 1), category)
+
+
+def _skyline_of_many(
+    scene: OverviewScene, time: TimeScale, lanes: Sequence[TimelineLane]
+) -> Skyline:
+    """Return the skyline from the spans themselves, without a row per lane."""
+    index, n, edges = scene.index, time.n_columns, time.edges
+    ids = index.work_spans(lanes)
+    if scene.mask is not None:
+        ids = ids[scene.mask[ids]]
+    start, end = index.trace.spans.start[ids], index.trace.spans.end[ids]
+    categories = index.categories(scene.color_by)
+    n_categories, kind = len(categories.labels), categories.index[ids].astype(np.int64)
+    first, last = time.column_of(start), time.column_of(end)
+    # Ticks by category and column: both ends of a span, and columns between them.
+    shape, size = (n_categories, n + 1), n_categories * (n + 1)
+
+    def summed(column: Array, ticks: Array) -> npt.NDArray[np.float64]:
+        found = np.bincount(kind * (n + 1) + column, ticks, size)
+        return np.asarray(found, np.float64).reshape(shape)
+
+    ends_elsewhere = first < last
+    until = edges[np.minimum(first + 1, n)]
+    ticks = summed(first, np.where(ends_elsewhere, until, end) - start)
+    ticks += summed(last, np.where(ends_elsewhere, end - edges[last], 0))
+    steps = summed(np.minimum(first + 1, n), ends_elsewhere.astype(np.int64))
+    steps -= summed(last, ends_elsewhere.astype(np.int64))
+    width = np.append(np.diff(edges), 0)
+    ticks = (ticks + np.cumsum(steps, axis=1) * width)[:, :n]
+    busy = ticks.sum(axis=0)
+    category = np.where(busy > 0, ticks.argmax(axis=0), -1).astype(np.int32)
+    return Skyline(busy / np.maximum(width[:n], 1) / len(lanes), category)
 
 
 def _bars(

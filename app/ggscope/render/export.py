@@ -1,7 +1,6 @@
 """Figures: display lists as PNG, SVG and PDF files, without any display."""
 
-import os
-import tempfile
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from PySide6.QtSvg import QSvgGenerator
 
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import (
+    FEW_LANES,
     LaneState,
     TimelineLane,
     default_collapsed,
@@ -42,11 +42,14 @@ from ggscope.render.batch import DisplayList
 from ggscope.render.compose import TimelineScene, compose_timeline
 from ggscope.render.painter import paint
 from ggscope.render.theme import theme as theme_named
+from ggscope.text import one_line, plain
+from ggscope.writing import write_file
 
 CSS_DPI = 96.0
 """Device-independent pixels per inch."""
 MAX_PIXELS = 32_767
 """Longest side of a picture that QImage and common viewers handle."""
+_FAMILY = re.compile(r'font-family="([^"]*)"')
 _application: QGuiApplication | None = None
 
 
@@ -82,6 +85,9 @@ def export_timeline(
     title: str | None = None,
     lanes: Sequence[str] | None = None,
     mask: npt.NDArray[np.bool_] | None = None,
+    state: LaneState | None = None,
+    absolute: bool = False,
+    overwrite: bool = True,
 ) -> None:
     """Write a figure of the timeline.
 
@@ -94,7 +100,11 @@ def export_timeline(
     title : the file's name and format where None; "" draws neither title nor
         legend.
     lanes : keys of the lanes to show, in this order; all by default.
+    state : which groups are open, and which lanes are hidden, pinned, moved and how
+        high, as in a window; that of a first start where None.
+    absolute : whether times are those of the file's own clock.
     mask : bool[n_spans], what is drawn in full; the rest becomes pale.
+    overwrite : whether a file that is there may be replaced.
 
     Raises
     ------
@@ -107,12 +117,20 @@ def export_timeline(
     trace = index.trace
     chosen = index.lanes if lanes is None else _chosen_lanes(index, lanes)
     groups = default_collapsed(index.lanes) if lanes is None else frozenset()
-    state = LaneState(collapsed=groups)
-    rows = {
-        lane.key: len(index.rows(lane.key))
-        for lane in chosen
-        if lane.counter < 0 and lane.group not in groups
-    }
+    if state is None:
+        state = LaneState(collapsed=groups)
+    elif state.collapsed is not None:
+        groups = state.collapsed
+    if len(chosen) > FEW_LANES:
+        rows = index.row_counts()
+    else:
+        rows = {
+            lane.key: len(index.rows(lane.key))
+            for lane in chosen
+            if lane.counter < 0
+            and lane.key not in state.hidden
+            and (lane.group not in groups or lane.key in state.pinned)
+        }
     words = _title(trace) if title is None else title
     scene = TimelineScene(
         index=index,
@@ -126,6 +144,7 @@ def export_timeline(
         mask=mask,
         mask_token=id(mask),
         title=words,
+        absolute=absolute,
     )
     export_display_list(
         compose_timeline(scene),
@@ -133,6 +152,7 @@ def export_timeline(
         title=words or _title(trace),
         description=_description(trace, scene.visible),
         dpi=dpi,
+        overwrite=overwrite,
     )
 
 
@@ -143,10 +163,12 @@ def export_display_list(
     title: str = "",
     description: str = "",
     dpi: float = CSS_DPI,
+    overwrite: bool = True,
 ) -> None:
     """Write a picture; the suffix of `path` says as what.
 
-    The file appears whole or not at all.
+    The file appears whole or not at all; one that is there is replaced only if
+    `overwrite`. See `ggscope.writing`.
 
     Raises
     ------
@@ -155,20 +177,21 @@ def export_display_list(
         written.
     """
     target = Path(path)
-    writers: dict[str, Callable[[DisplayList, str, str, float], bytes]] = {
-        ".png": _png,
-        ".svg": _svg,
-        ".pdf": _pdf,
-    }
-    writer = writers.get(target.suffix.lower())
-    if writer is None:
-        known = ", ".join(writers)
+    check_suffix(target)
+    ensure_gui_application()
+    words = one_line(title), one_line(description)
+    content = _WRITERS[target.suffix.lower()](picture, *words, dpi)
+    write_file(target, content, overwrite=overwrite)
+
+
+def check_suffix(target: Path, more: tuple[str, ...] = ()) -> None:
+    """Raise ExportError where the suffix is neither that of a figure nor in `more`."""
+    known = (*_WRITERS, *more)
+    if target.suffix.lower() not in known:
         raise ExportError(
-            f"{target.name}: a figure can be {known}, not "
+            f"{target.name}: a figure can be {', '.join(known)}, not "
             f"{target.suffix or 'a file without a suffix'!s}."
         )
-    ensure_gui_application()
-    write_file(target, writer(picture, title, description, dpi))
 
 
 def render_image(picture: DisplayList, dpi: float | None = None) -> QImage:
@@ -226,7 +249,22 @@ def _svg(picture: DisplayList, title: str, description: str, dpi: float) -> byte
     generator.setTitle(title)
     generator.setDescription(description)
     _paint_vector(picture, generator)
-    return _content(buffer)
+    # Texts are drawn as `one_line` shows them; this holds for whatever Qt adds.
+    text = plain(_content(buffer).decode("utf-8", "replace"))
+    return _FAMILY.sub(_css_family, text).encode()
+
+
+def _css_family(found: re.Match[str]) -> str:
+    """Return a family that a browser knows too: Qt names just the one of this system.
+
+    "Sans Serif" and "Monospace" are Qt's aliases and no families of CSS.
+    """
+    name = found[1].strip("' ")
+    is_mono = "mono" in name.lower() or "courier" in name.lower()
+    generic = "monospace" if is_mono else "sans-serif"
+    if name.lower() in ("", "sans serif", "sans-serif", "sans", "monospace"):
+        return f'font-family="{generic}"'
+    return f"font-family=\"'{name}', {generic}\""
 
 
 def _pdf(picture: DisplayList, title: str, description: str, dpi: float) -> bytes:
@@ -270,36 +308,6 @@ def _content(buffer: QBuffer) -> bytes:
     return bytes(data.data())
 
 
-def write_file(target: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there.
-
-    Raises
-    ------
-    ExportError
-        If it cannot be written.
-    """
-    handle, temporary = -1, ""
-    try:
-        handle, temporary = tempfile.mkstemp(
-            prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent
-        )
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-        # mkstemp makes private files; a figure gets what the umask allows.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(target)
-    except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        reason = error.strerror or str(error)
-        raise ExportError(
-            f"{target}: the figure cannot be written: {reason}. "
-            "Choose another folder or make room."
-        ) from error
-
-
 def _chosen_lanes(index: TraceIndex, keys: Sequence[str]) -> tuple[TimelineLane, ...]:
     by_key = {lane.key: lane for lane in index.lanes}
     unknown = [key for key in keys if key not in by_key]
@@ -324,11 +332,17 @@ def _description(trace: Trace, visible: TimeRange) -> str:
     )
 
 
+_WRITERS: dict[str, Callable[[DisplayList, str, str, float], bytes]] = {
+    ".png": _png,
+    ".svg": _svg,
+    ".pdf": _pdf,
+}
+
 __all__ = [
     "CSS_DPI",
+    "check_suffix",
     "ensure_gui_application",
     "export_display_list",
     "export_timeline",
     "render_image",
-    "write_file",
 ]

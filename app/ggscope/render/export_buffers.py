@@ -21,6 +21,7 @@ def export_buffers(
     theme: str = "light",
     by: Grouping = "usage",
     visible: TimeRange | None = None,
+    overwrite: bool = True,
 ) -> None:
     """Write a figure of the occupancy over time, its peak and the lives of buffers.
 
@@ -63,6 +64,7 @@ def export_buffers(
             f"{len(found.peak.alive):,} of them."
         ),
         dpi=dpi,
+        overwrite=overwrite,
     )
 
 

@@ -28,6 +28,7 @@ def export_experts(
     measure: Measure = Measure.COUNT,
     kind: ScaleKind = ScaleKind.LINEAR,
     beside: Beside | None = Beside.OVERLAP,
+    overwrite: bool = True,
 ) -> None:
     """Write a figure of the layer × expert matrix and the picture beside it.
 
@@ -69,6 +70,7 @@ def export_experts(
             f"{choices.source.value}."
         ),
         dpi=dpi,
+        overwrite=overwrite,
     )
 
 

@@ -22,9 +22,9 @@ from ggscope.render.export import (
     MAX_PIXELS,
     ensure_gui_application,
     export_display_list,
-    write_file,
 )
 from ggscope.render.theme import theme as theme_named
+from ggscope.writing import write_file
 
 _PAD = 24.0
 _LEGEND_SPACE = 40.0
@@ -46,6 +46,7 @@ def export_graph(
     layer: int | None = None,
     repeats_inputs: bool = False,
     title: str | None = None,
+    overwrite: bool = True,
 ) -> None:
     """Write a graph of a trace whole.
 
@@ -60,6 +61,7 @@ def export_graph(
     color_by : a `GraphColorBy` or its value.
     layer : only this layer with its shared inputs.
     title : of the figure; the graph's own where None, "" draws none.
+    overwrite : whether a file that is there may be replaced.
 
     Raises
     ------
@@ -75,7 +77,7 @@ def export_graph(
             else "The trace has no graph. Open a graph file or the experiment's folder."
         )
     if Path(path).suffix.lower() == ".dot":
-        _write_dot(trace, graph, path)
+        _write_dot(trace, graph, path, overwrite=overwrite)
         return
     ensure_gui_application()
     by = _color_by(color_by)
@@ -93,7 +95,7 @@ def export_graph(
         size=size, title=graph_title(trace, graph) if title is None else title,
         most=_most(Path(path), dpi / CSS_DPI),
     )  # fmt: skip
-    _write(replace(scene, scale=dpi / CSS_DPI), path, dpi)
+    _write(replace(scene, scale=dpi / CSS_DPI), path, dpi, overwrite=overwrite)
 
 
 def export_graph_scene(
@@ -178,7 +180,9 @@ def _most(path: Path, scale: float) -> float:
     return float(_MOST_PDF_PX if suffix == ".pdf" else 1 << 20)
 
 
-def _write(scene: GraphScene, path: Path | str, dpi: float) -> None:
+def _write(
+    scene: GraphScene, path: Path | str, dpi: float, *, overwrite: bool = True
+) -> None:
     graph = scene.table
     export_display_list(
         compose_graph(scene),
@@ -189,12 +193,15 @@ def _write(scene: GraphScene, path: Path | str, dpi: float) -> None:
             f"coloured by {scene.look.by.value}."
         ),
         dpi=dpi,
+        overwrite=overwrite,
     )
 
 
-def _write_dot(trace: Trace, graph: int, path: Path | str) -> None:
+def _write_dot(
+    trace: Trace, graph: int, path: Path | str, *, overwrite: bool = True
+) -> None:
     text = graph_as_dot(trace, trace.graphs[graph])
-    write_file(Path(path), text.encode("utf-8"))
+    write_file(path, text.encode("utf-8"), overwrite=overwrite)
 
 
 __all__ = ["export_graph", "export_graph_scene", "graph_title", "whole_scene"]

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from ggscope.analysis.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heatmap_axis import AxisKind, HeatAxis
 from ggscope.analysis.heatmap_rows import RowKind, natural_rows
+from ggscope.analysis.heatmap_touches import counted_words
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_offset
@@ -33,6 +34,7 @@ def export_heatmap(
     offsets: tuple[int, int] | None = None,
     mask: npt.NDArray[np.bool_] | None = None,
     title: str | None = None,
+    overwrite: bool = True,
 ) -> None:
     """Write a figure of which bytes of the model file are read by what.
 
@@ -65,6 +67,7 @@ def export_heatmap(
         title=words or name,
         description=_description(base),
         dpi=dpi,
+        overwrite=overwrite,
     )
 
 
@@ -99,7 +102,8 @@ def _description(base: HeatBase) -> str:
         f"{format_count(len(base.files))} tensors and expert slices in a file of "
         f"{format_count(base.files.extent)} bytes (up to "
         f"{format_offset(base.files.extent)}), by {base.rows.kind}: "
-        f"{format_count(totals.file_bytes)} bytes."
+        f"{format_count(totals.file_bytes)} bytes, "
+        f"{counted_words(totals.passed_bytes)}."
     )
 
 

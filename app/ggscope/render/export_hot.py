@@ -27,6 +27,7 @@ def export_hot(
     measure: Measure = "bytes",
     visible: TimeRange | None = None,
     title: str | None = None,
+    overwrite: bool = True,
 ) -> None:
     """Write a figure of what is hot and what is cold.
 
@@ -52,7 +53,12 @@ def export_hot(
     )  # fmt: skip
     facts = " ".join(f"{f.title}: {f.words}." for f in hot_facts(trace, found))
     export_display_list(
-        compose_hot(scene), path, title=words, description=facts, dpi=dpi
+        compose_hot(scene),
+        path,
+        title=words,
+        description=facts,
+        dpi=dpi,
+        overwrite=overwrite,
     )
 
 
@@ -66,6 +72,7 @@ def export_cache(
     capacity: int | None = None,
     visible: TimeRange | None = None,
     title: str | None = None,
+    overwrite: bool = True,
 ) -> None:
     """Write a figure of the miss-ratio curve.
 
@@ -93,7 +100,12 @@ def export_cache(
     if capacity is not None:
         lines = [*answer_words(found, answer(found, capacity)), *lines]
     export_display_list(
-        compose_cache(scene), path, title=words, description=" ".join(lines), dpi=dpi
+        compose_cache(scene),
+        path,
+        title=words,
+        description=" ".join(lines),
+        dpi=dpi,
+        overwrite=overwrite,
     )
 
 

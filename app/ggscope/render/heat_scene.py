@@ -13,7 +13,7 @@ from ggscope.analysis.heatmap_axis import HeatAxis
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64
 from ggscope.model.time import Clock, TimeRange
-from ggscope.model.units import format_duration
+from ggscope.model.units import shown_form
 from ggscope.render.batch import Clip
 from ggscope.render.colormap import DEFAULT, ScaleKind
 from ggscope.render.scene import TimeScale
@@ -94,6 +94,7 @@ class HeatScene:
     ----------
     strings : names of tensors; `tensor_names` their string ids.
     width, height : of the whole picture, device-independent pixels.
+    absolute : whether times are those of the file's own clock.
     metric, scale_kind, colors : what the heat shows, and how.
     selected : units that are selected. linked : int64[k, 2], ranges of the file that
         belong to what is selected elsewhere.
@@ -115,6 +116,7 @@ class HeatScene:
     scale_kind: ScaleKind = ScaleKind.LOG
     colors: str = DEFAULT
     clock: Clock = field(default_factory=Clock)
+    absolute: bool = False
     selected: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     linked: I64 = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     mark: HeatMark | None = None
@@ -143,7 +145,9 @@ class HeatScene:
             return f"no {rows.kind}"
         first, last = int(rows.first[row]), int(rows.last[row])
         if rows.kind == "time":
-            return format_duration(first, self.clock.unit)
+            whole = TimeRange(int(rows.first[0]), int(rows.last[-1]))
+            form = shown_form(whole, self.clock, absolute=self.absolute)
+            return form.text(first)
         return str(first) if first == last else f"{first}–{last}"
 
 

@@ -32,6 +32,7 @@ from ggscope.render.batch import (
 )
 from ggscope.render.texels import resolved
 from ggscope.render.text import baseline_shift, elided, font, text_width
+from ggscope.text import one_line
 
 HATCH_PERIOD = {Pattern.HATCH: 8.0, Pattern.FAINT_HATCH: 6.0, Pattern.DOTTED: 4.0}
 """Device-independent pixels after which a pattern repeats."""
@@ -378,6 +379,8 @@ def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
         words, face, size = item.text, item.face, item.size
         if item.width > 0:
             words = elided(words, face, size, int(item.width))
+        else:
+            words = one_line(words)
         if not words:
             continue
         x = item.x

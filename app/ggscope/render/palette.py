@@ -5,8 +5,10 @@ can tell apart; where more are needed than there are hues, lightness steps follo
 """
 
 import json
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import cast
+from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import numpy as np
@@ -21,8 +23,14 @@ BLACK = 0xFF000000
 WHITE = 0xFFFFFFFF
 _STEPS = (0.0, 0.28, -0.22, 0.48, -0.38, 0.14, -0.12)
 """Shares of white (+) or black (-) in the lightness steps of a hue."""
+_TURNS = 3
+"""So often a row of numbers goes through the hues before a colour recurs."""
+_ORDERED = frozenset({"layer", "token", "thread"})
 _LIGHT_YELLOW = 0xFFB39D00
 """Yellow has a contrast of 1.3 on white, so light themes use a darker one."""
+
+
+_luts: WeakKeyDictionary[Categories, dict[Theme, U32]] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=16384)
@@ -53,8 +61,26 @@ def category_color(key: str, theme: Theme) -> int:
 
 
 def lut(categories: Categories, theme: Theme) -> U32:
-    """Return the colour of every category, uint32[len(keys)]."""
-    return np.array([category_color(key, theme) for key in categories.keys], np.uint32)
+    """Return the colour of every category, uint32[len(keys)]; kept for each theme."""
+    kept = _luts.setdefault(categories, {})
+    if theme not in kept:
+        kept[theme] = _make_lut(categories.keys, theme)
+    return kept[theme]
+
+
+def _make_lut(keys: Sequence[str], theme: Theme) -> U32:
+    """Return the colours of keys; of numbers, whose colours recur, by a table."""
+    period = _TURNS * len(cast("list[str]", _data()["cycle"]))
+    table = [_ordered_color(str(number), theme) for number in range(period)]
+    colors = np.zeros(len(keys), np.uint32)
+    for i, key in enumerate(keys):
+        kind, _, value = key.partition(":")
+        is_number = kind in _ORDERED and value.isdecimal()
+        colors[i] = (
+            table[int(value) % period] if is_number else category_color(key, theme)
+        )
+    colors.flags.writeable = False
+    return colors
 
 
 @lru_cache(maxsize=4096)
@@ -102,7 +128,7 @@ def _ordered_color(value: str, theme: Theme) -> int:
         return _named("slate", theme)
     cycle = cast("list[str]", _data()["cycle"])
     turn, place = divmod(number, len(cycle))
-    return lightness_step(_named(cycle[place], theme), turn % 3, theme)
+    return lightness_step(_named(cycle[place], theme), turn % _TURNS, theme)
 
 
 def _named(name: str, theme: Theme) -> int:

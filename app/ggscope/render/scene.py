@@ -216,10 +216,7 @@ class TimelineGeometry:
         self.axis_y = float(TITLE_HEIGHT) if scene.title else 0.0
         self.lanes_y = self.axis_y + AXIS_HEIGHT
         self.bottom = scene.height - (LEGEND_HEIGHT if scene.title else 0)
-        self.pinned_height = max(
-            (box.y + box.height for box in scene.layout.boxes if box.pinned),
-            default=0.0,
-        )
+        self.pinned_height = scene.layout.pinned_height
         x, width = self.time.x0, self.time.x1 - self.time.x0
         split = min(self.lanes_y + self.pinned_height, self.bottom)
         self.pinned_clip = Clip(x, self.lanes_y, width, max(split - self.lanes_y, 0))
@@ -236,8 +233,12 @@ class TimelineGeometry:
 
     def visible_boxes(self) -> list[tuple[LaneBox, float]]:
         """Return (box, top in the picture) of the boxes that are to be seen."""
+        layout, clip = self.scene.layout, self.body_clip
+        # Boxes are moved to whole pixels: those beside the edge are asked as well.
+        top = clip.y - self.lanes_y + self.scene.scroll_y - 2
+        near = layout.boxes_between(top, top + clip.height + 4)
         found = []
-        for box in self.scene.layout.boxes:
+        for box in (*layout.pinned, *(box for box in near if not box.pinned)):
             y, clip = self.box_y(box), self.clip_of(box)
             if y < clip.y + clip.height and y + box.height > clip.y:
                 found.append((box, y))

@@ -1,4 +1,7 @@
-"""Typefaces and the measures of texts. Needs a QGuiApplication."""
+"""Typefaces and the measures of texts. Needs a QGuiApplication.
+
+Texts are measured as they are drawn: with what cannot be seen shown (`one_line`).
+"""
 
 from functools import lru_cache
 
@@ -6,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF, QGuiApplication
 
 from ggscope.render.batch import Face
+from ggscope.text import one_line
 
 _LEAST = 4
 """Fewer letters and an ellipsis say nothing that the colour does not say."""
@@ -39,12 +43,13 @@ def metrics(face: Face, size: float) -> QFontMetricsF:
 @lru_cache(maxsize=8192)
 def text_width(text: str, face: Face, size: float) -> float:
     """Return the width of `text` in pixels."""
-    return metrics(face, size).horizontalAdvance(text)
+    return metrics(face, size).horizontalAdvance(one_line(text))
 
 
 @lru_cache(maxsize=16384)
 def elided(text: str, face: Face, size: float, width: int) -> str:
     """Return `text` shortened to `width` pixels; "" where nothing useful fits."""
+    text = one_line(text)
     if text_width(text, face, size) <= width:
         return text
     short = metrics(face, size).elidedText(text, Qt.TextElideMode.ElideRight, width)

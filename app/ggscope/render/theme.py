@@ -82,6 +82,23 @@ def contrast(a: int, b: int) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
+def outline_pair(color: int) -> tuple[int, int]:
+    """Return a line like `color` and a casing: one of them shows on any ground.
+
+    Whatever they lie on, the contrast of one of the two is at least 3:1, because
+    that of the two is at least 9:1.
+    """
+    black, white = 0xFF000000, 0xFFFFFFFF
+    is_light = luminance(color) > 0.3
+    casing, far = (black, white) if is_light else (white, black)
+    line = color
+    for share in range(1, 11):
+        if contrast(line, casing) >= 9:
+            break
+        line = mix(color, far, share / 10)
+    return line, casing
+
+
 def blend(colors: npt.NDArray[np.uint32], ground: int) -> npt.NDArray[np.uint32]:
     """Return `colors` (0xAARRGGBB) as they look on an opaque `ground`, opaque.
 

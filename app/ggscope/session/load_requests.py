@@ -77,7 +77,7 @@ class LoadRequest:
     def _read_alone(self, reading: "ReadContext") -> Trace:
         """Return what one file holds."""
         from ggscope.readers.registry import open_trace
-        from ggscope.session.opening import alone
+        from ggscope.session.opening import alone, with_troubles
 
         trace = open_trace(
             self.path,
@@ -85,6 +85,7 @@ class LoadRequest:
             context=reading,
             admit=self._admit,
         )
+        trace = with_troubles(trace, reading)
         self.outlook.opened = alone(trace, self.path)
         return trace
 

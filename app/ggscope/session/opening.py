@@ -133,7 +133,8 @@ def open_parts(
         raise errors[0]
     if main is None:
         main = _empty(sides[0].trace)
-    return _joined(main, tuple(mains), tuple(sides), tuple(notes))
+    opened = _joined(main, tuple(mains), tuple(sides), tuple(notes))
+    return replace(opened, trace=with_troubles(opened.trace, context))
 
 
 def with_more(opened: Opened, bundle: Bundle, context: ReadContext) -> Opened:
@@ -196,6 +197,23 @@ def alone(trace: Trace, path: Path) -> Opened:
     if role == TRACE:
         return Opened(trace, trace, (piece,), ())
     return Opened(trace, _empty(trace), (), (piece,))
+
+
+def with_troubles(trace: Trace, context: ReadContext) -> Trace:
+    """Return the trace with a notice of every plug-in that is switched off.
+
+    Only where people look at early snapshots: what is here is shown to them before
+    plug-ins that are still being loaded are waited for. Others wait for nothing.
+    """
+    if not context.wants_stages:
+        return trace
+    if registry.are_loading():
+        context.publish(replace(trace, pending=trace.pending | {OTHER_FILES}))
+    found = (w for w in registry.troubles(waits=True) if w not in trace.warnings)
+    warnings = sorted((*trace.warnings, *found), key=lambda w: -w.severity)
+    if len(warnings) == len(trace.warnings):
+        return trace
+    return replace(trace, warnings=tuple(warnings))
 
 
 def _joined(
@@ -396,5 +414,6 @@ __all__ = [
     "open_bundle",
     "open_parts",
     "with_more",
+    "with_troubles",
     "without",
 ]

@@ -14,7 +14,12 @@ from ggscope.model.selection import ColorBy, Filter, MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.session import bookmarks, view_range
-from ggscope.session.bookmarks import Bookmark, Bookmarks
+from ggscope.session.bookmark_subject import (
+    Subject,
+    subject_of_range,
+    subject_of_selection,
+)
+from ggscope.session.bookmarks import Bookmark, BookmarkList, Bookmarks
 from ggscope.session.carry import carried
 from ggscope.session.history import History, ViewPoint
 from ggscope.session.linking import Linking
@@ -56,6 +61,7 @@ class Session(QObject):
     view_requested = Signal(object)  # id of a view to bring to the front
     visible_range_changed = Signal(object)  # TimeRange
     marked_range_changed = Signal(object)  # MarkedRange | None
+    only_range_changed = Signal(object)  # bool
     filter_changed = Signal(object)  # Filter; the mask follows with mask_changed
     mask_changed = Signal(object)  # None; read Session.mask
     search_changed = Signal(object)  # SearchHits | None
@@ -63,12 +69,15 @@ class Session(QObject):
     color_by_changed = Signal(object)  # ColorBy
     lanes_changed = Signal(object)  # LaneState
     bookmarks_changed = Signal(object)  # tuple[Bookmark, ...]
+    bookmarks_kept_changed = Signal(object)  # str: where they are kept
+    said = Signal(object)  # str: what a command did, for the status strip
     absolute_time_changed = Signal(object)  # bool
     stalls_shown_changed = Signal(object)  # bool
     cursor_changed = Signal(object)  # tick under the mouse | None
     reveal_requested = Signal(object)  # span id: scroll it into view
     lane_reveal_requested = Signal(object)  # lane key: scroll it into view
     reload_requested = Signal(object)  # dict of reader options, or None
+    noted = Signal(object)  # str: what a command found, for the status strip
     problem_reported = Signal(object)  # str: a failure of a view or a task
 
     def __init__(self, path: Path | None = None, parent: QObject | None = None) -> None:
@@ -85,9 +94,12 @@ class Session(QObject):
         self._linking = Linking(self)
         self._visible = TimeRange(0, view_range.MIN_TICKS)
         self._marked: MarkedRange | None = None
+        self._only_range = True
         self._color_by: ColorBy = "family"
         self._lane_state = LaneState()
-        self._bookmarks: Bookmarks = ()
+        self._bookmarks = BookmarkList()
+        self._bookmarks_kept = ""
+        self._marked_last = False
         self._absolute = False
         self._shows_stalls = True
         self._cursor: int | None = None
@@ -174,6 +186,8 @@ class Session(QObject):
         if selection == self._selection:
             return
         self._selection = selection
+        if selection:
+            self._marked_last = False
         self.selection_changed.emit(selection)
         self._note()
         if selection == self._selection:  # nobody selected something else meanwhile
@@ -343,7 +357,35 @@ class Session(QObject):
         if marked == self._marked:
             return
         self._marked = marked
+        self._marked_last = marked is not None
         self.marked_range_changed.emit(marked)
+
+    @property
+    def only_range(self) -> bool:
+        """Whether table and statistics are about `range_shown` alone, or about all."""
+        return self._only_range
+
+    def set_only_range(self, only: bool) -> None:
+        """List and count what lies in the range that is shown, or everything."""
+        if only != self._only_range:
+            self._only_range = only
+            self.only_range_changed.emit(only)
+
+    @property
+    def range_shown(self) -> MarkedRange | None:
+        """What table and statistics are about: the marked range, else the visible one.
+
+        None = all of the trace: because that is asked for, or is what is visible.
+        """
+        if self._trace is None or not self._only_range:
+            return None
+        if self._marked is not None:
+            return self._marked
+        extent, visible = self._trace.extent, self._visible
+        # An instant at the very end is in sight too.
+        if visible.start <= extent.start and extent.end <= visible.end:
+            return None
+        return MarkedRange(visible)
 
     def mark_selection(self) -> None:
         """Turn the selection into a marked range."""
@@ -457,6 +499,7 @@ class Session(QObject):
         middle = self._visible.start + self._visible.duration // 2
         position = self._tokens.step(middle if chosen is None else chosen.start, by)
         if position is None:
+            self.noted.emit(_no_token(len(self._tokens), by))
             return
         span = int(self._tokens.span[position])
         time = self._tokens.range_of(position)
@@ -465,6 +508,8 @@ class Session(QObject):
         else:
             self.set_marked(MarkedRange(time))
         self.set_visible(view_range.with_air(time))
+        if span >= 0:
+            self.reveal_requested.emit(span)
 
     # -- how it looks ------------------------------------------------------
 
@@ -520,51 +565,158 @@ class Session(QObject):
 
     @property
     def bookmarks(self) -> Bookmarks:
-        """The bookmarks, in the order in which they were made."""
-        return self._bookmarks
+        """The bookmarks, in the person's order."""
+        return self._bookmarks.now
 
     def add_bookmark(
-        self, name: str = "", time: TimeRange | None = None, permanent: bool = True
-    ) -> None:
-        """Bookmark a range; without one the marked range, selection or cursor.
+        self,
+        name: str = "",
+        time: TimeRange | Subject | None = None,
+        permanent: bool = True,
+    ) -> Bookmark | None:
+        """Bookmark a range or a subject, and say so; without one what was made last.
 
-        There is at most one that is not permanent: a new one replaces it.
+        "" gets a name by number. None where there are `bookmarks.MAX_BOOKMARKS`.
         """
-        time = self._bookmark_range() if time is None else time
-        self.set_bookmarks(bookmarks.added(self._bookmarks, name, time, permanent))
+        now = self.bookmarks
+        if len(now) >= bookmarks.MAX_BOOKMARKS:
+            self.said.emit(self.tr("There are too many bookmarks; delete some first."))
+            return None
+        name = bookmarks.clean_line(name, bookmarks.MAX_NAME)
+        subject = self.bookmark_subject() if time is None else time
+        if isinstance(subject, TimeRange):
+            subject = Subject(subject)
+        made = Bookmark(
+            name or bookmarks.free_name(now),
+            subject.time,
+            permanent,
+            what=subject.what,
+            lane=subject.lane,
+        )
+        self._change_bookmarks(
+            bookmarks.added(now, made), self.tr("“{0}” made").format(made.name)
+        )
+        self.said.emit(self._words_of_new(made, subject))
+        return made
 
-    def remove_bookmark(self, position: int) -> None:
-        """Remove the bookmark at `position`; IndexError where there is none."""
-        self.set_bookmarks(bookmarks.without(self._bookmarks, position))
+    def remove_bookmark(self, *positions: int) -> None:
+        """Remove the bookmarks at `positions`; IndexError where there is none."""
+        names = [self.bookmarks[position].name for position in positions]
+        words = self.tr("“{0}” deleted").format(names[0]) if names else ""
+        if len(names) > 1:
+            words = self.tr("{0} bookmarks deleted").format(len(names))
+        self._change_bookmarks(bookmarks.without(self.bookmarks, positions), words)
 
     def rename_bookmark(self, position: int, name: str) -> None:
         """Give the bookmark at `position` another name; IndexError likewise."""
-        self.set_bookmarks(bookmarks.renamed(self._bookmarks, position, name))
+        words = self.tr("“{0}” renamed").format(self.bookmarks[position].name)
+        self._change_bookmarks(bookmarks.renamed(self.bookmarks, position, name), words)
+
+    def note_bookmark(self, position: int, note: str) -> None:
+        """Give the bookmark at `position` another note; IndexError likewise."""
+        words = self.tr("note of “{0}” changed").format(self.bookmarks[position].name)
+        self._change_bookmarks(bookmarks.noted(self.bookmarks, position, note), words)
+
+    def move_bookmark(self, source: int, target: int) -> None:
+        """Put the bookmark at `source` in another place; IndexError likewise."""
+        words = self.tr("“{0}” moved").format(self.bookmarks[source].name)
+        self._change_bookmarks(bookmarks.moved(self.bookmarks, source, target), words)
+
+    def sort_bookmarks(self) -> None:
+        """Put the bookmarks in order of time."""
+        wanted = tuple(sorted(self.bookmarks, key=lambda b: b.time))
+        self._change_bookmarks(wanted, self.tr("bookmarks sorted by time"))
 
     def go_to_bookmark(self, position: int) -> None:
-        """Show the bookmark at `position`; nothing happens where there is none."""
-        if not 0 <= position < len(self._bookmarks):
+        """Show the bookmark at `position`; nothing happens where there is none.
+
+        A range is marked, so that one sees where it ends.
+        """
+        if not 0 <= position < len(self.bookmarks):
             return
-        time = self._bookmarks[position].time
-        if time.duration > self._visible.duration:
-            self.set_visible(view_range.with_air(time))
+        found = self.bookmarks[position]
+        if found.time.duration > self._visible.duration:
+            self.set_visible(view_range.with_air(found.time))
         else:
-            self.set_visible(view_range.centred(self._visible, time))
+            self.set_visible(view_range.centred(self._visible, found.time))
+        if found.time.duration:
+            self.set_marked(MarkedRange(found.time))
+        lanes = () if self.index is None else self.index.lanes
+        if found.lane and any(lane.key == found.lane for lane in lanes):
+            self.reveal_lane(found.lane)
 
-    def set_bookmarks(self, wanted: Bookmarks) -> None:
-        """Replace all bookmarks."""
-        if wanted != self._bookmarks:
-            self._bookmarks = wanted
-            self.bookmarks_changed.emit(wanted)
+    def replace_bookmarks(
+        self, wanted: Bookmarks, *, forgets_steps: bool = False
+    ) -> None:
+        """Take bookmarks from elsewhere, such as a file; see `BookmarkList.replace`."""
+        if self._bookmarks.replace(wanted, forgets_steps=forgets_steps):
+            self.bookmarks_changed.emit(self.bookmarks)
 
-    def _bookmark_range(self) -> TimeRange:
-        target = self._target_range()
-        if target is not None:
-            return target
+    @property
+    def bookmark_undo(self) -> str:
+        """Which change of the bookmarks `undo_bookmarks` undoes; "" = none."""
+        return self._bookmarks.undo_words
+
+    @property
+    def bookmark_redo(self) -> str:
+        """Which change of the bookmarks `redo_bookmarks` makes again; "" = none."""
+        return self._bookmarks.redo_words
+
+    def undo_bookmarks(self) -> None:
+        """Undo the last change of the bookmarks, and say which."""
+        self._tell_step(self._bookmarks.undo(), self.tr("Undone: {0}"))
+
+    def redo_bookmarks(self) -> None:
+        """Make the change once more that was undone last, and say which."""
+        self._tell_step(self._bookmarks.redo(), self.tr("Done again: {0}"))
+
+    @property
+    def bookmarks_kept(self) -> str:
+        """Where the bookmarks are kept, in words; "" = there is nothing to keep."""
+        return self._bookmarks_kept
+
+    def set_bookmarks_kept(self, words: str) -> None:
+        """Say where the bookmarks are kept."""
+        if words != self._bookmarks_kept:
+            self._bookmarks_kept = words
+            self.bookmarks_kept_changed.emit(words)
+
+    def _change_bookmarks(self, wanted: Bookmarks, words: str) -> None:
+        if self._bookmarks.change(wanted, words):
+            self.bookmarks_changed.emit(self.bookmarks)
+
+    def _tell_step(self, words: str, text: str) -> None:
+        if words:
+            self.bookmarks_changed.emit(self.bookmarks)
+            self.said.emit(text.format(words))
+
+    def bookmark_subject(self) -> Subject:
+        """Return what a bookmark would be set on now: what was made last.
+
+        That is the marked range or the selection, else the point under the mouse, else
+        the middle of the view.
+        """
+        if self._marked is not None and (self._marked_last or not self._selection):
+            return subject_of_range(self.index, self._marked)
+        chosen = self.selected_range()
+        if chosen is not None:
+            return subject_of_selection(self.index, self._selection, chosen)
         tick = self._cursor
         if tick is None:
             tick = self._visible.start + self._visible.duration // 2
-        return TimeRange(tick, tick)
+        return Subject(TimeRange(tick, tick))
+
+    def _words_of_new(self, made: Bookmark, subject: Subject) -> str:
+        """Say what was bookmarked and how to come back to it."""
+        number = self.bookmarks.index(made) + 1
+        kind = self.tr("range") if made.time.duration else self.tr("point in time")
+        thing = subject.what or kind
+        if subject.is_range:
+            thing = self.tr("the marked range")
+        words = self.tr("“{0}”: {1}").format(made.name, thing)
+        if number <= 9:
+            words += self.tr("; Alt+{0} goes back to it").format(number)
+        return words
 
     # -- history -----------------------------------------------------------
 
@@ -591,6 +743,13 @@ class Session(QObject):
         """Tell people that a job failed."""
         title = f"{failure.title}: " if failure.title and failure.report else ""
         self.problem_reported.emit(title + failure.message)
+
+
+def _no_token(n: int, by: int) -> str:
+    """Say why there is no token to step to."""
+    if not n:
+        return "No token is recorded in this trace"
+    return "This is the last token" if by > 0 else "This is the first token"
 
 
 __all__ = ["Bookmark", "Session", "TraceChange", "ViewPoint"]

@@ -4,18 +4,20 @@ Whatever the store holds, the program starts: unknown keys and ill-typed or
 out-of-range values are ignored and reported, a broken file counts as empty.
 """
 
+import contextlib
 import json
 import logging
 import math
-import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from PySide6.QtCore import QObject, QSettings, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from ggscope.analysis.layout import LaneState
+from ggscope.session.stores import IniStore, MemoryStore, Store
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +25,7 @@ ThemeName = Literal["system", "dark", "light"]
 Renderer = Literal["auto", "raster", "opengl"]
 WheelMode = Literal["scroll", "zoom"]
 LayoutName = Literal["dual", "grid", "single"]
+BookmarkPlace = Literal["ask", "beside", "data"]
 FONT_SCALES = (75, 90, 100, 110, 125, 150, 175, 200)
 MAX_RECENT = 12
 MAX_PARTS = 64
@@ -33,8 +36,6 @@ MAX_LIMIT_MIB = 1 << 24
 SYNC_MS = 1000
 """Changes are written after so long without another."""
 _MAX_TEXT = 1 << 20
-_OBJECT = re.compile(rb'[=,]\s*"?@(Variant|DateTime)\(')
-"""A serialised Qt object at the beginning of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,16 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True)
+class Tables:
+    """What table and statistics are about.
+
+    `only_range`: the marked range, or else the visible one; not the whole trace.
+    """
+
+    only_range: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Which views are where.
 
@@ -70,7 +81,10 @@ class Layout:
     ----------
     cells : view id per cell: two of the dual layout, then four of the grid.
     splits : permille of the first part: dual; grid columns; grid rows.
-    right_width, bottom_height : of the docks, device-independent pixels.
+    shows_details, shows_details_narrow : the details, in a window that is wide enough
+        for them and in a narrow one.
+    right_width, bottom_height : of the docks, device-independent pixels; height 0 =
+        a share of the window's.
     bottom_tab : view id of the open tab of the drawer.
     floating : ids of views that are in windows of their own.
     float_places : where those windows are, ``id x y width height`` each.
@@ -85,11 +99,12 @@ class Layout:
         "heatmap",
         "timeline",
     )
-    splits: tuple[int, ...] = (500, 500, 500)
+    splits: tuple[int, ...] = (650, 500, 500)
     shows_details: bool = True
-    shows_drawer: bool = True
+    shows_details_narrow: bool = False
+    shows_drawer: bool = False
     right_width: int = 320
-    bottom_height: int = 168
+    bottom_height: int = 0
     bottom_tab: str = "statistics"
     floating: tuple[str, ...] = ()
     float_places: tuple[str, ...] = ()
@@ -112,6 +127,16 @@ class Files:
     recent: tuple[str, ...] = ()
     folder: str = ""
     trusted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmarks:
+    """Where bookmarks are kept: beside the trace or in the person's data folder.
+
+    "ask" is the data folder until the person has said.
+    """
+
+    place: BookmarkPlace = "ask"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +169,18 @@ class Plugins:
 _RANGES: Mapping[tuple[str, str], tuple[int, int]] = {
     ("appearance", "font_scale"): (75, 200),
     ("layout", "right_width"): (180, 4000),
-    ("layout", "bottom_height"): (80, 4000),
+    ("layout", "bottom_height"): (0, 4000),
     ("drawing", "gpu_mib"): (0, MAX_LIMIT_MIB),
     ("memory", "limit_mib"): (0, MAX_LIMIT_MIB),
 }
 _TOPICS: Mapping[str, type] = {
     "appearance": Appearance,
     "drawing": Drawing,
+    "tables": Tables,
     "layout": Layout,
     "window": Window,
     "files": Files,
+    "bookmarks": Bookmarks,
     "filters": Filters,
     "memory": Memory,
     "plugins": Plugins,
@@ -163,120 +190,10 @@ _LENGTHS: Mapping[tuple[str, str], int] = {
     ("layout", "splits"): 3,
 }
 
+_MERGED = {"files/recent", "files/trusted", "filters/saved"}
+"""Lists to which every window adds."""
+
 _T = TypeVar("_T")
-
-
-class Store(Protocol):
-    """Where texts are kept by key."""
-
-    def keys(self) -> list[str]:
-        """Return all keys."""
-        ...
-
-    def get(self, key: str) -> object:
-        """Return what is stored under `key`, or None."""
-        ...
-
-    def put(self, key: str, text: str) -> None:
-        """Store a text; failures are logged, never raised."""
-        ...
-
-    def clear(self) -> None:
-        """Forget everything."""
-        ...
-
-    def sync(self) -> str:
-        """Write what is still in memory; return why it could not be, "" = it was."""
-        ...
-
-
-class MemoryStore:
-    """A store that lives as long as the object: tests and ``--safe-mode``."""
-
-    def __init__(self, values: Mapping[str, object] | None = None) -> None:
-        self._values: dict[str, object] = dict(values or {})
-
-    def keys(self) -> list[str]:
-        """Return all keys."""
-        return list(self._values)
-
-    def get(self, key: str) -> object:
-        """Return what is stored under `key`, or None."""
-        return self._values.get(key)
-
-    def put(self, key: str, text: str) -> None:
-        """Store a text."""
-        self._values[key] = text
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._values.clear()
-
-    def sync(self) -> str:
-        """Do nothing; nothing is written."""
-        return ""
-
-
-class IniStore:
-    """A store over an ini file by QSettings.
-
-    Parameters
-    ----------
-    path : the file; None = where the system keeps the program's settings. One
-        that this program cannot have written is set aside as ``*.broken``.
-    """
-
-    def __init__(self, path: Path | None = None) -> None:
-        ini = QSettings.Format.IniFormat
-        if path is None:
-            user = QSettings.Scope.UserScope
-            path = Path(QSettings(ini, user, "ggscope", "ggscope").fileName())
-        _set_aside_if_broken(path)
-        self._settings = QSettings(str(path), ini)
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return Path(self._settings.fileName())
-
-    def keys(self) -> list[str]:
-        """Return all keys; none where the file cannot be read."""
-        try:
-            return [str(key) for key in self._settings.allKeys()]
-        except Exception:
-            logger.warning("settings cannot be listed", exc_info=True)
-            return []
-
-    def get(self, key: str) -> object:
-        """Return what is stored under `key`, or None."""
-        try:
-            value: object = self._settings.value(key)
-        except Exception:
-            logger.warning("setting %s cannot be read", key, exc_info=True)
-            return None
-        # Qt splits an unquoted text with commas into a list.
-        if isinstance(value, list):
-            return ", ".join(map(str, value))
-        return value
-
-    def put(self, key: str, text: str) -> None:
-        """Store a text."""
-        self._settings.setValue(key, text)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._settings.clear()
-
-    def sync(self) -> str:
-        """Write what is still in memory; return why it could not be, "" = it was."""
-        self._settings.sync()
-        if self._settings.status() is QSettings.Status.NoError:
-            return ""
-        return (
-            f"The settings cannot be written to {self.path}: the disk may be full, or "
-            "the folder may not be written. What you change lasts until the program "
-            "ends."
-        )
 
 
 class Settings(QObject):
@@ -289,22 +206,28 @@ class Settings(QObject):
     ----------
     problems : sentences about values that were ignored.
     is_safe : whether this is ``--safe-mode``: defaults, nothing is stored.
+    data_folder : where the person's own data are kept, None = nowhere.
     """
 
     changed = Signal(object)  # name of the topic
     store_failed = Signal(str)  # why nothing is stored; told once
+    _written = Signal(str)  # from the thread that writes: why not, "" = it was
 
     def __init__(
         self,
         store: Store | None = None,
         *,
         is_safe: bool = False,
+        data_folder: Path | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.is_safe = is_safe
+        self.data_folder = None if is_safe else data_folder
         self._store: Store = MemoryStore() if is_safe or store is None else store
-        self.problems: list[str] = []
+        if isinstance(self._store, IniStore):
+            self._store.merge = merged
+        self.problems = [self._store.problem] if self._store.problem else []
         self._topics: dict[str, Any] = {
             name: self._load(name, kind) for name, kind in _TOPICS.items()
         }
@@ -313,12 +236,32 @@ class Settings(QObject):
         self._sync_later = QTimer(self)
         self._sync_later.setSingleShot(True)
         self._sync_later.setInterval(SYNC_MS)
-        self._sync_later.timeout.connect(self.sync)
+        self._sync_later.timeout.connect(self._on_due)
+        self._written.connect(self._on_written, Qt.ConnectionType.QueuedConnection)
 
     def sync(self) -> None:
-        """Write what has changed; tell once where that is not possible."""
+        """Write what has changed, now; tell once where that is not possible."""
         self._sync_later.stop()
+        self._on_written(self._store.sync())
+
+    def _on_due(self) -> None:
+        # A disk that is busy can take seconds to confirm even a small file.
+        threading.Thread(target=self._work, name="settings", daemon=True).start()
+
+    def _work(self) -> None:
         problem = self._store.sync()
+        with contextlib.suppress(RuntimeError):  # the program has ended meanwhile
+            self._written.emit(problem)
+
+    def _on_written(self, problem: str) -> None:
+        """Tell of a failure; take over what other windows have added to the lists."""
+        damage = self._store.problem
+        if damage and damage not in self.problems:
+            self.problems.append(damage)
+            self.store_failed.emit(damage)
+        if not problem:
+            for topic in sorted({key.partition("/")[0] for key in _MERGED}):
+                self._take_over(topic)
         if problem and not self._has_failed:
             logger.warning("%s", problem)
             self._has_failed = True
@@ -342,6 +285,11 @@ class Settings(QObject):
         return self._typed("drawing", Drawing)
 
     @property
+    def tables(self) -> Tables:
+        """What table and statistics are about."""
+        return self._typed("tables", Tables)
+
+    @property
     def layout(self) -> Layout:
         """Which views are where."""
         return self._typed("layout", Layout)
@@ -355,6 +303,11 @@ class Settings(QObject):
     def files(self) -> Files:
         """Recent files and folder."""
         return self._typed("files", Files)
+
+    @property
+    def bookmarks(self) -> Bookmarks:
+        """Where bookmarks are kept."""
+        return self._typed("bookmarks", Bookmarks)
 
     @property
     def filters(self) -> Filters:
@@ -405,8 +358,7 @@ class Settings(QObject):
 
     def saved_filters(self) -> tuple[tuple[str, str], ...]:
         """Return (name, expression) of the saved filters in order of the names."""
-        parts = (text.partition("\t") for text in self.filters.saved)
-        return tuple((name, rest) for name, tab, rest in parts if name and tab)
+        return tuple(_by_name(self.filters.saved).items())
 
     def save_filter(self, name: str, expression: str) -> None:
         """Keep a filter under a name; one of the same name is replaced."""
@@ -421,8 +373,7 @@ class Settings(QObject):
         self._store_filters(kept)
 
     def _store_filters(self, kept: Mapping[str, str]) -> None:
-        names = sorted(kept, key=str.casefold)[:MAX_FILTERS]
-        self.change("filters", saved=tuple(f"{n}\t{kept[n]}" for n in names))
+        self.change("filters", saved=tuple(_filter_lines(kept)))
 
     def lane_state(self, reader_id: str) -> LaneState:
         """Return how lanes of this format were arranged last."""
@@ -451,6 +402,7 @@ class Settings(QObject):
         """Go back to the defaults everywhere."""
         self._store.clear()
         self._topics = {name: kind() for name, kind in _TOPICS.items()}
+        self._sync_later.start()
         for name in _TOPICS:
             self.changed.emit(name)
 
@@ -472,6 +424,15 @@ class Settings(QObject):
             except (ValueError, TypeError, RecursionError, OverflowError):
                 self._ignore(key, stored)
         return kind(**good)
+
+    def _take_over(self, topic: str) -> None:
+        old = self._topics[topic]
+        values = {f.name: getattr(self._load(topic, type(old)), f.name)
+                  for f in fields(old) if f"{topic}/{f.name}" in _MERGED}  # fmt: skip
+        new = replace(old, **values)
+        if new != old:
+            self._topics[topic] = new
+            self.changed.emit(topic)
 
     def _ignore(self, key: str, stored: object) -> None:
         text = f"setting {key} has a value that does not fit: {str(stored)[:60]!r}"
@@ -540,25 +501,56 @@ def _lane_state(data: Mapping[str, Any]) -> LaneState:
     )
 
 
-def _set_aside_if_broken(path: Path) -> None:
-    """Rename a file that QSettings had better not see.
+def merged(key: str, base: str | None, mine: str, theirs: str) -> str:
+    """Return a setting that two processes have changed; see `stores.Merge`.
 
-    All values of ours are JSON texts. QSettings would also restore serialised Qt
-    objects (``@Variant(…)``) from a file, which is no place for foreign bytes.
+    Lists keep what each of the two added and lose what each removed; of anything
+    else this process's value holds.
     """
+    if key not in _MERGED:
+        return mine
+    lists = [_texts(text) for text in (base or "[]", mine, theirs)]
+    if key == "filters/saved":
+        old, ours, others = map(_by_name, lists)
+        changed = {name: text for name, text in ours.items() if old.get(name) != text}
+        both = {**others, **changed}
+        return json.dumps(
+            _filter_lines({n: x for n, x in both.items() if n in ours or n not in old})
+        )
+    before, present, their = lists
+    # What was opened last stands first, also where it was in the list before.
+    is_new = [p not in before or present[:1] == [p] != before[:1] for p in present]
+    new = [p for p, counts in zip(present, is_new, strict=True) if counts]
+    gone = {*before, *new} - {*(p for p in present if p not in new)}
+    return json.dumps([*new, *(p for p in their if p not in gone)][:MAX_RECENT])
+
+
+def _texts(stored: str) -> list[str]:
+    """Return a stored list of texts; what is no such thing is empty."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_TEXT + 1)
-        if len(content) > _MAX_TEXT or _OBJECT.search(content):
-            logger.warning("settings file %s is broken; it is set aside", path)
-            path.replace(path.with_name(path.name + ".broken"))
-    except OSError as error:
-        logger.debug("settings file %s cannot be looked at: %s", path, error)
+        value = json.loads(stored[:_MAX_TEXT])
+    except (ValueError, RecursionError):
+        return []
+    return [x for x in value if isinstance(x, str)] if isinstance(value, list) else []
+
+
+def _by_name(lines: Iterable[str]) -> dict[str, str]:
+    """Return saved filters as expressions by name."""
+    parts = (line.partition("\t") for line in lines)
+    return {name: expression for name, tab, expression in parts if name and tab}
+
+
+def _filter_lines(filters: Mapping[str, str]) -> list[str]:
+    """Return saved filters as they are stored, in order of the names."""
+    names = sorted(filters, key=str.casefold)[:MAX_FILTERS]
+    return [f"{name}\t{filters[name]}" for name in names]
 
 
 __all__ = [
     "FONT_SCALES",
     "Appearance",
+    "BookmarkPlace",
+    "Bookmarks",
     "Drawing",
     "Files",
     "Filters",
@@ -571,6 +563,7 @@ __all__ = [
     "Renderer",
     "Settings",
     "Store",
+    "Tables",
     "ThemeName",
     "WheelMode",
     "Window",

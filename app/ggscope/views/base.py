@@ -6,7 +6,6 @@ from typing import Literal
 
 from PySide6.QtWidgets import QWidget
 
-from ggscope.model.trace import Trace
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.guard import guarded
@@ -56,11 +55,9 @@ class ViewSpec:
     title : what tabs and menus say.
     area : where it lives by default.
     factory : makes one.
-    needs : tells whether a trace has anything for it to show.
     """
 
     id: str
     title: str
     area: Area
     factory: Callable[[], View]
-    needs: Callable[[Trace], bool] = lambda _: True

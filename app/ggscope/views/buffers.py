@@ -38,6 +38,7 @@ from ggscope.views.buffers_gestures import DRAG_PX, BuffersGestures
 from ggscope.views.buffers_table import BuffersTable
 from ggscope.views.elided import ElidedLabel
 from ggscope.views.painted import Connection, PaintedView
+from ggscope.views.plain import add_action, set_tip
 from ggscope.views.widgets import copy_text, scaled, set_label_color, words_font
 
 _KEY = "buffers"
@@ -111,7 +112,7 @@ class BuffersView(PaintedView):
         self.by.addItem(self.tr("by usage"), "usage")
         self.by.addItem(self.tr("by backend"), "backend")
         self.by.setAccessibleName(self.tr("Stack by"))
-        self.by.setToolTip(self.tr("Stack by"))
+        set_tip(self.by, self.tr("Stack by"))
         self.by.setMinimumHeight(scaled(24))
         self.by.currentIndexChanged.connect(self._on_by_changed)
         row = QHBoxLayout(self._head)
@@ -137,7 +138,7 @@ class BuffersView(PaintedView):
         return (
             (session.selection_changed, self._on_selection),
             (session.linked_changed, self.repaint_picture),
-            (session.visible_range_changed, self.repaint_picture),
+            (session.visible_range_changed, self._on_moved),
             (session.cursor_changed, self.repaint_picture),
             (session.absolute_time_changed, self._on_clock),
         )
@@ -175,7 +176,7 @@ class BuffersView(PaintedView):
         trace = result.trace
         self.about.setText(buffers_words.about_words(trace, result.occupancy))
         self.note.setText(buffers_words.gap_head(trace))
-        self.note.setToolTip(buffers_words.gap_words(trace))
+        set_tip(self.note, buffers_words.gap_words(trace))
         self._on_clock()
         if not self.table.isVisibleTo(self):
             has_picture = result.occupancy.peak is not None
@@ -187,6 +188,10 @@ class BuffersView(PaintedView):
     def result(self) -> BuffersResult | None:
         """What is shown; None before it is computed."""
         return self._result
+
+    def _on_moved(self, _: object) -> None:
+        self._gestures.follow()
+        self.repaint_picture()
 
     @property
     def _absolute(self) -> bool:
@@ -263,7 +268,10 @@ class BuffersView(PaintedView):
             return self.tr("Counting …"), ""
         return (
             self.tr("No buffers in this trace"),
-            self.tr("Neither allocations nor accesses of buffers are recorded."),
+            self.tr(
+                "Neither allocations nor accesses of buffers are recorded. Add a file "
+                "of buffer events: File, Add to session."
+            ),
         )
 
     def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
@@ -379,12 +387,11 @@ class BuffersView(PaintedView):
         if result is None:
             return menu
         name = buffer_name(result.trace, row)
-        menu.addAction(
-            self.tr("Select “{0}”").format(name), partial(self.select_buffer, row)
-        )
+        select = add_action(menu, self.tr("Select “{0}”").format(name))
+        select.triggered.connect(partial(self.select_buffer, row))
         menu.addAction(self.tr("Show its whole life"), partial(self.show_life, row))
         menu.addAction(
-            self.tr("Filter spans to this buffer"), partial(self.filter_to, row)
+            self.tr("Show only this buffer"), partial(self.filter_to, row)
         ).setEnabled(int(result.trace.buffers.address[row]) != 0)
         last = int(result.use.last_span[row])
         menu.addAction(
@@ -444,8 +451,4 @@ class BuffersView(PaintedView):
         )
 
 
-def _has_buffers(trace: Trace) -> bool:
-    return bool(len(trace.buffers))
-
-
-SPEC = ViewSpec("buffers", "Buffers", "bottom", BuffersView, _has_buffers)
+SPEC = ViewSpec("buffers", "Buffers", "bottom", BuffersView)

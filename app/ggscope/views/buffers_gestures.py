@@ -28,11 +28,21 @@ class BuffersGestures:
         self._pressed: QPointF | None = None
         self._pressed_range = TimeRange(0, 1)
         self._is_panning = False
+        self._pointer: QPointF | None = None
+
+    def follow(self) -> None:
+        """Look again at what lies under a pointer that rests: the picture has moved."""
+        session, place = self._view.session, self._view.geometry_now()
+        if self._pointer is None or self._pressed is not None:
+            return
+        if session is not None and place is not None:
+            self._hover(self._pointer, session, place)
 
     def handle(self, event: QEvent) -> bool:
         """Handle one event; return whether it is done with."""
         session, place = self._view.session, self._view.geometry_now()
         if event.type() == QEvent.Type.Leave:
+            self._pointer = None
             self._view.point_at(-1)
             if session is not None:
                 session.cursor_tick = None
@@ -78,15 +88,20 @@ class BuffersGestures:
         self, event: QMouseEvent, session: Session, place: BuffersGeometry
     ) -> None:
         at = self._view.position_of(event)
-        session.cursor_tick = place.tick_at(at.x()) if at.x() >= place.time.x0 else None
+        self._hover(at, session, place)
         if self._pressed is None:
-            self._view.point_at(place.buffer_at(at.x(), at.y()))
             return
         dx = self._pressed.x() - at.x()
         if self._is_panning or abs(dx) >= DRAG_PX:
             self._is_panning = True
             shift = round(dx / place.time.px_per_tick)
             session.set_visible(self._pressed_range.shifted(shift))
+
+    def _hover(self, at: QPointF, session: Session, place: BuffersGeometry) -> None:
+        self._pointer = at
+        session.cursor_tick = place.tick_at(at.x()) if at.x() >= place.time.x0 else None
+        if self._pressed is None:
+            self._view.point_at(place.buffer_at(at.x(), at.y()))
 
     def _release(
         self, event: QMouseEvent, session: Session, place: BuffersGeometry

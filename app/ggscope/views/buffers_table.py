@@ -4,13 +4,13 @@ import numpy as np
 from PySide6.QtCore import QCoreApplication, QItemSelectionModel, Signal
 from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
+from ggscope.analysis.facts import exact_time_text
 from ggscope.analysis.occupancy import BufferUse
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     format_bytes,
     format_count,
-    format_exact,
     format_exact_bytes,
 )
 from ggscope.render.compose_buffers import buffer_name, usage_name
@@ -130,7 +130,7 @@ def _cells(
         Cell(usage_name(trace, row), usage_name(trace, row)),
         Cell(NOT_AVAILABLE, None, "")
         if size < 0
-        else Cell(format_bytes(size), size, str(size), format_exact_bytes(size)),
+        else Cell(format_bytes(size), size, size, format_exact_bytes(size)),
         _time(trace, int(buffers.allocated[row]), absolute),
         Cell(never, None, "", caution=True)
         if is_alive
@@ -138,17 +138,16 @@ def _cells(
         Cell(NOT_AVAILABLE, None, "") if layer < 0 else Cell(str(layer), layer),
         Cell(NOT_AVAILABLE, None, "")
         if use is None or not use.is_known
-        else Cell(format_count(n), n, str(n)),
+        else Cell(format_count(n), n, n),
     )
 
 
 def _time(trace: Trace, tick: int, absolute: bool) -> Cell:
     if tick == -1:
         return Cell(NOT_AVAILABLE, None, "")
-    shift = trace.clock.origin if absolute else 0
-    exact = format_exact(tick + shift, trace.clock.unit)
+    exact = exact_time_text(trace, tick)
     text = time_text(trace, tick, absolute=absolute)
-    return Cell(text, tick, str(tick + shift), exact)
+    return Cell(text, tick, tick + trace.clock.shift(absolute), exact)
 
 
 __all__ = ["MAX_ROWS", "BuffersTable"]

@@ -1,5 +1,6 @@
 """What the view of buffers says: the line of figures, tooltips and what is lacking."""
 
+from ggscope.analysis.facts import time_text as told
 from ggscope.analysis.occupancy import (
     BufferUse,
     Gap,
@@ -14,7 +15,6 @@ from ggscope.model.units import (
     format_bytes,
     format_count,
     format_duration,
-    format_exact,
     format_exact_bytes,
     format_offset,
 )
@@ -93,11 +93,8 @@ def gap_head(trace: Trace) -> str:
 
 
 def time_text(trace: Trace, tick: int, *, absolute: bool) -> str:
-    """Return a time of the trace, short; "N/A" for -1."""
-    if tick == -1:
-        return NOT_AVAILABLE
-    shift = trace.clock.origin if absolute else 0
-    return format_duration(tick + shift, trace.clock.unit)
+    """Return a time of the trace; "N/A" for -1."""
+    return NOT_AVAILABLE if tick == -1 else told(trace, tick, absolute=absolute)
 
 
 def buffer_words(
@@ -107,7 +104,6 @@ def buffer_words(
     buffers, unit = trace.buffers, trace.clock.unit
     size, backend = int(buffers.size[row]), int(buffers.backend[row])
     born, freed = int(buffers.allocated[row]), int(buffers.freed[row])
-    shift = trace.clock.origin if absolute else 0
     where = trace.strings[backend] if backend >= 0 else NOT_AVAILABLE
     lines = [
         buffer_name(trace, row),
@@ -121,10 +117,11 @@ def buffer_words(
     if born == -1:
         lines.append(tr("its allocation is not recorded"))
     else:
-        lines.append(tr("allocated {0}").format(format_exact(born + shift, unit)))
+        lines.append(tr("allocated {0}").format(told(trace, born, absolute=absolute)))
         lines.append(
             tr("freed {0}, after {1}").format(
-                format_exact(freed + shift, unit), format_duration(freed - born, unit)
+                told(trace, freed, absolute=absolute),
+                format_duration(freed - born, unit),
             )
             if freed != -1
             else tr("never freed as far as recorded")

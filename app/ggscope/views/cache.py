@@ -27,6 +27,7 @@ from ggscope.session.tasks import TaskContext
 from ggscope.views.base import ViewSpec
 from ggscope.views.control_row import ControlRow
 from ggscope.views.painted import Connection, PaintedView
+from ggscope.views.plain import set_tip
 from ggscope.views.widgets import copy_text
 from ggscope.views.words_beside import WordsBeside
 
@@ -115,15 +116,18 @@ class CacheView(PaintedView):
         self.size_box.setDecimals(3)
         self.size_box.setSingleStep(0.5)
         self.size_box.setSuffix(" GiB")
-        self.size_box.setToolTip(self.tr("Size of the page cache"))
+        set_tip(self.size_box, self.tr("Size of the page cache"))
         self.size_box.setAccessibleName(self.tr("Size of the page cache"))
         self.size_box.valueChanged.connect(self._on_size)
         row.add_widget(self.size_box, self.tr("page cache"))
         self.ahead_box = QSpinBox(self)
         self.ahead_box.setRange(0, 1000)
         self.ahead_box.setSpecialValueText(self.tr("none"))
-        self.ahead_box.setToolTip(
-            self.tr("Tensors that are read ahead after every miss, as they lie on disk")
+        set_tip(
+            self.ahead_box,
+            self.tr(
+                "Tensors that are read ahead after every miss, as they lie on disk"
+            ),
         )
         self.ahead_box.setAccessibleName(self.tr("Read-ahead in tensors"))
         self.ahead_box.valueChanged.connect(self._on_choice)
@@ -132,8 +136,9 @@ class CacheView(PaintedView):
         self.pin_box.setRange(1, 100)
         self.pin_box.setValue(90)
         self.pin_box.setSuffix(" %")
-        self.pin_box.setToolTip(
-            self.tr("Share of the repeated reads of experts that pinning shall serve")
+        set_tip(
+            self.pin_box,
+            self.tr("Share of the repeated reads of experts that pinning shall serve"),
         )
         self.pin_box.setAccessibleName(self.tr("Hits of pinned experts"))
         self.pin_box.valueChanged.connect(self._on_choice)
@@ -275,7 +280,7 @@ class CacheView(PaintedView):
         self.beside.say("\n\n".join(lines))
         remarks = () if self._found is None else rests_on(self._found)
         self.controls.words.setText(" ".join(remarks))
-        self.controls.words.setToolTip("\n".join(remarks))
+        set_tip(self.controls.words, "\n".join(remarks))
 
     def empty_words(self) -> tuple[str, str]:
         """Say what is missing."""
@@ -387,10 +392,4 @@ class CacheView(PaintedView):
         return menu
 
 
-SPEC = ViewSpec(
-    "cache",
-    "What-if cache",
-    "bottom",
-    CacheView,
-    needs=lambda trace: len(trace.accesses.patterns) > 0,
-)
+SPEC = ViewSpec("cache", "What-if cache", "bottom", CacheView)

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QLayout,
     QScrollArea,
     QSizePolicy,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 from ggscope.render.theme import Theme, css
 from ggscope.views.elided import ElidedLabel
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, set_tip
 from ggscope.views.widgets import scaled, set_label_color, words_font
 
 _GAP_PX = 8
@@ -38,7 +38,7 @@ class ControlRow(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._labels: list[QLabel] = []
+        self._labels: list[Label] = []
         self._buttons: list[QToolButton] = []
         self._panel = QWidget(self)
         self._row = QHBoxLayout(self._panel)
@@ -78,7 +78,7 @@ class ControlRow(QWidget):
         box = QComboBox(self._panel)
         for words, value in items:
             box.addItem(words, value)
-        box.setToolTip(tip)
+        set_tip(box, tip)
         box.setAccessibleName(label or tip)
         box.setFont(words_font(12))
         box.setMinimumHeight(scaled(24))
@@ -91,7 +91,7 @@ class ControlRow(QWidget):
     ) -> QCheckBox:
         """Add a switch that is off."""
         box = QCheckBox(label, self._panel)
-        box.setToolTip(tip)
+        set_tip(box, tip)
         box.setFont(words_font(12))
         box.setMinimumHeight(scaled(24))
         box.toggled.connect(lambda _: changed())
@@ -104,7 +104,7 @@ class ControlRow(QWidget):
         """Add a command."""
         button = QToolButton(self._panel)
         button.setText(label)
-        button.setToolTip(tip)
+        set_tip(button, tip)
         button.setAutoRaise(True)
         button.setFont(words_font(12))
         button.setMinimumHeight(scaled(24))
@@ -133,7 +133,7 @@ class ControlRow(QWidget):
 
     def _add_label(self, text: str) -> None:
         if text:
-            label = QLabel(text, self._panel)
+            label = Label(text, self._panel)
             label.setFont(words_font(12))
             label.setAlignment(Qt.AlignmentFlag.AlignVCenter)
             self._labels.append(label)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QFrame,
-    QLabel,
     QScrollArea,
     QStackedLayout,
     QVBoxLayout,
@@ -22,6 +21,7 @@ from ggscope.analysis.facts import (
     access_line,
     destination_of,
     duration_of,
+    known_facts,
     marker_facts,
     record_fact,
     record_of,
@@ -29,7 +29,7 @@ from ggscope.analysis.facts import (
 )
 from ggscope.analysis.links import Linked
 from ggscope.analysis.thing_facts import card_words, place_word
-from ggscope.model.selection import Filter, Selection
+from ggscope.model.selection import Selection
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.model.units import NOT_AVAILABLE, format_count
@@ -58,6 +58,7 @@ from ggscope.views.details_things import (
     placed_tensors,
 )
 from ggscope.views.fact_list import FactList
+from ggscope.views.plain import Label
 from ggscope.views.table_copy import to_markdown, to_tsv
 from ggscope.views.widgets import (
     Connections,
@@ -102,7 +103,7 @@ class DetailsView(View):
 
     def _make_parts(self) -> None:
         self._empty = EmptyState(self)
-        self._title = QLabel(self)
+        self._title = Label(parent=self)
         self._title.setFont(mono_font(15, bold=True))
         self._title.setWordWrap(True)
         select = Qt.TextInteractionFlag.TextSelectableByMouse
@@ -110,17 +111,17 @@ class DetailsView(View):
         self._swatch = SwatchLine(self)
         self.facts = FactList(self)
         self.facts.setAccessibleName(self.tr("Facts"))
-        self._sources_head = QLabel(self.tr("Sources"), self)
-        self._sources_note = QLabel(self)
+        self._sources_head = Label(self.tr("Sources"), self)
+        self._sources_note = Label(parent=self)
         self._sources_note.setFont(words_font(12))
         self._sources_note.setWordWrap(True)
         self.sources = AccessCards(self)
         self.sources.setAccessibleName(self.tr("Sources"))
-        self._target_head = QLabel(self.tr("Destination"), self)
+        self._target_head = Label(self.tr("Destination"), self)
         self.target = TargetCard(self)
         self.groups = (RelatedList(self), RelatedList(self))
         self.steps = SpanSteps(self)
-        self._times_head = QLabel(self)
+        self._times_head = Label(parent=self)
         self.histogram = OpHistogram(self)
         for head in (self._sources_head, self._target_head, self._times_head):
             head.setFont(heading_font())
@@ -141,7 +142,7 @@ class DetailsView(View):
             group.chosen.connect(self._on_related_chosen)
         self._links = (
             LinkButton(tr("Zoom to"), tr("Show its time across the timeline"), self),
-            LinkButton(tr("Isolate this op"), tr("Hide all other ops"), self),
+            LinkButton(tr("Show only this op"), tr("Hide all other ops"), self),
             LinkButton(
                 tr("Select all of this op"), tr("Select every span of this op"), self
             ),
@@ -306,13 +307,13 @@ class DetailsView(View):
         self._title.setText(trace.span_name(span))
         key = swatch_key(trace, span)
         self._swatch.show_text(self._summary(session, facts), key)
-        self.facts.set_facts(facts[1:])
+        self.facts.set_facts(known_facts(facts[1:]))
         accesses = access_facts(trace, span)
         self._show_accesses(trace, accesses)
         has_op = bool(op)
         for widget in (self._target_head, self.target, self.isolate_link):
             widget.setVisible(has_op)
-        self.isolate_link.setText(self.tr("Isolate this op"))
+        self.isolate_link.setText(self.tr("Show only this op"))
         self.all_link.setVisible(True)
         self.all_link.setText(
             self.tr("Select all of this op")
@@ -327,7 +328,7 @@ class DetailsView(View):
         facts = marker_facts(trace, marker, absolute=session.absolute_time)
         self._title.setText(facts[0].value)
         self._swatch.show_text(self.tr("marker · {0}").format(facts[1].value), "")
-        self.facts.set_facts(facts[1:])
+        self.facts.set_facts(known_facts(facts[1:]))
         self._hide_span_parts(session)
         self.isolate_link.setVisible(False)
         record = trace.markers.record
@@ -500,10 +501,10 @@ class DetailsView(View):
         if session is not None and session.trace is not None and not op:
             wanted = filter_of(session.trace, session.selection)
             if wanted is not None:
-                session.set_filter(wanted)
+                session.set_filter(session.filter.merged(wanted))
             return
         if session is not None and op:
-            session.set_filter(replace(Filter(), ops=frozenset({op})))
+            session.set_filter(replace(session.filter, ops=frozenset({op})))
 
     def _active_op(self) -> str:
         session = self._session

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from ggscope.analysis.links import Linked
 from ggscope.model.selection import Selection, TableName
 from ggscope.model.tables import I64
 from ggscope.model.units import format_count
 from ggscope.render.theme import Theme
+from ggscope.views.plain import Label, set_tip
 from ggscope.views.widgets import (
     LinkButton,
     heading_font,
@@ -116,10 +117,10 @@ class RelatedList(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._items: tuple[Related, ...] = ()
-        self._head = QLabel(self)
+        self._head = Label(parent=self)
         self._head.setFont(heading_font())
         self._head.setContentsMargins(0, scaled(10), 0, scaled(2))
-        self._more = QLabel(self)
+        self._more = Label(parent=self)
         self._more.setFont(words_font(11.5))
         self._theme: Theme | None = None
         self.links: list[LinkButton] = []
@@ -146,7 +147,7 @@ class RelatedList(QWidget):
             link.setVisible(i < len(shown))
             if i < len(shown):
                 link.setText(shown[i].text)
-                link.setToolTip(shown[i].tip)
+                set_tip(link, shown[i].tip)
                 link.setAccessibleName(shown[i].tip)
         left = n - len(shown)
         self._more.setVisible(left > 0)
@@ -183,7 +184,7 @@ class SpanSteps(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._words = QLabel(self)
+        self._words = Label(parent=self)
         self._words.setFont(words_font(12))
         self.previous = LinkButton(
             tr("Previous"), tr("Show the span before ( , )"), self
@@ -222,7 +223,7 @@ class SpanSteps(QWidget):
             tip += " " + tr("Only the first {0} are; filter to see all.").format(
                 format_count(n_listed)
             )
-        self._words.setToolTip(tip)
+        set_tip(self._words, tip)
         self.take.setVisible(position >= 0)
         self.setVisible(n_spans > 0)
 

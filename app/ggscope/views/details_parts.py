@@ -13,7 +13,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ggscope.analysis.facts import AccessFact
 from ggscope.analysis.stats import histogram
@@ -29,7 +29,9 @@ from ggscope.model.units import (
 from ggscope.render.palette import category_color
 from ggscope.render.theme import Theme, theme
 from ggscope.session.tasks import TaskContext
+from ggscope.text import one_line
 from ggscope.views.guard import guarded
+from ggscope.views.plain import set_tip, show_tip
 from ggscope.views.widgets import (
     mono_font,
     paint_badge,
@@ -210,7 +212,7 @@ class AccessCards(QWidget):
             if 0 <= row < min(len(self._accesses), MAX_CARDS):
                 how, more = self._words[row]
                 text = card_tip(self._accesses[row], tr(how), more)
-                QToolTip.showText(event.globalPos(), text, self)
+                show_tip(event.globalPos(), text, self)
                 return True
         return super().event(event)
 
@@ -245,7 +247,7 @@ class SwatchLine(QWidget):
         """Show `text`; without a colour key there is no square."""
         self._text, self._key = text, color_key
         self.setAccessibleName(text)
-        self.setToolTip(text)
+        set_tip(self, text)
         self.update()
 
     @property
@@ -289,7 +291,7 @@ class TargetCard(QWidget):
         """Show a tensor; "N/A" where a part is not known."""
         self._name, self._size = name, size
         self.setAccessibleDescription(f"{name}, {size}")
-        self.setToolTip(f"{name}\n{exact or size}")
+        set_tip(self, f"{name}\n{exact or size}")
         self.update()
 
     @property
@@ -332,7 +334,8 @@ def draw_elided(
     """Draw a line of text at the left of `room`, cut to fit."""
     painter.setFont(font)
     painter.setPen(qcolor(color))
-    shown = QFontMetrics(font).elidedText(text, mode, max(0, room.width()))
+    width = max(0, room.width())
+    shown = QFontMetrics(font).elidedText(one_line(text), mode, width)
     side = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
     painter.drawText(room, side, shown)
 
@@ -423,7 +426,7 @@ class OpHistogram(QWidget):
         self._times, self._ticks, self._unit, self._key = times, ticks, unit, color_key
         if times is not None and times.timed:
             self.setAccessibleDescription(self.caption())
-            self.setToolTip(self._tip(times))
+            set_tip(self, self._tip(times))
         self.update()
 
     @property

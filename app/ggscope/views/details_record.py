@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from ggscope.analysis.facts import Fact
 from ggscope.errors import ReadError
@@ -14,6 +14,7 @@ from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.views.fact_list import FactList
 from ggscope.views.hex_view import HexView
+from ggscope.views.plain import Label
 from ggscope.views.widgets import Disclosure, set_label_color, tr, words_font
 
 RECORD_TASK = "details-record"
@@ -43,7 +44,7 @@ class RecordSection(Disclosure):
         self.record: RecordView | None = None
         self.opened.connect(self._show)
         body = QWidget(self)
-        self.note = QLabel(body)
+        self.note = Label(parent=body)
         self.note.setWordWrap(True)
         self.note.setFont(words_font(12))
         self.fields = FactList(body)

@@ -2,24 +2,25 @@
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QWidget
 
+from ggscope.text import one_line
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, set_tip
 
 
 @guarded
-class ElidedLabel(QLabel):
+class ElidedLabel(Label):
     """A label that can be as narrow as its neighbours need it to be.
 
     `text` is what it shows, `full_text` what it was given.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent=parent)
         self._full = ""
         self.tip = ""
         """Tooltip to show in any case; "" = the whole text where it is cut."""
-        self.setTextFormat(Qt.TextFormat.PlainText)
 
     @property
     def full_text(self) -> str:
@@ -28,7 +29,7 @@ class ElidedLabel(QLabel):
 
     def setText(self, text: str) -> None:
         """Show `text`, as much of it as fits."""
-        self._full = text
+        self._full = one_line(text)
         self.setAccessibleName(text)
         self.updateGeometry()
         self._elide()
@@ -55,7 +56,7 @@ class ElidedLabel(QLabel):
         metrics, mode = self.fontMetrics(), Qt.TextElideMode.ElideRight
         shown = metrics.elidedText(self._full, mode, max(self.width(), 0))
         super().setText(shown)
-        self.setToolTip(self.tip or ("" if shown == self._full else self._full))
+        set_tip(self, self.tip or ("" if shown == self._full else self._full))
 
 
 __all__ = ["ElidedLabel"]

@@ -33,6 +33,7 @@ from ggscope.views.base import ViewSpec
 from ggscope.views.experts_bar import ExpertsBar
 from ggscope.views.experts_cover import CoverPanel
 from ggscope.views.painted import Connection, PaintedView
+from ggscope.views.plain import add_action
 from ggscope.views.widgets import copy_text
 
 _KEY = "experts"
@@ -307,8 +308,8 @@ class ExpertsView(PaintedView):
         menu = QMenu(self)
 
         select = self.tr("Select layer {0}, expert {1}").format(layer, expert)
-        menu.addAction(select, partial(self.select_cell, cell))
-        menu.addAction(self.tr("Filter to this expert"), partial(self.filter_to, cell))
+        add_action(menu, select).triggered.connect(partial(self.select_cell, cell))
+        menu.addAction(self.tr("Show only this expert"), partial(self.filter_to, cell))
         menu.addAction(
             self.tr("Show its layer at the right"), partial(self._show_layer, cell[0])
         )
@@ -385,8 +386,4 @@ class ExpertsView(PaintedView):
         self.repaint_picture()
 
 
-def _has_experts(trace: Trace) -> bool:
-    return bool(len(trace.routing)) or bool((trace.tensors.expert >= 0).any())
-
-
-SPEC = ViewSpec("experts", "Experts", "bottom", ExpertsView, _has_experts)
+SPEC = ViewSpec("experts", "Experts", "bottom", ExpertsView)

@@ -12,6 +12,7 @@ from ggscope.render.compose_experts import Measure
 from ggscope.render.theme import Theme
 from ggscope.views.elided import ElidedLabel
 from ggscope.views.guard import guarded
+from ggscope.views.plain import set_tip
 from ggscope.views.widgets import scaled, set_label_color, words_font
 
 _ABOUT_PX = 420
@@ -81,7 +82,7 @@ class ExpertsBar(QWidget):
     def _combo(self, name: str, entries: Sequence[tuple[str, object]]) -> QComboBox:
         combo = QComboBox(self._tail)
         combo.setAccessibleName(name)
-        combo.setToolTip(name)
+        set_tip(combo, name)
         combo.setFont(words_font(12))
         combo.setMinimumHeight(scaled(24))
         # Thousands of tokens must not make every showing slow.
@@ -118,7 +119,7 @@ class ExpertsBar(QWidget):
         """Show the figures, all of them where a line of their own holds them."""
         self.about.setText(words)
         self._arrange()
-        self.about.setToolTip(tip)
+        set_tip(self.about, tip)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""

@@ -1,7 +1,7 @@
 """Which experts to pin: the fewest per layer that cover a wanted share."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSlider, QVBoxLayout, QWidget
 
 from ggscope.analysis.expert_figures import Cover
 from ggscope.analysis.expert_pictures import ExpertsResult
@@ -15,6 +15,7 @@ from ggscope.model.units import (
 from ggscope.render.theme import Theme
 from ggscope.views.elided import ElidedLabel
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, set_tip
 from ggscope.views.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.widgets import scaled, set_label_color, words_font
 
@@ -36,11 +37,11 @@ class CoverPanel(QWidget):
         self.slider.setValue(_WANTED)
         self.slider.setPageStep(5)
         self.slider.setAccessibleName(tr("Wanted share of the choices, per cent"))
-        self.slider.setToolTip(tr("Wanted share of the choices of each layer"))
+        set_tip(self.slider, tr("Wanted share of the choices of each layer"))
         self.slider.setMinimumHeight(scaled(24))
         self.slider.setMaximumWidth(scaled(220))
         self.slider.valueChanged.connect(self._on_moved)
-        self._label = QLabel(self)
+        self._label = Label(parent=self)
         self.summary = ElidedLabel(self)
         for label in (self._label, self.summary):
             label.setFont(words_font(12))
@@ -108,11 +109,11 @@ class CoverPanel(QWidget):
         size = cover.bytes
         return (
             Cell(str(cover.layer), cover.layer),
-            Cell(f"{n} / {n_experts}", n, str(n), said),
+            Cell(f"{n} / {n_experts}", n, n, said),
             Cell(format_share(cover.share), cover.share, f"{cover.share:.6f}", counts),
             Cell(NOT_AVAILABLE, None, "")
             if size < 0
-            else Cell(format_bytes(size), size, str(size), format_exact_bytes(size)),
+            else Cell(format_bytes(size), size, size, format_exact_bytes(size)),
             Cell(experts, n, tip=f"{said}\n{experts}"),
         )
 

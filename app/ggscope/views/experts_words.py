@@ -44,7 +44,10 @@ def empty_words(choices: Choices | None) -> tuple[str, str]:
         )
     return (
         tr("No experts in this trace"),
-        tr("Neither routing nor accesses to experts are recorded."),
+        tr(
+            "Neither routing nor accesses to experts are recorded. A tensor-access "
+            "trace of a mixture of experts, or a routing CSV, tells them."
+        ),
     )
 
 

@@ -1,7 +1,5 @@
 """FactList: facts as labelled lines."""
 
-import html
-
 from PySide6.QtCore import QPointF, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
@@ -9,7 +7,9 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from ggscope.analysis.facts import Fact
 from ggscope.model.units import NOT_AVAILABLE
 from ggscope.render.theme import Theme
+from ggscope.text import html, one_line, plain
 from ggscope.views.guard import guarded
+from ggscope.views.plain import set_tip
 from ggscope.views.widgets import mono_font, qcolor, scaled, tr, words_font
 
 
@@ -94,8 +94,8 @@ class FactList(QWidget):
         """Return the value's lines and whether each is a caution."""
         if fact.caution and fact.qualifier:
             number = fact.value.removesuffix(fact.qualifier).strip()
-            return ((number, False), (fact.qualifier, True))
-        return ((fact.value, fact.caution),)
+            return ((plain(number), False), (plain(fact.qualifier), True))
+        return ((plain(fact.value), fact.caution),)
 
     def _row_heights(self, width: int) -> tuple[int, ...]:
         """Return the height of each row."""
@@ -141,7 +141,7 @@ class FactList(QWidget):
         painter.setPen(qcolor(theme.dim))
         # Words and figures come in two faces: share the baseline, not the top.
         baseline = inner.top() + QFontMetrics(mono_font(12)).ascent()
-        painter.drawText(inner.left(), baseline, tr(fact.label))
+        painter.drawText(inner.left(), baseline, one_line(tr(fact.label)))
         width = self._value_width(fact, box.width())
         area = QRect(inner.right() - width + 1, inner.top(), width, inner.height())
         if self._is_stacked(fact, box.width()):
@@ -160,11 +160,11 @@ class FactList(QWidget):
         row = self._row_at(event.position())
         self.hovered.emit(row)
         if row is None:
-            self.setToolTip("")
+            set_tip(self, "")
             return
         fact = self._facts[row]
         tip = fact.exact or fact.value
-        self.setToolTip(f"<p>{html.escape(tr(fact.label))}: {html.escape(tip)}</p>")
+        set_tip(self, html("<p>{}: {}</p>", tr(fact.label), tip))
 
     def leaveEvent(self, event: object) -> None:
         """Forget the row under the mouse."""

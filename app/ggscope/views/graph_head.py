@@ -5,7 +5,6 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QMenu,
     QSizePolicy,
@@ -17,6 +16,7 @@ from ggscope.model.trace import Trace
 from ggscope.render.compose_graph_look import GraphColorBy
 from ggscope.render.theme import Theme, css
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, set_tip
 from ggscope.views.widgets import scaled, set_label_color, words_font
 
 
@@ -74,10 +74,11 @@ class GraphHead(QWidget):
         for word, by in self._color_words():
             self.colors.addItem(word, by)
         self.layers = self._chooser(
-            self.tr("Layer"), self.tr("Show one layer and the inputs it shares")
+            self.tr("Layer"), self.tr("Draw one layer and the inputs it shares")
         )
         self.view_menu, self.view_button = self._menu(
-            self.tr("Layers"), self.tr("Open and close layers, shared inputs, export")
+            self.tr("View"),
+            self.tr("Open and close layers, shared inputs, fit, critical path, export"),
         )
         self.path_menu, self.path_button = self._menu(
             self.tr("Paths"), self.tr("Predecessors, successors, critical path")
@@ -85,14 +86,17 @@ class GraphHead(QWidget):
         self.search = _SearchField(self)
         self.search.setPlaceholderText(self.tr("Find name or op"))
         self.search.setAccessibleName(self.tr("Find in the graph"))
-        self.search.setToolTip(
-            self.tr("Find nodes by name or op; /…/ is a regular expression.\n"
-                    "Enter: next hit, Shift+Enter: previous one")
-        )  # fmt: skip
+        set_tip(
+            self.search,
+            self.tr(
+                "Find nodes by name or op; /…/ is a regular expression.\n"
+                "Enter: next hit, Shift+Enter: previous one"
+            ),
+        )
         self.search.setClearButtonEnabled(True)
         self.search.setFont(words_font(12))
         self.search.setMinimumHeight(scaled(24))
-        self.count = QLabel(self)
+        self.count = Label(parent=self)
         self.count.setFont(words_font(11))
         self._arrange()
         self.graphs.activated.connect(self._on_graph)
@@ -111,7 +115,7 @@ class GraphHead(QWidget):
     def _chooser(self, name: str, tip: str) -> QComboBox:
         made = QComboBox(self)
         made.setAccessibleName(name)
-        made.setToolTip(tip)
+        set_tip(made, tip)
         made.setFont(words_font(12))
         made.setMinimumHeight(scaled(24))
         made.setMaximumWidth(scaled(150))
@@ -122,7 +126,7 @@ class GraphHead(QWidget):
     def _menu(self, text: str, tip: str) -> tuple[QMenu, QToolButton]:
         button = QToolButton(self)
         button.setText(text + "  ▾")
-        button.setToolTip(tip)
+        set_tip(button, tip)
         button.setAccessibleName(text)
         button.setAutoRaise(True)
         button.setFont(words_font(12))

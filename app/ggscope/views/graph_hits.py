@@ -6,6 +6,7 @@ import numpy as np
 
 from ggscope.analysis.graph_search import find_nodes
 from ggscope.errors import QueryError
+from ggscope.views.plain import set_tip
 
 if TYPE_CHECKING:
     from ggscope.views.graph import GraphView
@@ -38,7 +39,7 @@ class Hits:
                 self.rows = find_nodes(view.shown.trace, view.graph, text)
             except QueryError as error:
                 problem = str(error)
-        view.head.count.setToolTip(problem)
+        set_tip(view.head.count, problem)
         view.head.show_hits(self.position, len(self.rows))
         view.repaint_picture()
 

@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QFileDialog, QMenu
 from ggscope.errors import ExportError
 from ggscope.model.tables import I64
 from ggscope.views.graph_hit import GraphHit, nodes_of
-from ggscope.views.widgets import copy_text
+from ggscope.views.plain import add_action
+from ggscope.views.widgets import copy_name
 
 if TYPE_CHECKING:
     from ggscope.views.graph import GraphView
@@ -42,7 +43,7 @@ def menu_of(view: "GraphView", hit: GraphHit) -> QMenu:
 def _add(
     menu: QMenu, text: str, run: Callable[[], object], *, enabled: bool = True
 ) -> None:
-    action = menu.addAction(text)
+    action = add_action(menu, text)
     action.setEnabled(enabled)
     action.triggered.connect(lambda _checked=False, call=run: call())
 
@@ -64,7 +65,7 @@ def _box_entries(view: "GraphView", menu: QMenu, rows: I64) -> None:
     _add(menu, tr("Select {0} in the trace").format(what),
          partial(view.select_rows, rows))  # fmt: skip
     if is_node:
-        _add(menu, tr("Copy name"), partial(copy_text, name))
+        _add(menu, tr("Copy name"), partial(copy_name, name))
     menu.addSeparator()
     _add(menu, tr("Predecessors"), partial(lit, view.paths.show_sources))
     _add(menu, tr("Successors"), partial(lit, view.paths.show_users))
@@ -77,7 +78,7 @@ def _box_entries(view: "GraphView", menu: QMenu, rows: I64) -> None:
         words = tr("Close layer {0}") if is_open else tr("Open layer {0}")
         _add(menu, words.format(layer), partial(view.toggle_layer, layer))
         if choice.layer is None:
-            _add(menu, tr("Show only layer {0}").format(layer),
+            _add(menu, tr("Draw only layer {0}").format(layer),
                  partial(view.isolate_layer, layer))  # fmt: skip
 
 
@@ -93,7 +94,7 @@ def fill_view_menu(view: "GraphView", menu: QMenu) -> None:
     _add(menu, tr("Close all layers"), partial(view.open_all, False),
          enabled=has_layers)  # fmt: skip
     if choice.layer is not None:
-        _add(menu, tr("Show all layers"), partial(view.isolate_layer, None))
+        _add(menu, tr("Draw all layers"), partial(view.isolate_layer, None))
     repeats = menu.addAction(tr("Repeat shared inputs beside their users"))
     repeats.setCheckable(True)
     repeats.setChecked(choice.repeats_inputs)

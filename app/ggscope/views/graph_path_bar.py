@@ -12,8 +12,10 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.render.theme import Theme, css
+from ggscope.text import caption
 from ggscope.views.elided import ElidedLabel
 from ggscope.views.guard import guarded
+from ggscope.views.plain import set_tip
 from ggscope.views.widgets import (
     copy_text,
     mono_font,
@@ -73,8 +75,8 @@ class PathBar(QWidget):
 
     def _button(self, text: str, tip: str) -> QToolButton:
         made = QToolButton(self)
-        made.setText(text)
-        made.setToolTip(tip)
+        made.setText(caption(text))
+        set_tip(made, tip)
         made.setAutoRaise(True)
         made.setFont(words_font(12))
         made.setMinimumHeight(scaled(24))

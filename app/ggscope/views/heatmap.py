@@ -95,6 +95,7 @@ class HeatmapView(PaintedView):
             (session.trace_changed, self._on_trace_changed),
             (session.linked_changed, self._on_linked),
             (session.selection_changed, self.repaint_picture),
+            (session.absolute_time_changed, self.repaint_picture),
             (session.mask_changed, self.invalidate),
             (session.visible_range_changed, self._on_visible),
         )
@@ -199,7 +200,10 @@ class HeatmapView(PaintedView):
         if totals.n_file + totals.n_unplaced + totals.n_buffer == 0:
             return (
                 self.tr("No accesses"),
-                self.tr("This trace does not tell which tensors its ops read."),
+                self.tr(
+                    "This trace does not tell which tensors its ops read. Add a "
+                    "tensor-access trace of the same run: File, Add to session."
+                ),
             )
         return (
             self.tr("No place in a model file is known"),
@@ -222,6 +226,7 @@ class HeatmapView(PaintedView):
             base=base, axis=axis, view=view, strings=trace.strings,
             tensor_names=trace.tensors.name, width=width, height=height,
             theme=self.theme, scale=scale, metric=self.look.metric,
+            absolute=session.absolute_time,
             scale_kind=self.look.scale, colors=self.look.colors, clock=trace.clock,
             selected=self._selected_units(), linked=self._linked_ranges(),
             mark=self.mark, hover=self._hover, is_filtered=session.mask is not None,

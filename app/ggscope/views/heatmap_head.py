@@ -4,13 +4,14 @@ from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, QSize, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QWidget
 
 from ggscope.analysis.heatmap_rows import RowKind
 from ggscope.render.colormap import NAMES, ScaleKind
 from ggscope.render.theme import Theme
 from ggscope.views.guard import guarded
 from ggscope.views.heatmap_request import HeatLook
+from ggscope.views.plain import Label, set_tip
 from ggscope.views.widgets import scaled, set_label_color, words_font
 
 _GAP_PX = 6
@@ -35,10 +36,11 @@ class HeatmapHead(QWidget):
         box = QHBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 0)
         box.setSpacing(_GAP_PX)
-        self._labels: list[QLabel] = []
-        self.filter = QPushButton(tr("Filter to this range"), self)
-        self.filter.setToolTip(
-            tr("Show only spans that touch the marked bytes, in every view (Enter)")
+        self._labels: list[Label] = []
+        self.filter = QPushButton(tr("Show only this range"), self)
+        set_tip(
+            self.filter,
+            tr("Show only spans that touch the marked bytes, in every view (Enter)"),
         )
         self.filter.setFont(words_font(12))
         self.filter.setMinimumHeight(scaled(24))
@@ -79,11 +81,11 @@ class HeatmapHead(QWidget):
         for text, value in choices:
             combo.addItem(text, value)
         combo.setAccessibleName(tip)
-        combo.setToolTip(tip)
+        set_tip(combo, tip)
         combo.setFont(words_font(12))
         combo.setMinimumHeight(scaled(24))
         if words:
-            label = QLabel(words, self)
+            label = Label(words, self)
             label.setFont(words_font(12))
             label.setBuddy(combo)
             self._labels.append(label)

@@ -12,7 +12,8 @@ from ggscope.errors import ExportError
 from ggscope.model.units import format_offset
 from ggscope.render.export import export_display_list
 from ggscope.session.tasks import TaskFailure
-from ggscope.views.widgets import copy_text
+from ggscope.views.plain import add_action
+from ggscope.views.widgets import copy_name, copy_text
 
 if TYPE_CHECKING:
     from ggscope.views.heatmap import HeatmapView
@@ -27,7 +28,7 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
     menu.setObjectName("heatmap-menu")
     unit = view.unit_under(at)
     if view.mark is not None:
-        _add(menu, view.tr("Filter to this range"), view.filter_to_mark)
+        _add(menu, view.tr("Show only this range"), view.filter_to_mark)
         _add(menu, view.tr("Zoom to this range"), view.zoom_to_mark)
         menu.addSeparator()
     if unit >= 0:
@@ -52,7 +53,7 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
 
 
 def _add(menu: QMenu, text: str, action: Callable[[], object]) -> None:
-    entry = menu.addAction(text)
+    entry = add_action(menu, text)
     entry.triggered.connect(lambda _checked=False, run=action: run())
 
 
@@ -65,8 +66,8 @@ def _unit_entries(view: "HeatmapView", menu: QMenu, unit: int, name: str) -> Non
     begin = format_offset(int(base.files.offset[unit]))
     _add(menu, tr("Select “{0}”").format(name), partial(view.select_tensor, tensor))
     _add(menu, tr("Fit this tensor"), partial(view.fit_unit, unit))
-    _add(menu, tr("Filter to this tensor"), partial(view.filter_to_tensor, tensor))
-    _add(menu, tr("Copy name"), partial(copy_text, name))
+    _add(menu, tr("Show only this tensor"), partial(view.filter_to_tensor, tensor))
+    _add(menu, tr("Copy name"), partial(copy_name, name))
     _add(menu, tr("Copy where it begins, {0}").format(begin), partial(copy_text, begin))
 
 
@@ -74,7 +75,7 @@ def _choices(menu: QMenu, words: str, combo: QComboBox) -> None:
     """Offer what a combo box of the head offers."""
     part = menu.addMenu(words)
     for i in range(combo.count()):
-        entry = part.addAction(combo.itemText(i))
+        entry = add_action(part, combo.itemText(i))
         entry.setCheckable(True)
         entry.setChecked(i == combo.currentIndex())
         entry.triggered.connect(partial(_choose, combo, i))

@@ -1,7 +1,6 @@
 """What the file heatmap says about the place under the mouse."""
 
 from collections.abc import Callable
-from html import escape
 
 import numpy as np
 
@@ -13,18 +12,20 @@ from ggscope.model.units import (
     format_offset,
 )
 from ggscope.render.heat_scene import HeatGeometry, HeatScene
+from ggscope.text import Html, html
+from ggscope.views.tip_table import tip_table
 
 Words = Callable[[str], str]
 
 
-def tooltip_words(place: HeatGeometry, x: float, y: float, tr: Words) -> str:
+def tooltip_words(place: HeatGeometry, x: float, y: float, tr: Words) -> Html:
     """Return rich text for a position of the picture; "" where nothing is."""
     if not place.x.x0 <= x < place.x.x1:
-        return ""
+        return Html()
     if place.buffer[0] <= y < place.buffer[1]:
         return _buffer_words(place, x, tr)
     if not place.curve[0] <= y < place.buffer[0]:
-        return ""
+        return Html()
     return _file_words(place, x, place.row_at(y), tr)
 
 
@@ -35,10 +36,10 @@ def buffer_at(place: HeatGeometry, x: float) -> int:
     return min(int(share * n), n - 1) if n and 0 <= share < 1 else -1
 
 
-def _buffer_words(place: HeatGeometry, x: float, tr: Words) -> str:
+def _buffer_words(place: HeatGeometry, x: float, tr: Words) -> Html:
     scene, i = place.scene, buffer_at(place, x)
     if i < 0:
-        return ""
+        return Html()
     track = scene.base.buffers
     name = scene.tensor_name(int(track.tensor[i])) or tr("without a name")
     layer = int(track.layer[i])
@@ -48,10 +49,10 @@ def _buffer_words(place: HeatGeometry, x: float, tr: Words) -> str:
         (tr("accesses"), format_count(int(track.count[i]))),
         (tr("bytes"), _bytes(int(track.bytes[i]))),
     ]
-    return _table(name, rows)
+    return tip_table(name, rows)
 
 
-def _file_words(place: HeatGeometry, x: float, row: int, tr: Words) -> str:
+def _file_words(place: HeatGeometry, x: float, row: int, tr: Words) -> Html:
     scene = place.scene
     base, axis = scene.base, scene.axis
     position = place.position_at(x)
@@ -78,7 +79,7 @@ def _file_words(place: HeatGeometry, x: float, row: int, tr: Words) -> str:
     if files.is_cut[unit]:
         rows.append((tr("size"), tr("runs into the next tensor; cut there")))
     rows += _sums(scene, unit, row, tr)
-    return _table(scene.unit_name(unit), rows)
+    return tip_table(scene.unit_name(unit), rows)
 
 
 def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, str]]:
@@ -101,7 +102,7 @@ def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, s
     return found
 
 
-def _gap_words(files: FileMap, offset: int, tr: Words) -> str:
+def _gap_words(files: FileMap, offset: int, tr: Words) -> Html:
     part = files.part_at(offset)
     if not files.is_listed:
         title = tr("No data")
@@ -112,7 +113,7 @@ def _gap_words(files: FileMap, offset: int, tr: Words) -> str:
     else:
         title = tr("No tensor")
         words = tr("Padding, or bytes that no tensor of the model owns.")
-    return f"<b>{escape(title)}</b><br>{escape(words)}<br>{format_offset(offset)}"
+    return html("<b>{}</b><br>{}<br>{}", title, words, format_offset(offset))
 
 
 def _bytes(n: int) -> str:
@@ -121,15 +122,6 @@ def _bytes(n: int) -> str:
         if n >= 1024
         else format_exact_bytes(n)
     )
-
-
-def _table(title: str, rows: list[tuple[str, str]]) -> str:
-    lines = "".join(
-        f"<tr><td style='padding-right:12px'>{escape(label)}</td>"
-        f"<td><b>{escape(value)}</b></td></tr>"
-        for label, value in rows
-    )
-    return f"<p><b>{escape(title)}</b></p><table>{lines}</table>"
 
 
 __all__ = ["buffer_at", "tooltip_words"]

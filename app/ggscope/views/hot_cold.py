@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
 from typing import cast
 
 from PySide6.QtCore import QEvent, Qt
@@ -36,10 +35,11 @@ from ggscope.render.compose_hot import (
 from ggscope.render.theme import Theme, css, theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.text import html, join_html, tsv_text
 from ggscope.views.base import ViewSpec
 from ggscope.views.control_row import ControlRow
 from ggscope.views.painted import Connection, PaintedView
-from ggscope.views.widgets import copy_text
+from ggscope.views.widgets import copy_name, copy_text
 from ggscope.views.words_beside import WordsBeside
 
 _KEY = "hot_cold"
@@ -191,17 +191,19 @@ class HotColdView(PaintedView):
     def _say(self) -> None:
         dim, faint = css(self.theme.dim), css(self.theme.faint)
         lines = [
-            f"<p style='margin:0 0 6px 0'><span style='color:{dim}'>{fact.title}</span>"
-            f"<br>{escape(fact.words)}"
-            + (
-                f"<br><span style='color:{faint}'>{escape(fact.remark)}</span>"
+            html(
+                "<p style='margin:0 0 6px 0'><span style='color:{}'>{}</span>"
+                "<br>{}{}</p>",
+                dim,
+                fact.title,
+                fact.words,
+                html("<br><span style='color:{}'>{}</span>", faint, fact.remark)
                 if fact.remark
-                else ""
+                else "",
             )
-            + "</p>"
             for fact in self.current_facts()
         ]
-        self.beside.say("".join(lines), is_rich=True)
+        self.beside.say(join_html(lines))
         where = ""
         if self._time is not None:
             where = self.tr("of the marked range")
@@ -216,7 +218,10 @@ class HotColdView(PaintedView):
             return self.tr("Counting accesses…"), ""
         return (
             self.tr("No accesses to tensors"),
-            self.tr("Tensor-access traces record what each op reads."),
+            self.tr(
+                "Tensor-access traces record what each op reads. Add one of the same "
+                "run: File, Add to session."
+            ),
         )
 
     def _copy(self) -> None:
@@ -227,17 +232,15 @@ class HotColdView(PaintedView):
         scene = self._scene(800, 600, 1)
         if scene is not None and self._is_list(scene):
             groups = self._ranked(scene)
-            lines += ["", "name\taccesses\tbytes\tsize"]
-            lines += [
-                f"{name}\t{n}\t{b}\t{s}"
-                for name, n, b, s in zip(
-                    groups.keys,
-                    groups.accesses.tolist(),
-                    groups.bytes.tolist(),
-                    groups.size.tolist(),
-                    strict=True,
-                )
-            ]
+            table = zip(
+                groups.keys,
+                groups.accesses.tolist(),
+                groups.bytes.tolist(),
+                groups.size.tolist(),
+                strict=True,
+            )
+            head = ("name", "accesses", "bytes", "size")
+            lines += ["", tsv_text([head, *table]).rstrip("\n")]
         copy_text("\n".join(lines))
 
     # -- picture ---------------------------------------------------------------
@@ -436,9 +439,9 @@ class HotColdView(PaintedView):
         if tensor >= 0:
             menu.addAction(self.tr("Select this tensor"), partial(self._select, bar))
             menu.addAction(
-                self.tr("Filter to this tensor"), partial(self._filter, tensor)
+                self.tr("Show only this tensor"), partial(self._filter, tensor)
             )
-        menu.addAction(self.tr("Copy name"), partial(copy_text, name))
+        menu.addAction(self.tr("Copy name"), partial(copy_name, name))
         menu.addAction(self.tr("Copy ranking and facts"), self._copy)
         return menu
 
@@ -455,10 +458,4 @@ def _both(n_bytes: int) -> str:
     return f"{format_bytes(n_bytes)} ({format_exact_bytes(n_bytes)})"
 
 
-SPEC = ViewSpec(
-    "hot_cold",
-    "Hot and cold",
-    "bottom",
-    HotColdView,
-    needs=lambda trace: len(trace.accesses.patterns) > 0,
-)
+SPEC = ViewSpec("hot_cold", "Hot and cold", "bottom", HotColdView)

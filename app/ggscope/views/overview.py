@@ -4,10 +4,11 @@ from enum import Enum, auto
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent, QWheelEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout
 
+from ggscope.analysis.layout import FEW_LANES
 from ggscope.model.time import TimeRange
-from ggscope.model.units import format_duration
+from ggscope.model.units import shown_form
 from ggscope.render.batch import DisplayList
 from ggscope.render.compose import OverviewScene, compose_overview
 from ggscope.render.compose_pending import unknown_range, unknown_words
@@ -15,11 +16,16 @@ from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base import View, ViewSpec
+from ggscope.views.bookmark_tip import bookmark_tip
 from ggscope.views.canvas import RasterCanvas
+from ggscope.views.plain import show_tip
 
 HEIGHT = 58
 EDGE_PX = 6
+_NEAR_PX = 4
+"""So near to the cursor a bookmark is told about."""
 SYNC_SPANS = 50_000
+_KEY = "overview"
 
 
 class _Drag(Enum):
@@ -84,6 +90,7 @@ class OverviewView(View):
         self._ready = False
         self._last = None
         if session is not None:
+            session.tasks.cancel(_KEY)
             for signal in self._signals(session):
                 signal.disconnect(self._repaint)
             for signal in (
@@ -125,7 +132,8 @@ class OverviewView(View):
             self._ready = False
             self._canvas.update()
             return
-        if len(session.trace.spans) <= SYNC_SPANS:
+        trace = session.trace
+        if len(trace.spans) <= SYNC_SPANS and len(trace.lanes) <= FEW_LANES:
             self._on_ready(None)
             return
         self._ready = False
@@ -147,7 +155,7 @@ class OverviewView(View):
             compose_overview(scene)
 
         self._session.tasks.run(
-            "overview",
+            _KEY,
             request,
             self._on_ready,
             title=self.tr("Preparing overview"),
@@ -225,15 +233,19 @@ class OverviewView(View):
         if event.type() == QEvent.Type.ToolTip:
             at = event.pos()  # type: ignore[attr-defined]  # QHelpEvent
             tick = self._tick(at.x())
-            text = format_duration(
-                tick - self._extent().start, session.trace.clock.unit
-            )
+            clock, absolute = session.trace.clock, session.absolute_time
+            text = shown_form(self._extent(), clock, absolute=absolute).text(tick)
             unknown = unknown_range(session.trace)
             if unknown is not None and unknown.contains(tick):
                 text += f" · {unknown_words(session.trace)}"
-            QToolTip.showText(
+            near = tuple(
+                position
+                for position, mark in enumerate(session.bookmarks)
+                if abs(self._x(mark.time.start) - at.x()) <= _NEAR_PX
+            )
+            show_tip(
                 event.globalPos(),  # type: ignore[attr-defined]  # QHelpEvent
-                text,
+                bookmark_tip(session, near) or text,
                 self._canvas,
             )
             return True

@@ -14,7 +14,7 @@ from PySide6.QtGui import (
     QShowEvent,
     QSinglePointEvent,
 )
-from PySide6.QtWidgets import QMenu, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from ggscope.render.batch import Align, DisplayList, Text, TextBatch
 from ggscope.render.theme import Theme, theme
@@ -22,6 +22,7 @@ from ggscope.session.session import Session
 from ggscope.session.tasks import Request
 from ggscope.views.base import View
 from ggscope.views.canvas import GlCanvas, RasterCanvas, hardware_renderer
+from ggscope.views.plain import show_tip
 
 Connection = tuple[Any, Any]
 """A signal of the session and the slot of the view that hears it."""
@@ -55,6 +56,10 @@ class PaintedView(View):
         self.theme: Theme = theme("dark")
         self._zoom = 1.0
         self._is_stale = True
+        # A timer of its own: PySide keeps the method of `QTimer.singleShot`, and with
+        # it the view, where the view is closed before the shot.
+        self._chooser = QTimer(self, singleShot=True, interval=0)
+        self._chooser.timeout.connect(self._choose_canvas)
         self._wish = "auto"
         # Another view of this kind may be in the drawer: each has jobs of its own.
         self._number = next(_NUMBERS)
@@ -131,7 +136,7 @@ class PaintedView(View):
         """Catch up with what has changed while nobody looked."""
         super().showEvent(event)
         if self.uses_gl:
-            QTimer.singleShot(0, self, self._choose_canvas)
+            self._chooser.start()
         self._refresh_stale()
 
     def _refresh_stale(self) -> None:
@@ -226,7 +231,7 @@ class PaintedView(View):
         if isinstance(event, QHelpEvent):
             at = self.position_of(event)
             words = self.tooltip_at(at.x(), at.y())
-            QToolTip.showText(event.globalPos(), words, self._canvas)
+            show_tip(event.globalPos(), words, self._canvas)
             return True
         if isinstance(event, QContextMenuEvent):
             at = self.position_of(event)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from PySide6.QtCore import QModelIndex
+from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QMenu,
     QStackedLayout,
     QToolButton,
@@ -24,6 +23,7 @@ from ggscope.render.theme import Theme, css, theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.views.base import View, ViewSpec
+from ggscope.views.plain import Label, set_tip
 from ggscope.views.text_table import Cell, Heading, Shape, TextTable, TextTableModel
 from ggscope.views.widgets import (
     Connections,
@@ -121,6 +121,8 @@ class ProblemsView(View):
         self.model = TextTableModel(self._headings(), self)
         self.table = TextTable(self.model, self)
         self.table.setAccessibleName(self.tr("Problems of this file"))
+        # Sentences are read from their beginning; the whole one is below the table.
+        self.table.elide_mode = Qt.TextElideMode.ElideRight
         self.table.row_opened.connect(self._on_opened)
         self.table.selectionModel().currentRowChanged.connect(self._on_current)
         self._empty = EmptyState(self)
@@ -138,15 +140,15 @@ class ProblemsView(View):
             button = QToolButton(head)
             button.setCheckable(True)
             button.setChecked(True)
-            button.setToolTip(
-                self.tr("Show or hide: {0}").format(severity_word(severity))
+            set_tip(
+                button, self.tr("Show or hide: {0}").format(severity_word(severity))
             )
             button.toggled.connect(self._on_filter_toggled)
             self._filters[severity] = button
-        self._note = QLabel(head)
+        self._note = Label(parent=head)
         self._copy = QToolButton(head)
         self._copy.setText(self.tr("Copy"))
-        self._copy.setToolTip(self.tr("Copy the problems"))
+        set_tip(self._copy, self.tr("Copy the problems"))
         self._copy.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self._copy)
         self.table.fill_menu(menu)
@@ -163,7 +165,7 @@ class ProblemsView(View):
         return head
 
     def _lay_out(self, head: QWidget) -> None:
-        self._full = QLabel(self)
+        self._full = Label(parent=self)
         self._full.setFont(words_font(12))
         self._full.setWordWrap(True)
         self._full.setContentsMargins(12, 8, 12, 8)
@@ -325,7 +327,7 @@ class ProblemsView(View):
                 shape=_SHAPES[problem.severity],
             ),
             Cell(problem.message, problem.message),
-            Cell(format_count(problem.count), problem.count, str(problem.count)),
+            Cell(format_count(problem.count), problem.count, problem.count),
             Cell(where(problem), float(problem.offset or 0), tip=_exact_place(problem)),
             Cell(remedy(problem) or "–", remedy(problem), remedy(problem)),
             Cell(problem.code, problem.code),
@@ -342,6 +344,10 @@ class ProblemsView(View):
             text += " " + remedy(problem)
         self._full.setText(text)
         self._full.setVisible(True)
+        layout = self.layout()
+        if layout is not None:  # the text took room: keep the row in sight
+            layout.activate()
+            self.table.scrollTo(current)
 
     # -- jumping -----------------------------------------------------------
 

@@ -2,8 +2,10 @@
 
 import importlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from ggscope.model.trace import Trace
 from ggscope.views.base import Area, ViewSpec
 
 logger = logging.getLogger(__name__)
@@ -17,12 +19,17 @@ class ViewEntry:
     ----------
     id, title, area : as in `ViewSpec`.
     target : ``module:name`` of the `ViewSpec`.
+    height : that its picture or list needs to be read, device-independent pixels at
+        100 %; 0 = it makes do with what the drawer has.
+    has_data : tells whether a trace has anything for it to show.
     """
 
     id: str
     title: str
     area: Area
     target: str
+    height: int = 0
+    has_data: Callable[[Trace], bool] = lambda _: True
 
     def load(self) -> ViewSpec:
         """Import the module and return its spec.
@@ -36,6 +43,26 @@ class ViewEntry:
         return spec
 
 
+def _has_accesses(trace: Trace) -> bool:
+    return len(trace.accesses.patterns) > 0
+
+
+def _has_file_places(trace: Trace) -> bool:
+    return _has_accesses(trace) or bool(trace.models)
+
+
+def _has_graphs(trace: Trace) -> bool:
+    return bool(trace.graphs)
+
+
+def _has_experts(trace: Trace) -> bool:
+    return bool(len(trace.routing)) or bool((trace.tensors.expert >= 0).any())
+
+
+def _has_buffers(trace: Trace) -> bool:
+    return bool(len(trace.buffers))
+
+
 BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("overview", "Overview", "centre", "ggscope.views.overview:SPEC"),
     ViewEntry("timeline", "Timeline", "centre", "ggscope.views.timeline:SPEC"),
@@ -44,12 +71,49 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry(
         "statistics", "Selection statistics", "bottom", "ggscope.views.statistics:SPEC"
     ),
-    ViewEntry("heatmap", "File heatmap", "centre", "ggscope.views.heatmap:SPEC"),
-    ViewEntry("graph", "Graph", "centre", "ggscope.views.graph:SPEC"),
-    ViewEntry("hot_cold", "Hot and cold", "bottom", "ggscope.views.hot_cold:SPEC"),
-    ViewEntry("cache", "What-if cache", "bottom", "ggscope.views.cache:SPEC"),
-    ViewEntry("experts", "Experts", "bottom", "ggscope.views.experts:SPEC"),
-    ViewEntry("buffers", "Buffers", "bottom", "ggscope.views.buffers:SPEC"),
+    ViewEntry(
+        "heatmap",
+        "File heatmap",
+        "centre",
+        "ggscope.views.heatmap:SPEC",
+        has_data=_has_file_places,
+    ),
+    ViewEntry(
+        "graph", "Graph", "centre", "ggscope.views.graph:SPEC", has_data=_has_graphs
+    ),
+    ViewEntry(
+        "hot_cold",
+        "Hot and cold",
+        "bottom",
+        "ggscope.views.hot_cold:SPEC",
+        height=360,
+        has_data=_has_accesses,
+    ),
+    ViewEntry(
+        "cache",
+        "What-if cache",
+        "bottom",
+        "ggscope.views.cache:SPEC",
+        height=380,
+        has_data=_has_accesses,
+    ),
+    ViewEntry(
+        "experts",
+        "Experts",
+        "bottom",
+        "ggscope.views.experts:SPEC",
+        height=380,
+        has_data=_has_experts,
+    ),
+    ViewEntry(
+        "buffers",
+        "Buffers",
+        "bottom",
+        "ggscope.views.buffers:SPEC",
+        height=380,
+        has_data=_has_buffers,
+    ),
+    ViewEntry("bookmarks", "Bookmarks", "bottom", "ggscope.views.bookmarks:SPEC"),
     ViewEntry("problems", "Problems", "bottom", "ggscope.views.problems:SPEC"),
 )
 

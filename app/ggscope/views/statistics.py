@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QStackedLayout, QVBoxLayout, QWidget
 
 from ggscope.analysis.facts import PENDING
 from ggscope.analysis.figures import SpanBlocks
-from ggscope.analysis.stats import By, StatRow
+from ggscope.analysis.stats import RULES, By, StatRow
 from ggscope.model.lanes import LaneKind
 from ggscope.model.time import Unit
 from ggscope.model.trace import Trace
@@ -47,7 +47,11 @@ _QUIET_MS = 80
 """Rest before counting anew while the range is being dragged."""
 _STALE_MS = 150
 """Figures are greyed if newer ones take longer than this."""
-_WITH_OPS: tuple[By, ...] = ("op", "family", "layer", "token", "thread", "phase")
+_WITH_OPS: tuple[By, ...] = (
+    "op", "family", "layer", "token", "thread", "phase", "tensor",
+)  # fmt: skip
+_TITLES = {"tensor": "weight"}
+"""What groupings are called here, where that is not their name."""
 _ENGINES: tuple[By, ...] = ("engine", "lane")
 _LANES: tuple[By, ...] = ("lane",)
 
@@ -113,6 +117,7 @@ class StatisticsView(View):
         self.detach()
         self._session = session
         connect_all(self._connections(session))
+        self._head.switch.attach(session)
         self._on_trace_changed(None)
 
     def detach(self) -> None:
@@ -120,6 +125,7 @@ class StatisticsView(View):
         if self._session is None:
             return
         disconnect_all(self._connections(self._session))
+        self._head.switch.detach()
         self._timer.stop()
         self._session.tasks.cancel(_KEY)
         self._session = self._result = self._blocks = None
@@ -131,6 +137,7 @@ class StatisticsView(View):
             (session.trace_changed, self._on_trace_changed),
             (session.visible_range_changed, self._on_changed),
             (session.marked_range_changed, self._on_changed),
+            (session.only_range_changed, self._on_changed),
             (session.selection_changed, self._on_changed),
             (session.mask_changed, self._on_changed),
             (session.tasks.task_changed, self._on_task_changed),
@@ -171,6 +178,7 @@ class StatisticsView(View):
             "phase": self.tr("phase"),
             "engine": self.tr("engine"),
             "lane": self.tr("lane"),
+            "tensor": self.tr("weight"),
         }
         has_engines = any(lane.kind == LaneKind.ENGINE for lane in trace.lanes)
         has_ops = bool((trace.spans.op[:100_000] >= 0).any()) or trace.ops is not None
@@ -191,12 +199,12 @@ class StatisticsView(View):
         session = self._session
         if session is None or session.trace is None:
             return None
-        marked, selection = session.marked_range, session.selection
-        if marked is not None:
-            return Scope("marked", marked.time, marked.lanes)
+        shown, selection = session.range_shown, session.selection
+        if shown is not None and shown is session.marked_range:
+            return Scope("marked", shown.time, shown.lanes)
         if selection.table == "spans" and len(selection.ids) > 1:
             return Scope("selected", ids=selection.ids)
-        return Scope("visible", session.visible_range)
+        return Scope("all") if shown is None else Scope("visible", shown.time)
 
     def recount(self) -> None:
         """Compute the figures anew, on a worker; the old ones stay until then."""
@@ -266,7 +274,9 @@ class StatisticsView(View):
         if scope.kind == "selected":
             n_ids = format_count(len(scope.ids))
             parts.append(self.tr("{0} selected spans").format(n_ids))
-        elif scope.time is not None:
+        elif scope.time is None:
+            parts.append(self.tr("whole trace"))
+        else:
             length = format_duration(scope.time.duration, result.unit)
             words = (
                 self.tr("marked range {0}")
@@ -307,24 +317,31 @@ class StatisticsView(View):
             self._empty.say(self.tr("No span lies in this range."), hint)
         self._stack.setCurrentWidget(self._empty)
 
-    def _headings(self, by: str, unit: Unit) -> tuple[Heading, ...]:
+    def _headings(self, by: By, unit: Unit) -> tuple[Heading, ...]:
         tr = self.tr
+        group = tr("Group") if by not in RULES else RULES[by]
         suffix = "ns" if unit == "ns" else "cycles"
 
         def times(title: str, tip: str) -> Heading:
             return Heading(title, tip, 84, right=True, copied=f"{title} ({suffix})")
 
         return (
-            Heading(by, tr("Group"), 160, stretch=True),
+            Heading(_TITLES.get(by, by), group, 160, stretch=True),
             Heading(tr("count"), tr("Number of spans"), 80, right=True),
-            times(tr("sum"), tr("Sum of the parts inside the range")),
+            times(tr("sum"), tr("Sum of the durations, each of a whole span")),
+            times(
+                tr("in range"),
+                tr("How much of the sum lies inside the range that is counted"),
+            ),
             times(tr("mean"), tr("Mean duration")),
             times(tr("min"), tr("Shortest")),
             times(tr("max"), tr("Longest")),
             times("p50", tr("Half take no longer than this")),
             times("p90", tr("90 % take no longer than this")),
             times("p99", tr("99 % take no longer than this")),
-            Heading(tr("bytes"), tr("Bytes of all accesses"), 84, right=True),
+            Heading(
+                tr("bytes"), tr("Bytes of all accesses of these spans"), 84, right=True
+            ),
             Heading(tr("share"), tr("Part of the sum of all rows"), 66, right=True),
             Heading(
                 tr("quality"), tr("The least certain of its times"), 90, True, True
@@ -341,8 +358,9 @@ class StatisticsView(View):
         timed = self.tr("{0} with a time of their own").format(format_count(row.timed))
         return (
             Cell(row.key, number, color=color),
-            Cell(format_count(row.count), row.count, str(row.count), timed),
+            Cell(format_count(row.count), row.count, row.count, timed),
             _ticks(row.total if row.timed else None, unit),
+            _inside(row, result),
             _ticks(row.mean, unit),
             _ticks(row.min, unit),
             _ticks(row.max, unit),
@@ -359,8 +377,9 @@ class StatisticsView(View):
         none = Cell("–", raw="")
         return (
             Cell(self.tr("all")),
-            Cell(format_count(result.n_spans), raw=str(result.n_spans)),
+            Cell(format_count(result.n_spans), raw=result.n_spans),
             _ticks(total.total if total.timed else None, unit),
+            _inside(total, result),
             _ticks(total.mean, unit),
             _ticks(total.min, unit),
             _ticks(total.max, unit),
@@ -379,8 +398,15 @@ def _ticks(value: float | None, unit: Unit) -> Cell:
         return Cell(NOT_AVAILABLE, None, "")
     whole = float(value).is_integer()
     tip = format_exact(round(value), unit)
-    raw = str(int(value)) if whole else f"{value:.1f}"
+    raw = int(value) if whole else round(value, 1)
     return Cell(format_duration(value, unit), float(value), raw, tip)
+
+
+def _inside(row: StatRow, result: StatisticsResult) -> Cell:
+    """Return how much of a row lies in the range; all of it where there is none."""
+    if result.scope.time is None:
+        return _ticks(row.total if row.timed else None, result.unit)
+    return _ticks(row.in_range, result.unit)
 
 
 def _bytes(n: int, is_known: bool) -> Cell:
@@ -388,7 +414,7 @@ def _bytes(n: int, is_known: bool) -> Cell:
         return Cell("…", None, "", PENDING)
     if n <= 0:
         return Cell(NOT_AVAILABLE, None, "")
-    return Cell(format_bytes(n), float(n), str(n), format_exact_bytes(n))
+    return Cell(format_bytes(n), float(n), n, format_exact_bytes(n))
 
 
 SPEC = ViewSpec("statistics", "Selection", "bottom", StatisticsView)

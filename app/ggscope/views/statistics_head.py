@@ -1,13 +1,12 @@
 """The line above the selection statistics; it takes more lines where it is narrow."""
 
-from PySide6.QtCore import QSize, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QPalette, QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QMenu,
     QToolButton,
     QWidget,
@@ -17,6 +16,8 @@ from ggscope.model.units import format_count
 from ggscope.render.theme import Theme, css
 from ggscope.views.elided import ElidedLabel
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, set_tip
+from ggscope.views.range_switch import RangeSwitch
 from ggscope.views.statistics_request import StatisticsResult
 from ggscope.views.widgets import qcolor, scaled, set_label_color, words_font
 
@@ -31,6 +32,7 @@ class StatisticsHead(QWidget):
     Attributes
     ----------
     about : what the figures are about.
+    switch : this range, or all.
     by : the grouping.
     estimated : whether times that are not measured or derived count.
     """
@@ -44,10 +46,11 @@ class StatisticsHead(QWidget):
         self.estimated = QCheckBox(self)
         self.estimated.toggled.connect(self._on_toggled)
         self._tail = QWidget(self)
-        self._by_label = QLabel(self.tr("by"), self._tail)
+        self.switch = RangeSwitch(self)
+        self._by_label = Label(self.tr("by"), self._tail)
         self.by = QComboBox(self._tail)
         self.by.setAccessibleName(self.tr("Group by"))
-        self.by.setToolTip(self.tr("Group by"))
+        set_tip(self.by, self.tr("Group by"))
         self.by.currentIndexChanged.connect(self._on_by_changed)
         self._by_label.setBuddy(self.by)
         self.menu = QMenu(self._tail)
@@ -72,7 +75,7 @@ class StatisticsHead(QWidget):
     def _make_copy(self) -> QToolButton:
         copy = QToolButton(self._tail)
         copy.setText(self.tr("Copy"))
-        copy.setToolTip(self.tr("Copy the table"))
+        set_tip(copy, self.tr("Copy the table"))
         copy.setAutoRaise(True)
         copy.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         copy.setMenu(self.menu)
@@ -108,11 +111,12 @@ class StatisticsHead(QWidget):
                 counts.format(format_count(estimated), format_count(unfinished))
             )
         self.estimated.setText(text)
-        self.estimated.setToolTip("\n".join(tips))
+        set_tip(self.estimated, "\n".join(tips))
         self._arrange()
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
+        self.switch.set_theme(theme)
         for widget in (self.about, self._by_label):
             set_label_color(widget, theme.dim)
         # Not by style sheet: that would take the box's own drawing away.
@@ -146,22 +150,24 @@ class StatisticsHead(QWidget):
         controls = (
             self.estimated.sizeHint().width() + gap + self._tail.sizeHint().width()
         )
+        switch = self.switch.sizeHint().width()
         n_lines = 1
-        if room < controls + gap + scaled(_ABOUT_PX):
+        if room < controls + gap + switch + gap + scaled(_ABOUT_PX):
             n_lines = 2 if room >= controls else 3
         if n_lines == self._n_lines:
             return
         self._n_lines = n_lines
-        for widget in (self.about, self.estimated, self._tail):
+        for widget in (self.about, self.switch, self.estimated, self._tail):
             self._grid.removeWidget(widget)
-        wide = 1 if n_lines == 1 else 3
-        self._grid.addWidget(self.about, 0, 0, 1, wide)
+        self._grid.addWidget(self.about, 0, 0, 1, 1 if n_lines == 1 else 3)
+        right = Qt.AlignmentFlag.AlignRight
+        self._grid.addWidget(self.switch, 0, 1 if n_lines == 1 else 3, right)
         if n_lines == 3:
-            self._grid.addWidget(self.estimated, 1, 0, 1, 3)
-            self._grid.addWidget(self._tail, 2, 0, 1, 3)
+            self._grid.addWidget(self.estimated, 1, 0, 1, 4)
+            self._grid.addWidget(self._tail, 2, 0, 1, 4)
         else:
-            self._grid.addWidget(self.estimated, n_lines - 1, 1)
-            self._grid.addWidget(self._tail, n_lines - 1, 2)
+            self._grid.addWidget(self.estimated, n_lines - 1, 2)
+            self._grid.addWidget(self._tail, n_lines - 1, 3)
         self.updateGeometry()
 
     def _on_by_changed(self, _: int) -> None:

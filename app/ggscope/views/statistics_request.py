@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.figures import SpanBlocks
-from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.stats import By, StatRow, StatTable, stat_table
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import Array
@@ -23,12 +23,12 @@ class Scope:
     Attributes
     ----------
     kind : where it comes from.
-    time : range that spans must touch; only their part inside counts.
+    time : range that spans must touch; None = the whole trace.
     lanes : timeline lane keys, None = all.
     ids : the selected spans, for kind "selected".
     """
 
-    kind: Literal["marked", "selected", "visible"]
+    kind: Literal["marked", "selected", "visible", "all"]
     time: TimeRange | None = None
     lanes: frozenset[str] | None = None
     ids: tuple[int, ...] = ()
@@ -71,7 +71,6 @@ class StatisticsRequest:
             mask=mask,
             ids=ids,
             time=scope.time,
-            clip=True,
             include_estimated=self.with_estimated,
             blocks=self.blocks,
             limit=self.limit,
@@ -112,24 +111,8 @@ class StatisticsResult:
         return self.table.all.count - self.table.all.timed
 
 
-def mask_of_lanes(index: TraceIndex, lanes: frozenset[str], time: TimeRange) -> Mask:
-    """Return bool[n_spans] of the spans on `lanes` that may touch `time`.
-
-    Lanes that the trace does not have are passed over.
-    """
-    known = {lane.key for lane in index.lanes}
-    mask = np.zeros(len(index.trace.spans), np.bool_)
-    for key in lanes & known:
-        for row in index.rows(key):
-            first = int(np.searchsorted(row.end, time.start, "left"))
-            last = int(np.searchsorted(row.start, time.end, "right"))
-            mask[row.id[first:last]] = True
-    return mask
-
-
 __all__ = [
     "Scope",
     "StatisticsRequest",
     "StatisticsResult",
-    "mask_of_lanes",
 ]

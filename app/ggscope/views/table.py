@@ -1,7 +1,7 @@
 """The trace table: every record, sortable, filtered, with the shared selection."""
 
 import numpy as np
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QMenu,
@@ -14,18 +14,19 @@ from ggscope.analysis.correlate import Correlation
 from ggscope.analysis.links import Linked
 from ggscope.analysis.time_merge import TimeRuns
 from ggscope.errors import QueryError
-from ggscope.model.selection import Filter, Selection
+from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_share
 from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure, TaskState
 from ggscope.views.base import View, ViewSpec
+from ggscope.views.plain import add_action
 from ggscope.views.table_copy import MAX_COPIED_ROWS, CopyForm, CopyRequest
 from ggscope.views.table_delegate import RowPainter
 from ggscope.views.table_footer import TableFooter
 from ggscope.views.table_grid import VirtualTable
-from ggscope.views.table_jump import row_for
+from ggscope.views.table_jump import span_for
 from ggscope.views.table_menu import add_command, filters_of
 from ggscope.views.table_model import TraceTableModel
 from ggscope.views.table_order import OrderRequest, RowOrder, Sorting
@@ -41,7 +42,11 @@ SYNC_ROWS = 200_000
 """Up to here sorting is quicker than a trip to a worker."""
 SYNC_COPY = 500
 MAX_SELECTED = 100_000
+_QUIET_MS = 80
+"""Rest before listing anew while the range is being dragged."""
 _ORDER, _COPY = "table-order", "table-copy"
+_List = tuple[int, Filter, MarkedRange | None]
+"""What is listed: which trace, filter and range."""
 
 
 class TableView(View):
@@ -51,8 +56,13 @@ class TableView(View):
         super().__init__(parent)
         self._session: Session | None = None
         self._sorting = Sorting()
-        self._wanted_list: tuple[int, Filter] = (0, Filter())
-        self._shown_list: tuple[int, Filter] | None = None
+        self._wanted_list: _List = (0, Filter(), None)
+        self._shown_list: _List | None = None
+        self._awaits_mask = False
+        self._quiet = QTimer(self)
+        self._quiet.setSingleShot(True)
+        self._quiet.setInterval(_QUIET_MS)
+        self._quiet.timeout.connect(self._on_quiet)
         self._runs: TimeRuns | None = None
         self._anchor = -1
         self._theme = theme("dark")
@@ -115,7 +125,8 @@ class TableView(View):
         self.model.set_absolute(session.absolute_time)
         self._anchor = -1
         self._runs = None if session.trace is None else TimeRuns(session.trace)
-        self._wanted_list = (self._wanted_list[0] + 1, session.filter)
+        self._footer.switch.attach(session)
+        self._want(is_other_trace=True)
         self._on_correlation_changed(session.correlation)
         self._reorder()
         self._on_search_changed(None)
@@ -126,6 +137,8 @@ class TableView(View):
         if self._session is None:
             return
         disconnect_all(self._connections(self._session))
+        self._footer.switch.detach()
+        self._quiet.stop()
         self._session.tasks.cancel(_ORDER)
         self._session.tasks.cancel(_COPY)
         self._session = self._runs = None
@@ -140,6 +153,9 @@ class TableView(View):
             (session.linked_changed, self._on_linked_changed),
             (session.correlation_changed, self._on_correlation_changed),
             (session.mask_changed, self._on_mask_changed),
+            (session.visible_range_changed, self._on_range_changed),
+            (session.marked_range_changed, self._on_range_changed),
+            (session.only_range_changed, self._on_range_changed),
             (session.search_changed, self._on_search_changed),
             (session.absolute_time_changed, self._on_absolute_changed),
             (session.reveal_requested, self._on_reveal_requested),
@@ -154,23 +170,41 @@ class TableView(View):
         trace = self._trace
         self._runs = None if trace is None else TimeRuns(trace)
         if change is not TraceChange.GREW:
-            self._wanted_list = (self._wanted_list[0] + 1, self._wanted_list[1])
+            self._want(is_other_trace=True)
             self._drop_rows()
             self._anchor = -1
         self._on_search_changed(None)
         is_filtered = self._session is not None and bool(self._session.filter)
-        if trace is None or trace.is_partial or not is_filtered:
+        self._awaits_mask = is_filtered and trace is not None and not trace.is_partial
+        if not self._awaits_mask:
             self._reorder()
         # Else the mask of the new trace is on its way: filtered rows must not
         # give way to unfiltered ones in between.
+
+    def _want(self, *, is_other_trace: bool = False) -> None:
+        """Note what is to be listed now."""
+        session = self._session
+        if session is not None:
+            number = self._wanted_list[0] + int(is_other_trace)
+            self._wanted_list = (number, session.filter, session.range_shown)
+
+    def _on_range_changed(self, _: object) -> None:
+        session = self._session
+        if session is not None and session.range_shown != self._wanted_list[2]:
+            self._quiet.start()
+
+    def _on_quiet(self) -> None:
+        self._want()
+        if not self._awaits_mask:
+            self._reorder()
 
     def _drop_rows(self) -> None:
         self.model.set_rows(None, None)
         self._shown_list = None
 
     def _on_mask_changed(self, _: object) -> None:
-        if self._session is not None:
-            self._wanted_list = (self._wanted_list[0], self._session.filter)
+        self._awaits_mask = False
+        self._want()
         self._reorder()
 
     def _on_search_changed(self, _: object) -> None:
@@ -230,7 +264,9 @@ class TableView(View):
             self._drop_rows()
             self._say_empty()
             return
-        request = OrderRequest(index, self._sorting, session.mask, self._runs)
+        request = OrderRequest(
+            index, self._sorting, session.mask, self._runs, self._wanted_list[2]
+        )
         if len(trace.spans) <= SYNC_ROWS:
             session.tasks.cancel(_ORDER)
             self._on_order(request())
@@ -254,15 +290,18 @@ class TableView(View):
         self._end_waiting()
         old, was = self.model.order, self._shown_list
         self._shown_list = self._wanted_list
-        is_same = (
+        is_sorted_anew = (
             old is not None
             and was == self._wanted_list
-            and old.key.sorting == order.key.sorting
+            and old.key.sorting != order.key.sorting
         )
         self.grid.set_sorting(order.key.sorting)
         self.model.set_rows(order.key.trace, order)
-        self._select(session.selection, is_scrolling=not is_same)
-        self._say_count(len(order), len(session.trace.spans))
+        self._select(session.selection, is_scrolling=was != self._wanted_list)
+        if is_sorted_anew and len(order):
+            # Whoever sorts asks what comes first, not where the selection went.
+            self.grid.show_row(0)
+        self._say_count(order)
         if len(order):
             self._stack.setCurrentWidget(self.grid)
         else:
@@ -297,12 +336,15 @@ class TableView(View):
     # -- jumping -----------------------------------------------------------
 
     def go_to(self, text: str) -> None:
-        """Select the row that a row number, ``#record`` or time names."""
+        """Select what a row number, ``#record``, time or ``token n`` names.
+
+        What lies outside of the visible range comes into view, and the list with it.
+        """
         session, order = self._session, self.model.order
         if session is None or order is None or self._runs is None or not text.strip():
             return
         try:
-            row = row_for(
+            span = span_for(
                 text,
                 order,
                 self._runs,
@@ -313,15 +355,29 @@ class TableView(View):
             self._note.setText(str(error))
             return
         self._note.clear()
-        self._on_row_chosen(row, Qt.KeyboardModifier.NoModifier)
-        self.grid.show_row(row)
+        row = order.row_of(span)
+        if row is None and session.marked_range is not None:
+            # The range would stay where it is, and the span out of the list.
+            session.set_marked(None)
+        self._anchor = span
+        session.select_span(span)
+        if row is not None:
+            self.grid.show_row(row)
 
-    def _say_count(self, n_rows: int, n_spans: int) -> None:
-        words = self.tr("{0} record") if n_rows == 1 else self.tr("{0} records")
-        text = words.format(format_count(n_rows))
-        if self._session is not None and self._session.filter:
-            of_all = self.tr("of {0} match the filter").format(format_count(n_spans))
-            text = f"{format_count(n_rows)} {of_all}"
+    def _say_count(self, order: RowOrder) -> None:
+        n, n_records = len(order), order.n_records
+        words = self.tr("{0} record") if n_records == 1 else self.tr("{0} records")
+        text = words.format(format_count(n_records))
+        _, is_filtered, part = self._wanted_list
+        if part is not None or is_filtered:
+            text = self.tr("{0} of {1}").format(format_count(n), text)
+        if part is not None:
+            session = self._session
+            is_marked = session is not None and part == session.marked_range
+            where = self.tr("the marked range") if is_marked else self.tr("this range")
+            text += " " + self.tr("in {0}").format(where)
+        if is_filtered:
+            text += self.tr(", filtered") if part else " " + self.tr("match the filter")
         self._count.setText(text)
 
     def _say_empty(self) -> None:
@@ -337,6 +393,12 @@ class TableView(View):
         elif not len(trace.spans):
             hint = self.tr("Problems says what was read from the file.")
             self._empty.say(self.tr("This trace holds no spans."), hint)
+        elif self._wanted_list[2] is not None:
+            hint = self.tr("“all” below lists the whole trace (Shift+T).")
+            words = self.tr("No record lies in this range.")
+            if session.filter:
+                words = self.tr("No record in this range matches the filter.")
+            self._empty.say(words, hint)
         else:
             hint = self.tr("Remove a filter chip to see more.")
             self._empty.say(self.tr("No record matches the filter."), hint)
@@ -502,7 +564,7 @@ class TableView(View):
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         for column in self.model.columns:
-            action = menu.addAction(column.tip)
+            action = add_action(menu, column.tip)
             action.setCheckable(True)
             action.setChecked(column.key not in self.grid.hidden_columns)
             action.setData(column.key)

@@ -8,7 +8,6 @@ import numpy as np
 from ggscope.analysis.correlate import Correlation, node_words
 from ggscope.analysis.facts import (
     PENDING,
-    TimeScale,
     access_facts,
     access_line,
     duration_of,
@@ -16,14 +15,14 @@ from ggscope.analysis.facts import (
     quality_word,
     quality_words,
     record_of,
-    time_scale,
-    time_text,
+    time_form,
 )
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Array
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    TimeForm,
     format_bytes,
     format_count,
     format_duration,
@@ -103,8 +102,10 @@ def _record_column(trace: Trace) -> Column:
 
 
 def _time_column(trace: Trace) -> Column:
-    text = time_scale(trace).text(trace.extent.end)
-    return Column("time", tr("time"), tr("Start"), max(72, _text_width(text)), True)
+    form = time_form(trace)
+    ends = (trace.extent.start, trace.extent.end, min(trace.extent.end, 999_999_999))
+    width = max(_text_width(form.text(tick)) for tick in ends)
+    return Column("time", tr("time"), tr("Start"), max(72, width), True)
 
 
 def _text_width(text: str) -> int:
@@ -119,8 +120,13 @@ def _name_column(trace: Trace) -> Column:
     return Column("destination", tr("destination"), tip, 112, stretch=2)
 
 
+_MEASURED_LANES = 4096
+"""The width of the column goes by the names of so many lanes."""
+
+
 def _lane_column(trace: Trace) -> Column:
-    listed = [lane for lane in trace.lanes if lane.kind not in _NOT_LISTED]
+    few = trace.lanes[:_MEASURED_LANES]
+    listed = [lane for lane in few if lane.kind not in _NOT_LISTED]
     longest = max((len(_short_lane(lane.name)) for lane in listed), default=1)
     width = min(max(32, longest * 8 + 16), 130)
     if any(lane.kind == LaneKind.ENGINE for lane in listed):
@@ -154,7 +160,7 @@ class CellTexts:
     """
 
     trace: Trace
-    scale: TimeScale
+    form: TimeForm
     absolute: bool = False
     correlation: Correlation | None = None
 
@@ -167,7 +173,8 @@ class CellTexts:
         correlation: Correlation | None = None,
     ) -> "CellTexts":
         """Return the texts of `trace` with times in its usual unit."""
-        return cls(trace, time_scale(trace), absolute, correlation)
+        form = time_form(trace, absolute=absolute)
+        return cls(trace, form, absolute, correlation)
 
     def text(self, span: int, key: str) -> str:
         """Return what the cell of column `key` says."""
@@ -197,8 +204,7 @@ class CellTexts:
         """Return a cell as a number or plain text; None where it is not known."""
         trace, spans = self.trace, self.trace.spans
         if key == "time":
-            origin = trace.clock.origin if self.absolute else 0
-            return int(spans.start[span]) + origin
+            return int(spans.start[span]) + trace.clock.shift(self.absolute)
         if key == "duration":
             return duration_of(trace, span)
         if key == "record":
@@ -249,8 +255,7 @@ class CellTexts:
         return format_count(record) if record >= 0 else NOT_AVAILABLE
 
     def _time(self, span: int) -> str:
-        tick = int(self.trace.spans.start[span])
-        return time_text(self.trace, tick, absolute=self.absolute, scale=self.scale)
+        return self.form.text(int(self.trace.spans.start[span]))
 
     def _op(self, span: int) -> str:
         return self.trace.op_name(int(self.trace.spans.op[span])) or NONE

@@ -1,13 +1,14 @@
 """Rows as text for spreadsheets, reports and programs: TSV, Markdown, JSON."""
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import Array
+from ggscope.text import Value, json_text, markdown_row, tsv_text
 from ggscope.views.table_cells import CellTexts, Column
 
 CopyForm = Literal["tsv", "markdown", "json"]
@@ -17,10 +18,9 @@ _ROWS_AT_A_TIME = 8
 _TITLES = {"record": "record", "layer": "layer"}
 
 
-def to_tsv(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def to_tsv(titles: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
     """Return tab-separated lines under a header line."""
-    lines = [_tsv_line(titles), *map(_tsv_line, rows)]
-    return "\n".join(lines) + "\n"
+    return tsv_text(chain([titles], rows))
 
 
 def to_markdown(
@@ -29,7 +29,7 @@ def to_markdown(
     right: Sequence[bool] | None = None,
 ) -> str:
     """Return a Markdown table; `right` says which columns are right-aligned."""
-    lines = [*_markdown_head(titles, right), *map(_markdown_line, rows)]
+    lines = [*_markdown_head(titles, right), *map(markdown_row, rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -88,7 +88,7 @@ class CopyRequest:
         value = self.texts.raw(span, key)
         if self.form == "json":
             return value
-        return "; ".join(value) if isinstance(value, list) else _plain(value)
+        return "; ".join(value) if isinstance(value, list) else value
 
     def _title(self, column: Column) -> str:
         title = _TITLES.get(column.key, column.title)
@@ -99,29 +99,12 @@ class CopyRequest:
         return title
 
 
-def _plain(value: int | str | None) -> str:
-    return "" if value is None else str(value)
-
-
-def _flat(cell: str) -> str:
-    return cell.replace("\t", " ").replace("\n", " ")
-
-
-def _tsv_line(cells: Sequence[str]) -> str:
-    return "\t".join(map(_flat, cells))
-
-
 def _json_line(keys: Sequence[str], values: Sequence[object]) -> str:
     record = dict(zip(keys, values, strict=True))
-    return " " + json.dumps(record, ensure_ascii=False)
+    return " " + json_text(record)
 
 
 def _markdown_head(titles: Sequence[str], right: Sequence[bool] | None) -> list[str]:
     sides = right if right is not None else [False] * len(titles)
     rule = "|".join(" ---: " if side else " --- " for side in sides)
-    return [_markdown_line(titles), f"|{rule}|"]
-
-
-def _markdown_line(cells: Sequence[str]) -> str:
-    escaped = (_flat(cell).replace("\\", "\\\\").replace("|", "\\|") for cell in cells)
-    return "| " + " | ".join(escaped) + " |"
+    return [markdown_row(titles), f"|{rule}|"]

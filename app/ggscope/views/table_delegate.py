@@ -10,6 +10,7 @@ from ggscope.model.tables import Space
 from ggscope.model.units import NOT_AVAILABLE, format_bytes, format_exact_bytes
 from ggscope.render.palette import category_color
 from ggscope.render.theme import Theme, mix, with_alpha
+from ggscope.text import one_line
 from ggscope.views.table_cells import NONE, Column
 from ggscope.views.table_model import TraceTableModel
 from ggscope.views.widgets import (
@@ -212,7 +213,9 @@ class RowPainter:
         rest = area.adjusted(round(x) - area.left() + scaled(6), 0, 0, 0)
         space = self._mono_metrics.horizontalAdvance(more)
         name = self._mono_metrics.elidedText(
-            first.name, Qt.TextElideMode.ElideRight, max(0, rest.width() - space)
+            one_line(first.name),
+            Qt.TextElideMode.ElideRight,
+            max(0, rest.width() - space),
         )
         color = self.theme.dim if first.name == NOT_AVAILABLE else self.theme.text
         self._highlight(painter, rest, name, self._mono_metrics, state)
@@ -238,7 +241,7 @@ class RowPainter:
             color = theme.dim if is_measured else theme.caution
         metrics = QFontMetrics(font)
         mode = Qt.TextElideMode.ElideRight
-        shown = metrics.elidedText(text, mode, max(0, area.width()))
+        shown = metrics.elidedText(one_line(text), mode, max(0, area.width()))
         if key in _NAMES:
             self._highlight(painter, area, shown, metrics, state)
         self._draw(painter, area, shown, font, color, right=column.right)
@@ -306,7 +309,7 @@ class RowPainter:
             self._heading,
             yellow if theme.is_dark else theme.dim,
         )
-        name = self.model.text(row, "destination")
+        name = one_line(self.model.text(row, "destination"))
         self._highlight(painter, line, name, self._mono_metrics, state)
         self._draw(
             painter, line, name, self._mono, yellow if theme.is_dark else theme.text
@@ -351,7 +354,7 @@ class RowPainter:
             space_color(access.space, theme),
         )
         area.setLeft(round(x) + scaled(6))
-        name = ("→ " if access.is_write else "") + access.name
+        name = ("→ " if access.is_write else "") + one_line(access.name)
         self._highlight(painter, area, name, self._mono_metrics, state)
         self._draw(painter, area, name, self._mono, theme.text)
         parts = [access.size, access.place]

@@ -15,6 +15,9 @@ from ggscope.model.units import format_count, format_share
 from ggscope.render.theme import Theme, css
 from ggscope.views.elided import ElidedLabel
 from ggscope.views.guard import guarded
+from ggscope.views.plain import set_tip
+from ggscope.views.range_switch import RangeSwitch
+from ggscope.views.table_grid import is_jump
 from ggscope.views.widgets import scaled, words_font
 
 
@@ -24,10 +27,11 @@ class TableFooter(QWidget):
 
     Attributes
     ----------
+    switch : the range that is shown, or all.
     count : how many rows there are.
     matched : how many ops were found in the graph; hidden without one.
     note : what is going on.
-    jump : takes a row, a record or a time.
+    jump : takes a row, a record, a time or a token.
     cancel : stops the sorting; seen only while there is some.
     form : compact or detailed.
     """
@@ -39,6 +43,7 @@ class TableFooter(QWidget):
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setObjectName("table_footer")
+        self.switch = RangeSwitch(self)
         self.count = ElidedLabel(self)
         self.matched = ElidedLabel(self)
         self.matched.hide()
@@ -49,14 +54,16 @@ class TableFooter(QWidget):
         )
         self.cancel.hide()
         self.jump = QLineEdit(self)
-        self.jump.setPlaceholderText(self.tr("Go to row, #record, time"))
-        self.jump.setToolTip(
+        self.jump.setPlaceholderText(self.tr("Go to …"))
+        set_tip(
+            self.jump,
             self.tr(
-                "A row of this list (1200), a record of the file (#1200) or a time "
-                "(1.5ms); Enter goes there (Ctrl+G)"
-            )
+                "A row of this list (1200), a record of the file (#1200), a time as it "
+                "is printed (1.5 ms, 1:30, 11:01.44) or a token (token 5); Enter goes "
+                "there (Ctrl+G)"
+            ),
         )
-        self.jump.setAccessibleName(self.tr("Go to row, record or time"))
+        self.jump.setAccessibleName(self.tr("Go to row, record, time or token"))
         self.jump.setMinimumWidth(scaled(56))
         self.jump.setMaximumWidth(scaled(170))
         self.jump.returnPressed.connect(self._on_return)
@@ -71,6 +78,7 @@ class TableFooter(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(12, 0, 4, 0)
         layout.setSpacing(8)
+        layout.addWidget(self.switch)
         layout.addWidget(self.count)
         layout.addWidget(self.matched)
         layout.addWidget(self.note, 1)
@@ -90,7 +98,7 @@ class TableFooter(QWidget):
     def _button(self, text: str, tip: str) -> QToolButton:
         button = QToolButton(self)
         button.setText(text)
-        button.setToolTip(tip)
+        set_tip(button, tip)
         button.setAutoRaise(True)
         button.setMinimumHeight(scaled(24))
         return button
@@ -121,6 +129,7 @@ class TableFooter(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
+        self.switch.set_theme(theme)
         self.setStyleSheet(
             f"#table_footer {{ background: {css(theme.pane)}; }}"
             f" QLabel {{ color: {css(theme.dim)}; background: transparent; }}"
@@ -147,10 +156,15 @@ class TableFooter(QWidget):
             if is_escape and event.type() == QEvent.Type.KeyPress:
                 self.left.emit()
                 return True
+            is_press = event.type() == QEvent.Type.KeyPress
+            if is_press and is_jump(event):
+                self.jump.selectAll()
+                return True
         return super().eventFilter(watched, event)
 
     def _on_return(self) -> None:
         self.jump_typed.emit(self.jump.text())
+        self.jump.selectAll()  # what is typed next is another place
 
 
 __all__ = ["TableFooter"]

@@ -30,6 +30,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.render.theme import Theme, css
 from ggscope.views.guard import guarded
+from ggscope.views.plain import show_tip
 from ggscope.views.table_cells import Column
 from ggscope.views.table_delegate import Cell, RowPainter, RowState
 from ggscope.views.table_model import TraceTableModel
@@ -448,7 +449,7 @@ class VirtualTable(QAbstractScrollArea):
             if row >= 0 and section >= 0:
                 role = Qt.ItemDataRole.ToolTipRole
                 text = self.model.data(self.model.index(row, section), role)
-                QToolTip.showText(event.globalPos(), text, self.viewport())
+                show_tip(event.globalPos(), text, self.viewport())
             else:
                 QToolTip.hideText()
             return True
@@ -473,7 +474,7 @@ class VirtualTable(QAbstractScrollArea):
                 moves
                 or self._copy_kind(event)
                 or _is_select_all(event)
-                or _is_jump(event)
+                or is_jump(event)
                 or self._is_cancel(event)
             ):
                 event.accept()
@@ -489,7 +490,7 @@ class VirtualTable(QAbstractScrollArea):
             self.copy_requested.emit(kind)
         elif _is_select_all(event):
             self.all_requested.emit()
-        elif _is_jump(event):
+        elif is_jump(event):
             self.jump_requested.emit()
         elif self._is_cancel(event):
             self.cancel_requested.emit()
@@ -538,6 +539,7 @@ def _is_select_all(event: QKeyEvent) -> bool:
     return event.matches(QKeySequence.StandardKey.SelectAll)
 
 
-def _is_jump(event: QKeyEvent) -> bool:
+def is_jump(event: QKeyEvent) -> bool:
+    """Tell whether a key asks where to go: Ctrl+G."""
     control = Qt.KeyboardModifier.ControlModifier
     return event.key() == Qt.Key.Key_G and event.modifiers() == control

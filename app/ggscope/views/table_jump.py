@@ -1,4 +1,4 @@
-"""Where a typed row number, record number or time leads in the table. No Qt here."""
+"""Which span a typed row, record, time or token means in the table. No Qt here."""
 
 import re
 
@@ -10,7 +10,7 @@ from ggscope.analysis.time_merge import TimeRuns
 from ggscope.errors import QueryError
 from ggscope.model.tables import Array
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_count, parse_duration
+from ggscope.model.units import format_count, parse_time
 from ggscope.views.table_order import RowOrder
 from ggscope.views.widgets import tr
 
@@ -18,7 +18,7 @@ _AHEAD = 1 << 16
 """Spans looked through at once for one that is listed."""
 
 
-def row_for(
+def span_for(
     text: str,
     order: RowOrder,
     runs: TimeRuns,
@@ -26,37 +26,40 @@ def row_for(
     *,
     is_absolute: bool = False,
 ) -> int:
-    """Return the row that `text` names.
+    """Return the span that `text` names.
 
-    ``1200`` is the 1,200th row, ``#1200`` record 1200 of the file; ``1.5ms`` the row
-    of the first listed span that starts then or later.
+    ``1200`` is the 1,200th row, ``#1200`` record 1200 of the file; ``1.5ms`` or
+    ``1:30`` the first span that starts then or later, ``token 5`` the first of that
+    token. All but rows may lie outside of the range that `order` lists.
 
     Parameters
     ----------
     runs : of the trace that `order` is about.
-    mask : of the spans that are listed, None = all.
+    mask : of the spans that pass the filter, None = all.
     is_absolute : whether times count as the file's own clock does.
 
     Raises
     ------
     QueryError
-        If it is none of these, or there is no such row.
+        If it is none of these, or there is no such span.
     """
     plain = re.sub(r"[\s,_\u202f]", "", text)
     trace = order.key.trace
     if plain.isdecimal():
-        return _row(int(plain), len(order))
-    if re.fullmatch(r"#\d+", plain):
-        return _row_of_record(trace, int(plain[1:]), order)
+        return order.at(_row(int(plain), len(order)))
+    record = re.fullmatch(r"(?:#|record)(\d+)", plain, re.IGNORECASE)
+    if record is not None:
+        return _span_of_record(order, int(record[1]), mask)
+    token = re.fullmatch(r"token#?(\d+)", plain, re.IGNORECASE)
+    if token is not None:
+        return _span_of_token(order, int(token[1]), runs, mask)
     try:
-        tick = parse_duration(plain, trace.clock.unit)
+        tick = parse_time(plain, trace.clock, absolute=is_absolute)
     except (ValueError, OverflowError) as error:
         raise QueryError(
-            tr("write a row (1200), a record (#1200) or a time (1.5ms)")
+            tr("write a row (1200), record (#1200), time (1.5 ms, 1:30) or token 5")
         ) from error
-    return _row_from(
-        tick - (trace.clock.origin if is_absolute else 0), order, runs, mask
-    )
+    return _span_from(tick, order, runs, mask)
 
 
 def _row(number: int, n: int) -> int:
@@ -65,15 +68,19 @@ def _row(number: int, n: int) -> int:
     return number - 1
 
 
-def _row_of_record(trace: Trace, record: int, order: RowOrder) -> int:
-    span = _span_of_record(trace, record)
-    row = None if span is None else order.row_of(span)
-    if row is None:
-        raise QueryError(tr("record {0} is not listed").format(format_count(record)))
-    return row
+def _span_of_record(
+    order: RowOrder, record: int, mask: npt.NDArray[np.bool_] | None
+) -> int:
+    found = _find_record(order.key.trace, record)
+    name = format_count(record)
+    if found is None or not order.lanes[order.key.trace.spans.lane[found]]:
+        raise QueryError(tr("the trace has no record {0}").format(name))
+    if mask is not None and not mask[found]:
+        raise QueryError(tr("record {0} does not match the filter").format(name))
+    return found
 
 
-def _span_of_record(trace: Trace, record: int) -> int | None:
+def _find_record(trace: Trace, record: int) -> int | None:
     column: Array | None = trace.spans.record
     if column is None:
         return record if record < len(trace.spans) else None
@@ -84,24 +91,49 @@ def _span_of_record(trace: Trace, record: int) -> int | None:
     return None
 
 
-def _row_from(
+def _span_of_token(
+    order: RowOrder,
+    number: int,
+    runs: TimeRuns,
+    mask: npt.NDArray[np.bool_] | None,
+) -> int:
+    spans, first = order.key.trace.spans, None
+    if spans.token is None or not (spans.token >= 0).any():
+        raise QueryError(tr("this trace tells of no tokens"))
+    for rows in chunks(len(spans)):
+        keep = (spans.token[rows] == number) & order.lanes[spans.lane[rows]]
+        if mask is not None:
+            keep &= mask[rows]
+        if keep.any():
+            start = int(spans.start[rows][keep].min())
+            first = start if first is None else min(first, start)
+    if first is None:
+        raise QueryError(tr("no record is of token {0}").format(format_count(number)))
+    return _span_from(first, order, runs, mask, token=number)
+
+
+def _span_from(
     tick: int,
     order: RowOrder,
     runs: TimeRuns,
     mask: npt.NDArray[np.bool_] | None,
+    *,
+    token: int | None = None,
 ) -> int:
-    """Return the row of the first listed span that starts at `tick` or later."""
-    by_time = runs.merge()
+    """Return the first record that starts at `tick` or later."""
+    by_time, spans = runs.merge(), order.key.trace.spans
     first = by_time.rank(tick, -1)
     while first < len(by_time):
-        spans = by_time.slice(first, first + _AHEAD)
-        listed = spans if mask is None else spans[mask[spans]]
-        for span in listed[:64].tolist():  # bands are spans too, but not listed
-            row = order.row_of(span)
-            if row is not None:
-                return row
+        found = by_time.slice(first, first + _AHEAD)
+        keep = order.lanes[spans.lane[found]]
+        if mask is not None:
+            keep = keep & mask[found]
+        if token is not None and spans.token is not None:
+            keep = keep & (spans.token[found] == token)
+        if keep.any():
+            return int(found[np.argmax(keep)])
         first += _AHEAD
-    raise QueryError(tr("no listed span starts then or later"))
+    raise QueryError(tr("no record starts then or later"))
 
 
-__all__ = ["row_for"]
+__all__ = ["span_for"]

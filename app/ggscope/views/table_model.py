@@ -18,6 +18,7 @@ from ggscope.analysis.facts import AccessFact, access_facts, access_line
 from ggscope.analysis.filtering import SearchHits
 from ggscope.model.tables import I64, empty
 from ggscope.model.trace import Trace
+from ggscope.text import one_line, tooltip
 from ggscope.views.guard import guarded
 from ggscope.views.table_cells import CellTexts, Column, columns_of
 from ggscope.views.table_order import RowOrder, Sorting
@@ -224,9 +225,9 @@ class TraceTableModel(QAbstractTableModel):
         column = self._columns[index.column()]
         span = self.span_at(index.row())
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
-            return self._texts.text(span, column.key)
+            return one_line(self._texts.text(span, column.key))
         if role == Qt.ItemDataRole.ToolTipRole:
-            return self._texts.tip(span, column.key)
+            return tooltip(self._texts.tip(span, column.key))
         if role == Qt.ItemDataRole.TextAlignmentRole:
             side = "AlignRight" if column.right else "AlignLeft"
             return Qt.AlignmentFlag[side] | Qt.AlignmentFlag.AlignVCenter
@@ -249,7 +250,9 @@ class TraceTableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             arrow = "" if column.key != self._sorting.column else self._arrow()
             return column.title + arrow
-        if role in (Qt.ItemDataRole.ToolTipRole, Qt.ItemDataRole.AccessibleTextRole):
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return tooltip(column.tip)
+        if role == Qt.ItemDataRole.AccessibleTextRole:
             return column.tip
         if role == Qt.ItemDataRole.TextAlignmentRole:
             side = "AlignRight" if column.right else "AlignLeft"

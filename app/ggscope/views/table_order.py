@@ -10,8 +10,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.chunks import chunks
-from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.chunks import chunks, count_values
+from ggscope.analysis.filtering import touches
+from ggscope.analysis.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.partition import (
     MAX_UNSORTED,
     N_CODES,
@@ -24,6 +25,7 @@ from ggscope.analysis.partition import (
 from ggscope.analysis.time_merge import TimeMerge, TimeRuns
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import MarkedRange
 from ggscope.model.tables import I64, Array, quality_of
 from ggscope.model.trace import Trace
 
@@ -251,6 +253,8 @@ class RowOrder:
     Attributes
     ----------
     key : decides the order.
+    lanes : bool[n_lanes], whose spans are rows at all; bands are none.
+    n_records : rows without filter and range.
 
     Notes
     -----
@@ -258,8 +262,16 @@ class RowOrder:
     For the main thread only.
     """
 
-    def __init__(self, arrangement: Arrangement, key: OrderKey) -> None:
+    def __init__(
+        self,
+        arrangement: Arrangement,
+        key: OrderKey,
+        lanes: npt.NDArray[np.bool_],
+        n_records: int,
+    ) -> None:
         self.key = key
+        self.lanes = lanes
+        self.n_records = n_records
         self._arrangement = arrangement
         self._blocks: OrderedDict[int, Array] = OrderedDict()
 
@@ -309,12 +321,14 @@ class OrderRequest:
     mask : bool[n_spans] of the spans to list, None = all. Bands (tokens, phases)
         are no records of the file and left out unless there is nothing else.
     runs : of this trace, where they are known already.
+    part : only spans that touch this range, on its lanes; None = all.
     """
 
     index: TraceIndex
     sorting: Sorting
     mask: npt.NDArray[np.bool_] | None = None
     runs: TimeRuns | None = None
+    part: MarkedRange | None = None
 
     def __call__(self, context: Watcher | None = None) -> RowOrder:
         """Return the order. Raises Cancelled from the context."""
@@ -322,10 +336,12 @@ class OrderRequest:
         runs = TimeRuns(trace) if self.runs is None else self.runs
         key = OrderKey(trace, self.sorting)
         lanes = _listed_lanes(trace)
+        mask, n_records = self._mask(), _n_records(trace, lanes)
         if self.sorting.column == "time":
-            rows = self._by_time(runs, lanes, context)
-            return RowOrder(Backwards(rows) if self.sorting.descending else rows, key)
-        ids = _listed(trace, self.mask, lanes, context)
+            rows: Arrangement = self._by_time(runs, lanes, mask, context)
+            rows = Backwards(rows) if self.sorting.descending else rows
+            return RowOrder(rows, key, lanes, n_records)
+        ids = _listed(trace, mask, lanes, context)
         merge: Callable[[Array], TimeMerge] = runs.merge
         if runs.edges is None:
             # Too many runs to merge: put into time order beforehand.
@@ -336,17 +352,34 @@ class OrderRequest:
         placed, edges = partition(
             n, ids, key.values, coder, context, codes=key.codes(coder)
         )
-        return RowOrder(Buckets(placed, edges, key, merge), key)
+        return RowOrder(Buckets(placed, edges, key, merge), key, lanes, n_records)
+
+    def _mask(self) -> npt.NDArray[np.bool_] | None:
+        """Return which spans pass both filter and range, None = all."""
+        part, trace = self.part, self.index.trace
+        if part is None:
+            return self.mask
+        keep = np.zeros(len(trace.spans), np.bool_)
+        spans = trace.spans
+        for rows in chunks(len(spans)):
+            keep[rows] = touches(spans.start[rows], spans.end[rows], part.time)
+        if part.lanes is not None:
+            keep &= mask_of_lanes(self.index, part.lanes, part.time)
+        if self.mask is not None:
+            keep[: len(self.mask)] &= self.mask
+            keep[len(self.mask) :] = False
+        return keep
 
     def _by_time(
         self,
         runs: TimeRuns,
         lanes: npt.NDArray[np.bool_],
+        mask: npt.NDArray[np.bool_] | None,
         context: Watcher | None,
     ) -> TimeMerge:
         ids = None
-        if self.mask is not None:
-            ids = _listed(runs.trace, self.mask, lanes, context)
+        if mask is not None:
+            ids = _listed(runs.trace, mask, lanes, context)
         return runs.merge(ids, lanes, self.index.time_order)
 
 
@@ -372,6 +405,13 @@ def _listed_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
         if not is_band[trace.spans.lane[rows]].all():
             return ~is_band
     return np.ones(len(is_band), np.bool_)
+
+
+def _n_records(trace: Trace, lanes: npt.NDArray[np.bool_]) -> int:
+    """Return the number of spans of the listed lanes."""
+    if lanes.all():
+        return len(trace.spans)
+    return int(count_values(trace.spans.lane, len(lanes))[lanes].sum())
 
 
 def _listed(

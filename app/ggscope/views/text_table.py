@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.render.theme import Theme, css, mix, theme
+from ggscope.text import Value, one_line, tooltip
 from ggscope.views.guard import guarded
 from ggscope.views.table_copy import to_markdown, to_tsv
 from ggscope.views.widgets import copy_text, mono_font, qcolor, scaled, tr, words_font
@@ -43,7 +44,7 @@ class Cell:
     ----------
     text : as people read it.
     sort : what it is sorted by; None sorts last in both directions.
-    raw : plain form for spreadsheets; None = `text`.
+    raw : plain form for spreadsheets, a number where it is one; None = `text`.
     tip : every digit.
     color : sign before the text, 0 = none; `shape` is its form.
     caution : whether the text is drawn in the caution colour.
@@ -51,7 +52,7 @@ class Cell:
 
     text: str
     sort: float | str | None = None
-    raw: str | None = None
+    raw: Value = None
     tip: str = ""
     color: int = 0
     shape: Shape = "square"
@@ -132,6 +133,19 @@ class TextTableModel(QAbstractTableModel):
         self._arrange()
         self.endResetModel()
 
+    def update_rows(
+        self,
+        rows: Sequence[tuple[Cell, ...]],
+        payloads: Sequence[object],
+    ) -> None:
+        """Show these rows in the order given; selection and editor stay if as many."""
+        if len(rows) != len(self._rows) or not rows:
+            self.set_rows(rows, payloads=payloads)
+            return
+        self._rows, self._payloads = list(rows), list(payloads)
+        last = self.index(self.rowCount() - 1, self.columnCount() - 1)
+        self.dataChanged.emit(self.index(0, 0), last)
+
     def row(self, row: int) -> tuple[Cell, ...]:
         """Return a row's cells; the last one may be the totals."""
         if row == len(self._rows) and self._totals is not None:
@@ -160,9 +174,9 @@ class TextTableModel(QAbstractTableModel):
         heading = self.headings[index.column()]
         is_total = index.row() == len(self._rows)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
-            return cell.text
+            return one_line(cell.text)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return cell.tip or cell.text
+            return tooltip(cell.tip or cell.text)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(heading)
         if role == Qt.ItemDataRole.FontRole:
@@ -196,9 +210,9 @@ class TextTableModel(QAbstractTableModel):
             return None
         heading = self.headings[section]
         if role == Qt.ItemDataRole.DisplayRole:
-            return heading.title
+            return one_line(heading.title)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return heading.tip or heading.title
+            return tooltip(heading.tip or heading.title)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(heading)
         return None
@@ -248,6 +262,7 @@ class TextTable(QTableView):
 
     def __init__(self, model: TextTableModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.elide_mode = Qt.TextElideMode.ElideMiddle
         self.rows = model
         self.setModel(model)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -305,9 +320,9 @@ class TextTable(QTableView):
                 header.resizeSection(section, wanted)
 
     def initViewItemOption(self, option: QStyleOptionViewItem) -> None:
-        """Cut texts in the middle: tensor names differ at both ends."""
+        """Cut texts in the middle, for names differ at both ends, or as is set."""
         super().initViewItemOption(option)
-        option.textElideMode = Qt.TextElideMode.ElideMiddle
+        option.textElideMode = self.elide_mode
 
     def chosen_rows(self) -> list[int]:
         """Return the selected rows, or all where none is."""

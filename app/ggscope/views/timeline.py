@@ -8,12 +8,14 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QToolTip, QWidget
 
 from ggscope.analysis.layout import (
+    FEW_LANES,
     PINNED,
     default_collapsed,
 )
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import DisplayList
+from ggscope.render.bookmark_labels import bookmark_labels
 from ggscope.render.compose import (
     AXIS_HEIGHT,
     HEADER_WIDTH,
@@ -23,10 +25,13 @@ from ggscope.render.compose import (
 )
 from ggscope.render.gl_store import BUDGET_BYTES
 from ggscope.render.lit_spans import LitSpans
+from ggscope.render.scene import TimelineGeometry
 from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.views.base import View, ViewSpec
+from ggscope.views.bookmark_tip import bookmark_tip
 from ggscope.views.canvas import GlCanvas, RasterCanvas, hardware_renderer
+from ggscope.views.plain import show_tip
 from ggscope.views.timeline_gestures import Gestures
 from ggscope.views.timeline_hit import Hit, hit_in_lane, row_at
 from ggscope.views.timeline_legend import Legend
@@ -38,6 +43,7 @@ PROBE_MS = 1_500
 """The driver is asked for its renderer when the first pictures are out."""
 FLASH_MS = 900
 """How long a lane that was gone to is framed."""
+_KEY = "timeline"
 
 
 class TimelineView(View):
@@ -94,7 +100,7 @@ class TimelineView(View):
         self.detach()
         self._session = session
         session.trace_changed.connect(self._on_trace_changed)
-        session.visible_range_changed.connect(self._repaint)
+        session.visible_range_changed.connect(self._on_moved)
         session.selection_changed.connect(self._repaint)
         session.linked_changed.connect(self._on_linked_changed)
         session.linked_position_changed.connect(self._on_linked_changed)
@@ -118,10 +124,11 @@ class TimelineView(View):
         self._prepared = None
         if session is None:
             return
+        session.tasks.cancel(_KEY)  # the session may outlive this view
         self.legend.detach()
         for signal, slot in (
             (session.trace_changed, self._on_trace_changed),
-            (session.visible_range_changed, self._repaint),
+            (session.visible_range_changed, self._on_moved),
             (session.selection_changed, self._repaint),
             (session.linked_changed, self._on_linked_changed),
             (session.linked_position_changed, self._on_linked_changed),
@@ -160,6 +167,11 @@ class TimelineView(View):
     def _repaint(self, _: object = None) -> None:
         self._canvas.update()
 
+    def _on_moved(self, _: object = None) -> None:
+        """Show another time, and what lies under the pointer now."""
+        self._gestures.follow()
+        self._canvas.update()
+
     def _on_linked_changed(self, _: object) -> None:
         """Light up the spans that belong to a selection which is no span."""
         session = self._session
@@ -178,7 +190,10 @@ class TimelineView(View):
             return
         key, row = prepared.index.row_of_span(span)
         box = prepared.layout.box_of(key)
-        if box is None or box.pinned:
+        if box is None:
+            self._on_reveal_lane(key)  # it is hidden, or its group is closed
+            return
+        if box.pinned:
             return
         top = box.y + (box.row_y[row] if row < len(box.row_y) else 0.0)
         room = self.lane_area_height() - self.pinned_height()
@@ -191,8 +206,9 @@ class TimelineView(View):
         session = self._session
         if session is None or session.index is None:
             return
-        lane = next((x for x in session.index.lanes if x.key == key), None)
-        if lane is None:
+        try:
+            lane = session.index.lane(key)
+        except KeyError:
             return
         self._wanted_lane = key
         state, closed = session.lane_state, session.lane_state.collapsed
@@ -240,13 +256,15 @@ class TimelineView(View):
             session.color_by,
             session.mask,
             self._mask_number,
+            self._theme,
         )
-        if len(session.trace.spans) <= SYNC_SPANS:
-            session.tasks.cancel("timeline")
+        trace = session.trace
+        if len(trace.spans) <= SYNC_SPANS and len(trace.lanes) <= FEW_LANES:
+            session.tasks.cancel(_KEY)
             self._on_prepared(request())
         else:
             session.tasks.run(
-                "timeline",
+                _KEY,
                 request,
                 self._on_prepared,
                 title=self.tr("Preparing lanes"),
@@ -258,7 +276,7 @@ class TimelineView(View):
         self._is_behind = False
         self._update_bar()
         self._go_to_wanted_lane()
-        self._canvas.update()
+        self._on_moved()
 
     # --- the picture -------------------------------------------------------
 
@@ -408,18 +426,21 @@ class TimelineView(View):
         """Return the height of the lanes that do not scroll."""
         if self._prepared is None:
             return 0.0
-        pinned = [b for b in self._prepared.layout.boxes if b.pinned]
-        return max((b.y + b.height for b in pinned), default=0.0)
+        return self._prepared.layout.pinned_height
 
     def tick_at(self, x: float) -> int:
         """Return the time at position `x` of the picture."""
+        scene = self._scene_now()
+        return 0 if scene is None else tick_of_x(scene, x)
+
+    def _scene_now(self) -> TimelineScene | None:
+        """Return the scene that the canvas shows."""
         zoom = self._zoom
-        scene = self.scene(
+        return self.scene(
             self._canvas.width() / zoom,
             self._canvas.height() / zoom,
             self._canvas.devicePixelRatioF() * zoom,
         )
-        return 0 if scene is None else tick_of_x(scene, x)
 
     def ticks_per_px(self) -> float:
         """Return how much time one pixel stands for."""
@@ -450,10 +471,11 @@ class TimelineView(View):
         if prepared is None:
             return frozenset()
         low, high = sorted((y0 - AXIS_HEIGHT, y1 - AXIS_HEIGHT))
-        shift = self._scroll_y
+        layout, shift = prepared.layout, self._scroll_y
+        near = layout.boxes_between(low + shift - 1, high + shift + 1)
         return frozenset(
             box.lane.key
-            for box in prepared.layout.boxes
+            for box in (*layout.pinned, *(box for box in near if not box.pinned))
             if box.lane is not None
             and box.y - (0 if box.pinned else shift) < high
             and box.y + box.height - (0 if box.pinned else shift) > low
@@ -471,7 +493,7 @@ class TimelineView(View):
 
     def _on_scrolled(self, value: int) -> None:
         self._scroll_y = float(value)
-        self._canvas.update()
+        self._on_moved()
 
     def _update_bar(self) -> None:
         total = 0.0 if self._prepared is None else self._prepared.layout.height
@@ -567,12 +589,23 @@ class TimelineView(View):
             return
         place = self.point(QPointF(at))
         hit = self.hit(place.x(), place.y())
-        text = tooltip_for(prepared, session, hit, self.ticks_per_px())
+        text = bookmark_tip(session, self.bookmarks_at(place))
+        text = text or tooltip_for(prepared, session, hit, self.ticks_per_px())
         if text:
             near = QRect(at.x() - 2, at.y() - 2, 5, 5)
-            QToolTip.showText(global_at, text, self._canvas, near)
+            show_tip(global_at, text, self._canvas, near)
         else:
             QToolTip.hideText()
+
+    def bookmarks_at(self, place: QPointF) -> tuple[int, ...]:
+        """Return the bookmarks whose label is at a point of the picture."""
+        scene, foot = self._scene_now(), AXIS_HEIGHT
+        if scene is None or not foot - 14 <= place.y() <= foot:
+            return ()
+        for label in bookmark_labels(scene.bookmarks, TimelineGeometry(scene).time):
+            if label.left <= place.x() <= label.right:
+                return label.positions
+        return ()
 
     def prepared(self) -> Prepared | None:
         """Return what the present picture is drawn from."""

@@ -55,6 +55,7 @@ class Gestures:
         self._start_factor = 1.0
         self._pending = Mode.MARK
         self._wheel_axis: Qt.Orientation | None = None
+        self._pointer: QPointF | None = None
 
     @property
     def mode(self) -> Mode:
@@ -69,6 +70,7 @@ class Gestures:
         if isinstance(event, QNativeGestureEvent):
             return self._native(event)
         if kind == QEvent.Type.Leave:
+            self._pointer = None
             self._view.set_hover_span(-1)
             self._view.set_cursor_tick(None)
             return False
@@ -83,6 +85,11 @@ class Gestures:
         if kind == QEvent.Type.MouseButtonDblClick:
             return self._double_click(event)
         return False
+
+    def follow(self) -> None:
+        """Look again at what lies under a pointer that rests: the picture has moved."""
+        if self._pointer is not None and self._mode is Mode.IDLE:
+            self._hover(self._pointer)
 
     # --- buttons -----------------------------------------------------------
 
@@ -341,13 +348,14 @@ class Gestures:
         if own.pinned:
             session.set_lane_state(replace(state, pinned=tuple(keys)))
             return
-        others = [k for k in state.order if k not in keys]
+        moved = frozenset(keys)
+        others = [k for k in state.order if k not in moved]
         session.set_lane_state(replace(state, order=(*others, *keys)))
 
     # --- hovering, wheels, trackpads ---------------------------------------
 
     def _hover(self, at: QPointF) -> None:
-        view = self._view
+        view, self._pointer = self._view, at
         hit = view.hit(at.x(), at.y())
         view.set_hover_span(hit.span)
         view.set_cursor_tick(None if hit.in_header else hit.tick)

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from ggscope.analysis.categories import MAX_TOKENS, MIXED, NONE, Categories, engine_of
 from ggscope.analysis.chunks import chunks
 from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import FEW_LANES
 from ggscope.model.ggml import FAMILIES
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy, Filter
@@ -31,7 +32,9 @@ from ggscope.render.palette import category_color
 from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.text import caption, one_line
 from ggscope.views.guard import guarded
+from ggscope.views.plain import set_column_tip, set_tip
 
 SYNC_SPANS = 50_000
 MAX_BUTTONS = 24
@@ -39,6 +42,7 @@ MAX_BUTTONS = 24
 _SWATCH_PX = 10
 _GAP_PX = 2
 _DESIGN_PX = 12
+_KEY = "legend"
 
 Values = frozenset[str] | frozenset[int]
 
@@ -181,6 +185,7 @@ class Legend(QWidget):
         """Stop showing the session."""
         session, self._session = self._session, None
         if session is not None:
+            session.tasks.cancel(_KEY)
             session.trace_changed.disconnect(self._prepare)
             session.color_by_changed.disconnect(self._prepare)
             session.filter_changed.disconnect(self._show_filter)
@@ -277,11 +282,12 @@ class Legend(QWidget):
             self._show(())
             return
         request = LegendRequest(session.index, session.color_by)
-        if len(session.trace.spans) <= SYNC_SPANS:
-            session.tasks.cancel("legend")
+        trace = session.trace
+        if len(trace.spans) <= SYNC_SPANS and len(trace.lanes) <= FEW_LANES:
+            session.tasks.cancel(_KEY)
             self._show(request())
         else:
-            session.tasks.run("legend", request, self._show)
+            session.tasks.run(_KEY, request, self._show)
 
     def _show(self, entries: Iterable[LegendEntry]) -> None:
         for old in self.buttons:
@@ -299,8 +305,8 @@ class Legend(QWidget):
         made.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         made.setIcon(self.swatch(entry))
         made.setIconSize(QSize(self._swatch_px(), self._swatch_px()))
-        made.setText(_short(entry.label))
-        made.setToolTip(self.describe(entry))
+        made.setText(caption(_short(entry.label)))
+        set_tip(made, self.describe(entry))
         made.setAccessibleName(self.tr("Show only {0}").format(entry.label))
         made.setCheckable(True)
         made.setEnabled(bool(entry.part))
@@ -339,7 +345,7 @@ class Legend(QWidget):
                 button.setGeometry(x, 0, widths[i] - _GAP_PX, self.height())
                 x += widths[i]
         self.more.setText(f"+{n_more}")
-        self.more.setToolTip(self.tr("All categories with their shares"))
+        set_tip(self.more, self.tr("All categories with their shares"))
         self.more.setAccessibleName(self.more.toolTip())
         self.more.setVisible(n_more > 0 and self.width() >= more)
         self.more.setGeometry(self.width() - more, 0, more, self.height())
@@ -396,9 +402,11 @@ class LegendList(QFrame):
 
     def _item(self, entry: LegendEntry) -> QTreeWidgetItem:
         share = "–" if entry.share is None else format_share(entry.share)
-        item = QTreeWidgetItem([entry.label, share, format_count(entry.n_spans)])
+        item = QTreeWidgetItem(
+            [one_line(entry.label), share, format_count(entry.n_spans)]
+        )
         item.setIcon(0, self._legend.swatch(entry))
-        item.setToolTip(0, self._legend.describe(entry))
+        set_column_tip(item, 0, self._legend.describe(entry))
         for column in (1, 2):
             item.setTextAlignment(column, _RIGHT)
         return item

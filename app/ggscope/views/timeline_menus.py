@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QPointF
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu
 
 from ggscope.analysis.facts import Fact, span_facts
@@ -14,6 +13,9 @@ from ggscope.analysis.layout import LaneState
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.session.session import Session
+from ggscope.text import markdown_row, tsv_text
+from ggscope.views.plain import add_action
+from ggscope.views.widgets import copy_name, copy_text
 
 if TYPE_CHECKING:
     from ggscope.views.timeline import TimelineView
@@ -47,7 +49,7 @@ def build_menu(view: "TimelineView", at: QPoint) -> QMenu:
 
 
 def _add(menu: QMenu, text: str, action: Callable[[], object]) -> None:
-    entry = menu.addAction(text)
+    entry = add_action(menu, text)
     entry.triggered.connect(lambda _checked=False, run=action: run())
 
 
@@ -63,7 +65,6 @@ def _span_entries(
     name = trace.span_name(span)
     op = trace.op_name(int(spans.op[span]))
     facts = span_facts(trace, span, absolute=session.absolute_time)
-    clipboard = QGuiApplication.clipboard()
 
     def zoom() -> None:
         session.select_span(span, reveal=False)
@@ -97,12 +98,12 @@ def _span_entries(
         )
     _add(menu, tr("Find “{0}”").format(name), lambda: session.search(name))
     menu.addSeparator()
-    _add(menu, tr("Copy name"), lambda: clipboard.setText(name))
-    _add(menu, tr("Copy details"), lambda: clipboard.setText(_tsv(facts)))
+    _add(menu, tr("Copy name"), lambda: copy_name(name))
+    _add(menu, tr("Copy details"), lambda: copy_text(_tsv(facts)))
     _add(
         menu,
         tr("Copy details as Markdown"),
-        lambda: clipboard.setText(_markdown(facts)),
+        lambda: copy_text(_markdown(facts)),
     )
 
 
@@ -184,11 +185,9 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
 
 
 def _tsv(facts: tuple[Fact, ...]) -> str:
-    return "\n".join(f"{f.label}\t{f.exact or f.value}" for f in facts)
+    return tsv_text([(f.label, f.exact or f.value) for f in facts])
 
 
 def _markdown(facts: tuple[Fact, ...]) -> str:
-    rows = "\n".join(
-        f"| {f.label} | {(f.exact or f.value).replace('|', '&#124;')} |" for f in facts
-    )
-    return f"| field | value |\n| --- | --- |\n{rows}"
+    rows = [markdown_row((f.label, f.exact or f.value)) for f in facts]
+    return "\n".join(["| field | value |", "| --- | --- |", *rows])

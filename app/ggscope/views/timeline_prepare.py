@@ -7,10 +7,22 @@ import numpy.typing as npt
 
 from ggscope.analysis.chunks import chunks
 from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import LaneLayout, LaneState, default_collapsed, lay_out
+from ggscope.analysis.layout import (
+    FEW_LANES,
+    LaneLayout,
+    LaneState,
+    TimelineLane,
+    default_collapsed,
+    lay_out,
+)
 from ggscope.analysis.workers import share_out
 from ggscope.model.selection import ColorBy
+from ggscope.render.palette import lut
+from ggscope.render.theme import Theme
 from ggscope.session.tasks import TaskContext
+
+FEW_SPANS = 4096
+"""A lane of so many spans is prepared when it comes into view, within a frame."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -29,13 +41,19 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrepareRequest:
-    """Computes rows and colourings of the lanes in view, on a worker."""
+    """Computes rows and colourings of the open lanes, on a worker.
+
+    Where very many lanes are open, those of few spans are left to the moment when
+    they come into view.
+    """
 
     index: TraceIndex
     lane_state: LaneState
     color_by: ColorBy
     mask: Mask | None
     mask_token: object
+    theme: Theme | None = None
+    """Whose colours are made ready as well: a lane each may have one of its own."""
 
     def __call__(self, context: TaskContext | None = None) -> Prepared:
         """Return what the request asks for; Cancelled passes through."""
@@ -45,17 +63,22 @@ class PrepareRequest:
             default_collapsed(lanes) if state.collapsed is None else state.collapsed
         )
         shown = [
-            lane.key
+            lane
             for lane in lanes
             if lane.key not in state.hidden
             and lane.counter < 0
             and (lane.group not in closed or lane.key in state.pinned)
         ]
+        if self.theme is not None:
+            lut(self.index.categories(self.color_by), self.theme)
         n_rows: dict[str, int] = {}
+        if len(shown) > FEW_LANES:
+            n_rows = dict(self.index.row_counts())
+            shown = self._costly(shown)
 
         def prepare(_: int, part: slice) -> None:
-            for key in shown[part]:
-                n_rows[key] = self._prepare_lane(key)
+            for lane in shown[part]:
+                n_rows[lane.key] = self._prepare_lane(lane.key)
 
         if context is None:  # a small trace, on the thread of the window
             prepare(0, slice(None))
@@ -63,14 +86,31 @@ class PrepareRequest:
             context.check_cancelled()
             self.index.categories(self.color_by)
             share_out(prepare, chunks(len(shown), 1), context)
+        layout = lay_out(lanes, n_rows, state)
+        # What a click would have to make: with very many lanes it takes a while.
+        layout.box_of("")
+        if len(self.index.trace.spans):
+            self.index.lane_of_span(0)
         return Prepared(
             self.index,
-            lay_out(lanes, n_rows, state),
+            layout,
             state,
             self.color_by,
             self.mask,
             self.mask_token,
         )
+
+    def _costly(self, lanes: list[TimelineLane]) -> list[TimelineLane]:
+        """Return the lanes of many spans, and the first one of each kind.
+
+        With that one comes what the index makes once for all lanes of the kind.
+        """
+        first = {lane.field: lane for lane in reversed(lanes)}
+        return [
+            lane
+            for lane in lanes
+            if lane.n_spans > FEW_SPANS or first[lane.field] is lane
+        ]
 
     def _prepare_lane(self, key: str) -> int:
         """Have the index make what a lane is drawn from; return its rows."""

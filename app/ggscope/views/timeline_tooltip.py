@@ -1,20 +1,16 @@
 """What the timeline says about the thing under the cursor."""
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from ggscope.analysis.columns import column_edges
-from ggscope.analysis.facts import Fact, span_facts
+from ggscope.analysis.facts import time_text, tooltip_text
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.model.units import (
-    format_count,
-    format_duration,
-    format_exact,
-    format_share,
-)
+from ggscope.model.units import format_count, format_exact_bytes, format_share
+from ggscope.render.compose_counters import BYTE_UNITS, format_value
 from ggscope.render.compose_pending import unknown_range
 from ggscope.session.session import Session
+from ggscope.text import Html, html, join_html
 
 if TYPE_CHECKING:
     from ggscope.views.timeline_hit import Hit
@@ -23,11 +19,11 @@ if TYPE_CHECKING:
 
 def tooltip_for(
     prepared: "Prepared", session: Session, hit: "Hit", ticks_per_px: float
-) -> str:
+) -> Html:
     """Return rich text for what `hit` found; "" where there is nothing to say."""
     trace = session.trace
     if trace is None:
-        return ""
+        return Html()
     if hit.in_header and hit.box is not None:
         return _lane_text(prepared, hit)
     unknown = unknown_range(prepared.index.trace)
@@ -35,114 +31,115 @@ def tooltip_for(
         return _unknown_text(trace)
     if hit.span >= 0:
         head = _folded_text(prepared, session, hit, ticks_per_px)
-        facts = span_facts(trace, hit.span, absolute=session.absolute_time)
-        return head + facts_html(trace.span_name(hit.span), facts)
+        first, *lines = tooltip_text(
+            trace, hit.span, absolute=session.absolute_time
+        ).split("\n")
+        body = join_html([html("{}", line) for line in lines], html("<br>"))
+        return join_html([head, html("<b>{}</b><br>{}", first, body)])
     if hit.box is not None and hit.box.lane is not None and hit.box.lane.counter >= 0:
         return _counter_text(session, hit)
     return _marker_text(session, hit, ticks_per_px)
 
 
-def _unknown_text(trace: Trace) -> str:
+def _unknown_text(trace: Trace) -> Html:
     """Say why nothing is shown here."""
     if trace.is_partial:
-        return "<b>Still reading</b><br>What happened here is not known yet."
-    return (
+        return html("<b>Still reading</b><br>What happened here is not known yet.")
+    return html(
         "<b>Not read</b><br>Reading was stopped before this time. "
         "Reload (F5) reads the rest."
     )
 
 
-def facts_html(title: str, facts: tuple[Fact, ...]) -> str:
-    """Return facts as a small table under a title."""
-    rows = "".join(
-        f"<tr><td style='padding-right:12px'>{escape(f.label)}</td>"
-        f"<td><b>{escape(f.value)}</b>"
-        + (f"<br>{escape(f.exact)}" if f.exact and f.exact != f.value else "")
-        + "</td></tr>"
-        for f in facts
-    )
-    return f"<p><b>{escape(title)}</b></p><table>{rows}</table>"
-
-
 def _folded_text(
     prepared: "Prepared", session: Session, hit: "Hit", ticks_per_px: float
-) -> str:
+) -> Html:
     """Say how many spans share the pixel, where there is more than one."""
     if hit.box is None or hit.box.lane is None:
-        return ""
+        return Html()
     rows = prepared.index.row_columns(hit.box.lane.key, prepared.color_by)
     if hit.row >= len(rows):
-        return ""
+        return Html()
     width = max(1, round(ticks_per_px))
     start = hit.tick - width // 2
     columns = rows[hit.row].query(column_edges(TimeRange(start, start + width), 1))
     count = int(columns.count[0])
     if count <= 1:
-        return ""
-    return (
-        f"<p>{format_count(count)} spans in this pixel, busy "
-        f"{format_share(float(columns.busy[0]))}; the longest is:</p>"
+        return Html()
+    return html(
+        "{} spans in this pixel, busy {}; the longest is:<br>",
+        format_count(count),
+        format_share(float(columns.busy[0])),
     )
 
 
-def _lane_text(prepared: "Prepared", hit: "Hit") -> str:
+def _lane_text(prepared: "Prepared", hit: "Hit") -> Html:
     box = hit.box
     if box is None:
-        return ""
+        return Html()
     if box.lane is None:
         state = "closed" if box.collapsed else "open"
-        return (
-            f"<b>{escape(box.group)}</b><br>{format_count(box.count)} lanes, {state}."
-            "<br>Click to open or close."
+        return html(
+            "<b>{}</b><br>{} lanes, {}.<br>Click to open or close.",
+            box.group,
+            format_count(box.count),
+            state,
         )
     lane = box.lane
-    parts = [f"<b>{escape(lane.title)}</b>"]
+    parts = [html("<b>{}</b>", lane.title)]
     if lane.n_spans:
-        parts.append(f"{format_count(lane.n_spans)} spans")
+        parts.append(html("{} spans", format_count(lane.n_spans)))
         share = prepared.index.busy_share(lane.key)
-        parts.append(f"busy {format_share(share)} of the trace")
+        parts.append(html("busy {} of the trace", format_share(share)))
     for lane_id in lane.lane_ids:
         model = prepared.index.trace.lanes[lane_id]
         parts += [
-            f"{escape(k)} {escape(v)}"
-            for k, v in model.attributes.items()
-            if k != "over"
+            html("{} {}", k, v) for k, v in model.attributes.items() if k != "over"
         ]
-    parts.append("Drag to move, drag the lower edge to resize, right-click for more.")
-    return "<br>".join(parts)
+    parts.append(
+        html("Drag to move, drag the lower edge to resize, right-click for more.")
+    )
+    return join_html(parts, html("<br>"))
 
 
-def _counter_text(session: Session, hit: "Hit") -> str:
+def _counter_text(session: Session, hit: "Hit") -> Html:
     trace = session.trace
     if trace is None or hit.box is None or hit.box.lane is None:
-        return ""
+        return Html()
     series = trace.counters[hit.box.lane.counter]
     at = int(series.time.searchsorted(hit.tick, "right")) - 1
     if at < 0:
-        return f"<b>{escape(series.name)}</b><br>no sample yet here"
+        return html("<b>{}</b><br>no sample yet here", series.name)
     value = float(series.value[at])
-    text = "unknown" if value != value else f"{value:,.6g} {series.unit}"
-    when = format_duration(int(series.time[at]), trace.clock.unit)
-    return (
-        f"<b>{escape(series.name)}</b><br>{escape(text)}<br>sample at {when} "
-        f"({format_exact(int(series.time[at]), trace.clock.unit)})"
-    )
+    text = _counter_value(value, series.unit)
+    when = time_text(trace, int(series.time[at]), absolute=session.absolute_time)
+    return html("<b>{}</b><br>{}<br>sample at {}", series.name, text, when)
 
 
-def _marker_text(session: Session, hit: "Hit", ticks_per_px: float) -> str:
+def _counter_value(value: float, unit: str) -> str:
+    """Return ``1.2 MiB (1,214,720 bytes)`` or ``12,345 tokens``."""
+    if value != value:
+        return "unknown"
+    text = format_value(value, unit)
+    is_whole = value.is_integer() and abs(value) >= 1024
+    if unit in BYTE_UNITS and is_whole:
+        text += f" ({format_exact_bytes(int(value))})"
+    return text
+
+
+def _marker_text(session: Session, hit: "Hit", ticks_per_px: float) -> Html:
     """Describe the markers within a few pixels of the cursor."""
     trace = session.trace
     if trace is None or not len(trace.markers):
-        return ""
+        return Html()
     near = abs(trace.markers.time - hit.tick) <= 4 * ticks_per_px
     ids = near.nonzero()[0][:8]
     lines = []
     for i in ids.tolist():
         name = trace.strings[int(trace.markers.name[i])]
         detail = trace.strings[int(trace.markers.detail[i])]
-        when = format_duration(int(trace.markers.time[i]), trace.clock.unit)
-        lines.append(
-            f"<b>{escape(name)}</b> at {when}"
-            + (f"<br>{escape(detail)}" if detail else "")
-        )
-    return "<br>".join(lines)
+        tick = int(trace.markers.time[i])
+        when = time_text(trace, tick, absolute=session.absolute_time)
+        below = html("<br>{}", detail) if detail else ""
+        lines.append(html("<b>{}</b> at {}{}", name, when, below))
+    return join_html(lines, html("<br>"))

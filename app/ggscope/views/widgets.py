@@ -13,7 +13,6 @@ from PySide6.QtGui import (
     QPainter,
 )
 from PySide6.QtWidgets import (
-    QLabel,
     QPushButton,
     QSizePolicy,
     QToolButton,
@@ -26,6 +25,9 @@ from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.render.palette import category_color, label_color
 from ggscope.render.theme import Theme, css
+from ggscope.text import caption, one_line, plain
+from ggscope.views.guard import guarded
+from ggscope.views.plain import Label, set_tip
 
 Connections = tuple[tuple[object, Callable[..., object]], ...]
 """Signals and their slots."""
@@ -112,8 +114,13 @@ def paint_badge(
 
 
 def copy_text(text: str) -> None:
-    """Put `text` on the clipboard."""
-    QGuiApplication.clipboard().setText(text)
+    """Put `text` on the clipboard, where a terminal may be the next to read it."""
+    QGuiApplication.clipboard().setText(plain(text))
+
+
+def copy_name(name: str) -> None:
+    """Put a name on the clipboard, in one line: pasted, a line is a command."""
+    copy_text(one_line(name))
 
 
 def set_label_color(label: QWidget, color: int) -> None:
@@ -127,8 +134,8 @@ class EmptyState(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._title = QLabel(self)
-        self._hint = QLabel(self)
+        self._title = Label(parent=self)
+        self._hint = Label(parent=self)
         for label, px in ((self._title, 13), (self._hint, 12)):
             label.setFont(words_font(px))
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -158,17 +165,22 @@ class EmptyState(QWidget):
         set_label_color(self._hint, theme.dim)
 
 
+@guarded
 class LinkButton(QPushButton):
     """A command that looks like a link; focusable, at least 24 px high."""
 
     def __init__(self, text: str, tip: str, parent: QWidget | None = None) -> None:
-        super().__init__(text, parent)
-        self.setToolTip(tip)
+        super().__init__(caption(text), parent)
+        set_tip(self, tip)
         self.setFlat(True)
         self.setFont(words_font(12))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setMinimumHeight(scaled(24))
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+    def setText(self, text: str) -> None:
+        """Show `text`, & and all."""
+        super().setText(caption(text))
 
     def set_theme(self, theme: Theme) -> None:
         """Use the accent colour."""
@@ -189,7 +201,7 @@ class Disclosure(QWidget):
         super().__init__(parent)
         self._head = QToolButton(self)
         self._head.setText(title)
-        self._head.setToolTip(tr("Open or close this section"))
+        set_tip(self._head, tr("Open or close this section"))
         self._head.setAccessibleName(title)
         self._head.setCheckable(True)
         self._head.setFont(heading_font())

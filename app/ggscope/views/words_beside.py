@@ -2,10 +2,11 @@
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLabel, QScrollArea, QSplitter, QWidget
+from PySide6.QtWidgets import QScrollArea, QSplitter, QWidget
 
 from ggscope.render.theme import Theme, css
 from ggscope.views.guard import guarded
+from ggscope.views.plain import Label
 from ggscope.views.widgets import scaled, words_font
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 520, 300
@@ -24,7 +25,7 @@ class WordsBeside(QSplitter):
     def __init__(self, picture: QWidget, name: str, parent: QWidget) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
         self.setChildrenCollapsible(False)
-        self.words = QLabel(self)
+        self.words = Label(parent=self)
         self.words.setWordWrap(True)
         self.words.setFont(words_font(12))
         self.words.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -46,10 +47,8 @@ class WordsBeside(QSplitter):
         self.setSizes([600, 400])
         self.frame.hide()
 
-    def say(self, text: str, *, is_rich: bool = False) -> None:
-        """Show a text; "" leaves all the room to the picture."""
-        kind = Qt.TextFormat.RichText if is_rich else Qt.TextFormat.PlainText
-        self.words.setTextFormat(kind)
+    def say(self, text: str) -> None:
+        """Show a text, Html as rich text; "" leaves all the room to the picture."""
         self.words.setText(text)
         self._arrange()
 

@@ -10,6 +10,7 @@ from ggscope.analysis.facts import (
     access_line,
     destination_of,
     exact_time_text,
+    known_facts,
     marker_facts,
     marker_tooltip_text,
     phase_word,
@@ -17,7 +18,6 @@ from ggscope.analysis.facts import (
     quality_words,
     record_fact,
     span_facts,
-    time_scale,
     time_text,
     tooltip_text,
 )
@@ -295,30 +295,32 @@ def test_record_fact_gives_offset_in_hex() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "text"),
+    ("end", "tick", "text"),
     [
-        (9_000, "1,234 ns"),
-        (9_000_000, "1.234 µs"),
-        (9_000_000_000, "0.001 ms"),
-        (90_000_000_000, "0.000001 s"),
+        (9_000, 1_234, "1.234 µs"),
+        (9_000_000, 3_370_009, "3.370009 ms"),
+        (9_000_000_000, 3_370_009, "3.370 ms"),
+        (90_000_000_000, 61_000_001_999, "1:01.000001"),
     ],
 )
-def test_time_column_has_one_unit_per_trace(end: int, text: str) -> None:
+def test_listed_times_have_the_unit_of_their_size(
+    end: int, tick: int, text: str
+) -> None:
     trace = builders.spans_trace([0], [end])
 
-    assert time_scale(trace).text(1_234) == text
+    assert time_text(trace, tick) == text
 
 
 def test_time_before_the_start_keeps_its_sign() -> None:
     trace = builders.spans_trace([0], [9_000_000])
 
-    assert time_scale(trace).text(-1_500) == "-1.500 µs"
+    assert time_text(trace, -1_500) == "-1.500 µs"
 
 
 def test_absolute_time_is_that_of_the_files_clock() -> None:
     trace = builders.npu_like_trace()
 
-    assert time_text(trace, 20, absolute=True) == "1,020 cycles"
+    assert time_text(trace, 20, absolute=True) == "1,020 cyc"
     assert exact_time_text(trace, 20) == (
         "20 cycles from the start; 1,020 cycles in the file's clock"
     )
@@ -330,19 +332,29 @@ def test_phase_words_follow_the_kind_of_trace() -> None:
     assert phase_word(builders.npu_like_trace(), -1) == "N/A"
 
 
-def test_tooltip_has_name_first_and_no_unknown_lines() -> None:
+def test_tooltip_has_name_first_and_at_most_four_lines() -> None:
     lines = tooltip_text(builders.llama_like_trace(), 1).splitlines()
 
     assert lines[0] == "Qcur-0"
-    assert "op: MUL_MAT" in lines
-    assert not [line for line in lines if line.endswith("N/A")]
-    assert any(line.startswith("DISK blk.0.attn_q.weight") for line in lines)
+    assert lines[1].startswith("MUL_MAT · thread")
+    assert lines[2] == "at 20 µs · 240.0 µs measured"
+    assert "KiB read" in lines[3]
+    assert len(lines) == 4
 
 
-def test_tooltip_counts_accesses_beyond_the_eighth() -> None:
-    trace = with_accesses(no_access_columns(11))
+def test_tooltip_leaves_out_what_is_not_known() -> None:
+    lines = tooltip_text(builders.spans_trace([0], [9]), 0).splitlines()
 
-    assert tooltip_text(trace, 0).splitlines()[-1] == "and 3 more accesses"
+    assert len(lines) == 3
+    assert not [line for line in lines if "N/A" in line]
+
+
+def test_unknown_facts_are_one_line() -> None:
+    facts = known_facts(span_facts(builders.spans_trace([0], [9]), 0))
+
+    assert [f for f in facts if f.value == "N/A"] == []
+    assert facts[-1].label == "not known"
+    assert "layer" in facts[-1].value.split(", ")
 
 
 def test_marker_facts_include_detail() -> None:

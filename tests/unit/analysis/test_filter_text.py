@@ -133,7 +133,7 @@ def test_describe_names_field_and_short_text():
         ("spaces", "source DISK"),
         ("text", "text “attn”"),
         ("min_duration", "duration ≥ 12.34 µs"),
-        ("time", "time 0 ns – 1.000 ms"),
+        ("time", "time 0.000 ms – 1.000 ms"),
     )
 
 

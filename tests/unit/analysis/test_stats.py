@@ -17,7 +17,7 @@ from builders import (
 )
 from ggscope.analysis import stats_plain
 from ggscope.analysis.filtering import filter_mask, parse_filter
-from ggscope.analysis.stats import BY, histogram, statistics
+from ggscope.analysis.stats import BY, histogram, stat_table, statistics
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import family_of
 from ggscope.model.lanes import LaneKind
@@ -45,13 +45,13 @@ def keys_slow(trace, by, i):
     lane = trace.lanes[s.lane[i]]
     size = int(np.maximum(what.size, 0).sum())
     op = trace.op_name(int(s.op[i]))
-    if by in ("tensor", "source"):
+    if by == "source":
         found = defaultdict(int)
         for row in range(len(what)):
-            name = trace.strings[int(trace.tensors.name[what.tensor[row]])]
-            key = name if by == "tensor" else SOURCES[what.space[row]]
-            found[key] += int(what.size[row])
+            found[SOURCES[what.space[row]]] += int(what.size[row])
         return found
+    if by == "tensor":
+        return {weight_slow(trace, what): size}
     number = {"layer": s.layer, "token": s.token, "phase": s.phase}.get(by)
     if number is not None:
         value = int(number[i])
@@ -61,6 +61,20 @@ def keys_slow(trace, by, i):
         kind = LaneKind.THREAD if by == "thread" else LaneKind.ENGINE
         return {lane.name: size} if lane.kind == kind else {}
     return {{"op": op, "family": family_of(op), "lane": lane.name}[by]: size}
+
+
+def weight_slow(trace, what):
+    """Return the name of the weight of most bytes, of equals the first."""
+    if not len(what):
+        return "not recorded"
+    sums = {}
+    for row in range(len(what)):
+        if what.space[row] == Space.FILE:
+            tensor = int(what.tensor[row])
+            sums[tensor] = sums.get(tensor, 0) + int(what.size[row])
+    if not sums:
+        return "no weight"
+    return trace.strings[int(trace.tensors.name[max(sums, key=sums.__getitem__)])]
 
 
 def expected(trace, by, ids):
@@ -155,12 +169,15 @@ def test_statistics_of_a_range_count_the_spans_that_touch_it():
     assert (row.count, row.total) == (2, 20)
 
 
-def test_statistics_clipped_count_only_the_part_inside():
+def test_durations_at_the_edge_of_a_range_are_whole_and_the_part_inside_is_told():
     trace = spans_trace([0, 10, 20, 30], [10, 20, 30, 40], op=1)
 
-    (row,) = statistics(trace, time=TimeRange(15, 30), clip=True)
+    table = stat_table(trace, time=TimeRange(15, 30))
 
-    assert (row.total, row.min, row.max) == (15, 5, 10)
+    (row,) = table.rows
+    assert (row.total, row.min, row.max, row.p50) == (20, 10, 10, 10)
+    assert (row.in_range, table.all.in_range) == (15, 15)
+    assert statistics(trace)[0].in_range is None
 
 
 def test_estimated_and_unfinished_spans_are_counted_but_not_timed():
@@ -243,7 +260,8 @@ def test_span_with_its_own_tensor_counts_for_it():
 
     rows = statistics(finished(builder), "tensor")
 
-    assert [(row.key, row.count, row.total) for row in rows] == [("w", 1, 3)]
+    found = [(row.key, row.count, row.total) for row in rows]
+    assert found == [("not recorded", 1, 4), ("w", 1, 3)]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +269,7 @@ def test_span_with_its_own_tensor_counts_for_it():
     [
         ("engine", {"TE0": (4, 40, 111)}),
         ("source", {"DRAM": (2, 20, 11), "SPM": (1, 10, 100)}),
-        ("tensor", {"w": (2, 20, 0)}),
+        ("tensor", {"w": (2, 20, 0), "no weight": (2, 20, 111)}),
     ],
 )
 def test_loose_accesses_count_for_the_spans_they_name(by, expected):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ggscope.model import names
 from ggscope.model.names import (
     COMPONENTS,
     SUFFIXES,
@@ -140,3 +141,32 @@ def test_any_text_is_parsed_without_error(name: str) -> None:
 
     assert normalise(found.base) == found.base or "(" in found.base
     assert found.layer >= -1
+
+
+def test_names_that_differ_in_digits_are_looked_at_once() -> None:
+    names._shape_of.cache_clear()
+
+    told = [parse(f"blk.{i:05}.ffn_up-{i:05}") for i in range(10_000)]
+
+    assert names._shape_of.cache_info().misses == 1
+    assert told[123].base == "blk.00123.ffn_up-00123"
+
+
+def test_long_names_are_not_kept() -> None:
+    names._shape_of.cache_clear()
+
+    assert parse("x" * 5_000).base == "x" * 5_000
+    assert names._shape_of.cache_info().currsize == 0
+
+
+def test_name_of_very_many_suffixes_is_read_once() -> None:
+    base, suffixes, is_cut = split_suffixes("Qcur-5" + " (view)" * 100_000)
+
+    assert base == "Qcur-5"
+    assert len(suffixes) == 100_000
+    assert not is_cut
+
+
+@given(st.lists(st.text(alphabet="blk.0123 -_l()view\n[]", max_size=12), max_size=6))
+def test_shapes_of_many_names_equal_those_of_each(some: list[str]) -> None:
+    assert names.shapes_of(some) == [names.shape_of(name) for name in some]

@@ -4,17 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ggscope.model.time import TimeRange
+from ggscope.model.time import Clock, TimeRange
 from ggscope.model.units import (
+    TimeForm,
     format_bytes,
     format_count,
     format_duration,
     format_exact,
     format_exact_bytes,
+    format_exact_time,
     format_offset,
     format_rate,
     format_share,
+    listed_form,
     parse_duration,
+    parse_time,
+    shown_form,
 )
 
 
@@ -97,6 +102,120 @@ def test_durations_of_cycles_refuse_seconds() -> None:
         parse_duration("3ms", "cycle")
     with pytest.raises(ValueError, match="abc"):
         parse_duration("abc")
+
+
+MS, S = 10**6, 10**9
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "text"),
+    [
+        (809_100, 1_150_100, "0.8091 ms – 1.1501 ms (341.0 µs)"),
+        (3_370_009, 3_370_089, "3.370009 ms – 3.370089 ms (80 ns)"),
+        (661_436_898_410, 661_584_898_410, "11:01.4368 – 11:01.5848 (148.0 ms)"),
+        (0, 414_244_000, "0.0 ms – 414.2 ms (414.2 ms)"),
+        (-900_000, 100_000, "-900 µs – 100 µs (1.000 ms)"),
+    ],
+)
+def test_both_ends_of_a_range_share_unit_and_digits(
+    start: int, end: int, text: str
+) -> None:
+    shown = TimeRange(start, end)
+
+    assert shown_form(shown, Clock()).range_text(shown) == text
+
+
+def test_times_of_the_files_clock_count_from_its_zero() -> None:
+    clock, shown = Clock(origin=3600 * S), TimeRange(0, 2 * S)
+
+    assert shown_form(shown, clock, absolute=True).text(S) == "1:00:01.000"
+    assert listed_form(shown, clock, absolute=True).text(1) == "1:00:00.000000"
+    assert parse_time("1:00:01", clock, absolute=True) == S
+
+
+def test_exact_time_has_minutes_where_the_short_one_has() -> None:
+    assert format_exact_time(3_370_009) == format_exact(3_370_009)
+    exact = format_exact_time(661_516_898_410).replace("\u202f", " ")
+    assert exact == "11:01.516 898 410"
+    assert format_exact_time(-61 * S).startswith("-1:01.000")
+    assert format_exact_time(12_345, "cycle") == "12,345 cycles"
+
+
+@pytest.mark.parametrize(
+    ("text", "ticks"),
+    [
+        ("1:30", 90 * S), ("-1:30.5", -90_500 * MS), ("1:02:03.4", 3_723_400 * MS),
+        ("0:00.000000001", 1), ("90:00", 5400 * S), ("+1.5 ms", 1_500_000),
+        ("661.516\u202f898\u202f410\u202fs", 661_516_898_410), (".5us", 500),
+        ("\u22123 \u03bcs", -3_000), ("2.5e3us", 2_500_000),
+    ],
+)  # fmt: skip
+def test_printed_times_can_be_typed(text: str, ticks: int) -> None:
+    assert parse_duration(text) == ticks
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1:60",
+        "1:75:00",
+        "1:",
+        ":30",
+        "1:2:3:4",
+        "nan",
+        "inf",
+        "s",
+        "",
+        "1e999s",
+        "--1s",
+    ],
+)
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="time"):
+        parse_duration(text)
+
+
+def test_minutes_are_refused_where_cycles_count() -> None:
+    with pytest.raises(ValueError, match="cycles"):
+        parse_duration("1:30", "cycle")
+
+
+ticks_of_time = st.one_of(
+    st.integers(-(10**12), 10**12), st.integers(-(2**62), 2**62), st.integers(-99, 99)
+)
+clocks = st.builds(
+    Clock, st.sampled_from(["ns", "cycle"]), st.sampled_from([0, 77, 10**12, 2**60])
+)
+
+
+@given(ticks_of_time, st.integers(0, 10**13), st.data(), clocks, st.booleans())
+def test_every_printed_time_is_read_again(
+    start: int, length: int, data: st.DataObject, clock: Clock, absolute: bool
+) -> None:
+    shown = TimeRange(start, start + length)
+    tick = data.draw(st.integers(shown.start, shown.end))
+
+    for form in (
+        shown_form(shown, clock, absolute=absolute),
+        listed_form(shown, clock, absolute=absolute),
+    ):
+        read = parse_time(form.text(tick), clock, absolute=absolute)
+        assert 0 <= tick - read < form.step
+    exact = format_exact_time(tick + clock.shift(absolute), clock.unit)
+    assert parse_time(exact, clock, absolute=absolute) == tick
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_every_printed_duration_is_read_again(ticks: int) -> None:
+    read = parse_duration(format_duration(ticks))
+
+    assert abs(read - ticks) <= max(abs(ticks) * 6e-4, 0)
+    assert parse_duration(format_exact(ticks)) == ticks
+
+
+def test_form_of_one_tick_has_every_digit() -> None:
+    assert TimeForm().text(999) == "999 ns"
+    assert TimeForm(step=1000).text(999) == "0 ns"
 
 
 def test_range_refuses_to_run_backwards() -> None:

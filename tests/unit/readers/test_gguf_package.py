@@ -6,6 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ggscope.errors import CorruptError, ReadError
+from ggscope.readers import gguf_package
 from gguf_files import codes, encode, names, read_gguf, read_path
 
 Q = gguf.GGMLQuantizationType
@@ -158,7 +160,48 @@ def test_split_model_of_the_package_is_read_whole(tmp_path):
 
 
 def test_package_refuses_what_it_cannot_read_with_a_clear_error(tmp_path):
-    from ggscope.errors import CorruptError
-
     with pytest.raises(CorruptError, match="gguf package cannot read"):
         read_gguf(tmp_path, encode(version=1), header="package")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:300], lambda data: data[:16] + b"\xff" * 7 + data[23:],
+     lambda data: data.replace(b"general.architecture", b"general.\xffrchitecture")],
+    ids=["cut", "count", "text"],
+)  # fmt: skip
+def test_damaged_head_never_reaches_the_package(tmp_path, monkeypatch, damage):
+    asked = []
+    monkeypatch.setattr(gguf_package, "_read", asked.append)
+
+    with pytest.raises(ReadError):
+        read_gguf(tmp_path, damage(encode()), header="package")
+
+    assert asked == []
+
+
+def test_package_that_does_not_return_is_a_read_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(gguf_package, "_SECONDS", 0.2)
+    monkeypatch.setattr(gguf, "GGUFReader", lambda _: [0 for _ in iter(int, 1)])
+
+    with pytest.raises(CorruptError, match=r"cannot read this file: it took longer"):
+        read_gguf(tmp_path, encode(), header="package")
+
+
+def test_package_reads_a_private_copy_of_the_head(tmp_path, monkeypatch):
+    seen = []
+    reader = gguf.GGUFReader
+
+    def spy(path):
+        seen.append((path, path.stat().st_size))
+        return reader(path)
+
+    monkeypatch.setattr(gguf, "GGUFReader", spy)
+    data = encode()
+
+    read_gguf(tmp_path, data, header="package")
+
+    ((path, size),) = seen
+    assert path.parent != tmp_path
+    assert size == len(data)
+    assert not path.exists()

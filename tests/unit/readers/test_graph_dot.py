@@ -2,16 +2,19 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ggscope.errors import CorruptError
+from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.graph import Graph, NodeFlag
 from ggscope.model.names import split_suffixes
 from ggscope.model.trace import Trace
+from ggscope.readers import graph_dot, room
 from ggscope.readers.graph_dot import GraphDotReader
 from ggscope.readers.graph_json import GraphJsonReader
 from ggscope.readers.graph_labels import RecordLabel, parse_record
@@ -359,3 +362,64 @@ def test_counts_of_the_whole_file_do_not_depend_on_line_ends(tmp_path) -> None:
 
     assert edges(unix) == edges(dos)
     assert Counter(unix.op.tolist()) == Counter(dos.op.tolist())
+
+
+_PEAK = """
+import resource, sys
+from ggscope.errors import ReadError
+from ggscope.readers import registry
+registry.readers()
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def read(name):
+    try:
+        registry.open_trace(name, reader_id="graph-dot")
+    except ReadError as error:
+        print(error.message, file=sys.stderr)
+read(sys.argv[1])
+before = peak()
+read(sys.argv[2])
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="units of ru_maxrss differ")
+@pytest.mark.parametrize(
+    "text",
+    ['digraph G { "a" [label="' + "x" * 3_000_000,
+     'digraph G { "a" [label="' + r"\"" * 1_500_000,
+     'digraph G { "a" [label="' + r"\"" * 1_500_000 + '"]}',
+     'digraph G {a[b="' + '"+"x' * 300_000 + '"]}'],
+    ids=["open", "open with escapes", "escapes", "sum"],
+)  # fmt: skip
+def test_long_string_takes_no_more_than_some_times_its_size(tmp_path, text) -> None:
+    small, large = tmp_path / "small.dot", tmp_path / "large.dot"
+    small.write_text("digraph G {a}")
+    large.write_text(text)
+
+    program = [sys.executable, "-c", _PEAK, small, large]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+
+    # It was 170 times the size: 510 MB.
+    assert int(done.stdout) < 16 * len(text) + (16 << 20)
+
+
+def test_groups_that_multiply_are_refused(tmp_path) -> None:
+    group = " ".join(f"n{i}" for i in range(600))
+
+    with pytest.raises(LimitExceededError, match="one statement describes more than"):
+        read(tmp_path, f"digraph G {{ {{{group}}} -> {{{group}}} }}")
+
+
+def test_more_nodes_than_the_file_can_mean_are_refused(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(room, "_FREE_BYTES", 80_000)
+
+    with pytest.raises(LimitExceededError, match=r"more than 11\d nodes and edges"):
+        read(tmp_path, "graph {" + "a--b " * 1000 + "}")
+
+
+def test_very_many_graphs_are_refused(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(graph_dot, "MAX_GRAPHS", 3)
+
+    with pytest.raises(LimitExceededError, match="more than 3 graphs"):
+        read(tmp_path, "graph{}" * 4)

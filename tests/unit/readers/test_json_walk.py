@@ -12,6 +12,7 @@ from ggscope.readers import (
     buffer_timeline,
     graph_dot,
     graph_json,
+    json_walk,
     moe_csv,
 )
 from ggscope.readers.api import ReadContext
@@ -45,17 +46,79 @@ def test_elements_are_handed_out_and_the_rest_is_kept(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "n"),
-    [('{"rows": [{"a": 1}, {"a": NaN}]}', 1), ('{"rows": [{"a": 1}, {"a" 2}]}', 1),
-     ('{"rows": [{"a": 1}, {"a": 1e99999999999999999999}]}', 1),
-     ('{"rows": [{"a": 1}, ' + '{"a":' * 9000 + "1" + "}" * 9000 + "]}", 1),
-     ('{"rows": [{"a": 1}, {"a": ' + "9" * 5000 + "}]}", 1), ("[1]", 0)],
-    ids=["nan", "colon", "exponent", "depth", "digits", "list"],
-)  # fmt: skip
+    [('{"rows": [{"a": 1}, {"a" 2}]}', 1), ("[1]", 0)],
+    ids=["colon", "list"],
+)
 def test_fault_ends_the_walk_behind_what_was_taken(tmp_path, text, n) -> None:
     walked, taken, _ = walk(tmp_path, text)
 
     assert walked.fault is not None
     assert taken == [{"a": 1}] * n
+
+
+@pytest.mark.parametrize(
+    ("value", "is_seen_as"),
+    [("{\"a\": NaN}", {"a": None}), ("{\"a\": -Infinity}", {"a": None}),
+     ("{\"a\": 1e99999999999999999999}", {"a": None}),
+     ("{\"a\": " + "9" * 5000 + "}", {"a": None}),
+     ("{\"a\":" * 9000 + "1" + "}" * 9000, None),
+     (r'{"a": "x\ud800y", "b": "\\ud800\ud83d\ude00"}',
+      {"a": "x\ufffdy", "b": "\\ud800😀"})],
+    ids=["nan", "infinity", "exponent", "digits", "depth", "half a pair"],
+)  # fmt: skip
+def test_what_json_does_not_have_costs_no_more_than_itself(
+    tmp_path, value, is_seen_as
+) -> None:
+    text = f'{{"rows": [{{"a": 1}}, {value}, {{"a": 2}}], "f": {value}, "g": 3}}'
+
+    walked, taken, builder = walk(tmp_path, text)
+
+    assert walked.fault is None
+    assert taken == [{"a": 1}, is_seen_as, {"a": 2}]
+    assert walked.facts == {"f": is_seen_as, "g": 3}
+    (note,) = builder._warnings.values()
+    assert (note.code, note.count, note.place) == ("odd_value", 2, "rows[1]")
+    assert note.offset == text.index(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "n", "place"),
+    [('{"rows": [{"a": 1}, {"a": 1, "b": {"c": 0, "c": 2, "c": 1}}]}', 2, "rows[1].c"),
+     ('{"rows": [{"a": ":"}], "m": 1, "m": {"x": 0, "x": 1}}', 2, "m"),
+     ('{"rows": [], "rows": [{}]}', 1, "rows")],
+    ids=["element", "facts", "list"],
+)  # fmt: skip
+def test_key_that_occurs_twice_is_told(tmp_path, text, n, place) -> None:
+    walked, taken, builder = walk(tmp_path, text)
+
+    (note,) = builder._warnings.values()
+    assert walked.fault is None
+    assert len(taken) >= 1
+    assert (note.code, note.count, note.place) == ("duplicate_key", n, place)
+    assert 0 < note.offset < len(text)
+
+
+def test_large_value_is_left_out_and_told(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(json_walk, "_DECODED_BYTES", 40)
+    long = '{"a": "' + "x" * 50 + '"}'
+
+    walked, taken, builder = walk(
+        tmp_path, f'{{"rows": [1, {long}, 2], "f": {long}, "g": 1}}'
+    )
+
+    assert taken == [1, None, 2]
+    assert walked.facts == {"f": None, "g": 1}
+    (note,) = builder._warnings.values()
+    assert (note.code, note.count, note.place) == ("large_value", 2, "rows[1]")
+
+
+def test_fault_behind_odd_bytes_lies_within_the_file(tmp_path) -> None:
+    text = b'{"rows": [1], "x": ["' + b"\xe2" * 9 + b'"}'
+
+    walked, _, _ = walk(tmp_path, text)
+
+    assert walked.fault is not None
+    assert walked.fault.offset == len(text) - 1
 
 
 def test_odd_bytes_are_replaced_and_counted(tmp_path) -> None:

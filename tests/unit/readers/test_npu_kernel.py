@@ -206,15 +206,15 @@ def test_characters_of_every_length_are_utf8() -> None:
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
-@pytest.mark.parametrize("salvage", ["", "true"])
+@pytest.mark.parametrize("strict", ["", "true"])
 def test_every_cut_gives_what_the_twin_gives(
-    tmp_path: Path, ascii_only: bool, salvage: str
+    tmp_path: Path, ascii_only: bool, strict: str
 ) -> None:
     events = [*EVENTS_OF_EVERY_KIND[:4], *ODD_EVENTS[:2], engine(1, 2, tile_id="ä層")]
     text = json.dumps(document(*events), ensure_ascii=ascii_only).encode()
 
     for cut in range(30, len(text), 7):
-        assert_twins_agree(tmp_path, text[:cut], "t.json", salvage=salvage)
+        assert_twins_agree(tmp_path, text[:cut], "t.json", strict=strict)
 
 
 @pytest.mark.parametrize("event", ODD_EVENTS)
@@ -232,9 +232,9 @@ def test_corpus_files_give_what_the_twin_gives(tmp_path: Path) -> None:
     assert files
 
     for file in files:
-        for salvage in ("", "true"):
+        for strict in ("", "true"):
             assert_twins_agree(
-                tmp_path, file.read_bytes(), "t" + file.suffix, salvage=salvage
+                tmp_path, file.read_bytes(), "t" + file.suffix, strict=strict
             )
 
 
@@ -301,7 +301,7 @@ def test_random_damage_gives_what_the_twin_gives(
         data[at : at + 1] = replacement
 
     folder = tmp_path_factory.getbasetemp()
-    assert_twins_agree(folder, bytes(data) or b" ", "t.json", salvage="true")
+    assert_twins_agree(folder, bytes(data) or b" ", "t.json", strict="true")
 
 
 @pytest.mark.parametrize("room", [(1, 5, 300), (3, 9, 400), (50, 60, 4000)])

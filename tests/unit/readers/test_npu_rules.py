@@ -62,7 +62,7 @@ def test_corpus_file_gives_exactly_what_its_index_says(name: str) -> None:
         )
         if expected["verdict"] == "error":
             with pytest.raises(ReadError) as caught:
-                NpuJsonReader().read(source, ReadContext())
+                NpuJsonReader().read(source, ReadContext(options={"strict": "true"}))
             assert messages[0] in caught.value.message
             assert sniffed.confidence >= 50
             return
@@ -576,7 +576,7 @@ def test_file_that_cannot_be_read_says_why(
     tmp_path: Path, text: str, message: str
 ) -> None:
     with pytest.raises(ReadError) as caught:
-        read_text(tmp_path, text)
+        read_text(tmp_path, text, strict="true")
 
     assert message in caught.value.message
 
@@ -595,7 +595,7 @@ def test_cut_file_names_line_column_and_events_before(tmp_path: Path) -> None:
     cut = text[: text.rindex('"t"') + 2]
 
     with pytest.raises(TruncatedError) as caught:
-        read_text(tmp_path, cut)
+        read_text(tmp_path, cut, strict="true")
 
     error = caught.value
     line = cut.count("\n") + 1
@@ -605,18 +605,29 @@ def test_cut_file_names_line_column_and_events_before(tmp_path: Path) -> None:
         "come before it"
     )
     assert error.offset == len(cut) - 2
-    assert "salvage=true" in error.hint
+    assert "without option strict" in error.hint
 
 
-def test_cut_file_is_salvaged_on_request(tmp_path: Path) -> None:
+def test_cut_file_opens_with_what_was_readable(tmp_path: Path) -> None:
     text = json.dumps(document(engine(), marker(3, "M"), engine(4, 5)))
 
-    trace = read_text(tmp_path, text[:-9], salvage="true")
+    trace = read_text(tmp_path, text[:-9])
 
     assert (len(trace.spans), len(trace.markers)) == (1, 1)
     warning = only_warning(trace)
-    assert (warning.severity, warning.code) == (Severity.ERROR, "truncated_json")
-    assert trace.info.options["salvage"] == "true"
+    assert (warning.severity, warning.code) == (Severity.DATA_LOSS, "truncated_json")
+    assert "strict" not in trace.info.options
+
+
+@pytest.mark.parametrize("option", [{"strict": "true"}, {"salvage": "false"}])
+def test_strict_reading_refuses_a_cut_file(
+    tmp_path: Path, option: dict[str, str]
+) -> None:
+    text = json.dumps(document(engine(), marker(3, "M"), engine(4, 5)))
+
+    with pytest.raises(TruncatedError):
+        read_text(tmp_path, text[:-9], **option)
+    assert read_text(tmp_path, text, **option).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -632,8 +643,8 @@ def test_broken_file_is_salvaged_up_to_the_fault(
     text = json.dumps({**root, "timeline_events": events}).replace(old, new)
 
     with pytest.raises(CorruptError):
-        read_text(tmp_path, text)
-    trace = read_text(tmp_path, text, salvage="yes")
+        read_text(tmp_path, text, strict="yes")
+    trace = read_text(tmp_path, text)
 
     assert spans_on(trace, "TE 0") == [("ffn_1_t0", 0, 10)]
     assert only_warning(trace).code == "broken_json"
@@ -641,10 +652,10 @@ def test_broken_file_is_salvaged_up_to_the_fault(
 
 def test_salvage_of_a_file_without_events_fails(tmp_path: Path) -> None:
     with pytest.raises(TruncatedError) as caught:
-        read_text(tmp_path, '{"version": "1.0", "timeline_ev', salvage="true")
+        read_text(tmp_path, '{"version": "1.0", "timeline_ev')
 
     assert "before its list of events" in caught.value.message
-    assert "salvage" not in caught.value.hint
+    assert "strict" not in caught.value.hint
 
 
 def test_duplicate_keys_are_noted(tmp_path: Path) -> None:

@@ -458,21 +458,21 @@ def test_cut_file_says_where_it_ends(tmp_path: Path, text: str, message: str) ->
         text = json.dumps({"timeline_events": [], "summary_metrics": {"a": 1}})[:-3]
 
     with pytest.raises(TruncatedError) as caught:
-        read_text(tmp_path, text, block_bytes=600)
+        read_text(tmp_path, text, block_bytes=600, strict="true")
 
     assert message in caught.value.message
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("salvage", ["", "true"])
-def test_salvaged_file_says_what_was_kept(tmp_path: Path, salvage: str) -> None:
+@pytest.mark.parametrize("strict", ["", "true"])
+def test_salvaged_file_says_what_was_kept(tmp_path: Path, strict: str) -> None:
     text = TEXT[: TEXT.index("t3") + 1]
-    if not salvage:
+    if strict:
         with pytest.raises(TruncatedError, match="7 whole events come before it"):
-            read_text(tmp_path, text)
+            read_text(tmp_path, text, strict=strict)
         return
 
-    warning = only_warning(read_text(tmp_path, text, salvage=salvage))
+    warning = only_warning(read_text(tmp_path, text))
 
     assert "in the middle of event 7" in warning.message
     assert "was kept" in warning.message

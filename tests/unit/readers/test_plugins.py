@@ -2,13 +2,17 @@
 
 import importlib
 import os
+import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
-from ggscope.errors import CorruptError
+from ggscope.errors import Cancelled, CorruptError, ReadError, UnknownFormatError
 from ggscope.readers import plugins, registry
+from ggscope.readers.api import ReadContext
+from ggscope.readers.guests import SECONDS_VARIABLE
 from ggscope.readers.plugins import PATH_VARIABLE, SAFE_VARIABLE
 from support import ROOT
 
@@ -29,6 +33,8 @@ def folder(tmp_path, monkeypatch):
     """Return the only plug-in folder there is."""
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
     monkeypatch.delenv(SAFE_VARIABLE, raising=False)
+    # Long enough for a machine that does other things as well.
+    monkeypatch.setenv(SECONDS_VARIABLE, "60")
     monkeypatch.setattr(plugins, "user_folder", lambda: tmp_path / "user")
     plugins.reload()
     before = set(sys.modules)
@@ -104,6 +110,16 @@ def test_plugin_is_listed_with_its_origin_and_file(folder):
         (GOOD.replace("return Sniff(0)", "return head.data[0]"), "IndexError"),
         (GOOD.replace("return Sniff(0)", "return 50"), "sniff returned int"),
         (GOOD + "    def __init__(self, x): pass\n", "TypeError"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("class E(BaseException): pass\nraise E('odd')", "E: odd"),
+        ("class E(Exception):\n    def __str__(self): 1/0\nraise E", "E"),
+        ("def f(): f()\nf()", "RecursionError"),
+        ("raise MemoryError", "MemoryError"),
+        (GOOD.replace('"Good", (', "7, ("), "Good.info.title is no text"),
+        (GOOD.replace('(".good",)', '".good"'), "Good.info.suffixes is no tuple"),
+        (GOOD.replace('"")', '"", {1: 2})'), "Good.info.options does not map"),
+        (GOOD.replace("return Sniff(0)", "raise SystemExit"), "SystemExit"),
     ],
 )
 def test_bad_plugin_is_listed_as_failed_and_skipped(folder, code, error):
@@ -260,3 +276,207 @@ def test_own_user_folder_is_named_after_the_program(monkeypatch):
 
     assert folder.name == "readers"
     assert "ggscope" in str(folder.parent)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "x.good"
+    path.write_bytes(b"hello trace")
+    return path
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """Give plug-ins hardly any time."""
+    monkeypatch.setenv(SECONDS_VARIABLE, "0.2")
+
+
+def later(statement):
+    """Return a plug-in that does something when it is asked about a file."""
+    return GOOD.replace(
+        "return Sniff(0)", f"if head.size: {statement}\n        return Sniff(0)"
+    )
+
+
+HANGS = "import time; time.sleep(1e6)"
+LOOPS = "[0 for _ in iter(int, 1)]"
+
+
+@pytest.mark.parametrize("code", [HANGS, "while True: pass", LOOPS])
+def test_plugin_that_hangs_while_imported_is_switched_off(folder, hurried, code):
+    (folder / "a.py").write_text(code)
+    (folder / "b.py").write_text(GOOD)
+
+    bad, good = load()
+
+    assert bad.is_off
+    assert "longer than 0.2 seconds" in bad.error
+    assert good.reader.info.id == "good"
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (later("import sys; sys.exit(3)"), "sniff: SystemExit: 3"),
+        (later("raise BaseException('x')"), "sniff: BaseException: x"),
+        (later("raise KeyboardInterrupt"), "sniff: KeyboardInterrupt"),
+        (later("return 7"), "sniff returned 7"),
+        (later("return Sniff(200)"), "sniff returned Sniff(confidence=200"),
+        (later("return Sniff(90.5)"), "sniff returned Sniff(confidence=90.5"),
+        (later("return Sniff(90, None)"), "sniff returned Sniff(confidence=90"),
+    ],
+)
+def test_plugin_that_fails_at_a_file_is_switched_off_and_told(
+    folder, file, code, error
+):
+    (folder / "bad.py").write_text(code)
+
+    for _ in range(2):
+        with pytest.raises(UnknownFormatError):
+            registry.open_trace(file)
+
+    assert registry.statuses()[-1].status.startswith(f"failed: {error}")
+    (trouble,) = registry.troubles()
+    assert (trouble.code, trouble.place) == ("plugin_off", str(folder / "bad.py"))
+    assert "good is switched off: sniff" in trouble.message
+    assert "good" not in [reader.info.id for reader in registry.readers()]
+
+
+@pytest.mark.parametrize("statement", [HANGS, LOOPS])
+def test_plugin_that_hangs_at_a_file_is_asked_once(folder, file, hurried, statement):
+    (folder / "bad.py").write_text(later(statement))
+
+    with pytest.raises(UnknownFormatError):
+        registry.open_trace(file)
+
+    with pytest.raises(ReadError, match="switched off: sniff: it took longer"):
+        registry.open_trace(file, reader_id="good")
+
+
+def test_certain_built_in_reader_asks_and_awaits_no_plugin(folder, monkeypatch):
+    (folder / "bad.py").write_text(HANGS)
+    sample = ROOT / "resources" / "samples" / "llama.ggmlviz"
+
+    trace = registry.open_trace(sample)
+
+    assert registry.are_loading()
+    assert trace.info.reader_id == "ggmlviz"
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("raise SystemExit(2)", "good failed: SystemExit: 2"),
+        ("raise KeyboardInterrupt", "good failed: KeyboardInterrupt"),
+        ("return self.read(source, context)", "good failed: RecursionError"),
+        ("return None", "good failed: TypeError: it returned NoneType, not a Trace"),
+        ("raise MemoryError", "not enough memory"),
+    ],
+)
+def test_plugin_that_fails_to_read_is_a_read_error_that_names_it(
+    folder, file, body, error
+):
+    code = GOOD.replace("Sniff(0)", "Sniff(60)")
+    (folder / "bad.py").write_text(code.replace("raise NotImplementedError", body))
+
+    with pytest.raises(ReadError, match=error) as caught:
+        registry.open_trace(file)
+
+    assert caught.value.reader_id == "good"
+
+
+def test_reading_of_a_plugin_that_never_looks_up_can_be_cancelled(folder, file):
+    code = GOOD.replace("Sniff(0)", "Sniff(60)")
+    code = code.replace(
+        "raise NotImplementedError", "context.begun.set()\n        " + HANGS
+    )
+    (folder / "bad.py").write_text(code)
+    cancel = threading.Event()
+    context = ReadContext(cancel=cancel)
+    context.begun = cancel
+
+    with pytest.raises(Cancelled):
+        registry.open_trace(file, context=context)
+
+
+def test_prints_of_a_plugin_reach_stdout_from_nowhere(folder, file, capsys):
+    loud = GOOD.replace("Sniff(0)", "(print('sniffing'), Sniff(60))[1]")
+    loud = loud.replace("raise NotImp", "print('reading')\n        raise NotImp")
+    (folder / "loud.py").write_text(loud)
+    print("before")
+
+    with pytest.raises(ReadError):
+        registry.open_trace(file)
+
+    print("after")
+    captured = capsys.readouterr()
+    assert captured.out == "before\nafter\n"
+    assert {"sniffing", "reading"} <= set(captured.err.splitlines())
+
+
+def test_what_a_plugin_changes_for_all_is_put_back_and_told(folder, file):
+    code = "import os, sys\nos.chdir('/')\nsys.setrecursionlimit(3000)\n" + GOOD
+    (folder / "rude.py").write_text(code)
+    before = os.getcwd(), sys.getrecursionlimit()
+
+    status = registry.statuses()[-1]
+
+    assert (os.getcwd(), sys.getrecursionlimit()) == before
+    assert status.status == "ok"
+    assert status.changes == (
+        "it changed the working folder (put back)",
+        "it changed the recursion limit (put back)",
+    )
+
+
+def test_those_who_do_not_wait_see_what_is_still_loading(folder):
+    (folder / "slow.py").write_text(HANGS)
+
+    assert registry.statuses(waits=False)[-1].status == "loading"
+    assert len(registry.readers(waits=False)) == len(registry.BUILTIN)
+
+
+def test_entry_point_that_hangs_is_switched_off(folder, monkeypatch, hurried):
+    package = folder / "lib"
+    info = package / "hang_reader-1.0.dist-info"
+    info.mkdir(parents=True)
+    (package / "hang_reader.py").write_text(HANGS)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hang-reader\n")
+    (info / "entry_points.txt").write_text(
+        "[ggscope.readers]\nhangs = hang_reader:Good\n"
+    )
+    monkeypatch.syspath_prepend(str(package))
+    importlib.invalidate_caches()
+
+    (item,) = (i for i in load() if i.path.startswith("hangs"))
+
+    assert "longer than 0.2 seconds" in item.error
+
+
+@pytest.mark.parametrize("work", ["while True: pass", "time.sleep(30)"])
+def test_guest_left_behind_does_not_stop_traced_code(work):
+    """The interpreter's note of such a request must not outlive it: see guests.py."""
+    code = (
+        "import sys, time\n"
+        "from ggscope.readers import guests\n"
+        f"def work():\n    {work}\n"
+        "try:\n    guests.run(work, seconds=0.05)\n"
+        "except guests.GuestError as error:\n    print(error)\n"
+        "sys.settrace(lambda *_: None)\n"
+        "print(sum(i for i in range(9)))\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+
+    assert done.stdout.split() == [
+        "it",
+        "took",
+        "longer",
+        "than",
+        "0.05",
+        "seconds",
+        "36",
+    ]

@@ -52,7 +52,7 @@ def use(monkeypatch):
 
     def install(*fakes, origin=BUILT_IN):
         items = tuple(Loaded(fake, origin, "test") for fake in fakes)
-        monkeypatch.setattr(registry.plugins, "load_all", lambda _: items)
+        monkeypatch.setattr(registry.plugins, "load_all", lambda _, waits=True: items)
         return items
 
     return install

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ggscope.errors import LimitExceededError
-from ggscope.readers import room
+from ggscope.readers import registry, room
 from ggscope.readers.api import Estimate
 from ggscope.readers.room import (
     LIMIT_VARIABLE,
@@ -129,3 +129,40 @@ def test_control_group_without_limit_says_nothing(
     monkeypatch.setattr(room, "_CGROUP", tmp_path)
 
     assert room._cgroup_rooms() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "noun"),
+    [
+        (
+            "buffer-stats",
+            '{"timestamp_ms":1,"event":"free","buffer_id":1}\n' * 20,
+            "buffer events",
+        ),
+        (
+            "buffer-timeline",
+            '{"timeline":[],"buffers":['
+            + ",".join(f'{{"id":{i}}}' for i in range(40))
+            + "]}",
+            "buffer events",
+        ),
+        (
+            "trace-json",
+            '{"token_id":0,"entries":['
+            + ",".join(
+                f'{{"timestamp_ns":{i},"operation_type":"o{i}"}}' for i in range(20)
+            )
+            + "]}",
+            "different accesses",
+        ),
+    ],
+)
+def test_more_than_a_file_of_its_size_can_mean_is_refused(
+    tmp_path, monkeypatch, name, text, noun
+):
+    monkeypatch.setattr(room, "_FREE_BYTES", 0)
+    path = tmp_path / "x.json"
+    path.write_text(text)
+
+    with pytest.raises(LimitExceededError, match=rf"describes more than \d+ {noun}"):
+        registry.open_trace(path, reader_id=name)

@@ -206,3 +206,17 @@ def test_file_larger_than_any_table_is_refused(tmp_path):
 def test_whole_takes_decimal_numbers_only(text, number):
     assert whole(text) == number
     assert csv_lines.whole(f" {text}\r") == number
+
+
+def test_of_very_many_rows_and_strays_only_some_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_lines, "MAX_ROWS", 2)
+    rows = [f"t{i},{64 * i},64,0,FFN,1,16,0,0,0" for i in range(5)]
+    text = table(STRUCTURE, ["x"] * 30 + rows + ["y" * 70_000 + ",," * 9])
+
+    trace = read_side(StructureCsvReader(), tmp_path, text, "s.csv")
+
+    found = codes(trace)
+    assert len(trace.tensors) == 2
+    assert found["csv_too_many"] == 3
+    assert found["csv_stray_line"] == 31
+    assert told(trace, "csv_stray_line").startswith("Lines 2, 3, 4, 5 … are")

@@ -104,6 +104,17 @@ def test_words_name_badges_layers_rows_scale_and_totals() -> None:
     assert "0" in words
 
 
+def test_legend_folds_where_its_words_would_lie_over_each_other() -> None:
+    scene = scene_of()
+
+    narrow = texts_of(compose_heatmap(replace(scene, width=300)))
+    assert "bytes per cell, log" not in narrow
+    assert "0" in narrow  # the colours' own scale stays
+
+    wide = texts_of(compose_heatmap(replace(scene, width=600)))
+    assert {"never touched", "bytes per cell, log"} <= set(wide)
+
+
 def test_slices_wide_enough_get_their_numbers() -> None:
     scene = scene_of("equal")
 

@@ -102,24 +102,32 @@ def test_missing_folder_is_an_export_error_that_says_where(tmp_path: Path) -> No
     assert str(target) in str(caught.value)
 
 
-@pytest.mark.skipif(
-    not Path("/dev/full").exists(), reason="needs a device that is always full"
-)
-def test_full_disk_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.fdopen
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no limits")
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_full_disk_leaves_nothing_behind(tmp_path: Path, suffix: str) -> None:
+    import resource
 
-    def full(handle: int, *rest: object) -> object:
-        os.close(handle)
-        return real(os.open("/dev/full", os.O_WRONLY), *rest)  # type: ignore[call-overload]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
 
-    monkeypatch.setattr("ggscope.render.export.os.fdopen", full)
+    with pytest.raises(ExportError, match="larger than files may be here"):
+        export_display_list(pictures.everything(), tmp_path / f"figure{suffix}")
 
-    with pytest.raises(ExportError, match="No space left on device"):
-        export_display_list(pictures.everything(), tmp_path / "figure.png")
-
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not list(tmp_path.iterdir())
+
+
+def test_present_figure_is_replaced_only_if_it_may_be(tmp_path: Path) -> None:
+    target = tmp_path / "figure.png"
+    target.write_bytes(b"old")
+
+    with pytest.raises(ExportError, match="exists already"):
+        export_display_list(pictures.everything(), target, overwrite=False)
+    kept = target.read_bytes()
+    export_display_list(pictures.everything(), target)
+
+    assert kept == b"old"
+    assert target.read_bytes().startswith(b"\x89PNG")
 
 
 def test_existing_figure_survives_a_failure(tmp_path: Path) -> None:

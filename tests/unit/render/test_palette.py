@@ -95,3 +95,15 @@ def test_lut_has_a_colour_per_category(any_theme: Theme) -> None:
 
     assert found.dtype == np.uint32
     assert found.tolist() == [category_color(key, any_theme) for key in keys]
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_colours_of_very_many_lanes_equal_those_of_each(name):
+    keys = [f"thread:{i}" for i in range(200)] + ["op:ADD", "thread:-1", "MUL_MAT"]
+    index = np.zeros(0, np.uint8)
+    categories = Categories("thread", index, tuple(keys), tuple(keys))
+
+    found = lut(categories, theme(name))
+
+    assert found.tolist() == [category_color(key, theme(name)) for key in keys]
+    assert lut(categories, theme(name)) is found

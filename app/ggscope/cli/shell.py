@@ -1,0 +1,245 @@
+"""``ggscope completion SHELL`` and ``ggscope man``: both made from the parser."""
+
+import argparse
+import re
+import shlex
+from argparse import Action, ArgumentParser, Namespace
+from dataclasses import dataclass
+
+from ggscope import __version__
+from ggscope.cli import output
+from ggscope.cli.arguments import make_parser
+from ggscope.cli.exits import GOOD
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a command.
+
+    Attributes
+    ----------
+    flags : all of its spellings.
+    value : what it takes, as help prints it; "" = nothing.
+    choices : the values that there are; empty = any.
+    takes_file : whether the value names a file or folder.
+    """
+
+    flags: tuple[str, ...]
+    value: str
+    choices: tuple[str, ...]
+    takes_file: bool
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """One command: its help, its options, and the choices of its first argument."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...]
+    choices: tuple[str, ...]
+    usage: str
+
+
+def command_lines(parser: ArgumentParser) -> list[CommandLine]:
+    """Return what the parser's commands understand."""
+    (commands,) = (
+        action
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
+    return [
+        _command_line(name, helps[name], made)
+        for name, made in commands.choices.items()
+        if name in helps
+    ]
+
+
+def _command_line(name: str, text: str, parser: ArgumentParser) -> CommandLine:
+    actions = [
+        action for action in parser._actions if action.help is not argparse.SUPPRESS
+    ]
+    places = [action for action in actions if not action.option_strings]
+    return CommandLine(
+        name,
+        text,
+        tuple(_option(action) for action in actions if action.option_strings),
+        tuple(str(c) for action in places for c in action.choices or ()),
+        " ".join(parser.format_usage().removeprefix("usage: ").split()),
+    )
+
+
+def _option(action: Action) -> Option:
+    value = ""
+    if action.nargs != 0:
+        names = action.metavar if isinstance(action.metavar, str) else None
+        value = names or (
+            "|".join(map(str, action.choices)) if action.choices else action.dest
+        )
+    return Option(
+        tuple(action.option_strings),
+        value,
+        tuple(str(c) for c in action.choices or ()),
+        value in ("FILE", "DIR", "MODEL"),
+        (action.help or "").replace("%%", "%"),
+    )
+
+
+# -- completion --------------------------------------------------------------
+
+
+def completion(shell: str, commands: list[CommandLine]) -> str:
+    """Return the script that completes ``ggscope`` in a shell."""
+    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](commands)
+
+
+def _bash(commands: list[CommandLine]) -> str:
+    options, values, files = [], [], []
+    for command in commands:
+        flags = [flag for option in command.options for flag in option.flags]
+        options.append(f"    {command.name}) words={shlex.quote(' '.join(flags))} ;;")
+        for option in command.options:
+            for flag in option.flags:
+                key = f"{command.name}:{flag}"
+                if option.choices:
+                    words = shlex.quote(" ".join(option.choices))
+                    values.append(f"    {key}) values={words} ;;")
+                elif option.takes_file:
+                    files.append(key)
+                elif option.value:
+                    values.append(f"    {key}) return ;;")
+        if command.choices:
+            words = shlex.quote(" ".join(command.choices))
+            values.append(f"    {command.name}:{command.name}) values={words} ;;")
+    names = " ".join(command.name for command in commands)
+    return _BASH.format(
+        names=names,
+        options="\n".join(options),
+        values="\n".join(values),
+        files="|".join(files),
+    )
+
+
+_BASH = """# bash completion of ggscope
+_ggscope() {{
+  local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}}
+  local command=open words='' values='' word i
+  local names='{names}'
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=${{COMP_WORDS[i]}}
+    case " $names " in *" $word "*) command=$word; break ;; esac
+  done
+  compopt -o filenames 2>/dev/null
+  case "$command:$prev" in
+    {files}) local IFS=$'\\n'; COMPREPLY=($(compgen -f -- "$cur")); return ;;
+{values}
+  esac
+  if [[ -n $values ]]; then
+    COMPREPLY=($(compgen -W "$values" -- "$cur")); return
+  fi
+  if [[ $cur == -* ]]; then
+    case "$command" in
+{options}
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$cur")); return
+  fi
+  if (( COMP_CWORD == 1 )); then
+    COMPREPLY=($(compgen -W "$names" -- "$cur"))
+  fi
+  local IFS=$'\\n'
+  COMPREPLY+=($(compgen -f -- "$cur"))
+}}
+complete -F _ggscope ggscope
+"""
+
+
+def _zsh(commands: list[CommandLine]) -> str:
+    """Return a script that lets zsh run the bash one, which it can."""
+    return "#compdef ggscope\nautoload -U +X bashcompinit && bashcompinit\n" + _bash(
+        commands
+    )
+
+
+def _fish(commands: list[CommandLine]) -> str:
+    lines = ["# fish completion of ggscope"]
+    for command in commands:
+        text = _fish_word(command.help)
+        lines.append(
+            f"complete -c ggscope -n __fish_use_subcommand -a {command.name} -d {text}"
+        )
+        seen = f"-n '__fish_seen_subcommand_from {command.name}'"
+        lines.extend(
+            f"complete -c ggscope {seen} -a {_fish_word(choice)}"
+            for choice in command.choices
+        )
+        for option in command.options:
+            flags = " ".join(
+                f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+                for flag in option.flags
+            )
+            more = ""
+            if option.choices:
+                more = f" -x -a {_fish_word(' '.join(option.choices))}"
+            elif option.takes_file:
+                more = " -r -F"
+            elif option.value:
+                more = " -x"
+            words = _fish_word(option.help)
+            lines.append(f"complete -c ggscope {seen} {flags}{more} -d {words}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_word(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+# -- manual ------------------------------------------------------------------
+
+
+def manual(commands: list[CommandLine], description: str, epilog: str) -> str:
+    """Return the manual page in the language of ``man(7)``."""
+    lines = [
+        f'.TH GGSCOPE 1 "" "ggscope {__version__}" "User commands"',
+        ".SH NAME",
+        f"ggscope \\- {_roff(description[0].lower() + description[1:].rstrip('.'))}",
+        ".SH SYNOPSIS",
+        ".B ggscope\n.RI [ COMMAND ]\n.RI [ options ]\n.RI [ FILE \\ ...]",
+        ".SH COMMANDS",
+    ]
+    for command in commands:
+        lines += [f".SS {_roff(command.name)}", _roff(_sentence(command.help))]
+        lines += [".P", _roff(command.usage)]
+        for option in command.options:
+            flags = ", ".join(f"\\fB{_roff(flag)}\\fR" for flag in option.flags)
+            value = f" \\fI{_roff(option.value)}\\fR" if option.value else ""
+            lines += [".TP", flags + value, _roff(_sentence(option.help))]
+    codes, _, rest = epilog.partition("\n\n")
+    lines += [".SH EXIT STATUS", _roff(" ".join(codes.split()))]
+    if rest:
+        lines += [".P", _roff(" ".join(rest.split()))]
+    return "\n".join(lines) + "\n"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _roff(text: str) -> str:
+    """Return `text` so that troff prints it as it is."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"^([.'])", r"\\&\1", escaped, flags=re.MULTILINE)
+
+
+def run(arguments: Namespace) -> int:
+    """Print what is asked for; return the exit code."""
+    parser = make_parser()
+    commands = command_lines(parser)
+    if arguments.command == "man":
+        text = manual(commands, parser.description or "", parser.epilog or "")
+    else:
+        text = completion(arguments.shell, commands)
+    output.emit(text)
+    return GOOD

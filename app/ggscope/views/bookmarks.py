@@ -1,0 +1,522 @@
+"""Bookmarks: named points and ranges of the trace, to go back to, name and arrange."""
+
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import (
+    QEvent,
+    QMimeData,
+    QModelIndex,
+    QPoint,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHBoxLayout,
+    QMenu,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.model.time import Unit
+from ggscope.model.units import format_duration, format_exact
+from ggscope.render.theme import Theme, css, theme
+from ggscope.session.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
+from ggscope.session.session import Session
+from ggscope.views.base import View, ViewSpec
+from ggscope.views.elided import ElidedLabel
+from ggscope.views.guard import guarded
+from ggscope.views.plain import add_action, set_tip
+from ggscope.views.text_table import Cell, Heading, Index, TextTable, TextTableModel
+from ggscope.views.widgets import (
+    Connections,
+    EmptyState,
+    connect_all,
+    copy_text,
+    disconnect_all,
+    scaled,
+    set_label_color,
+    words_font,
+)
+
+NAME, NOTE = 1, 5
+"""Columns that can be written in."""
+_MIME = "application/x-ggscope-bookmark-row"
+_LENGTHS = {NAME: MAX_NAME, NOTE: MAX_NOTE}
+_KEYS = 9
+"""So many have keys of their own."""
+
+
+@guarded
+class BookmarkModel(TextTableModel):
+    """The bookmarks in the person's order; names and notes can be written."""
+
+    edited = Signal(int, int, str)  # row, column, text
+    moved = Signal(int, int)  # from row, to row
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Return what can be done with a cell; rows are dropped between others."""
+        if not index.isValid():
+            return Qt.ItemFlag.ItemIsDropEnabled
+        flags = super().flags(index) | Qt.ItemFlag.ItemIsDragEnabled
+        if index.column() in _LENGTHS:
+            flags |= Qt.ItemFlag.ItemIsEditable
+        return flags
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Return what an editor begins with, or what is shown."""
+        if role == Qt.ItemDataRole.EditRole and index.isValid():
+            mark = self.payload(index.row())
+            if isinstance(mark, Bookmark):
+                return mark.note if index.column() == NOTE else mark.name
+        return super().data(index, role)
+
+    def setData(
+        self, index: Index, value: object, role: int = Qt.ItemDataRole.EditRole
+    ) -> bool:
+        """Hand out what was written; the bookmarks come back with it."""
+        if not index.isValid() or index.column() not in _LENGTHS:
+            return False
+        if role != Qt.ItemDataRole.EditRole:
+            return False
+        self.edited.emit(index.row(), index.column(), str(value))
+        return True
+
+    def supportedDropActions(self) -> Qt.DropAction:
+        """Return that rows can only be moved."""
+        return Qt.DropAction.MoveAction
+
+    def mimeTypes(self) -> list[str]:
+        """Return the one form in which a row is dragged, inside this table."""
+        return [_MIME]
+
+    def mimeData(self, indexes: list[QModelIndex]) -> QMimeData:  # type: ignore[override]  # the stubs say Sequence
+        """Return the first of the dragged rows."""
+        data = QMimeData()
+        row = min((index.row() for index in indexes), default=-1)
+        data.setData(_MIME, str(row).encode())
+        return data
+
+    def dropMimeData(
+        self,
+        data: QMimeData,
+        action: Qt.DropAction,
+        row: int,
+        column: int,
+        parent: Index,
+    ) -> bool:
+        """Put the dragged row between two others."""
+        if not data.hasFormat(_MIME) or action != Qt.DropAction.MoveAction:
+            return False
+        source = int(bytes(data.data(_MIME).data()).decode())
+        target = row if row >= 0 else self.rowCount()
+        if not 0 <= source < self.rowCount():
+            return False
+        self.moved.emit(source, target - (target > source))
+        return True
+
+
+@guarded
+class BookmarkTable(TextTable):
+    """A table of bookmarks that is worked by keys as well as by mouse."""
+
+    delete_requested = Signal()
+    undo_requested = Signal()
+    redo_requested = Signal()
+    shift_requested = Signal(int)  # rows down, < 0 = up
+
+    def __init__(self, model: BookmarkModel, parent: QWidget | None = None) -> None:
+        super().__init__(model, parent)
+        self.setSortingEnabled(False)
+        self.horizontalHeader().setSectionsClickable(False)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
+        self.setDragDropOverwriteMode(False)
+        self._commands = (
+            (QKeySequence(Qt.Key.Key_F2), self.rename),
+            (QKeySequence(QKeySequence.StandardKey.Delete), self.delete_requested.emit),
+            (QKeySequence("Backspace"), self.delete_requested.emit),
+            (QKeySequence("Ctrl+Z"), self.undo_requested.emit),
+            (QKeySequence("Ctrl+Shift+Z"), self.redo_requested.emit),
+            (QKeySequence("Ctrl+Y"), self.redo_requested.emit),
+            (QKeySequence("Alt+Up"), self.shift_up),
+            (QKeySequence("Alt+Down"), self.shift_down),
+            (QKeySequence("Return"), self.open_current),
+            (QKeySequence("Enter"), self.open_current),
+        )
+
+    def rename(self) -> None:
+        """Begin to write the current name, or the note where that is current."""
+        self._edit(NOTE if self.currentIndex().column() == NOTE else NAME)
+
+    def write_name(self) -> None:
+        """Begin to write the current name."""
+        self._edit(NAME)
+
+    def write_note(self) -> None:
+        """Begin to write the current note."""
+        self._edit(NOTE)
+
+    def open_current(self) -> None:
+        """Go to the current bookmark."""
+        self._on_opened(self.currentIndex())
+
+    def shift_up(self) -> None:
+        """Move the current bookmark before the one above it."""
+        self.shift_requested.emit(-1)
+
+    def shift_down(self) -> None:
+        """Move the current bookmark behind the one below it."""
+        self.shift_requested.emit(1)
+
+    def event(self, event: QEvent) -> bool:
+        """Keep the keys of the table from the commands of the window."""
+        is_offer = event.type() == QEvent.Type.ShortcutOverride
+        if is_offer and isinstance(event, QKeyEvent) and self._command(event):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Do what the table's own keys mean."""
+        command = self._command(event)
+        if command is None:
+            super().keyPressEvent(event)
+        else:
+            command()
+
+    def _command(self, event: QKeyEvent) -> Callable[[], object] | None:
+        """Return what a key does here, None = nothing of ours."""
+        if self.state() is QAbstractItemView.State.EditingState:
+            return None
+        pressed = event.keyCombination()
+        plain = pressed.keyboardModifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        wanted = QKeySequence(plain.value | pressed.key().value)
+        return next((run for keys, run in self._commands if keys == wanted), None)
+
+    def _edit(self, column: int) -> None:
+        row = self.currentIndex().row()
+        if row >= 0:
+            index = self.rows.index(row, column)
+            self.setCurrentIndex(index)
+            self.edit(index)
+
+
+class BookmarksView(View):
+    """Lists the bookmarks of the trace."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session: Session | None = None
+        self._theme = theme("dark")
+        self.setAccessibleName(self.tr("Bookmarks"))
+        self.model = BookmarkModel(self._headings(), self)
+        self.table = BookmarkTable(self.model, self)
+        self.table.setAccessibleName(self.tr("Bookmarks of this trace"))
+        self.model.edited.connect(self._on_edited)
+        self.model.moved.connect(self._on_moved)
+        self.table.row_opened.connect(self._on_opened)
+        self.table.delete_requested.connect(self._on_delete)
+        self.table.undo_requested.connect(self._on_undo)
+        self.table.redo_requested.connect(self._on_redo)
+        self.table.shift_requested.connect(self._on_shift)
+        self.table.customContextMenuRequested.disconnect()
+        self.table.customContextMenuRequested.connect(self._on_menu)
+        self.table.selectionModel().selectionChanged.connect(self._on_selection)
+        self._empty = EmptyState(self)
+        self._lay_out(self._make_head())
+        self.set_theme(self._theme)
+
+    def _make_head(self) -> QWidget:
+        head = QWidget(self)
+        self.add_button = _button(head, self.tr("Add here"), self._on_add)
+        set_tip(
+            self.add_button,
+            self.tr(
+                "Bookmark the marked range or the selection, whichever was made last, "
+                "else the middle of the view (Ctrl+D)"
+            ),
+        )
+        self.delete_button = _button(head, self.tr("Delete"), self._on_delete)
+        set_tip(self.delete_button, self.tr("Delete the chosen bookmarks (Del)"))
+        self.undo_button = _button(head, self.tr("Undo"), self._on_undo)
+        self.kept = ElidedLabel(head)
+        self.kept.setFont(words_font(12))
+        self._copy = _button(head, self.tr("Copy"), None)
+        set_tip(self._copy, self.tr("Copy all bookmarks"))
+        self._copy.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self._copy)
+        menu.addAction(self.tr("Copy as TSV"), self._on_copy_tsv)
+        menu.addAction(self.tr("Copy as Markdown"), self._on_copy_markdown)
+        self._copy.setMenu(menu)
+        row = QHBoxLayout(head)
+        row.setContentsMargins(8, 4, 8, 4)
+        row.setSpacing(4)
+        for made in (self.add_button, self.delete_button, self.undo_button):
+            row.addWidget(made)
+        row.addSpacing(8)
+        row.addWidget(self.kept, 1)
+        row.addWidget(self._copy)
+        return head
+
+    def _lay_out(self, head: QWidget) -> None:
+        body = QWidget(self)
+        self._stack = QStackedLayout(body)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(self.table)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(0)
+        box.addWidget(head)
+        box.addWidget(body, 1)
+        self.setFocusProxy(self.table)
+
+    def _headings(self) -> tuple[Heading, ...]:
+        tr = self.tr
+        return (
+            Heading(tr("key"), tr("What goes there from anywhere"), 64),
+            Heading(tr("name"), tr("F2 changes it"), 180, words=True),
+            Heading(
+                tr("start"), tr("Where it begins"), 150, right=True,
+                copied=tr("start (ticks)"),
+            ),
+            Heading(
+                tr("duration"), tr("How long a range is"), 96, right=True,
+                copied=tr("duration (ticks)"),
+            ),
+            Heading(tr("set on"), tr("The span or lane that was meant"), 160),
+            Heading(
+                tr("note"), tr("F2 in this column changes it"), 200, words=True,
+                stretch=True,
+            ),
+        )  # fmt: skip
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.table.set_theme(theme)
+        self._empty.set_theme(theme)
+        set_label_color(self.kept, theme.dim)
+        style = (
+            f"QToolButton {{ color: {css(theme.text)}; border: none; padding: 0 8px;"
+            " border-radius: 4px; background: transparent; }"
+            f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
+            f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
+            f" QToolButton:disabled {{ color: {css(theme.faint)}; }}"
+            " QToolButton::menu-indicator { image: none; width: 0px; }"
+        )
+        for made in (
+            self.add_button, self.delete_button, self.undo_button, self._copy,
+        ):  # fmt: skip
+            made.setStyleSheet(style)
+        self._show()
+
+    # -- session -----------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        self.detach()
+        self._session = session
+        connect_all(self._connections(session))
+        self._show()
+
+    def detach(self) -> None:
+        """Stop showing it."""
+        if self._session is not None:
+            disconnect_all(self._connections(self._session))
+            self._session = None
+            self._show()
+
+    def _connections(self, session: Session) -> Connections:
+        return (
+            (session.trace_changed, self._show),
+            (session.bookmarks_changed, self._show),
+            (session.bookmarks_kept_changed, self._show_head),
+            (session.absolute_time_changed, self._show),
+        )
+
+    # -- showing -----------------------------------------------------------
+
+    def _show(self, _: object = None) -> None:
+        session = self._session
+        marks = () if session is None else session.bookmarks
+        row = self.table.currentIndex().row()
+        rows = [self._cells(number, mark) for number, mark in enumerate(marks, 1)]
+        self.model.update_rows(rows, marks)
+        self.table.fit_columns()
+        if marks and not self.table.currentIndex().isValid():
+            self._choose(max(0, min(row, len(marks) - 1)))
+        self._stack.setCurrentWidget(self.table if marks else self._empty)
+        self._say_empty()
+        self._show_head()
+
+    def _show_head(self, _: object = None) -> None:
+        session = self._session
+        has_trace = session is not None and session.trace is not None
+        self.add_button.setEnabled(has_trace)
+        self.delete_button.setEnabled(bool(self._chosen()))
+        undo = "" if session is None else session.bookmark_undo
+        self.undo_button.setEnabled(bool(undo))
+        tip = self.tr("Undo: {0} (Ctrl+Z)").format(undo) if undo else self.tr("Undo")
+        set_tip(self.undo_button, tip)
+        self._copy.setEnabled(self.model.rowCount() > 0)
+        self.kept.setText("" if session is None else session.bookmarks_kept)
+
+    def _say_empty(self) -> None:
+        if self._session is None or self._session.trace is None:
+            self._empty.say(self.tr("No trace is open."))
+            return
+        self._empty.say(
+            self.tr("No bookmarks yet."),
+            self.tr(
+                "Drag a range or select a span, then press Ctrl+D; Shift+M asks for a "
+                "name, M marks for now. Alt+1 … Alt+9 go back."
+            ),
+        )
+
+    def _cells(self, number: int, mark: Bookmark) -> tuple[Cell, ...]:
+        session = self._session
+        trace = None if session is None else session.trace
+        unit: Unit = "ns" if trace is None else trace.clock.unit
+        start = mark.time.start
+        if trace is not None and session is not None and session.absolute_time:
+            start += trace.clock.origin
+        name = Cell(mark.name, tip=mark.name)
+        if not mark.permanent:
+            tip = self.tr("Marked for now; it is kept once it has a name (F2)")
+            name = Cell(mark.name, tip=tip, color=self._theme.caution, shape="circle")
+        duration = self.tr("point")
+        if mark.time.duration:
+            duration = format_duration(mark.time.duration, unit)
+        return (
+            Cell(f"Alt+{number}" if number <= _KEYS else str(number), raw=number),
+            name,
+            Cell(format_exact(start, unit), raw=start),
+            Cell(
+                duration,
+                raw=mark.time.duration,
+                tip=format_exact(mark.time.duration, unit),
+            ),
+            Cell(mark.what or "–", raw=mark.what),
+            Cell(mark.note, tip=mark.note),
+        )
+
+    def _chosen(self) -> list[int]:
+        rows = {index.row() for index in self.table.selectionModel().selectedRows()}
+        return sorted(row for row in rows if row < self.model.rowCount())
+
+    def _choose(self, row: int) -> None:
+        column = max(NAME, self.table.currentIndex().column())
+        self.table.setCurrentIndex(self.model.index(row, column))
+
+    # -- reactions ---------------------------------------------------------
+
+    def _on_selection(self, *_: object) -> None:
+        self.delete_button.setEnabled(bool(self._chosen()))
+
+    def _on_add(self) -> None:
+        if self._session is not None and self._session.trace is not None:
+            self._session.add_bookmark()
+            self._choose(self.model.rowCount() - 1)
+            self.table.setFocus()
+
+    def _on_opened(self, row: int) -> None:
+        if self._session is not None:
+            self._session.go_to_bookmark(row)
+
+    def _on_edited(self, row: int, column: int, text: str) -> None:
+        session = self._session
+        if session is None or row >= len(session.bookmarks):
+            return
+        if column == NOTE:
+            session.note_bookmark(row, text)
+        else:
+            session.rename_bookmark(row, text)
+
+    def _on_delete(self) -> None:
+        rows = self._chosen()
+        if self._session is not None and rows:
+            self._session.remove_bookmark(*rows)
+            if self.model.rowCount():
+                self._choose(min(rows[0], self.model.rowCount() - 1))
+
+    def _on_undo(self) -> None:
+        if self._session is not None:
+            self._session.undo_bookmarks()
+
+    def _on_redo(self) -> None:
+        if self._session is not None:
+            self._session.redo_bookmarks()
+
+    def _on_shift(self, by: int) -> None:
+        row = self.table.currentIndex().row()
+        if row >= 0:
+            self._on_moved(row, row + by)
+
+    def _on_moved(self, source: int, target: int) -> None:
+        target = max(0, min(target, self.model.rowCount() - 1))
+        if self._session is not None and source != target:
+            self._session.move_bookmark(source, target)
+            self._choose(target)
+
+    def _on_copy_tsv(self) -> None:
+        copy_text(self.model.tsv(range(self.model.rowCount())))
+
+    def _on_copy_markdown(self) -> None:
+        copy_text(self.model.markdown(range(self.model.rowCount())))
+
+    def _on_sort(self) -> None:
+        if self._session is not None:
+            self._session.sort_bookmarks()
+
+    def _on_menu(self, place: QPoint) -> None:
+        row = self.table.rowAt(place.y())
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        if row >= 0:
+            self._add_row_commands(menu, row)
+        menu.addAction(self.tr("Sort by time"), self._on_sort)
+        menu.addSeparator()
+        self.table.fill_menu(menu)
+        menu.popup(self.table.viewport().mapToGlobal(place))
+
+    def _add_row_commands(self, menu: QMenu, row: int) -> None:
+        if row not in self._chosen():
+            self._choose(row)
+        for text, keys, run in (
+            (self.tr("Go there"), "Return", self.table.open_current),
+            (self.tr("Rename"), "F2", self.table.write_name),
+            (self.tr("Write a note"), "", self.table.write_note),
+            (self.tr("Move up"), "Alt+Up", self.table.shift_up),
+            (self.tr("Move down"), "Alt+Down", self.table.shift_down),
+            (self.tr("Delete"), "Del", self._on_delete),
+        ):
+            action = add_action(menu, text)
+            action.setShortcut(QKeySequence(keys))
+            # Shown only: the table has these keys already.
+            action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+            action.triggered.connect(run)
+        menu.addSeparator()
+
+
+def _button(
+    parent: QWidget, text: str, run: Callable[[], object] | None
+) -> QToolButton:
+    made = QToolButton(parent)
+    made.setText(text)
+    set_tip(made, text)
+    made.setAccessibleName(text)
+    made.setAutoRaise(True)
+    made.setMinimumHeight(scaled(24))
+    made.setFont(words_font(12))
+    made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    if run is not None:
+        made.clicked.connect(run)
+    return made
+
+
+SPEC = ViewSpec("bookmarks", "Bookmarks", "bottom", BookmarksView)

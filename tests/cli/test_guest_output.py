@@ -1,0 +1,49 @@
+"""What plug-ins print, by whatever way, never stands in the JSON."""
+
+import json
+
+LOUD = """
+import os, subprocess, sys, threading
+from ggscope.readers.api import ReaderInfo, Sniff
+def shout(text):
+    print(text)
+    os.write(1, text.encode())
+    os.system("echo " + text)
+    thread = threading.Thread(target=print, args=(text,))
+    thread.start()
+    thread.join()
+shout("import")
+class Loud:
+    info = ReaderInfo("loud", "Loud", (".loud",), "")
+    def sniff(self, head):
+        shout("sniff")
+        return Sniff(60 if head.size else 0)
+    def read(self, source, context):
+        shout("read")
+        raise SystemExit(7)
+"""
+
+
+def test_json_is_clean_whatever_a_plugin_prints(tmp_path, shell, plugin_folder):
+    (plugin_folder / "loud.py").write_text(LOUD)
+    (tmp_path / "x.loud").write_text("hello trace")
+
+    answer = shell("info", "--json", tmp_path / "x.loud")
+
+    found = json.loads(answer.out)
+    assert "loud failed: SystemExit: 7" in found["error"]["message"]
+    assert answer.code == 1
+    assert {"import", "sniff", "read"} <= set(answer.err.split())
+
+
+def test_readers_name_a_plugin_that_hangs(shell, plugin_folder):
+    (plugin_folder / "hangs.py").write_text("while True: pass")
+
+    env = {"GGSCOPE_PLUGIN_SECONDS": "0.2"}
+    listed = json.loads(shell("readers", "--json", **env).out)
+    told = shell("readers", **env)
+
+    assert listed[-1]["status"] == "failed: it took longer than 0.2 seconds"
+    assert listed[-1]["path"] == str(plugin_folder / "hangs.py")
+    assert "failed: it took longer than 0.2 seconds" in told.out
+    assert told.code == 0

@@ -1,0 +1,205 @@
+"""Closed pipes, closed streams and signals: quiet ends, honest codes, no litter."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tensor_files import encode, llama_trace
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="this system has no such pipes and signals"
+)
+
+COMMANDS = [
+    ["info", "{}", "--json"], ["check", "{}"], ["stats", "{}"], ["readers"], ["--help"],
+    ["convert", "{}", "--to", "token-json", "-o", "out", "--json"],
+]  # fmt: skip
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Return a good trace of three tokens."""
+    path = tmp_path / "run.bin"
+    path.write_bytes(encode(llama_trace(3), "256"))
+    return path
+
+
+def started(
+    words: Iterable[str], trace: Path, closed: str = "", **streams: int
+) -> "subprocess.Popen[bytes]":
+    """Start a command, with some descriptors closed as by ``>&-``."""
+    filled = [word.replace("{}", str(trace)) for word in words]
+    line = ["bash", "-c", f'exec "$@" {closed}', "bash"] if closed else []
+    return subprocess.Popen(
+        [*line, sys.executable, "-m", "ggscope", *filled],
+        cwd=trace.parent,
+        env={**os.environ, "GGSCOPE_SAFE_MODE": "1"},  # without plug-ins of the tests
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams},
+    )
+
+
+def code_of(words: Iterable[str], trace: Path) -> int:
+    """Return the exit code of a command."""
+    process = started(words, trace)
+    process.communicate()
+    return process.returncode
+
+
+def test_pipe_that_nobody_reads_is_no_error(trace: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    processes = [started(words, trace, stdout=writer) for words in COMMANDS]
+    said = [process.communicate()[1] for process in processes]
+
+    os.close(writer)
+    assert [process.returncode for process in processes] == [0] * len(COMMANDS)
+    assert [text for text in said if b"convert" in text or b"Error" in text] == []
+    assert len(list((trace.parent / "out").iterdir())) == 3
+
+
+def test_verdict_and_report_are_there_though_nobody_reads(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"version": "1.0", "timeline_events": [{"event": 3}]}')
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = ["check", "{}", "no-such-file", "--report", "r.html"]
+
+    process = started(words, bad, stdout=writer)
+    said = process.communicate()[1]
+
+    os.close(writer)
+    assert process.returncode != 0, said
+    assert b"no-such-file" in (tmp_path / "r.html").read_bytes()
+
+
+def test_closed_streams_are_told_and_no_file_gets_their_number(trace: Path) -> None:
+    report = "--report={}.html"
+    shut = {
+        ">&-": started(["info", "{}"], trace, ">&-"),
+        "2>&-": started(["info", "{}", "missing"], trace, "2>&-"),
+        ">&- 2>&-": started(["check", "{}", report], trace, "<&- >&- 2>&-"),
+        "help": started(["--help"], trace, ">&-"),
+    }
+    said = {name: process.communicate() for name, process in shut.items()}
+
+    codes = {name: process.returncode for name, process in shut.items()}
+    assert codes == {">&-": 1, "2>&-": 1, ">&- 2>&-": 1, "help": 1}
+    told = b"ggscope: the output cannot be written: it is closed.\n"
+    assert said[">&-"][1] == said["help"][1] == told
+    assert b"run.bin" in said["2>&-"][0]
+    # What was printed to closed streams is nowhere in what was written.
+    written = Path(f"{trace}.html").read_text()
+    assert written.startswith("<!doctype html>")
+    assert written.endswith("</html>\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_full_disk_under_the_output_is_told(trace: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        process = started(["stats", "{}"], trace, stdout=full.fileno())
+        said = process.communicate()[1]
+
+    assert process.returncode == 1
+    assert b"No space left on device" in said
+    assert b"Traceback" not in said
+
+
+ENDED = """
+import os, sys
+from ggscope.cli import main
+from ggscope.analysis.token_json import TokenJson
+from ggscope.render import export
+real, number = TokenJson.chunks, int(sys.argv[1])
+
+def chunks(self, file):
+    '''Send the signal in the middle of the second file.'''
+    for chunk in real(self, file):
+        yield chunk
+        if file.name == "token-00001.json":
+            os.kill(os.getpid(), number)
+
+TokenJson.chunks = chunks
+sys.exit(main(["convert", sys.argv[2], "--to", "token-json", "-o", sys.argv[3]]))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_signal_in_the_middle_of_a_set_leaves_nothing_half(
+    trace: Path, name: str
+) -> None:
+    number = signal.Signals[name].value
+    out = trace.parent / "sub" / "out"
+    out.parent.mkdir()
+
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED, str(number), str(trace), str(out)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    left = list(out.parent.iterdir())
+    if name == "SIGKILL":
+        assert done.returncode == -number
+        assert [path.name for path in left if path.name == "out"] == []
+        words = ["convert", "{}", "--to", "token-json", "-o", str(out)]
+        assert code_of(words, trace) == 0
+        assert [path.name for path in out.parent.iterdir()] == ["out"]
+    else:
+        assert done.returncode == 128 + number, done.stderr
+        assert left == []
+        assert "Traceback" not in done.stderr
+
+
+def test_ignored_signals_stay_ignored(trace: Path) -> None:
+    code = (
+        "import os, signal, sys; from ggscope.cli import signals\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "with signals.raised() as heard:\n"
+        "    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "sys.exit(heard.number)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+CAMPAIGN = int(os.environ.get("GGSCOPE_KILLS", "2"))
+"""Kills at random moments; ``GGSCOPE_KILLS=500`` for a long campaign."""
+
+
+@pytest.mark.parametrize("seed", range(CAMPAIGN))
+def test_kill_at_a_random_moment_leaves_old_or_new(trace: Path, seed: int) -> None:
+    import random
+
+    chance = random.Random(seed)
+    out = trace.parent / "out"
+    words = ["convert", "{}", "--to", "token-json", "-o", str(out), "--force"]
+    has_old = chance.random() < 0.5
+    if has_old:
+        out.mkdir()
+        for number in range(3):
+            (out / f"token-{number:05}.json").write_text("old")
+
+    process = started(words, trace)
+    time.sleep(chance.uniform(0.0, 1.5))
+    chosen = chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+    process.send_signal(chosen)
+    said = process.communicate()[1]
+
+    files = sorted(p for p in out.glob("token-*")) if out.exists() else []
+    contents = [path.read_text() for path in files]
+    is_old = contents == (["old"] * 3 if has_old else [])
+    is_new = len(contents) == 3 and all(text.endswith("}") for text in contents)
+    journal = list(out.glob(".ggscope-*.set")) if out.exists() else []
+    assert is_old or is_new or (journal and chosen == signal.SIGKILL), contents
+    if chosen != signal.SIGKILL:
+        assert b"Traceback" not in said or b"import" in said
+        assert not list(trace.parent.glob("**/.ggscope-*"))
+    assert code_of(words, trace) == 0
+    assert not list(trace.parent.glob("**/.ggscope-*"))
+    assert len(list(out.iterdir())) == 3

@@ -1,0 +1,119 @@
+"""Files that others change while they are read: a trace or a ReadError, no signal.
+
+The change happens after the first bytes have been read, by the real system, for every
+built-in reader. A mapped file would end the process with SIGBUS where it shrinks.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ggscope.errors import ReadError
+from ggscope.readers import registry
+from ggscope.readers.api import ReadContext, Reader
+from ggscope.readers.source import Change, Source
+from side_samples import sound_file
+from support import ROOT
+
+SAMPLES = {
+    "GgmlvizReader": "llama-demo.ggmlviz",
+    "TensorAccessReader": "tinyllama-256.bin",
+    "NpuJsonReader": "npu-prefill-decode.json",
+}
+READERS = tuple(target.rpartition(":")[2] for target in registry.BUILTIN)
+
+
+def sample(name: str, folder: Path) -> Path:
+    """Return a copy of a good file of a reader, which may be changed."""
+    if name not in SAMPLES:
+        return sound_file(name, folder)
+    return Path(shutil.copy(ROOT / "resources" / "samples" / SAMPLES[name], folder))
+
+
+def outcome(reader: Reader, source: Source, context: ReadContext) -> list[str]:
+    """Return what is contradictory in what was read; an error in words is fine."""
+    try:
+        return reader.read(source, context).check()
+    except ReadError as error:
+        return [] if error.message else ["an error without words"]
+
+
+def shrink_to_nothing(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def shrink(path: Path) -> None:
+    os.truncate(path, path.stat().st_size * 2 // 3)
+
+
+def grow(path: Path) -> None:
+    data = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def rewrite(path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.write(b"\xff" * size)
+
+
+def replace(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(b"something else")
+    other.replace(path)
+
+
+def vanish(path: Path) -> None:
+    path.unlink()
+
+
+CHANGES = {
+    shrink_to_nothing: Change.SHRUNK, shrink: Change.SHRUNK, grow: Change.GROWN,
+    rewrite: Change.REWRITTEN, replace: Change.REPLACED, vanish: Change.GONE,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("name", READERS)
+def test_file_that_changes_while_it_is_read(
+    tmp_path: Path, name: str, change: object
+) -> None:
+    reader = next(r for r in registry.readers() if type(r).__name__ == name)
+    path = sample(name, tmp_path)
+    assert callable(change)
+
+    with Source(path) as source:
+        source.head(1)
+        os.utime(path, ns=(0, source.modified_ns))
+        change(path)
+        contradictions = outcome(reader, source, ReadContext())
+        found = source.change()
+
+    assert contradictions == []
+    # A file system may keep times more coarsely than two writes lie apart.
+    assert found is CHANGES[change] or (change is rewrite and found is Change.NONE)
+
+
+@pytest.mark.parametrize("change", [shrink, shrink_to_nothing, grow, vanish, replace])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_file_that_changes_in_the_middle_of_its_reading(
+    tmp_path: Path, name: str, change: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = next(r for r in registry.readers() if type(r).__name__ == name)
+    path = sample(name, tmp_path)
+    assert callable(change)
+    told: list[int] = []
+
+    def progress(done: int, total: int) -> None:
+        if not told:
+            change(path)
+        told.append(done)
+
+    with Source(path) as source:
+        contradictions = outcome(reader, source, ReadContext(progress=progress))
+
+    assert told
+    assert contradictions == []

@@ -1,0 +1,144 @@
+"""The fuzz campaign finds what is planted, shrinks it, and repeats it."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fuzzing import cases
+from fuzzing.campaign import (
+    Campaign,
+    base_environment,
+    build_sanitized,
+    kept_case,
+    replay,
+    sanitizer_environment,
+    shrunk,
+)
+from fuzzing.cases import Case, CaseFailedError, attempt, case_of, sound_case
+from fuzzing.mutations import mutated
+from fuzzing.seeds import reader_ids, seeds_of
+from ggscope.readers import registry
+
+OVERFLOW = """
+#include <stdlib.h>
+void planted_overflow(int n) {
+    volatile char *room = malloc(n);
+    room[n] = 1;
+    free((void *)room);
+}
+"""
+KINDS = {
+    "exception": "ValueError in planted.py:_do",
+    "warning": "RuntimeWarning in planted.py:_do",
+    "crash": "end of the process, signal 11",
+    "hang": "hang of more than 1 s of processor time",
+    "memory": "memory",
+    "offset": "offset outside of the file: read",
+}
+
+
+@pytest.mark.parametrize("fault", KINDS)
+def test_planted_fault_is_found_and_kept(tmp_path: Path, fault: str) -> None:
+    environment = base_environment() | {"GGSCOPE_PLANTED": fault}
+    campaign = Campaign(folder=tmp_path, environment=environment, processes=1)
+
+    tally = campaign.run("planted", 0, n_cases=4, seconds=100, cpu_seconds=1.0)
+
+    assert tally.n_cases == 4
+    assert tally.n_findings > 0
+    assert [kind for _, kind in campaign.keeper.kinds] == [KINDS[fault]]
+    (folder,) = (tmp_path / "findings").iterdir()
+    assert kept_case(folder).reader == "planted"
+
+
+def test_planted_overflow_in_compiled_code_is_found(tmp_path: Path) -> None:
+    if not has_sanitizers(tmp_path):
+        pytest.skip("there is no gcc with sanitizers here")
+    (tmp_path / "planted.c").write_text(OVERFLOW)
+    build_sanitized(tmp_path / "planted.c", tmp_path / "planted.so")
+    environment = (
+        base_environment()
+        | sanitizer_environment()
+        | {
+            "GGSCOPE_PLANTED": "sanitizer",
+            "GGSCOPE_PLANTED_LIBRARY": str(tmp_path / "planted.so"),
+        }
+    )
+    campaign = Campaign(folder=tmp_path, environment=environment, processes=1)
+
+    campaign.run("planted", 0, n_cases=4, seconds=100)
+
+    ((_, kind),) = campaign.keeper.kinds
+    assert kind == "end of the process, AddressSanitizer: heap-buffer-overflow"
+
+
+def has_sanitizers(folder: Path) -> bool:
+    if shutil.which("gcc") is None:
+        return False
+    (folder / "probe.c").write_text("int probe;")
+    try:
+        build_sanitized(folder / "probe.c", folder / "probe.so")
+    except (SystemExit, OSError, subprocess.CalledProcessError):
+        return False
+    return Path(sanitizer_environment()["LD_PRELOAD"]).is_absolute()
+
+
+def test_finding_is_shrunk_to_what_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GGSCOPE_PLANTED", "exception")
+    case = Case("planted", "t.planted", bytes(500) + b"\x03" + bytes(500))
+    with pytest.raises(CaseFailedError) as failed:
+        attempt(case, tmp_path)
+
+    small = shrunk(case, failed.value.kind, tmp_path)
+
+    assert small.data == b"\x03"
+
+
+def test_kept_finding_is_repeated_from_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    campaign = Campaign(
+        folder=tmp_path,
+        environment=base_environment() | {"GGSCOPE_PLANTED": "exception"},
+        processes=1,
+    )
+    campaign.run("planted", 0, n_cases=4, seconds=100)
+    (folder,) = (tmp_path / "findings").iterdir()
+
+    assert replay(folder) == 0
+    monkeypatch.setenv("GGSCOPE_PLANTED", "exception")
+    assert replay(folder) == 1
+    assert "ValueError: planted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("reader_id", reader_ids())
+def test_sound_seed_is_read_the_whole_way(tmp_path: Path, reader_id: str) -> None:
+    assert attempt(sound_case(reader_id), tmp_path) == "read"
+    for name, data in seeds_of(reader_id):
+        assert attempt(Case(reader_id, name, data), tmp_path) == "read"
+
+
+def test_every_built_in_reader_has_seeds() -> None:
+    built_in = {r.info.id for r in registry.readers()}
+
+    assert set(reader_ids()) == built_in
+
+
+@pytest.mark.parametrize("reader_id", reader_ids())
+def test_case_is_the_same_for_the_same_number(reader_id: str) -> None:
+    assert [case_of(reader_id, n) for n in range(40)] == [
+        case_of(reader_id, n) for n in range(40)
+    ]
+    whole = {data for _, data in cases._seeds(reader_id)}
+    changed = sum(case_of(reader_id, n).data not in whole for n in range(40))
+    assert changed > 30
+
+
+def test_mutation_of_nothing_is_survived() -> None:
+    for number in range(300):
+        mutated(Random(number), b"", [b""])

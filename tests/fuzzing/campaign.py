@@ -1,0 +1,517 @@
+"""The fuzz campaign: `make fuzz [MINUTES=10] [ARGS="--reader npu-json"]`.
+
+Workers mutate and read one file after another; this process watches them, ends what
+takes too long, and keeps each new kind of finding in a folder of its own, with the line
+that repeats it. Numbers of cases go on from run to run, so that pieces add up and no
+case is tried twice. `--sanitize` builds the compiled scans with address and
+undefined-behaviour sanitizers and fuzzes the readers that use them.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import mmap
+import os
+import re
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from fuzzing import cases
+from fuzzing.cases import (
+    CPU_SECONDS,
+    Case,
+    CaseFailedError,
+    attempt,
+    case_of,
+    sound_case,
+)
+from fuzzing.seeds import reader_ids
+from support import ROOT
+
+FOLDER = ROOT / "build" / "fuzz"
+SANITIZED = ("ggmlviz", "tensor-access", "npu-json")
+"""Readers with compiled scans."""
+STUCK_SECONDS = 120.0
+"""A case that neither ends nor computes for so long waits for something."""
+_STATUS = struct.Struct(
+    "<qdqq"
+)  # number, processor seconds at its begin, read, refused
+_SHRINK_TRIES = 400
+_FORGET_BYTES = 64 << 20
+_POLL_S = 0.1
+_FACTS = "case.json"
+_FRESH_CODE = 77
+"""How a worker ends whose memory is full of what it found."""
+_FRESH_START = f"end of the process, exit code {_FRESH_CODE}"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of one reader's cases."""
+
+    n_cases: int = 0
+    n_read: int = 0
+    n_refused: int = 0
+    n_findings: int = 0
+    next_number: int = 0
+
+
+class Keeper:
+    """Keeps the first case of each kind of finding.
+
+    A finding is a folder: the file under its own name, and `case.json` with reader,
+    options, kind, detail and the line that repeats it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kinds: Counter[tuple[str, str]] = Counter()
+
+    def keep(self, case: Case, kind: str, detail: str, number: int) -> Path | None:
+        """Store the case unless its kind is known; return the new folder."""
+        key = (case.reader, kind)
+        self.kinds[key] += 1
+        if self.kinds[key] > 1:
+            return None
+        slug = re.sub(r"[^a-z0-9]+", "-", kind.lower()).strip("-")[:60]
+        digest = hashlib.sha256(case.data).hexdigest()[:8]
+        target = self.folder / f"{case.reader}--{slug}--{digest}"
+        target.mkdir(parents=True, exist_ok=True)
+        (target / case.name).write_bytes(case.data)
+        facts = asdict(case) | {
+            "kind": kind, "detail": detail, "number": number,
+            "repeat": f'make fuzz ARGS="--replay {_shown(target)}"',
+        }  # fmt: skip
+        del facts["data"]
+        (target / _FACTS).write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
+        return target
+
+
+def kept_case(folder: Path) -> Case:
+    """Return the case of a finding's folder."""
+    facts = json.loads((folder / _FACTS).read_text("utf-8"))
+    names = ("reader", "name", "options", "is_whole_way")
+    known = {name: facts[name] for name in names}
+    return Case(data=(folder / facts["name"]).read_bytes(), **known)
+
+
+class Worker:
+    """A process that reads case after case of one reader.
+
+    Parameters
+    ----------
+    numbers : first number, one past the last, step.
+    cpu_seconds : what one case may compute.
+    """
+
+    def __init__(
+        self,
+        reader: str,
+        numbers: tuple[int, int, int],
+        *,
+        environment: dict[str, str],
+        cpu_seconds: float = CPU_SECONDS,
+        deadline: float,
+    ) -> None:
+        self.reader = reader
+        self._numbers = numbers
+        self._cpu_seconds = cpu_seconds
+        self._deadline = deadline
+        self._folder = Path(
+            tempfile.mkdtemp(prefix="ggscope-fuzz-", dir=_quick_folder())
+        )
+        self._status_path = self._folder / "status"
+        self._status_path.write_bytes(_STATUS.pack(numbers[0], 0.0, 0, 0))
+        with self._status_path.open("r+b") as file:
+            self._status = mmap.mmap(file.fileno(), _STATUS.size)
+        self._errors = (self._folder / "stderr").open("w+b")
+        self._out = (self._folder / "stdout").open("w+b")
+        words = [*map(str, numbers), repr(deadline)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fuzzing.campaign", "--worker", reader,
+             str(self._folder), *words],
+            stdout=self._out, stderr=self._errors, stdin=subprocess.DEVNULL,
+            env=environment,
+        )  # fmt: skip
+        self._last_move = (time.monotonic(), -1)
+
+    @property
+    def status(self) -> tuple[int, float, int, int]:
+        """Number of the case at work, its processor time at begin, read, refused."""
+        found: tuple[int, float, int, int] = _STATUS.unpack_from(self._status)
+        return found
+
+    def poll(self) -> str | None:
+        """Return why the process ended or was ended, None while it works."""
+        code = self._process.poll()
+        if code is not None:
+            return "" if code == 0 else self._death(code)
+        number, begin, _, _ = self.status
+        now = time.monotonic()
+        if number != self._last_move[1]:
+            self._last_move = (now, number)
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if begin and _cpu_of(self._process.pid) - begin > self._cpu_seconds:
+                self._end()
+                return f"hang of more than {self._cpu_seconds:g} s of processor time"
+        if now - self._last_move[0] > STUCK_SECONDS:
+            self._end()
+            return "waits for something"
+        return None
+
+    def findings(self) -> Iterator[dict[str, object]]:
+        """Yield what the process reported."""
+        self._out.seek(0)
+        for line in self._out.read().splitlines():
+            if line.startswith(b'{"finding"'):
+                yield json.loads(line)
+
+    def close(self) -> None:
+        """End the process and take its files away."""
+        self._end()
+        self._status.close()
+        self._errors.close()
+        self._out.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _death(self, code: int) -> str:
+        self._errors.seek(0)
+        said = self._errors.read().decode("utf-8", "replace")
+        report = re.search(r"(AddressSanitizer: \S+|runtime error: .*)", said)
+        why = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"end of the process, {report[1] if report else why}\n{said[-4000:]}"
+
+
+class Campaign:
+    """Fuzzes readers for a time, or for a number of cases each."""
+
+    def __init__(
+        self, *, folder: Path, environment: dict[str, str], processes: int
+    ) -> None:
+        self.keeper = Keeper(folder / "findings")
+        self.tallies: dict[str, Tally] = {}
+        self._environment = environment
+        self._processes = processes
+
+    def run(
+        self,
+        reader: str,
+        first: int,
+        *,
+        n_cases: int,
+        seconds: float,
+        cpu_seconds: float = CPU_SECONDS,
+    ) -> Tally:
+        """Try up to `n_cases` cases from number `first` on; stop after `seconds`."""
+        tally = self.tallies.setdefault(reader, Tally())
+        deadline = time.time() + seconds
+        step = self._processes
+
+        def started(begin: int) -> Worker:
+            return Worker(
+                reader, (begin, first + n_cases, step), environment=self._environment,
+                cpu_seconds=cpu_seconds, deadline=deadline,
+            )  # fmt: skip
+
+        workers = [started(first + i) for i in range(min(step, n_cases))]
+        try:
+            while workers:
+                time.sleep(_POLL_S)
+                for worker in list(workers):
+                    why = worker.poll()
+                    if why is None:
+                        continue
+                    number = self._finish(tally, worker, why)
+                    workers.remove(worker)
+                    begin = number + step
+                    if why and time.time() < deadline and begin < first + n_cases:
+                        workers.append(started(begin))
+        finally:
+            for worker in workers:
+                worker.close()
+        return tally
+
+    def _finish(self, tally: Tally, worker: Worker, why: str) -> int:
+        """Count what a worker did, keep what it found; return its last number."""
+        number, _, n_read, n_refused = worker.status
+        found_here = list(worker.findings())
+        for found in found_here:
+            case = replace(
+                case_of(worker.reader, int(str(found["number"]))),
+                data=bytes.fromhex(str(found["data"])),
+            )
+            self._keep(tally, case, str(found["finding"]), str(found["detail"]),
+                       int(str(found["number"])))  # fmt: skip
+        is_dead = bool(why) and not why.startswith(_FRESH_START)
+        if is_dead:
+            kind, _, detail = why.partition("\n")
+            self._keep(tally, case_of(worker.reader, number), kind, detail, number)
+        tally.n_read += n_read
+        tally.n_refused += n_refused
+        tally.n_cases += n_read + n_refused + len(found_here) + is_dead
+        tally.next_number = max(tally.next_number, number + 1)
+        worker.close()
+        return number
+
+    def _keep(
+        self, tally: Tally, case: Case, kind: str, detail: str, number: int
+    ) -> None:
+        tally.n_findings += 1
+        target = self.keeper.keep(case, kind, detail, number)
+        if target is not None:
+            last = detail.strip().splitlines()[-1:] or [""]
+            tell(f"FOUND {case.reader}: {kind}: {last[0]}")
+            tell(f'  make fuzz ARGS="--replay {_shown(target)}"')
+
+
+def work(
+    reader: str, folder: Path, first: int, stop: int, step: int, end: float
+) -> int:
+    """Read case after case; report findings as lines on stdout; return an exit code."""
+    if not os.environ.get("LD_PRELOAD"):  # sanitizers map terabytes, and use few
+        resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    place = folder / "files"
+    place.mkdir()
+    n_read = n_refused = 0
+    # What is imported on first use must not count as the first case's memory.
+    with contextlib.suppress(CaseFailedError):
+        attempt(sound_case(reader), place)
+    with (folder / "status").open("r+b") as file:
+        status = mmap.mmap(file.fileno(), _STATUS.size)
+    for number in range(first, stop, step):
+        if time.time() > end:
+            break
+        case = case_of(reader, number)
+        begin = time.process_time()
+        _STATUS.pack_into(status, 0, number, begin, n_read, n_refused)
+        before = _resident()
+        try:
+            is_read = attempt(case, place) == "read"
+            most = _most_resident()
+            if most - before > cases.MEMORY_TIMES * len(case.data) + cases.MEMORY_MORE:
+                _report(number, case, "memory", f"{(most - before) >> 20} MiB more")
+                _STATUS.pack_into(status, 0, number, 0.0, n_read, n_refused)
+                return _FRESH_CODE
+            if most - before > _FORGET_BYTES:
+                Path("/proc/self/clear_refs").write_text("5")
+            n_read, n_refused = n_read + is_read, n_refused + (not is_read)
+        except CaseFailedError as finding:
+            _STATUS.pack_into(status, 0, number, 0.0, n_read, n_refused)
+            small = shrunk(case, finding.kind, place)
+            _report(number, small, finding.kind, finding.detail)
+        _STATUS.pack_into(status, 0, number, time.process_time(), n_read, n_refused)
+    return 0
+
+
+def shrunk(case: Case, kind: str, folder: Path) -> Case:
+    """Return a case that is smaller, if one can be had, and fails in the same way."""
+    tries, size = 0, len(case.data) // 2
+    while size and tries < _SHRINK_TRIES:
+        at = 0
+        while at < len(case.data) and tries < _SHRINK_TRIES:
+            fewer = replace(case, data=case.data[:at] + case.data[at + size :])
+            tries += 1
+            try:
+                attempt(fewer, folder)
+            except CaseFailedError as finding:
+                if finding.kind == kind:
+                    case = fewer
+                    continue
+            at += size
+        size //= 2
+    return case
+
+
+def sanitized(folder: Path) -> dict[str, str]:
+    """Build every compiled part with sanitizers; return what the environment needs.
+
+    Raises
+    ------
+    SystemExit
+        If there is no compiler with them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sorted((ROOT / "app").rglob("*.c")):
+        build_sanitized(source, folder / f"_{source.stem}.so")
+    return sanitizer_environment() | {"GGSCOPE_NATIVE": str(folder)}
+
+
+def build_sanitized(source: Path, target: Path) -> None:
+    """Compile one C file into a shared library with sanitizers."""
+    done = subprocess.run(
+        ["gcc", "-g", "-O1", "-std=c11", "-fPIC", "-pthread", "-shared",
+         "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
+         "-fno-omit-frame-pointer", str(source), "-o", str(target)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"fuzz: {source.name} cannot be built so:\n{done.stderr}")
+
+
+def sanitizer_environment() -> dict[str, str]:
+    """Return the variables under which Python loads such libraries."""
+    asan = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    return {
+        "LD_PRELOAD": asan,
+        # Python's own allocator would hide what is read behind an object.
+        "PYTHONMALLOC": "malloc",
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
+    }
+
+
+def base_environment() -> dict[str, str]:
+    """Return the environment of the workers: no settings and plug-ins of anybody."""
+    paths = [str(ROOT / "tests"), str(ROOT / "app"), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(p for p in paths if p),
+        "GGSCOPE_SAFE_MODE": "1", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return 1 where something was found."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["--worker"]:
+        reader, folder, *numbers, end = words[1:]
+        first, stop, step = map(int, numbers)
+        return work(reader, Path(folder), first, stop, step, float(end))
+    arguments = _arguments(words)
+    if arguments.replay:
+        return replay(arguments.replay)
+    environment = base_environment()
+    mode = "sanitized" if arguments.sanitize else "plain"
+    if arguments.sanitize:
+        environment |= sanitized(FOLDER / "sanitized")
+    chosen = arguments.reader or list(SANITIZED if arguments.sanitize else reader_ids())
+    counts = _counts()
+    campaign = Campaign(
+        folder=FOLDER, environment=environment, processes=arguments.processes
+    )
+    share = arguments.minutes * 60 / len(chosen)
+    for reader in chosen:
+        done = counts.setdefault(f"{reader} {mode}", {"cases": 0, "next": 0})
+        tell(f"{reader}, {mode}, for {share:.0f} s, from case {done['next']:,} on")
+        tally = campaign.run(
+            reader, done["next"], n_cases=arguments.cases, seconds=share
+        )
+        done["cases"] += tally.n_cases
+        done["next"] = max(done["next"], tally.next_number)
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        (FOLDER / "counts.json").write_text(json.dumps(counts, indent=1), "utf-8")
+    print(f"{'reader':18}{'cases':>10}{'read':>10}{'refused':>10}{'found':>7}  in all")
+    for reader, tally in campaign.tallies.items():
+        print(
+            f"{reader:18}{tally.n_cases:>10,}{tally.n_read:>10,}{tally.n_refused:>10,}"
+            f"{tally.n_findings:>7}  {counts[f'{reader} {mode}']['cases']:,}"
+        )
+    return 1 if campaign.keeper.kinds else 0
+
+
+def replay(folder: Path) -> int:
+    """Read the case of a finding once more; return 1 where it still fails."""
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            print(attempt(kept_case(folder), Path(place)))
+        except CaseFailedError as finding:
+            print(finding.detail, finding.kind, sep="\n")
+            return 1
+    return 0
+
+
+def tell(text: str) -> None:
+    """Print a message."""
+    print(f"fuzz: {text}", file=sys.stderr, flush=True)
+
+
+def _arguments(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make fuzz", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=10.0, help="in all; default 10"
+    )
+    parser.add_argument(
+        "--reader",
+        action="append",
+        choices=reader_ids(),
+        help="only this one; repeatable",
+    )
+    parser.add_argument(
+        "--cases",
+        type=int,
+        default=1 << 40,
+        metavar="N",
+        help="at most so many for each",
+    )
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--sanitize", action="store_true", help="the compiled scans")
+    parser.add_argument("--replay", type=Path, metavar="FOLDER", help="of a finding")
+    return parser.parse_args(words)
+
+
+def _counts() -> dict[str, dict[str, int]]:
+    """Return how many cases of each reader were tried, and which comes next."""
+    path = FOLDER / "counts.json"
+    return json.loads(path.read_text("utf-8")) if path.is_file() else {}
+
+
+def _report(number: int, case: Case, kind: str, detail: str) -> None:
+    facts = {
+        "finding": kind,
+        "detail": detail,
+        "number": number,
+        "data": case.data.hex(),
+    }
+    print(json.dumps(facts), flush=True)
+
+
+def _quick_folder() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _cpu_of(pid: int) -> float:
+    """Return the processor seconds of a process."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * mmap.PAGESIZE
+
+
+def _most_resident() -> int:
+    """Return the peak of this process since it was last set back, in bytes."""
+    with open("/proc/self/status", "rb") as file:
+        found = re.search(rb"VmHWM:\s+(\d+) kB", file.read())
+    return int(found[1]) << 10 if found else 0
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

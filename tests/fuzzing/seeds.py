@@ -1,0 +1,115 @@
+"""Sound files of every reader, small enough for thousands of mutations a second."""
+
+import json
+
+import ggmlviz_files as viz
+import gguf_files
+import side_samples
+from npu_files import (
+    access,
+    as_lines,
+    command,
+    document,
+    engine,
+    marker,
+    sample,
+    stall,
+    token,
+)
+from support import ROOT
+from tensor_files import LAYOUTS, buffer_event, encode, llama_pass, one_source_each
+
+Seed = tuple[str, bytes]
+"""A file's name and its content."""
+_SAMPLES = ROOT / "resources" / "samples"
+
+
+def seeds_of(reader_id: str) -> list[Seed]:
+    """Return sound files of a built-in reader; some of them have several pages."""
+    return _SEEDS[reader_id]()
+
+
+def reader_ids() -> tuple[str, ...]:
+    """Return the ids of the readers there are seeds for."""
+    return tuple(_SEEDS)
+
+
+def _ggmlviz() -> list[Seed]:
+    events = [
+        *viz.graph(viz.T0, 2),
+        *viz.graph(viz.T0 + 1000, 2, interleaved=True, backend=5, thread=2),
+        viz.Event(4, viz.T0 + 2000, 1, size=64, label="blk.0.w"),
+        viz.Event(5, viz.T0 + 2001, 1),
+        viz.Event(77, viz.T0 + 2003),
+    ]
+    made = [("t.ggmlviz", viz.packed(events, layout)) for layout in viz.LAYOUT_IDS]
+    return [*made, ("demo.ggmlviz", (_SAMPLES / "llama-demo.ggmlviz").read_bytes())]
+
+
+def _tensor() -> list[Seed]:
+    records = llama_pass(10**12, n_layers=2)
+    made = []
+    for layout in LAYOUTS:
+        whole = records if layout in ("256", "1024") else one_source_each(records)
+        made.append(("t.bin", encode(whole, layout)[: 1 << 14]))
+    events = [buffer_event(10**12 + k, k % 2, 5, 99) for k in range(12)]
+    return [*made, ("b.bin", b"".join(events))]
+
+
+def _npu() -> list[Seed]:
+    events = [
+        engine(100, 250, color_hint="#123456"), access(110), token(100, 300),
+        stall(120, 130), command(90, "START"), command(95, "END"),
+        marker(99, "M", details={"q": '\\"}'}),
+        engine(260, 300, engine="DMA", deps=[1]),
+    ]  # fmt: skip
+    whole = document(
+        *events,
+        run_metadata={"run_id": "r"},
+        bandwidth_samples=[sample(0), sample(64)],
+        config_snapshot={"memory": {"dram_peak_bw_bytes_per_cycle": 64}},
+        summary_metrics={"cycles_total": 300, "te_utilization": 0.5},
+    )
+    lines = as_lines({"version": "1.0"}, *events)
+    return [("t.json", json.dumps(whole).encode()), ("t.jsonl", lines.encode())]
+
+
+def _gguf() -> list[Seed]:
+    return [
+        ("m.gguf", gguf_files.encode(data_bytes=4096)),
+        ("m.gguf", gguf_files.encode(version=1, big=True)),
+        ("m-00001-of-00002.gguf", gguf_files.encode(alignment=64)),
+    ]
+
+
+def _side(reader_class: str) -> list[Seed]:
+    name, make = side_samples.MADE[reader_class]
+    return [(name, make())]
+
+
+def _dot() -> list[Seed]:
+    small = (
+        'strict digraph "G" { rankdir=LR; node [shape=box]\n'
+        '  "0xa" [ style = filled; label="a (f32)|0 [1, 2] | <x>X*Y"; ]\n'
+        '  "0xb" [label="<x>w (q4_K)|CONST 0 [2, 1]"] // a remark\n'
+        '  "0xb" -> "0xa" [label = "src 0"]; "0xa":x -> "0xa":g\n'
+        "  subgraph c { x -> {y z} [label=<<i>q</i>>] /* k */ }\n}\n"
+    )
+    return [*_side("GraphDotReader"), ("g.dot", small.encode())]
+
+
+_SEEDS = {
+    "ggmlviz": _ggmlviz,
+    "tensor-access": _tensor,
+    "npu-json": _npu,
+    "trace-json": lambda: _side("TraceJsonReader"),
+    "gguf": _gguf,
+    "memory-map": lambda: _side("MemoryMapReader"),
+    "structure-csv": lambda: _side("StructureCsvReader"),
+    "registry": lambda: _side("RegistryCsvReader"),
+    "graph-json": lambda: _side("GraphJsonReader"),
+    "graph-dot": _dot,
+    "buffer-stats": lambda: _side("BufferStatsReader"),
+    "buffer-timeline": lambda: _side("BufferTimelineReader"),
+    "moe-csv": lambda: _side("MoeCsvReader"),
+}

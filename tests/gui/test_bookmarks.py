@@ -1,0 +1,345 @@
+"""The pane of bookmarks, and that they are there after reopening."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QModelIndex, QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QAbstractItemModelTester, QTest
+from PySide6.QtWidgets import QLineEdit
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.model.selection import MarkedRange
+from ggscope.model.time import TimeRange
+from ggscope.model.units import format_exact
+from ggscope.session.bookmark_store import side_car
+from ggscope.session.session import Session
+from ggscope.session.settings import MemoryStore, Settings
+from ggscope.views.bookmarks import NAME, NOTE, BookmarksView
+from support import ROOT
+
+SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Return settings with a data folder, as a person's are."""
+    return Settings(MemoryStore(), data_folder=tmp_path / "data")
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    (tmp_path / "traces").mkdir()
+    return Path(shutil.copy(SAMPLE, tmp_path / "traces" / "run.ggmlviz"))
+
+
+@pytest.fixture
+def document(opened: Callable[[Path], Document], trace: Path, qtbot: QtBot) -> Document:
+    made = opened(trace)
+    keeper = made.bookmarks.keeper
+    qtbot.waitUntil(lambda: keeper._is_found)
+    return made
+
+
+@pytest.fixture
+def session(document: Document) -> Session:
+    return document.session
+
+
+@pytest.fixture
+def view(document: Document) -> BookmarksView:
+    document.workspace.show_view("bookmarks")
+    (found,) = document.workspace.views("bookmarks")
+    assert isinstance(found, BookmarksView)
+    QAbstractItemModelTester(
+        found.model, QAbstractItemModelTester.FailureReportingMode.Fatal, found
+    )
+    return found
+
+
+def names(session: Session) -> list[str]:
+    return [b.name for b in session.bookmarks]
+
+
+def editor_of(view: BookmarksView) -> QLineEdit:
+    found = [e for e in view.table.findChildren(QLineEdit) if e.isVisible()]
+    return found[-1]
+
+
+def fill(session: Session, *wanted: str) -> None:
+    for number, name in enumerate(wanted):
+        time = TimeRange(number * 1_000_000, number * 1_000_000 + 500_000)
+        session.add_bookmark(name, time)
+
+
+def wait_kept(qtbot: QtBot, document: Document) -> None:
+    keeper = document.bookmarks.keeper
+    qtbot.waitUntil(
+        lambda: not keeper._later.isActive() and not keeper._is_keeping, timeout=10_000
+    )
+
+
+def test_empty_pane_says_how_to_make_one(view: BookmarksView) -> None:
+    assert "Ctrl+D" in view._empty.text
+    assert view._stack.currentWidget() is view._empty
+    assert not view.delete_button.isEnabled()
+
+
+def test_rows_follow_the_bookmarks(view: BookmarksView, session: Session) -> None:
+    session.add_bookmark("<b>range</b>", TimeRange(1_000_000, 3_500_000))
+    session.add_bookmark("point", TimeRange(2_000_000, 2_000_000))
+    session.add_bookmark("mark", TimeRange(5, 5), permanent=False)
+
+    texts = [[cell.text for cell in view.model.row(row)] for row in range(3)]
+    assert [row[0] for row in texts] == ["Alt+1", "Alt+2", "Alt+3"]
+    assert texts[0][1:4] == ["<b>range</b>", format_exact(1_000_000), "2.500 ms"]
+    assert texts[1][3] == "point"
+    tip = view.model.data(view.model.index(2, NAME), Qt.ItemDataRole.ToolTipRole)
+    assert "for now" in tip
+
+
+def test_keys_rename_note_move_delete_and_undo(
+    view: BookmarksView, session: Session, qtbot: QtBot
+) -> None:
+    fill(session, "a", "b", "c")
+    view.table.setFocus()
+    view.table.setCurrentIndex(view.model.index(0, NAME))
+
+    QTest.keyClick(view.table, Qt.Key.Key_F2)
+    editor = editor_of(view)
+    QTest.keyClicks(editor, "first")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: names(session) == ["first", "b", "c"])
+    view.table.setCurrentIndex(view.model.index(1, NOTE))
+    QTest.keyClick(view.table, Qt.Key.Key_F2)
+    editor = editor_of(view)
+    QTest.keyClicks(editor, "why")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: session.bookmarks[1].note == "why")
+
+    QTest.keyClick(view.table, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
+    assert names(session) == ["first", "c", "b"]
+    QTest.keyClick(view.table, Qt.Key.Key_Delete)
+    assert names(session) == ["first", "c"]
+    for expected in (["first", "c", "b"], ["first", "b", "c"]):
+        QTest.keyClick(view.table, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        assert names(session) == expected
+
+
+def test_row_is_dragged_between_others(view: BookmarksView, session: Session) -> None:
+    fill(session, "a", "b", "c")
+    dragged = view.model.mimeData([view.model.index(2, NAME)])
+    move, root = Qt.DropAction.MoveAction, QModelIndex()
+
+    assert view.model.dropMimeData(dragged, move, 0, 0, root)
+    assert names(session) == ["c", "a", "b"]
+    assert view.model.dropMimeData(view.model.mimeData([view.model.index(0, NAME)]),
+                                   move, -1, -1, root)  # fmt: skip
+    assert names(session) == ["a", "b", "c"]
+    assert not view.model.dropMimeData(QMimeData(), move, 0, 0, root)
+
+
+def test_return_goes_there_and_marks_the_range(
+    view: BookmarksView, session: Session
+) -> None:
+    fill(session, "a", "b")
+    session.set_visible(TimeRange(50_000_000, 60_000_000))
+    view.table.setCurrentIndex(view.model.index(1, NAME))
+
+    QTest.keyClick(view.table, Qt.Key.Key_Return)
+
+    assert session.visible_range.contains(1_250_000)
+    assert session.marked_range == MarkedRange(TimeRange(1_000_000, 1_500_000))
+
+
+def test_copy_gives_plain_figures(view: BookmarksView, session: Session) -> None:
+    fill(session, "a", "=1+1")
+
+    view._copy.menu().actions()[0].trigger()
+
+    lines = QGuiApplication.clipboard().text().splitlines()
+    assert lines[0].split("\t")[1:4] == ["name", "start (ticks)", "duration (ticks)"]
+    assert lines[2].split("\t")[:4] == ["2", "'=1+1", "1000000", "500000"]
+
+
+def test_many_bookmarks_are_limited_and_said(session: Session) -> None:
+    said: list[object] = []
+    session.said.connect(said.append)
+    for number in range(1001):
+        session.add_bookmark(str(number), TimeRange(number, number))
+
+    assert len(session.bookmarks) == 1000
+    assert "too many" in str(said[-1])
+
+
+def test_mark_takes_what_was_made_last(session: Session) -> None:
+    session.select_span(1)
+    session.set_marked(MarkedRange(TimeRange(100, 900)))
+    range_mark = session.add_bookmark()
+    session.select_span(2)
+    span_mark = session.add_bookmark()
+    session.select_span(1)
+    session.set_marked(None)
+    other_mark = session.add_bookmark()
+
+    assert range_mark is not None
+    assert range_mark.time == TimeRange(100, 900)
+    assert session.trace is not None
+    spans = session.trace.spans
+    for mark, span in ((span_mark, 2), (other_mark, 1)):
+        assert mark is not None
+        assert mark.time == TimeRange(int(spans.start[span]), int(spans.end[span]))
+        assert session.trace.span_name(span) in mark.what
+
+
+def test_bookmarks_are_there_after_reopening_under_another_name(
+    window: MainWindow,
+    document: Document,
+    opened: Callable[[Path], Document],
+    trace: Path,
+    qtbot: QtBot,
+) -> None:
+    fill(document.session, "a", "b")
+    document.session.note_bookmark(1, "why")
+    document.session.add_bookmark("mark", TimeRange(5, 5), permanent=False)
+    before = document.session.bookmarks[:2]
+    window.close_document(document)
+    other = trace.rename(trace.with_name("renamed.ggmlviz"))
+
+    session = opened(other).session
+
+    qtbot.waitUntil(lambda: len(session.bookmarks) > 0)
+    assert session.bookmarks == before
+    assert session.bookmarks_kept == "Kept in your data folder"
+
+
+def test_place_is_asked_once_and_beside_is_written_only_after_a_yes(
+    document: Document, settings: Settings, trace: Path, qtbot: QtBot
+) -> None:
+    fill(document.session, "a")
+    wait_kept(qtbot, document)
+    assert not side_car(trace).exists()
+    assert document.has_message
+
+    document.banner.action_button.click()
+    wait_kept(qtbot, document)
+
+    assert settings.bookmarks.place == "beside"
+    assert side_car(trace).exists()
+    assert list((settings.data_folder / "bookmarks").iterdir()) == []
+    assert not document.has_message
+    assert side_car(trace).name in document.session.bookmarks_kept
+
+
+def test_closed_question_means_the_data_folder(
+    document: Document, settings: Settings, trace: Path, qtbot: QtBot
+) -> None:
+    fill(document.session, "a")
+    document.banner.close_button.click()
+    fill(document.session, "b")
+    wait_kept(qtbot, document)
+
+    assert settings.bookmarks.place == "data"
+    assert not document.has_message
+    assert not side_car(trace).exists()
+
+
+def test_reloading_keeps_them_and_their_undo(document: Document, qtbot: QtBot) -> None:
+    fill(document.session, "a", "b")
+    document.session.remove_bookmark(0)
+    with qtbot.waitSignal(document.ready):
+        document.session.reload()
+    wait_kept(qtbot, document)
+
+    assert names(document.session) == ["b"]
+    document.session.undo_bookmarks()
+    assert names(document.session) == ["a", "b"]
+
+
+def test_two_windows_see_each_others_bookmarks(
+    window: MainWindow, document: Document, trace: Path, qtbot: QtBot,
+    opened: Callable[[Path], Document],
+) -> None:  # fmt: skip
+    copy = Path(shutil.copy(trace, trace.with_name("same content.ggmlviz")))
+    other = opened(copy)
+    qtbot.waitUntil(lambda: other.bookmarks.keeper._is_found)
+    fill(document.session, "a", "b")
+    wait_kept(qtbot, document)
+    other.session.add_bookmark("c", TimeRange(9, 9))
+    wait_kept(qtbot, other)
+    assert names(other.session) == ["c", "a", "b"]
+
+    document.session.remove_bookmark(0)
+    wait_kept(qtbot, document)
+    other.bookmarks.keeper._is_watching = lambda: True
+    other.bookmarks.keeper.check_file()
+
+    qtbot.waitUntil(lambda: names(other.session) == ["c", "b"])
+    assert names(document.session) == ["b", "c"]
+
+
+def test_foreign_side_car_is_told_and_shown_on_request(
+    window: MainWindow, document: Document, settings: Settings, trace: Path,
+    opened: Callable[[Path], Document], qtbot: QtBot,
+) -> None:  # fmt: skip
+    settings.change("bookmarks", place="beside")
+    fill(document.session, "a")
+    wait_kept(qtbot, document)
+    window.close_document(document)
+    other = Path(
+        shutil.copy(ROOT / "resources/samples/tinyllama-256.bin", trace.parent)
+    )
+    side_car(trace).rename(side_car(other))
+
+    found = opened(other)
+
+    qtbot.waitUntil(lambda: found.has_message)
+    assert found.session.bookmarks == ()
+    assert "other content" in found.banner.text.text()
+
+
+def test_safe_mode_and_settings_in_memory_keep_nothing(tmp_path: Path) -> None:
+    assert Settings(MemoryStore()).data_folder is None
+    safe = Settings(MemoryStore(), is_safe=True, data_folder=tmp_path)
+    assert safe.data_folder is None
+
+
+def test_menu_and_palette_list_only_bookmarks_that_exist(
+    window: MainWindow, document: Document
+) -> None:
+    def listed() -> list[str]:
+        actions = [window.actions_[f"go.bookmark_{n}"] for n in range(1, 10)]
+        return [a.text() for a in actions if a.isVisible()]
+
+    assert listed() == []
+    fill(document.session, "fast & slow")
+    assert listed() == ["fast && slow"]
+    window.dialogs.show_palette()
+    model = window.palette_.model
+    texts = [model.entry(row).text for row in range(model.rowCount())]
+    assert "fast & slow" in texts
+    assert not any(t.startswith("Bookmark 2") for t in texts)
+    window.palette_.dismiss()
+    QTest.keyClick(window, Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)
+    assert document.session.visible_range.contains(250_000)
+
+
+def test_label_of_several_tells_all_in_a_tooltip(document: Document) -> None:
+    session = document.session
+    (timeline,) = document.workspace.views("timeline")
+    for name in ("<i>one</i>", "two"):
+        session.add_bookmark(name, TimeRange(60_000_000, 60_000_000))
+
+    from ggscope.views.bookmark_tip import bookmark_tip
+
+    whole = range(timeline.width())
+    found = {timeline.bookmarks_at(QPoint(x, 22).toPointF()) for x in whole}
+
+    assert found == {(), (0, 1)}
+    text = bookmark_tip(session, (0, 1))
+    assert "&lt;i&gt;one&lt;/i&gt;" in text
+    assert "Alt+2" in text

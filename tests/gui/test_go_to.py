@@ -1,0 +1,51 @@
+"""Go to lane or tensor in traces that have more of them than a list can show."""
+
+import numpy as np
+import pytest
+
+import builders
+from ggscope.analysis.index import TraceIndex
+from ggscope.gui import palette
+from ggscope.gui.go_to import FEW, MAX_CANDIDATES, Places, PlacesRequest
+from ggscope.gui.palette import MAX_SHOWN, EntryModel
+
+
+@pytest.fixture(scope="module")
+def places() -> Places:
+    lane = np.arange(FEW + 5_000)
+    index = TraceIndex(builders.spans_trace(lane, lane + 2, lane))
+    request = PlacesRequest(index, lambda key: key, lambda name: name)
+    assert not request.is_small
+    return request()
+
+
+def test_every_lane_of_very_many_is_found_by_its_name(qapp, places):
+    model = EntryModel()
+    model.set_entries(places)
+
+    for number in (0, FEW, FEW + 4_999):
+        model.set_pattern(f"thread {number}")
+        assert model.entry(0).text == f"thread {number}"
+        assert model.entry(0).run() == f"thread:thread {number}"
+
+
+def test_typing_looks_at_few_entries_of_very_many(qapp, places, monkeypatch):
+    calls = []
+    score = palette.fuzzy_score
+    monkeypatch.setattr(
+        palette, "fuzzy_score", lambda *texts: calls.append(texts) or score(*texts)
+    )
+    model = EntryModel()
+    model.set_entries(places)
+
+    model.set_pattern("thr")
+
+    assert model.rowCount() == MAX_SHOWN
+    assert len(calls) <= 2 * MAX_CANDIDATES
+
+
+def test_letters_that_stand_apart_are_found_among_very_many(qapp, places):
+    found = places.candidates("td 17")
+
+    assert "thread 17" in [entry.text for entry in found]
+    assert places.candidates("no such lane") == []

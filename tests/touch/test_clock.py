@@ -1,0 +1,104 @@
+"""One clock, and one way to write times, in the whole window."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QPoint
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.model.units import parse_time
+from ggscope.render.axis import axis_ticks
+from ggscope.views.details import DetailsView
+from ggscope.views.table import TableView
+from ggscope.views.timeline import TimelineView
+from scenes import texts_of
+from support import ROOT
+from touching import Hand
+
+EXPERIMENT = ROOT / "resources" / "samples" / "moe-experiment"
+"""Its buffers were allocated 0.9 ms before the first op."""
+
+
+def read_times(document: Document) -> tuple[int, int]:
+    """Return both ends of the range in the status strip, read as "Go to" would."""
+    trace, absolute = document.session.trace, document.session.absolute_time
+    assert trace is not None
+    words = document.status.range.full_text().removeprefix("range ").split(" (")[0]
+    first, last = words.split(" – ")
+    return (
+        parse_time(first, trace.clock, absolute=absolute),
+        parse_time(last, trace.clock, absolute=absolute),
+    )
+
+
+def test_every_part_of_the_window_tells_the_same_time(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(EXPERIMENT)
+    session, trace = document.session, document.session.trace
+    assert trace is not None
+    assert trace.extent.start < 0
+    (timeline,) = document.workspace.views("timeline")
+    assert isinstance(timeline, TimelineView)
+    at = QPoint(timeline.width() * 3 // 4, timeline.height() // 2)
+    whole = session.visible_range
+
+    hand.click(timeline, at)
+    hand.press("w", "w")
+    qtbot.waitUntil(lambda: session.visible_range.duration < whole.duration)
+
+    for absolute in (False, True):
+        session.set_absolute_time(absolute)
+        Hand.settle()
+        shown = session.visible_range
+        step = shown.duration // 900
+        first, last = read_times(document)
+        assert 0 <= shown.start - first <= step
+        assert 0 <= shown.end - last <= step
+        scene = timeline.scene(timeline.width(), timeline.height(), 1.0)
+        assert scene is not None
+        assert scene.cursor_tick is not None
+        words = texts_of(
+            timeline.picture(float(timeline.width()), float(timeline.height()), 1.0)
+        )
+        axis = axis_ticks(shown, 600, trace.clock, absolute=absolute)
+        for tick, label in axis.ticks:
+            if not axis.base:
+                assert parse_time(label, trace.clock, absolute=absolute) == tick
+        cursor = [w for w in words if _is_near(w, scene.cursor_tick, step, document)]
+        assert cursor, words
+
+
+def _is_near(words: str, tick: int, step: int, document: Document) -> bool:
+    session = document.session
+    assert session.trace is not None
+    try:
+        read = parse_time(words, session.trace.clock, absolute=session.absolute_time)
+    except ValueError:
+        return False
+    return 0 <= tick - read <= step
+
+
+def test_table_and_details_tell_the_time_alike(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(EXPERIMENT)
+    session = document.session
+    assert session.trace is not None
+    spans = session.trace.spans
+
+    session.select_span(20)
+    document.workspace.set_details_shown(True)  # narrow windows begin without
+    (details,) = document.workspace.views("details")
+    (table,) = document.workspace.views("table")
+    assert isinstance(details, DetailsView)
+    assert isinstance(table, TableView)
+    qtbot.waitUntil(lambda: bool(details.facts.facts))
+    told = {fact.label: fact.value for fact in details.facts.facts}["start"]
+
+    assert parse_time(told, session.trace.clock) == int(spans.start[20])
+    row = table.model.row_of(20)
+    assert row is not None
+    assert table.model.text(row, "time") == told

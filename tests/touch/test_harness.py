@@ -1,0 +1,48 @@
+"""The hand reaches the window: what the other tests of this folder rest on."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QLineEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from support import ROOT
+from touching import Hand, focused
+
+SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"
+
+
+def test_wheel_drag_and_keys_reach_the_timeline(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    session = opened(SAMPLE).session
+    (timeline,) = window.document.workspace.views("timeline")
+    whole = session.visible_range
+    middle = QPoint(timeline.width() * 2 // 3, timeline.height() // 2)
+
+    hand.wheel(timeline, "up", 3, middle, held="ctrl")
+    qtbot.waitUntil(lambda: session.visible_range.duration < whole.duration)
+    nearer = session.visible_range
+    hand.drag(timeline, middle, middle + QPoint(-80, 0), "middle")
+    qtbot.waitUntil(lambda: session.visible_range.start > nearer.start)
+    hand.press("0")
+    qtbot.waitUntil(lambda: session.visible_range == whole)
+    hand.drag(timeline, middle, middle + QPoint(-80, 5))
+    qtbot.waitUntil(lambda: session.marked_range is not None)
+
+
+def test_text_goes_where_the_mouse_clicked(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand
+) -> None:
+    opened(SAMPLE)
+
+    hand.press("ctrl+f")
+    field = focused()
+    assert isinstance(field, QLineEdit)
+    hand.type("mul")
+
+    assert field.text() == "mul"
+    assert isinstance(field, QWidget)

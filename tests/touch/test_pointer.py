@@ -1,0 +1,72 @@
+"""What is under the pointer stays right when the picture moves below it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.views.buffers import BuffersView
+from ggscope.views.timeline import TimelineView
+from support import ROOT
+from touching import Hand
+
+SAMPLES = ROOT / "resources" / "samples"
+
+
+@pytest.mark.parametrize("keys", [("w", "w"), ("d",)])
+def test_outline_and_hair_line_follow_the_keys(
+    window: MainWindow,
+    opened: Callable[[Path], Document],
+    hand: Hand,
+    qtbot: QtBot,
+    keys: tuple[str, ...],
+) -> None:
+    document = opened(SAMPLES / "llama.ggmlviz")
+    session = document.session
+    (timeline,) = document.workspace.views("timeline")
+    assert isinstance(timeline, TimelineView)
+    at = QPoint(timeline.width() * 2 // 3, timeline.height() // 2)
+    hand.click(timeline, at)
+    hand.press("w", "w", "w", "w")
+    before = session.visible_range, timeline.hit(at.x(), at.y()).box
+
+    hand.press(*keys)
+
+    scene = timeline.scene(*_size(timeline), 1.0)
+    assert scene is not None
+    seen = timeline.hit(at.x(), at.y())
+    assert (session.visible_range, seen.box) != before
+    assert scene.cursor_tick == session.cursor_tick == seen.tick
+    assert scene.hover_span == seen.span
+
+
+def test_hair_line_of_buffers_follows_the_keys(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLES / "moe-experiment")
+    session = document.session
+    document.workspace.show_view("buffers")
+    (buffers,) = document.workspace.views("buffers")
+    assert isinstance(buffers, BuffersView)
+    qtbot.waitUntil(lambda: buffers.geometry_now() is not None)
+    Hand.settle()
+    at = QPoint(buffers.canvas.width() * 2 // 3, buffers.canvas.height() // 3)
+    hand.click(buffers.canvas, at)
+    hand.press("w", "w")
+    before = session.visible_range
+
+    hand.press("d")
+
+    assert session.visible_range != before
+    place = buffers.geometry_now()
+    assert place is not None
+    assert session.cursor_tick == place.tick_at(at.x())
+
+
+def _size(timeline: TimelineView) -> tuple[float, float]:
+    size = QPointF(timeline.canvas_size().width(), timeline.canvas_size().height())
+    return size.x(), size.y()

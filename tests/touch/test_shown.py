@@ -1,0 +1,155 @@
+"""What is hidden is said, what is seen is exported, what is told is short."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QFileDialog, QToolTip
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.render.axis import CHARACTER_PX
+from ggscope.render.batch import TextBatch
+from ggscope.views.timeline import TimelineView
+from scenes import texts_of
+from support import ROOT
+from touching import Hand
+
+SAMPLES = ROOT / "resources" / "samples"
+HIDDEN = "thread:thread 0"
+
+
+def timeline_of(document: Document) -> TimelineView:
+    (timeline,) = document.workspace.views("timeline")
+    assert isinstance(timeline, TimelineView)
+    return timeline
+
+
+def test_hidden_lanes_are_a_chip_and_stay_with_their_file(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    first = opened(SAMPLES / "llama.ggmlviz")
+    state = first.session.lane_state
+    first.session.set_lane_state(replace(state, hidden=frozenset({HIDDEN})))
+
+    second = opened(SAMPLES / "whisper.ggmlviz")
+
+    assert not second.session.lane_state.hidden
+    assert not second.toolbar.chips.chips
+    hand.press("ctrl+Tab")
+    qtbot.waitUntil(lambda: window.document is first)
+    (chip,) = first.toolbar.chips.chips
+    assert chip.text == "1 lane hidden"
+    close = chip.close_button
+    if chip.isVisible():
+        hand.click(close)
+    else:  # a small window: behind "+1"
+        hand.click(first.toolbar.chips._more)
+        hand.press("Down", "Return")
+    qtbot.waitUntil(lambda: not first.session.lane_state.hidden)
+    assert not first.toolbar.chips.chips
+
+
+def test_window_exports_the_lanes_that_are_seen(
+    window: MainWindow,
+    opened: Callable[[Path], Document],
+    hand: Hand,
+    qtbot: QtBot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = opened(SAMPLES / "llama.ggmlviz")
+    session = document.session
+    assert session.index is not None
+    kept = session.index.lanes[-1]
+    hidden = frozenset(lane.key for lane in session.index.lanes) - {kept.key}
+    session.set_lane_state(
+        replace(session.lane_state, hidden=hidden, pinned=(kept.key,))
+    )
+    path = tmp_path / "seen.svg"
+    monkeypatch.setattr(
+        QFileDialog, "getSaveFileName", lambda *_: (str(path), "SVG drawing (*.svg)")
+    )
+
+    hand.click(timeline_of(document))
+    hand.press("ctrl+e")
+    qtbot.waitUntil(path.exists, timeout=10_000)
+
+    drawing = path.read_text("utf-8")
+    assert "Pinned" in drawing
+    assert kept.title in drawing
+    assert "thread 0" not in drawing
+    families = set(_families(drawing))
+    assert families
+    assert all(f.endswith(("sans-serif", "monospace")) for f in families)
+
+
+def _families(drawing: str) -> list[str]:
+    return [part.partition('"')[0] for part in drawing.split('font-family="')[1:]]
+
+
+def test_token_key_shows_the_token_lane_or_says_why_not(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLES / "tinyllama-256.bin")
+    session, timeline = document.session, timeline_of(document)
+    assert session.index is not None
+    hand.click(timeline)
+    tokens = next(lane for lane in session.index.lanes if lane.group == "Tokens")
+    session.set_lane_state(replace(session.lane_state, collapsed=frozenset({"Tokens"})))
+    Hand.settle()
+
+    hand.press("bracketright")
+
+    assert "Tokens" not in (session.lane_state.collapsed or ())
+    prepared = timeline.prepared()
+    assert prepared is not None
+    assert prepared.layout.box_of(tokens.key) is not None
+    for _ in range(20):
+        hand.press("bracketright")
+        if document.status.said.full_text():
+            break
+    assert document.status.said.full_text() == "This is the last token"
+
+
+def test_labels_of_the_axis_are_whole(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand
+) -> None:
+    document = opened(SAMPLES / "llama.ggmlviz")
+    timeline = timeline_of(document)
+    hand.click(timeline)
+
+    for key in ("w", "d", "d", "w", "d", "d"):
+        hand.press(key)
+        width, height = timeline.width(), timeline.height()
+        picture = timeline.picture(float(width), float(height), 1.0)
+        left = timeline.header_width()
+        labels = [
+            text
+            for batch in picture.batches
+            if isinstance(batch, TextBatch)
+            for text in batch.texts
+            if text.clip is not None and text.clip.x == left and text.y == 8.0
+        ]
+        assert labels, texts_of(picture)
+        for text in labels:
+            assert text.x - len(text.text) * CHARACTER_PX / 2 >= left
+
+
+def test_tooltip_has_five_lines_and_nothing_unknown(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLES / "llama.ggmlviz")
+    timeline = timeline_of(document)
+    at = QPoint(timeline.width() * 2 // 3, 60)
+    hand.hover(timeline, at + QPoint(3, 0))
+    hand.hover(timeline, at)
+
+    qtbot.waitUntil(QToolTip.isVisible, timeout=5_000)
+
+    words = QToolTip.text()
+    assert words.count("<br>") <= 4
+    assert "N/A" not in words

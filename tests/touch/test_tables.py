@@ -1,0 +1,167 @@
+"""Table and statistics with real keys and mouse: this range or all, sorting, Go to."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PySide6.QtCore import QPoint
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.model.time import TimeRange
+from ggscope.session.settings import Settings
+from ggscope.views.statistics import StatisticsView
+from ggscope.views.table import TableView
+from support import ROOT
+from touching import Hand
+
+SAMPLE = ROOT / "resources" / "samples" / "tinyllama-256.bin"
+Opened = Callable[[Path], Document]
+
+
+def table_of(document: Document, hand: Hand) -> TableView:
+    """Return the table, brought to the front."""
+    hand.press("ctrl+2")
+    (table,) = document.workspace.views("table")
+    assert isinstance(table, TableView)
+    return table
+
+
+def listed(table: TableView) -> set[int]:
+    order = table.model.order
+    assert order is not None
+    return set(order.slice(0, len(order)).tolist())
+
+
+def touching(document: Document, time: TimeRange) -> set[int]:
+    """Return the records that touch a range, looked up one by one."""
+    trace = document.session.trace
+    assert trace is not None
+    s = trace.spans
+    is_band = np.array([lane.kind.name in ("TOKEN", "PHASE") for lane in trace.lanes])
+    inside = (s.start < time.end) & (s.end > time.start) & ~is_band[s.lane]
+    return set(np.flatnonzero(inside).tolist())
+
+
+def test_table_begins_with_what_the_timeline_shows(
+    window: MainWindow,
+    opened: Opened,
+    hand: Hand,
+    settings: Settings,
+    qtbot: QtBot,
+) -> None:
+    document = opened(SAMPLE)
+    session, table = document.session, table_of(document, hand)
+    everything = listed(table)
+
+    hand.press("w", "w", "w")
+    qtbot.waitUntil(lambda: listed(table) == touching(document, session.visible_range))
+    assert 0 < len(listed(table)) < len(everything)
+    assert "in this range" in table._footer.count.full_text
+
+    hand.click(table._footer.switch.all)
+    qtbot.waitUntil(lambda: listed(table) == everything)
+    assert not settings.tables.only_range
+
+    hand.press("shift+t")
+    qtbot.waitUntil(lambda: listed(table) == touching(document, session.visible_range))
+    assert settings.tables.only_range
+
+
+def test_slowest_record_is_in_sight_after_sorting_by_duration(
+    window: MainWindow, opened: Opened, hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLE)
+    session, table = document.session, table_of(document, hand)
+    hand.click(table.grid.viewport(), QPoint(60, 40))
+    hand.press("End")
+    assert session.selection.active is not None
+    assert table.grid.first_visible_row > 0
+
+    hand.press("F11")
+    qtbot.waitUntil(lambda: table.width() > window.width() * 3 // 4)
+    header = table.grid.header
+    place = next(
+        i for i, column in enumerate(table.model.columns) if column.key == "duration"
+    )
+    at = QPoint(
+        header.sectionViewportPosition(place) + header.sectionSize(place) // 2,
+        header.height() // 2,
+    )
+    for _ in range(2):
+        hand.click(header.viewport(), at)
+        if table._sorting.descending:
+            break
+    qtbot.waitUntil(lambda: table._sorting.column == "duration")
+
+    assert session.trace is not None
+    spans = session.trace.spans
+    rows = table.model.order
+    assert rows is not None
+    duration = (spans.end - spans.start)[sorted(listed(table))]
+    assert table.grid.first_visible_row == 0
+    first = rows.at(0)
+    assert spans.end[first] - spans.start[first] in (duration.max(), duration.min())
+
+
+def test_statistics_follow_the_same_switch(
+    window: MainWindow, opened: Opened, hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLE)
+    hand.press("ctrl+9")
+    (view,) = document.workspace.views("statistics")
+    assert isinstance(view, StatisticsView)
+    qtbot.waitUntil(lambda: view.about.full_text.startswith("whole trace"))
+
+    hand.press("w", "w", "w")
+    qtbot.waitUntil(lambda: view.about.full_text.startswith("visible range"))
+    hand.click(view._head.switch.all)
+    qtbot.waitUntil(lambda: view.about.full_text.startswith("whole trace"))
+
+    (table,) = document.workspace.views("table")
+    assert isinstance(table, TableView)
+    assert table._footer.switch.all.isChecked()
+
+
+def go_to(hand: Hand, text: str) -> None:
+    hand.press("ctrl+g")
+    hand.type(text)
+    hand.press("Return")
+
+
+def test_go_to_takes_what_is_printed_and_leads_out_of_the_range(
+    window: MainWindow, opened: Opened, hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLE)
+    session, table = document.session, table_of(document, hand)
+    assert session.trace is not None
+    spans = session.trace.spans
+    printed = table.model.text(2_000, "time")
+    far = table.model.span_at(2_000)
+    for _ in range(6):
+        hand.press("w")
+    qtbot.waitUntil(lambda: listed(table) == touching(document, session.visible_range))
+    last = max(set(range(len(spans))) & touching(document, session.trace.extent))
+    assert not {last, far} & listed(table)
+
+    go_to(hand, f"#{int(spans.record[last])}")
+    assert session.selection.active == last
+    qtbot.waitUntil(lambda: last in listed(table))
+    assert table.grid.current_row >= 0
+
+    go_to(hand, printed.replace("\u202f", " "))
+    active = session.selection.active
+    assert active is not None
+    assert table._footer.note.full_text == "", printed
+    assert abs(int(spans.start[active]) - int(spans.start[far])) < 1_000_000
+    qtbot.waitUntil(lambda: active in listed(table))
+
+    go_to(hand, "token 3")
+    active = session.selection.active
+    assert active is not None
+    assert spans.token[active] == 3
+
+    go_to(hand, "nonsense")
+    assert session.selection.active == active
+    assert "token 5" in table._footer.note.full_text

@@ -1,0 +1,200 @@
+"""A hand for the window tests: real keys and mouse through the X server."""
+
+import subprocess
+import time
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRect
+from PySide6.QtGui import QWindow
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+
+PATIENCE_MS = 20_000
+_BUTTONS = {"left": 1, "middle": 2, "right": 3}
+_WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
+
+
+class _Arrivals(QObject):
+    """Counts what the window system delivers to windows, by type of event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: dict[QEvent.Type, int] = {}
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(watched, QWindow) and event.spontaneous():
+            kind = event.type()
+            self.counts[kind] = self.counts.get(kind, 0) + 1
+        return False
+
+
+class Hand:
+    """Keys and mouse of a person.
+
+    Points are in a widget's own device-independent pixels; the middle where none is
+    given. Each call returns when Qt has received its last event and nothing that it
+    posted is left.
+    """
+
+    def __init__(self) -> None:
+        self._arrivals = _Arrivals()
+        asked = ["xdotool", "getmouselocation", "--shell"]
+        found = subprocess.run(asked, check=True, capture_output=True, text=True)
+        words = dict(line.split("=") for line in found.stdout.split())
+        self._at: tuple[int, int] = int(words["X"]), int(words["Y"])
+        app = QApplication.instance()
+        assert app is not None
+        app.installEventFilter(self._arrivals)
+
+    def close(self) -> None:
+        """Take the hand off; a key that is still down comes up."""
+        app = QApplication.instance()
+        assert app is not None
+        app.removeEventFilter(self._arrivals)
+
+    def press(self, *keys: str) -> None:
+        """Press keys one after another, in xdotool's names: "w", "ctrl+shift+p"."""
+        for key in keys:
+            self._do(QEvent.Type.KeyRelease, "key", "--clearmodifiers", key)
+
+    def type(self, text: str) -> None:
+        """Type text, letter by letter."""
+        self._do(QEvent.Type.KeyRelease, "type", "--delay", "2", text)
+
+    def hover(self, widget: QWidget, at: QPoint | QPointF | None = None) -> None:
+        """Move the pointer there."""
+        place = self._place(widget, at)
+        if self._at in (None, place):
+            # X tells nobody of a move to where the pointer is.
+            self._tool("mousemove", str(place[0] + 1), str(place[1]))
+            self.settle()  # two moves at once would be one to where it was
+        self._move(*place)
+
+    def click(
+        self,
+        widget: QWidget,
+        at: QPoint | QPointF | None = None,
+        button: str = "left",
+        *,
+        held: str | None = None,
+        times: int = 1,
+    ) -> None:
+        """Click there; `held` is a modifier such as "ctrl"."""
+        self.hover(widget, at)
+        words = ["click", "--repeat", str(times), "--delay", "40"]
+        self._with(
+            held, QEvent.Type.MouseButtonRelease, [*words, str(_BUTTONS[button])]
+        )
+
+    def double_click(self, widget: QWidget, at: QPoint | QPointF | None = None) -> None:
+        """Click twice, quickly."""
+        self.click(widget, at, times=2)
+
+    def drag(
+        self,
+        widget: QWidget,
+        start: QPoint | QPointF,
+        end: QPoint | QPointF,
+        button: str = "left",
+        *,
+        held: str | None = None,
+    ) -> None:
+        """Press at `start`, move in steps, let go at `end`."""
+        words = self._drag_words(widget, start, end, _BUTTONS[button])
+        self._with(held, QEvent.Type.MouseButtonRelease, words)
+
+    def carry(
+        self, widget: QWidget, start: QPoint | QPointF, end: QPoint | QPointF
+    ) -> None:
+        """Drag something out of `widget` and drop it; wait for what that does."""
+        # Qt's own drag takes the events: no window hears of the release.
+        self._tool(*self._drag_words(widget, start, end, _BUTTONS["left"]))
+        self.settle()
+
+    def _drag_words(
+        self,
+        widget: QWidget,
+        start: QPoint | QPointF,
+        end: QPoint | QPointF,
+        button: int,
+    ) -> list[str]:
+        self.hover(widget, start)
+        (x0, y0), (x1, y1) = self._place(widget, start), self._place(widget, end)
+        words = ["mousedown", str(button)]
+        for step in range(1, 6):
+            x, y = x0 + (x1 - x0) * step // 5, y0 + (y1 - y0) * step // 5
+            words += ["mousemove", str(x), str(y), "sleep", "0.01"]
+        self._at = (x1, y1)
+        return [*words, "mouseup", str(button)]
+
+    def wheel(
+        self,
+        widget: QWidget,
+        direction: str = "down",
+        steps: int = 1,
+        at: QPoint | QPointF | None = None,
+        *,
+        held: str | None = None,
+    ) -> None:
+        """Turn the wheel there: up, down, left or right."""
+        self.hover(widget, at)
+        words = [
+            "click",
+            "--repeat",
+            str(steps),
+            "--delay",
+            "10",
+            str(_WHEEL[direction]),
+        ]
+        self._with(held, QEvent.Type.Wheel, words)
+
+    def _move(self, x: int, y: int) -> None:
+        self._do(QEvent.Type.MouseMove, "mousemove", str(x), str(y))
+        self._at = (x, y)
+
+    def _with(self, held: str | None, kind: QEvent.Type, words: list[str]) -> None:
+        if held is None:
+            self._do(kind, *words)
+            return
+        self._do(QEvent.Type.KeyPress, "keydown", held)
+        try:
+            self._do(kind, *words)
+        finally:
+            self._do(QEvent.Type.KeyRelease, "keyup", held)
+
+    def _place(self, widget: QWidget, at: QPoint | QPointF | None) -> tuple[int, int]:
+        point = QPointF(widget.rect().center()) if at is None else QPointF(at)
+        whole = widget.mapToGlobal(point)
+        # With one screen at the origin, native pixels are Qt's times the ratio.
+        ratio = widget.devicePixelRatioF()
+        return round(whole.x() * ratio), round(whole.y() * ratio)
+
+    def _do(self, kind: QEvent.Type, *words: str) -> None:
+        before = self._arrivals.counts.get(kind, 0)
+        self._tool(*words)
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while self._arrivals.counts.get(kind, 0) == before:
+            QTest.qWait(2)
+            if time.monotonic() > deadline:
+                raise AssertionError(f"Qt heard nothing of: xdotool {' '.join(words)}")
+        self.settle()
+
+    @staticmethod
+    def settle() -> None:
+        """Let everything that was posted happen."""
+        for _ in range(3):
+            QTest.qWait(5)
+
+    @staticmethod
+    def _tool(*words: str) -> None:
+        subprocess.run(["xdotool", *words], check=True, capture_output=True)
+
+
+def visible_rect(widget: QWidget) -> QRect:
+    """Return where `widget` lies in its window, device-independent pixels."""
+    window = widget.window()
+    return QRect(widget.mapTo(window, QPoint(0, 0)), widget.size())
+
+
+def focused() -> QWidget | None:
+    """Return the widget that keys go to."""
+    return QApplication.focusWidget()

@@ -1,0 +1,162 @@
+"""Traces of very many lanes or levels: linear work, and only for what is in view."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import builders
+from ggscope.analysis import index as index_module
+from ggscope.analysis.ascii import ascii_timeline
+from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.layout import FEW_LANES, LaneState, lay_out
+from ggscope.analysis.rows import MAX_ROWS, depths, stack
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+from ggscope.model.trace import Trace
+from ggscope.render.compose import compose_timeline
+from ggscope.render.compose_overview import skyline
+from ggscope.render.scene import OverviewScene, TimelineScene, TimeScale
+from ggscope.render.theme import theme
+from ggscope.views.timeline_prepare import PrepareRequest
+
+MANY = 3 * FEW_LANES
+
+
+def many_lanes(n: int = MANY, *, each: int = 3) -> Trace:
+    """Return a trace of `n` threads with ops, two of which are nested in the first."""
+    lane = np.repeat(np.arange(n), each)
+    within = np.tile(np.arange(each), n)
+    start = lane * 7 + within
+    return builders.spans_trace(start, start + 20 - 3 * within, lane, op=3 + within % 2)
+
+
+def onion(depth: int) -> Trace:
+    """Return spans of one lane that lie one within the other."""
+    at = np.arange(depth)
+    return builders.spans_trace(at, 3 * depth - at, op=3)
+
+
+def composed_rows(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """Return a counter of the calls that make rows."""
+    calls: Counter[int] = Counter()
+
+    def counted(*columns):
+        calls["stack"] += 1
+        return stack(*columns)
+
+    monkeypatch.setattr(index_module, "stack", counted)
+    return calls
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_depths_tell_how_many_rows_each_lane_needs(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 80))
+    start = rng.integers(0, 25, n)
+    end = start + rng.integers(0, 9, n)
+    lane = rng.integers(0, 6, n)
+
+    depth = depths(start, end, lane)
+
+    for one in np.unique(lane).tolist():
+        mine = np.flatnonzero(lane == one)
+        rows = stack(start[mine], end[mine], mine)
+        assert len(rows) == int(depth[mine].max()) + 1
+
+
+def test_row_counts_equal_the_rows_without_making_them(monkeypatch):
+    calls = composed_rows(monkeypatch)
+    index = TraceIndex(many_lanes())
+
+    counts = index.row_counts()
+
+    assert not calls
+    lanes = [lane for lane in index.lanes if not lane.field]
+    assert len(lanes) == MANY
+    assert all(counts[lane.key] == len(index.rows(lane.key)) for lane in lanes)
+
+
+def test_of_many_lanes_only_those_in_view_are_prepared(monkeypatch):
+    calls = composed_rows(monkeypatch)
+    index = TraceIndex(many_lanes())
+    state = LaneState(collapsed=frozenset())
+
+    prepared = PrepareRequest(index, state, "family", None, None)()
+    scene = TimelineScene(
+        index, prepared.layout, index.trace.extent, 800, 600, theme("dark")
+    )
+    compose_timeline(scene)
+
+    assert calls["stack"] < 50
+    expected = {lane.key: len(index.rows(lane.key)) for lane in index.lanes}
+    assert prepared.layout == lay_out(index.lanes, expected, state)
+
+
+def test_skyline_of_many_lanes_says_how_busy_they_are_on_average():
+    index = TraceIndex(many_lanes())
+    scene = OverviewScene(index, index.trace.extent, 200, 40, theme("dark"))
+    time = TimeScale(index.trace.extent, 0, 200, 1)
+
+    found = skyline(scene, time)
+
+    lanes = [lane for lane in index.lanes if not lane.field]
+    rows = [index.row_columns(x.key, "family")[index.work_row(x.key)] for x in lanes]
+    busy = np.mean([row.query(time.edges).busy for row in rows], axis=0)
+    np.testing.assert_allclose(found.busy, busy, atol=1e-9)
+    assert ((found.category >= 0) == (busy > 0)).all()
+
+
+def test_lane_of_very_many_levels_ends_with_their_union():
+    trace = onion(MAX_ROWS + 100)
+    index = TraceIndex(trace)
+    key = index.lanes[0].key
+
+    rows = index.rows(key)
+
+    assert len(rows) == MAX_ROWS
+    assert rows[-1].levels == 101
+    assert sum(row.levels for row in rows) == MAX_ROWS + 100
+    # Exact in every row that is one level, and the union of the others.
+    assert [int(row.id[0]) for row in rows] == list(range(MAX_ROWS))
+    deepest = len(trace.spans) - 1
+    assert index.row_of_span(deepest) == (key, MAX_ROWS - 1)
+    assert index.neighbours(deepest) == (MAX_ROWS - 1, None)
+
+
+def test_figure_in_letters_says_which_lanes_and_levels_it_leaves_out():
+    text = ascii_timeline(many_lanes())
+
+    assert f"({MANY - 64:,} more lanes of Threads)" in text
+    assert text.count("\n") < 300
+    assert f"({10_000 - 6:,} more rows)" in ascii_timeline(onion(10_000))
+
+
+def test_lanes_of_the_same_name_and_many_groups_have_keys_of_their_own():
+    builder = TraceBuilder()
+    n = 2_000
+    for i in range(n):
+        builder.add_lane("same", LaneKind.STALL, (f"group {i}",))
+    at = np.arange(n, dtype=np.int64)
+    builder.add_spans(start=at, end=at + 1, lane=at.astype(np.int32))
+
+    lanes = TraceIndex(builders.finished(builder)).lanes
+
+    assert [lane.key for lane in lanes[:3]] == [
+        "stall:same",
+        "stall:same#2",
+        "stall:same#3",
+    ]
+    assert len({lane.key for lane in lanes}) == n
+
+
+def test_scrolled_picture_shows_the_boxes_of_its_place():
+    index = TraceIndex(many_lanes())
+    layout = lay_out(index.lanes, index.row_counts(), LaneState(collapsed=frozenset()))
+    wanted = layout.boxes[500]
+
+    near = layout.boxes_between(wanted.y + 1, wanted.y + wanted.height - 1)
+
+    assert near == (wanted,)
+    assert layout.box_of(wanted.lane.key) is wanted
+    assert layout.boxes_between(-10, layout.height + 10) == layout.boxes

@@ -1,0 +1,147 @@
+"""Bookmark files: what is read of hostile ones, and how windows agree."""
+
+import json
+import os
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from ggscope.model.time import TimeRange
+from ggscope.session.bookmark_file import (
+    BookmarkFileError,
+    BookmarkSet,
+    Entry,
+    merged,
+    now_ms,
+    parsed,
+    read_bookmarks,
+    to_bytes,
+)
+from ggscope.session.bookmarks import Bookmark
+from ggscope.session.fingerprint import Fingerprint
+
+OF = Fingerprint(123, "0" * 16, "1" * 32)
+
+
+def entry(number: int, changed: int = 1, name: str = "") -> Entry:
+    mark = Bookmark(name or f"m{number}", TimeRange(number, number + 5), note="n",
+                    what="w", lane="l", id=f"{number:016x}")  # fmt: skip
+    return Entry(mark, changed)
+
+
+def content(**changes: object) -> bytes:
+    data = json.loads(to_bytes(BookmarkSet((entry(1),), {"f" * 16: 9}), OF, "ns", "x"))
+    return json.dumps({**data, **changes}).encode()
+
+
+def test_what_is_written_is_read_again() -> None:
+    kept = BookmarkSet((entry(1), entry(2, 7)), {"a" * 16: 5})
+
+    found = parsed(to_bytes(kept, OF, "cycle", "trace.json"))
+
+    assert (found.kept, found.of, found.unit, found.n_bad) == (kept, OF, "cycle", 0)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"", b"\xff\xfe", b"[]", b"null", b"{", b'{"ggscope": "other"}',
+        b"[" * 100_000, b"9" * 10_000, content(version=2), content(version=True),
+        content(version=-1), content(unit="s"), content(unit=["ns"]),
+        content(bookmarks={}), content(trace=None), content(trace={"size": -1}),
+        content(trace={"size": 1, "head": "../../x", "digest": "1" * 32}),
+        content(trace={"size": 1.5, "head": "0" * 16, "digest": "1" * 32}),
+    ],
+)  # fmt: skip
+def test_something_else_is_refused_as_a_whole(bad: bytes) -> None:
+    with pytest.raises(BookmarkFileError):
+        parsed(bad)
+
+
+GOOD = {"id": "0" * 15 + "5", "name": "x", "start": 1, "end": 2, "changed": 3}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        None, 5, [], "x", {}, {**GOOD, "start": "1"}, {**GOOD, "start": 1.0},
+        {**GOOD, "end": 0}, {**GOOD, "end": 10**30}, {**GOOD, "start": -(10**30)},
+        {**GOOD, "start": True}, {**GOOD, "name": 5}, {**GOOD, "note": []},
+        {**GOOD, "what": {}}, {**GOOD, "lane": None}, {**GOOD, "start": None},
+    ],
+)  # fmt: skip
+def test_entry_that_makes_no_sense_is_left_out_and_counted(bad: object) -> None:
+    found = parsed(content(bookmarks=[bad, GOOD]))
+
+    assert [e.bookmark.name for e in found.kept.entries] == ["x"]
+    assert found.n_bad == 1
+
+
+def test_texts_are_cut_and_stay_in_one_line() -> None:
+    hostile = {**GOOD, "name": "<img src=x>\n\x1b[2J" + "a" * 10**6, "note": "\x00b"}
+
+    (kept,) = parsed(content(bookmarks=[hostile])).kept.entries
+
+    assert kept.bookmark.name.startswith("<img src=x> [2J")
+    assert len(kept.bookmark.name) == 200
+    assert kept.bookmark.note == "b"
+
+
+def test_times_of_change_in_the_future_cannot_win_for_ever() -> None:
+    found = parsed(
+        content(bookmarks=[{**GOOD, "changed": 10**18}], deleted={"f" * 16: 10**18})
+    )
+
+    assert found.kept.entries[0].changed <= now_ms()
+    assert found.kept.deleted["f" * 16] <= now_ms()
+
+
+def test_huge_lists_are_cut() -> None:
+    many = [{**GOOD, "id": f"{n:016x}"} for n in range(20_000)]
+    gone = {f"{n:016x}": n for n in range(20_000)}
+
+    found = parsed(content(bookmarks=many, deleted=gone))
+
+    assert len(found.kept.entries) == len(found.kept.deleted) == 5000
+    assert found.n_bad == 15_000
+
+
+def test_entry_without_id_always_gets_the_same() -> None:
+    written = [{k: v for k, v in GOOD.items() if k != "id"}]
+
+    first, second = (parsed(content(bookmarks=written)).kept for _ in range(2))
+
+    assert first == second
+
+
+def test_links_pipes_folders_and_large_files_are_not_read(tmp_path: Path) -> None:
+    real, link, pipe = tmp_path / "real", tmp_path / "link", tmp_path / "pipe"
+    real.write_bytes(content())
+    link.symlink_to(real)
+    os.mkfifo(pipe)
+    large = tmp_path / "large"
+    large.write_bytes(content() + b" " * (5 << 20))
+
+    assert read_bookmarks(real) is not None
+    assert read_bookmarks(tmp_path / "none") is None
+    for path in (link, pipe, tmp_path, large):
+        with pytest.raises(BookmarkFileError):
+            read_bookmarks(path)
+
+
+def test_sets_agree_in_whichever_order_they_are_merged() -> None:
+    sets = (
+        BookmarkSet((entry(1), entry(2, 4, "old")), {}),
+        BookmarkSet((entry(2, 5, "new"), entry(3)), {"0" * 15 + "1": 9}),
+        BookmarkSet((entry(2, 5, "newer"), entry(4, 20)), {"0" * 15 + "4": 10}),
+    )
+
+    results = {
+        frozenset((e.bookmark.name, e.changed) for e in merged(*order).entries)
+        for order in permutations(sets)
+    }
+
+    assert results == {frozenset({("newer", 5), ("m3", 1), ("m4", 20)})}
+    once = merged(*sets)
+    assert merged(once, *sets) == once

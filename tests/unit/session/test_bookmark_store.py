@@ -1,0 +1,181 @@
+"""Where bookmarks are kept: two places, one truth, and what is never overwritten."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ggscope.model.time import TimeRange
+from ggscope.readers import bundle
+from ggscope.session.bookmark_file import BookmarkSet, Entry, read_bookmarks
+from ggscope.session.bookmark_store import (
+    FindRequest,
+    Found,
+    KeepRequest,
+    Kept,
+    Shelf,
+    side_car,
+)
+from ggscope.session.bookmarks import Bookmark
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    (tmp_path / "traces").mkdir()
+    path = tmp_path / "traces" / "run.bin"
+    path.write_bytes(bytes(range(256)) * 40)
+    return path
+
+
+def shelf(trace: Path, *, is_beside: bool = False, **others: object) -> Shelf:
+    return Shelf(trace, "ns", trace.parents[1] / "data", is_beside, **others)  # type: ignore[arg-type]  # only for tests
+
+
+def kept_of(*names: str, changed: int = 5) -> BookmarkSet:
+    return BookmarkSet(
+        tuple(
+            Entry(Bookmark(name, TimeRange(1, 9), id=name.encode().hex().zfill(16)),
+                  changed)
+            for name in names
+        )
+    )  # fmt: skip
+
+
+def names(result: Found | Kept) -> list[str]:
+    return [e.bookmark.name for e in result.kept.entries]
+
+
+def test_nothing_is_written_where_there_is_nothing_to_keep(trace: Path) -> None:
+    KeepRequest(shelf(trace), BookmarkSet())()
+
+    assert not (trace.parents[1] / "data").exists()
+    assert names(FindRequest(shelf(trace))()) == []
+
+
+def test_moved_and_renamed_trace_finds_its_bookmarks(trace: Path) -> None:
+    KeepRequest(shelf(trace), kept_of("a"))()
+    other = trace.parents[1] / "other name.bin"
+    trace.rename(other)
+
+    found = FindRequest(Shelf(other, "ns", trace.parents[1] / "data"))()
+
+    assert names(found) == ["a"]
+
+
+def test_other_content_of_the_same_name_has_none(trace: Path) -> None:
+    KeepRequest(shelf(trace), kept_of("a"))()
+    trace.write_bytes(bytes(range(255, -1, -1)) * 40)
+
+    assert names(FindRequest(shelf(trace))()) == []
+
+
+def test_grown_trace_finds_them_and_keeps_one_file(trace: Path) -> None:
+    KeepRequest(shelf(trace), kept_of("a"))()
+    with trace.open("ab") as file:
+        file.write(b"x" * 1000)
+
+    found = FindRequest(shelf(trace))()
+    KeepRequest(shelf(trace), found.kept)()
+
+    assert names(found) == ["a"]
+    assert len(list((trace.parents[1] / "data").iterdir())) == 1
+    assert names(FindRequest(shelf(trace))()) == ["a"]
+
+
+def test_beside_the_trace_after_the_person_agreed(trace: Path) -> None:
+    KeepRequest(shelf(trace), kept_of("a"))()
+    kept = KeepRequest(shelf(trace, is_beside=True), kept_of("b"))()
+
+    assert kept.place == side_car(trace)
+    assert sorted(names(kept)) == ["a", "b"]
+    assert list((trace.parents[1] / "data").iterdir()) == []
+    alone = FindRequest(Shelf(trace, "ns", None))()
+    assert sorted(names(alone)) == ["a", "b"]
+
+
+def test_bookmark_files_are_no_files_of_an_experiment(trace: Path) -> None:
+    KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+
+    whole, near = bundle.survey([trace.parent]), bundle.beside(trace)
+
+    assert side_car(trace).exists()
+    for found in (whole, near):
+        paths = [part.path for part in (*found.members, *found.skipped)]
+        assert side_car(trace) not in paths
+
+
+def test_two_windows_lose_nothing_and_deletions_hold(trace: Path) -> None:
+    first = KeepRequest(shelf(trace), kept_of("a", "b"))()
+    second = KeepRequest(shelf(trace), kept_of("c"))()
+    assert sorted(names(second)) == ["a", "b", "c"]
+
+    gone = BookmarkSet(kept_of("b").entries, {first.kept.entries[0].bookmark.id: 6})
+    third = KeepRequest(shelf(trace), gone)()
+    again = KeepRequest(shelf(trace), kept_of("a", "c"))()  # has not heard of it
+
+    assert sorted(names(third)) == sorted(names(again)) == ["b", "c"]
+
+
+def test_side_car_of_other_content_is_shown_only_when_asked(trace: Path) -> None:
+    KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+    trace.write_bytes(b"another run" * 900)
+
+    found = FindRequest(shelf(trace))()
+
+    assert names(found) == []
+    assert found.foreign is not None
+    before = side_car(trace).read_bytes()
+    kept = KeepRequest(shelf(trace, is_beside=True), kept_of("b"))()
+    assert kept.is_elsewhere
+    assert side_car(trace).read_bytes() == before
+    accepted = shelf(trace, accepted=frozenset({found.foreign.of.digest}))
+    assert sorted(names(FindRequest(accepted)())) == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", ["text", "link", "newer", "folder", "pipe"])
+def test_what_is_no_bookmark_file_is_never_overwritten(trace: Path, kind: str) -> None:
+    place, victim = side_car(trace), trace.parent / "victim"
+    victim.write_text("precious")
+    if kind == "text":
+        place.write_text("precious")
+    elif kind == "link":
+        place.symlink_to(victim)
+    elif kind == "newer":
+        place.write_text('{"ggscope": "bookmarks", "version": 99}')
+    elif kind == "folder":
+        place.mkdir()
+    else:
+        os.mkfifo(place)
+    before = victim.read_text(), place.read_text() if kind in ("text", "newer") else ""
+
+    found = FindRequest(shelf(trace))()
+    kept = KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+
+    after = victim.read_text(), place.read_text() if kind in ("text", "newer") else ""
+    assert place.name in found.problem
+    assert before == after
+    assert kept.place is not None
+    assert kept.place.parent == trace.parents[1] / "data"
+    assert names(FindRequest(shelf(trace))()) == ["a"]
+
+
+def test_side_car_of_another_clock_is_not_taken(trace: Path) -> None:
+    KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+
+    found = FindRequest(Shelf(trace, "cycle", None))()
+
+    assert names(found) == []
+    assert found.foreign is not None
+
+
+def test_folder_that_cannot_be_written_leaves_the_data_folder(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+
+    kept = KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+
+    assert kept.is_elsewhere
+    assert not side_car(trace).exists()
+    place = trace.parents[1] / "data"
+    assert [read_bookmarks(p).kept for p in place.iterdir()] == [kept.kept]  # type: ignore[union-attr]  # it is there
