@@ -27,7 +27,7 @@ def workspace(qapp: QApplication, qtbot: QtBot) -> Iterator[Workspace]:
     session.set_trace(builders.llama_like_trace(tokens=6, layers=4))
     made = Workspace(session, Settings(MemoryStore()), theme("dark"))
     qtbot.addWidget(made)
-    made.resize(1200, 800)
+    made.resize(1200, 1600)  # every lane fits at each size of text: no scroll bar
     made.show()
     qtbot.waitExposed(made)
     yield made

@@ -14,8 +14,9 @@ def test_stats_by_expert_count_the_chosen_ones_and_their_bytes():
     rows = statistics(reads_trace((STACK, SINGLE), ops, CHOSEN), "expert")
 
     found = {row.key: (row.count, row.total, row.bytes) for row in rows}
-    # Slice 1 has 26 bytes, slice 3 too; what token 2 chose nobody knows.
-    assert found == {"1": (1, 10, 26), "3": (2, 20, 52)}
+    # Slice 1 has 26 bytes, slice 3 too: the first op shares its time out among them.
+    # What token 2 chose nobody knows.
+    assert found == {"1": (1, 5, 26), "3": (2, 15, 52), "none": (1, 10, 153)}
 
 
 def test_stats_by_expert_without_routing_go_by_the_accesses():
@@ -23,7 +24,10 @@ def test_stats_by_expert_without_routing_go_by_the_accesses():
 
     rows = statistics(reads_trace((STACK, SINGLE), ops), "expert")
 
-    assert {row.key: (row.count, row.bytes) for row in rows} == {"2": (1, 26)}
+    assert {row.key: (row.count, row.bytes) for row in rows} == {
+        "2": (1, 26),
+        "none": (1, 103),
+    }
 
 
 def test_stats_by_expert_with_routing_but_without_stacks_are_none():
@@ -31,4 +35,4 @@ def test_stats_by_expert_with_routing_but_without_stacks_are_none():
 
     rows = statistics(reads_trace((SINGLE,), ops, CHOSEN), "expert")
 
-    assert not rows
+    assert [(row.key, row.count, row.bytes) for row in rows] == [("none", 1, 50)]
