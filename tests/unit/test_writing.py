@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,7 +185,7 @@ def test_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(reader, True)
     got: list[bytes] = []
-    thread = threading.Thread(target=lambda: got.append(_drained(reader)))
+    thread = threading.Thread(target=lambda: got.append(_drained(reader, 300_000)))
     thread.start()
     write_file(pipe, b"x" * 300_000)
     thread.join()
@@ -195,11 +196,15 @@ def test_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.png"]
 
 
-def _drained(reader: int) -> bytes:
-    parts = []
-    while part := os.read(reader, 1 << 16):
-        parts.append(part)
-    return b"".join(parts)
+def _drained(reader: int, n_bytes: int) -> bytes:
+    """Read so many bytes; before a writer is there, a pipe looks ended."""
+    got = b""
+    while len(got) < n_bytes:
+        part = os.read(reader, 1 << 16)
+        got += part
+        if not part:
+            time.sleep(0.001)
+    return got
 
 
 @pytest.mark.parametrize("name", ["/dev/null", "/dev/full"])
