@@ -164,10 +164,13 @@ def read_bookmarks(path: Path) -> BookmarkFile | None:
         if path.is_symlink():
             raise BookmarkFileError("it is a link")
         handle = os.open(path, os.O_RDONLY | flags)
-        with os.fdopen(handle, "rb") as file:
+        try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise BookmarkFileError("it is no ordinary file")
-            content = file.read(MAX_BYTES + 1)
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                content = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         return None
     except OSError as error:

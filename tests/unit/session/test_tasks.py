@@ -41,7 +41,8 @@ class Gate:
 
 
 def workers() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name.startswith("ggscope")]
+    """Return the threads of pools; those of plug-ins have names of their own."""
+    return [t for t in threading.enumerate() if t.name.startswith("ggscope_")]
 
 
 def test_result_arrives_on_the_main_thread(qtbot: QtBot, tasks: Tasks) -> None:
