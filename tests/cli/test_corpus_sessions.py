@@ -9,8 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from ggscope.analysis.correlate import correlate
+from ggscope.readers.bundle import survey
+from ggscope.session.opening import open_bundle
 from support import corpus_path, need_corpus
 from token_files import TWINS, real_trace
 
@@ -90,6 +94,24 @@ def test_every_pair_calibrates_to_its_one_delta(run, commit, form, listed):
     assert len(messages(facts, "offsets_moved")) == (delta != 0)
 
 
+@pytest.mark.parametrize(
+    ("listed", "n_slices"),
+    [("bsc/94668299", 2304), ("bsc/962e44d2", 0), ("bsc/0b4cf8b5", 2304)],
+)
+@pytest.mark.parametrize("form", ["json", "bin"])
+def test_slices_of_experts_and_their_stacks_count_once(run, listed, n_slices, form):
+    """gpt-oss-20b has 459 tensors; some maps list 2,304 slices of 72 stacks instead."""
+    facts = facts_of(run, trace_of("962e44d2", form), "--with", map_of(listed))
+
+    model = facts["model"]
+    assert (model["tensors"], model["slices"]) == (459, n_slices)
+    assert model["bytes"] == 13_779_630_336
+    assert sum(part["tensors"] for part in model["by_component"].values()) == 459
+    assert (
+        sum(part["bytes"] for part in model["by_component"].values()) == model["bytes"]
+    )
+
+
 @pytest.mark.parametrize("commit", TRACES)
 def test_cut_names_are_completed_for_sure(run, commit):
     """Names of 20 bytes are cut; those of 128 are whole."""
@@ -112,6 +134,29 @@ def test_map_of_another_model_is_refused_with_the_evidence(
     assert facts["joins"][0]["found"] == 0
     assert facts["joins"][0]["delta"] is None
     assert facts["model"] is None
+
+
+def test_names_of_sources_find_the_ops_that_read_them(run):
+    """A record of 128 bytes names one source of a MUL_MAT, not what that computes."""
+    trace = need_corpus() / "tracer" / "trace_128_71099aab.bin"
+    graph = real_trace("3584a339").parents[1] / "graphs" / "token-00000.json"
+
+    facts = facts_of(run, trace, "--with", graph)
+
+    (join,) = (j for j in facts["joins"] if j["kind"] == "graph")
+    assert join["rules"] == {"name of a source, op and order": 210}
+
+    session = open_bundle(survey((trace, graph)))
+    found = correlate(session)
+    ids = np.flatnonzero(session.spans.op >= 0)
+    assert found is not None
+    nodes = found.nodes_of(ids)[0].tolist()
+    drawn = session.graphs[0]
+    for span, node in zip(ids.tolist(), nodes, strict=True):
+        assert session.op_name(int(drawn.op[node])) == "MUL_MAT"
+        sources = drawn.name[drawn.source[drawn.target == node]].tolist()
+        assert session.span_name(span) in {session.strings[i] for i in sources}
+    assert len(set(nodes)) == 21
 
 
 def test_few_common_tensors_are_no_evidence(run):

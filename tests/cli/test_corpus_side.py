@@ -6,6 +6,7 @@ nothing that the index states goes unchecked without a word on why.
 """
 
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -59,6 +60,7 @@ def check_sum(facts: Facts, value: int, expect: dict[str, Any]) -> None:
 def check_categories(facts: Facts, value: dict[str, int], _: dict[str, Any]) -> None:
     """The map files norms and routers under the block that they serve."""
     ours = {k: v["tensors"] for k, v in facts["model"]["by_component"].items()}
+    ours["experts"] = ours.get("experts", 0) + n_beyond(facts)
     of_ffn = sum(ours.get(k, 0) for k in ("ffn", "experts", "router"))
     norms = value["attention"] + value["ffn"] + value.get("other", 0)
     norms += value["output"] - of_ffn - ours["attention"] - ours["output"]
@@ -69,14 +71,32 @@ def check_categories(facts: Facts, value: dict[str, int], _: dict[str, Any]) -> 
     assert ours["attention"] <= value["attention"]
 
 
+def n_beyond(facts: Facts) -> int:
+    """Return how many rows a map has beyond its tensors: slices after the first."""
+    told = said(facts, "map_slices")
+    found = re.search(r"rows are slices .*, of ([\d,]+) tensors", told)
+    if found is None:
+        return 0
+    slices: int = facts["model"]["slices"]
+    return slices - int(found[1].replace(",", ""))
+
+
+def check_tensors(facts: Facts, value: int, _: dict[str, Any]) -> None:
+    counts = facts["counts"]
+    assert counts["records"] == value
+    assert counts["tensors"] == value - n_beyond(facts)
+    assert facts["model"] is None or facts["model"]["tensors"] == counts["tensors"]
+
+
 def check_slices(facts: Facts, value: int, _: dict[str, Any]) -> None:
     message = said(facts, "map_slices")
     assert f"{value:,} rows are slices" in message if value else not message
+    assert facts["model"]["slices"] == facts["counts"]["tensor_slices"] == value
 
 
 MAP: dict[str, Check] = {
     "model_name": lambda f, v, _: f["producer"]["model"] == v,
-    "tensors": lambda f, v, _: f["counts"]["tensors"] == f["counts"]["records"] == v,
+    "tensors": check_tensors,
     "n_layers": lambda f, v, _: f["model"]["layers"] == v,
     "n_vocab": check_metadata("n_vocab"),
     "n_embd": check_metadata("n_embd"),
@@ -104,7 +124,7 @@ def check_sizes(facts: Facts, value: str, _: dict[str, Any]) -> None:
 
 
 TABLE: dict[str, Check] = {
-    "rows": lambda f, v, _: f["counts"]["tensors"] == f["counts"]["records"] == v,
+    "rows": check_tensors,
     "layers": lambda f, v, _: f["model"]["layers"] == v,
     "offsets": check_offsets,
     "sizes": check_sizes,

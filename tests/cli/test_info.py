@@ -40,6 +40,9 @@ COUNTS = {
     "graphs",
     "graph_nodes",
     "graph_edges",
+    "graph_leaves",
+    "graph_dangling",
+    "tensor_slices",
 }
 
 

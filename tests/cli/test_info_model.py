@@ -87,5 +87,5 @@ def test_every_corpus_map_and_table_counts_its_tensors(run):
     facts = json.loads(run("info", *paths, "--json").out)
 
     expected = [e["expect"].get("tensors", e["expect"].get("rows")) for e in entries]
-    assert [f["counts"]["tensors"] for f in facts] == expected
+    assert [f["counts"]["records"] for f in facts] == expected
     assert len(facts) == 13

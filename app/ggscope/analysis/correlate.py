@@ -1,6 +1,7 @@
 """Correlation: which span is which node of the computation graph.
 
 Spans and nodes are the same where their names, ops and order within a pass agree.
+Records that name what an op reads, and not what it computes, are found by the edges.
 Addresses are never compared: a graph prints those of ``ggml_tensor`` objects, a trace
 those of their data.
 """
@@ -155,6 +156,7 @@ def correlate(trace: Trace, watcher: Watcher | None = None) -> Correlation | Non
     )
     match_of_run = match_of_run.reshape(-1).astype(np.int32)
     bases = BaseNames(trace)
+    are_sources = trace.claims is not None and not trace.claims.has_results
     matches: list[Match] = []
     found = np.zeros(len(trace.strings) + 1, np.bool_)
     for run in leader.tolist():
@@ -163,7 +165,9 @@ def correlate(trace: Trace, watcher: Watcher | None = None) -> Correlation | Non
         ids = runs.of_run(run)
         number = int(graph_of_run[run])
         names, ops = trace.spans.name[ids], trace.spans.op[ids]
-        match = match_run(names, ops, trace.graphs[number], number, bases)
+        match = match_run(
+            names, ops, trace.graphs[number], number, bases, are_sources=are_sources
+        )
         found[names[match.node >= 0]] = True
         matches.append(match)
     return _counted(trace, runs, match_of_run, matches, found[:-1], is_borrowed)

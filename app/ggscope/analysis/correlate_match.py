@@ -28,7 +28,9 @@ class Rule(IntEnum):
     BASE_ORDER = 2
     """Likewise, once suffixes as in ``Qcur-5 (view)`` are left out."""
     NAME = 3
-    """Only the name agrees: the ops differ, or are not equally many."""
+    """Name and op agree, but there are not equally many of them."""
+    SOURCE = 4
+    """The trace names what ops read: the nth op that reads a tensor of this name."""
 
     @property
     def words(self) -> str:
@@ -40,7 +42,8 @@ _WORDS = {
     Rule.NONE: "",
     Rule.ORDER: "name, op and order",
     Rule.BASE_ORDER: "name without suffix, op and order",
-    Rule.NAME: "name only",
+    Rule.NAME: "name and op, not order",
+    Rule.SOURCE: "name of a source, op and order",
 }
 
 
@@ -94,7 +97,13 @@ class Match:
 
 
 def match_run(
-    names: Array, ops: Array, graph: Graph, number: int, bases: BaseNames
+    names: Array,
+    ops: Array,
+    graph: Graph,
+    number: int,
+    bases: BaseNames,
+    *,
+    are_sources: bool = False,
 ) -> Match:
     """Return which node of `graph` each span of a run is.
 
@@ -102,13 +111,18 @@ def match_run(
     ----------
     names, ops : string id and op number of the spans, in order; op -1 = no op.
     number : of the graph in the trace.
+    are_sources : the names are those of tensors that the ops read, not of what they
+        compute: they lead to nodes by the edges of the graph, never to their namesakes.
 
     Notes
     -----
     Spans and nodes that share a key are counted off in order. Where the run has a
     multiple of the graph's number it holds several passes, and counting begins anew;
-    where the numbers disagree otherwise, what is left is matched by name only.
+    where the numbers disagree otherwise, what is left is matched by name and op only.
+    Ops must agree in any case.
     """
+    if are_sources:
+        return _match_by_sources(names, ops, graph, number, bases)
     node = np.full(len(names), -1, np.int32)
     rule = np.zeros(len(names), np.uint8)
     wanted = np.flatnonzero(np.asarray(ops) >= 0)
@@ -130,8 +144,11 @@ def match_run(
         wanted = wanted[node[wanted] < 0]
         free = np.setdiff1d(free, node[node >= 0])
     some = wanted[base[wanted] >= 0]
-    everywhere = np.flatnonzero(node_base >= 0)
-    found = _by_name(base[some], ops64[some], node_base, node_ops, everywhere)
+    of_ops = np.flatnonzero((graph.op >= 0) & ((graph.flags & NodeFlag.LEAF) == 0))
+    found = _by_name(
+        base[some] * OPS + ops64[some], node_base[of_ops] * OPS + node_ops[of_ops]
+    )
+    found = np.where(found >= 0, np.append(of_ops, -1)[found], -1)
     hit = found >= 0
     node[some[hit]], rule[some[hit]] = found[hit], Rule.NAME
     return Match(number, names.astype(np.int32), node, rule, int((ops64 >= 0).sum()))
@@ -159,32 +176,62 @@ def _counted_off(keys: I64, candidates: I64) -> I64:
     return result
 
 
-def _by_name(
-    base: I64, ops: I64, node_base: I64, node_ops: I64, candidates: I64
-) -> I64:
-    """Return a node row of the same name for each span; one of its op where it can.
+def _match_by_sources(
+    names: Array, ops: Array, graph: Graph, number: int, bases: BaseNames
+) -> Match:
+    """Return the nodes of spans that are named after a tensor that their op reads.
 
-    The nth span takes the nth such node, and the last one where they run out.
+    Every edge is a candidate: the op it leads to, under the name it comes from.
     """
-    result = np.full(len(base), -1, np.int64)
-    for with_op in (True, False):
-        rows = np.flatnonzero(result < 0)
-        key, node_key = base[rows], node_base[candidates]
-        if with_op:
-            key = key * OPS + ops[rows]
-            node_key = node_key * OPS + np.maximum(node_ops[candidates], -1)
-        if not len(rows) or not len(candidates):
-            break
-        order = np.argsort(node_key, kind="stable")
-        known, first, count = np.unique(
-            node_key[order], return_index=True, return_counts=True
-        )
-        at = np.minimum(np.searchsorted(known, key), len(known) - 1)
-        hit = np.flatnonzero(known[at] == key)
-        at = at[hit]
-        nth, _ = _ranks(at)
-        nth = np.minimum(nth, count[at] - 1)
-        result[rows[hit]] = candidates[order[first[at] + nth]]
+    node = np.full(len(names), -1, np.int32)
+    rule = np.zeros(len(names), np.uint8)
+    ops64 = np.asarray(ops, np.int64)
+    edges = np.flatnonzero(
+        (graph.source != graph.target) & (graph.op[graph.target] >= 0)
+    )
+    edges = edges[np.argsort(graph.target[edges], kind="stable")]
+    target = graph.target[edges]
+    base, node_base = bases.of(names), bases.of(graph.name)
+    width = len(bases) + 1
+    some = np.flatnonzero((ops64 >= 0) & (base >= 0))
+    found = _counted_off(
+        base[some] * OPS + ops64[some],
+        node_base[graph.source[edges]] * OPS + graph.op[target].astype(np.int64),
+    )
+    hit = found >= 0
+    node[some[hit]], rule[some[hit]] = target[found[hit]], Rule.SOURCE
+    # Several ops read one activation, and not all of them may be recorded: then its
+    # record is of the op beside it, where that reads it.
+    known = np.unique(target.astype(np.int64) * width + node_base[graph.source[edges]])
+    for step in (1, -1):
+        left = np.flatnonzero((node < 0) & (ops64 >= 0) & (base >= 0))
+        beside = left - step
+        inside = (beside >= 0) & (beside < len(node))
+        left, beside = left[inside], beside[inside]
+        same = (node[beside] >= 0) & (ops64[beside] == ops64[left])
+        same &= base[beside] != base[left]
+        same &= np.isin(node[beside].astype(np.int64) * width + base[left], known)
+        node[left[same]], rule[left[same]] = node[beside[same]], Rule.SOURCE
+    return Match(number, names.astype(np.int32), node, rule, int((ops64 >= 0).sum()))
+
+
+def _by_name(keys: I64, candidates: I64) -> I64:
+    """Return a candidate of the same key for each key; -1 none.
+
+    The nth key takes the nth such candidate, and the last one where they run out.
+    """
+    result = np.full(len(keys), -1, np.int64)
+    if not len(keys) or not len(candidates):
+        return result
+    order = np.argsort(candidates, kind="stable")
+    known, first, count = np.unique(
+        candidates[order], return_index=True, return_counts=True
+    )
+    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    hit = np.flatnonzero(known[at] == keys)
+    at = at[hit]
+    nth, _ = _ranks(at)
+    result[hit] = order[first[at] + np.minimum(nth, count[at] - 1)]
     return result
 
 

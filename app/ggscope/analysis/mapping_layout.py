@@ -70,6 +70,60 @@ def slice_rows(tensors: Tensors, strings: StringTable) -> npt.NDArray[np.bool_]:
     return result
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Wholes:
+    """Which tensor each of n rows is or is part of, for counting each tensor once.
+
+    Attributes
+    ----------
+    whole : int64[n], number of the tensor; slices share that of their stack, listed
+        or not.
+    has_bytes : bool[n], rows whose sizes add up to those of the tensors: the stack's
+        where it is known, else its slices'.
+    is_unsized : bool[n], one row of each tensor whose size is not known.
+    """
+
+    whole: I64
+    has_bytes: npt.NDArray[np.bool_]
+    is_unsized: npt.NDArray[np.bool_]
+
+    def count(self, rows: npt.NDArray[np.bool_]) -> int:
+        """Return how many tensors some rows are of."""
+        return len(np.unique(self.whole[rows]))
+
+
+def wholes_of(tensors: Tensors, strings: StringTable) -> Wholes:
+    """Return which rows are one tensor, so that none counts twice.
+
+    A map may list the slices of experts (``…_exps.weight[4]``) beside their stack, or
+    instead of it.
+    """
+    n = len(tensors)
+    whole = np.arange(n, dtype=np.int64)
+    has_bytes = np.ones(n, np.bool_)
+    is_unsized = tensors.size < 0
+    slices: dict[str, list[int]] = {}
+    for i in np.flatnonzero(tensors.expert >= 0).tolist():
+        found = _SLICE.search(name := strings[int(tensors.name[i])])
+        if found is not None:
+            slices.setdefault(name[: found.start()], []).append(i)
+    stacks = {
+        strings[int(tensors.name[i])]: i
+        for i in np.flatnonzero(tensors.expert < 0).tolist()
+        if slices
+    }
+    for base, rows in slices.items():
+        stack = stacks.get(base, -1)
+        whole[rows] = rows[0] if stack < 0 else stack
+        if stack < 0:
+            is_unsized[rows[0]] = bool(is_unsized[rows].any())
+            is_unsized[rows[1:]] = False
+        else:
+            is_unsized[rows] = False
+            has_bytes[rows] = tensors.size[stack] < 0
+    return Wholes(whole, has_bytes, is_unsized)
+
+
 def _stacks(tensors: Tensors) -> I64:
     if tensors.n_experts is None:
         return np.zeros(0, np.int64)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ggscope.analysis.chunks import chunks, count_values
+from ggscope.analysis.mapping_layout import wholes_of
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD, USAGE
 from ggscope.cli.info_experts import experts_json
@@ -106,6 +107,7 @@ def warning_json(warning: ReadWarning) -> dict[str, object]:
 
 
 def _counts(trace: Trace) -> dict[str, int]:
+    wholes = wholes_of(trace.tensors, trace.strings)
     return {
         "records": trace.info.n_records,
         "spans": len(trace.spans),
@@ -114,10 +116,13 @@ def _counts(trace: Trace) -> dict[str, int]:
         "counters": len(trace.counters),
         "tokens": _n_tokens(trace),
         "passes": trace.info.n_passes,
-        "tensors": len(trace.tensors),
+        "tensors": wholes.count(np.ones(len(trace.tensors), np.bool_)),
+        "tensor_slices": int(np.count_nonzero(trace.tensors.expert >= 0)),
         "buffers": len(trace.buffers),
         "graphs": len(trace.graphs),
-        "graph_nodes": sum(len(graph.name) for graph in trace.graphs),
+        "graph_nodes": sum(graph.n_declared for graph in trace.graphs),
+        "graph_leaves": sum(graph.n_leaves for graph in trace.graphs),
+        "graph_dangling": sum(graph.n_dangling for graph in trace.graphs),
         "graph_edges": sum(len(graph.source) for graph in trace.graphs),
     }
 

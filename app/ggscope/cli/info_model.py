@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ggscope.analysis.mapping_layout import Wholes, wholes_of
 from ggscope.cli.output import styled, table
 from ggscope.model.ggml_types import type_name
 from ggscope.model.names import parse
@@ -35,30 +36,34 @@ _FACTS = (
 def model_json(trace: Trace) -> dict[str, object] | None:
     """Return the model files and their tensors by type; None without any.
 
-    ``bytes`` counts tensors of known size; ``unknown_sizes`` says how many are not.
+    ``tensors`` counts stacks of experts once, also where a map lists their slices;
+    ``slices`` says how many of these it lists. ``bytes`` counts tensors of known size;
+    ``unknown_sizes`` says how many are not.
     ``first_offset`` and ``end_offset`` are where their bytes begin and end.
     """
     if not trace.models:
         return None
     tensors = trace.tensors
     own = np.ones(len(tensors), np.bool_) if tensors.file is None else tensors.file >= 0
-    sizes = np.where(own & (tensors.size >= 0), tensors.size, 0)
+    wholes = wholes_of(tensors, trace.strings)
+    sizes = np.where(own & wholes.has_bytes, np.maximum(tensors.size, 0), 0)
     layers = np.unique(tensors.layer[own & (tensors.layer >= 0)])
     placed = own & (tensors.offset >= 0)
-    offsets = tensors.offset[placed]
+    offsets, extents = tensors.offset[placed], np.maximum(tensors.size[placed], 0)
     return {
         "name": _name(trace),
         "architecture": _fact(trace, "general.architecture"),
         "files": [_file_json(model) for model in trace.models],
-        "tensors": int(np.count_nonzero(own)),
+        "tensors": wholes.count(own),
+        "slices": int(np.count_nonzero(own & (tensors.expert >= 0))),
         "layers": len(layers),
         "bytes": int(sizes.sum()),
         "first_offset": int(offsets.min()) if len(offsets) else None,
-        "end_offset": int((offsets + sizes[placed]).max()) if len(offsets) else None,
-        "unknown_sizes": int(np.count_nonzero(own & (tensors.size < 0))),
-        "repaired_sizes": _repaired(trace, own),
-        "by_type": _by_type(trace, own, sizes),
-        "by_component": _by_component(trace, own, sizes),
+        "end_offset": int((offsets + extents).max()) if len(offsets) else None,
+        "unknown_sizes": int(np.count_nonzero(own & wholes.is_unsized)),
+        "repaired_sizes": _repaired(trace, own, wholes),
+        "by_type": _by_type(trace, own, sizes, wholes),
+        "by_component": _by_component(trace, own, sizes, wholes),
     }
 
 
@@ -95,6 +100,8 @@ def model_text(facts: dict[str, Any]) -> str:
 
 def _tensors_text(model: dict[str, Any]) -> str:
     text = f"{format_count(model['tensors'])}, {format_bytes(model['bytes'])}"
+    if model["slices"]:
+        text += f" ({format_count(model['slices'])} slices of experts listed)"
     if model["layers"]:
         text += f", in {format_count(model['layers'])} layers"
     if model["repaired_sizes"]:
@@ -138,30 +145,39 @@ def _fact(trace: Trace, key: str) -> str:
     return next((m.metadata[key] for m in trace.models if key in m.metadata), "")
 
 
-def _repaired(trace: Trace, own: Array) -> int:
+def _repaired(trace: Trace, own: Array, wholes: Wholes) -> int:
     source = trace.tensors.size_source
     if source is None:
         return 0
-    return int(np.count_nonzero(own & (source == SizeSource.REPAIRED)))
+    return wholes.count(np.asarray(own & (source == SizeSource.REPAIRED)))
 
 
-def _by_type(trace: Trace, own: Array, sizes: Array) -> dict[str, dict[str, int]]:
+def _by_type(
+    trace: Trace, own: Array, sizes: Array, wholes: Wholes
+) -> dict[str, dict[str, int]]:
     kinds = trace.tensors.type
     numbers = np.full(len(own), -1) if kinds is None else kinds
     names = [type_name(n) or NOT_AVAILABLE for n in numbers[own].tolist()]
-    return _grouped(names, sizes[own])
+    return _grouped(names, sizes[own], wholes.whole[own])
 
 
-def _by_component(trace: Trace, own: Array, sizes: Array) -> dict[str, dict[str, int]]:
+def _by_component(
+    trace: Trace, own: Array, sizes: Array, wholes: Wholes
+) -> dict[str, dict[str, int]]:
     ids = trace.tensors.name[own].tolist()
-    return _grouped([parse(trace.strings[i]).component for i in ids], sizes[own])
+    names = [parse(trace.strings[i]).component for i in ids]
+    return _grouped(names, sizes[own], wholes.whole[own])
 
 
-def _grouped(names: list[str], sizes: Array) -> dict[str, dict[str, int]]:
-    """Return tensors and bytes by name, the largest first."""
+def _grouped(
+    names: list[str], sizes: Array, wholes: Array
+) -> dict[str, dict[str, int]]:
+    """Return tensors and bytes by name, the largest first; slices count as one."""
     found: dict[str, dict[str, int]] = {}
-    for name, size in zip(names, sizes.tolist(), strict=True):
+    seen: set[int] = set()
+    for name, size, whole in zip(names, sizes.tolist(), wholes.tolist(), strict=True):
         group = found.setdefault(name, {"tensors": 0, "bytes": 0})
-        group["tensors"] += 1
+        group["tensors"] += whole not in seen
         group["bytes"] += size
+        seen.add(whole)
     return dict(sorted(found.items(), key=lambda pair: -pair[1]["bytes"]))

@@ -71,6 +71,9 @@ def buffers_words(facts: dict[str, Any]) -> str:
 def graphs_json(trace: Trace) -> list[dict[str, object]]:
     """Return what each graph holds.
 
+    ``nodes`` counts what the file declares, ``leaves`` are those that nothing computes,
+    ``dangling`` (and ``undeclared``, its older name) ends of edges that it does not
+    declare; these are in no other count.
     ``operations`` and ``types`` count nodes by the words of the file, "" where it
     gives none; ``edges_by_slot`` counts edges by which source of their target they
     are. ``layers`` counts distinct layers, by the names of nodes.
@@ -83,16 +86,18 @@ def graphs_text(facts: dict[str, Any]) -> str:
     graphs = facts["graphs"]
     if not graphs:
         return ""
+    dangles = any(graph["dangling"] for graph in graphs)
+    keys = ("nodes", "leaves", *(("dangling",) if dangles else ()), "edges", "layers")
     rows = [
         (
             graph["title"] or NOT_AVAILABLE,
             NOT_AVAILABLE if graph["token"] is None else str(graph["token"]),
-            *(format_count(graph[key]) for key in ("nodes", "leaves", "edges")),
-            format_count(graph["layers"]),
+            *(format_count(graph[key]) for key in keys),
         )
         for graph in graphs[:_MAX_GRAPHS]
     ]
-    head = ("graph", "token", "nodes", "of them leaves", "edges", "layers")
+    words = {"leaves": "of them leaves", "dangling": "dangling ends"}
+    head = ("graph", "token", *(words.get(key, key) for key in keys))
     more = len(graphs) - _MAX_GRAPHS
     text = f"{styled('Graphs', 'bold')}\n{table(head, rows)}"
     return text + (f"\n… and {format_count(more)} more" if more > 0 else "")
@@ -100,18 +105,20 @@ def graphs_text(facts: dict[str, Any]) -> str:
 
 def _graph_json(trace: Trace, graph: Graph) -> dict[str, object]:
     slots = np.bincount(graph.slot) if graph.n_edges else np.zeros(0, np.int64)
-    categories = np.bincount(graph.category, minlength=len(NodeCategory))
+    declared = (graph.flags & np.uint8(NodeFlag.UNDECLARED)) == 0
+    categories = np.bincount(graph.category[declared], minlength=len(NodeCategory))
     return {
         "title": graph.title,
         "token": None if graph.token < 0 else graph.token,
-        "nodes": len(graph),
-        "leaves": _flagged(graph, NodeFlag.LEAF),
+        "nodes": graph.n_declared,
+        "leaves": graph.n_leaves,
+        "dangling": graph.n_dangling,
         "shared": _flagged(graph, NodeFlag.SHARED),
-        "undeclared": _flagged(graph, NodeFlag.UNDECLARED),
+        "undeclared": graph.n_dangling,
         "edges": graph.n_edges,
         "layers": len(np.unique(graph.layer[graph.layer >= 0])),
-        "operations": _by_word(trace, graph.operation),
-        "types": _by_word(trace, graph.dtype),
+        "operations": _by_word(trace, graph.operation[declared]),
+        "types": _by_word(trace, graph.dtype[declared]),
         "categories": {
             category.name.lower(): int(categories[category])
             for category in NodeCategory

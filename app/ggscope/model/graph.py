@@ -81,6 +81,32 @@ class Graph:
         """Number of edges."""
         return len(self.source)
 
+    @property
+    def n_dangling(self) -> int:
+        """Rows that stand for what only edges name: places, not nodes of the file."""
+        return self._count(NodeFlag.UNDECLARED)
+
+    @property
+    def n_declared(self) -> int:
+        """Nodes that the file declares, leaves among them."""
+        return len(self) - self.n_dangling
+
+    @property
+    def n_leaves(self) -> int:
+        """Declared nodes that nothing computes."""
+        return self._count(NodeFlag.LEAF)
+
+    def _count(self, flag: NodeFlag) -> int:
+        return int(np.count_nonzero(self.flags & np.uint8(flag)))
+
+
+def count_words(graph: Graph) -> str:
+    """Return "940 nodes (251 leaves), 3 dangling ends, 1,157 edges"."""
+    words = f"{graph.n_declared:,} nodes ({graph.n_leaves:,} leaves)"
+    if n := graph.n_dangling:
+        words += f", {n:,} dangling end" + ("" if n == 1 else "s")
+    return f"{words}, {graph.n_edges:,} edges"
+
 
 def first_node(graphs: Sequence[Graph], graph: int) -> int:
     """Return the id of the first node of ``graphs[graph]``."""
@@ -127,6 +153,7 @@ __all__ = [
     "NodeCategory",
     "NodeFlag",
     "check_graph",
+    "count_words",
     "first_node",
     "locate_node",
 ]

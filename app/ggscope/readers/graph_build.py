@@ -211,7 +211,7 @@ def _note_links(
             Severity.INFO if expects_views else Severity.NOTICE,
             "undeclared_node",
             "edges name nodes that the file does not declare; each is shown by its "
-            "id alone.",
+            "id alone, as a dangling end, and does not count as a node.",
             count=links.n_undeclared,
             place=f"edges[{links.first_undeclared}]",
         )

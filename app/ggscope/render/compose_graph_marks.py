@@ -3,6 +3,7 @@
 import numpy as np
 
 from ggscope.analysis.graph_layout import BoxKind
+from ggscope.model.graph import count_words
 from ggscope.model.tables import I64
 from ggscope.render.batch import Align, Batch, Clip, Face, Pattern, Text
 from ggscope.render.colormap import DEFAULT, ScaleKind, color_bar
@@ -275,7 +276,7 @@ def title_batches(scene: GraphScene) -> list[Batch]:
     theme = scene.theme
     graph, layout = scene.table, scene.layout
     n_boxes = int((layout.kind != BoxKind.FRAME).sum())
-    words = f"{len(graph):,} nodes, {graph.n_edges:,} edges in {n_boxes:,} boxes"
+    words = f"{count_words(graph)} in {n_boxes:,} boxes"
     y = TITLE_HEIGHT / 2
     texts = TextList(
         [

@@ -13,6 +13,7 @@ from ggscope.analysis.graph_layout import (
 )
 from ggscope.analysis.graph_measures import NodeMeasures, node_measures
 from ggscope.errors import ExportError
+from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
 from ggscope.render.compose_graph import GraphScene, compose_graph
 from ggscope.render.compose_graph_look import GraphColorBy, box_look
@@ -189,7 +190,7 @@ def _write(
         path,
         title=graph_title(scene.trace, scene.graph),
         description=(
-            f"Computation graph of {len(graph):,} nodes and {graph.n_edges:,} edges, "
+            f"Computation graph of {count_words(graph)}, "
             f"coloured by {scene.look.by.value}."
         ),
         dpi=dpi,

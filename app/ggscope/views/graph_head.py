@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
 from ggscope.render.compose_graph_look import GraphColorBy
 from ggscope.render.theme import Theme, css
@@ -167,6 +168,8 @@ class GraphHead(QWidget):
             self.graphs.addItems(titles)
         if graphs:
             self.graphs.setCurrentIndex(number)
+            tip = self.tr("Which graph to show") + "\n" + count_words(graphs[number])
+            set_tip(self.graphs, tip)
         self._set_layers(layers)
         self._fit()
 

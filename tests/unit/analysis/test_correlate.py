@@ -1,6 +1,6 @@
 """Spans and graph nodes are matched by name, op and order, never by address."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from ggscope.analysis.correlate import (
 from ggscope.analysis.correlate_runs import run_hashes, runs_of
 from ggscope.errors import Cancelled
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Claims
 from ggscope.model.lanes import LaneKind
 from ggscope.model.trace import Trace
 from ggscope.readers.bundle import survey
@@ -137,18 +138,42 @@ def test_suffix_is_left_out_where_the_graph_has_none() -> None:
     }
 
 
-def test_other_op_of_the_name_is_found_by_name_only() -> None:
+def test_other_op_of_the_name_is_another_node() -> None:
     found, nodes = matched(traced([Run((("ffn_out-0", "ADD"),))], [(LAYER, 0)]))
 
-    assert nodes == [5]
-    assert found.rules == {"name only": 1}
+    assert nodes == [-1]
+    assert found.rules == {}
+    assert (found.n_found, found.n_all) == (0, 1)
+
+
+def test_names_of_sources_lead_to_the_ops_that_read_them() -> None:
+    """A MUL_MAT that reads ``ffn_swiglu-0`` is not the GLU that computes it."""
+    trace = traced([Run((("swiglu-0", "MUL_MAT"), ("w", "MUL_MAT")))] * 2, [])
+    builder = TraceBuilder()
+    builder.strings = trace.strings
+    names = ["w", "up-0", "swiglu-0", "out-0", "other-0"]
+    ops = [-1, *(op_number(o) for o in ("MUL_MAT", "GLU", "MUL_MAT", "MUL_MAT"))]
+    edges = [(1, 2), (0, 3), (2, 3), (1, 4)]
+    add_graph(builder, names, edges, ops=ops, leaves=[0])
+    graphs = finished(builder).graphs
+    none = np.zeros(0, np.int32)
+    said = Claims(
+        name=none, layer=none, n_sources=none.astype(np.int16),
+        lists_experts=none.astype(np.bool_), source_name=none, source_layer=none,
+        source_index=none.astype(np.int64), has_results=False,
+    )  # fmt: skip
+
+    found, nodes = matched(replace(trace, graphs=graphs, claims=said))
+
+    assert nodes == [3, 3, 3, 3]
+    assert found.rules == {"name of a source, op and order": 4}
 
 
 def test_fewer_spans_than_nodes_are_not_said_to_be_in_order() -> None:
     found, nodes = matched(traced([Run((("norm-0", "RMS_NORM"),))], [(LAYER, 0)]))
 
     assert nodes == [0]
-    assert found.rules == {"name only": 1}
+    assert found.rules == {"name and op, not order": 1}
 
 
 def test_unknown_name_is_in_no_graph() -> None:

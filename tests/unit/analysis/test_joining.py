@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ggscope.analysis.join_words import join_words
 from ggscope.analysis.joining import Side, join, role_of
-from ggscope.analysis.mapping_layout import slice_rows
+from ggscope.analysis.mapping_layout import slice_rows, wholes_of
 from ggscope.model.tables import Space, Spans
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Join, ReadWarning, Severity, Trace
@@ -328,6 +328,30 @@ def test_slices_are_folded_onto_their_stack():
     assert slice_rows(trace.tensors, trace.strings).sum() == 4
 
 
+@pytest.mark.parametrize("is_joined", [True, False])
+@pytest.mark.parametrize("missing", [(), (2,)])
+def test_slices_and_their_stack_are_one_tensor(is_joined, missing):
+    listed = [
+        ("a.weight", 0, 64),
+        *(s for k, s in enumerate(stack_of_slices(4, 100, 64)) if k not in missing),
+        ("z.weight", 464, -1),
+    ]
+    experts = [-1, *(k for k in range(4) if k not in missing), -1]
+    model = model_trace(listed, experts=experts)
+    trace = mapped([("blk.0.ffn_up_exps.weight", 64, 400)], model)
+    trace = trace if is_joined else model
+
+    found = wholes_of(trace.tensors, trace.strings)
+
+    every = np.ones(len(trace.tensors), np.bool_)
+    size = np.maximum(trace.tensors.size, 0)
+    assert found.count(every) == 3
+    # A stack of which a slice is missing has the size that the trace read of it.
+    whole = 464 if is_joined else 464 - 100 * len(missing)
+    assert int(size[found.has_bytes].sum()) == whole
+    assert int(np.count_nonzero(found.is_unsized)) == 1
+
+
 def test_inflated_slices_do_not_inflate_their_stack():
     slices = [(n, o, 999) for n, o, _ in stack_of_slices(4, 100, 0)]
     model = model_trace([*slices, ("b.weight", 400, 8)], experts=[0, 1, 2, 3, -1])
@@ -379,7 +403,7 @@ def test_graph_nodes_find_their_tensors_and_ops():
     assert trace.graphs[0].tensor.tolist()[0] == rows_by_name(trace)[LONG]
     assert trace.op_name(int(trace.graphs[0].op[1])) == "MUL_MAT"
     assert trace.joins[0] == Join(
-        "graph", "graph.json", 2, 3, {"name, op and order": 1, "name only": 1}
+        "graph", "graph.json", 1, 3, {"name, op and order": 1}
     )
 
 
