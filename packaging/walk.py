@@ -204,7 +204,7 @@ class Program:
             **os.environ, **folders, "HOME": str(self.home),
             "QT_QPA_PLATFORM": "xcb", "LIBGL_ALWAYS_SOFTWARE": "1",
             "XDG_RUNTIME_DIR": str(self.home), "QT_LOGGING_RULES": "qt.qpa.*=false",
-            "QT_ACCESSIBILITY": "0",
+            "QT_ACCESSIBILITY": "0", "GGSCOPE_INSTANCE": "off",
         }  # fmt: skip
         self.home.chmod(0o700)
         with self.errors.open("ab") as out:

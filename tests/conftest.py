@@ -15,6 +15,9 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 _LEAVE_SECONDS = 2.0
+# No window of a test takes files of another test, or of the person who runs them.
+os.environ["GGSCOPE_INSTANCE"] = "off"
+
 _USER_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
 
 

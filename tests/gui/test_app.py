@@ -15,9 +15,9 @@ from ggscope.gui.app import (
     create_app,
     keys_path,
     make_settings,
-    open_options,
 )
-from ggscope.gui.main_window import MainWindow, OpenOptions
+from ggscope.gui.hand_over import OpenOptions, open_options
+from ggscope.gui.main_window import MainWindow
 from ggscope.gui.start_page import samples
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import IniStore, Settings

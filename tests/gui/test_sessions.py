@@ -11,7 +11,8 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
-from ggscope.gui.main_window import MainWindow, OpenOptions
+from ggscope.gui.hand_over import OpenOptions
+from ggscope.gui.main_window import MainWindow
 from ggscope.gui.parts_dialog import PartsDialog
 from ggscope.gui.recent import recent_exists, recent_paths, recent_title
 from ggscope.session.loader import LoadState

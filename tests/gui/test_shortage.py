@@ -35,7 +35,7 @@ PROGRAM = """
 import os, resource, signal, sys, threading, time
 from pathlib import Path
 from ggscope.gui import app as app_module
-from ggscope.gui.main_window import OpenOptions
+from ggscope.gui.hand_over import OpenOptions
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import IniStore, MemoryStore, Settings
 import ggscope.views.details, ggscope.views.overview, ggscope.views.problems

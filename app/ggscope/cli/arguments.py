@@ -297,6 +297,12 @@ def _add_open(parser: _Parser) -> None:
     )
     parser.add_argument("--range", metavar="A:B", help="show this part, e.g. 1ms:2ms")
     parser.add_argument("--layout", metavar="NAME", help="dual, grid or single")
+    parser.add_argument(
+        "--new-window",
+        action="store_true",
+        help="open a window of its own; else the files go to the window that is open, "
+        "unless --theme, --layout, --software-gl or --safe-mode is given",
+    )
 
 
 def _add_info(parser: _Parser) -> None:

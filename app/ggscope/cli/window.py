@@ -3,9 +3,14 @@
 import os
 import sys
 from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ggscope.cli import output
-from ggscope.cli.exits import ERROR
+from ggscope.cli.exits import ERROR, GOOD
+
+if TYPE_CHECKING:
+    from ggscope.gui.hand_over import Door, Outcome
 
 
 def run(arguments: Namespace) -> int:
@@ -21,6 +26,22 @@ def run(arguments: Namespace) -> int:
             "show --ascii or export, which need none; or set DISPLAY."
         )
         return ERROR
+    paths = [path for path in arguments.files if path not in missing]
+    found = _hand_over(paths, arguments)
+    if found.is_taken:
+        output.say(_taken(paths))
+        return GOOD
+    if found.notice:
+        output.say(found.notice)
+    try:
+        return _run(paths, arguments, found.door)
+    finally:
+        if found.door is not None:
+            found.door.close()
+
+
+def _run(paths: list[Path], arguments: Namespace, door: "Door | None") -> int:
+    """Run a window; return the exit code."""
     try:
         from ggscope.gui.app import run as run_window
     except ImportError as error:
@@ -28,8 +49,25 @@ def run(arguments: Namespace) -> int:
             raise
         output.complain(f"the window cannot start: {error}. Install ggscope again.")
         return ERROR
-    paths = [path for path in arguments.files if path not in missing]
-    return int(run_window(paths, arguments))
+    return int(run_window(paths, arguments, door))
+
+
+def _hand_over(paths: list[Path], arguments: Namespace) -> "Outcome":
+    """Give the files to the window that is open, or take the place of the first."""
+    from ggscope.gui import hand_over
+
+    place = hand_over.address()
+    if place is None:
+        return hand_over.Outcome()
+    return hand_over.offer(hand_over.letter_of(paths, arguments), place)
+
+
+def _taken(paths: list[Path]) -> str:
+    own = "--new-window opens one of its own."
+    if not paths:
+        return f"a window is open and comes to the front; {own}"
+    what = str(paths[0]) if len(paths) == 1 else f"{len(paths)} files"
+    return f"handed {what} to the window that is open; {own}"
 
 
 def has_display() -> bool:

@@ -17,7 +17,9 @@ from PySide6.QtWidgets import QApplication
 import ggscope
 from ggscope import assets
 from ggscope.gui.garbage import MainThreadCollector
-from ggscope.gui.main_window import MainWindow, OpenOptions
+from ggscope.gui.hand_over import Door, open_options
+from ggscope.gui.main_window import MainWindow
+from ggscope.gui.reception import Reception
 from ggscope.gui.shortcuts import load_overrides
 from ggscope.gui.signals import EndingSignals
 from ggscope.gui.theme import ThemeManager
@@ -99,7 +101,7 @@ def create_window(
     return MainWindow(settings, themes, key_overrides)
 
 
-def run(paths: Sequence[Path], options: object = None) -> int:
+def run(paths: Sequence[Path], options: object = None, door: Door | None = None) -> int:
     """Open a window with `paths` in tabs and run it; return the exit code.
 
     Parameters
@@ -107,6 +109,7 @@ def run(paths: Sequence[Path], options: object = None) -> int:
     options : attributes of the command line's ``open``: reader, ops, option, theme,
         software_gl, safe_mode, range, layout, records, names, force, beside. Missing
         ones count as not given.
+    door : where later starts hand their files over; closed when the window closes.
     """
     app = create_app([sys.argv[0] or "ggscope"])
     # Before there is a window: what a signal raised inside of Qt would be lost.
@@ -129,6 +132,7 @@ def run(paths: Sequence[Path], options: object = None) -> int:
     if isinstance(app, Application):
         app.file_requested.connect(window.open_requested)
         window.open_paths(Path(p) for p in app.take_queued_files())
+    reception = None if door is None else _reception(door, app, window)
     # The icon is read and drawn after the window is out.
     QTimer.singleShot(0, window, set_icon)
     if not paths:
@@ -136,9 +140,22 @@ def run(paths: Sequence[Path], options: object = None) -> int:
     try:
         return int(app.exec())
     finally:
+        if reception is not None:
+            reception.stop()
         signals.stop()
         collector.stop()
         sys.excepthook = sys.__excepthook__
+
+
+def _reception(door: Door, app: QApplication, window: MainWindow) -> Reception:
+    """Return what opens the files of later starts in `window`, after its own."""
+    reception = Reception(door, app)
+    reception.came.connect(window.open_letter)
+    # At once: what came to a closed window would be lost.
+    app.lastWindowClosed.connect(reception.stop)
+    app.aboutToQuit.connect(reception.stop)
+    QTimer.singleShot(0, reception, reception.start)
+    return reception
 
 
 def make_settings(*, is_safe: bool = False) -> Settings:
@@ -163,26 +180,6 @@ def apply_options(settings: Settings, options: object) -> None:
     layout = getattr(options, "layout", None)
     if layout in ("dual", "grid", "single"):
         settings.change("layout", name=layout)
-
-
-def open_options(options: object) -> OpenOptions | None:
-    """Return how the files of the command line are to be read."""
-    pairs: list[tuple[str, str]] = list(getattr(options, "option", None) or ())
-    ops = getattr(options, "ops", None)
-    if ops and ops != "auto":
-        pairs.append(("ops", str(ops)))
-    records, names = getattr(options, "records", None), getattr(options, "names", None)
-    if records:
-        pairs.append(("range", str(records)))
-    if names and names != "all":
-        pairs.append(("names", str(names)))
-    reader = getattr(options, "reader", None)
-    time_range = str(getattr(options, "range", None) or "")
-    is_forced = bool(getattr(options, "force", False))
-    more = tuple(getattr(options, "beside", None) or ())
-    if not (pairs or reader or time_range or is_forced or more):
-        return None
-    return OpenOptions(reader, tuple(pairs), time_range, is_forced, more)
 
 
 def keys_path(settings: Settings) -> Path:
@@ -262,7 +259,6 @@ __all__ = [
     "install_exception_hook",
     "keys_path",
     "make_settings",
-    "open_options",
     "run",
     "set_icon",
 ]

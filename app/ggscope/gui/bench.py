@@ -24,7 +24,8 @@ from ggscope.gui.bench_probes import (
 )
 from ggscope.gui.document import Document
 from ggscope.gui.garbage import MainThreadCollector
-from ggscope.gui.main_window import MainWindow, OpenOptions
+from ggscope.gui.hand_over import OpenOptions
+from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Selection
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import Layout, MemoryStore, Renderer, Settings

@@ -1,8 +1,8 @@
 """The main window: tabs of sessions, menus, drag and drop, messages."""
 
 import logging
+import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.gui.document import Document
 from ggscope.gui.drops import Drops, dropped_paths
+from ggscope.gui.hand_over import Letter, OpenOptions
 from ggscope.gui.load_pages import Banner
 from ggscope.gui.memory_back import ClosedReturner
 from ggscope.gui.menus import Menus
@@ -50,18 +51,6 @@ from ggscope.views.widgets import copy_text
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenOptions:
-    """How files named on the command line are to be read and shown."""
-
-    reader_id: str | None = None
-    reader_options: tuple[tuple[str, str], ...] = ()
-    time_range: str = ""
-    is_forced: bool = False
-    more: tuple[Path, ...] = ()
-    """Further files of the same session."""
-
-
 @guarded
 class MainWindow(QMainWindow):
     """Menu, tabs, and one `Document` per file; the start page where there is none."""
@@ -80,6 +69,11 @@ class MainWindow(QMainWindow):
         self.dialogs = WindowDialogs(self)
         self._drops = Drops(self)
         self._was_maximised = False
+        self._letters: list[Letter] = []
+        self._letters_later = QTimer(self)
+        self._letters_later.setSingleShot(True)
+        self._letters_later.setInterval(100)
+        self._letters_later.timeout.connect(self._open_letters)
         self._font_scale = settings.appearance.font_scale
         self.setObjectName("mainWindow")
         set_title(self, "ggscope")
@@ -198,9 +192,37 @@ class MainWindow(QMainWindow):
 
     def open_requested(self, path: str) -> None:
         """Open a file that the desktop hands over, and come to the front."""
-        self.open_path(Path(path))
+        self.open_letter(Letter((Path(path),)))
+
+    def open_letter(self, letter: Letter) -> None:
+        """Open what another start hands over, and come to the front.
+
+        While a dialog or a menu is open, the files wait: it is about the tab in front.
+        """
+        self._letters.append(letter)
+        self._open_letters()
+        self._come_to_front(letter.activation)
+
+    def _open_letters(self) -> None:
+        app = QApplication
+        if app.activeModalWidget() is not None or app.activePopupWidget() is not None:
+            self._letters_later.start()
+            return
+        letters, self._letters = self._letters, []
+        for letter in letters:
+            self.open_paths(letter.files, letter.options)
+
+    def _come_to_front(self, activation: str) -> None:
+        if activation and QApplication.platformName().startswith("wayland"):
+            # Qt takes it from there when the window asks for the front.
+            os.environ["XDG_ACTIVATION_TOKEN"] = activation
+        minimised = Qt.WindowState.WindowMinimized
+        if self.windowState() & minimised:
+            self.setWindowState(self.windowState() & ~minimised)
         self.raise_()
         self.activateWindow()
+        # Where the desktop lets nobody take the front, it shows that there is news.
+        QApplication.alert(self)
 
     def close_document(self, document: Document) -> None:
         """Close a tab; its work is stopped."""
@@ -627,4 +649,4 @@ def _first_size(window: QMainWindow) -> QSize:
     return QSize(1600, 1000).boundedTo(screen * 0.92)
 
 
-__all__ = ["MainWindow", "OpenOptions"]
+__all__ = ["MainWindow"]

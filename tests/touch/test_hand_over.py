@@ -1,0 +1,162 @@
+"""A second start hands its files to the window that is open: with real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from support import ROOT
+from touching import PATIENCE_MS
+
+SAMPLES = ROOT / "resources" / "samples"
+LLAMA = SAMPLES / "llama.ggmlviz"
+DEMO = SAMPLES / "llama-demo.ggmlviz"
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(
+    window_manager: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Start]:
+    """Return a function that starts the program with words; all are ended after."""
+    home = tmp_path_factory.mktemp("h")
+    folders = {f"XDG_{kind}_HOME": str(home) for kind in ("CONFIG", "DATA", "CACHE")}
+    environment = {
+        **os.environ, **folders, "XDG_RUNTIME_DIR": str(home),
+        "GGSCOPE_INSTANCE": "test",
+    }  # fmt: skip
+    made: list[subprocess.Popen[str]] = []
+
+    def call(*words: object) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ggscope", *map(str, words)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=environment, cwd=SAMPLES,
+        )  # fmt: skip
+        made.append(process)
+        return process
+
+    yield call
+    for process in made:
+        process.kill()  # also one that is stopped
+        process.communicate()
+
+
+def titles(process: "subprocess.Popen[str]") -> list[str]:
+    """Return the titles of a process's windows."""
+    asked = ["xdotool", "search", "--all", "--onlyvisible", "--pid", str(process.pid)]
+    found = subprocess.run(
+        [*asked, "--name", "ggscope"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    lines = [
+        subprocess.run(
+            ["xdotool", "getwindowname", number],
+            capture_output=True, text=True, check=False,
+        ).stdout.strip()
+        for number in found.stdout.split()
+    ]  # fmt: skip
+    return [line for line in lines if line]
+
+
+def wait_for(title: str, process: "subprocess.Popen[str]") -> None:
+    """Wait until a process has one window, of this title."""
+    _wait(lambda: titles(process) == [f"{title} – ggscope"], process)
+
+
+def _wait(is_done: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while not is_done():
+        assert time.monotonic() < deadline, titles(process)
+        time.sleep(0.02)
+
+
+def active_pid() -> int:
+    """Return the process of the window that has the keys; 0 = none."""
+    asked = ["xdotool", "getactivewindow", "getwindowpid"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return int(done.stdout) if done.stdout.strip() else 0
+
+
+def press(key: str) -> None:
+    subprocess.run(["xdotool", "key", key], check=True)
+
+
+def test_second_start_lands_in_the_window_and_comes_to_the_front(start: Start) -> None:
+    first = start(LLAMA)
+    wait_for(LLAMA.name, first)
+    own = start("--new-window", LLAMA)
+    wait_for(LLAMA.name, own)
+    _wait(lambda: active_pid() == own.pid, own)
+
+    second = start(DEMO.name, "missing.bin")  # of the folder it is started in
+    said = second.communicate(timeout=PATIENCE_MS / 1000)
+
+    assert second.returncode == 0
+    assert said[0] == ""
+    assert "handed llama-demo.ggmlviz to the window that is open" in said[1]
+    assert "missing.bin: the file does not exist" in said[1]
+    wait_for(DEMO.name, first)
+    _wait(lambda: active_pid() == first.pid, first)
+    press("ctrl+w")
+    wait_for(LLAMA.name, first)
+    assert titles(own) == [f"{LLAMA.name} – ggscope"]
+    own.terminate()
+    first.terminate()
+    assert first.wait(10) == own.wait(10) == 128 + signal.SIGTERM
+    assert first.communicate()[1] == ""
+
+
+def test_starts_at_the_same_moment_come_together_in_one_window(start: Start) -> None:
+    both = [start(LLAMA), start(DEMO)]
+
+    _wait(lambda: any(one.poll() is not None for one in both), both[0])
+    second, first = sorted(both, key=lambda one: one.poll() is None)
+
+    assert second.returncode == 0, second.communicate()
+    assert first.poll() is None
+    handed, own = (DEMO, LLAMA) if second is both[1] else (LLAMA, DEMO)
+    wait_for(handed.name, first)
+    _wait(lambda: active_pid() == first.pid, first)
+    press("ctrl+w")
+    wait_for(own.name, first)
+
+
+def test_killed_window_is_replaced_by_the_next_start(start: Start) -> None:
+    first = start(LLAMA)
+    wait_for(LLAMA.name, first)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+
+    second = start(DEMO)
+    wait_for(DEMO.name, second)
+    third = start(LLAMA)
+
+    assert third.wait(PATIENCE_MS / 1000) == 0
+    wait_for(LLAMA.name, second)
+    _wait(lambda: active_pid() == second.pid, second)
+    press("ctrl+q")
+    assert second.wait(PATIENCE_MS / 1000) == 0
+    assert second.communicate()[1] == ""
+
+
+def test_window_that_hangs_is_passed_by_and_opens_nothing_later(start: Start) -> None:
+    first = start(LLAMA)
+    wait_for(LLAMA.name, first)
+    first.send_signal(signal.SIGSTOP)
+
+    second = start(DEMO)
+    wait_for(DEMO.name, second)
+    first.send_signal(signal.SIGCONT)
+    third = start()  # is served by the first, after what the second had said
+
+    assert third.wait(PATIENCE_MS / 1000) == 0
+    assert titles(first) == [f"{LLAMA.name} – ggscope"]
+    second.terminate()
+    said = second.communicate()[1]
+    assert "the window that is open does not answer" in said
