@@ -198,18 +198,20 @@ def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
 
 
 def _coverage(found: Heat) -> HotFact | None:
+    # Ranked by bytes, so bytes are what it measures: accesses of small tensors are
+    # as many as those of large ones.
     curve = coverage(found)
-    if not curve.accesses[-1]:
+    if not curve.bytes[-1]:
         return None
-    size = curve.size_for(0.8)
+    size = curve.size_for(0.8, of_bytes=True)
     share = size / max(int(curve.size[-1]), 1)
     return HotFact(
         "Coverage",
         f"the hottest {format_bytes(size)} ({format_share(share)} of all "
         f"{'' if found.places.is_complete else 'touched '}tensors) take 80.0 % of the "
-        "accesses",
+        "bytes that are read",
         f"unevenness (Gini) {gini(found.unit_bytes, found.places.size):.2f}; "
-        "0 = every byte is read equally often",
+        "0 = every byte is read equally often; inside a tensor reads count as even",
     )
 
 

@@ -1,5 +1,6 @@
 """How hot each tensor is: accesses, bytes and tokens; and what is never touched."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -379,21 +380,32 @@ class Coverage:
         return float(np.interp(n_bytes, self.size, total) / total[-1])
 
     def size_for(self, share: float, *, of_bytes: bool = False) -> int:
-        """Return how many bytes serve that share (0..1) of the accesses, rounded up."""
+        """Return how many bytes serve that share (0..1), rounded up.
+
+        Inside a unit the share grows evenly, as in `share_at`: whole units would
+        serve more than they were asked for.
+        """
         total = self.bytes if of_bytes else self.accesses
-        if not total[-1]:
+        wanted = share * float(total[-1])
+        i = int(np.searchsorted(total, wanted - 1e-9))
+        if not total[-1] or i == 0:
             return 0
-        i = int(np.searchsorted(total, share * total[-1] - 1e-9))
-        return int(self.size[min(i, len(self.size) - 1)])
+        part = (wanted - float(total[i - 1])) / float(total[i] - total[i - 1])
+        length = int(self.size[i] - self.size[i - 1])
+        return int(self.size[i - 1]) + math.ceil(min(part, 1.0) * length - 1e-9)
 
 
-def coverage(found: Heat, *, by_place: bool = False) -> Coverage:
-    """Return the cumulative curve, units ordered by heat per byte, or by place."""
+def coverage(found: Heat, *, by_place: bool = False, of_bytes: bool = True) -> Coverage:
+    """Return the cumulative curve, units ordered by heat per byte, or by place.
+
+    Heat is what the curve is read for: bytes, or accesses where `of_bytes` is False.
+    """
     units = found.places
     if by_place:
         order = np.arange(len(units))
     else:
-        density = found.unit_bytes / np.maximum(units.size, 1)
+        heat = found.unit_bytes if of_bytes else found.unit_accesses
+        density = heat / np.maximum(units.size, 1)
         order = np.argsort(-density, kind="stable")
 
     def upto(values: I64) -> I64:

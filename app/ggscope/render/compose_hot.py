@@ -179,9 +179,9 @@ def chart_of(scene: HotScene) -> ChartScene:
 
 def _coverage(scene: HotScene) -> ChartScene:
     by_place = scene.picture == "place"
-    curve = coverage(scene.found.heat, by_place=by_place)
-    size = curve.size.astype(np.float64)
     of_bytes = scene.measure != "accesses"
+    curve = coverage(scene.found.heat, by_place=by_place, of_bytes=of_bytes)
+    size = curve.size.astype(np.float64)
     amount = (curve.bytes if of_bytes else curve.accesses).astype(np.float64)
     share = amount / (amount[-1] or 1.0)
     what = "bytes read" if of_bytes else "accesses"

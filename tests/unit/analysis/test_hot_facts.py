@@ -26,6 +26,19 @@ def test_facts_without_a_map_do_not_claim_anything_to_be_cold():
     assert words_of(trace)["Never touched"].startswith("not known")
 
 
+def test_coverage_of_even_reads_is_no_hot_spot():
+    # Small tensors are read as often as large ones: accesses are uneven, bytes are not.
+    sizes = [10] * 8 + [10_000] * 2
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    rows = [TensorRow(f"t{i}", starts[i], n) for i, n in enumerate(sizes)]
+    ops = [Op(i, (Read(i, n),)) for i, n in enumerate(sizes)]
+
+    words = words_of(reads_trace(rows, ops))["Coverage"]
+
+    assert "(80.0 % of all tensors) take 80.0 % of the bytes that are read" in words
+    assert "(Gini) 0.00" in words
+
+
 def test_facts_tell_an_alphabetical_file():
     words = words_of(moe_reads(layers=12))["Order on disk"]
 

@@ -170,11 +170,37 @@ def test_coverage_by_heat_names_the_smallest_part_of_the_file():
     ]
     trace = reads_trace(TENSORS, ops)
 
-    found = coverage(heat(trace))
+    found = coverage(heat(trace), of_bytes=False)
 
     assert found.size_for(0.8) == 500
     assert found.size_for(1.0) == 2500
     assert coverage(heat(reads_trace(TENSORS, []))).size_for(0.8) == 0
+
+
+def test_coverage_of_even_reads_is_the_share_itself():
+    wholes = ((0, 1000), (2, 500), (3, 2000))
+    trace = reads_trace(TENSORS, [Op(i, (Read(i, n),)) for i, n in wholes])
+
+    found = coverage(heat(trace))
+
+    assert found.bytes[-1] == 3500
+    assert found.size_for(0.8, of_bytes=True) == 2800
+    assert found.share_at(found.size_for(0.8, of_bytes=True), of_bytes=True) == (
+        pytest.approx(0.8, abs=1e-3)
+    )
+
+
+def test_coverage_is_ranked_by_what_it_measures():
+    # Ten small reads of a large tensor, one whole read of a small one.
+    ops = [Op(i, (Read(3, 1),)) for i in range(10)] + [Op(20, (Read(2, 500),))]
+    found = heat(reads_trace(TENSORS, ops))
+
+    by_bytes, by_accesses = coverage(found), coverage(found, of_bytes=False)
+
+    assert by_bytes.size_for(0.8, of_bytes=True) <= 500
+    for share in (0.1, 0.5, 0.8, 1.0):
+        size = by_accesses.size_for(share)
+        assert by_accesses.share_at(size) >= by_bytes.share_at(size) - 1e-9
 
 
 def test_gini_is_zero_where_even_and_high_where_one_takes_all():
