@@ -119,8 +119,10 @@ class _Lines:
         numbers = [] if block.line is None else block.line.tolist()
         values = block.decode_lines(_OBJECTS)
         if values is not None and not names_a_key_twice(block, values):
-            for value, number in zip(values, numbers, strict=True):
-                self._add(value, number)
+            for value, number, start in zip(
+                values, numbers, block.start.tolist(), strict=True
+            ):
+                self._take_value(value, number, block.offset + start)
             return
         for start, end, number in zip(
             block.start.tolist(), block.end.tolist(), numbers, strict=True
@@ -148,22 +150,38 @@ class _Lines:
         except JsonSyntaxError:
             value = _salvaged(data)
             self._n_repaired += value is not None
-        if isinstance(value, dict) and "buffer_id" in value:
-            self._add(value, number)
+        if value is not None or not _is_begun(data):
+            self._take_value(value, number, offset)
             return
-        is_cut = is_last and data.lstrip().startswith(b"{") and value is None
         self._builder.warn(
-            Severity.DATA_LOSS if is_cut else Severity.NOTICE,
-            "truncated_line" if is_cut else "stray_line",
+            Severity.DATA_LOSS,
+            "truncated_line" if is_last else "broken_line",
             "the last line is cut; its event is lost."
-            if is_cut
-            else "lines that are no buffer events were skipped.",
+            if is_last
+            else "lines of buffer events are cut or broken; their events are lost, and "
+            "sums and peak may be too small.",
             offset,
             place=f"line {number:,}",
         )
 
-    def _add(self, value: dict[str, object], number: int) -> None:
-        self.events.add(value, number, f"line {number:,}")
+    def _take_value(self, value: object, number: int, offset: int) -> None:
+        """Take what a line holds; an event without an id is told as a lost one."""
+        place = f"line {number:,}"
+        if isinstance(value, dict) and _KEYS & value.keys():
+            self.events.add(value, number, place)
+            return
+        text = "lines that are no buffer events were skipped."
+        self._builder.warn(Severity.NOTICE, "stray_line", text, offset, place=place)
+
+
+def _is_begun(data: bytes) -> bool:
+    """Tell whether a line begins as events do, however early it breaks off."""
+    text = data.lstrip()
+    first = b'{"timestamp_ms"'
+    return text.startswith(b"{") and (
+        first.startswith(text.replace(b" ", b"")[: len(first)])
+        or any(f'"{key}"'.encode() in text for key in _KEYS)
+    )
 
 
 def _salvaged(data: bytes) -> dict[str, object] | None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ggscope.errors import CorruptError
-from ggscope.model.trace import Trace
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.buffer_intake import id_of, ns_of
 from ggscope.readers.buffer_stats import BufferStatsReader
 from ggscope.readers.json_walk import decimal_of
@@ -103,6 +103,32 @@ def test_cut_last_line_is_a_loss(tmp_path) -> None:
 
     assert noted(trace) == {"truncated_line": 1}
     assert len(trace.buffers) == 1
+
+
+@pytest.mark.parametrize("length", [3, 20, 40, 60, 100])
+def test_cut_line_amid_others_is_a_loss_too(tmp_path, length: int) -> None:
+    cut = alloc("2.0", 2, 20)[:length] + "\n"
+
+    trace = read(tmp_path, alloc("1.0", 1, 10), cut, free("3.0", 1))
+
+    (warning,) = [w for w in trace.warnings if w.code == "broken_line"]
+    assert (warning.severity, warning.place) == (Severity.DATA_LOSS, "line 2")
+    assert len(trace.buffers) == 1
+
+
+def test_event_that_lost_its_id_is_a_loss(tmp_path) -> None:
+    trace = read(
+        tmp_path, alloc("1.0", 1, 10), '{"timestamp_ms":2.0,"event":"dealloc"}\n'
+    )
+
+    assert noted(trace) == {"bad_event": 1}
+
+
+@pytest.mark.parametrize("line", ["{", "{}", '{"level":"info"}', '{"a" 1}'])
+def test_other_objects_are_no_events(tmp_path, line: str) -> None:
+    trace = read(tmp_path, alloc("1.0", 1, 10), f"{line}\n", free("3.0", 1))
+
+    assert noted(trace) == ({"broken_line": 1} if line == "{" else {"stray_line": 1})
 
 
 def test_events_without_time_id_or_kind_are_left_out(tmp_path) -> None:
