@@ -8,8 +8,11 @@ import pytest
 
 from builders import finished, llama_like_trace, npu_like_trace
 from ggscope.cli.info import describe
+from ggscope.cli.info_text import info_text
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
+from ggscope.model.time import Clock
+from side_samples import sound_file
 from tensor_files import Rec, encode, llama_pass, weight
 
 KEYS = {
@@ -110,6 +113,39 @@ def test_token_numbers_count_once_per_phase_unless_there_are_passes(passes, toke
     trace = finished(builder, n_passes=passes)
 
     assert describe(trace, Path("x"))["counts"]["tokens"] == tokens
+
+
+@pytest.mark.parametrize(
+    "reader", ["TraceJsonReader", "GraphJsonReader", "GraphDotReader"]
+)
+def test_files_that_spell_their_ops_declare_no_op_table(run, tmp_path, reader):
+    path = sound_file(reader, tmp_path)
+
+    facts = json.loads(run("info", path, "--json").out)
+    text = run("info", path).out
+
+    assert facts["op_table"] is None
+    assert "op table" not in text
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        (0, "the first event is at 1,000\n"),
+        (-28, "time 0 is at 1,000; the first event is 28 ns before it, at 972\n"),
+        (5, "time 0 is at 1,000; the first event is 5 ns behind it, at 1,005\n"),
+    ],
+)
+def test_info_says_where_the_first_event_is(first, words):
+    builder = TraceBuilder()
+    lane = builder.add_lane("thread 0", LaneKind.THREAD)
+    builder.clock = Clock("ns", 1000)
+    builder.add_spans(
+        start=np.array([first, 50]), end=np.array([60, 70]), lane=np.full(2, lane)
+    )
+    trace = finished(builder)
+
+    assert words in info_text(trace, describe(trace, Path("x")))
 
 
 def test_info_json_of_an_empty_trace_is_zeros(run, built):

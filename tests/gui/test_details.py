@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 import builders
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import Clock
@@ -434,3 +435,31 @@ def test_hex_view_fits_bytes_to_the_width(qtbot: QtBot, width: int, n: int) -> N
     assert hexes.lines()[0].startswith("0010 00 01 02 03")
     hexes.mark(2, 3)
     assert not hexes.grab().isNull()
+
+
+def test_nothing_selected_tells_what_the_trace_says_of_itself(
+    session: Session, view: DetailsView
+) -> None:
+    trace = session.trace
+    assert trace is not None
+    stated = (
+        Stated(name="decode tokens", stated=4, computed=4, agrees=True),
+        Stated(name="TE 0 utilization", stated=0.72, computed=0.305, unit="share",
+               basis="its spans", place="summary", agrees=False),
+    )  # fmt: skip
+    session.set_trace(replace(trace, info=replace(trace.info, stated=stated)))
+
+    session.select(Selection())
+
+    assert view._title.text() == "About this trace"
+    first, lie, truth = view.facts.facts
+    assert first.value == "1 of 2 are not what its content makes of them"
+    assert (lie.label, lie.caution) == ("TE 0 utilization", True)
+    assert lie.value == "72.0 % stated; 30.5 % by its spans"
+    assert (truth.value, truth.caution) == ("4", False)
+    assert not view.zoom_link.isVisibleTo(view)
+
+    session.select_span(5)
+
+    assert view._title.text() != "About this trace"
+    assert view.zoom_link.isVisibleTo(view)

@@ -362,6 +362,8 @@ def _lane_fact(trace: Trace, lane: int) -> Fact:
 def _op_source(trace: Trace, op: int) -> str:
     if trace.ops is None:
         return f"op number {op}"
+    if trace.ops.source == "spelled":
+        return "named in the file itself"
     return f"op number {op} in table {trace.ops.id} ({trace.ops.source})"
 
 

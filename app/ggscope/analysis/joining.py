@@ -237,6 +237,8 @@ def _notes(
     """Return what people should know of a mapping that fits."""
     notes: list[ReadWarning] = []
     uses, fit = mapping.uses, mapping.fit
+    has_accesses = bool(len(trace.accesses.patterns) or len(trace.accesses.loose))
+    others = "the trace tells" if has_accesses else "the other files tell"
 
     def note(severity: Severity, code: str, text: str, n: int, remedy: str) -> None:
         notes.append(
@@ -258,7 +260,7 @@ def _notes(
             Severity.INFO,
             "offsets_moved",
             f"The offsets of {side.name} were moved by {fit.delta:,} bytes, which fits "
-            f"{fit.n_agree:,} of {fit.n_offsets:,} places that the trace tells too.",
+            f"{fit.n_agree:,} of {fit.n_offsets:,} places that {others} too.",
             1,
             "",
         )

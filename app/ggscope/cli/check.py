@@ -11,6 +11,7 @@ from ggscope.cli.reading import failure_json, for_each_file, load
 from ggscope.cli.report import check_report, write_report
 from ggscope.cli.targets import spare_inputs
 from ggscope.errors import ReadError, TraceError
+from ggscope.model.builder import STATED_CODE
 from ggscope.model.trace import Severity, Trace
 from ggscope.text import one_line
 
@@ -30,6 +31,8 @@ def run(arguments: Namespace) -> int:
         verdict = judge(trace, path)
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"
+            if verdict["ok"] and any(w.code == STATED_CODE for w in trace.warnings):
+                word += ", but what it says of itself is not what it holds"
             text = f"{one_line(str(path))}: {word}\n{problems_text(trace)}"
             try:
                 output.emit(text)

@@ -12,7 +12,12 @@ from ggscope.cli.exits import GOOD, USAGE
 from ggscope.cli.info_experts import experts_json
 from ggscope.cli.info_model import model_json
 from ggscope.cli.info_parts import joins_json, parts_json
-from ggscope.cli.info_tables import accesses_by_space, buffers_json, graphs_json
+from ggscope.cli.info_tables import (
+    accesses_by_space,
+    buffers_json,
+    graphs_json,
+    stated_json,
+)
 from ggscope.cli.info_text import info_text
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.lanes import LaneKind
@@ -86,6 +91,7 @@ def describe(trace: Trace, path: Path) -> dict[str, object]:
         "buffers": buffers_json(trace),
         "graphs": graphs_json(trace),
         "producer": dict(trace.info.producer),
+        "stated": stated_json(trace),
         "options": dict(trace.info.options),
         "parts": parts_json(trace),
         "joins": joins_json(trace),
@@ -167,7 +173,7 @@ def _ops(trace: Trace) -> dict[str, int]:
 
 def _op_table(trace: Trace) -> dict[str, object] | None:
     """Return where the op names come from; None where the file spells them out."""
-    if trace.ops is None or trace.ops.id == "npu":
+    if trace.ops is None or trace.ops.source == "spelled":
         return None
     return {
         "id": trace.ops.id,

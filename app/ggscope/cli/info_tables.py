@@ -6,7 +6,9 @@ import numpy as np
 
 from ggscope.analysis.chunks import count_values
 from ggscope.analysis.occupancy import never_freed, occupancy
+from ggscope.analysis.stated_facts import stated_of, verdict
 from ggscope.cli.output import styled, table
+from ggscope.model.claims import figure_text
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
 from ggscope.model.tables import Array, Space
 from ggscope.model.trace import Trace
@@ -66,6 +68,46 @@ def buffers_words(facts: dict[str, Any]) -> str:
     if buffers["never_freed"]:
         words += f", {format_count(buffers['never_freed'])} never freed"
     return words
+
+
+def stated_json(trace: Trace) -> list[dict[str, object]]:
+    """Return what the files say of themselves, beside what they hold.
+
+    ``computed`` is None where the content does not tell, ``agrees`` where nothing can
+    be said; ``file`` is "" for a file that was read alone.
+    """
+    return [
+        {
+            "file": file,
+            "name": figure.name,
+            "stated": figure.stated,
+            "computed": figure.computed,
+            "unit": figure.unit,
+            "agrees": figure.agrees,
+            "basis": figure.basis,
+            "place": figure.place,
+        }
+        for file, figure in stated_of(trace)
+    ]
+
+
+def stated_text(trace: Trace) -> str:
+    """Return the section for people; "" where no file states a figure."""
+    found = stated_of(trace)
+    if not found:
+        return ""
+    rows = [
+        (
+            f"{file}: {figure.name}" if file else figure.name,
+            figure_text(figure.stated, figure.unit),
+            figure_text(figure.computed, figure.unit),
+            verdict(figure),
+            figure.basis,
+        )
+        for file, figure in found
+    ]
+    head = ("stated figure", "stated", "computed", "verdict", "by")
+    return table(head, rows, left=(0, 3, 4))
 
 
 def graphs_json(trace: Trace) -> list[dict[str, object]]:
@@ -150,4 +192,6 @@ __all__ = [
     "buffers_words",
     "graphs_json",
     "graphs_text",
+    "stated_json",
+    "stated_text",
 ]

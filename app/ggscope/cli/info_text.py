@@ -4,7 +4,7 @@ from typing import Any
 
 from ggscope.cli.info_model import model_text
 from ggscope.cli.info_parts import parts_text
-from ggscope.cli.info_tables import buffers_words, graphs_text
+from ggscope.cli.info_tables import buffers_words, graphs_text, stated_text
 from ggscope.cli.output import styled, table
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import (
@@ -42,6 +42,7 @@ def info_text(trace: Trace, facts: dict[str, Any]) -> str:
         parts_text(trace),
         _counts(facts),
         _producer(facts),
+        stated_text(trace),
         model_text(facts),
         graphs_text(facts),
         _lanes(facts),
@@ -90,7 +91,7 @@ def _head(trace: Trace, facts: dict[str, Any]) -> str:
     ]
     if _has_times(facts):
         rows += [
-            ("clock", f"{clock}; the first event is at {trace.clock.origin:,}"),
+            ("clock", f"{clock}; {_origin_words(trace)}"),
             (
                 "duration",
                 f"{format_duration(trace.extent.duration, unit)}"
@@ -104,6 +105,22 @@ def _head(trace: Trace, facts: dict[str, Any]) -> str:
         rows.append(("op table", f"{op_table['id']} ({op_table['source']}{lead})"))
     rows += [(f"option {key}", value) for key, value in facts["options"].items()]
     return _pairs(rows)
+
+
+def _origin_words(trace: Trace) -> str:
+    """Return where time 0 lies, and where the first event if that is elsewhere.
+
+    In a session of several files time 0 is that of one of them.
+    """
+    origin, start = trace.clock.origin, trace.extent.start
+    if not start:
+        return f"the first event is at {origin:,}"
+    length = format_duration(abs(start), trace.clock.unit)
+    side = "before" if start < 0 else "behind"
+    return (
+        f"time 0 is at {origin:,}; the first event is {length} {side} it, at "
+        f"{origin + start:,}"
+    )
 
 
 def _has_times(facts: dict[str, Any]) -> bool:

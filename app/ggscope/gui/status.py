@@ -147,8 +147,9 @@ class StatusStrip(QFrame):
         self.file.set_text(f"{text} · {self._part}" if self._part else text)
 
     def _show_ops(self, ops: OpTable | None) -> None:
-        self.ops.setVisible(ops is not None)
-        if ops is not None:
+        has_table = ops is not None and ops.source != "spelled"
+        self.ops.setVisible(has_table)
+        if ops is not None and has_table:
             text = self.tr("ops: {0}, {1}").format(ops.id, self.tr(ops.source))
             if ops.margin is not None:
                 text += self.tr(", margin {0}").format(f"{ops.margin:.0f}")

@@ -1,10 +1,11 @@
 """TraceBuilder: the only way to make a trace."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 
 import numpy as np
 
-from ggscope.model.claims import Claims
+from ggscope.model.claims import Claims, Stated, contradiction
 from ggscope.model.graph import Graph
 from ggscope.model.lanes import Lane, LaneKind
 from ggscope.model.routing import Routing, no_routing
@@ -46,6 +47,12 @@ _SPAN_DEFAULTS = {
     "record": -1,
     "color": 0,
 }
+
+
+STATED_CODE = "stated_figures"
+"""Code of the warning that a file's content contradicts what it says of itself."""
+_LISTED = 6
+"""Contradictions that one warning spells out; ``ggscope info`` lists all of them."""
 
 
 class TraceBuilder:
@@ -230,6 +237,28 @@ class TraceBuilder:
                 old.place,
                 old.remedy,
             )
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether a warning tells of lost data."""
+        return any(w.severity == Severity.DATA_LOSS for w in self._warnings.values())
+
+    def warn_stated(self, figures: Iterable[Stated]) -> None:
+        """Note the figures of a file that its content contradicts, all in one row."""
+        wrong = [figure for figure in figures if figure.agrees is False]
+        if not wrong:
+            return
+        shown = "; ".join(contradiction(figure) for figure in wrong[:_LISTED])
+        more = len(wrong) - _LISTED
+        self.warn(
+            Severity.NOTICE,
+            STATED_CODE,
+            f"what the file says of itself is not what it holds. {shown}"
+            + (f"; and {more:,} more." if more > 0 else "."),
+            count=len(wrong),
+            place=wrong[0].place,
+            remedy="Cite what was computed, or find out what its writer counted.",
+        )
 
     def snapshot(
         self,

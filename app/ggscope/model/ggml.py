@@ -28,7 +28,7 @@ FAMILIES = (
 """What `family_of` may return, in the order of legends."""
 
 TRACER_PRIVATE = OpTable(
-    "tracer-private", ("", "MUL_MAT", "ADD", "ROPE"), source="declared"
+    "tracer-private", ("", "MUL_MAT", "ADD", "ROPE"), source="format"
 )
 """Op numbers of the 64- and 128-byte records of the first tensor tracer."""
 

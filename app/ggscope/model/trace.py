@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ggscope.model.claims import Claims
+from ggscope.model.claims import Claims, Stated
 from ggscope.model.graph import Graph, check_graph
 from ggscope.model.lanes import Lane
 from ggscope.model.routing import Routing, no_routing
@@ -76,7 +76,9 @@ class OpTable:
     ----------
     id : e.g. ``ggml-2025-11-25-95``.
     names : names[number]; a number beyond prints as ``op#83``.
-    source : "declared" by the file, "inferred" from its content, or "override".
+    source : "declared" by the file, "inferred" from its content, "override", "format"
+        where the format has one numbering only, or "spelled" where the file has the
+        names themselves and numbers only stand for them here.
     margin : log-likelihood lead over the best table that decodes differently;
         None where nothing was inferred.
     """
@@ -134,6 +136,7 @@ class TraceInfo:
     producer : facts the file states of itself (model, run id …).
     options : reader options that shaped the trace (op table, inclusive end …).
     summary : figures that the file claims of itself, for cross-checks.
+    stated : those that its content can be held against, in the order of the file.
     """
 
     paths: tuple[Path, ...]
@@ -146,6 +149,7 @@ class TraceInfo:
     producer: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     summary: Mapping[str, object] = field(default_factory=dict)
+    stated: tuple[Stated, ...] = ()
     modified_ns: int = 0
 
 

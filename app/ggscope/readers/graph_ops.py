@@ -1,6 +1,7 @@
 """Which op a graph's node is: ggml prints a symbol (``X*Y``), not a number."""
 
 import json
+from dataclasses import replace
 from functools import cache
 
 from ggscope import assets
@@ -13,8 +14,11 @@ LEAF_OPERATION = "CONST"
 
 @cache
 def op_table() -> OpTable:
-    """Return the newest table of the main lines, which numbers the ops of graphs."""
-    return ggml.tables()[0]
+    """Return the newest table of the main lines, which numbers the ops of graphs.
+
+    Graphs spell ops; the numbers are of this program alone.
+    """
+    return replace(ggml.tables()[0], source="spelled")
 
 
 def op_number(operation: str) -> int:

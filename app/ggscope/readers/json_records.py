@@ -33,6 +33,14 @@ class Places:
         self._offsets.append(narrow(offsets))
         self._lengths.append(narrow(lengths))
 
+    def offset(self, row: int) -> int | None:
+        """Return where the element of row `row` begins; None where there is none."""
+        for part in self._offsets:
+            if row < len(part):
+                return int(part[row]) if row >= 0 else None
+            row -= len(part)
+        return None
+
     def records(
         self,
         path: Path,

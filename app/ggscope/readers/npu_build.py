@@ -39,6 +39,7 @@ from ggscope.readers.npu_time import (
     Bands,
     busy_cycles,
     covering,
+    most_at_once,
     phase_bands,
     split_at,
 )
@@ -130,7 +131,9 @@ class TraceAssembly:
         self._add_bands(bands)
         engines = self._engines = self._add_engines(tokens, bands)
         if len(columns.ops):
-            self._builder.ops = OpTable(OP_TABLE_ID, tuple(columns.ops))
+            self._builder.ops = OpTable(
+                OP_TABLE_ID, tuple(columns.ops), source="spelled"
+            )
         self._add_stalls(engines)
         self._add_commands()
         self._add_markers()
@@ -148,7 +151,7 @@ class TraceAssembly:
         self._add_flows(engines)
         self._add_accesses(engines, tokens)
         self.computed |= add_counters(
-            self._builder, self._columns, self.origin, self._peak_bytes
+            self._builder, self._columns, self.origin, self._finish, self._peak_bytes
         )
         self._compute(engines, tokens)
 
@@ -444,12 +447,22 @@ class TraceAssembly:
                 "utilization": cycles / self._finish if self._finish else math.nan,
             }
         self.computed["cycles"] = self._finish
+        self.computed["first_cycle"] = self.origin
         self.computed["engines"] = per_engine
+        is_dma = np.isin(engines.key // self._n_units, self._codes_of("DMA"))
+        if is_dma.any():
+            start, end = engines.start[is_dma], engines.end[is_dma]
+            self.computed["dma_most_at_once"] = most_at_once(start, end)
         for phase, name in enumerate(PHASE_NAMES):
             chosen = tokens.phase == phase
             if chosen.any():
                 length = (tokens.end - tokens.start)[chosen]
                 self.computed[f"avg_{name}_latency_cycles"] = float(length.mean())
+                self.computed[f"{name}_cycles"] = int(length.sum())
+                self.computed[f"{name}_events"] = int(np.count_nonzero(chosen))
+
+    def _codes_of(self, name: str) -> list[int]:
+        return [code for code, n in enumerate(self._columns.names) if n == name]
 
     def _keys(self, table: Table) -> I64:
         """Return a number for the engine (or master) and its id, int64[n]."""

@@ -20,6 +20,7 @@ from ggscope.readers.npu_events import (
     COMMANDS,
     DIRECTIONS,
     MAX_INT,
+    NO_REASON,
     PHASE_NAMES,
     TOKEN_PHASES,
     Access,
@@ -380,7 +381,7 @@ class EventColumns:
             engine=self.memos.codes.column([e.master for e in events], np.int32),
             engine_id=np.array([e.master_id for e in events], np.int32),
             name=self.memos.strings.column(
-                [e.reason or "stall" for e in events], np.int32
+                [e.reason or NO_REASON for e in events], np.int32
             ),
         )
         return self.stalls

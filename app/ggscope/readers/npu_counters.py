@@ -14,13 +14,18 @@ HIGH_UTILISATION = 0.8
 
 
 def add_counters(
-    builder: TraceBuilder, columns: EventColumns, origin: int, peak_bytes: float | None
+    builder: TraceBuilder,
+    columns: EventColumns,
+    origin: int,
+    finish: int,
+    peak_bytes: float | None,
 ) -> dict[str, object]:
     """Add a counter for each figure that any sample states.
 
     Parameters
     ----------
     origin : the file's cycle that is tick 0.
+    finish : tick of the last event.
     peak_bytes : bytes per cycle that DRAM can move; None if not stated.
 
     Returns
@@ -46,10 +51,20 @@ def add_counters(
                 name, unit, CounterShape.RATE, time, value, window=window
             )
     read, write = samples.column("read")[order], samples.column("write")[order]
-    totals: dict[str, object] = {
-        "dram_bytes_read": float(np.nansum(read)),
-        "dram_bytes_write": float(np.nansum(write)),
-    }
+    totals: dict[str, object] = {}
+    if _note_overlaps(builder, time, window, origin):
+        # Sums would count some bytes twice.
+        totals["samples_overlap"] = True
+    else:
+        for key, value in (
+            ("dram_bytes_read", read),
+            ("dram_bytes_write", write),
+            ("kv_bytes", samples.column("kv")[order]),
+        ):
+            if not np.isnan(value).all():
+                totals[key] = float(np.nansum(value))
+        is_known = not np.isnan(read).any() and not np.isnan(write).any()
+        totals["samples_cover_run"] = is_known and _covers(time, window, finish)
     known = ~(np.isnan(read) & np.isnan(write))
     if peak_bytes is not None and known.any():
         # Figures near the end of the scale: a sum of them is infinite.
@@ -58,6 +73,48 @@ def add_counters(
             share = np.where(known, moved / (window * peak_bytes), np.nan)
         totals |= _add_utilisation(builder, time, share, origin)
     return totals
+
+
+def _note_overlaps(builder: TraceBuilder, time: I64, window: I64, origin: int) -> bool:
+    """Note windows that share cycles, and those that are there twice.
+
+    Parameters
+    ----------
+    time, window : int64[n], in order of time.
+    """
+    same = np.zeros(len(time), np.bool_)
+    same[1:] = (time[1:] == time[:-1]) & (window[1:] == window[:-1])
+    reach = np.maximum.accumulate(time + window)
+    into = np.zeros(len(time), np.bool_)
+    into[1:] = (time[1:] < reach[:-1]) & ~same[1:]
+    for rows, code, what in (
+        (np.flatnonzero(same), "bandwidth_window_repeated", "is there more than once"),
+        (
+            np.flatnonzero(into),
+            "bandwidth_windows_overlap",
+            "begins before the one before it ends",
+        ),
+    ):
+        if len(rows):
+            first = int(rows[0])
+            builder.warn(
+                Severity.ERROR,
+                code,
+                f"the bandwidth window of {int(window[first]):,} cycles at cycle "
+                f"{int(time[first]) + origin:,} {what}: sums over samples count bytes "
+                "twice",
+                count=len(rows),
+                place="bandwidth_samples",
+            )
+    return bool(same.any() or into.any())
+
+
+def _covers(time: I64, window: I64, finish: int) -> bool:
+    """Tell whether windows in order of time leave out no tick from 0 to `finish`."""
+    end = time + window
+    return bool(
+        time[0] <= 0 and (time[1:] <= end[:-1]).all() and int(end[-1]) >= finish
+    )
 
 
 def _add_power(builder: TraceBuilder, columns: EventColumns, origin: int) -> None:
@@ -73,6 +130,18 @@ def _add_utilisation(
     builder: TraceBuilder, time: I64, share: F64, origin: int
 ) -> dict[str, object]:
     builder.add_counter("DRAM utilisation", "share", CounterShape.LEVEL, time, share)
+    high = np.flatnonzero((share > HIGH_UTILISATION) & (share <= 1 + 1e-9))
+    if len(high):
+        first = int(high[0])
+        builder.warn(
+            Severity.NOTICE,
+            "bandwidth_high",
+            f"sample at cycle {int(time[first]) + origin}: DRAM moves "
+            f"{share[first]:.1%} of its peak; from {HIGH_UTILISATION:.0%} on the "
+            "format speaks of a bottleneck",
+            count=len(high),
+            place="bandwidth_samples",
+        )
     over = np.flatnonzero(share > 1 + 1e-9)
     if len(over):
         builder.warn(

@@ -20,6 +20,10 @@ MAX_NUMBER = (1 << 62) - 1
 ENGINES = ("DMA", "TE", "VE", "CTRL", "HOST", "OTHER")
 """Engine names in the order of their lanes."""
 MASTERS = ("DMA", "TE", "VE", "BUS", "TRACE", "CTRL", "HOST", "OTHER")
+REASONS = ("queue_full", "priority_deferred", "backpressure", "throttle")
+"""What the specification says masters stall for; the list is open."""
+NO_REASON = "stall"
+"""What a stall without a reason is called."""
 COMMANDS = ("ENQUEUE", "START", "END", "ERROR")
 COMMAND_NAME = "command"
 """What a command without phase and source is called."""
@@ -34,6 +38,7 @@ RESERVED = ("BUS_EVENT", "POWER_ESTIMATE", "ERROR_EVENT")
 Cycle = Annotated[int, Meta(ge=0, le=MAX_CYCLE)]
 Id = Annotated[int, Meta(ge=0, le=MAX_ID)]
 Number = Annotated[int, Meta(ge=-1, le=MAX_NUMBER)]
+Amount = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Address = Annotated[int, Meta(ge=0, le=MAX_INT)]
 
 
@@ -53,12 +58,15 @@ class Engine(Struct, tag_field="type", tag="ENGINE_EVENT", gc=False):
 
 
 class Access(Struct, tag_field="type", tag="MEM_ACCESS_EVENT", gc=False):
-    """One transfer; `addr` is up to 2**64 - 1 where a rule let it pass."""
+    """One transfer; `addr` is up to 2**64 - 1 where a rule let it pass.
+
+    `bytes` is -1 where it is not stated.
+    """
 
     cycle: Cycle
     mem_type: Literal["DRAM", "SPM"]
     direction: Literal["read", "write"]
-    bytes: Number = -1
+    bytes: Amount = -1
     addr: Address | None = None
     source_engine: str | None = None
     source_engine_id: Id = 0

@@ -1,10 +1,12 @@
 """What an NPU trace says besides its events: version, run, configuration, summary."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ggscope.errors import UnsupportedVersionError
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated, is_equal, stated_figure
 from ggscope.model.trace import Severity
 from ggscope.readers.npu_rules import clean, text_of
 
@@ -18,6 +20,8 @@ HEADER_KEYS = frozenset(
     }
 )
 ASSUMED_VERSION = "1.0"
+CYCLES_TOTAL = "cycles total"
+"""Name of the figure that `Header.check_total` judges."""
 _MAX_FACTS = 1000
 _FACT_CHARS = 1000
 _DEPTH = 6
@@ -95,6 +99,34 @@ class Header:
         """Return a copy of summary_metrics."""
         return dict(self._object("summary_metrics"))
 
+    def stated(self, computed: Mapping[str, object]) -> tuple[Stated, ...]:
+        """Return what the summary and the configuration state, beside the events.
+
+        Parameters
+        ----------
+        computed : ``TraceAssembly.computed``.
+
+        Notes
+        -----
+        Shares of busy time are of cycles_total, which may count idle cycles behind
+        the last event; where the file means the time from its first to its last
+        event instead, that is taken as agreement too.
+        """
+        found = _Comparison(self._object("summary_metrics"), computed)
+        config = self._object("config_snapshot").get("npu")
+        run = self._object("run_metadata").get("tokens")
+        return tuple(
+            figure
+            for figure in (
+                *found.totals(),
+                *found.engines(),
+                *found.latencies(),
+                *found.configured(config if isinstance(config, dict) else {}),
+                *found.counted(run if isinstance(run, dict) else {}),
+            )
+            if figure is not None
+        )
+
     def peak_bytes(self) -> float | None:
         """Return the stated peak of DRAM in bytes per cycle, or None."""
         memory = self._object("config_snapshot").get("memory")
@@ -133,6 +165,180 @@ class Header:
 
     def _broken(self, code: str, text: str, place: str = "version") -> None:
         self._builder.warn(Severity.ERROR, code, text, place=place)
+
+
+class _Comparison:
+    """Holds the figures of a summary against what was computed."""
+
+    def __init__(
+        self, summary: Mapping[str, object], computed: Mapping[str, object]
+    ) -> None:
+        self._summary = summary
+        self._computed = computed
+        finish = self._found("cycles") or 0.0
+        self._last = finish + (self._found("first_cycle") or 0.0)
+        total = _number(summary.get("cycles_total"))
+        self._wholes = [self._last, finish]
+        if total is not None and total >= self._last:
+            self._wholes.insert(0, float(total))
+        engines = computed.get("engines")
+        self._engines = engines if isinstance(engines, dict) else {}
+
+    def totals(self) -> Iterator[Stated | None]:
+        """Compare cycles and bytes."""
+        summary = self._summary
+        yield stated_figure(
+            CYCLES_TOTAL,
+            summary.get("cycles_total"),
+            self._last,
+            unit="cycle",
+            basis="the last event",
+            place="summary_metrics.cycles_total",
+            at_least=True,
+        )
+        for key in ("dram_bytes_read", "dram_bytes_write"):
+            yield self._sampled(key, summary.get(key), f"summary_metrics.{key}")
+        cache = summary.get("kv_cache")
+        if isinstance(cache, dict):
+            parts = [_number(cache.get(k)) for k in ("bytes_read", "bytes_written")]
+            known = [part for part in parts if part is not None]
+            if known:
+                yield self._sampled("kv_bytes", sum(known), "summary_metrics.kv_cache")
+
+    def engines(self) -> Iterator[Stated | None]:
+        """Compare what is said of each engine, and of the engines of a kind."""
+        for key in ("dma", "te", "ve"):
+            part, place = self._summary.get(key), f"summary_metrics.{key}"
+            if not isinstance(part, dict):
+                continue
+            kind = key.upper()
+            own = [f for n, f in self._engines.items() if n.split(" ")[0] == kind]
+            yield from self._engine(kind, part, own, place)
+            if key == "dma":
+                yield stated_figure(
+                    "DMA transfers at once",
+                    part.get("max_concurrent_transfers"),
+                    self._found("dma_most_at_once"),
+                    basis="its spans",
+                    place=f"{place}.max_concurrent_transfers",
+                )
+            entries = part.get("per_engine")
+            for i, entry in enumerate(entries if isinstance(entries, list) else ()):
+                if isinstance(entry, dict):
+                    name = f"{kind} {entry.get('id', i)}"
+                    one = [self._engines[name]] if name in self._engines else []
+                    yield from self._engine(
+                        name, entry, one, f"{place}.per_engine[{i}]"
+                    )
+
+    def _engine(
+        self,
+        name: str,
+        part: Mapping[str, object],
+        own: list[dict[str, float]],
+        place: str,
+    ) -> Iterator[Stated | None]:
+        """Compare busy cycles and share of one engine, or the mean of several.
+
+        An engine without a single span is busy for no cycle, unless no engine of its
+        kind has one: then they were not traced.
+        """
+        kind = name.split(" ")[0]
+        is_traced = any(known.split(" ")[0] == kind for known in self._engines)
+        busy = sum(f["active_cycles"] for f in own) if is_traced else math.nan
+        share = _number(part.get("utilization"))
+        if share is not None:
+            n = max(len(own), 1)
+            share = share / 100 if share > 1 else share
+            shares = [busy / n / whole for whole in self._wholes if whole > 0]
+            match = [found for found in shares if is_equal(share, found, "share")]
+            yield stated_figure(
+                f"{name} utilization",
+                share,
+                next(iter(match or shares), None),
+                unit="share",
+                basis="its spans" if len(own) < 2 else f"the spans of {len(own)}",
+                place=f"{place}.utilization",
+            )
+        yield stated_figure(
+            f"{name} active cycles",
+            part.get("active_cycles"),
+            busy,
+            unit="cycle",
+            basis="its spans",
+            place=f"{place}.active_cycles",
+        )
+
+    def latencies(self) -> Iterator[Stated | None]:
+        """Compare what tokens take; of several prefills it may be the sum."""
+        tokens = self._summary.get("tokens")
+        if not isinstance(tokens, dict):
+            return
+        for key, found in (
+            (
+                "prefill_latency_cycles",
+                ("prefill_cycles", "avg_prefill_latency_cycles"),
+            ),
+            ("avg_decode_latency_cycles", ("avg_decode_latency_cycles",)),
+        ):
+            stated = _number(tokens.get(key))
+            values = [v for v in map(self._found, found) if v is not None]
+            match = [v for v in values if stated is not None and is_equal(stated, v)]
+            yield stated_figure(
+                key.replace("_", " ").removesuffix(" cycles"),
+                stated,
+                next(iter(match or values), None),
+                unit="cycle",
+                basis="its token events",
+                place=f"summary_metrics.tokens.{key}",
+            )
+
+    def configured(self, npu: Mapping[str, object]) -> Iterator[Stated | None]:
+        """Compare how many engines there are with how many did anything."""
+        for key in ("num_dma", "num_te", "num_ve"):
+            kind = key.removeprefix("num_").upper()
+            n = sum(name.split(" ")[0] == kind for name in self._engines)
+            yield stated_figure(
+                f"{kind} engines",
+                npu.get(key),
+                n,
+                basis="engines with a span",
+                place=f"config_snapshot.npu.{key}",
+                at_least=True,
+            )
+
+    def counted(self, tokens: Mapping[str, object]) -> Iterator[Stated | None]:
+        """Compare how many tokens are generated."""
+        yield stated_figure(
+            "decode tokens",
+            tokens.get("decode_tokens"),
+            self._found("decode_events"),
+            basis="its token events",
+            place="run_metadata.tokens.decode_tokens",
+            at_least=True,
+        )
+
+    def _sampled(self, key: str, stated: object, place: str) -> Stated | None:
+        """Compare bytes with the sum over samples, which may not cover the run."""
+        figure = stated_figure(
+            {"kv_bytes": "KV cache bytes"}.get(key, key.replace("_", " ")),
+            stated,
+            self._found(key),
+            unit="B",
+            basis="its bandwidth samples",
+            place=place,
+        )
+        is_whole = bool(self._computed.get("samples_cover_run"))
+        if figure is None or figure.computed is None or is_whole:
+            return figure
+        if figure.agrees or figure.stated < figure.computed:
+            return figure
+        basis = "its bandwidth samples, which leave out part of the run"
+        return replace(figure, agrees=None, basis=basis)
+
+    def _found(self, key: str) -> float | None:
+        value = self._computed.get(key)
+        return None if isinstance(value, bool) else _number(value)
 
 
 def _number(value: object) -> float | int | None:

@@ -27,6 +27,8 @@ from ggscope.readers.npu_columns import MAX_OPS, EventColumns
 from ggscope.readers.npu_events import (
     EVENT,
     EVENTS,
+    NO_REASON,
+    REASONS,
     SAMPLE,
     SAMPLES,
     STUBS,
@@ -45,6 +47,8 @@ from ggscope.readers.npu_stages import Stages
 from ggscope.readers.source import Source
 
 _STUBS = frozenset(STUBS)
+_LISTED = 6
+"""Odd words that one message spells out."""
 _CHECK_EVERY = 1024
 """Events decoded one by one between two looks at whether anybody still waits."""
 
@@ -523,7 +527,34 @@ class Intake:
         except RecursionError:
             raise _TooDeepError from None
 
+    def _note_reasons(self) -> None:
+        """Note stalls for reasons that the format does not list."""
+        stalls, strings = self._columns.stalls, self.builder.strings
+        names = stalls.column("name")
+        known = [strings.find(text) for text in (*REASONS, NO_REASON)]
+        odd = np.flatnonzero(~np.isin(names, known))
+        if not len(odd):
+            return
+        ids, n = np.unique(names[odd], return_counts=True)
+        order = np.argsort(-n, kind="stable")[:_LISTED]
+        each = ", ".join(f"{strings[int(ids[i])][:80]} ({n[i]:,})" for i in order)
+        more = len(ids) - len(order)
+        first = int(stalls.column("record")[odd].min())
+        self.builder.warn(
+            Severity.NOTICE,
+            "unknown_reason",
+            "stalls for reasons that the format does not list are shown as they are: "
+            + each
+            + (f" and {more:,} more" if more else ""),
+            self._places.offset(first - self._settings.first),
+            count=len(odd),
+            place=f"event {first}"
+            if self._lines
+            else f"timeline_events[{first}].reason",
+        )
+
     def _note_totals(self) -> None:
+        self._note_reasons()
         columns, unknown = self._columns, self._rules.unknown
         if unknown:
             each = ", ".join(f"{kind} ({n:,})" for kind, n in unknown.items())

@@ -6,7 +6,7 @@ import numpy as np
 
 from ggscope.model.tables import I64, Array
 from ggscope.readers.npu_columns import EventColumns, Memo
-from ggscope.readers.npu_events import COMMAND_NAME, COMMANDS, Event
+from ggscope.readers.npu_events import COMMAND_NAME, COMMANDS, NO_REASON, Event
 from ggscope.readers.npu_kernel import (
     ACCESS,
     COMMAND,
@@ -126,7 +126,7 @@ class RowTaker:
         reason = rows.texts[0][i]
         name = self._strings.column(np.where(reason > 0, reason, -1), np.int32)
         if (name < 0).any():
-            name = np.where(name < 0, strings["stall"], name).astype(np.int32)
+            name = np.where(name < 0, strings[NO_REASON], name).astype(np.int32)
         self._columns.stalls.append(
             record=record,
             start=rows.time[i],

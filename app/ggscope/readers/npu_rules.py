@@ -39,6 +39,8 @@ Fields: TypeAlias = dict[str, object]
 DETAIL_CHARS = 4096
 MAX_ADDRESS = (1 << 64) - 1
 LEFT_OUT = "it is not shown"
+_AMOUNTS = ("bytes",)
+"""Numbers that no rule of the format lets be negative; others are ids."""
 
 
 class Problems:
@@ -150,14 +152,8 @@ class Rules:
         cycle = self._cycle(fields, "cycle")
         if cycle is None:
             return None
-        window = self._integer(fields, "window_cycles", 0, MAX_CYCLE)
-        if not window:
-            what = "is 0" if window == 0 else "is missing"
-            problems.error(
-                "bandwidth_window_zero",
-                f"{problems.subject}: window_cycles {what}; {LEFT_OUT}",
-                "window_cycles",
-            )
+        window = self._window(fields)
+        if window is None:
             return None
         amounts = [
             self._amount(fields, key)
@@ -169,6 +165,27 @@ class Rules:
             )
         ]
         return Sample(cycle, window, *amounts)
+
+    def _window(self, fields: Fields) -> int | None:
+        """Return the length of a sample's window; None, as an error, where it is none.
+
+        A sample without one is left out.
+        """
+        key, problems = "window_cycles", self._problems
+        window = None if fields.get(key) is None else self._parsed(fields, key)
+        if window is not None and 0 < window <= MAX_CYCLE:
+            return window
+        code, what = "bandwidth_window_unusable", "is out of range"
+        if fields.get(key) is None:
+            code, what = "bandwidth_window_missing", "is missing"
+        elif window is None:
+            what = "is not a number"
+        elif window == 0:
+            code, what = "bandwidth_window_zero", "is 0"
+        elif window < 0:
+            code, what = "bandwidth_window_negative", f"is negative ({window})"
+        problems.error(code, f"{problems.subject}: {key} {what}; {LEFT_OUT}", key)
+        return None
 
     def _engine(self, fields: Fields) -> Engine | None:
         times = self._interval(fields)
@@ -229,7 +246,10 @@ class Rules:
             return None
         return Stall(
             *times,
-            master=self._choice(fields, "master", MASTERS),  # type: ignore[arg-type]
+            # Their list is open, as that of reasons is.
+            master=self._choice(  # type: ignore[arg-type]  # any master may be
+                fields, "master", MASTERS, is_open=True
+            ),
             master_id=self._number(fields, "master_id", 0, MAX_ID, 0),
             reason=self._text(fields, "reason"),
         )
@@ -332,6 +352,11 @@ class Rules:
             problems.note(
                 "wrong_type", f"{problems.subject}: {key} is not a number", key
             )
+        elif number < 0 and key in _AMOUNTS:
+            problems.error(
+                f"negative_{key}", f"{problems.subject}: negative {key}", key
+            )
+            return None
         elif not low <= number <= high:
             problems.note(
                 "number_out_of_range", f"{problems.subject}: {key} is out of range", key
@@ -379,7 +404,12 @@ class Rules:
                 "wrong_type", f"{problems.subject}: {key} is not a number", key
             )
             return None
-        if not 0 <= value < math.inf:
+        if value < 0:
+            problems.error(
+                f"negative_{key}", f"{problems.subject}: negative {key}", key
+            )
+            return None
+        if not value < math.inf:
             problems.note(
                 "number_out_of_range", f"{problems.subject}: {key} is out of range", key
             )
@@ -406,8 +436,12 @@ class Rules:
         *,
         code: str = "",
         effect: str = "",
+        is_open: bool = False,
     ) -> str:
-        """Return one of `known`, or what else stands there, with a warning."""
+        """Return one of `known`, or what else stands there, with a warning.
+
+        In an open list other words break no rule.
+        """
         value, problems = fields.get(key), self._problems
         if isinstance(value, str) and value in known:
             return value
@@ -416,7 +450,8 @@ class Rules:
             return "unknown"
         shown = value if isinstance(value, str) else text_of(value)
         shown = clean(shown)[:80]
-        problems.error(
+        note = problems.note if is_open else problems.error
+        note(
             code or f"unknown_{key}",
             f"{problems.subject}: {key}={shown!r} is none of {', '.join(known)}"
             + (f"; {effect}" if effect else ""),

@@ -296,7 +296,7 @@ static int put_access(Rows *rows, int64_t row, const Event *event, Texts *texts)
     return needed(event, CYCLE, 0, MAX_CYCLE, &rows->time[row]) &&
            one_of(event, MEM_TYPE, MEMORIES, 2, &rows->word[row]) &&
            one_of(event, DIRECTION, DIRECTIONS, 2, &rows->way[row]) &&
-           number_or(event, BYTES, -1, MAX_LONG, -1, &rows->size[row]) &&
+           number_or(event, BYTES, 0, MAX_LONG, -1, &rows->size[row]) &&
            (!has_address ||
             needed(event, ADDR, 0, INT64_MAX, &rows->address[row])) &&
            put_unit(rows, row, event, SOURCE_ENGINE_ID) &&

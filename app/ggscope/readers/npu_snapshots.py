@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated, without_verdict
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import Trace, TraceInfo
 from ggscope.readers.api import ReadContext
 from ggscope.readers.json_records import Places
 from ggscope.readers.npu_build import TraceAssembly
 from ggscope.readers.npu_columns import EventColumns
-from ggscope.readers.npu_header import Header
+from ggscope.readers.npu_header import CYCLES_TOTAL, Header
 from ggscope.readers.npu_options import Settings
 from ggscope.readers.npu_stages import Stages, last_cycle
 from ggscope.readers.source import Source
@@ -89,7 +90,24 @@ class Snapshots:
         self._context.check_cancelled()
         assembly.add_rest()
         self._context.progress(self._source.size, self._source.size)
-        return self._snapshot(builder, assembly, n_records)
+        stated = self._stated(builder, assembly)
+        return self._snapshot(builder, assembly, n_records, stated=stated)
+
+    def _stated(
+        self, builder: TraceBuilder, assembly: TraceAssembly
+    ) -> tuple[Stated, ...]:
+        """Return what the file says of itself; note what its events contradict.
+
+        Nothing contradicts it where only some events were asked for; where some were
+        lost, that is said already.
+        """
+        if self._settings.is_part:
+            return ()
+        figures = self._header.stated(assembly.computed)
+        if builder.has_loss:
+            return tuple(without_verdict(figure) for figure in figures)
+        builder.warn_stated(f for f in figures if f.name != CYCLES_TOTAL)
+        return figures
 
     def _assembly(self, builder: TraceBuilder) -> TraceAssembly:
         return TraceAssembly(
@@ -108,6 +126,7 @@ class Snapshots:
         pending: frozenset[str] = frozenset(),
         read_until: int | None = None,
         extent: TimeRange | None = None,
+        stated: tuple[Stated, ...] = (),
     ) -> Trace:
         source, settings = self._source, self._settings
         builder.clock = Clock("cycle", assembly.origin, settings.hz)
@@ -125,6 +144,7 @@ class Snapshots:
             producer=self._header.producer(),
             options=settings.texts(),
             summary=summary,
+            stated=stated,
             modified_ns=source.modified_ns,
         )
         trace = builder.snapshot(info, pending, read_until=read_until, extent=extent)

@@ -82,6 +82,20 @@ def busy_cycles(start: I64, end: I64, first: I64) -> I64:
     return np.add.reduceat(covered, first)
 
 
+def most_at_once(start: I64, end: I64) -> int:
+    """Return how many intervals share a cycle at most; those of no length do not count.
+
+    O(n log n); the intervals may come in any order.
+    """
+    some = end > start
+    begins, ends = np.sort(start[some]), np.sort(end[some])
+    if not len(begins):
+        return 0
+    # How many have begun and not ended when each one begins.
+    ended = np.searchsorted(ends, begins, "right")
+    return int((np.arange(1, len(begins) + 1) - ended).max())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Bands:
     """Stretches of one phase, in order of time.

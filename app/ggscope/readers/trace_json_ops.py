@@ -82,7 +82,7 @@ def find_ops(
     elif chosen is not None:
         base = chosen
     elif is_private and set(names) <= set(TRACER_PRIVATE.names):
-        base = TRACER_PRIVATE
+        base = replace(TRACER_PRIVATE, source="spelled")
     else:
         base = _newest_with(names)
     numbered, numbers = _numbered(names, base)
@@ -157,7 +157,7 @@ def _newest_with(names: Iterable[str]) -> OpTable:
     wanted = {name for name in names if unknown_number(name) is None}
     # The first of equals is the newest.
     found = max(tables(), key=lambda t: len(wanted.intersection(t.names)))
-    return replace(found, source="declared")
+    return replace(found, source="spelled")
 
 
 def _numbered(names: Iterable[str], base: OpTable) -> tuple[OpTable, Mapping[str, int]]:

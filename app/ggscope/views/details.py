@@ -28,6 +28,7 @@ from ggscope.analysis.facts import (
     span_facts,
 )
 from ggscope.analysis.links import Linked
+from ggscope.analysis.stated_facts import stated_facts
 from ggscope.analysis.thing_facts import card_words, place_word
 from ggscope.model.selection import Selection
 from ggscope.model.tables import Space
@@ -290,16 +291,37 @@ class DetailsView(View):
         else:
             self._say_nothing(is_open=True)
             return
+        self.zoom_link.setVisible(True)
         self._show_linked()
         self._stack.setCurrentWidget(self._scroll)
 
     def _say_nothing(self, *, is_open: bool) -> None:
+        session = self._session
+        trace = None if session is None else session.trace
+        about = () if trace is None else stated_facts(trace)
+        if session is not None and trace is not None and about:
+            self._show_about(session, trace, about)
+            return
         if is_open:
             hint = self.tr("Click a span in the timeline or a record in the table.")
             self._empty.say(self.tr("Nothing is selected."), hint)
         else:
             self._empty.say(self.tr("No trace is open."))
         self._stack.setCurrentWidget(self._empty)
+
+    def _show_about(
+        self, session: Session, trace: Trace, facts: tuple[Fact, ...]
+    ) -> None:
+        """Show what the files say of themselves, while nothing is selected."""
+        self._title.setText(self.tr("About this trace"))
+        self._swatch.show_text(self.tr("Nothing is selected."), "")
+        self.facts.set_facts(facts)
+        self._hide_span_parts(session)
+        for link in (self.zoom_link, self.isolate_link):
+            link.setVisible(False)
+        self.record_section.ask(session, trace, -1)
+        self._show_linked()
+        self._stack.setCurrentWidget(self._scroll)
 
     def _show_span(self, session: Session, trace: Trace, span: int) -> None:
         facts = span_facts(trace, span, absolute=session.absolute_time)

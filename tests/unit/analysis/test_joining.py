@@ -62,6 +62,17 @@ def test_map_of_relative_offsets_is_calibrated_by_the_trace():
     assert "offsets_moved" in codes(trace)
 
 
+def test_places_are_those_of_the_trace_only_where_there_is_one():
+    def told(trace: Trace) -> str:
+        return next(w.message for w in trace.warnings if w.code == "offsets_moved")
+
+    of_trace = mapped(shifted(4096), model_trace(MAP))
+    of_model = join(stated_model(shifted(4096)), [Side(model_trace(MAP), "map")])
+
+    assert told(of_trace).endswith("places that the trace tells too.")
+    assert told(of_model).endswith("places that the other files tell too.")
+
+
 def test_map_of_absolute_offsets_needs_no_delta():
     trace = mapped(MAP, model_trace(MAP))
 

@@ -149,7 +149,7 @@ def test_sources_keep_their_slots_and_shapes_say_what_is_unknown(tmp_path) -> No
     assert graph.shape.tolist() == [[4, 5, 6, 0], [2, 3, 1, 1], [7, 8, 0, 0]]
     assert [trace.op_name(op) for op in graph.op.tolist()] == ["MUL_MAT", "MUL_MAT", ""]
     assert trace.ops is not None
-    assert trace.ops.source == "declared"
+    assert trace.ops.source == "spelled"
     assert codes(trace) == {}
 
 

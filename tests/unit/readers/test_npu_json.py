@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from ggscope.errors import LimitExceededError, ReadError
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import AccessKind, CounterShape, Quality, Space, quality_of
-from ggscope.model.trace import Trace
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import Limits, ReadContext
+from ggscope.readers.npu_json import NpuJsonReader
+from ggscope.readers.source import Source
 from npu_files import (
     access,
     as_lines,
@@ -30,6 +32,7 @@ from npu_files import (
     stall,
     token,
 )
+from support import need_corpus
 
 
 def read_document(folder: Path, **values: object) -> Trace:
@@ -47,7 +50,7 @@ def test_engine_event_becomes_span_on_its_engine(tmp_path: Path) -> None:
     assert lane.attributes == {"engine": "VE"}
     assert trace.op_name(int(trace.spans.op[0])) == "TE_GEMM_TILE"
     assert trace.ops is not None
-    assert (trace.ops.id, trace.ops.source) == ("npu", "declared")
+    assert (trace.ops.id, trace.ops.source) == ("npu", "spelled")
     assert trace.clock.unit == "cycle"
     assert trace.clock.origin == 100
     assert trace.spans.layer is not None
@@ -609,10 +612,13 @@ def test_more_than_the_peak_is_noted_with_its_sample(tmp_path: Path) -> None:
         config_snapshot={"memory": {"dram_peak_bw_bytes_per_cycle": 12}},
     )
 
-    warning = only_warning(trace)
-    assert (warning.code, warning.count) == ("bandwidth_over_peak", 1)
-    assert "cycle 64" in warning.message
-    assert "550%" in warning.message
+    found = {w.code: w for w in trace.warnings}
+    assert set(found) == {"bandwidth_over_peak", "bandwidth_high"}
+    over, high = found["bandwidth_over_peak"], found["bandwidth_high"]
+    assert (over.count, high.count) == (1, 1)
+    assert "cycle 64" in over.message
+    assert "550%" in over.message
+    assert "sample at cycle 0: DRAM moves 83.3% of its peak" in high.message
     computed = trace.info.summary["computed"]
     assert isinstance(computed, dict)
     assert computed["dram_samples_above_80_percent"] == 2
@@ -669,13 +675,185 @@ def test_computed_summary_stands_beside_the_claimed_one(tmp_path: Path) -> None:
     assert summary["cycles_total"] == 100
     assert summary["computed"] == {
         "cycles": 100,
+        "first_cycle": 0,
         "engines": {
             "TE 0": {"active_cycles": 80, "utilization": 0.8},
             "VE 0": {"active_cycles": 25, "utilization": 0.25},
         },
         "avg_prefill_latency_cycles": 40.0,
+        "prefill_cycles": 40,
+        "prefill_events": 1,
         "avg_decode_latency_cycles": 15.0,
+        "decode_cycles": 30,
+        "decode_events": 2,
     }
+
+
+RUN = (
+    engine(0, 50),
+    engine(40, 60),
+    engine(80, 100),
+    engine(0, 25, engine="VE"),
+    engine(10, 30, engine="DMA"),
+    engine(20, 40, engine="DMA", engine_id=1),
+    token(0, 40, phase="PREFILL"),
+    token(40, 50),
+    token(50, 71),
+)
+TRUE_SUMMARY = {
+    "cycles_total": 100,
+    "dram_bytes_read": 1024,
+    "dram_bytes_write": 256,
+    "kv_cache": {"bytes_read": 30, "bytes_written": 10},
+    "dma": {"utilization": 0.2, "max_concurrent_transfers": 2},
+    "te": {"per_engine": [{"id": 0, "utilization": 0.8, "active_cycles": 80}]},
+    "ve": {"per_engine": [{"id": 0, "utilization": 0.25, "active_cycles": 25}]},
+    "tokens": {"prefill_latency_cycles": 40, "avg_decode_latency_cycles": 15.5},
+}
+SAMPLES = [sample(0, kv_bytes=40), sample(64, kv_bytes=0)]
+
+
+def stated(folder: Path, summary: object, samples: object = SAMPLES, **root: object):
+    """Return the trace and the verdict of each stated figure by its name."""
+    trace = read_document(
+        folder,
+        events=list(RUN),
+        summary_metrics=summary,
+        bandwidth_samples=samples,
+        **root,
+    )
+    return trace, {figure.name: figure for figure in trace.info.stated}
+
+
+def test_summary_that_tells_the_truth_is_no_problem(tmp_path: Path) -> None:
+    trace, figures = stated(
+        tmp_path,
+        TRUE_SUMMARY,
+        config_snapshot={"npu": {"num_te": 2, "num_dma": 2}},
+        run_metadata={"tokens": {"prefill_tokens": 16, "decode_tokens": 2}},
+    )
+
+    assert trace.warnings == ()
+    assert {name for name, f in figures.items() if f.agrees is not True} == {
+        "TE engines"
+    }
+    assert figures["TE engines"].agrees is None
+    assert figures["decode tokens"].computed == 2
+    assert figures["TE 0 utilization"].computed == 0.8
+
+
+@pytest.mark.parametrize(
+    ("part", "lie", "name", "words"),
+    [
+        ("te", {"per_engine": [{"id": 0, "utilization": 0.72}]}, "TE 0 utilization",
+         "72.0 % stated, 80.0 % by its spans"),
+        ("te", {"utilization": 72.0}, "TE utilization", "72.0 % stated, 80.0 % by"),
+        ("te", {"per_engine": [{"id": 0, "active_cycles": 90}]}, "TE 0 active cycles",
+         "90 cycles stated, 80 cycles by its spans"),
+        ("te", {"per_engine": [{"id": 3, "active_cycles": 7}]}, "TE 3 active cycles",
+         "7 cycles stated, 0 cycles by its spans"),
+        ("dma", {"max_concurrent_transfers": 3}, "DMA transfers at once",
+         "3 stated, 2 by its spans"),
+        ("dram_bytes_read", 1000, "dram bytes read",
+         "1,000 bytes stated, 1,024 bytes (1.0 KiB) by its bandwidth"),
+        ("kv_cache", {"bytes_read": 80}, "KV cache bytes", "80 bytes stated, 40"),
+        ("tokens", {"avg_decode_latency_cycles": 20}, "avg decode latency",
+         "20 cycles stated, 15.5 cycles by its token events"),
+    ],
+)  # fmt: skip
+def test_summary_that_lies_is_a_problem(
+    tmp_path: Path, part: str, lie: object, name: str, words: str
+) -> None:
+    trace, figures = stated(tmp_path, {**TRUE_SUMMARY, part: lie})
+
+    warning = only_warning(trace)
+    assert (warning.code, warning.severity) == ("stated_figures", Severity.NOTICE)
+    assert f"{name}: {words}" in warning.message
+    assert [n for n, f in figures.items() if f.agrees is False] == [name]
+
+
+def test_engines_that_were_not_traced_contradict_nothing(tmp_path: Path) -> None:
+    summary = {"te": {"per_engine": [{"id": 0, "utilization": 0.5}]}}
+    trace = read_document(
+        tmp_path, events=[engine(0, 5, engine="VE")], summary_metrics=summary
+    )
+
+    assert trace.warnings == ()
+    assert trace.info.stated[0].computed is None
+
+
+def test_samples_of_a_part_of_the_run_contradict_only_smaller_totals(
+    tmp_path: Path,
+) -> None:
+    more = stated(tmp_path, {"dram_bytes_read": 5000}, SAMPLES[:1])
+    less = stated(tmp_path, {"dram_bytes_read": 500}, SAMPLES[:1])
+
+    assert more[0].warnings == ()
+    assert more[1]["dram bytes read"].agrees is None
+    assert only_warning(less[0]).code == "stated_figures"
+
+
+def test_summary_is_not_held_against_a_part_or_what_is_left(tmp_path: Path) -> None:
+    text = json.dumps(
+        {
+            "version": "1.0",
+            "summary_metrics": {"te": {"utilization": 0.99}},
+            "timeline_events": list(RUN),
+        }
+    )
+    part = read_text(tmp_path, text, range="0:2")
+    cut = read_text(tmp_path, text[:-30])
+
+    assert part.info.stated == ()
+    assert {w.code for w in cut.warnings} == {"truncated_json"}
+    (figure,) = cut.info.stated
+    assert figure.agrees is None
+    assert "of which parts were lost" in figure.basis
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        (sample(0), "bandwidth_window_repeated"),
+        (sample(10), "bandwidth_windows_overlap"),
+        (sample(0, window_cycles=80), "bandwidth_windows_overlap"),
+    ],
+)
+def test_windows_that_share_cycles_break_a_rule(
+    tmp_path: Path, second: object, code: str
+) -> None:
+    trace, figures = stated(
+        tmp_path, {"dram_bytes_read": 7}, [sample(0), second, sample(80)]
+    )
+
+    warning = only_warning(trace)
+    assert (warning.severity, warning.code) == (Severity.ERROR, code)
+    assert warning.count == 1
+    # Nothing is held against a sum that counts bytes twice.
+    assert figures["dram bytes read"].computed is None
+
+
+def test_windows_side_by_side_break_no_rule(tmp_path: Path) -> None:
+    trace, _ = stated(tmp_path, {}, [sample(128), sample(0), sample(64)])
+
+    assert trace.warnings == ()
+
+
+def test_summary_of_the_corpus_is_told_as_the_lie_it_is() -> None:
+    path = need_corpus() / "npu" / "valid_1_llm_all_event_types.json"
+    with Source(path) as source:
+        trace = NpuJsonReader().read(source, ReadContext())
+
+    figures = {figure.name: figure for figure in trace.info.stated}
+    assert figures["TE 0 utilization"].stated == 0.72
+    assert figures["TE 0 utilization"].computed == pytest.approx(2400 / 7880)
+    assert figures["TE 0 active cycles"].agrees
+    assert figures["dram bytes read"].agrees
+    wrong = {name for name, figure in figures.items() if figure.agrees is False}
+    assert wrong == {
+        "KV cache bytes", "DMA utilization", "DMA transfers at once",
+        "TE 0 utilization", "TE 1 utilization", "VE 0 utilization", "VE 1 utilization",
+    }  # fmt: skip
 
 
 def test_metadata_becomes_dotted_facts(tmp_path: Path) -> None:
