@@ -53,6 +53,17 @@ def test_each_folder_uses_only_its_qt_modules(folder: str) -> None:
         assert qt_modules_of(path) <= allowed, path.relative_to(ROOT)
 
 
+def test_every_painter_is_ended_whatever_fails() -> None:
+    """One that lives on in a traceback is active when Qt ends the picture."""
+    for folder in ("gui", "views", "render"):
+        for path in (APP / folder).rglob("*.py"):
+            for function in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(function, ast.FunctionDef):
+                    text = ast.unparse(function)
+                    made = text.count("= QPainter(")
+                    assert made == text.count("painter.end()"), (path, function.name)
+
+
 def contracts() -> dict[str, list[str]]:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     return {

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QHelpEvent, QKeyEvent, QWheelEvent
+from PySide6.QtGui import QGuiApplication, QPainter, QHelpEvent, QKeyEvent, QWheelEvent
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
@@ -1124,3 +1124,21 @@ def test_view_of_a_filtered_session_lists_the_matches(
     view = shown(qtbot, session)
 
     assert {texts(view, row)["op"] for row in range(view.model.rowCount())} == {"ROPE"}
+
+
+def test_painter_is_ended_when_a_row_cannot_be_drawn(
+    view: TableView, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[QPainter] = []
+
+    def fail(painter: QPainter, *_: object) -> None:
+        used.append(painter)
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(view.grid.rows, "paint", fail)
+    with qtbot.captureExceptions() as caught:
+        view.grid.viewport().repaint()
+
+    assert caught
+    assert used
+    assert not any(painter.isActive() for painter in used)

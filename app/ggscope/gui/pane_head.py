@@ -99,13 +99,13 @@ class DropMark(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw a tint that the pane shines through."""
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        color = self.palette().color(QPalette.ColorRole.Accent)
-        painter.setPen(QPen(color, 2))
-        color.setAlphaF(0.16)
-        painter.setBrush(color)
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 6, 6)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            color = self.palette().color(QPalette.ColorRole.Accent)
+            painter.setPen(QPen(color, 2))
+            color.setAlphaF(0.16)
+            painter.setBrush(color)
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 6, 6)
 
     def show_over(self, pane: QWidget | None) -> None:
         """Lie over `pane`; None hides the frame."""

@@ -247,19 +247,21 @@ class GripSplitter(QSplitter):
 @guarded
 class _Grip(QSplitterHandle):
     def paintEvent(self, _: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        role = (
-            QPalette.ColorRole.Accent if self.underMouse() else QPalette.ColorRole.Mid
-        )
-        painter.setBrush(self.palette().color(role))
-        middle = QRectF(self.rect()).center()
-        lies = self.orientation() is Qt.Orientation.Vertical
-        size = QPointF(36, 2.5) if lies else QPointF(2.5, 36)
-        painter.drawRoundedRect(
-            QRectF(middle - size / 2, middle + size / 2), 1.25, 1.25
-        )
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            role = (
+                QPalette.ColorRole.Accent
+                if self.underMouse()
+                else QPalette.ColorRole.Mid
+            )
+            painter.setBrush(self.palette().color(role))
+            middle = QRectF(self.rect()).center()
+            lies = self.orientation() is Qt.Orientation.Vertical
+            size = QPointF(36, 2.5) if lies else QPointF(2.5, 36)
+            painter.drawRoundedRect(
+                QRectF(middle - size / 2, middle + size / 2), 1.25, 1.25
+            )
 
 
 def button(

@@ -423,12 +423,18 @@ class Tasks(QObject):
         following = self._waiting.pop(job.key, None)
         if following is not None:
             self._start_or_hold(following)
-        if was_current and outcome.failure is None:
-            job.on_result(outcome.value)
-        elif was_current and outcome.failure is not None:
-            self._fail(job, outcome.failure)
-        elif following is None and job.on_cancel is not None:
-            job.on_cancel()
+        try:
+            if was_current and outcome.failure is None:
+                job.on_result(outcome.value)
+            elif was_current and outcome.failure is not None:
+                self._fail(job, outcome.failure)
+            elif following is None and job.on_cancel is not None:
+                job.on_cancel()
+        finally:  # whatever the taker raises, the jobs that waited go on
+            self._after(job)
+
+    def _after(self, job: _Job) -> None:
+        """Let those go on that waited for a job."""
         if job.is_urgent and not self._is_closed and not self.has_urgent:
             self.urgent_done.emit()
         if self._is_closed:  # by whoever took the result

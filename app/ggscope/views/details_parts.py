@@ -117,19 +117,19 @@ class AccessCards(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the exposed cards."""
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for row, access in enumerate(self._accesses[:MAX_CARDS]):
-            top = row * self._pitch()
-            box = QRect(0, top, self.width(), self._pitch() - scaled(8))
-            if box.intersects(event.rect()):
-                self._paint_card(painter, box, row, access)
-        hidden = len(self._accesses) - MAX_CARDS
-        if hidden > 0:
-            painter.setFont(words_font(12))
-            painter.setPen(qcolor(self._theme.dim))
-            words = tr("and {0} more").format(format_count(hidden))
-            painter.drawText(QPoint(0, self.height() - scaled(6)), words)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            for row, access in enumerate(self._accesses[:MAX_CARDS]):
+                top = row * self._pitch()
+                box = QRect(0, top, self.width(), self._pitch() - scaled(8))
+                if box.intersects(event.rect()):
+                    self._paint_card(painter, box, row, access)
+            hidden = len(self._accesses) - MAX_CARDS
+            if hidden > 0:
+                painter.setFont(words_font(12))
+                painter.setPen(qcolor(self._theme.dim))
+                words = tr("and {0} more").format(format_count(hidden))
+                painter.drawText(QPoint(0, self.height() - scaled(6)), words)
 
     def _paint_card(
         self, painter: QPainter, box: QRect, row: int, access: AccessFact
@@ -262,18 +262,18 @@ class SwatchLine(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the square and the words."""
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        left, size = 0, scaled(9)
-        if self._key:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(qcolor(category_color(self._key, self._theme)))
-            top = (self.height() - size) / 2
-            painter.drawRoundedRect(QRectF(0, top, size, size), 2, 2)
-            left = size + scaled(7)
-        room = self.rect().adjusted(left, 0, 0, 0)
-        end = Qt.TextElideMode.ElideRight
-        draw_elided(painter, room, self._text, words_font(12), self._theme.dim, end)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            left, size = 0, scaled(9)
+            if self._key:
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(qcolor(category_color(self._key, self._theme)))
+                top = (self.height() - size) / 2
+                painter.drawRoundedRect(QRectF(0, top, size, size), 2, 2)
+                left = size + scaled(7)
+            room = self.rect().adjusted(left, 0, 0, 0)
+            end = Qt.TextElideMode.ElideRight
+            draw_elided(painter, room, self._text, words_font(12), self._theme.dim, end)
 
 
 @guarded
@@ -306,21 +306,22 @@ class TargetCard(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the card."""
-        theme, painter = self._theme, QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(qcolor(theme.raised))
-        painter.drawRoundedRect(QRectF(self.rect()), 6, 6)
-        room = self.rect().adjusted(scaled(10), 0, -scaled(10), 0)
-        font = words_font(11.5)
-        painter.setFont(font)
-        painter.setPen(qcolor(theme.dim))
-        middle = Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(room, Qt.AlignmentFlag.AlignRight | middle, self._size)
-        used = QFontMetrics(font).horizontalAdvance(self._size) + scaled(8)
-        color = theme.selection if theme.is_dark else theme.text
-        bold = mono_font(12, bold=True)
-        draw_elided(painter, room.adjusted(0, 0, -used, 0), self._name, bold, color)
+        theme = self._theme
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(qcolor(theme.raised))
+            painter.drawRoundedRect(QRectF(self.rect()), 6, 6)
+            room = self.rect().adjusted(scaled(10), 0, -scaled(10), 0)
+            font = words_font(11.5)
+            painter.setFont(font)
+            painter.setPen(qcolor(theme.dim))
+            middle = Qt.AlignmentFlag.AlignVCenter
+            painter.drawText(room, Qt.AlignmentFlag.AlignRight | middle, self._size)
+            used = QFontMetrics(font).horizontalAdvance(self._size) + scaled(8)
+            color = theme.selection if theme.is_dark else theme.text
+            bold = mono_font(12, bold=True)
+            draw_elided(painter, room.adjusted(0, 0, -used, 0), self._name, bold, color)
 
 
 def draw_elided(
@@ -468,29 +469,33 @@ class OpHistogram(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw bars and their captions."""
         times = self._times
-        painter = QPainter(self)
-        theme = self._theme
-        if times is None or not times.timed:
-            painter.setFont(words_font(12))
+        with QPainter(self) as painter:
+            theme = self._theme
+            if times is None or not times.timed:
+                painter.setFont(words_font(12))
+                painter.setPen(qcolor(theme.dim))
+                words = (
+                    tr("counting…")
+                    if times is None
+                    else tr("No span has its own time.")
+                )
+                painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, words)
+                return
+            foot = scaled(36)
+            self._paint_bars(painter, times, self.height() - foot)
             painter.setPen(qcolor(theme.dim))
-            words = (
-                tr("counting…") if times is None else tr("No span has its own time.")
+            painter.setFont(mono_font(11))
+            line = QRect(0, self.height() - foot, self.width(), foot // 2)
+            middle = Qt.AlignmentFlag.AlignVCenter
+            for side, text in (
+                (Qt.AlignmentFlag.AlignLeft, format_duration(times.low, self._unit)),
+                (Qt.AlignmentFlag.AlignRight, format_duration(times.high, self._unit)),
+            ):
+                painter.drawText(line, side | middle, text)
+            line.translate(0, foot // 2)
+            painter.drawText(
+                line, Qt.AlignmentFlag.AlignHCenter | middle, self.caption()
             )
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, words)
-            return
-        foot = scaled(36)
-        self._paint_bars(painter, times, self.height() - foot)
-        painter.setPen(qcolor(theme.dim))
-        painter.setFont(mono_font(11))
-        line = QRect(0, self.height() - foot, self.width(), foot // 2)
-        middle = Qt.AlignmentFlag.AlignVCenter
-        for side, text in (
-            (Qt.AlignmentFlag.AlignLeft, format_duration(times.low, self._unit)),
-            (Qt.AlignmentFlag.AlignRight, format_duration(times.high, self._unit)),
-        ):
-            painter.drawText(line, side | middle, text)
-        line.translate(0, foot // 2)
-        painter.drawText(line, Qt.AlignmentFlag.AlignHCenter | middle, self.caption())
 
     def _paint_bars(self, painter: QPainter, times: OpTimes, height: int) -> None:
         theme = self._theme

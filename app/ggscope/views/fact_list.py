@@ -122,16 +122,16 @@ class FactList(QWidget):
         """Draw the visible rows."""
         if self._theme is None:
             return
-        painter = QPainter(self)
-        top = 0
-        self._rows = []
-        heights = self._row_heights(self.width())
-        for fact, height in zip(self._facts, heights, strict=True):
-            box = QRect(0, top, self.width(), height)
-            self._rows.append(box)
-            if box.intersects(event.rect()):
-                self._paint_row(painter, box, fact, self._theme)
-            top += height
+        with QPainter(self) as painter:
+            top = 0
+            self._rows = []
+            heights = self._row_heights(self.width())
+            for fact, height in zip(self._facts, heights, strict=True):
+                box = QRect(0, top, self.width(), height)
+                self._rows.append(box)
+                if box.intersects(event.rect()):
+                    self._paint_row(painter, box, fact, self._theme)
+                top += height
 
     def _paint_row(
         self, painter: QPainter, box: QRect, fact: Fact, theme: Theme

@@ -113,14 +113,14 @@ class HexView(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the exposed lines."""
-        painter = QPainter(self)
-        painter.setFont(mono_font(10.5))
-        height, n = self._line_height(), self.bytes_per_line
-        char = self._metrics().horizontalAdvance("0")
-        first = max(0, event.rect().top() // height)
-        last = min(-(-len(self._data) // n), event.rect().bottom() // height + 1)
-        for line in range(first, last):
-            self._paint_line(painter, line, n, char)
+        with QPainter(self) as painter:
+            painter.setFont(mono_font(10.5))
+            height, n = self._line_height(), self.bytes_per_line
+            char = self._metrics().horizontalAdvance("0")
+            first = max(0, event.rect().top() // height)
+            last = min(-(-len(self._data) // n), event.rect().bottom() // height + 1)
+            for line in range(first, last):
+                self._paint_line(painter, line, n, char)
 
     def _paint_line(self, painter: QPainter, line: int, n: int, char: int) -> None:
         theme, height = self._theme, self._line_height()

@@ -351,15 +351,15 @@ class VirtualTable(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the rows in view, and nothing else."""
-        painter = QPainter(self.viewport())
-        theme = self.rows.theme
-        painter.fillRect(event.rect(), qcolor(theme.pane))
-        cells = self.cells()
-        width = max(self.viewport().width(), self.header.length())
-        for row, y, height in self.visible_rows():
-            box = QRect(0, y, width, height)
-            if box.intersects(event.rect()):
-                self.rows.paint(painter, box, row, cells, self._state_of(row))
+        with QPainter(self.viewport()) as painter:
+            theme = self.rows.theme
+            painter.fillRect(event.rect(), qcolor(theme.pane))
+            cells = self.cells()
+            width = max(self.viewport().width(), self.header.length())
+            for row, y, height in self.visible_rows():
+                box = QRect(0, y, width, height)
+                if box.intersects(event.rect()):
+                    self.rows.paint(painter, box, row, cells, self._state_of(row))
 
     def _state_of(self, row: int) -> RowState:
         span = self.model.span_at(row)

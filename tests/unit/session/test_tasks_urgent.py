@@ -24,6 +24,27 @@ def test_jobs_wait_for_an_urgent_one_and_then_run(
     tasks.close()
 
 
+def test_held_jobs_go_on_though_the_result_was_not_taken(
+    qtbot: QtBot, qapp: QApplication
+) -> None:
+    tasks, gate, done, idle = Tasks(), threading.Event(), [], []
+    tasks.became_idle.connect(lambda: idle.append(True))
+
+    def fail(_: object) -> None:
+        raise ValueError("on purpose")
+
+    with qtbot.captureExceptions() as caught:
+        tasks.run("slow", lambda _: gate.wait(5), fail, is_urgent=True)
+        tasks.run("later", lambda _: "later", done.append)
+        gate.set()
+        qtbot.waitUntil(lambda: bool(done))
+        qtbot.waitUntil(lambda: bool(idle))
+
+    assert [kind for kind, _, _ in caught] == [ValueError]
+    assert done == ["later"]
+    tasks.close()
+
+
 def test_a_held_job_can_be_cancelled_and_replaced(
     qtbot: QtBot, qapp: QApplication
 ) -> None:
