@@ -161,7 +161,7 @@ def test_stats_table_has_units(run, built):
 
 
 def test_stats_of_nothing_says_so(run, built):
-    answer = run("stats", built(), "--where", "op=NOTHING")
+    answer = run("stats", built(), "--where", "op=POOL_2D")
 
     assert answer.code == 0
     assert "no span matches" in answer.out
@@ -193,3 +193,10 @@ def test_stats_of_several_files_names_them(run, built):
 
     assert "llama_like_trace.built" in answer.out
     assert "npu_like_trace.built" in answer.out
+
+
+def test_stats_of_an_op_that_nobody_knows_are_refused_with_a_hint(run, built):
+    answer = run("stats", built(), "--where", "not op=MULMAT")
+
+    assert answer.code != 0
+    assert "there is no op MULMAT; did you mean MUL_MAT" in answer.err

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.filter_text import is_regex, text_matcher
 from ggscope.model.names import normalise
 from ggscope.model.selection import Filter
 from ggscope.model.tables import AccessColumns, Array, Space
@@ -77,7 +78,7 @@ def _tensor_test(trace: Trace, names: Collection[str]) -> Test:
     """Return a test for "is, or accesses, a tensor of one of these names".
 
     Names count without suffixes, nameless ones (`` (copy)``) by their suffix; ``*``
-    stands for any text.
+    stands for any text. A ``/regex/`` is looked for in the whole name.
     """
     accepts = _name_matcher(names)
     texts = trace.strings.texts()
@@ -104,6 +105,8 @@ def _tensor_test(trace: Trace, names: Collection[str]) -> Test:
 
 
 def _name_matcher(names: Collection[str]) -> Callable[[str], bool]:
+    expressions = [text_matcher(name) for name in names if is_regex(name)]
+    names = [name for name in names if not is_regex(name)]
     plain = {name for name in names if "*" not in name}
     bases = {normalise(name) for name in plain} - {""}
     patterns = [
@@ -115,7 +118,10 @@ def _name_matcher(names: Collection[str]) -> Callable[[str], bool]:
     def accepts(text: str) -> bool:
         base = normalise(text)
         return (
-            text in plain or base in bases or any(p.fullmatch(base) for p in patterns)
+            text in plain
+            or base in bases
+            or any(p.fullmatch(base) for p in patterns)
+            or any(matches(text) for matches in expressions)
         )
 
     return accepts

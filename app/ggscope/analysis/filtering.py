@@ -5,30 +5,36 @@ the spans. Texts are matched once per distinct string and memory sources once pe
 access pattern, so the cost per span is a table look-up.
 """
 
-import importlib
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.chunks import chunks
-from ggscope.analysis.filter_text import describe_filter, format_filter, parse_filter
-from ggscope.analysis.filter_things import Test, access_test, thing_tests
+from ggscope.analysis.filter_text import (
+    MAX_PATTERN_LENGTH,
+    describe_filter,
+    format_filter,
+    is_regex,
+    parse_filter,
+    text_matcher,
+)
+from ggscope.analysis.filter_things import Test, access_test, either, thing_tests
 from ggscope.analysis.time_merge import TimeRuns
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.errors import QueryError
-from ggscope.model.ggml import family_of
-from ggscope.model.selection import Filter
+from ggscope.model.ggml import all_op_names, family_of
+from ggscope.model.lanes import Lane, LaneKind
+from ggscope.model.selection import Filter, Not
 from ggscope.model.tables import Array, Quality, quality_of
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 
 Bools = npt.NDArray[np.bool_]
-MAX_PATTERN_LENGTH = 512
 _PIECE_ROWS = 1 << 18
 """Rows whose temporaries fit the cache."""
 _STRINGS_PER_LOOK = 1 << 12
@@ -50,6 +56,48 @@ def filter_mask(
     """
     tests = _tests(trace, wanted, watcher)
     return _marked(tests, len(trace.spans), watcher) if tests else None
+
+
+def read_filter(text: str, trace: Trace) -> Filter:
+    """Return the filter that an expression says of this trace; see `parse_filter`.
+
+    Raises
+    ------
+    QueryError
+        Also where it names an op that neither the trace nor ggml knows.
+    """
+    wanted = parse_filter(text, trace.clock.unit)
+    known = _known_ops(trace)
+    for name in sorted(_named_ops(wanted)):
+        if name not in known and "*" not in name and not is_regex(name):
+            near = get_close_matches(name, sorted(known), 3, 0.6)
+            hint = f"did you mean {' or '.join(near)}?" if near else _some_ops(trace)
+            raise QueryError(f"filter: there is no op {name}; {hint}")
+    return wanted
+
+
+def _named_ops(wanted: Filter) -> set[str]:
+    """Return the ops that a filter names, in its clauses too."""
+    found = {name.upper() for name in wanted.ops or () if not is_regex(name)}
+    for clause in wanted.clauses:
+        inner = (clause.of,) if isinstance(clause, Not) else clause.of
+        for one in inner:
+            found |= _named_ops(one)
+    return found
+
+
+def _known_ops(trace: Trace) -> set[str]:
+    own = {trace.op_name(op).upper() for op in np.unique(trace.spans.op).tolist()}
+    return own | {name.upper() for name in all_op_names()}
+
+
+def _some_ops(trace: Trace) -> str:
+    names = sorted({trace.op_name(op) for op in np.unique(trace.spans.op).tolist()})
+    names = [name for name in names if name]
+    if not names:
+        return "this trace has no ops."
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return f"this trace has {', '.join(names[:12])}{more}."
 
 
 def _marked(tests: list[Test], n: int, watcher: Watcher | None) -> Bools:
@@ -131,73 +179,6 @@ def touches(start: Array, end: Array, time: TimeRange) -> Bools:
     return (start < time.end) & ((end > time.start) | (start >= time.start))
 
 
-def text_matcher(text: str) -> Callable[[str], bool]:
-    """Return a test for one string: part of it in any case, or ``/regex/``.
-
-    A regular expression ignores case unless it ends in ``/c``. A text that starts
-    with a slash but does not end in one is plain.
-
-    Raises
-    ------
-    QueryError
-        If the expression does not compile or is too long.
-    """
-    pattern = re.fullmatch(r"/(.+)/([ci]*)", text, re.DOTALL)
-    if pattern is None:
-        needle = text.casefold()
-        return lambda string: needle in string.casefold()
-    expression, flags = pattern.groups()
-    if len(expression) > MAX_PATTERN_LENGTH:
-        raise QueryError(
-            f"the regular expression is {len(expression)} characters long; at most "
-            f"{MAX_PATTERN_LENGTH} are taken."
-        )
-    try:
-        found = re.compile(expression, 0 if "c" in flags else re.IGNORECASE).search
-        if _repeats_within_repeats(expression):
-            raise QueryError(
-                f"the regular expression /{expression}/ repeats a repeat, such as "
-                "(a+)+, which can take for ever; write it with one of the two."
-            )
-    except (re.error, RecursionError, OverflowError) as error:
-        place = getattr(error, "pos", None)
-        where = "" if place is None else f" at character {place + 1}"
-        reason = getattr(error, "msg", str(error))
-        raise QueryError(
-            f"the regular expression /{expression}/ is not understood{where}: {reason}."
-        ) from error
-    return lambda string: found(string) is not None
-
-
-def _repeats_within_repeats(expression: str) -> bool:
-    """Tell whether an unbounded repeat holds another one.
-
-    Backtracking over such a pattern can take exponential time, during which the
-    matcher holds the interpreter lock and the window stands still.
-    """
-    parser: Any = importlib.import_module("re._parser")
-    endless = parser.MAXREPEAT
-
-    def within(node: object, inside: bool) -> bool:
-        if isinstance(node, parser.SubPattern):
-            return any(within(item, inside) for item in node.data)
-        if not isinstance(node, tuple | list):
-            return False
-        if (
-            isinstance(node, tuple)
-            and len(node) == 2
-            and node[0] in (parser.MAX_REPEAT, parser.MIN_REPEAT)
-        ):
-            _, most, body = node[1]
-            is_endless = most is endless
-            if is_endless and inside:
-                return True
-            return within(body, inside or is_endless)
-        return any(within(item, inside) for item in node)
-
-    return within(parser.parse(expression), False)
-
-
 def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list[Test]:
     """Return one test per part of the filter, the cheapest first."""
     s, tests = trace.spans, list[Test]()
@@ -220,9 +201,10 @@ def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list
         if numbers is not None:
             tests.append(_number_test(column, numbers))
     if wanted.threads is not None:
-        names = {name.casefold() for name in wanted.threads}
-        lanes = _table(lane.name.casefold() in names for lane in trace.lanes)
-        tests.append(_lookup(lanes, s.lane))
+        accepts = _lane_matcher(trace, wanted.threads)
+        tests.append(_lookup(_table(map(accepts, trace.lanes)), s.lane))
+    if wanted.min_size is not None or wanted.max_size is not None:
+        tests.append(_size_test(trace, wanted.min_size, wanted.max_size))
     tests += _op_tests(trace, wanted)
     tests += thing_tests(trace, wanted)
     if wanted.spaces is not None:
@@ -230,23 +212,130 @@ def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list
         tests.append(access_test(trace, lambda what: np.isin(what.space, spaces)))
     if wanted.text:
         tests.append(_text_test(trace, _Words(trace, wanted.text, watcher)))
+    for clause in wanted.clauses:
+        if isinstance(clause, Not):
+            tests.append(_turned(_all_of(_tests(trace, clause.of, watcher))))
+        else:
+            tests.append(
+                either([_all_of(_tests(trace, one, watcher)) for one in clause.of])
+            )
     return tests
+
+
+def _all_of(tests: list[Test]) -> Test:
+    def test(rows: slice) -> Bools:
+        result = np.ones(rows.stop - rows.start, np.bool_)
+        for one in tests:
+            result &= one(rows)
+        return result
+
+    return test
+
+
+def _turned(test: Test) -> Test:
+    return lambda rows: ~test(rows)
+
+
+def _lane_matcher(trace: Trace, names: Collection[str]) -> Callable[[Lane], bool]:
+    """Return a test for "is one of these", by name, number, raw number or pattern.
+
+    ``0`` and ``0-3`` are the numbers that lanes show ("thread 0"); where no lane shows
+    one, the file's own number of a thread is meant.
+    """
+    shown = {name.casefold() for name in names if not is_regex(name)}
+    patterns = [text_matcher(name) for name in names if is_regex(name)]
+    stars = [name for name in shown if "*" in name]
+    numbers = _lane_numbers(trace)
+    wanted = set(shown)
+    for name in shown:
+        span = re.fullmatch(r"(\d{1,9})(?:-|–|\.\.)(\d{1,9})", name)
+        if span is not None:
+            wanted |= {n for n in numbers if int(span[1]) <= int(n) <= int(span[2])}
+    raw = {name for name in wanted if name.isdecimal() and name not in numbers}
+
+    def accepts(lane: Lane) -> bool:
+        name = lane.name.casefold()
+        return (
+            name in wanted
+            or _lane_number(lane) in wanted
+            or lane.attributes.get("raw", "") in raw
+            or any(fnmatchcase(name, star) for star in stars)
+            or any(matches(lane.name) for matches in patterns)
+        )
+
+    return accepts
+
+
+def _lane_numbers(trace: Trace) -> set[str]:
+    return {_lane_number(lane) for lane in trace.lanes} - {"-"}
+
+
+def _lane_number(lane: Lane) -> str:
+    """Return "3" of "thread 3"; "-", which nobody asks for, without a number."""
+    if lane.kind is not LaneKind.THREAD:
+        return "-"
+    head, _, last = lane.name.rpartition(" ")
+    return last if last.isdecimal() and head.casefold() == "thread" else "-"
+
+
+def _size_test(trace: Trace, low: int | None, high: int | None) -> Test:
+    """Return a test for "the known bytes of its accesses are within these".
+
+    Spans none of whose accesses has a known size pass no test.
+    """
+    accesses = trace.accesses
+    total = _known_bytes(accesses.patterns.size, accesses.first)
+    fits = np.append(_within(total, low, high), False)
+    loose = accesses.loose
+    rows = np.flatnonzero((loose.span >= 0) & (loose.what.size >= 0))
+    named, inverse = np.unique(loose.span[rows], return_inverse=True)
+    more = np.zeros(len(named), np.int64)
+    np.add.at(more, inverse, loose.what.size[rows].astype(np.int64))
+    own = np.append(total, -1)[accesses.pattern[named]]
+    named_fits = _within(np.maximum(own, 0) + more, low, high)
+
+    def test(rows: slice) -> Bools:
+        result: Bools = fits[accesses.pattern[rows]]
+        begin, end = np.searchsorted(named, (rows.start, rows.stop))
+        result[named[begin:end] - rows.start] = named_fits[begin:end]
+        return result
+
+    return test
+
+
+def _known_bytes(size: Array, first: Array) -> Array:
+    """Return the known bytes of each pattern, int64; -1 where none are known."""
+    known = size >= 0
+    upto = np.concatenate([[0], np.cumsum(np.where(known, size, 0).astype(np.int64))])
+    n_known = np.concatenate([[0], np.cumsum(known)])
+    total = upto[first[1:]] - upto[first[:-1]]
+    return np.where(n_known[first[1:]] > n_known[first[:-1]], total, -1)
+
+
+def _within(values: Array, low: int | None, high: int | None) -> Bools:
+    result: Bools = values >= max(low or 0, 0)
+    if high is not None:
+        result &= values <= high
+    return result
 
 
 def _op_tests(trace: Trace, wanted: Filter) -> list[Test]:
     tests: list[Test] = []
     if wanted.ops is not None:
-        patterns = [name.upper() for name in wanted.ops]
-        tests.append(
-            _op_lookup(
-                trace,
-                lambda name: any(fnmatchcase(name.upper(), p) for p in patterns),
-            )
-        )
+        tests.append(_op_lookup(trace, _op_matcher(wanted.ops)))
     if wanted.families is not None:
         families = wanted.families
         tests.append(_op_lookup(trace, lambda name: family_of(name) in families))
     return tests
+
+
+def _op_matcher(names: Collection[str]) -> Callable[[str], bool]:
+    patterns = [name.upper() for name in names if not is_regex(name)]
+    expressions = [text_matcher(name) for name in names if is_regex(name)]
+    return lambda name: (
+        any(fnmatchcase(name.upper(), p) for p in patterns)
+        or any(matches(name) for matches in expressions)
+    )
 
 
 def _op_lookup(trace: Trace, accepts: Callable[[str], bool]) -> Test:
@@ -330,6 +419,7 @@ __all__ = [
     "filter_mask",
     "format_filter",
     "parse_filter",
+    "read_filter",
     "search",
     "text_matcher",
     "touches",

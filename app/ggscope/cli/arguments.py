@@ -337,7 +337,8 @@ def _add_stats(parser: _Parser) -> None:
         "--where",
         default="",
         metavar="EXPR",
-        help='only these, e.g. "layer=0-3 source=disk dur>10us"',
+        help='only these, e.g. "layer=0-3 (source=disk or size>1MiB) not op=ADD"; '
+        "the guide lists fields and signs",
     )
     parser.add_argument(
         "--from",

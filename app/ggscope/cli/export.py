@@ -73,9 +73,9 @@ def _export(path: Path, target: Path, arguments: Namespace) -> None:
         visible = parse_range(arguments.range, trace.extent, trace.clock.unit)
     mask = None
     if arguments.where:
-        from ggscope.analysis.filtering import filter_mask, parse_filter
+        from ggscope.analysis.filtering import filter_mask, read_filter
 
-        mask = filter_mask(trace, parse_filter(arguments.where, trace.clock.unit))
+        mask = filter_mask(trace, read_filter(arguments.where, trace))
     need_no_display()
     if target != arguments.output:  # one of several in a folder
         make_folder(target.parent)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ggscope.analysis.filtering import filter_mask, parse_filter
+from ggscope.analysis.filtering import filter_mask, read_filter
 from ggscope.analysis.stats import RULES, By, StatRow, statistics
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
@@ -93,7 +93,7 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
     rows = statistics(
         trace,
         arguments.by,
-        mask=filter_mask(trace, parse_filter(arguments.where, unit)),
+        mask=filter_mask(trace, read_filter(arguments.where, trace)),
         time=time,
         include_estimated=arguments.include_estimated,
     )

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.analysis.filtering import parse_filter
+from ggscope.analysis.filtering import parse_filter, read_filter
 from ggscope.analysis.index import TraceIndex
 from ggscope.errors import QueryError
 from ggscope.gui.saved_filters import SavedFilters
@@ -185,7 +185,7 @@ class FilterPopup(QFrame):
         self.edit = QLineEdit(self)
         self.edit.setProperty("mono", True)
         self.edit.setAccessibleName(self.tr("Filter expression"))
-        self.edit.setPlaceholderText("op=MUL_MAT layer=0-3 dur>10us")
+        self.edit.setPlaceholderText("op=MUL_MAT layer=0-3 not thread=0 dur>10us")
         self.edit.returnPressed.connect(self._on_expression)
         self.problem = label("", self, "error", wraps=True)
         self.problem.hide()
@@ -241,7 +241,8 @@ class FilterPopup(QFrame):
         box.addWidget(self.problem)
         hint = self.tr(
             "Fields: op family layer token thread phase source tensor offset expert "
-            "buffer quality dur name. Enter adds it."
+            "buffer quality dur size time name. Combine with and, or, not, !=, "
+            "/regex/ and parentheses. Enter adds it."
         )
         box.addWidget(label(hint, self, "dim", wraps=True))
         box.addWidget(label(self.tr("OR PICK"), self, "head"))
@@ -310,7 +311,8 @@ class FilterPopup(QFrame):
     def _on_expression(self) -> None:
         text = self.edit.text().strip()
         try:
-            added = parse_filter(text) if text else Filter()
+            trace = self._session.trace
+            added = parse_filter(text) if trace is None else read_filter(text, trace)
         except QueryError as error:
             self._say(str(error))
             return

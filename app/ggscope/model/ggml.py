@@ -96,6 +96,13 @@ def table(table_id: str) -> OpTable:
     raise KeyError(table_id)
 
 
+@cache
+def all_op_names() -> frozenset[str]:
+    """Return the names of ops in all tables, as ggml spells them."""
+    every = (TRACER_PRIVATE, *tables(mainline=False))
+    return frozenset(name for one in every for name in one.names if name)
+
+
 @lru_cache(maxsize=1024)
 def family_of(op_name: str) -> str:
     """Return the family of an op, one of `FAMILIES`; "other" for unknown names.

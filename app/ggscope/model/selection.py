@@ -60,26 +60,47 @@ class MarkedRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Not:
+    """Spans that a filter does not match."""
+
+    of: "Filter"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Spans that at least one of two or more filters matches."""
+
+    of: tuple["Filter", ...]
+
+
+Clause = Not | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """Which spans to show. None means "any"; all given parts must match.
 
     Attributes
     ----------
-    ops : op names (upper case as ggml prints them).
+    ops : op names (upper case as ggml prints them), with ``*``, or ``/regex/``.
     families : op families.
     layers, tokens : numbers; -1 = none.
-    threads : lane names.
+    threads : lane names, the numbers that they show or the file's own, ``/regex/``.
     phases : `Phase` values.
     spaces : `Space` values; a span matches if any of its accesses does.
     qualities : `Quality` values.
     text : plain text (any case) or ``/regex/`` over names, ops and sources.
     min_duration, max_duration : ticks.
     time : range that spans must touch.
-    tensors : names (normalised) of tensors; a span matches if it is, or accesses, one.
+    tensors : names (normalised) of tensors, with ``*``, or ``/regex/``; a span matches
+        if it is, or accesses, one.
     offsets : (first, stop) bytes of the model file; a span matches if an access of it
         touches them.
     experts : expert numbers; a span matches if it accesses or routes to one.
     buffers : addresses (ids) of backend buffers; a span matches if it accesses one.
+    min_size, max_size : known bytes of all that a span accesses; none matches whose
+        bytes are not recorded.
+    clauses : what the parts above cannot say: "not" and "or".
     """
 
     ops: frozenset[str] | None = None
@@ -98,20 +119,36 @@ class Filter:
     offsets: tuple[int, int] | None = None
     experts: frozenset[int] | None = None
     buffers: frozenset[int] | None = None
+    min_size: int | None = None
+    max_size: int | None = None
+    clauses: tuple[Clause, ...] = ()
 
     def __bool__(self) -> bool:
         return self != Filter()
 
     def merged(self, added: "Filter") -> "Filter":
-        """Return the filter with every part that `added` sets replaced by it."""
+        """Return the filter with every part that `added` sets replaced by it.
+
+        Clauses are added to those that are there.
+        """
         parts = {
             f.name: getattr(added, f.name)
             for f in fields(Filter)
             if getattr(added, f.name) != f.default
         }
+        if added.clauses:
+            new = [clause for clause in added.clauses if clause not in self.clauses]
+            parts["clauses"] = (*self.clauses, *new)
         return replace(self, **parts)
 
     def without(self, part: str) -> "Filter":
-        """Return the filter with field `part` back at its default."""
+        """Return the filter with field `part` back at its default.
+
+        ``clauses:1`` stands for the second clause.
+        """
+        number = part.partition(":")[2]
+        if number:
+            kept = (c for i, c in enumerate(self.clauses) if i != int(number))
+            return replace(self, clauses=tuple(kept))
         changes: dict[str, Any] = {f.name: f.default for f in fields(Filter)}
         return replace(self, **{part: changes[part]})

@@ -12,7 +12,7 @@ from ggscope.analysis.filter_text import (
 )
 from ggscope.errors import QueryError
 from ggscope.model.ggml import FAMILIES
-from ggscope.model.selection import Filter
+from ggscope.model.selection import AnyOf, Filter, Not
 from ggscope.model.tables import Phase, Quality, Space
 from ggscope.model.time import TimeRange
 
@@ -60,8 +60,59 @@ def fs(*values):
         ("offset=0x100000:0x200000", Filter(offsets=(0x100000, 0x200000))),
         ("offset=0x10_0000:2MiB", Filter(offsets=(0x100000, 0x200000))),
         ("offset=1.5KiB+512", Filter(offsets=(1536, 2048))),
-        ("bytes=0:10 bytes=5:20", Filter(offsets=(5, 10))),
-        ("offset=0:5 offset=8:9", Filter(offsets=(8, 8))),
+        (
+            "bytes=0:10 offset=5:20",  # a span may touch both and not what they share
+            Filter(offsets=(0, 10), clauses=(AnyOf((Filter(offsets=(5, 20)),)),)),
+        ),
+        ("bytes>=1MiB", Filter(min_size=1 << 20)),
+        ("size>1.5KiB size<=4096", Filter(min_size=1537, max_size=4096)),
+        ("size=0", Filter(min_size=0, max_size=0)),
+        ("not op=ADD", Filter(clauses=(Not(Filter(ops=fs("ADD"))),))),
+        ("!op=ADD", Filter(clauses=(Not(Filter(ops=fs("ADD"))),))),
+        ("op!=ADD", Filter(clauses=(Not(Filter(ops=fs("ADD"))),))),
+        ("name!~/attn/", Filter(clauses=(Not(Filter(text="/attn/")),))),
+        ("not not op=ADD", Filter(ops=fs("ADD"))),
+        ("op=ADD or op=MUL", Filter(ops=fs("ADD", "MUL"))),
+        ("(op=ADD | op=MUL) layer=1", Filter(ops=fs("ADD", "MUL"), layers=fs(1))),
+        (
+            "op=ADD layer=1 or token=2",  # "and" binds more than "or"
+            Filter(
+                clauses=(
+                    AnyOf((Filter(ops=fs("ADD"), layers=fs(1)), Filter(tokens=fs(2)))),
+                )
+            ),
+        ),
+        (
+            "not (op=ADD or layer=1)",
+            Filter(
+                clauses=(
+                    Not(
+                        Filter(
+                            clauses=(
+                                AnyOf((Filter(ops=fs("ADD")), Filter(layers=fs(1)))),
+                            )
+                        )
+                    ),
+                )
+            ),
+        ),
+        ("op=/ADD.*/", Filter(ops=fs("/ADD.*/"))),
+        ("op=/A,B/,mul", Filter(ops=fs("/A,B/", "MUL"))),
+        ("op~mul", Filter(ops=fs("/mul/"))),
+        ("tensor~attn.q", Filter(tensors=fs(r"/attn\.q/"))),
+        ("tensor~a/b", Filter(tensors=fs(r"/a\/b/"))),
+        ("thread=/engine.*/c", Filter(threads=fs("/engine.*/c"))),
+        ("thread=0-3", Filter(threads=fs("0-3"))),
+        ("layer<3", Filter(layers=fs(0, 1, 2))),
+        ("token>=2", Filter(clauses=(Not(Filter(tokens=fs(-1, 0, 1))),))),
+        ("tensor=cache_k(view)", Filter(tensors=fs("cache_k(view)"))),
+        ('"or" "not"', Filter(text="or", clauses=(AnyOf((Filter(text="not"),)),))),
+        ("one two", Filter(text="one", clauses=(AnyOf((Filter(text="two"),)),))),
+        (
+            "op=MUL* op=*MAT",
+            Filter(ops=fs("MUL*"), clauses=(AnyOf((Filter(ops=fs("*MAT")),)),)),
+        ),
+        ("time=1ms..2ms", Filter(time=TimeRange(1_000_000, 2_000_000))),
         ("expert=3,7", Filter(experts=fs(3, 7))),
         ("experts=0-2,none", Filter(experts=fs(0, 1, 2, -1))),
         ("buffer=0x55D0_0010,7", Filter(buffers=fs(0x55D00010, 7))),
@@ -79,8 +130,22 @@ def test_parse_reads(text, expected):
         ("op=ADD layer=x", r"'x' at character 14 .*a number, a range"),
         ("layer=9-3", "backwards"),
         ("layer=0-9999999", "too wide"),
-        ("op!=ADD", "not what to leave out"),
-        ("layer>3", "compared with ="),
+        ("layer~3", "layer is compared with =, !=, <, <=, > or >="),
+        ("layer>many", "a number is expected"),
+        ("layer>9999999", "larger than 1,000,000"),
+        ("not", "'not' at character 1 .*there is nothing after it"),
+        ("op=ADD or", "'or' at character 8 .*there is nothing after it"),
+        ("or op=ADD", "'or' at character 1 .*there is nothing before it"),
+        ("op=ADD and or op=MUL", "nothing before it"),
+        ("(op=ADD", r"'\(' at character 1 .*not closed"),
+        ("op=ADD)", r"'\)' at character 7 .*no parenthesis is open"),
+        ("()", "nothing before it"),
+        ("op=(ADD)", "nothing after it to compare"),
+        ("(" * 50 + "a" + ")" * 50, "at most 40"),
+        ("op=/(/", "regular expression .* is not understood"),
+        ("/(a+)+/", "repeats a repeat"),
+        ("size>big", "'big' is no number of bytes"),
+        ("size~3", "compared with <"),
         ("dur~3", "compared with <"),
         ("dur>soon", "'soon' at character 5 .*no time"),
         ("dur>inf", "no time"),
@@ -90,7 +155,6 @@ def test_parse_reads(text, expected):
         ("= 3", "nothing before it"),
         ("op=ADD,,MUL", "item of the list is empty"),
         ('thread="open', "quotation that does not end"),
-        ("one two", "there is a text already"),
         ("time=5", "range like 1ms:2ms"),
         ("time=5:1", "ends before it starts"),
         ("offset=5", "range of bytes like"),
@@ -205,30 +269,61 @@ WORDS = (
 )
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.builds(
-        Filter,
-        ops=sets(st.sampled_from(["MUL_MAT", "ADD", "OP#94", "MUL*", "TE,1", "AND"])),
-        families=sets(st.sampled_from(FAMILIES)),
-        layers=sets(st.integers(-1, 40)),
-        tokens=sets(st.integers(-1, 40)),
-        threads=sets(WORDS),
-        phases=sets(st.integers(-1, 1)),
-        spaces=sets(st.integers(0, 4)),
-        qualities=sets(st.integers(0, 3)),
-        text=st.just("") | WORDS | WORDS.map(lambda w: f"/{w}/"),
-        min_duration=st.none() | st.integers(0, 10**12),
-        max_duration=st.none() | st.integers(0, 10**12),
-        time=st.none() | st.integers(0, 10**12).map(lambda t: TimeRange(t, 2 * t)),
-        tensors=sets(WORDS),
-        offsets=st.none()
-        | st.tuples(st.integers(0, 2**62), st.integers(0, 2**62))
-        .map(sorted)
-        .map(tuple),
-        experts=sets(st.integers(-1, 300)),
-        buffers=sets(st.integers(0, 2**64 - 1)),
-    )
+def is_valid(text):
+    try:
+        parse_filter(f"name~{text}")
+    except QueryError:
+        return False
+    return parse_filter(f"name~{text}") == Filter(text=text)
+
+
+EXPRESSIONS = WORDS.map(lambda w: f"/{w}/").filter(is_valid)
+PLAIN_FILTERS = st.builds(
+    Filter,
+    ops=sets(st.sampled_from(["MUL_MAT", "ADD", "OP#94", "MUL*", "TE,1", "AND"])),
+    families=sets(st.sampled_from(FAMILIES)),
+    layers=sets(st.integers(-1, 40)),
+    tokens=sets(st.integers(-1, 40)),
+    threads=sets(WORDS | EXPRESSIONS),
+    phases=sets(st.integers(-1, 1)),
+    spaces=sets(st.integers(0, 4)),
+    qualities=sets(st.integers(0, 3)),
+    text=st.just("") | WORDS | EXPRESSIONS,
+    min_duration=st.none() | st.integers(0, 10**12),
+    max_duration=st.none() | st.integers(0, 10**12),
+    time=st.none() | st.integers(0, 10**12).map(lambda t: TimeRange(t, 2 * t)),
+    tensors=sets(WORDS),
+    offsets=st.none()
+    | st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)).map(sorted).map(tuple),
+    experts=sets(st.integers(-1, 300)),
+    buffers=sets(st.integers(0, 2**64 - 1)),
+    min_size=st.none() | st.integers(0, 2**40),
+    max_size=st.none() | st.integers(0, 2**40),
 )
+
+
+@settings(max_examples=60, deadline=None)
+@given(PLAIN_FILTERS)
 def test_written_filter_is_read_back_the_same(wanted):
     assert parse_filter(format_filter(wanted)) == wanted
+
+
+def test_clauses_are_chips_that_can_be_taken_off():
+    wanted = parse_filter("layer=3 not op=ADD (token=1 or op=MUL dur>5us)")
+
+    assert describe_filter(wanted) == (
+        ("layers", "layer 3"),
+        ("clauses:0", "not op ADD"),
+        ("clauses:1", "token 1 or (op MUL and duration ≥ 5.001 µs)"),
+    )
+    assert wanted.without("clauses:0") == parse_filter(
+        "layer=3 (token=1 or op=MUL dur>5us)"
+    )
+
+
+def test_merging_adds_clauses_once():
+    first = parse_filter("not op=ADD")
+
+    both = first.merged(parse_filter("not op=ADD not op=MUL layer=1"))
+
+    assert both == parse_filter("not op=ADD not op=MUL layer=1")

@@ -15,12 +15,20 @@ from builders import (
 )
 from ggscope.analysis import filtering
 from ggscope.analysis.chunks import add_by_group, count_values
-from ggscope.analysis.filtering import filter_mask, parse_filter, search, text_matcher
+from ggscope.analysis.filter_text import both
+from ggscope.analysis.filtering import (
+    filter_mask,
+    format_filter,
+    parse_filter,
+    read_filter,
+    search,
+    text_matcher,
+)
 from ggscope.errors import QueryError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind
-from ggscope.model.selection import Filter
+from ggscope.model.selection import AnyOf, Filter, Not
 from ggscope.model.tables import (
     Accesses,
     FlatAccesses,
@@ -39,6 +47,14 @@ RANDOM = random_trace(7, 500, shuffled=True)
 def matching_slow(trace: Trace, wanted: Filter) -> list[int]:
     """Return the ids that match, asking each span by itself."""
     s, ids = trace.spans, []
+    left_out = [
+        set(matching_slow(trace, c.of)) for c in wanted.clauses if isinstance(c, Not)
+    ]
+    alternatives = [
+        {i for one in c.of for i in matching_slow(trace, one)}
+        for c in wanted.clauses
+        if isinstance(c, AnyOf)
+    ]
     for i in range(len(s)):
         op = trace.op_name(int(s.op[i]))
         start, end = int(s.start[i]), int(s.end[i])
@@ -50,6 +66,7 @@ def matching_slow(trace: Trace, wanted: Filter) -> list[int]:
             *(trace.strings[int(trace.tensors.name[t])] for t in what.tensor if t >= 0),
         ]
         quality = 1 if s.flags[i] & 3 else 0
+        known = [size for size in what.size.tolist() if size >= 0]
         t = wanted.time
         parts = [
             wanted.ops is None or op in wanted.ops,
@@ -64,7 +81,11 @@ def matching_slow(trace: Trace, wanted: Filter) -> list[int]:
             wanted.min_duration is None or end - start >= wanted.min_duration,
             wanted.max_duration is None or end - start <= wanted.max_duration,
             t is None or (start < t.end and (end > t.start or start >= t.start)),
+            wanted.min_size is None or (known and sum(known) >= wanted.min_size),
+            wanted.max_size is None or (known and sum(known) <= wanted.max_size),
         ]
+        parts += [i not in ids_of for ids_of in left_out]
+        parts += [i in ids_of for ids_of in alternatives]
         if all(parts):
             ids.append(i)
     return ids
@@ -91,6 +112,23 @@ FILTERS = st.builds(
     | st.tuples(st.integers(-10, 10**7), st.integers(0, 10**7)).map(
         lambda t: TimeRange(min(t), max(t))
     ),
+    min_size=st.none() | st.integers(0, 10_000),
+    max_size=st.none() | st.integers(0, 10_000_000),
+)
+# Few parts each, so that what they combine to matches something.
+ONE_PART = st.sampled_from(
+    [Filter(ops=frozenset({"ADD"})), Filter(layers=frozenset({0, 1})),
+     Filter(text="weight"), Filter(min_duration=5_000), Filter(tokens=frozenset({2})),
+     Filter(spaces=frozenset({0})), Filter(threads=frozenset({"thread 0"}))]
+)  # fmt: skip
+COMBINED = st.recursive(
+    ONE_PART,
+    lambda inner: (
+        inner.map(lambda f: Filter(clauses=(Not(f),)))
+        | st.tuples(inner, inner).map(lambda ab: Filter(clauses=(AnyOf(ab),)))
+        | st.tuples(inner, inner).map(lambda ab: both(*ab))
+    ),
+    max_leaves=5,
 )
 
 
@@ -105,6 +143,55 @@ def test_mask_of_any_filter_equals_asking_each_span(trace, wanted):
     else:
         assert mask.dtype == np.bool_
         assert np.flatnonzero(mask).tolist() == matching_slow(trace, wanted)
+
+
+@pytest.mark.parametrize("trace", [LLAMA, RANDOM], ids=["llama", "random"])
+@settings(max_examples=40, deadline=None)
+@given(wanted=COMBINED)
+def test_not_or_and_parentheses_mean_what_they_say(trace, wanted):
+    expected = set(matching_slow(trace, wanted))
+
+    for one in (wanted, parse_filter(format_filter(wanted))):
+        mask = filter_mask(trace, one)
+        assert set(np.flatnonzero(mask).tolist()) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [
+        ("thread=0", {"thread 0"}),
+        ("thread=0-1", {"thread 0", "thread 1"}),
+        ("thread=24832", {"thread 1"}),  # nobody shows that number: the file's own
+        ("thread=1", {"thread 1"}),  # and not the one that the file calls 1
+        ('thread="thread *"', {"thread 0", "thread 1", "thread 7"}),
+        ("thread=/[17]$/", {"thread 1", "thread 7"}),
+        ("thread~read", {"thread 0", "thread 1", "thread 7"}),
+        ("thread=9", set()),
+        ("thread!=0", {"thread 1", "thread 7", "graphs"}),
+    ],
+)
+def test_threads_are_named_by_shown_or_raw_numbers(wanted, shown):
+    builder = TraceBuilder()
+    for name, raw in (("thread 0", "24576"), ("thread 1", "24832"), ("thread 7", "1")):
+        builder.add_lane(name, LaneKind.THREAD, raw=raw)
+    builder.add_lane("graphs", LaneKind.GRAPH)
+    start = np.arange(4) * 10
+    builder.add_spans(start=start, end=start + 5, lane=np.arange(4))
+    trace = finished(builder)
+
+    mask = filter_mask(trace, parse_filter(wanted))
+
+    assert {trace.lanes[i].name for i in np.flatnonzero(mask)} == shown
+
+
+def test_unknown_op_is_refused_with_what_it_may_mean():
+    with pytest.raises(QueryError, match="no op MULMAT; did you mean MUL_MAT"):
+        read_filter("layer=1 not (op=MULMAT or op=ADD)", LLAMA)
+    with pytest.raises(QueryError, match="no op ZZZ; this trace has ADD"):
+        read_filter("op=zzz", LLAMA)
+
+    # ggml knows it, though this trace has none.
+    assert read_filter("op=FLASH_ATTN_EXT,X*,/zz/", LLAMA)
 
 
 def test_mask_of_no_filter_is_none():
