@@ -169,6 +169,11 @@ class Intake:
             self._take_lines_slow(block)
 
     @property
+    def generation(self) -> int:
+        """How many snapshots have been handed out."""
+        return self._snapshots.generation
+
+    @property
     def progress(self) -> Progress:
         """How far reading has come."""
         return Progress(self.n_records, self._unfinished, self._has_timeline)
@@ -397,6 +402,8 @@ class Intake:
 
     def _line(self, data: bytes, offset: int, line: int) -> tuple[object, ...]:
         """Return the value of a line as the only item; nothing where it has none."""
+        if not data.strip():
+            return ()  # what is left of a comment
         try:
             return (self._parsed(data, offset),)
         except JsonSyntaxError as fault:

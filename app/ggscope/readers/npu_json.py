@@ -1,5 +1,7 @@
 """Reader of NPU simulator traces: one JSON object, or JSON Lines of events."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ggscope.errors import (
@@ -40,12 +42,12 @@ from ggscope.readers.npu_options import (
     estimate,
     settings_of,
 )
-from ggscope.readers.npu_sniff import BOM, is_lines, sniff_npu
+from ggscope.readers.npu_sniff import BOM, has_comments, is_lines, sniff_npu
 from ggscope.readers.npu_stages import FIRST_SECONDS, Stages
 from ggscope.readers.source import Source
 
-PASTE_BYTES = 16 << 20
-"""Larger files are not looked through for comments: nobody pastes that much."""
+PASTE_BYTES = 256 << 20
+"""Larger files are not looked through for comments: that takes their size twice."""
 
 
 class NpuJsonReader:
@@ -107,9 +109,7 @@ class NpuJsonReader:
     def _read_somehow(self, source: Source, context: ReadContext) -> Trace:
         """Read a file as it is or, where that fails, without what pasting adds."""
         settings = settings_of(context, source)
-        head = source.head(HEAD_BYTES)
-        data = head.removeprefix(BOM).lstrip()
-        if source.size <= PASTE_BYTES and not data.startswith((b"{", b"[")):
+        if has_comments(source.head(HEAD_BYTES)):
             pasted = self._pasted(source)
             if pasted is not None:
                 return self._read(source, pasted, context, settings, pasted=True)
@@ -141,7 +141,8 @@ class NpuJsonReader:
         head = _head(text)
         start = len(BOM) if head.startswith(BOM) else 0
         lines = is_lines(head[start:])
-        stages = Stages(context.wants_stages, self._first_seconds)
+        # What was published before a comment turned up is not published again.
+        stages = Stages(context.wants_stages and not pasted, self._first_seconds)
         intake = Intake(source, context, settings, lines=lines, stages=stages)
         if pasted:
             intake.note_paste()
@@ -158,6 +159,11 @@ class NpuJsonReader:
             else:
                 intake.take_object(cursor)
         except JsonSyntaxError as fault:
+            # Comments may begin anywhere; only now is it worth looking for them.
+            cleaned = None if pasted else self._pasted(source)
+            if cleaned is not None:
+                again = self._read(source, cleaned, context, settings, pasted=True)
+                return replace(again, generation=again.generation + intake.generation)
             _keep_up_to(fault, intake, source, text, settings)
         except JsonTooLargeError as too_large:
             raise LimitExceededError(

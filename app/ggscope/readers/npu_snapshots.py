@@ -29,6 +29,10 @@ class Snapshots:
     context : whom to publish to.
     stages : when.
     header, columns, places : what has been read of the file; they grow meanwhile.
+
+    Attributes
+    ----------
+    generation : number of snapshots so far.
     """
 
     def __init__(
@@ -49,7 +53,7 @@ class Snapshots:
         self._header = header
         self._columns = columns
         self._places = places
-        self._generation = 0
+        self.generation = 0
 
     def publish_so_far(self, builder: TraceBuilder, done: int, n_records: int) -> None:
         """Publish the spans so far, if it is time to.
@@ -149,5 +153,5 @@ class Snapshots:
         )
         trace = builder.snapshot(info, pending, read_until=read_until, extent=extent)
         # Numbered over all snapshots, whichever builder they come from.
-        self._generation += 1
-        return replace(trace, generation=self._generation)
+        self.generation += 1
+        return replace(trace, generation=self.generation)

@@ -49,7 +49,7 @@ def sniff_npu(head: Head) -> Sniff:
     data = head.data.removeprefix(BOM)
     if b"\0" in data or b'"' not in data:
         return NOT_MINE
-    if not data.lstrip().startswith((b"{", b"[")):
+    if has_comments(data):
         data = without_paste(data)
     root = look(data)
     if root.first == b"{":
@@ -59,6 +59,19 @@ def sniff_npu(head: Head) -> Sniff:
     if _EVENT_LINE.search(data):
         return Sniff(50, "some lines are NPU timeline events")
     return NOT_MINE
+
+
+def has_comments(data: bytes) -> bool:
+    """Tell whether a text begins with something, or holds comments, that pasting adds.
+
+    Slashes within strings, as of web addresses, are no comments; what stands behind the
+    last quotation mark is not looked at, as it may be half a string.
+    """
+    data = data.removeprefix(BOM)
+    data = data[: data.rfind(b'"') + 1]
+    if data.lstrip().startswith((b"{", b"[")) and not (b"//" in data or b"/*" in data):
+        return False
+    return without_paste(data) != data
 
 
 def is_lines(data: bytes) -> bool:

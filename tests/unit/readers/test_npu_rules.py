@@ -14,7 +14,8 @@ from ggscope.errors import (
     TruncatedError,
     UnsupportedVersionError,
 )
-from ggscope.model.trace import Severity
+from ggscope.model.trace import Severity, Trace
+from ggscope.readers import npu_json
 from ggscope.readers.api import HEAD_BYTES, Head, ReadContext
 from ggscope.readers.npu_json import NpuJsonReader
 from ggscope.readers.npu_rules import text_of
@@ -732,6 +733,73 @@ def test_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     assert trace.warnings == ()
 
 
+REMARKS = """{
+  // of run 1
+  "version": "1.0", // minor
+  "timeline_events": [
+    ENGINE, /* over
+    two lines */
+    // the next one
+    ENGINE // and its end
+  ]
+}
+// the end
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        REMARKS,
+        REMARKS.replace("  // of run 1\n", "").replace(" // minor", ""),
+        REMARKS.replace("\n// the end", "\n"),
+        "/* first */" + REMARKS,
+        as_lines(engine(), engine()).replace("}\n", "} // remark\n"),
+        "// remark\n" + as_lines(engine(), engine()),
+    ],
+)
+@pytest.mark.parametrize("block_bytes", [1 << 20, 512])
+def test_comments_anywhere_are_passed_over_with_a_notice(
+    tmp_path: Path, text: str, block_bytes: int
+) -> None:
+    event = engine(tile_id="http://a.b//c /* d */")
+    text = text.replace("ENGINE,", json.dumps(event) + ",", 1)
+    text = text.replace("ENGINE ", json.dumps(event) + " ", 1)
+    if "http" not in text:
+        text = text.replace("ffn_1_t0", "http://a.b//c /* d */")
+
+    trace = read_text(tmp_path, text, block_bytes=block_bytes)
+
+    assert {w.code for w in trace.warnings} == {"pasted_copy"}
+    assert [trace.span_name(i) for i in range(2)] == ["http://a.b//c /* d */"] * 2
+    head = Head("x.json", len(text), text.encode())
+    assert NpuJsonReader().sniff(head).confidence >= 50
+
+
+def test_comment_behind_what_was_published_keeps_the_order_of_snapshots(
+    tmp_path: Path,
+) -> None:
+    text = json.dumps(document(*(engine(i, i + 1) for i in range(3000))), indent=0)
+    published: list[Trace] = []
+    context = ReadContext(publish=published.append)
+
+    trace = read_text(
+        tmp_path, text + "// end", block_bytes=4096, first_seconds=0.0, context=context
+    )
+
+    generations = [t.generation for t in (*published, trace)]
+    assert len(published) > 1
+    assert generations == sorted(set(generations))
+    assert {w.code for w in trace.warnings} == {"pasted_copy"}
+    assert len(trace.spans) == 3000
+
+
+def test_addresses_in_strings_are_no_comments(tmp_path: Path) -> None:
+    trace = read_events(tmp_path, engine(tile_id="http://a.b"), engine(5, 6))
+
+    assert trace.warnings == ()
+
+
 def test_broken_pasted_copy_names_its_fault(tmp_path: Path) -> None:
     with pytest.raises(CorruptError, match="Expecting ':' delimiter: line 3 column 2"):
         read_text(tmp_path, '// note\n{"a" // key\n 1}')
@@ -756,7 +824,7 @@ def test_lines_with_header_samples_and_rubbish_are_all_told_apart(
     assert found == {
         "sample_not_object": (BROKEN, 1, "line 4"),
         "event_without_type": (BROKEN, 1, "line 5, type"),
-        "pasted_copy": (NOTICE, 3, ""),
+        "pasted_copy": (NOTICE, 1, ""),
         "bad_line": (LOSS, 2, "line 8"),
         "event_not_object": (BROKEN, 1, "line 10"),
         "end_before_start": (BROKEN, 1, "line 12, end_cycle"),
@@ -956,9 +1024,10 @@ def test_record_with_a_key_that_is_not_utf8_is_shown(tmp_path: Path) -> None:
 
 
 def test_broken_file_too_large_for_a_pasted_copy_names_its_fault(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "{" + " " * (17 << 20) + "// no\n}"
+    monkeypatch.setattr(npu_json, "PASTE_BYTES", 1 << 16)
+    text = "{" + " " * (1 << 17) + "// no\n}"
 
     with pytest.raises(CorruptError, match="Expecting property name"):
         read_text(tmp_path, text)
