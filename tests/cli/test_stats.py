@@ -10,6 +10,7 @@ import pytest
 from builders import llama_like_trace
 from ggscope.analysis.stats import BY
 from ggscope.cli.arguments import BY as ARGUMENT_BY
+from npu_files import document, engine, token
 
 ROW = {
     "key",
@@ -200,3 +201,14 @@ def test_stats_of_an_op_that_nobody_knows_are_refused_with_a_hint(run, built):
 
     assert answer.code != 0
     assert "there is no op MULMAT; did you mean MUL_MAT" in answer.err
+
+
+def test_command_line_has_a_row_for_each_token(run, tmp_path) -> None:
+    path = tmp_path / "run.json"
+    events = [token(0, 9, phase="PREFILL"), token(9, 20), engine(0, 5), engine(9, 12)]
+    path.write_text(json.dumps(document(*events)))
+
+    answer = run("stats", path, "--by", "token", "--json")
+
+    keys = [row["key"] for row in json.loads(answer.out)["rows"]]
+    assert keys == ["prefill 0", "decode 0"]

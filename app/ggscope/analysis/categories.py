@@ -13,6 +13,7 @@ from ggscope.model.ggml import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import Accesses, Array, Phase, Quality, Space, quality_of
+from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
 NONE = "none"
@@ -132,11 +133,12 @@ def _by_layer(trace: Trace) -> Categories:
 
 
 def _by_token(trace: Trace) -> Categories:
-    values = _Values(trace.spans.token, len(trace.spans))
+    tokens = tokens_of(trace)
+    values = _Values(tokens.key, len(trace.spans))
     order = sorted(values.count, key=lambda code: (code < 0, code))
     if len(order) <= MAX_TOKENS:
         entries = [
-            (f"token {c}", f"token:{c}") if c >= 0 else ("no token", NONE)
+            (f"token {tokens.text(c)}", f"token:{c}") if c >= 0 else ("no token", NONE)
             for c in order
         ]
         return _categories("token", values, order, entries)

@@ -13,6 +13,7 @@ from ggscope.analysis.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.model.ggml import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space
+from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
 NONE = "none"
@@ -130,8 +131,11 @@ def grouping(trace: Trace, by: str) -> Grouping:
         return _by_lane(trace, by)
     if by == "phase":
         return _by_number(trace, s.phase, lambda i: Phase(i).name.lower())
-    if by in ("layer", "token"):
-        return _by_number(trace, s.layer if by == "layer" else s.token, str)
+    if by == "layer":
+        return _by_number(trace, s.layer, str)
+    if by == "token":
+        tokens = tokens_of(trace)
+        return _by_number(trace, tokens.key, tokens.text)
     if by == "tensor":
         return _by_weight(trace)
     if by == "source":

@@ -59,6 +59,7 @@ class RowFinder:
     Parameters
     ----------
     time : for kind "time", what the bins share evenly; the whole trace where None.
+    token : for kind "token", numbers of spans in place of those of the trace.
 
     Attributes
     ----------
@@ -66,9 +67,15 @@ class RowFinder:
     """
 
     def __init__(
-        self, trace: Trace, kind: RowKind, time: TimeRange | None = None
+        self,
+        trace: Trace,
+        kind: RowKind,
+        time: TimeRange | None = None,
+        *,
+        token: Array | None = None,
     ) -> None:
         self._trace, self._kind = trace, kind
+        self._token = trace.spans.token if token is None else token
         self._table: Array | None = None
         self._low = 0
         if kind == "time":
@@ -79,7 +86,7 @@ class RowFinder:
             numbers = np.arange(len(self._values), dtype=np.int64)
             self.rows = HeatRows("pass", numbers, numbers, has_rest=True)
         elif kind == "token":
-            self._values = _numbers(trace.spans.token)
+            self._values = _numbers(self._token)
             self.rows = HeatRows("token", self._values, self._values, has_rest=True)
             self._make_table()
         else:
@@ -125,7 +132,7 @@ class RowFinder:
         self._table, self._low = table, low
 
     def _of_tokens(self, piece: slice) -> I64:
-        token = self._trace.spans.token
+        token = self._token
         if token is None or not len(self._values):
             return np.zeros(piece.stop - piece.start, np.int64)
         part = token[piece]

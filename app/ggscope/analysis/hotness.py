@@ -13,6 +13,7 @@ from ggscope.analysis.unit_reads import unit_reads
 from ggscope.model.names import parse
 from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space
 from ggscope.model.time import TimeRange
+from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
 GroupBy = Literal["tensor", "layer", "component", "expert"]
@@ -95,7 +96,8 @@ def heat(
     unit_accesses, unit_bytes, n_lost = _units(places, variants.touches, times_touched)
     start = spans.start if is_all else spans.start[chosen]
     first, last = _first_and_last(start, pattern, n_patterns)
-    token = None if spans.token is None else spans.token[chosen]
+    token = tokens_of(trace).key
+    token = None if token is None else token[chosen]
     tokens, n_tokens = _tokens(token, pattern, rows, table, n_patterns)
     return Heat(
         accesses=table.add(np.ones(len(rows), np.int64)),

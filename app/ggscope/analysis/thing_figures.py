@@ -21,6 +21,7 @@ from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import Selection
 from ggscope.model.tables import I64, AccessKind, Quality, quality_of
 from ggscope.model.time import TimeRange
+from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
 _QUALITIES = len(Quality)
@@ -162,6 +163,7 @@ class _Seen:
 
     def __init__(self, trace: Trace) -> None:
         self._spans = trace.spans
+        self._token = tokens_of(trace).key
         self._n = 0
         self._begin: int | None = None
         self._end = 0
@@ -178,8 +180,8 @@ class _Seen:
         first = int(begin.min())
         self._begin = first if self._begin is None else min(self._begin, first)
         self._end = max(self._end, int(end.max()))
-        if self._spans.token is not None:
-            token = np.unique(self._spans.token[ids]).astype(np.int64)
+        if self._token is not None:
+            token = np.unique(self._token[ids]).astype(np.int64)
             self._tokens = np.union1d(self._tokens, token[token >= 0])
 
     def add_time(self, ids: I64) -> None:

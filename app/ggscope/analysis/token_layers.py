@@ -11,6 +11,7 @@ from ggscope.analysis.heatmap_rows import RowFinder
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, Quality, quality_of
 from ggscope.model.time import TimeRange
+from ggscope.model.tokens import Tokens, tokens_of
 from ggscope.model.trace import Trace
 
 TokenBy = Literal["token", "pass"]
@@ -23,7 +24,9 @@ class TokenLayers:
     Attributes
     ----------
     layers : int64[L], ascending; -1 first where ops without a layer occur.
-    tokens : int64[T], ascending token (or pass) numbers; -1 last = none.
+    tokens : int64[T], ascending keys of tokens (see ``model.tokens``) or numbers of
+        passes; -1 last = none.
+    names : what people call them.
     by : whether columns are tokens as the file claims them, or passes.
     ops : int64[L, T], ops.
     bytes : int64[L, T], known bytes that they access.
@@ -34,6 +37,7 @@ class TokenLayers:
 
     layers: I64
     tokens: I64
+    names: tuple[str, ...]
     by: TokenBy
     ops: I64
     bytes: I64
@@ -61,7 +65,8 @@ def token_layers(
     Cancelled
         From the watcher.
     """
-    spans, finder = trace.spans, RowFinder(trace, by)
+    spans, names = trace.spans, tokens_of(trace)
+    finder = RowFinder(trace, by, token=names.key)
     n_tokens = len(finder.rows)
     n_layers = 2 if spans.layer is None else int(spans.layer.max(initial=-1)) + 2
     sums = np.zeros((3, n_layers * n_tokens), np.int64)
@@ -89,7 +94,13 @@ def token_layers(
         done += piece.stop - piece.start
         if watcher is not None:
             watcher.progress(done, len(spans))
-    return _trimmed(sums.reshape(3, n_layers, n_tokens), finder, by, n_left_out)
+    return _trimmed(
+        sums.reshape(3, n_layers, n_tokens),
+        finder,
+        by,
+        n_left_out,
+        names if by == "token" else Tokens(None),
+    )
 
 
 def _pattern_bytes(trace: Trace) -> I64:
@@ -100,14 +111,23 @@ def _pattern_bytes(trace: Trace) -> I64:
     return np.append(np.diff(upto), 0)
 
 
-def _trimmed(sums: I64, finder: RowFinder, by: TokenBy, n_left_out: int) -> TokenLayers:
+def _trimmed(
+    sums: I64, finder: RowFinder, by: TokenBy, n_left_out: int, names: Tokens
+) -> TokenLayers:
     """Leave out layers and tokens without any op."""
     layer = np.flatnonzero(sums[0].any(axis=1))
     token = np.flatnonzero(sums[0].any(axis=0))
     numbers = np.append(finder.rows.first, -1)[: sums.shape[2]]
     kept = sums[:, layer][:, :, token]
     return TokenLayers(
-        layer - 1, numbers[token], by, kept[0], kept[1], kept[2], n_left_out
+        layer - 1,
+        numbers[token],
+        tuple(names.text(n) or "none" for n in numbers[token].tolist()),
+        by,
+        kept[0],
+        kept[1],
+        kept[2],
+        n_left_out,
     )
 
 

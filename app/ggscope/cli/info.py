@@ -22,6 +22,7 @@ from ggscope.cli.info_text import info_text
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64
+from ggscope.model.tokens import numbers_per_phase
 from ggscope.model.trace import ReadWarning, Trace
 
 
@@ -145,7 +146,7 @@ def _n_tokens(trace: Trace) -> int:
         return 0
     of_lane = np.array([lane.kind == LaneKind.TOKEN for lane in trace.lanes], np.bool_)
     has_lane = bool(of_lane.any())
-    by_phase = phase is not None and not trace.info.n_passes
+    by_phase = numbers_per_phase(trace)
     seen = np.zeros(0, np.int64)
     for rows in chunks(len(token)):
         key = token[rows].astype(np.int64)

@@ -162,7 +162,7 @@ def layers_scene(scene: HotScene) -> GridScene:
         scene.width, scene.height, scene.theme, values,
         color_scale(values, scene.scale_kind),
         [str(n) if n >= 0 else "none" for n in found.layers.tolist()],
-        [str(n) if n >= 0 else "none" for n in found.tokens.tolist()],
+        list(found.names),
         row_title="layer", column_title=found.by, value_title=title,
         title=scene.title, words=words, scale=scene.scale, hover=scene.hover_cell,
     )  # fmt: skip

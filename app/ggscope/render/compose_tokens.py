@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import Array
+from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.units import format_duration
 from ggscope.render.batch import Batch, Clip, Face, Text
 from ggscope.render.compose_wide import LABEL_SIZE, Wide
@@ -56,9 +57,11 @@ def token_labels(
         number = -1 if tokens is None else int(tokens[span])
         words = f"#{number}" if number >= 0 else trace.span_name(span)
         length = int(spans.end[span] - spans.start[span])
-        full = f"{words} {format_duration(length, trace.clock.unit)}"
-        if len(full) * 6.6 + 10 <= width:
-            words = full
+        whole = token_text(trace, span) or words
+        took = format_duration(length, trace.clock.unit)
+        for more in (whole, f"{words} {took}", f"{whole} {took}"):
+            if len(more) * 6.6 + 10 <= width:
+                words = more
         labels.append(
             (
                 width,
@@ -84,4 +87,7 @@ def _is_selected(scene: TimelineScene, ids: Array) -> npt.NDArray[np.bool_]:
     if selection.table != "spans" or active is None or tokens is None:
         return np.zeros(len(ids), np.bool_)
     same: npt.NDArray[np.bool_] = tokens[ids] == tokens[active]
+    phase = scene.index.trace.spans.phase
+    if phase is not None and numbers_per_phase(scene.index.trace):
+        same &= phase[ids] == phase[active]
     return same & (tokens[ids] >= 0)

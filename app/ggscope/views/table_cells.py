@@ -19,6 +19,7 @@ from ggscope.analysis.facts import (
 )
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Array
+from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
@@ -74,7 +75,15 @@ def columns_of(trace: Trace) -> tuple[Column, ...]:
         (has_ops, Column("op", tr("op"), tr("Operation"), 138)),
         (_any(trace.spans.layer), Column("layer", "L", tr("Layer"), 34)),
         (len(trace.lanes) > 0, _lane_column(trace)),
-        (_any(trace.spans.token), Column("token", tr("token"), tr("Token"), 62)),
+        (
+            _any(trace.spans.token),
+            Column(
+                "token",
+                tr("token"),
+                tr("Token"),
+                96 if numbers_per_phase(trace) else 62,
+            ),
+        ),
         (True, _name_column(trace)),
         (
             has_accesses,
@@ -268,8 +277,7 @@ class CellTexts:
         return _short_lane(self.trace.lanes[int(self.trace.spans.lane[span])].name)
 
     def _token(self, span: int) -> str:
-        token = _number(self.trace.spans.token, span)
-        return NONE if token is None else f"#{format_count(token)}"
+        return token_text(self.trace, span) or NONE
 
     def _destination(self, span: int) -> str:
         return self.trace.span_name(span)

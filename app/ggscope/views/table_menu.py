@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QMenu
 
 from ggscope.analysis.facts import access_facts
 from ggscope.model.selection import Filter
+from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count
 from ggscope.views.plain import add_action
@@ -31,8 +32,11 @@ def filters_of(trace: Trace, span: int, base: Filter) -> list[tuple[str, Filter]
         found.append((text, replace(base, layers=frozenset({layer}))))
     if spans.token is not None and int(spans.token[span]) >= 0:
         token = int(spans.token[span])
-        text = tr("Show only token #{0}").format(format_count(token))
-        found.append((text, replace(base, tokens=frozenset({token}))))
+        text = tr("Show only token {0}").format(token_text(trace, span))
+        wanted = replace(base, tokens=frozenset({token}))
+        if spans.phase is not None and numbers_per_phase(trace):
+            wanted = replace(wanted, phases=frozenset({int(spans.phase[span])}))
+        found.append((text, wanted))
     lane = trace.lanes[int(spans.lane[span])].name
     text = tr("Show only {0}").format(lane)
     found.append((text, replace(base, threads=frozenset({lane}))))

@@ -26,6 +26,7 @@ from ggscope.analysis.layout import FEW_LANES
 from ggscope.model.ggml import FAMILIES
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy, Filter
+from ggscope.model.tokens import numbers_per_phase
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.render.palette import category_color
@@ -132,6 +133,8 @@ def isolating(trace: Trace, by: ColorBy, key: str) -> tuple[str, Values]:
     if kind == "thread":
         return "threads", frozenset({trace.lanes[int(rest)].name})
     if kind == "token":
+        if numbers_per_phase(trace):
+            return "", frozenset()  # it takes two fields, token and phase
         # With very many tokens every 4096th has the same colour.
         column = trace.spans.token
         last = int(rest) if column is None else int(column.max(initial=-1))

@@ -12,6 +12,7 @@ from ggscope.analysis.facts import Fact, span_facts
 from ggscope.analysis.layout import LaneState
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
+from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.session.session import Session
 from ggscope.text import markdown_row, tsv_text
 from ggscope.views.plain import add_action
@@ -89,11 +90,14 @@ def _span_entries(
             ),
         )
     if spans.token is not None and (token := int(spans.token[span])) >= 0:
+        phases = session.filter.phases
+        if spans.phase is not None and numbers_per_phase(trace):
+            phases = frozenset({int(spans.phase[span])})
         _add(
             menu,
-            tr("Show only token #{0}").format(token),
+            tr("Show only token {0}").format(token_text(trace, span)),
             lambda: session.set_filter(
-                replace(session.filter, tokens=frozenset({token}))
+                replace(session.filter, tokens=frozenset({token}), phases=phases)
             ),
         )
     _add(menu, tr("Find “{0}”").format(name), lambda: session.search(name))

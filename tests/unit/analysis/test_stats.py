@@ -55,6 +55,9 @@ def keys_slow(trace, by, i):
     number = {"layer": s.layer, "token": s.token, "phase": s.phase}.get(by)
     if number is not None:
         value = int(number[i])
+        if by == "token" and value >= 0 and s.phase is not None:
+            word = ("prefill ", "decode ", "")[int(s.phase[i])]
+            return {f"{word}{value}" if not trace.info.n_passes else str(value): size}
         key = Phase(value).name.lower() if by == "phase" and value >= 0 else str(value)
         return {key if value >= 0 else "none": size}
     if by in ("thread", "engine"):
