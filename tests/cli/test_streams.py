@@ -1,5 +1,6 @@
 """Closed pipes, closed streams and signals: quiet ends, honest codes, no litter."""
 
+import io
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ggscope import cli
 from tensor_files import encode, llama_trace
 
 pytestmark = pytest.mark.skipif(
@@ -109,6 +111,51 @@ def test_full_disk_under_the_output_is_told(trace: Path) -> None:
     assert process.returncode == 1
     assert b"No space left on device" in said
     assert b"Traceback" not in said
+
+
+SIX = ("first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb")
+EVERY = [
+    ["--help"], ["--version"], ["stats", "--help"], ["man"], ["completion", "bash"],
+    ["hot", "{}"], ["hot", "{}", "--json"], ["cache", "{}"], ["cache", "{}", "--json"],
+    ["show", "{}"], ["export", "{}", "--force", "-o", "{}.png", "--json"],
+    ["bench", "{}"], ["self-test"],
+]  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("is_buffered", [True, False])
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_every_command_tells_that_it_cannot_print(
+    trace: Path,
+    words: list[str],
+    is_buffered: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # What these two print is tried here, not what takes them seconds.
+    figures = dict.fromkeys(SIX, 1.0)
+    monkeypatch.setattr("ggscope.cli.bench._measure", lambda _: figures)
+    monkeypatch.setattr("ggscope.cli.self_test._try_sample", lambda _: None)
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    filled = [word.replace("{}", str(trace)) for word in words]
+
+    def code_with(stdout: io.FileIO) -> int:
+        # Without a buffer it is the print that fails, else the last flush.
+        bottom = io.BufferedWriter(stdout) if is_buffered else stdout
+        with io.TextIOWrapper(bottom, write_through=not is_buffered) as stream:
+            monkeypatch.setattr(sys, "stdout", stream)
+            return cli.main(filled)
+
+    assert code_with(io.FileIO("/dev/full", "w")) == 1
+    told = capsys.readouterr().err
+    assert "the output cannot be written: No space left on device. Make room." in told
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert code_with(io.FileIO(writer, "w")) == 0
+    assert "cannot be written" not in capsys.readouterr().err
+    if words[0] == "export":  # the figure is there all the same, whole
+        assert Path(f"{trace}.png").read_bytes().endswith(b"IEND\xaeB`\x82")
+        assert not list(trace.parent.glob(".ggscope-*"))
 
 
 ENDED = """

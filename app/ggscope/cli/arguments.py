@@ -4,12 +4,14 @@ import argparse
 import difflib
 import os
 import re
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from ggscope import __version__
+from ggscope.cli import output
 from ggscope.model.selection import COLOR_BY
 from ggscope.text import one_line
 
@@ -54,7 +56,14 @@ _TABLE_FORMATS = ("table", "csv", "json")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Complains in one line, whatever was typed."""
+    """Complains in one line, whatever was typed, and where help cannot be printed."""
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        # Python's own passes over what cannot be written.
+        if message and file is sys.stdout:
+            output.emit(message)
+        elif message:
+            output.tell(message)
 
     def error(self, message: str) -> NoReturn:
         super().error(one_line(message))

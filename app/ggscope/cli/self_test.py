@@ -21,16 +21,23 @@ def run(arguments: Namespace) -> int:
         output.emit_json(gl_facts())
         return GOOD
     need_no_display()
-    try:
-        for sample in _samples():
-            begin = perf_counter()
+    for sample in _samples():
+        begin = perf_counter()
+        try:
             _try_sample(sample)
-            output.emit(f"{sample.name}: good ({perf_counter() - begin:.1f} s)")
-    except (TraceError, OSError) as error:
-        output.complain(f"self-test failed: {error}")
-        return ERROR
-    output.emit("self-test passed.")
+        except (TraceError, OSError) as error:
+            output.complain(f"self-test failed: {error}")
+            return ERROR
+        _say(f"{sample.name}: good ({perf_counter() - begin:.1f} s)")
+    _say("self-test passed.")
     return GOOD
+
+
+def _say(text: str) -> None:
+    try:
+        output.emit(text)
+    except BrokenPipeError:
+        output.abandon()  # the exit code is wanted all the same
 
 
 def _samples() -> list[Path]:
