@@ -47,3 +47,26 @@ def test_readers_name_a_plugin_that_hangs(shell, plugin_folder):
     assert listed[-1]["path"] == str(plugin_folder / "hangs.py")
     assert "failed: it took longer than 0.2 seconds" in told.out
     assert told.code == 0
+
+
+def test_check_lists_plugins_that_are_switched_off(
+    shell, plugin_folder, tmp_path, built
+):
+    (plugin_folder / "broken.py").write_text("raise ValueError('on <purpose>')")
+    (tmp_path / "x.unknown").write_text("nobody takes this")
+    good, bad = built(), tmp_path / "x.unknown"
+
+    listed = json.loads(shell("check", "--json", good, bad).out)
+    told = shell("check", good, "--report", tmp_path / "r.md")
+
+    for verdict, is_ok in zip(listed, (True, False), strict=True):
+        (row,) = [w for w in verdict["warnings"] if w["code"] == "plugin_off"]
+        assert row["severity"] == "notice"
+        assert row["place"] == str(plugin_folder / "broken.py")
+        assert "on <purpose>" in row["message"]
+        assert verdict["ok"] is is_ok
+    assert told.code == 0
+    assert "broken.py is switched off" in told.out
+    assert "is switched off" in (tmp_path / "r.md").read_text()
+    safe = json.loads(shell("check", "--json", "--safe-mode", bad).out)
+    assert [w["code"] for w in safe["warnings"]] == ["unknown_format"]

@@ -13,6 +13,7 @@ from ggscope.cli.targets import spare_inputs
 from ggscope.errors import ReadError, TraceError
 from ggscope.model.builder import STATED_CODE
 from ggscope.model.trace import Severity, Trace
+from ggscope.readers.registry import troubles, with_troubles
 from ggscope.text import one_line
 
 
@@ -27,7 +28,7 @@ def run(arguments: Namespace) -> int:
         check_report(arguments.report, overwrite=arguments.force)
 
     def work(path: Path) -> tuple[int, object]:
-        trace = load(path, arguments)
+        trace = with_troubles(load(path, arguments))
         verdict = judge(trace, path)
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"
@@ -96,7 +97,8 @@ def _failed(path: Path, error: TraceError) -> dict[str, object]:
                 error.message if isinstance(error, ReadError) else str(error),
                 error.offset if isinstance(error, ReadError) else None,
                 error.hint if isinstance(error, ReadError) else "",
-            )
+            ),
+            *map(warning_json, troubles(waits=True)),
         ],
         "error": details if is_read_error else None,
     }

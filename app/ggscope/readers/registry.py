@@ -148,6 +148,15 @@ def troubles(*, waits: bool = False) -> tuple[ReadWarning, ...]:
     )
 
 
+def with_troubles(trace: Trace) -> Trace:
+    """Return the trace with `troubles` among its warnings; waits for all plug-ins."""
+    found = (w for w in troubles(waits=True) if w not in trace.warnings)
+    warnings = sorted((*trace.warnings, *found), key=lambda w: -w.severity)
+    if len(warnings) == len(trace.warnings):
+        return trace
+    return dataclasses.replace(trace, warnings=tuple(warnings))
+
+
 def are_loading() -> bool:
     """Tell whether some plug-in is not there yet."""
     return any(item.is_awaited for item in _loaded(False))

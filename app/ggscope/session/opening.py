@@ -209,11 +209,7 @@ def with_troubles(trace: Trace, context: ReadContext) -> Trace:
         return trace
     if registry.are_loading():
         context.publish(replace(trace, pending=trace.pending | {OTHER_FILES}))
-    found = (w for w in registry.troubles(waits=True) if w not in trace.warnings)
-    warnings = sorted((*trace.warnings, *found), key=lambda w: -w.severity)
-    if len(warnings) == len(trace.warnings):
-        return trace
-    return replace(trace, warnings=tuple(warnings))
+    return registry.with_troubles(trace)
 
 
 def _joined(
