@@ -40,7 +40,7 @@ def test_show_takes_range_and_colours(run, built):
 def test_show_json_holds_the_lines(run, built):
     value = json.loads(run("show", built(), "--json", "--width", "70").out)
 
-    assert value["lines"][0].startswith("llama.bin: 0 ns to ")
+    assert value["lines"][0].startswith("llama.bin: 0.0")
 
 
 def test_show_with_a_wrong_range_is_an_error(run, built):

@@ -14,9 +14,14 @@ from ggscope.analysis.layout import TimelineLane
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64, Phase
-from ggscope.model.time import TimeRange, Unit
+from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_count, format_duration, format_share
+from ggscope.model.units import (
+    format_count,
+    format_duration,
+    format_share,
+    shown_form,
+)
 from ggscope.text import one_line
 
 IDLE = "."
@@ -73,7 +78,7 @@ def ascii_timeline(
     px = max(width - indent - _SHARE_WIDTH, _MIN_COLUMNS)
     if not lanes:
         return f"{_name(trace)}: there are no spans to show.\n"
-    lines = [_head(trace, seen, px), *_scale(seen, px, indent, trace.clock.unit)]
+    lines = [_head(trace, seen, px), *_scale(seen, px, indent, trace.clock)]
     edges = column_edges(seen, px)
     pictures = [
         [row.query(edges) for row in index.row_columns(lane.key, by)[:_MAX_ROWS]]
@@ -129,20 +134,19 @@ def _name(trace: Trace) -> str:
 
 
 def _head(trace: Trace, seen: TimeRange, px: int) -> str:
-    unit = trace.clock.unit
+    times = shown_form(seen, trace.clock)
     return _ascii(
-        f"{_name(trace)}: {format_duration(seen.start, unit)} to "
-        f"{format_duration(seen.end, unit)}, one column = "
-        f"{format_duration(seen.duration / px, unit)}, "
+        f"{_name(trace)}: {times.text(seen.start)} to {times.text(seen.end)}, "
+        f"one column = {format_duration(seen.duration / px, trace.clock.unit)}, "
         f"{format_count(len(trace.spans))} spans"
     )
 
 
-def _scale(seen: TimeRange, px: int, indent: int, unit: Unit) -> list[str]:
+def _scale(seen: TimeRange, px: int, indent: int, clock: Clock) -> list[str]:
     """Return a line of times and one of ticks below it."""
-    times, ticks = "", ""
+    form, times, ticks = shown_form(seen, clock), "", ""
     for column in range(0, px, _TICK_COLUMNS):
-        text = _ascii(format_duration(_tick_of(seen, column, px), unit))
+        text = _ascii(form.text(_tick_of(seen, column, px)))
         room = min(_TICK_COLUMNS, px - column)
         times += text[:room].ljust(room) if len(text) <= room else " " * room
         ticks += "|" + "-" * (room - 1)

@@ -13,6 +13,7 @@ from builders import (
 )
 from ggscope.analysis.ascii import ascii_timeline
 from ggscope.model.time import TimeRange
+from ggscope.model.units import parse_time, shown_form
 
 GOLDEN = """\
 run.nputrace.json: 0 cyc to 20,000 cyc, one column = 345 cyc, 144 spans
@@ -51,6 +52,25 @@ def test_picture_is_ascii_and_fits_its_width(width, by):
     assert text.isascii()
     assert all(len(line) <= max(width, 42) for line in lines[1:-1])
     assert not any(line.endswith(" ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "seen", [None, TimeRange(1_000_000, 1_400_000), TimeRange(70_000_000_000, 10**11)]
+)
+def test_times_are_those_that_the_window_writes(seen):
+    trace = llama_like_trace()
+    form = shown_form(seen or trace.extent, trace.clock)
+
+    head, scale, *_ = ascii_timeline(trace, visible=seen).splitlines()
+
+    ends = seen or trace.extent
+    words = f"{form.text(ends.start)} to {form.text(ends.end)}, "
+    assert words.replace("µs", "us") in head
+    assert scale.split("  ")[-1].strip()
+    assert scale.lstrip().startswith(form.text(ends.start).replace("µs", "us"))
+    for tick in scale.strip().split("  "):
+        if tick.strip():
+            parse_time(tick.strip(), trace.clock)
 
 
 def lane(text, title):
