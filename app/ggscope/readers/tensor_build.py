@@ -19,6 +19,7 @@ from ggscope.model.tables import (
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import RecordAccess, Trace, TraceInfo
 from ggscope.readers import tensor_notes as notes
+from ggscope.readers.records import LAYOUT_256
 from ggscope.readers.source import Source
 from ggscope.readers.tensor_bands import Bands, pass_bands, phase_bands
 from ggscope.readers.tensor_columns import Columns, Tally
@@ -29,6 +30,7 @@ from ggscope.readers.tensor_ranges import Words
 from ggscope.readers.tensor_records import TensorRecords
 from ggscope.readers.tensor_routing import (
     HAS_SINGLE,
+    add_extensions,
     add_listed,
     add_single,
     lists_in_file,
@@ -153,6 +155,8 @@ def assemble(
     if job.tally.n_expert:
         read = lists_in_file(source, job.spans["record"], work)
         add_listed(builder, job, patterns, rows, read, work)
+    elif job.tally.n_extension and job.file.choice.wants.layout is LAYOUT_256:
+        add_extensions(builder, job, work)
     elif job.file.choice.wants.layout in HAS_SINGLE:
         add_single(builder, job, exemplars, work)
     return builder.snapshot(_info(job))

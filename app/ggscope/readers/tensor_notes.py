@@ -171,7 +171,7 @@ def record_losses(builder: TraceBuilder, layout: Layout, tally: Tally) -> None:
         builder.warn(
             Severity.INFO,
             "extension_records",
-            "extension records (expert ids and scores) are counted, not drawn.",
+            "extension records hold expert ids and scores; they are not drawn.",
             count=c.n_extension,
         )
 

@@ -1,5 +1,7 @@
 """Which experts the router chose, where records of a tensor trace say so.
 
+Extension records of our own tracer tell it of each token of a batch, with scores.
+
 Records of 1024 bytes list the experts of an op in the router's order, and every op
 of a layer repeats the same list: one record per pass and layer is enough, so that a
 large file is not read a second time. How many of those listed compute is not in the
@@ -16,7 +18,13 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import Routing
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Severity
-from ggscope.readers.records import LAYOUT_64A, LAYOUT_64P, LAYOUT_128, Layout
+from ggscope.readers.records import (
+    FIRST_EXTENSION_OP,
+    LAYOUT_64A,
+    LAYOUT_64P,
+    LAYOUT_128,
+    Layout,
+)
 from ggscope.readers.source import Source
 from ggscope.readers.tensor_job import Job
 from ggscope.readers.tensor_order import Work
@@ -133,6 +141,158 @@ def add_single(builder: TraceBuilder, job: Job, exemplars: Array, work: Work) ->
     if not len(rows):
         return
     builder.routing = _from_single(job, rows, expert, rank, score)
+
+
+def add_extensions(builder: TraceBuilder, job: Job, work: Work) -> None:
+    """Add the choices and scores that extension records of our own tracer hold.
+
+    Notes
+    -----
+    A record of 256 bytes with an op number from 0xF0 on: time, token and layer are
+    those of the op it belongs to; the thread's place holds the first row (token of
+    the batch) that is told, the number of sources how many experts each row uses;
+    byte 19 counts the rows, bytes 20 and 21 the experts of the layer. From byte 48
+    on 0xF0 (``MUL_MAT_ID``) lists the experts, u16 each, row by row; 0xF1 (the
+    router) lists pairs of expert and score, the latter u16 of 65535.
+    """
+    found = _extension_records(job, work)
+    told = {FIRST_EXTENSION_OP: found[0], FIRST_EXTENSION_OP + 1: found[1]}
+    choices = [_choices_of(raw, code) for code, raw in told.items()]
+    n_bad = sum(bad for _, bad in choices)
+    if n_bad:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "bad_extension",
+            "extension records whose numbers of rows, experts or choices cannot be "
+            "were left out.",
+            count=n_bad,
+        )
+    computed, routed = (rows for rows, _ in choices)
+    # What was computed leads; the router's list stands where nothing else does.
+    key, routed_key = _choice_keys(computed, routed)
+    is_scored = np.isin(key, routed_key)
+    order = np.argsort(routed_key)
+    at = np.searchsorted(routed_key[order], key[is_scored])
+    computed["score"][is_scored] = routed["score"][order][at]
+    is_told_twice = np.isin(_place_keys(computed), _place_keys(routed))
+    if n_differ := int(np.count_nonzero(is_told_twice & ~is_scored)):
+        builder.warn(
+            Severity.NOTICE,
+            "expert_lists_differ",
+            "the router and the multiplication of the same layer and token name "
+            "different experts; those that were computed are shown.",
+            count=n_differ,
+        )
+    alone = ~np.isin(_place_keys(routed), _place_keys(computed))
+    computed = np.concatenate([computed, routed[alone]])
+    if len(computed):
+        builder.routing = _of_choices(job, computed)
+
+
+_EXTENSION = np.dtype(
+    {
+        "names": ["time", "token", "layer", "row", "op", "used", "rows", "of", "list"],
+        "formats": ["<u8", "<u4", "<u2", "<u2", "u1", "u1", "u1", "<u2", "(104,)<u2"],
+        "offsets": [0, 8, 12, 14, 16, 18, 19, 20, 48],
+        "itemsize": 256,
+    }
+)
+_CHOICE = np.dtype(
+    [("time", "<i8"), ("token", "<i8"), ("layer", "<i8"), ("row", "<i8"),
+     ("rank", "<i8"), ("expert", "<i8"), ("score", "<f4"), ("op", "<i8")]
+)  # fmt: skip
+
+
+def _extension_records(job: Job, work: Work) -> tuple[Array, Array]:
+    """Return the records 0xF0 and 0xF1 of the file, by a second look through it."""
+    source, size = job.file.source, _EXTENSION.itemsize
+    kinds: tuple[list[Array], list[Array]] = ([], [])
+    for _, block in source.blocks(0, source.size // size * size):
+        work.check()
+        records = block[: len(block) // size * size].view(_EXTENSION)
+        for number, kept in enumerate(kinds):
+            kept.append(records[records["op"] == FIRST_EXTENSION_OP + number].copy())
+    empty = np.zeros(0, _EXTENSION)
+    return np.concatenate([empty, *kinds[0]]), np.concatenate([empty, *kinds[1]])
+
+
+def _choices_of(raw: Array, code: int) -> tuple[Array, int]:
+    """Return the choices of records of one kind, and how many records make no sense."""
+    has_scores = code != FIRST_EXTENSION_OP
+    room = 52 if has_scores else 104
+    used, rows = raw["used"].astype(np.int64), raw["rows"].astype(np.int64)
+    n = used * rows
+    experts = raw["list"][:, ::2] if has_scores else raw["list"]
+    listed = np.arange(room) < n[:, None]
+    limit = np.where(raw["of"] > 0, raw["of"], _MAX_EXPERT)[:, None]
+    is_good = (n > 0) & (n <= room) & (raw["layer"] < _MAX_EXPERT)
+    is_good &= ~(listed & (experts >= limit)).any(axis=1)
+    at, place = np.nonzero(listed & is_good[:, None])
+    found = np.zeros(len(at), _CHOICE)
+    found["time"] = raw["time"][at].astype(np.int64)
+    for name in ("token", "layer", "op"):
+        found[name] = raw[name][at]
+    found["row"] = raw["row"][at].astype(np.int64) + place // used[at]
+    found["rank"] = place % used[at]
+    found["expert"] = experts[at, place]
+    found["score"] = np.nan
+    if has_scores:
+        found["score"] = raw["list"][:, 1::2][at, place] / np.float32(0xFFFF)
+    # Several multiplications of one layer may list the same choice.
+    first = np.sort(np.unique(_choice_keys(found)[0], return_index=True)[1])
+    return found[first], int(np.count_nonzero(~is_good))
+
+
+def _place_keys(found: Array) -> I64:
+    """Return token, layer and row as one number."""
+    key = (found["token"] & 0x7FFFFFFF) << 32 | found["layer"] << 16 | found["row"]
+    return np.asarray(key, np.int64)
+
+
+def _choice_keys(*tables: Array) -> list[I64]:
+    """Return what tells the choices of these tables apart: where, and which expert."""
+    parts = [_place_keys(table) for table in tables]
+    _, place = np.unique(np.concatenate(parts), return_inverse=True)
+    key = place * _MAX_EXPERT + np.concatenate([table["expert"] for table in tables])
+    return np.split(key, np.cumsum([len(table) for table in tables])[:-1])
+
+
+def _of_choices(job: Job, found: Array) -> Routing:
+    start = found["time"] - job.rows.origin
+    order = np.lexsort((found["rank"], found["row"], found["layer"], start))
+    found, start = found[order], start[order]
+    token = found["token"]
+    return Routing(
+        time=start,
+        span=_op_before(job, found, start),
+        token=np.where(token < 1 << 31, token, -1).astype(np.int32),
+        layer=found["layer"].astype(np.int16),
+        expert=found["expert"].astype(np.int16),
+        rank=found["rank"].astype(np.int16),
+        score=found["score"],
+        is_used=np.ones(len(found), np.bool_),
+    )
+
+
+def _op_before(job: Job, found: Array, start: I64) -> I64:
+    """Return the op that each choice belongs to: the last that began by then; or -1.
+
+    Only ops count that multiply by or sort experts, in the same layer.
+    """
+    ops, n = job.file.ops, len(job.rows)
+    wanted = [
+        number
+        for number in np.unique(job.spans["op"][:n]).tolist()
+        if ops is not None and ops.name(number) in ("MUL_MAT_ID", "ARGSORT", "TOP_K")
+    ]
+    rows = np.flatnonzero(np.isin(job.spans["op"][:n], wanted))
+    if not len(rows):
+        return np.full(len(found), -1, np.int64)
+    rows = rows[np.argsort(job.rows.start[rows], kind="stable")]
+    at = np.searchsorted(job.rows.start[rows], start, "right") - 1
+    row = rows[np.maximum(at, 0)]
+    fits = (at >= 0) & (job.spans["layer"][row] == found["layer"])
+    return np.where(fits, row, -1).astype(np.int64)
 
 
 def _grouped(rows: I64, layer: I64, job: Job) -> _Groups:
@@ -376,6 +536,7 @@ __all__ = [
     "HAS_SINGLE",
     "MAX_LISTED",
     "Reading",
+    "add_extensions",
     "add_listed",
     "add_single",
     "lists_in_file",

@@ -245,3 +245,117 @@ def test_unset_marks_of_short_records_are_no_choices(tmp_path: Path) -> None:
 def test_short_records_that_were_never_set_have_no_choices(tmp_path: Path) -> None:
     for fields in ([(0, 0, 0)] * 6, [(255, 255, 0)] * 6):
         assert len(read(tmp_path, single(slices(6), fields)).routing) == 0
+
+
+def extension(
+    r: Rec,
+    code: int,
+    experts: list[list[int]],
+    scores: list[list[float]] | None = None,
+    *,
+    row: int = 0,
+    n_experts: int = 32,
+) -> bytes:
+    """Return an extension record of 256 bytes: the experts of some rows of a batch."""
+    n_used = len(experts[0])
+    head = struct.pack(
+        "<QIHHBBBBHBB",
+        r.time,
+        r.token,
+        r.layer,
+        row,
+        code,
+        r.phase,
+        n_used,
+        len(experts),
+        n_experts,
+        0,
+        0,
+    )
+    body = b""
+    for i, ids in enumerate(experts):
+        for k, expert in enumerate(ids):
+            body += struct.pack("<H", expert)
+            if scores is not None:
+                body += struct.pack("<H", round(scores[i][k] * 65535))
+    return (head + r.dst.encode().ljust(24, b"\0") + body).ljust(256, b"\0")
+
+
+def with_extensions(n_tokens: int = 2) -> tuple[bytes, list[Rec]]:
+    """Return a file whose router and multiplications are told, and its op records."""
+    records = [replace(r, experts=()) for r in moe_pass(10**12, n_tokens=n_tokens)]
+    data = b""
+    for r in records:
+        layer = int(r.dst.rsplit("-", 1)[1]) if "-" in r.dst else 0
+        r = replace(r, layer=layer)
+        data += encode_one(r, "256")
+        chosen = [[4 + layer, 7], [2, 4]][:n_tokens]
+        if "argsort" in r.dst:
+            scores = [[0.239, 0.159], [0.388, 0.274]]
+            data += extension(r, 0xF1, chosen, scores)
+        if "down" in r.dst or "up" in r.dst:  # told twice, counted once
+            data += extension(r, 0xF0, chosen)
+    return data, records
+
+
+def test_extension_records_tell_experts_and_scores_of_each_token(
+    tmp_path: Path,
+) -> None:
+    data, _records = with_extensions()
+
+    trace = read(tmp_path, data)
+
+    r = trace.routing
+    assert "bad_extension" not in {w.code for w in trace.warnings}
+    told = zip(r.layer.tolist(), r.expert.tolist(), r.rank.tolist(), strict=True)
+    assert list(told) == [
+        (0, 4, 0), (0, 7, 1), (0, 2, 0), (0, 4, 1),
+        (1, 5, 0), (1, 7, 1), (1, 2, 0), (1, 4, 1),
+    ]  # fmt: skip
+    assert r.score.tolist() == pytest.approx([0.239, 0.159, 0.388, 0.274] * 2, abs=1e-4)
+    assert {trace.span_name(span) for span in r.span.tolist()} == {
+        "ffn_moe_up-0", "ffn_moe_up-1"
+    }  # fmt: skip
+    assert r.is_used.all()
+
+
+def test_router_alone_tells_what_it_chose(tmp_path: Path) -> None:
+    data, _ = with_extensions()
+    kept = [data[i : i + 256] for i in range(0, len(data), 256)]
+    kept = [record for record in kept if record[16] != 0xF0]
+
+    trace = read(tmp_path, b"".join(kept))
+
+    assert len(trace.routing) == 8
+    assert not np.isnan(trace.routing.score).any()
+    assert trace.span_name(int(trace.routing.span[0])) == "ffn_moe_argsort-0"
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [(b"\0", 19), (b"\xff", 19), (b"\0", 18), (b"\xff\x7f", 48), (b"\xff\xff", 12)],
+    ids=["no rows", "too many rows", "no experts", "expert beyond", "no layer"],
+)
+def test_senseless_extension_records_are_left_out_and_told(
+    tmp_path: Path, change: bytes, place: int
+) -> None:
+    data, _ = with_extensions()
+    at = next(i for i in range(0, len(data), 256) if data[i + 16] == 0xF0)
+    data = data[: at + place] + change + data[at + place + len(change) :]
+
+    trace = read(tmp_path, data)
+
+    (bad,) = (w for w in trace.warnings if w.code == "bad_extension")
+    assert bad.count == 1
+    assert len(trace.routing) == 8  # the other multiplication tells it too
+
+
+def test_router_that_differs_from_what_was_computed_is_told(tmp_path: Path) -> None:
+    data, records = with_extensions()
+    extra = extension(replace(records[-1], layer=0), 0xF0, [[9, 7]])
+
+    trace = read(tmp_path, data + extra)
+
+    (told,) = (w for w in trace.warnings if w.code == "expert_lists_differ")
+    assert told.count == 1
+    assert 9 in trace.routing.expert.tolist()
