@@ -1,11 +1,14 @@
 """Folders and further files on the command line."""
 
 import json
+import shutil
 
 import pytest
 
 from session_files import write_experiment, write_map
-from support import need_corpus
+from support import ROOT, need_corpus
+
+EXPERIMENT = ROOT / "resources" / "samples" / "moe-experiment"
 
 
 @pytest.fixture
@@ -112,3 +115,34 @@ def test_info_of_a_real_folder_prints_the_hit_rates(run):
         "agree"
     ) in answer.out
     assert "ops with a node of graphs/token-00000.json: 582 of 582" in answer.out
+
+
+@pytest.mark.parametrize("command", ["info", "check", "hot", "cache"])
+def test_model_that_lies_beside_is_named_and_not_read(run, tmp_path, command):
+    folder = tmp_path / "an experiment"
+    folder.mkdir()
+    for name in ("trace-1024.bin", "memory-map.json", "model.gguf"):
+        shutil.copy(EXPERIMENT / name, folder)
+    trace, model = folder / "trace-1024.bin", folder / "model.gguf"
+    note = f"model.gguf lies beside it and is not read; --gguf '{model}' adds it."
+
+    alone = run(command, trace, "--json")
+    assert f"trace-1024.bin: {note}" in alone.err
+    assert "lies beside" not in run(command, trace, "--gguf", model).err
+    assert "lies beside" not in run(command, folder).err
+    assert "lies beside" not in run(command, model).err
+    assert "lies beside" not in run("stats", trace).err
+    assert (
+        "memory-map.json: model.gguf lies"
+        in run(command, folder / "memory-map.json").err
+    )
+
+    model.rename(folder / "a.gguf")
+    shutil.copy(EXPERIMENT / "model.gguf", folder / "b.gguf")
+    assert "2 files such as a.gguf lie beside it" in run(command, trace).err
+    (folder / "a.gguf").unlink()
+    (folder / "b.gguf").unlink()
+    assert (
+        "memory-map.json lies beside it and is not read; --with"
+        in run(command, trace).err
+    )

@@ -1,5 +1,6 @@
 """Open the files of a command, one after the other, with progress on a terminal."""
 
+import shlex
 import sys
 import time
 from argparse import Namespace
@@ -17,6 +18,8 @@ from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, ReadContex
 from ggscope.readers.registry import open_trace
 from ggscope.readers.room import judge, too_large
 
+_ASK_FOR_MODELS = ("info", "check", "hot", "cache")
+"""Commands that say what only a model or its map can tell."""
 _QUIET_SECONDS = 0.5
 """Files that are read faster show no progress."""
 
@@ -64,9 +67,41 @@ def load(path: Path, arguments: Namespace) -> Trace:
         context = ReadContext(progress=progress.update, options=options)
         if arguments.beside or path.is_dir():
             return _session(path, arguments, context, admit)
-        return open_trace(
+        trace = open_trace(
             path, reader_id=arguments.reader, context=context, admit=admit
         )
+    if arguments.command in _ASK_FOR_MODELS:
+        _say_what_lies_beside(path, trace)
+    return trace
+
+
+def _say_what_lies_beside(path: Path, trace: Trace) -> None:
+    """Name the model, or else the map, that would tell more and was not asked for.
+
+    It is not read unasked: it may be that of another run.
+    """
+    from ggscope.readers.bundle import ROLES, TRACE, beside
+
+    role = ROLES.get(trace.info.reader_id, TRACE)
+    wanted = {TRACE: ("model", "map"), "map": ("model",)}.get(role, ())
+    if not wanted or (role == TRACE and not len(trace.accesses)):
+        return
+    sides = beside(path).sides
+    for option, kind in zip(("--gguf", "--with"), wanted, strict=False):
+        found = [side.path for side in sides if side.role == kind]
+        if not found:
+            continue
+        name = found[0].name
+        if len(found) == 1:
+            added = f"{option} {shlex.quote(str(found[0]))} adds it"
+            told = f"{name} lies beside it and is not read; {added}."
+        else:
+            told = (
+                f"{len(found)} files such as {name} lie beside it and are not read; "
+                f"{option} FILE adds the one of this run."
+            )
+        output.say(f"{path.name}: {told}")
+        return
 
 
 def _session(
