@@ -382,7 +382,8 @@ def test_all_spans_are_counted_before_their_accesses_are_known(
     counted(qtbot, view)
 
     assert view._stack.currentWidget() is view.table
-    assert set(column(view, 10)) == {"…"}
+    titles = [heading.title for heading in view.model.headings]
+    assert set(column(view, titles.index("bytes"))) == {"…"}
 
 
 def test_old_figures_are_greyed_until_the_new_ones_are_there(
@@ -483,3 +484,22 @@ def test_many_groups_are_cut_and_it_is_said(
     assert "the 2 largest of 4 groups" in view.about.full_text
     assert view._result is not None
     assert column(view, 1)[-1] == str(view._result.n_spans)
+
+
+def test_self_and_wall_time_stand_where_times_are_counted_twice(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    def titles() -> list[str]:
+        return [heading.title for heading in view.model.headings]
+
+    session.set_trace(builders.spans_trace([0, 10], [100, 30], op=1))
+    counted(qtbot, view)
+
+    assert titles()[2:5] == ["sum", "self", "wall"]
+    sums = [cell.text for cell in view.model.row(0)[2:5]]
+    assert sums == ["120 ns", "100 ns", "100 ns"]
+
+    session.set_trace(builders.spans_trace([0, 100], [100, 130], op=1))
+    counted(qtbot, view)
+
+    assert titles()[2:4] == ["sum", "in range"]

@@ -62,9 +62,14 @@ class SpanBlocks:
     does not cost a look at every span. Spans lie lane by lane in time order, mostly;
     where they do not, the blocks are merely less of a help. A quarter byte per
     thousand spans; computed when first asked for.
+
+    Attributes
+    ----------
+    known : what else was found out about the trace once, see ``nesting``.
     """
 
     def __init__(self, trace: Trace) -> None:
+        self.known: dict[tuple[str, int], I64 | None] = {}
         self._trace = trace
         self._bounds: tuple[I64, I64] | None = None
 

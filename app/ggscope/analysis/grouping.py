@@ -11,7 +11,7 @@ from ggscope.analysis.heatmap_touches import Track, span_variants
 from ggscope.analysis.unit_reads import scaled
 from ggscope.analysis.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.model.ggml import FAMILIES, family_of
-from ggscope.model.lanes import LaneKind
+from ggscope.model.lanes import LaneKind, lane_titles
 from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
@@ -170,9 +170,7 @@ def _by_lane(trace: Trace, by: str) -> Grouping:
     table = np.array(
         [lane.id if lane.kind in kinds else -1 for lane in trace.lanes], np.int64
     )
-    return _by_table(
-        trace, trace.spans.lane, table, [lane.name for lane in trace.lanes]
-    )
+    return _by_table(trace, trace.spans.lane, table, lane_titles(trace.lanes))
 
 
 def _by_number(

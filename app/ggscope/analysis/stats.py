@@ -1,8 +1,8 @@
 """Statistics: totals, means and percentiles of spans by something."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ggscope.analysis import stats_plain, stats_scan, weights
 from ggscope.analysis.figures import Figures, SpanBlocks, Wanted
 from ggscope.analysis.grouping import Grouping, grouping
+from ggscope.analysis.nesting import Nesting, nesting
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, Array, Quality, quality_of
 from ggscope.model.time import TimeRange
@@ -43,7 +44,14 @@ RULES: Mapping[By, str] = {
     ),
 }
 """What is booked where, in words, for groupings in which an op may be several times."""
+TWICE = (
+    "the total adds up durations, also of spans within others and of several lanes at "
+    "once; self leaves out what lies within, wall is what passed on the clock."
+)
+"""What is said where times are counted twice."""
 _WITHOUT_OPS = ("lane", "engine")
+_SHARED = ("source", "expert")
+"""Groupings in which a span belongs to several groups, or to each in part."""
 _WORDS = [quality.name.lower() for quality in Quality]
 _LONGEST = np.iinfo(np.int64).max
 
@@ -61,6 +69,11 @@ class StatRow:
     among the spans used ("measured", "derived", "estimated", "unfinished"); where
     none was used, among all of the group. `estimated` and `unfinished` count the
     spans of those qualities, used or not.
+
+    Where spans nest or lie side by side, `total` counts some time several times:
+    `self_time` is the part of it in which no other span of the lane lies within (or
+    began later), `wall` what passed on the clock while any of them was open. Both are
+    None where that is not told: by source and expert, and of very many spans.
     """
 
     key: str
@@ -79,6 +92,8 @@ class StatRow:
     estimated: int = 0
     unfinished: int = 0
     in_range: int | None = None
+    self_time: int | None = None
+    wall: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +110,20 @@ class StatTable:
     rows: tuple[StatRow, ...]
     all: StatRow
     n_groups: int
+
+    @property
+    def counts_twice(self) -> tuple[bool, bool]:
+        """Whether self times, and wall times, are others than the totals."""
+        return counts_twice(self.rows)
+
+
+def counts_twice(rows: Iterable[StatRow]) -> tuple[bool, bool]:
+    """Tell whether any self time, and any wall time, is another than its total."""
+    timed = [row for row in rows if row.timed]
+    return (
+        any(row.self_time not in (None, row.total) for row in timed),
+        any(row.wall not in (None, row.total) for row in timed),
+    )
 
 
 def statistics(
@@ -128,6 +157,7 @@ def stat_table(
     include_estimated: bool = False,
     blocks: SpanBlocks | None = None,
     limit: int | None = None,
+    most_nested: int | None = None,
     watcher: Watcher | None = None,
 ) -> StatTable:
     """Return the figures by group.
@@ -139,6 +169,7 @@ def stat_table(
     include_estimated : use the times of estimated and unfinished spans too.
     blocks : of this trace; kept by the caller they make short ranges quick.
     limit : make rows of the largest groups only.
+    most_nested : tell self and wall time of at most so many spans; None = four million.
     watcher : told how far it is.
 
     Raises
@@ -164,7 +195,21 @@ def stat_table(
         found = stats_scan.figures(trace, groups, wanted, blocks, watcher)
     else:
         found = stats_plain.figures(trace, groups, wanted, ids, watcher)
-    return _table(found, groups, worst_used, limit, has_range=time is not None)
+    times = None
+    if by not in _SHARED:
+        total = np.where(_timed(found, worst_used) > 0, found.total, 0)
+        n_used = int(_timed(found, worst_used).sum())
+        times = nesting(
+            trace,
+            groups,
+            wanted,
+            total,
+            n_used,
+            ids=ids,
+            blocks=blocks,
+            most=most_nested,
+        )
+    return _table(found, groups, worst_used, limit, times, has_range=time is not None)
 
 
 def histogram(trace: Trace, ids: Array, bins: int = 40) -> tuple[Array, Array]:
@@ -185,6 +230,7 @@ def _table(
     groups: Grouping,
     worst_used: Quality,
     limit: int | None,
+    times: Nesting | None,
     *,
     has_range: bool,
 ) -> StatTable:
@@ -203,8 +249,21 @@ def _table(
         _worst(found.spans, worst_used), *found.percentiles, inside,
     )  # fmt: skip
     values = zip(*(column[present].tolist() for column in columns), strict=True)
+    own = None if times is None else times.own
+    wall = None if times is None else times.wall
+
+    def twice(row: StatRow, g: int) -> StatRow:
+        """Return a row with the times that count nothing twice."""
+        if not row.timed:
+            return row
+        return replace(
+            row,
+            self_time=None if own is None else int(own[g]),
+            wall=None if wall is None else int(wall[g]),
+        )
+
     rows = [
-        _row(groups.label(g), whole, *numbers)
+        twice(_row(groups.label(g), whole, *numbers), g)
         for g, numbers in zip(present.tolist(), values, strict=True)
     ]
     rows.sort(key=lambda row: (-row.total, -row.count, row.key))
@@ -216,7 +275,7 @@ def _table(
         int(spans[Quality.UNFINISHED]), int(_worst(spans[None], worst_used)[0]),
         math.nan, math.nan, math.nan, int(inside[used].sum()) if has_range else -1,
     )  # fmt: skip
-    return StatTable(tuple(rows), together, int(np.count_nonzero(n_spans)))
+    return StatTable(tuple(rows), twice(together, -1), int(np.count_nonzero(n_spans)))
 
 
 def _row(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ggscope.analysis.filtering import filter_mask, read_filter
-from ggscope.analysis.stats import RULES, By, StatRow, statistics
+from ggscope.analysis.stats import RULES, TWICE, By, StatRow, counts_twice, statistics
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
 from ggscope.cli.exits import GOOD
@@ -29,7 +29,7 @@ _HEAD = ("count", "total", "share", "mean", "min", "p50", "p90", "p99", "max", "
 
 _CSV_TAIL = (
     "mean", "min", "p50", "p90", "p99", "max", "bytes", "share", "quality",
-    "in_range",
+    "in_range", "self", "wall",
 )  # fmt: skip
 
 
@@ -69,6 +69,9 @@ def run(arguments: Namespace) -> int:
             output.emit(title + _table(result))
             if result.rows and result.by in RULES:
                 output.say(f"note: {RULES[result.by]}")
+            nests, lies_beside = counts_twice(result.rows)
+            if nests or lies_beside:
+                output.say(f"note: {TWICE}")
             untimed = sum(row.count - row.timed for row in result.rows)
             if untimed:
                 output.say(
@@ -149,6 +152,8 @@ def _row_json(row: StatRow, result: _Result) -> dict[str, object]:
         "share": row.share if is_timed else None,
         "quality": row.quality,
         "in_range": row.in_range,
+        "self": row.self_time,
+        "wall": row.wall,
     }
 
 
@@ -179,11 +184,14 @@ def _table(result: _Result) -> str:
             return NOT_AVAILABLE
         return format_duration(value, result.unit)
 
+    nests, lies_beside = counts_twice(result.rows)
     rows = [
         (
             row.key,
             format_count(row.count),
             time(row.total if row.timed else None),
+            *([time(row.self_time)] if nests else []),
+            *([time(row.wall)] if lies_beside else []),
             *([time(row.in_range)] if result.has_range else []),
             format_share(row.share) if row.timed else NOT_AVAILABLE,
             *map(time, (row.mean, row.min, row.p50, row.p90, row.p99, row.max)),
@@ -195,6 +203,7 @@ def _table(result: _Result) -> str:
     if not rows:
         return "Nothing to count: no span matches."
     head = [result.by, *_HEAD, "quality"]
-    if result.has_range:
-        head.insert(head.index("total") + 1, "in range")
+    more = (("self", nests), ("wall", lies_beside), ("in range", result.has_range))
+    at = head.index("total") + 1
+    head[at:at] = [title for title, is_there in more if is_there]
     return output.table(head, rows, left=(0, len(head) - 1))

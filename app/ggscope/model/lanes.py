@@ -1,6 +1,7 @@
 """Lanes: what spans and markers lie on."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -47,3 +48,22 @@ class Lane:
     group: tuple[str, ...] = ()
     sort_key: tuple[int, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+def lane_titles(lanes: Sequence[Lane]) -> list[str]:
+    """Return a name for each lane that no other one has.
+
+    The lane's own name where that is enough; else with its groups in front, as in
+    ``Backend 1 / thread 0``, and where that is still not enough with its id.
+    """
+    names = [lane.name for lane in lanes]
+    repeated = {name for name, n in Counter(names).items() if n > 1}
+    titles = [
+        " / ".join((*lane.group, lane.name)) if lane.name in repeated else lane.name
+        for lane in lanes
+    ]
+    again = {title for title, n in Counter(titles).items() if n > 1}
+    return [
+        f"{title} (lane {lane.id})" if title in again else title
+        for title, lane in zip(titles, lanes, strict=True)
+    ]

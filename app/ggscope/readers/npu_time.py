@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ggscope.model.intervals import latest_owner
 from ggscope.model.tables import I64, Array, Phase
 from ggscope.readers.npu_links import distinct
 
@@ -27,34 +28,11 @@ def covering(start: I64, end: I64, points: I64) -> I64:
         covered = (found >= 0) & (points < end[np.maximum(found, 0)])
         return np.where(covered, found, -1)
     edges = distinct(np.concatenate([start, end]))
-    owner = _latest_owner(
+    owner = latest_owner(
         np.searchsorted(edges, start), np.searchsorted(edges, end), len(edges)
     )
     piece = np.searchsorted(edges, points, "right") - 1
     return np.where(piece >= 0, owner[np.maximum(piece, 0)], -1)
-
-
-def _latest_owner(first: I64, last: I64, n: int) -> I64:
-    """Return for each of `n` pieces the highest i with ``first[i] <= piece < last[i]``.
-
-    A range is two overlapping ranges whose lengths are a power of two; each level
-    takes the higher number and hands it down to its halves.
-    """
-    length = last - first
-    some = np.flatnonzero(length > 0)
-    level = np.zeros(len(length), np.int64)
-    level[some] = np.log2(length[some]).astype(np.int64)
-    owner = np.full(n, -1, np.int64)
-    for k in range(int(level.max(initial=0)), -1, -1):
-        here = some[level[some] == k]
-        np.maximum.at(owner, first[here], here)
-        np.maximum.at(owner, last[here] - (1 << k), here)
-        if k:
-            half = 1 << (k - 1)
-            lower = owner.copy()
-            np.maximum(lower[half:], owner[: n - half], out=lower[half:])
-            owner = lower
-    return owner
 
 
 def busy_cycles(start: I64, end: I64, first: I64) -> I64:

@@ -1,6 +1,7 @@
 """Selection statistics: what lies inside the marked range, in figures."""
 
 import math
+from collections.abc import Callable
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QShowEvent
@@ -64,6 +65,7 @@ class StatisticsView(View):
         self._session: Session | None = None
         self._result: StatisticsResult | None = None
         self._blocks: SpanBlocks | None = None
+        self._twice = (False, False)
         self._theme = theme("dark")
         self._timer = self._make_timer(_QUIET_MS)
         self._timer.timeout.connect(self.recount)
@@ -146,6 +148,7 @@ class StatisticsView(View):
     def _on_trace_changed(self, _: object) -> None:
         trace = None if self._session is None else self._session.trace
         self._blocks = None if trace is None else SpanBlocks(trace)
+        self._twice = (False, False)
         if self._session is not None:
             # Figures of an older snapshot are of no use any more.
             self._session.tasks.cancel(_KEY)
@@ -262,6 +265,9 @@ class StatisticsView(View):
         if not result.rows:
             self._say_empty()
             return
+        # A column that is there stays, so that it does not come and go with a range.
+        nests, lies_beside = result.table.counts_twice
+        self._twice = (self._twice[0] or nests, self._twice[1] or lies_beside)
         self.model.set_headings(self._headings(result.by, result.unit))
         rows = [self._cells(row, result) for row in result.rows]
         self.model.set_rows(rows, self._totals(result))
@@ -328,7 +334,14 @@ class StatisticsView(View):
         return (
             Heading(_TITLES.get(by, by), group, 160, stretch=True),
             Heading(tr("count"), tr("Number of spans"), 80, right=True),
-            times(tr("sum"), tr("Sum of the durations, each of a whole span")),
+            times(
+                tr("sum"),
+                tr(
+                    "Sum of the durations, each of a whole span; where spans nest or "
+                    "several lanes work at once, some time is counted several times"
+                ),
+            ),
+            *self._twice_headings(times),
             times(
                 tr("in range"),
                 tr("How much of the sum lies inside the range that is counted"),
@@ -348,6 +361,21 @@ class StatisticsView(View):
             ),
         )
 
+    def _twice_headings(self, times: Callable[[str, str], Heading]) -> list[Heading]:
+        """Return columns of times that count nothing twice, where there is need."""
+        tr, (nests, lies_beside) = self.tr, self._twice
+        own = times(tr("self"), tr("The sum without what lies within other spans"))
+        words = tr("What passed on the clock while any of the spans was open")
+        wall = times(tr("wall"), words)
+        return [*([own] if nests else []), *([wall] if lies_beside else [])]
+
+    def _twice_cells(self, row: StatRow, unit: Unit) -> list[Cell]:
+        nests, lies_beside = self._twice
+        return [
+            *([_ticks(row.self_time, unit)] if nests else []),
+            *([_ticks(row.wall, unit)] if lies_beside else []),
+        ]
+
     def _cells(self, row: StatRow, result: StatisticsResult) -> tuple[Cell, ...]:
         unit, color = result.unit, 0
         if result.by in ("op", "family"):
@@ -360,6 +388,7 @@ class StatisticsView(View):
             Cell(row.key, number, color=color),
             Cell(format_count(row.count), row.count, row.count, timed),
             _ticks(row.total if row.timed else None, unit),
+            *self._twice_cells(row, unit),
             _inside(row, result),
             _ticks(row.mean, unit),
             _ticks(row.min, unit),
@@ -379,6 +408,7 @@ class StatisticsView(View):
             Cell(self.tr("all")),
             Cell(format_count(result.n_spans), raw=result.n_spans),
             _ticks(total.total if total.timed else None, unit),
+            *self._twice_cells(total, unit),
             _inside(total, result),
             _ticks(total.mean, unit),
             _ticks(total.min, unit),

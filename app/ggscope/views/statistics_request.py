@@ -13,6 +13,9 @@ from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import Array
 from ggscope.model.time import TimeRange, Unit
 
+_MOST_NESTED = 1 << 20
+"""Of more spans self and wall time would keep people waiting while they pan."""
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -74,6 +77,7 @@ class StatisticsRequest:
             include_estimated=self.with_estimated,
             blocks=self.blocks,
             limit=self.limit,
+            most_nested=_MOST_NESTED,
             watcher=context,
         )
         knows_bytes = "accesses" not in trace.pending

@@ -1,0 +1,200 @@
+"""Self and wall time against a count of every tick in plain Python."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import builders
+from ggmlviz_files import run, write
+from ggscope.analysis import nesting
+from ggscope.analysis.nesting import covered, own_times
+from ggscope.analysis.stats import BY, StatTable, stat_table
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import Lane, LaneKind, lane_titles
+from ggscope.model.tables import SpanFlag
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.readers.registry import open_trace
+from support import ROOT, need_corpus
+
+spans = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 25), st.integers(0, 2)), max_size=25
+)
+
+
+def columns(rows):
+    start = np.array([s for s, _, _ in rows], np.int64)
+    length = np.array([n for _, n, _ in rows], np.int64)
+    return start, start + length, np.array([lane for _, _, lane in rows], np.int32)
+
+
+@given(spans)
+@settings(max_examples=200, deadline=None)
+def test_own_times_give_each_tick_to_the_innermost_span(rows):
+    start, end, lane = columns(rows)
+
+    found = own_times(start, end, lane)
+
+    busy = 0
+    for which in range(3):
+        for tick in range(100):
+            here = [
+                i
+                for i in range(len(rows))
+                if lane[i] == which and start[i] <= tick < end[i]
+            ]
+            busy += bool(here)
+    assert int(found.sum()) == busy
+    assert (found <= end - start).all()
+    for i in range(len(rows)):
+        inside = [
+            j
+            for j in range(len(rows))
+            if j != i
+            and lane[j] == lane[i]
+            and (start[j], -end[j]) >= (start[i], -end[i])
+            and end[j] > start[j]
+            and start[j] < end[i]
+        ]
+        if not inside:
+            assert found[i] == end[i] - start[i]
+
+
+@given(spans, st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_covered_time_is_that_of_every_tick(rows, is_huge):
+    start, end, group = columns(rows)
+    factor = 1 << 50 if is_huge else 1
+
+    found = covered(group.astype(np.int64), start * factor, end * factor, 1 << 13)
+
+    for g in range(3):
+        ticks = {
+            t for s, n, which in rows if which == g for t in range(s, s + n)
+        }  # fmt: skip
+        assert found[g] == len(ticks) * factor
+    assert not found[3:].any()
+
+
+def times(table: StatTable) -> dict[str, tuple]:
+    return {r.key: (r.total, r.self_time, r.wall) for r in (*table.rows, table.all)}
+
+
+def nested() -> Trace:
+    """Return 160 ticks: a graph of 130 and its two ops, and an op on a lane beside."""
+    builder = TraceBuilder()
+    builder.ops = builders.OPS
+    one = builder.add_lane("thread 0", LaneKind.THREAD, ("Backend 1",))
+    two = builder.add_lane("thread 0", LaneKind.THREAD, ("Backend 2",))
+    builder.add_spans(
+        start=np.array([0, 10, 60, 60]),
+        end=np.array([130, 50, 120, 160]),
+        lane=np.array([one, one, one, two], np.int32),
+        op=np.array([-1, 1, 2, 1], np.int16),
+    )
+    return builders.finished(builder)
+
+
+def test_lanes_with_nested_spans_tell_self_and_wall_time():
+    found = times(stat_table(nested(), "lane"))
+
+    assert found == {
+        "Backend 1 / thread 0": (230, 130, 130),
+        "Backend 2 / thread 0": (100, 100, 100),
+        "": (330, 230, 160),
+    }
+
+
+def test_ops_side_by_side_tell_wall_time():
+    names = [nested().op_name(i) for i in (1, 2)]
+
+    found = times(stat_table(nested(), "op"))
+
+    assert found[names[0]] == (140, 140, 140)
+    assert found[names[1]] == (60, 60, 60)
+    assert found[""] == (200, 200, 140)
+
+
+def test_range_and_mask_choose_the_spans():
+    trace = nested()
+
+    early = times(stat_table(trace, "lane", time=TimeRange(0, 60)))
+    masked = times(stat_table(trace, "lane", mask=np.array([1, 0, 0, 1], np.bool_)))
+    chosen = times(stat_table(trace, "lane", ids=np.array([1, 2])))
+
+    assert early[""] == (170, 70, 130)
+    # Self time leaves out what lies within, whether that is counted or not.
+    assert masked["Backend 1 / thread 0"] == (130, 30, 130)
+    assert chosen[""] == (100, 100, 100)
+
+
+def test_estimated_spans_nest_only_where_their_times_are_used(tmp_path):
+    path = write(tmp_path / "demo.ggmlviz", run())
+    trace = open_trace(path)
+
+    plain = times(stat_table(trace, "lane"))
+    whole = times(stat_table(trace, "lane", include_estimated=True))
+
+    assert plain[""][:2] == (plain[""][0], plain[""][0])
+    assert whole[""] == (2 * plain[""][0], plain[""][0], plain[""][0])
+
+
+def test_corpus_trace_of_nested_estimates_adds_up_to_its_graphs():
+    trace = open_trace(need_corpus() / "ggmlviz/test_trace.ggmlviz")
+
+    table = stat_table(trace, "lane", include_estimated=True)
+
+    assert table.all.total == 427_992_252
+    assert table.all.self_time == table.all.wall == 213_996_126
+
+
+@pytest.mark.parametrize("by", BY)
+def test_sums_of_self_time_are_never_more_than_the_totals(by):
+    trace = open_trace(ROOT / "resources/samples/llama.ggmlviz")
+
+    table = stat_table(trace, by)
+
+    for row in (*table.rows, table.all):
+        if by in ("source", "expert"):
+            assert (row.self_time, row.wall) == (None, None)
+        elif row.timed:
+            assert row.self_time <= row.total
+            assert row.wall <= row.self_time or by not in ("lane", "thread")
+            assert row.wall <= trace.extent.duration
+
+
+def test_times_of_too_many_spans_are_not_told(monkeypatch):
+    monkeypatch.setattr(nesting, "MOST_SPANS", 3)
+    trace = nested()
+
+    assert times(stat_table(trace, "lane"))[""] == (330, None, None)
+    assert times(stat_table(trace, "op"))[""] == (200, None, None)
+
+
+def test_spans_in_any_order_are_found_to_nest():
+    trace = builders.spans_trace([50, 0, 20], [60, 100, 30])
+
+    assert times(stat_table(trace, "lane"))[""] == (120, 100, 100)
+
+
+def test_unfinished_spans_have_no_time_to_nest():
+    flags = np.array([SpanFlag.UNFINISHED, 0], np.uint16)
+    trace = builders.spans_trace([0, 10], [100, 30], flags=flags)
+
+    assert times(stat_table(trace, "lane"))[""] == (20, 20, 20)
+
+
+def test_lane_titles_differ():
+    lanes = [
+        Lane(0, "thread 0", LaneKind.THREAD, ("CPU backend",)),
+        Lane(1, "thread 0", LaneKind.THREAD, ("Backend 1",)),
+        Lane(2, "thread 1", LaneKind.THREAD, ("Backend 1",)),
+        Lane(3, "x", LaneKind.MARKER),
+        Lane(4, "x", LaneKind.MARKER),
+    ]
+
+    assert lane_titles(lanes) == [
+        "CPU backend / thread 0", "Backend 1 / thread 0", "thread 1",
+        "x (lane 3)", "x (lane 4)",
+    ]  # fmt: skip
