@@ -200,6 +200,10 @@ def _keys(
     return keys[~np.isin(keys, lane_first)]
 
 
+_MANY_LANES = 64
+"""With more lanes, times are sorted as a whole instead of looked up lane by lane."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Runs:
     """First row and pass of every run, and how many passes there are."""
@@ -220,6 +224,13 @@ def _runs(start: I64, keys: I64, lane_first: I64, work: Work) -> _Runs:
     else:
         # Where each pass begins in each lane, found by its time.
         bounds = _boundaries(start, lane_first, keys, work)
+        if n_lanes > _MANY_LANES:
+            of_row = np.searchsorted(bounds, start, "right")
+            begins = np.append(True, of_row[1:] != of_row[:-1])
+            begins[lane_first[:-1][np.diff(lane_first) > 0]] = True
+            first = np.flatnonzero(begins)
+            pass_of = of_row[first] - of_row[first].min()
+            return _Runs(first, pass_of, int(pass_of.max()) + 1)
         parts, passes = [], []
         for low, high in pairwise(lane_first.tolist()):
             work.check()
@@ -244,10 +255,13 @@ def _boundaries(start: I64, lane_first: I64, keys: I64, work: Work) -> I64:
     lane = np.searchsorted(lane_first, keys, "right") - 1
     times = start[keys]
     if len(np.unique(lane)) > 1:
-        rank = np.zeros(len(times), np.int64)
-        for low, high in pairwise(lane_first.tolist()):
-            work.check()
-            rank += np.searchsorted(start[low:high], times)
+        if len(lane_first) - 1 > _MANY_LANES:
+            rank = np.searchsorted(np.sort(start), times)
+        else:
+            rank = np.zeros(len(times), np.int64)
+            for low, high in pairwise(lane_first.tolist()):
+                work.check()
+                rank += np.searchsorted(start[low:high], times)
         begins = np.ones(len(keys), np.bool_)
         begins[1:] = (np.diff(rank) > len(lane_first) - 1) | (np.diff(lane) == 0)
         times = times[begins]

@@ -21,7 +21,7 @@ from ggscope.errors import (
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Phase, Quality, Space, SpanFlag, quality_of
 from ggscope.model.trace import Trace
-from ggscope.readers import tensor_order, tensor_ranges, tensor_scan
+from ggscope.readers import tensor_order, tensor_passes, tensor_ranges, tensor_scan
 from ggscope.readers.api import Head, Limits, ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor_access import TensorAccessReader
@@ -1091,3 +1091,22 @@ def test_buffer_events_are_read_as_such(tmp_path: Path) -> None:
 def test_weights_lie_in_the_file(tmp_path: Path) -> None:
     assert weight("a").mem == 0
     assert SIZES["64p"] == 64
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_passes_are_the_same_however_many_lanes_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    records = [
+        replace(r, thread=thread, time=r.time + int(rng.integers(0, 900)))
+        for r in llama_trace(4)
+        for thread in rng.permutation(5)[: rng.integers(1, 6)].tolist()
+    ]
+    few = read_records(tmp_path, records)
+    monkeypatch.setattr(tensor_passes, "_MANY_LANES", 0)
+
+    many = read_records(tmp_path, records)
+
+    assert few.info.n_passes == many.info.n_passes > 1
+    assert_same_table(few, many)
