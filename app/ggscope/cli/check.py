@@ -3,9 +3,15 @@
 from argparse import Namespace
 from pathlib import Path
 
+from ggscope.analysis.completeness import (
+    completeness,
+    completeness_words,
+    with_completeness,
+)
 from ggscope.cli import output
 from ggscope.cli.exits import DATA_LOSS, ERROR, GOOD
 from ggscope.cli.info import warning_json
+from ggscope.cli.info_tables import completeness_json
 from ggscope.cli.info_text import problems_text
 from ggscope.cli.reading import failure_json, for_each_file, load
 from ggscope.cli.report import check_report, write_report
@@ -29,12 +35,17 @@ def run(arguments: Namespace) -> int:
 
     def work(path: Path) -> tuple[int, object]:
         trace = with_troubles(load(path, arguments))
+        found = completeness(trace)
+        trace = with_completeness(trace, found)
         verdict = judge(trace, path)
+        verdict["completeness"] = completeness_json(trace, found)
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"
             if verdict["ok"] and any(w.code == STATED_CODE for w in trace.warnings):
                 word += ", but what it says of itself is not what it holds"
             text = f"{one_line(str(path))}: {word}\n{problems_text(trace)}"
+            if len(trace.spans):
+                text += f"\nComplete: {one_line(completeness_words(found))}."
             try:
                 output.emit(text)
             except BrokenPipeError:

@@ -6,6 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from ggscope.analysis.chunks import chunks, count_values
+from ggscope.analysis.completeness import (
+    Completeness,
+    completeness,
+    with_completeness,
+)
 from ggscope.analysis.mapping_layout import wholes_of
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD, USAGE
@@ -15,6 +20,7 @@ from ggscope.cli.info_parts import joins_json, parts_json
 from ggscope.cli.info_tables import (
     accesses_by_space,
     buffers_json,
+    completeness_json,
     graphs_json,
     stated_json,
 )
@@ -42,7 +48,9 @@ def run(arguments: Namespace) -> int:
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
-        facts = describe(trace, path)
+        found = completeness(trace)
+        trace = with_completeness(trace, found)
+        facts = describe(trace, path, found)
         if not arguments.json:
             output.emit(info_text(trace, facts))
         return GOOD, facts
@@ -53,8 +61,16 @@ def run(arguments: Namespace) -> int:
     return results.code
 
 
-def describe(trace: Trace, path: Path) -> dict[str, object]:
-    """Return what ``info --json`` prints of a trace: every key, always."""
+def describe(
+    trace: Trace, path: Path, found: Completeness | None = None
+) -> dict[str, object]:
+    """Return what ``info --json`` prints of a trace: every key, always.
+
+    Parameters
+    ----------
+    found : whether records are missing; None = look.
+    """
+    found = completeness(trace) if found is None else found
     per_lane = count_values(trace.spans.lane, len(trace.lanes)).tolist()
     return {
         "path": str(path),
@@ -87,6 +103,7 @@ def describe(trace: Trace, path: Path) -> dict[str, object]:
         ],
         "ops": _ops(trace),
         "op_table": _op_table(trace),
+        "completeness": completeness_json(trace, found),
         "experts": experts_json(trace),
         "model": model_json(trace),
         "buffers": buffers_json(trace),

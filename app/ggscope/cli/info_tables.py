@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 from ggscope.analysis.chunks import count_values
+from ggscope.analysis.completeness import Completeness, completeness_words
+from ggscope.analysis.facts import record_of
 from ggscope.analysis.occupancy import never_freed, occupancy
 from ggscope.analysis.stated_facts import stated_of, verdict
 from ggscope.cli.output import styled, table
@@ -108,6 +110,41 @@ def stated_text(trace: Trace) -> str:
     ]
     head = ("stated figure", "stated", "computed", "verdict", "by")
     return table(head, rows, left=(0, 3, 4))
+
+
+def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
+    """Return how many of the expected records are there, and where some are missing.
+
+    ``share`` is None where nothing tells what was to be expected; ``why`` says so.
+    ``gaps`` lists the first missing records between the numbers of their neighbours,
+    None = none; ``time`` is in ticks.
+    """
+    return {
+        "known": found.is_known,
+        "why": found.why,
+        "share": found.share,
+        "there": found.n_there,
+        "missing": found.n_missing,
+        "expected": found.n_expected,
+        "passes": found.n_passes,
+        "varying_ops": found.n_varying,
+        "rests_on": list(found.rests_on),
+        "words": completeness_words(found),
+        "gaps": [
+            {
+                "name": gap.name,
+                "op": gap.op,
+                "after": _record(trace, gap.after),
+                "before": _record(trace, gap.before),
+                "time": gap.time,
+            }
+            for gap in found.gaps
+        ],
+    }
+
+
+def _record(trace: Trace, span: int) -> int | None:
+    return None if span < 0 else record_of(trace, span)
 
 
 def graphs_json(trace: Trace) -> list[dict[str, object]]:

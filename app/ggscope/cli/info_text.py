@@ -152,9 +152,10 @@ def _counts(facts: dict[str, Any]) -> str:
         ),
         "buffers": buffers_words(facts),
     }
-    return _pairs(
-        [(n, f"{text} ({more[n]})" if more.get(n) else text) for n, text in rows]
-    )
+    shown = [(n, f"{text} ({more[n]})" if more.get(n) else text) for n, text in rows]
+    if counts["spans"]:
+        shown.append(("complete", facts["completeness"]["words"]))
+    return _pairs(shown)
 
 
 def _by_word(counts: dict[str, int]) -> str:

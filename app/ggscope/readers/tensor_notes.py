@@ -9,7 +9,6 @@ from ggscope.model.tables import I64, Array, SpanFlag
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.records import Layout
 from ggscope.readers.source import Change, Source
-from ggscope.readers.tensor_bands import Bands
 from ggscope.readers.tensor_columns import Tally
 from ggscope.readers.tensor_job import File, Job
 from ggscope.readers.tensor_options import Choice
@@ -37,7 +36,6 @@ def add_all(builder: TraceBuilder, job: Job, work: Work) -> None:
     left_out(builder, file.choice)
     record_losses(builder, layout, tally)
     order_repairs(builder, rows)
-    pass_irregularities(builder, job.passes)
     time_gaps(builder, rows, work)
     op_doubts(builder, file.ops, work.counts(job.spans["op"][: len(rows)], 256))
     if not file.choice.has_end or job.ended_at >= 0:
@@ -207,30 +205,6 @@ def order_repairs(builder: TraceBuilder, rows: Rows) -> None:
             "records lay behind later ones of their own thread; they were sorted.",
             count=rows.n_moved,
         )
-
-
-def pass_irregularities(builder: TraceBuilder, passes: Bands) -> None:
-    """Note passes that hold fewer records than most.
-
-    The first and the last do not count: a trace may begin or end inside a pass.
-    """
-    counts = passes.count
-    if len(counts) < 3:
-        return
-    usual = int(np.median(counts))
-    short = np.flatnonzero(counts[1:-1] < usual) + 1
-    if not len(short) or 2 * np.count_nonzero(counts == usual) < len(counts):
-        return
-    missing = int((usual - counts[short]).sum())
-    share = 1 - missing / (usual * len(counts))
-    builder.warn(
-        Severity.NOTICE,
-        "incomplete_passes",
-        f"{len(short):,} passes hold fewer records than the usual {usual:,}: "
-        f"{missing:,} seem to be missing ({share:.1%} of the expected are there).",
-        count=len(short),
-        place=f"pass {int(short[0]) + 1}",
-    )
 
 
 def time_gaps(builder: TraceBuilder, rows: Rows, work: Work) -> None:

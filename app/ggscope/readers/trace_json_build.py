@@ -179,7 +179,6 @@ def _note_all(
         )  # fmt: skip
     notes.file_change(builder, job.file.source, intake.n_entries)
     notes.order_repairs(builder, rows)
-    notes.pass_irregularities(builder, job.passes)
     notes.time_gaps(builder, rows, work)
     notes.op_doubts(builder, ops.table, work.counts(job.spans["op"][: len(rows)], 256))
     note_ops(builder, ops)

@@ -936,26 +936,6 @@ def test_blank_first_name_splits_at_token_changes(tmp_path: Path) -> None:
     assert read_records(tmp_path, records).info.n_passes == 3
 
 
-def test_lost_records_make_incomplete_passes(tmp_path: Path) -> None:
-    records = llama_trace(n_passes=10)
-    n = len(records) // 10
-    del records[3 * n + 5 : 3 * n + 8]
-
-    trace = read_records(tmp_path, records)
-
-    (warning,) = [w for w in trace.warnings if w.code == "incomplete_passes"]
-    assert (warning.count, warning.place) == (1, "pass 4")
-    assert "3 seem to be missing" in warning.message
-
-
-def test_uneven_passes_without_a_usual_size_are_not_reported(tmp_path: Path) -> None:
-    records = []
-    for k in range(6):
-        records += llama_pass(10**9 + k * 10**7, token=k)[: 5 + k]
-
-    assert "incomplete_passes" not in codes(read_records(tmp_path, records))
-
-
 def test_long_silence_inside_a_pass_is_reported(tmp_path: Path) -> None:
     records = llama_trace()
     records[5:] = [replace(r, time=r.time + 10**9) for r in records[5:]]

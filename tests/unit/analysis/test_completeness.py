@@ -1,0 +1,417 @@
+"""Missing records are counted and placed; whole and irregular traces raise no alarm."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders import OPS, finished, op_number
+from ggscope.analysis.completeness import (
+    CODE,
+    Completeness,
+    completeness,
+    completeness_words,
+    gap_words,
+    with_completeness,
+)
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Accesses, no_access_columns, no_flat_accesses
+from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.readers.registry import open_trace
+from support import ROOT, need_corpus
+from tensor_files import encode, llama_trace
+
+Op = tuple[str, str, tuple[str, ...]]
+"""Name, op, and names of what it reads."""
+SHARES = (0.001, 0.01, 0.1)
+SAMPLES = ("tinyllama-256.bin", "llama.ggmlviz", "moe-experiment/trace-1024.bin")
+CORPUS = (
+    "tracer/trace_256_3584a339.bin",
+    "tracer/trace_256_c26d86e7.bin",
+    "tracer/trace_1024v3_a6ba6071.bin",
+    "tracer/trace_1024v3_962e44d2.bin",
+    "tracer/trace_128_71099aab.bin",
+    "tracer/trace_64packed_71099aab.bin",
+)
+
+
+def one_pass(layers: int = 6) -> list[Op]:
+    """Return the ops of a pass: each layer reads the one before it."""
+    ops: list[Op] = [("inp_embd", "GET_ROWS", ("token_embd.weight",))]
+    for i in range(layers):
+        x = "inp_embd" if i == 0 else f"l_out-{i - 1}"
+        ops += [
+            (f"norm-{i}", "RMS_NORM", (x,)),
+            (f"Qcur-{i}", "MUL_MAT", (f"blk.{i}.attn_q.weight", f"norm-{i}")),
+            (f"cache_k_l{i} (view)", "CPY", (f"Qcur-{i}",)),
+            (f"ffn_out-{i}", "MUL_MAT", (f"blk.{i}.ffn.weight", f"Qcur-{i}")),
+            (f"l_out-{i}", "ADD", (f"ffn_out-{i}", x)),
+        ]
+    last = f"l_out-{layers - 1}"
+    return [*ops, ("result", "MUL_MAT", ("output.weight", last))]
+
+
+def traced(
+    passes: Sequence[Sequence[Op]],
+    *,
+    lanes: int = 1,
+    has_passes: bool = True,
+    skip: frozenset[tuple[int, int]] = frozenset(),
+) -> Trace:
+    """Return passes one after the other, on every lane; but for (pass, op) pairs."""
+    builder = TraceBuilder()
+    builder.ops = OPS
+    ids = [builder.add_lane(f"thread {i}", LaneKind.THREAD) for i in range(lanes)]
+    rows: list[tuple[int, int, Op]] = []
+    starts, tick = [], 0
+    for number, ops in enumerate(passes):
+        starts.append(tick)
+        for place, op in enumerate(ops):
+            for lane in ids:
+                if (number * lanes + lane, place) not in skip:
+                    rows.append((lane, tick + lane, op))
+            tick += 10
+    rows.sort(key=lambda row: (row[0], row[1]))
+    start = np.array([row[1] for row in rows], np.int64)
+    builder.add_spans(
+        start=start,
+        end=start + 5,
+        lane=np.array([row[0] for row in rows], np.int32),
+        name=builder.strings.intern_many([row[2][0] for row in rows]),
+        op=np.array([op_number(row[2][1]) for row in rows], np.int16),
+    )
+    names: dict[str, int] = {}
+    tensors = [[names.setdefault(n, len(names)) for n in row[2][2]] for row in rows]
+    columns = no_access_columns(sum(map(len, tensors)))
+    flat = np.array([t for some in tensors for t in some], np.int32)
+    count = len(rows)
+    if has_passes:
+        tokens = builder.add_lane("tokens", LaneKind.TOKEN)
+        begins = np.array(starts, np.int64)
+        builder.add_spans(start=begins, end=begins + 1, lane=tokens, name=-1)
+    builder.accesses = Accesses(
+        np.append(np.arange(count), np.full(len(starts) * has_passes, -1)).astype(int),
+        np.cumsum([0, *map(len, tensors)]),
+        replace(columns, tensor=flat),
+        no_flat_accesses(),
+    )
+    builder.tensors = named_tensors(builder, list(names))
+    return finished(builder)
+
+
+def named_tensors(builder: TraceBuilder, names: list[str]):
+    from ggscope.model.tensors import Tensors
+
+    n = len(names)
+    return Tensors(
+        name=builder.strings.intern_many(names),
+        offset=np.full(n, -1, np.int64),
+        size=np.full(n, -1, np.int64),
+        layer=np.full(n, -1, np.int16),
+        expert=np.full(n, -1, np.int16),
+    )
+
+
+def lost_at_random(share: float, n_passes: int, n_ops: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    n = round(share * n_passes * n_ops)
+    at = rng.choice(n_passes * n_ops, n, replace=False)
+    return frozenset((int(i) // n_ops, int(i) % n_ops) for i in at)
+
+
+def is_whole(found: Completeness) -> bool:
+    return found.is_known and not found.n_missing and not found.n_varying
+
+
+# -- traces made here ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_passes", [2, 3, 8, 40])
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_nothing_is_missing_from_passes_that_are_alike(n_passes, lanes) -> None:
+    found = completeness(traced([one_pass()] * n_passes, lanes=lanes))
+
+    assert is_whole(found)
+    assert found.share == 1
+    assert found.n_passes == n_passes * lanes
+    assert completeness_words(found).startswith("nothing that was to be expected is")
+
+
+@pytest.mark.parametrize("n_passes", [2, 5, 30])
+def test_one_lost_record_is_counted_and_placed(n_passes) -> None:
+    ops = one_pass()
+    place = ops.index(next(op for op in ops if op[0] == "ffn_out-3"))
+    trace = traced([ops] * n_passes, skip=frozenset([(1, place)]))
+
+    found = completeness(trace)
+
+    assert (found.n_missing, found.n_there) == (1, n_passes * len(ops) - 1)
+    (gap,) = found.gaps
+    assert (gap.name, gap.op) == ("ffn_out-3", "MUL_MAT")
+    assert gap.after == len(ops) + place - 1
+    assert trace.span_name(gap.before) == "l_out-3"
+    assert gap.time == int(trace.spans.start[gap.after])
+    words = f"ffn_out-3 (MUL_MAT) after record {gap.after} (cache_k_l3 (view))"
+    assert gap_words(trace, gap) == words
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_lost_begin_of_a_pass_does_not_join_it_to_the_one_before(lanes) -> None:
+    """Without its first op a pass has no begin that the reader could see."""
+    ops = one_pass()
+    whole = traced([ops] * 6, lanes=lanes, skip=frozenset([(2 * lanes, 0)]))
+    is_token = np.array([lane.kind is LaneKind.TOKEN for lane in whole.lanes])
+    keep = ~is_token[whole.spans.lane] | (whole.spans.start != 2 * 10 * len(ops))
+    columns = {
+        name: value[keep]
+        for name in ("start", "end", "lane", "name", "op", "flags")
+        if (value := getattr(whole.spans, name)) is not None
+    }
+    accesses = replace(whole.accesses, pattern=whole.accesses.pattern[keep])
+    spans = replace(whole.spans, **columns)
+
+    found = completeness(replace(whole, spans=spans, accesses=accesses))
+
+    assert found.n_missing == 1
+    assert found.gaps[0].name == "inp_embd"
+
+
+def test_passes_without_bands_are_found_by_what_repeats() -> None:
+    ops = one_pass()
+    skip = lost_at_random(0.02, 10, len(ops), seed=3)
+
+    found = completeness(traced([ops] * 10, has_passes=False, skip=skip))
+
+    assert is_whole(completeness(traced([ops] * 10, has_passes=False)))
+    assert found.n_missing == len(skip)
+
+
+def test_recording_that_begins_and_ends_inside_a_pass_lacks_nothing() -> None:
+    ops = one_pass()
+    head = frozenset((0, k) for k in range(11))
+    tail = frozenset((4, k) for k in range(17, len(ops)))
+
+    assert is_whole(completeness(traced([ops] * 5, skip=head | tail)))
+
+
+def test_batch_that_is_lost_in_the_middle_is_missing_as_a_whole() -> None:
+    ops = one_pass()
+    batch = frozenset((3, k) for k in range(4, 20))
+
+    found = completeness(traced([ops] * 9, skip=batch))
+
+    assert found.n_missing == len(batch)
+    assert len({gap.after for gap in found.gaps}) == 1
+
+
+def test_prompt_of_another_graph_is_no_loss() -> None:
+    """Two ops that a prompt lacks, and nothing else reads: another graph."""
+    ops = one_pass()
+    prompt = [op for op in ops if op[1] != "CPY"]
+
+    found = completeness(traced([prompt, *[ops] * 30]))
+
+    assert (found.is_known, found.n_missing) == (True, 0)
+
+
+@pytest.mark.parametrize("n_passes", [2, 3, 4, 6, 10, 20, 60])
+def test_op_that_some_passes_lack_in_every_layer_is_no_loss(n_passes) -> None:
+    ops = one_pass()
+    other = [op for op in ops if op[1] != "CPY"]
+
+    found = completeness(traced([other if i % 2 else ops for i in range(n_passes)]))
+
+    assert found.n_missing == 0
+
+
+@pytest.mark.parametrize("n_passes", [9, 12, 60])
+def test_last_op_that_some_passes_lack_is_no_loss(n_passes) -> None:
+    ops = one_pass()
+    passes = [ops if i % 3 else ops[:-1] for i in range(n_passes)]
+
+    found = completeness(traced(passes))
+
+    assert (found.n_missing, found.n_varying) == (0, 1)
+    assert "1 op that varies is left out" in completeness_words(found)
+
+
+def test_graphs_that_alternate_are_kinds_of_their_own() -> None:
+    ops = one_pass()
+    other = [(f"draft_{n}", o, tuple(f"draft_{s}" for s in r)) for n, o, r in ops[:9]]
+    skip = frozenset([(2, 5), (3, 4)])
+
+    assert is_whole(completeness(traced([ops, other] * 8)))
+    assert completeness(traced([ops, other] * 8, skip=skip)).n_missing == 2
+
+
+def test_ops_of_one_thread_only_are_not_missing_from_the_others() -> None:
+    ops = one_pass()
+    skip = frozenset((k * 4 + lane, 0) for k in range(12) for lane in (1, 2, 3))
+
+    found = completeness(traced([ops] * 12, lanes=4, skip=skip))
+
+    assert found.n_missing == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_passes_without_any_rule_are_not_known(seed) -> None:
+    rng = np.random.default_rng(seed)
+    ops = one_pass(30)
+    passes = [
+        [ops[i] for i in rng.permutation(len(ops))[: rng.integers(20, 120)]]
+        for _ in range(12)
+    ]
+
+    found = completeness(traced(passes))
+
+    assert not found.is_known or not found.n_missing
+    assert found.is_known or completeness_words(found).startswith("not known: ")
+
+
+def test_single_pass_is_not_known() -> None:
+    found = completeness(traced([one_pass()]))
+
+    assert (found.is_known, found.share) == (False, None)
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_share_that_is_lost_at_random_is_told(share, lanes) -> None:
+    ops, n_passes = one_pass(20), 40
+    n = len(ops)
+    # Pairs of pass and op, of every lane.
+    skip = lost_at_random(share, n_passes * lanes, n)
+
+    found = completeness(traced([ops] * n_passes, lanes=lanes, skip=skip))
+
+    assert found.n_missing == pytest.approx(len(skip), rel=0.05, abs=0.5)
+    assert found.share == pytest.approx(1 - share, abs=0.005 + share / 20)
+
+
+def test_loss_becomes_one_problem_and_silence_none() -> None:
+    ops = one_pass()
+    trace = traced([ops] * 5, skip=frozenset([(1, 7)]))
+
+    told = with_completeness(trace, completeness(trace))
+    again = with_completeness(told, completeness(told))
+
+    (problem,) = (w for w in again.warnings if w.code == CODE)
+    assert isinstance(problem, ReadWarning)
+    assert (problem.severity, problem.count) == (Severity.DATA_LOSS, 1)
+    assert "99.4 % of what was expected: 1 of 160 records is missing" in problem.message
+    assert "after record" in problem.place
+    whole = traced([ops] * 5)
+    assert with_completeness(whole, completeness(whole)) is whole
+
+
+def test_records_that_follow_each_other_are_missing_together(tmp_path: Path) -> None:
+    records = llama_trace(n_passes=10)
+    n = len(records) // 10
+    del records[3 * n + 5 : 3 * n + 8]
+    path = tmp_path / "trace.bin"
+    path.write_bytes(encode(records, "256"))
+
+    found = completeness(open_trace(path))
+
+    assert (found.n_missing, found.n_there) == (3, len(records))
+    assert {gap.after for gap in found.gaps} == {3 * n + 4}
+
+
+def test_passes_that_all_end_elsewhere_lack_nothing() -> None:
+    ops = one_pass()
+
+    found = completeness(traced([ops[: 5 + 3 * k] for k in range(9)]))
+
+    assert found.n_missing == 0
+
+
+def test_partly_read_trace_is_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "trace.bin"
+    path.write_bytes(encode(llama_trace(6), "256"))
+    trace = open_trace(path)
+    part = ReadWarning(Severity.INFO, "range", "a part")
+
+    assert is_whole(completeness(trace))
+    assert not completeness(replace(trace, warnings=(part,))).is_known
+
+
+# -- real traces --------------------------------------------------------------------
+
+
+def records_of(path: Path) -> tuple[bytes, list[bytes]]:
+    """Return the head of a trace file and its records."""
+    data = path.read_bytes()
+    if path.suffix == ".ggmlviz":
+        return data[:12], list(events_of(data))
+    name = path.name.replace("-", "_")
+    size = next(size for size in (1024, 256, 128, 64) if f"_{size}" in name)
+    whole = [data[i : i + size] for i in range(0, len(data) // size * size, size)]
+    return b"", [record for record in whole if any(record)]
+
+
+def events_of(data: bytes) -> Iterator[bytes]:
+    """Yield the events of a c64 stream: 45 bytes, a flag, and a label."""
+    at = 12
+    while at < len(data):
+        end = at + 46
+        if data[end - 1]:
+            end += 4 + int.from_bytes(data[end : end + 4], "little")
+        yield data[at:end]
+        at = end
+
+
+def check_losses(path: Path, folder: Path, share: float, seeds: range) -> None:
+    """Check that what is taken out of a file is told within 5 %, over some seeds."""
+    head, records = records_of(path)
+    lost = told = 0
+    for seed in seeds:
+        n = max(round(share * len(records)), 1)
+        gone = np.random.default_rng(seed).choice(len(records), n, replace=False)
+        kept = [r for i, r in enumerate(records) if i not in set(gone.tolist())]
+        copy = folder / path.name
+        copy.write_bytes(head + b"".join(kept))
+        found = completeness(open_trace(copy))
+        assert found.is_known
+        lost, told = lost + n, told + found.n_missing
+        # Of very many losses some take what would tell of each other.
+        assert found.n_missing == pytest.approx(n, rel=0.15 if share > 0.05 else 0.05)
+    assert told == pytest.approx(lost, rel=0.05)
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_random_losses_of_samples_are_told(name, share, tmp_path) -> None:
+    check_losses(ROOT / "resources" / "samples" / name, tmp_path, share, range(3))
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("name", CORPUS)
+def test_random_losses_of_real_traces_are_told(name, share, tmp_path) -> None:
+    check_losses(need_corpus() / name, tmp_path, share, range(20, 24))
+
+
+def test_whole_samples_lack_nothing() -> None:
+    for name in SAMPLES:
+        assert is_whole(completeness(open_trace(ROOT / "resources" / "samples" / name)))
+
+
+def test_whole_traces_of_the_corpus_lack_nothing() -> None:
+    corpus = need_corpus()
+    kinds = ("ggmlviz", "tensor-trace", "token")
+    paths = [
+        *corpus.glob("tracer/trace_*.bin"),
+        *corpus.glob("ggmlviz/**/layout_*.ggmlviz"),
+        corpus / "ggmlviz" / "test_trace.ggmlviz",
+        *corpus.glob("bsc/**/traces/*.json"),
+    ]
+    assert len(paths) > 20, kinds
+    known = 0
+    for path in paths:
+        found = completeness(open_trace(path))
+        assert not found.n_missing, path
+        assert not found.n_varying, path
+        known += found.is_known
+    assert known >= 20
