@@ -22,6 +22,7 @@ from ggscope.readers.map_intake import MapIntake
 from ggscope.readers.map_notes import Claims, note_claims, note_offsets
 from ggscope.readers.map_trace import list_tensors, side_trace
 from ggscope.readers.source import Source
+from ggscope.text import one_line
 
 _ROW_KEYS = {"name", "offset_start"}
 _OUTER_KEYS = {"model_name", "total_size_bytes", "metadata"}
@@ -146,7 +147,7 @@ def _keep(builder: TraceBuilder, intake: MapIntake, error: ReadError) -> None:
 
 
 def _wrong_kind(intake: MapIntake) -> CorruptError:
-    keys = ", ".join(key[:32] for key in intake.keys[:6])
+    keys = ", ".join(one_line(key[:32]) for key in intake.keys[:6])
     has = f"it has the keys {keys}" if keys else "it has no keys at all"
     return CorruptError(
         f"this JSON is no memory map: it has no list of tensors ({has}).",
