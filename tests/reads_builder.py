@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from builders import OPS, make_info, op_number
+from builders import OPS, make_info
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.routing import Routing
@@ -14,10 +14,14 @@ from ggscope.model.tables import (
     Accesses,
     AccessKind,
     Space,
+    SpanFlag,
     no_flat_accesses,
 )
 from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
-from ggscope.model.trace import Trace
+from ggscope.model.trace import OpTable, Trace
+
+READ_OPS = OpTable("reads", (*OPS.names, "SET_ROWS", "VIEW", "ADD_ID"))
+"""Op table of these traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +56,26 @@ class Op:
     reads: tuple[Read, ...] = ()
     op: str = "MUL_MAT"
     token: int = 0
+    thread: int = 0
+    repeated: bool = False
+    """Whether a span of another thread tells of this op."""
 
 
 def reads_trace(
     tensors: Sequence[TensorRow],
     ops: Sequence[Op],
     chosen: Mapping[tuple[int, int], Sequence[int]] | None = None,
+    more: Mapping[tuple[int, int], int] | None = None,
 ) -> Trace:
     """Return a trace of these ops; equal lists of accesses share a pattern.
 
-    `chosen` holds the experts that a router chose by (token, layer).
+    `chosen` holds the experts that a router chose by (token, layer), `more` how many
+    further ones no list names.
     """
     builder = TraceBuilder()
-    builder.ops = OPS
-    lane = builder.add_lane("thread 0", LaneKind.THREAD)
+    builder.ops = READ_OPS
+    threads = max((op.thread for op in ops), default=0) + 1
+    lanes = [builder.add_lane(f"thread {i}", LaneKind.THREAD) for i in range(threads)]
     builder.models = (ModelFile("model.gguf", 1 << 20),)
     strings = builder.strings
     builder.tensors = Tensors(
@@ -93,18 +103,24 @@ def reads_trace(
     builder.add_spans(
         start=start,
         end=start + 10,
-        lane=lane,
+        lane=np.array([lanes[op.thread] for op in ops], np.int32),
         name=np.full(len(ops), -1, np.int32),
-        op=np.array([op_number(op.op) for op in ops], np.int16),
+        op=np.array([READ_OPS.names.index(op.op) for op in ops], np.int16),
         token=np.array([op.token for op in ops], np.int32),
+        flags=np.array(
+            [SpanFlag.REPEATED if op.repeated else 0 for op in ops], np.uint8
+        ),
     )
     builder.accesses = _accesses(ops)
     if chosen:
-        builder.routing = _routing(chosen)
+        builder.routing = _routing(chosen, more or {})
     return builder.snapshot(make_info())
 
 
-def _routing(chosen: Mapping[tuple[int, int], Sequence[int]]) -> Routing:
+def _routing(
+    chosen: Mapping[tuple[int, int], Sequence[int]],
+    more: Mapping[tuple[int, int], int],
+) -> Routing:
     rows = [
         (token, layer, expert, rank)
         for (token, layer), experts in chosen.items()
@@ -121,6 +137,7 @@ def _routing(chosen: Mapping[tuple[int, int], Sequence[int]]) -> Routing:
         rank=rank.astype(np.int16),
         score=np.full(n, np.nan, np.float32),
         is_used=np.ones(n, np.bool_),
+        n_more=np.array([more.get(row[:2], 0) for row in rows], np.int32),
     )
 
 

@@ -46,8 +46,7 @@ class Records:
 
 
 def with_records(trace: Trace, records: Records) -> Trace:
-    values = {f: getattr(trace, f) for f in trace.__slots__}
-    return Trace(**{**values, "records": records})
+    return replace(trace, records=records)
 
 
 @pytest.fixture
@@ -108,8 +107,7 @@ def test_span_without_sources_says_so(view: DetailsView, session: Session) -> No
 
 def test_pending_sources_are_announced(view: DetailsView, session: Session) -> None:
     trace = builders.llama_like_trace()
-    values = {f: getattr(trace, f) for f in trace.__slots__}
-    session.set_trace(Trace(**{**values, "pending": frozenset({"accesses"})}))
+    session.set_trace(replace(trace, pending=frozenset({"accesses"})))
 
     session.select_span(5)
 

@@ -56,7 +56,7 @@ def test_click_on_a_bar_selects_its_tensor(view, session, qtbot):
     QTest.mouseClick(view.canvas, Qt.MouseButton.LeftButton, pos=middle_of_bar(0))
 
     assert session.selection.table == "tensors"
-    assert name_of(session, session.selection.ids[0]) == "token_embd.weight"
+    assert name_of(session, session.selection.ids[0]) == "output.weight"
 
 
 def test_tooltip_of_a_bar_gives_exact_bytes(view):
@@ -64,8 +64,8 @@ def test_tooltip_of_a_bar_gives_exact_bytes(view):
 
     words = view.tooltip_at(at.x(), at.y())
 
-    assert "token_embd.weight" in words
-    assert "48,000 bytes" in words
+    assert "output.weight" in words
+    assert "30,000 bytes" in words
     assert "6 accesses" in words
     assert "in 6 of 6 tokens" in words
 
@@ -122,7 +122,7 @@ def test_copy_puts_ranking_and_facts_on_the_clipboard(view):
 
 
 def test_filter_of_a_bar_shows_its_ops_only(view, session):
-    menu = view.menu_at(300, middle_of_bar(1).y())
+    menu = view.menu_at(300, middle_of_bar(0).y())
     assert menu is not None
     action = next(a for a in menu.actions() if "Show only" in a.text())
 
@@ -164,7 +164,8 @@ def test_layers_by_tokens_tell_each_cell(view, measure):
 def test_selected_tensor_is_lit(view, session):
     before = view.canvas.grab().toImage()
 
-    session.select(Selection("tensors", (0,)))
+    names = [name_of(session, row) for row in range(len(session.trace.tensors))]
+    session.select(Selection("tensors", (names.index("output.weight"),)))
 
     qt_after = view.canvas.grab().toImage()
     assert before.pixel(300, 6) != qt_after.pixel(300, 6)

@@ -156,8 +156,7 @@ def test_npu_columns_name_the_engine(qtbot: QtBot, session: Session) -> None:
 
 def test_pending_sources_are_said_to_come() -> None:
     builder_trace = builders.llama_like_trace()
-    values = {f: getattr(builder_trace, f) for f in builder_trace.__slots__}
-    trace = Trace(**{**values, "pending": frozenset({"accesses"})})
+    trace = replace(builder_trace, pending=frozenset({"accesses"}))
 
     assert CellTexts.of(trace).text(5, "sources") == "still being read"
     assert CellTexts.of(trace).text(5, "bytes") == "…"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.account import Account, account, loose_bytes
 from ggscope.analysis.chunks import chunks
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
@@ -41,21 +42,20 @@ def accessed_experts(trace: Trace, most: int) -> AccessedExperts:
     Spans that do the same accesses for the same token are counted first, so the
     cost is one look at each span and one at each distinct access and token.
     """
-    accesses = trace.accesses
-    layer, expert = _experts_of(trace, accesses.patterns.tensor,
-                                accesses.patterns.layer,
-                                accesses.patterns.expert)  # fmt: skip
-    is_one = (expert >= 0) & (expert < most)
+    found = account(trace)
+    layer, expert = _experts_of(
+        trace, found.what.tensor, found.what.layer, found.what.expert
+    )
+    is_one = (expert >= 0) & (expert < most) & found.is_access
     row = np.flatnonzero(is_one)
-    of_row = np.searchsorted(accesses.first, row, "right") - 1
-    pattern, token, n_times = _repeats(trace, of_row)
-    begin = np.searchsorted(of_row, pattern)
-    n_rows = np.searchsorted(of_row, pattern, "right") - begin
+    of_row = np.searchsorted(found.first, row, "right") - 1
+    entry, token, n_times = _repeats(trace, found, of_row)
+    begin = np.searchsorted(of_row, entry)
+    n_rows = np.searchsorted(of_row, entry, "right") - begin
     first = np.repeat(begin - (np.cumsum(n_rows) - n_rows), n_rows)
     at = row[first + np.arange(len(first))]
-    times = np.repeat(n_times, n_rows)
-    size = np.maximum(accesses.patterns.size[at].astype(np.int64), 0)
-    loose = accesses.loose
+    times, size = np.repeat(n_times, n_rows), found.known[at]
+    loose = trace.accesses.loose
     loose_layer, loose_expert = _experts_of(trace, loose.what.tensor,
                                             loose.what.layer,
                                             loose.what.expert)  # fmt: skip
@@ -65,7 +65,7 @@ def accessed_experts(trace: Trace, most: int) -> AccessedExperts:
         np.concatenate([layer[at], loose_layer[kept]]),
         np.concatenate([expert[at], loose_expert[kept]]),
         np.concatenate([times, np.ones(len(kept), np.int64)]),
-        np.concatenate([times * size, np.maximum(loose.what.size[kept], 0)]),
+        np.concatenate([times * size, loose_bytes(trace)[0][kept]]),
     )
 
 
@@ -94,22 +94,22 @@ def _experts_of(
     )
 
 
-def _repeats(trace: Trace, patterns: I64) -> tuple[I64, I64, I64]:
-    """Return (pattern, token, number of spans) of spans that do these patterns."""
-    accesses, spans = trace.accesses, trace.spans
-    wanted = np.zeros(len(accesses.first), np.bool_)
-    wanted[patterns] = True
+def _repeats(trace: Trace, found: Account, entries: I64) -> tuple[I64, I64, I64]:
+    """Return (entry, token, number of ops) of ops that do these entries."""
+    spans = trace.spans
+    wanted = np.zeros(len(found) + 1, np.bool_)
+    wanted[entries] = True
     wanted[-1] = False  # what -1 finds
     parts: list[tuple[I64, I64]] = []
     for part in chunks(len(spans)):
-        pattern = accesses.pattern[part]
-        hit = np.flatnonzero(wanted[pattern])
+        entry = found.told(part)
+        hit = np.flatnonzero(wanted[entry])
         token = (
             np.full(len(hit), -1, np.int64)
             if spans.token is None
             else spans.token[part][hit].astype(np.int64)
         )
-        key = pattern[hit].astype(np.int64) << 32 | (token + 1)
+        key = entry[hit].astype(np.int64) << 32 | (token + 1)
         parts.append(np.unique(key, return_counts=True))
     if not parts:
         none = np.zeros(0, np.int64)

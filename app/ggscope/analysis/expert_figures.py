@@ -32,6 +32,10 @@ class ExpertFigures:
     entropy : float64[L], bits; NaN for a layer without choices.
     entropy_share : float64[L], entropy against log2 E, 0..1; NaN likewise and for
         one expert.
+    n_open_layers : layers with choices that no list names. Of these the shares and
+        the entropy are not known, and nothing of them is the hottest.
+    n_open_slots : slots of these layers that no known choice is of: nobody knows
+        whether they are active.
     """
 
     n_active: int
@@ -42,6 +46,8 @@ class ExpertFigures:
     hottest_ratio: float
     entropy: F64
     entropy_share: F64
+    n_open_layers: int = 0
+    n_open_slots: int = 0
 
     @property
     def utilisation(self) -> float:
@@ -49,17 +55,23 @@ class ExpertFigures:
         return self.n_active / self.n_slots if self.n_slots else math.nan
 
 
-def expert_figures(count: I64) -> ExpertFigures:
-    """Return the figures of counts by layer and expert, int64[L, E]."""
+def expert_figures(count: I64, more: I64 | None = None) -> ExpertFigures:
+    """Return the figures of counts by layer and expert, int64[L, E].
+
+    Parameters
+    ----------
+    more : int64[L], as of `ExpertGrid`.
+    """
     n_layers, n_experts = count.shape
+    is_open = np.zeros(n_layers, np.bool_) if more is None else more != 0
     total = count.sum(axis=1)
-    share = layer_shares(count)
+    share = layer_shares(count, is_open)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(share > 0, -share * np.log2(share), 0.0)
-    entropy = np.where(total > 0, terms.sum(axis=1), np.nan)
+    entropy = np.where((total > 0) & ~is_open, terms.sum(axis=1), np.nan)
     most_bits = math.log2(n_experts) if n_experts > 1 else math.nan
     hottest, best = None, math.nan
-    if total.any():
+    if total[~is_open].any():
         at = int(np.nanargmax(share))
         hottest = divmod(at, n_experts)
         best = float(share.flat[at])
@@ -72,14 +84,21 @@ def expert_figures(count: I64) -> ExpertFigures:
         hottest_ratio=best * n_experts,
         entropy=entropy,
         entropy_share=entropy / most_bits,
+        n_open_layers=int(np.count_nonzero(is_open)),
+        n_open_slots=int(np.count_nonzero(count[is_open] == 0)),
     )
 
 
-def layer_shares(count: I64) -> F64:
-    """Return each count's share of its layer, float64[L, E]; NaN without choices."""
+def layer_shares(count: I64, is_open: npt.NDArray[np.bool_] | None = None) -> F64:
+    """Return each count's share of its layer, float64[L, E]; NaN without choices.
+
+    `is_open`, bool[L], marks layers whose choices are not all known: NaN too.
+    """
     total = count.sum(axis=1, keepdims=True)
     share: F64 = np.full(count.shape, np.nan)
     np.divide(count, total, out=share, where=total > 0)
+    if is_open is not None:
+        share[is_open] = np.nan
     return share
 
 
@@ -97,6 +116,7 @@ class ExpertSets:
     expert : int64[m].
     following : int64[s], the set of the next token in the same layer; -1 where the
         next token's number is not higher by one, or it chose nothing in that layer.
+    is_whole : bool[s], whether the set holds all that the token chose in the layer.
     """
 
     token: I64
@@ -104,6 +124,7 @@ class ExpertSets:
     first: I64
     expert: I64
     following: I64
+    is_whole: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.token)
@@ -125,14 +146,17 @@ def expert_sets(choices: Choices) -> ExpertSets:
     at = np.minimum(np.searchsorted(group, wanted), max(len(group) - 1, 0))
     is_next[is_next] = group[at[is_next]] == wanted[is_next]
     first = np.append(starts, len(key)).astype(np.int64)
-    return ExpertSets(token, layer, first, expert, np.where(is_next, at, -1))
+    open_layer, open_token, _ = choices.open_pairs()
+    is_whole = ~np.isin(group, open_token * n_layers + open_layer)
+    following = np.where(is_next, at, -1)
+    return ExpertSets(token, layer, first, expert, following, is_whole)
 
 
 def overlap(choices: Choices, sets: ExpertSets) -> F64:
     """Return how much of a token's experts the token before it chose, float64[L, T].
 
     It is ``|A and B| / |B|`` for B chosen by the token and A by the one before; NaN
-    where either is not known.
+    where either is not known, or not in full.
     """
     found = np.full((len(choices.layers), len(choices.tokens)), np.nan)
     before = np.flatnonzero(sets.following >= 0)
@@ -147,7 +171,9 @@ def overlap(choices: Choices, sets: ExpertSets) -> F64:
     at = np.minimum(np.searchsorted(key, moved[is_moved]), max(len(key) - 1, 0))
     is_again = key[at] == moved[is_moved]
     n_again = np.bincount(of_set[at[is_again]], minlength=len(sets))
-    found[sets.layer[after], sets.token[after]] = n_again[after] / size[after]
+    share = n_again[after] / size[after]
+    is_known = sets.is_whole[before] & sets.is_whole[after]
+    found[sets.layer[after], sets.token[after]] = np.where(is_known, share, np.nan)
     return found
 
 

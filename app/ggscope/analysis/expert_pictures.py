@@ -112,7 +112,8 @@ class ExpertsRequest:
             found = covers(choices, grid.count, self.wanted)
         return ExpertsResult(
             base, self.token, self.layer, self.beside, grid,
-            expert_figures(grid.count), matrix, scores, curve, found, self.wanted,
+            expert_figures(grid.count, grid.more), matrix, scores, curve, found,
+            self.wanted,
         )  # fmt: skip
 
     def _matrix(self, base: ExpertsBase) -> F64 | None:

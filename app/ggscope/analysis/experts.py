@@ -9,6 +9,7 @@ import numpy.typing as npt
 from ggscope.analysis.chunks import add_by_group
 from ggscope.analysis.expert_accesses import accessed_experts, touches_stacks
 from ggscope.analysis.expert_slices import ExpertSlices, expert_slices
+from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
 
@@ -20,12 +21,14 @@ class ExpertSource(Enum):
     """How it is known which experts worked.
 
     ROUTING : the choices of the router were recorded (measured).
+    SIZES : the sizes of tensors tell that every expert computed (derived).
     ACCESSES : accesses name the slices of experts (derived: one access is no choice).
     STACKS : ops touch whole stacks of experts, so no expert can be told.
     NONE : nothing in the trace has to do with experts.
     """
 
     ROUTING = "routing"
+    SIZES = "sizes"
     ACCESSES = "accesses"
     STACKS = "stacks"
     NONE = "none"
@@ -35,7 +38,8 @@ class CountSource(Enum):
     """How the number of experts per layer is known.
 
     MODEL : the model file or map says it.
-    TENSORS : the stacks of experts, or their slices, are listed.
+    TENSORS : the stacks of experts, or their slices, are listed, or the sizes of the
+        router's tensors tell.
     SEEN : the highest expert seen is taken for the last one (inferred).
     """
 
@@ -64,6 +68,9 @@ class Choices:
     bytes : int64[n], bytes that these accesses read; None for recorded choices.
     slices : where the experts lie in the model file.
     n_left_out : choices or accesses without a usable layer or expert.
+    more : int64[n], choices of the row's token and layer that no list names and that
+        nobody can tell therefore, see ``Routing.n_more``; None where there are none.
+    n_implied : rows that no list names, but the sizes of tensors imply.
     """
 
     source: ExpertSource
@@ -81,9 +88,27 @@ class Choices:
     bytes: I64 | None
     slices: ExpertSlices
     n_left_out: int = 0
+    more: I64 | None = None
+    n_implied: int = 0
 
     def __len__(self) -> int:
         return len(self.layer)
+
+    def open_pairs(self) -> tuple[I64, I64, I64]:
+        """Return layer row, token row and number of choices that no list names.
+
+        One entry per layer and token that has some, int64[k] each; the number is
+        `UNKNOWN_MORE` where nobody knows it.
+        """
+        if self.more is None:
+            none = np.zeros(0, np.int64)
+            return none, none, none
+        rows = np.flatnonzero(self.more)
+        n_tokens = len(self.tokens) + 1
+        key = self.layer[rows].astype(np.int64) * n_tokens + self.token[rows] + 1
+        key, first = np.unique(key, return_index=True)
+        layer, token = np.divmod(key, n_tokens)
+        return layer, token - 1, self.more[rows[first]]
 
     @property
     def n_slots(self) -> int:
@@ -100,10 +125,13 @@ class ExpertGrid:
     count : int64[L, E], choices, or accesses where only these are known.
     bytes : int64[L, E], bytes that they read, -1 unknown. For recorded choices that
         is count times the size of the expert's slices (derived).
+    more : int64[L], further choices of each layer, of experts that nobody can tell;
+        `UNKNOWN_MORE` where not even their number is known.
     """
 
     count: I64
     bytes: I64
+    more: I64
 
 
 def expert_choices(trace: Trace) -> Choices:
@@ -133,9 +161,21 @@ def expert_grid(choices: Choices, token: int | None = None) -> ExpertGrid:
     count = _sums(cell, choices.weight[chosen], shape[0] * shape[1]).reshape(shape)
     if choices.bytes is not None:
         known = _sums(cell, choices.bytes[chosen], shape[0] * shape[1])
-        return ExpertGrid(count, known.reshape(shape))
+        return ExpertGrid(count, known.reshape(shape), _open(choices, token))
     size = choices.slices.sizes(choices.layers, choices.n_experts)
-    return ExpertGrid(count, np.where(size >= 0, count * np.maximum(size, 0), -1))
+    n_bytes = np.where(size >= 0, count * np.maximum(size, 0), -1)
+    return ExpertGrid(count, n_bytes, _open(choices, token))
+
+
+def _open(choices: Choices, token: int | None) -> I64:
+    """Return how many choices of each layer no list names, of a token or of all."""
+    layer, of_token, more = choices.open_pairs()
+    if token is not None:
+        layer, more = layer[of_token == token], more[of_token == token]
+    total = np.zeros(len(choices.layers), np.int64)
+    np.add.at(total, layer, np.maximum(more, 0))
+    total[layer[more == UNKNOWN_MORE]] = UNKNOWN_MORE
+    return total
 
 
 def _sums(group: Array, values: I64, n: int) -> I64:
@@ -154,8 +194,10 @@ def _of_routing(trace: Trace, slices: ExpertSlices) -> Choices:
     layers, layer_row = _layers(slices, layer)
     tokens, token_row = _numbers(routing.token[kept])
     n = len(layer)
+    implied = 0 if routing.is_implied is None else int(routing.is_implied[kept].sum())
+    more = None if routing.n_more is None else routing.n_more[kept].astype(np.int64)
     return Choices(
-        source=ExpertSource.ROUTING,
+        source=ExpertSource.SIZES if implied == n > 0 else ExpertSource.ROUTING,
         layers=layers,
         n_experts=n_experts,
         count_source=count_source,
@@ -170,6 +212,8 @@ def _of_routing(trace: Trace, slices: ExpertSlices) -> Choices:
         bytes=None,
         slices=slices,
         n_left_out=len(routing) - n,
+        more=more if more is not None and more.any() else None,
+        n_implied=implied,
     )
 
 
@@ -214,6 +258,8 @@ def _number_of_experts(
         return told, CountSource.MODEL
     if slices.n_experts and slices.n_experts >= seen:
         return slices.n_experts, CountSource.TENSORS
+    if trace.routing.n_experts and trace.routing.n_experts >= seen:
+        return trace.routing.n_experts, CountSource.TENSORS
     return seen, CountSource.SEEN
 
 

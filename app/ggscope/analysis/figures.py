@@ -39,11 +39,13 @@ class Figures:
     Attributes
     ----------
     spans : int64[n, 4], spans by `Quality`.
-    bytes : int64[n], known bytes that they access.
+    bytes : int64[n], known bytes that they access, each op's once.
     total, least, most : int64[n], of whole spans; meaningless where no duration is
         used.
     inside : int64[n], the parts inside the wanted range; 0 without one.
     percentiles : float64[3, n], those of `PERCENTILES`; NaN likewise.
+    unknown : int64[n], bytes that may be accessed besides, at most.
+    ops : int64[n], spans that tell of an op, each op once however many threads do.
     """
 
     spans: I64
@@ -53,6 +55,8 @@ class Figures:
     most: I64
     percentiles: npt.NDArray[np.float64]
     inside: I64
+    unknown: I64
+    ops: I64
 
 
 class SpanBlocks:

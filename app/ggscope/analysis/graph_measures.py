@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.account import account, loose_bytes
 from ggscope.analysis.chunks import chunks
 from ggscope.analysis.correlate import Correlation, Rule
 from ggscope.analysis.graph_rows import F64
@@ -123,14 +124,14 @@ def _accesses(trace: Trace, tensor: I64) -> tuple[F64, F64]:
     missing = np.full(len(tensor), np.nan)
     if not n or not (len(table.patterns) or len(table.loose)):
         return missing, missing
-    times = np.zeros(len(table.first), np.int64)
-    for rows in chunks(len(table.pattern)):
-        times += np.bincount(table.pattern[rows] + 1, minlength=len(times))
-    weight = np.repeat(times[1:], np.diff(table.first))
-    counts, sizes = _by_tensor(table.patterns.tensor, table.patterns.size, weight, n)
+    found = account(trace)
+    times = found.row_times()
+    counts, sizes = _by_tensor(
+        found.what.tensor, times * found.counts, times * found.known, n
+    )
     loose = table.loose
     once = np.ones(len(loose), np.int64)
-    more, larger = _by_tensor(loose.what.tensor, loose.what.size, once, n)
+    more, larger = _by_tensor(loose.what.tensor, once, loose_bytes(trace)[0], n)
     known = tensor >= 0
     return (
         np.where(known, (counts + more)[tensor], np.nan),
@@ -138,12 +139,12 @@ def _accesses(trace: Trace, tensor: I64) -> tuple[F64, F64]:
     )
 
 
-def _by_tensor(tensor: Array, size: Array, weight: I64, n: int) -> tuple[F64, F64]:
-    """Return the sums of `weight` and of ``weight * size`` for each tensor."""
+def _by_tensor(tensor: Array, count: I64, size: I64, n: int) -> tuple[F64, F64]:
+    """Return the sums of `count` and of `size` for each tensor."""
     good = tensor >= 0
-    rows, times = tensor[good], weight[good].astype(np.float64)
-    known = np.maximum(size[good], 0) * times
-    counts, sizes = np.bincount(rows, times, n), np.bincount(rows, known, n)
+    rows = tensor[good]
+    counts = np.bincount(rows, count[good].astype(np.float64), n)
+    sizes = np.bincount(rows, size[good].astype(np.float64), n)
     return counts.astype(np.float64), sizes.astype(np.float64)
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.file_map import file_map
-from ggscope.analysis.heatmap_touches import Track, span_variants
+from ggscope.analysis.account import Account, account, loose_bytes
 from ggscope.analysis.unit_reads import scaled
 from ggscope.analysis.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.model.ggml import FAMILIES, family_of
@@ -20,6 +19,8 @@ NONE = "none"
 """Label of the spans that have no layer, token, phase or expert."""
 NO_WEIGHT_LABEL = "no weight"
 NOT_RECORDED_LABEL = "not recorded"
+OPEN_LABEL = "unknown"
+"""Label of what is read of experts that no list names."""
 
 _MAX_DENSE = 1 << 18
 """Up to this many numbers get a group each; beyond, only those that occur."""
@@ -40,13 +41,16 @@ class Grouped:
     ----------
     span : int64[m], positions in the rows that were asked for; None = each once.
     group : int64[m].
-    bytes : int64[m], known bytes that the span accesses for that group.
+    bytes : int64[m], known bytes that the span accesses for that group; of an op that
+        several spans tell of, with one of them.
+    unknown : int64[m], bytes that it may access besides, at most.
     share : of the span's time that belongs to that group; None = all of it.
     """
 
     span: Array | None
     group: I64
     bytes: I64
+    unknown: I64
     share: "Share | None" = None
 
 
@@ -92,6 +96,8 @@ class Grouping:
     of : takes span ids int64[k], ascending.
     lookup : the same where each span is in one group at most and a table tells
         which; else None.
+    shares_ops : whether groups are threads that compute ops together: then which part
+        of an op's bytes is whose is not known.
     """
 
     def __init__(
@@ -100,11 +106,14 @@ class Grouping:
         label: Callable[[int], str],
         of: Callable[[Array], Grouped],
         lookup: Lookup | None = None,
+        *,
+        shares_ops: bool = False,
     ) -> None:
         self._n = n
         self.label = label
         self.of = of
         self.lookup = lookup
+        self.shares_ops = shares_ops
 
     def __len__(self) -> int:
         return self._n
@@ -156,9 +165,9 @@ def _by_table(
     def of(ids: Array) -> Grouped:
         group = padded[column[ids]]
         if len(group) == 0 or group.min() >= 0:
-            return Grouped(None, group, sizes.of(ids))
+            return Grouped(None, group, *sizes.of(ids))
         kept = np.flatnonzero(group >= 0)
-        return Grouped(kept, group[kept], sizes.of(ids[kept]))
+        return Grouped(kept, group[kept], *sizes.of(ids[kept]))
 
     return Grouping(len(labels), lambda g: labels[g], of, lookup)
 
@@ -170,7 +179,9 @@ def _by_lane(trace: Trace, by: str) -> Grouping:
     table = np.array(
         [lane.id if lane.kind in kinds else -1 for lane in trace.lanes], np.int64
     )
-    return _by_table(trace, trace.spans.lane, table, lane_titles(trace.lanes))
+    found = _by_table(trace, trace.spans.lane, table, lane_titles(trace.lanes))
+    found.shares_ops = account(trace).n_repeated > 0
+    return found
 
 
 def _by_number(
@@ -182,7 +193,7 @@ def _by_number(
         return Grouping(
             1,
             lambda _: NONE,
-            lambda ids: Grouped(None, np.zeros(len(ids), np.int64), sizes.of(ids)),
+            lambda ids: Grouped(None, np.zeros(len(ids), np.int64), *sizes.of(ids)),
             Lookup(None, 0, np.zeros(1, np.int32), sizes),
         )
     low, high = int(column.min()), int(column.max())
@@ -194,7 +205,7 @@ def _by_number(
             group = part.astype(np.int64) - low
         else:
             group = np.searchsorted(values, part).astype(np.int64)
-        return Grouped(None, group, sizes.of(ids))
+        return Grouped(None, group, *sizes.of(ids))
 
     def name(group: int) -> str:
         value = low + group if values is None else int(values[group])
@@ -229,7 +240,7 @@ def _by_weight(trace: Trace) -> Grouping:
         if computed is not None:
             own = computed[ids].astype(np.int64)
             tensor = np.where((tensor == NOT_RECORDED) & (own >= 0), own, tensor)
-        return Grouped(None, table[tensor], sizes.of(ids))
+        return Grouped(None, table[tensor], *sizes.of(ids))
 
     lookup = None
     if not len(booked.loose_span) and len(pattern) == len(trace.spans):
@@ -248,18 +259,21 @@ def _by_source(trace: Trace) -> Grouping:
     def source(what: AccessColumns) -> I64:
         return what.space.astype(np.int64)
 
-    first, group, size = _distinct_per_pattern(trace, source)
-    rows = _AccessRows(trace.accesses.pattern, first)
+    found = account(trace)
+    group = np.where(found.is_access, source(found.what), -1)
+    rows = _AccessRows.of_account(found, group)
     loose = LooseBytes(trace, source(trace.accesses.loose.what))
     labels = list(_SPACES.values())
 
     def of(ids: Array) -> Grouped:
         span, row = rows.of(ids)
         place, extra = loose.of(ids)
+        known, unknown = rows.sizes(ids, span, row)
         return Grouped(
             np.concatenate([span, place]),
-            np.concatenate([group[row], loose.group[extra]]),
-            np.concatenate([size[row], loose.size[extra]]),
+            np.concatenate([rows.group[row], loose.group[extra]]),
+            np.concatenate([known, loose.size[extra]]),
+            np.concatenate([unknown, np.zeros(len(extra), np.int64)]),
         )
 
     return Grouping(len(labels), lambda g: labels[g], of)
@@ -268,20 +282,17 @@ def _by_source(trace: Trace) -> Grouping:
 def _by_expert(trace: Trace) -> Grouping:
     """Group by expert; a span's time is shared out among those that it reads.
 
-    In proportion to the bytes, or evenly where one of them is not known. Spans
-    without experts are a group of their own, the last.
+    In proportion to the bytes, or evenly where one of them is not known. Then come
+    spans without experts, and what is read of experts that no list names.
     """
-    if len(trace.routing):
-        pattern, first, group, size = _chosen_experts(trace)
-    else:
-        pattern = trace.accesses.pattern
-        first, group, size = _distinct_per_pattern(
-            trace, lambda what: what.expert.astype(np.int64)
-        )
-    rows = _AccessRows(pattern, first)
-    share, sizes = _shares(first, size), SpanBytes(trace)
+    found = account(trace)
+    expert = found.what.expert.astype(np.int64)
     loose = LooseBytes(trace, trace.accesses.loose.what.expert.astype(np.int64))
-    n = 1 + max(int(group.max(initial=-1)), int(loose.group.max(initial=-1)))
+    n = 1 + max(int(expert.max(initial=-1)), int(loose.group.max(initial=-1)))
+    is_open = found.is_stack & (found.unknown > 0)
+    group = np.where(is_open, n + 1, expert)
+    rows = _AccessRows.of_account(found, np.where(found.is_access, group, -1))
+    share, sizes = _shares(rows.first, rows.known + rows.unknown), SpanBytes(trace)
 
     def of(ids: Array) -> Grouped:
         span, row = rows.of(ids)
@@ -295,10 +306,13 @@ def _by_expert(trace: Trace) -> Grouping:
         is_free[place] = False
         rest = np.flatnonzero(is_free)
         one, none = np.ones(len(rest), np.int64), np.zeros(len(rest), np.int64)
+        known, unknown = rows.sizes(ids, span, row)
+        of_rest = sizes.of(ids[rest])
         return Grouped(
             np.concatenate([span, place, rest]),
-            np.concatenate([group[row], loose.group[extra], one * n]),
-            np.concatenate([size[row], loose.size[extra], sizes.of(ids[rest])]),
+            np.concatenate([rows.group[row], loose.group[extra], one * n]),
+            np.concatenate([known, loose.size[extra], of_rest[0]]),
+            np.concatenate([unknown, np.zeros(len(extra), np.int64), of_rest[1]]),
             Share(
                 np.concatenate([share.before[row], alone.before, none]),
                 np.concatenate([share.upto[row], alone.upto, one]),
@@ -306,7 +320,8 @@ def _by_expert(trace: Trace) -> Grouping:
             ),
         )
 
-    return Grouping(n + 1, lambda g: NONE if g == n else str(g), of)
+    labels = {n: NONE, n + 1: OPEN_LABEL}
+    return Grouping(n + 2, lambda g: labels.get(g, str(g)), of)
 
 
 def _shares(first: I64, size: I64) -> Share:
@@ -323,71 +338,48 @@ def _shares(first: I64, size: I64) -> Share:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AccessRows:
-    """Rows of groups per pattern: ``first[p] : first[p + 1]`` are those of p."""
+    """Rows of groups per entry: ``first[e] : first[e + 1]`` are those of entry e.
 
-    pattern: Array
+    group : int64[m], distinct for an entry; known, unknown : int64[m], their bytes.
+    """
+
+    account: Account
     first: I64
+    group: I64
+    known: I64
+    unknown: I64
+
+    @staticmethod
+    def of_account(found: Account, group: Array) -> "_AccessRows":
+        """Return the distinct groups of each entry; -1 leaves a row out."""
+        rows = np.flatnonzero(group >= 0)
+        owner, group = found.owner[rows], group[rows].astype(np.int64)
+        order = np.lexsort((group, owner))
+        owner, group, rows = owner[order], group[order], rows[order]
+        begin = np.flatnonzero(_is_new(owner, group))
+        sums = [
+            np.add.reduceat(values[rows], begin) if len(begin) else values[rows]
+            for values in (found.known, found.unknown)
+        ]
+        first = np.searchsorted(owner[begin], np.arange(len(found) + 1))
+        return _AccessRows(found, first.astype(np.int64), group[begin], *sums)
 
     def of(self, ids: Array) -> tuple[Array, Array]:
         """Return (positions in `ids`, rows), one entry for each row of each span."""
         counts = np.append(np.diff(self.first), 0)
-        p = self.pattern[ids]
+        p = self.account.entries(ids)
         n = counts[p]
         span = np.repeat(np.arange(len(ids)), n)
         begin = np.repeat(self.first[p] - (np.cumsum(n) - n), n)
         return span, np.arange(len(span)) + begin
 
-
-def _chosen_experts(trace: Trace) -> tuple[Array, I64, I64, I64]:
-    """Return the experts whose slices spans touch, as the router chose them.
-
-    Returns
-    -------
-    variant of each span, and (first, group, bytes) per variant as
-    `_distinct_per_pattern` has them.
-    """
-    files = file_map(trace)
-    variants = span_variants(trace, files)
-    touches = variants.touches
-    n = len(touches.first) - 1
-    owner = np.repeat(np.arange(n), np.diff(touches.first))
-    unit = np.searchsorted(files.offset, touches.begin, "right") - 1
-    # A touch that reaches beyond its slice is of a whole stack: nobody was chosen.
-    end = (files.offset + files.size)[unit] if len(files) else touches.stop
-    is_slice = (touches.track == Track.FILE) & (unit >= 0) & (touches.stop <= end)
-    rows = np.flatnonzero(is_slice)
-    expert = files.expert[unit[rows]].astype(np.int64)
-    known = expert >= 0
-    first, group, size = _distinct(
-        owner[rows[known]], expert[known], touches.size[rows[known]], n
-    )
-    return variants.column, first, group, size
-
-
-def _distinct_per_pattern(
-    trace: Trace, groups: Callable[[AccessColumns], I64]
-) -> tuple[I64, I64, I64]:
-    """Return (first int64[n_patterns + 1], group int64[m], bytes int64[m]).
-
-    The distinct groups of pattern p are ``group[first[p] : first[p + 1]]``.
-    """
-    accesses = trace.accesses
-    n_patterns = len(accesses.first) - 1
-    pattern = np.repeat(np.arange(n_patterns), np.diff(accesses.first))
-    group = groups(accesses.patterns)
-    size = np.maximum(accesses.patterns.size.astype(np.int64), 0)
-    known = group >= 0
-    return _distinct(pattern[known], group[known], size[known], n_patterns)
-
-
-def _distinct(owner: I64, group: I64, size: I64, n: int) -> tuple[I64, I64, I64]:
-    """Return the distinct groups of each of n owners, and their sums of sizes."""
-    order = np.lexsort((group, owner))
-    owner, group, size = owner[order], group[order], size[order]
-    begin = np.flatnonzero(_is_new(owner, group))
-    total = np.add.reduceat(size, begin) if len(begin) else size
-    first = np.searchsorted(owner[begin], np.arange(n + 1))
-    return first.astype(np.int64), group[begin], total
+    def sizes(self, ids: Array, span: Array, row: Array) -> tuple[I64, I64]:
+        """Return known and unknown bytes of what `of` found; each op's once."""
+        is_own = (self.account.told(ids) >= 0)[span]
+        return (
+            np.where(is_own, self.known[row], 0).astype(np.int64),
+            np.where(is_own, self.unknown[row], 0).astype(np.int64),
+        )
 
 
 class LooseBytes:
@@ -406,7 +398,7 @@ class LooseBytes:
         span, group = loose.span[rows], group[rows]
         order = np.lexsort((group, span))
         span, group = span[order], group[order]
-        size = np.maximum(loose.what.size[rows][order].astype(np.int64), 0)
+        size = loose_bytes(trace)[0][rows][order]
         begin = np.flatnonzero(_is_new(span, group))
         self.span, self.group = span[begin], group[begin]
         self.size = np.add.reduceat(size, begin) if len(begin) else size
@@ -431,26 +423,27 @@ def _is_new(a: Array, b: Array) -> npt.NDArray[np.bool_]:
 
 
 class SpanBytes:
-    """Known bytes that spans access.
+    """Bytes that spans access; of an op that several tell of, with one of them.
 
     Attributes
     ----------
-    per_pattern : int64[n_patterns + 1]; the last entry, 0, is for "no pattern".
+    column : entry of the account of each span.
+    per_entry, unknown_per_entry : int64[n_entries + 1], known bytes, and those that
+        may be accessed besides; the last one, 0, is for "no accesses".
     loose : what spans access besides.
     """
 
     def __init__(self, trace: Trace) -> None:
-        accesses = trace.accesses
-        size = np.maximum(accesses.patterns.size.astype(np.int64), 0)
-        total = np.concatenate([[0], np.cumsum(size)])
-        per_pattern = total[accesses.first[1:]] - total[accesses.first[:-1]]
-        self._pattern = accesses.pattern
-        self.per_pattern: I64 = np.append(per_pattern, 0)
-        self.loose = LooseBytes(trace, np.zeros(len(accesses.loose), np.int64))
+        self._account = found = account(trace)
+        self.column = found.column
+        self.per_entry: I64 = np.append(found.per_entry(found.known), 0)
+        self.unknown_per_entry: I64 = np.append(found.per_entry(found.unknown), 0)
+        self.loose = LooseBytes(trace, np.zeros(len(trace.accesses.loose), np.int64))
 
-    def of(self, ids: Array) -> I64:
-        """Return int64[len(ids)]; `ids` ascend."""
-        size: I64 = self.per_pattern[self._pattern[ids]]
+    def of(self, ids: Array) -> tuple[I64, I64]:
+        """Return known and unknown bytes, int64[len(ids)] each; `ids` ascend."""
+        entry = self._account.told(ids)
+        size: I64 = self.per_entry[entry]
         place, rows = self.loose.of(ids)
         size[place] += self.loose.size[rows]
-        return size
+        return size, self.unknown_per_entry[entry]

@@ -24,8 +24,9 @@ from ggscope.analysis.heatmap_touches import (
     Touches,
     Track,
     Variants,
-    access_touches,
     joined_touches,
+    loose_touches,
+    maybe_units,
     ranges,
     span_variants,
 )
@@ -50,11 +51,15 @@ class TrackTotals:
 
     Attributes
     ----------
-    n_file, n_buffer, n_unplaced, n_other : accesses by `Track`; a chosen slice of an
-        expert stack counts as one.
+    n_file, n_buffer, n_unplaced, n_other : accesses by `Track`, as recorded: one to
+        several experts of a stack counts once.
     file_bytes, buffer_bytes, unplaced_bytes, other_bytes : their known bytes.
     passed_bytes : bytes of accesses to stacks that lie in experts not chosen: part of
         the recorded size, but not of `file_bytes`.
+    n_maybe : accesses to a stack, each of all its experts that no list names.
+    unknown_file_bytes, unknown_buffer_bytes : bytes that may be moved besides, at
+        most: of experts that no list names, of rows whose length is not known, of
+        destinations that are written in part.
     n_file_spans, n_mixed_spans, n_buffer_spans : spans with accesses to the file
         only, to both, to runtime buffers only.
     n_moved : accesses whose ends were moved outwards, see `MOST_ENDS`.
@@ -70,6 +75,9 @@ class TrackTotals:
     unplaced_bytes: int = 0
     other_bytes: int = 0
     passed_bytes: int = 0
+    n_maybe: int = 0
+    unknown_file_bytes: int = 0
+    unknown_buffer_bytes: int = 0
     n_file_spans: int = 0
     n_mixed_spans: int = 0
     n_buffer_spans: int = 0
@@ -113,6 +121,8 @@ class HeatBase:
     edges : int64[p + 1], global offsets where the pieces begin, from 0 to the extent.
     touches, counts : what is touched of the file, and how often by which row.
     totals, buffers : over everything that is counted.
+    maybe : int64[n_units], accesses that may be to each unit: by experts that no list
+        names. A unit with some is not known to be untouched.
     """
 
     files: FileMap
@@ -122,6 +132,7 @@ class HeatBase:
     counts: Counts
     totals: TrackTotals
     buffers: BufferTrack
+    maybe: I64
 
     @property
     def n_pieces(self) -> int:
@@ -376,11 +387,12 @@ def heat_base(
     counter.run(finder, len(trace.spans), watcher)
     counts = counter.counts(placed)
     n_touches = np.repeat(counter.n_spans, np.diff(own.first))
-    sums, buffers = [_sums(own, n_touches)], [_on_buffer(own, n_touches)]
+    sums = [_sums(own, n_touches, variants.account.counts)]
+    buffers = [_on_buffer(own, n_touches)]
     if mask is None and len(trace.accesses.loose):
         loose, its_rows = _loose(trace, files, finder)
         ones = np.ones(len(loose), np.int64)
-        sums.append(_sums(loose, ones))
+        sums.append(_sums(loose, ones, ones))
         buffers.append(_on_buffer(loose, ones))
         placed, counts = _with_loose(placed, counts, loose, place[its_rows])
         edges, placed, n_moved = _pieces(files, placed)
@@ -390,7 +402,8 @@ def heat_base(
     shown, counts = _without_rest(shown, counts)
     totals = _totals(np.sum(sums, axis=0), variants, counter.n_spans, n_moved)
     track = _buffer_track(np.concatenate(buffers, axis=1))
-    return HeatBase(files, shown, edges, placed, counts, totals, track)
+    maybe = maybe_units(files, own, n_touches)
+    return HeatBase(files, shown, edges, placed, counts, totals, track, maybe)
 
 
 def _file_touches(touches: Touches) -> tuple[I64, I64]:
@@ -402,11 +415,9 @@ def _file_touches(touches: Touches) -> tuple[I64, I64]:
 
 def _loose(trace: Trace, files: FileMap, finder: RowFinder) -> tuple[Touches, I64]:
     """Return the accesses that belong to no span, and the row of each."""
-    what = trace.accesses.loose.what
     row = finder.of_loose()
     inside = np.flatnonzero(row >= 0)
-    own = np.arange(len(what) + 1, dtype=np.int64)
-    found = access_touches(trace, files, what, own)
+    found = loose_touches(trace, files)
     return found.take(inside, np.arange(len(inside) + 1, dtype=np.int64)), row[inside]
 
 
@@ -471,17 +482,18 @@ def _pieces(files: FileMap, touches: Touches) -> tuple[I64, Touches, int]:
         for new, old in ((low, touches.begin), (high, touches.stop))
     )
     moved = (begin != touches.begin) | (stop != touches.stop)
-    fitted = Touches(
-        touches.first, touches.track, begin, stop, touches.size, touches.passed,
-        touches.tensor, touches.layer,
-    )  # fmt: skip
+    fitted = replace(touches, begin=begin, stop=stop)
     return edges, fitted, int(np.count_nonzero(moved))
 
 
-def _sums(touches: Touches, n: I64) -> I64:
-    """Return int64[3, n_tracks]: accesses, bytes, and bytes in experts not chosen."""
-    total = np.zeros((3, len(Track)), np.int64)
-    for i, values in enumerate((n, n * touches.size, n * touches.passed)):
+def _sums(touches: Touches, n: I64, counts: I64) -> I64:
+    """Return int64[5, n_tracks]: accesses, bytes, those not chosen, unknown ones, rows.
+
+    `counts` is 1 for the touch that stands for an access, see `Account`.
+    """
+    total = np.zeros((5, len(Track)), np.int64)
+    each = (counts, touches.size, touches.passed, touches.unknown)
+    for i, values in enumerate((*(n * values for values in each), n)):
         add_by_group(total[i], touches.track, values)
     return total
 
@@ -496,7 +508,7 @@ def _totals(sums: I64, variants: Variants, n_spans: I64, n_moved: int) -> TrackT
     on_file, on_buffer = ((h[own.first[1:]] - h[own.first[:-1]]) > 0 for h in has)
     count, size = sums[0], sums[1]
     return TrackTotals(
-        n_file=int(count[Track.FILE]),
+        n_file=int(count[Track.FILE] + count[Track.MAYBE]),
         n_buffer=int(count[Track.BUFFER]),
         n_unplaced=int(count[Track.UNPLACED]),
         n_other=int(count[Track.OTHER]),
@@ -505,12 +517,15 @@ def _totals(sums: I64, variants: Variants, n_spans: I64, n_moved: int) -> TrackT
         unplaced_bytes=int(size[Track.UNPLACED]),
         other_bytes=int(size[Track.OTHER]),
         passed_bytes=int(sums[2].sum()),
+        n_maybe=int(sums[4, Track.MAYBE]),
+        unknown_file_bytes=int(sums[3, [Track.FILE, Track.MAYBE]].sum()),
+        unknown_buffer_bytes=int(sums[3, Track.BUFFER]),
         n_file_spans=int(n_spans[on_file & ~on_buffer].sum()),
         n_mixed_spans=int(n_spans[on_file & on_buffer].sum()),
         n_buffer_spans=int(n_spans[on_buffer & ~on_file].sum()),
         n_moved=n_moved,
-        n_known_choices=variants.n_known,
-        n_stack_spans=variants.n_stacks,
+        n_known_choices=variants.account.n_known_choices,
+        n_stack_spans=variants.account.n_choosing,
     )
 
 

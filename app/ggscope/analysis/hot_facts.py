@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ggscope.analysis.account import Direction, account
 from ggscope.analysis.file_map import file_map
-from ggscope.analysis.heatmap_touches import counted_words
+from ggscope.analysis.heatmap_touches import OPEN_EXPERTS, counted_words
 from ggscope.analysis.hotness import (
     Cold,
     Heat,
@@ -14,6 +15,7 @@ from ggscope.analysis.hotness import (
     coverage,
     gini,
     heat,
+    is_cache,
     space_totals,
 )
 from ggscope.analysis.seeks import (
@@ -27,7 +29,6 @@ from ggscope.analysis.seeks import (
 from ggscope.analysis.token_layers import TokenLayers, token_layers
 from ggscope.analysis.unit_reads import read_sequence
 from ggscope.analysis.workers import Watcher
-from ggscope.model.names import parse
 from ggscope.model.tables import I64
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
@@ -51,13 +52,34 @@ class HotFact:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class KvTraffic:
+    """What ops read from the KV cache and write to it, by token; int64[k] each.
+
+    Attributes
+    ----------
+    tokens : as the file claims them, those that touch the cache.
+    read, written : known bytes.
+    unknown_read, unknown_written : bytes that may be moved besides, at most: of a
+        destination the trace records the size of all, the op writes a few rows.
+    n_reads, n_writes : accesses.
+    """
+
+    tokens: I64
+    read: I64
+    written: I64
+    unknown_read: I64
+    unknown_written: I64
+    n_reads: I64
+    n_writes: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class HotCold:
     """Everything the hot-and-cold pane shows of a trace or a range of it.
 
     Attributes
     ----------
-    kv_tokens : int64[k], tokens that touch the KV cache; kv_read and kv_written
-        int64[k] are the bytes that each of them reads and writes there.
+    kv : what ops do with the KV cache.
     layers : layers by tokens, or by passes where the tokens are all one.
     """
 
@@ -67,9 +89,7 @@ class HotCold:
     order: DiskOrder
     totals: SpaceTotals
     rows: tuple[RowReads, ...]
-    kv_tokens: I64
-    kv_read: I64
-    kv_written: I64
+    kv: KvTraffic
     layers: TokenLayers
 
 
@@ -90,7 +110,6 @@ def hot_cold(
     places = file_map(trace)
     found = heat(trace, time=time, places=places)
     sequence = read_sequence(trace, places, time=time, watcher=watcher)
-    tokens, read, written = kv_traffic(trace, time)
     return HotCold(
         found,
         cold(found),
@@ -98,9 +117,7 @@ def hot_cold(
         disk_order(places),
         space_totals(trace),
         tuple(row_reads(trace, t) for t in _tables(trace, found)),
-        tokens,
-        read,
-        written,
+        kv_traffic(trace, time),
         _layers(trace, time, watcher),
     )
 
@@ -126,34 +143,34 @@ def _tables(trace: Trace, found: Heat) -> list[int]:
     ]
 
 
-def kv_traffic(trace: Trace, time: TimeRange | None = None) -> tuple[I64, I64, I64]:
-    """Return (tokens, bytes read, bytes written) of the KV cache, int64[k] each.
-
-    Tokens are as the file claims them; accesses whose size is not known count 0.
-    """
-    spans, accesses = trace.spans, trace.accesses
-    what = accesses.patterns
-    n_patterns = len(accesses.first) - 1
-    is_cache = np.zeros(len(trace.tensors) + 1, np.bool_)
-    for t in np.unique(what.tensor[what.tensor >= 0]).tolist():
-        name = trace.strings[int(trace.tensors.name[t])]
-        is_cache[t] = parse(name).component == "cache"
-    owner = np.repeat(np.arange(n_patterns), np.diff(accesses.first))
-    per_pattern = np.zeros((2, n_patterns), np.int64)
-    size = np.where(is_cache[what.tensor], np.maximum(what.size, 0), 0).astype(np.int64)
-    np.add.at(per_pattern, (what.kind.astype(np.int64), owner), size)
-    touches = np.append(per_pattern.any(axis=0), False)
-    chosen = touches[accesses.pattern]
+def kv_traffic(trace: Trace, time: TimeRange | None = None) -> KvTraffic:
+    """Return what ops do with the KV cache, by token."""
+    spans, found = trace.spans, account(trace)
+    mine = is_cache(trace, found)
+    values = [
+        np.append(found.per_entry(np.where(mine, column, 0)), 0)
+        for column in (
+            found.known_of(Direction.READ),
+            found.known_of(Direction.WRITE),
+            found.unknown_of(Direction.READ),
+            found.unknown_of(Direction.WRITE),
+            (found.direction == Direction.READ).astype(np.int64),
+            (found.direction == Direction.WRITE).astype(np.int64),
+        )
+    ]
+    touches = np.append(found.per_entry((mine & found.is_access).astype(np.int64)), 0)
+    column = found.told()
+    chosen = touches[column] > 0
     if time is not None:
         chosen &= (spans.start >= time.start) & (spans.start < time.end)
     ids = np.flatnonzero(chosen)
     none = np.full(len(ids), -1, np.int64)
     token = none if spans.token is None else spans.token[ids].astype(np.int64)
     tokens, at = np.unique(token, return_inverse=True)
-    sums = np.zeros((2, len(tokens)), np.int64)
-    for total, values in zip(sums, per_pattern, strict=True):
-        np.add.at(total, at, values[accesses.pattern[ids]])
-    return tokens, sums[0], sums[1]
+    sums = np.zeros((len(values), len(tokens)), np.int64)
+    for total, per_entry in zip(sums, values, strict=True):
+        np.add.at(total, at, per_entry[column[ids]])
+    return KvTraffic(tokens, *sums)
 
 
 def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
@@ -189,11 +206,19 @@ def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
             "No model file or map is open: a tensor that is never touched is never "
             "heard of. Add the GGUF or its memory map.",
         )
+    remark = ""
+    if part.n_unknown:
+        remark = (
+            f"of {format_bytes(part.unknown_size)} more "
+            f"({format_share(part.unknown_share)}, {format_count(part.n_unknown)} "
+            f"expert slices) it is not known: {OPEN_EXPERTS}"
+        )
     return HotFact(
         "Never touched",
         f"{format_bytes(part.cold_size)} ({format_share(part.share)}) of "
         f"{format_bytes(part.size)}: {format_count(part.n_cold)} of "
         f"{format_count(part.n_units)} tensors and expert slices",
+        remark,
     )
 
 
@@ -230,36 +255,54 @@ def _spaces(totals: SpaceTotals) -> HotFact | None:
     return HotFact(
         "Accesses",
         words,
-        f"of the whole trace; bytes as recorded, {counted_words(0)}",
+        f"of the whole trace; known bytes, {counted_words(0)}",
     )
 
 
 def _of_file(found: Heat) -> HotFact | None:
-    if not found.unit_bytes.any():
+    if not found.unit_bytes.any() and not found.unknown_file_bytes:
         return None
+    words = f"{format_bytes(int(found.unit_bytes.sum()))} read"
+    if found.unknown_file_bytes:
+        words += (
+            f"; of up to {format_bytes(found.unknown_file_bytes)} more it is not known"
+        )
     remark = counted_words(found.passed_bytes)
     if found.passed_bytes:
         remark += f"; {format_bytes(found.passed_bytes)} in experts not chosen"
-    return HotFact(
-        "Bytes of the model",
-        f"{format_bytes(int(found.unit_bytes.sum()))} read",
-        remark,
-    )
+    return HotFact("Bytes of the model", words, remark)
 
 
 def _kv(found: HotCold) -> HotFact | None:
-    n = len(found.kv_tokens)
+    kv = found.kv
+    n = len(kv.tokens)
     if not n:
         return None
-    read, written = int(found.kv_read.sum()), int(found.kv_written.sum())
-    words = f"{format_bytes(read)} read"
-    words += f", {format_bytes(written)} written" if written else ""
-    if n > 1:
-        words += f"; {format_bytes((read + written) // n)} per token on average"
-    remark = "tokens as the file claims them"
-    return HotFact(
-        "KV cache", words, remark if written else f"writes are not recorded; {remark}"
+    known = int(kv.read.sum()) + int(kv.written.sum())
+    words = ", ".join(
+        [
+            _moved("read", kv.n_reads, kv.read, kv.unknown_read),
+            _moved("written", kv.n_writes, kv.written, kv.unknown_written),
+        ]
     )
+    if n > 1 and known:
+        words += f"; {format_bytes(known // n)} per token on average"
+    return HotFact("KV cache", words, "tokens as the file claims them")
+
+
+def _moved(word: str, n: I64, known: I64, unknown: I64) -> str:
+    """Return what is read or written, and how far that is known."""
+    count, size, open_ = int(n.sum()), int(known.sum()), int(unknown.sum())
+    if not count:
+        return f"{'reads' if word == 'read' else 'writes'} are not recorded"
+    if not open_:
+        return f"{format_bytes(size)} {word}"
+    if not size:
+        return (
+            f"{word} by {format_count(count)} ops, how many bytes is not recorded "
+            f"(at most {format_bytes(open_)})"
+        )
+    return f"{format_bytes(size)} {word} and up to {format_bytes(open_)} more"
 
 
 def _rows(trace: Trace, rows: RowReads) -> HotFact:
@@ -314,4 +357,11 @@ def _lost(found: Heat) -> HotFact | None:
     )
 
 
-__all__ = ["HotCold", "HotFact", "hot_cold", "hot_facts", "kv_traffic"]
+__all__ = [
+    "HotCold",
+    "HotFact",
+    "KvTraffic",
+    "hot_cold",
+    "hot_facts",
+    "kv_traffic",
+]

@@ -7,11 +7,17 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.account import Account, Direction, account
 from ggscope.analysis.file_map import FileMap, file_map
-from ggscope.analysis.heatmap_touches import Touches, ranges, span_variants
+from ggscope.analysis.heatmap_touches import (
+    Touches,
+    maybe_units,
+    ranges,
+    span_variants,
+)
 from ggscope.analysis.unit_reads import unit_reads
 from ggscope.model.names import parse
-from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space
+from ggscope.model.tables import I64, Array, Space
 from ggscope.model.time import TimeRange
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
@@ -27,33 +33,43 @@ class Heat:
 
     Attributes
     ----------
-    accesses, bytes_read, bytes_written : int64[n_tensors], of all accesses.
+    accesses, bytes_read, bytes_written : int64[n_tensors], of all accesses, each op's
+        once; views are none.
+    unknown_read, unknown_written : int64[n_tensors], bytes that may be read and
+        written besides, at most.
     tokens : int64[n_tensors], in how many tokens (as claimed) it is accessed.
     first, last : int64[n_tensors], start of the first and the last op that accesses
         it, ticks; -1 never.
     unit_accesses, unit_bytes : int64[n_units], of the units of `places`: of a stack
         of experts only what was chosen, where that is known.
+    unit_maybe : int64[n_units], accesses that may be to the unit besides: by experts
+        that no list names.
     places : map of the model file.
     n_tokens : distinct tokens of all ops.
     n_lost : file accesses whose place is not known.
     n_unknown : accesses that name no tensor.
-    passed_bytes : bytes of accesses to stacks that lie in experts not chosen: part of
-        `bytes_read`, but not of `unit_bytes`.
+    passed_bytes : recorded bytes of accesses to stacks that lie in experts not chosen;
+        part of no other figure.
+    unknown_file_bytes : bytes of the model file that may be read besides, at most.
     """
 
     accesses: I64
     bytes_read: I64
     bytes_written: I64
+    unknown_read: I64
+    unknown_written: I64
     tokens: I64
     first: I64
     last: I64
     unit_accesses: I64
     unit_bytes: I64
+    unit_maybe: I64
     places: FileMap
     n_tokens: int
     n_lost: int
     n_unknown: int
     passed_bytes: int
+    unknown_file_bytes: int
 
     @property
     def bytes(self) -> I64:
@@ -77,56 +93,58 @@ def heat(
     places : the file map, where it is at hand.
     """
     places = file_map(trace) if places is None else places
-    spans, accesses = trace.spans, trace.accesses
-    chosen = accesses.pattern >= 0
+    spans = trace.spans
+    variants = span_variants(trace, places)
+    found, column = variants.account, variants.column
+    chosen = column >= 0
     if mask is not None:
         chosen &= mask
     if time is not None:
         chosen &= (spans.start >= time.start) & (spans.start < time.end)
-    n_patterns = len(accesses.first) - 1
     is_all = bool(chosen.all())
-    pattern = accesses.pattern if is_all else accesses.pattern[chosen]
-    per_pattern = np.bincount(pattern, minlength=n_patterns).astype(np.int64)
-    rows = np.repeat(np.arange(n_patterns), np.diff(accesses.first))
-    times = per_pattern[rows]
-    table = _Tensors(len(trace.tensors), accesses.patterns, times)
-    variants = span_variants(trace, places)
-    column = variants.column if is_all else variants.column[chosen]
-    times_touched = _times(variants.touches, column)
-    unit_accesses, unit_bytes, n_lost = _units(places, variants.touches, times_touched)
+    entry = column if is_all else column[chosen]
+    n_entries = len(found)
+    per_entry = np.bincount(entry, minlength=n_entries).astype(np.int64)
+    rows = found.owner
+    times = per_entry[rows]
+    table = _Tensors(len(trace.tensors), found, times)
+    touched = _units(places, variants.touches, times)
     start = spans.start if is_all else spans.start[chosen]
-    first, last = _first_and_last(start, pattern, n_patterns)
+    first, last = _first_and_last(start, entry, n_entries)
     token = tokens_of(trace).key
     token = None if token is None else token[chosen]
-    tokens, n_tokens = _tokens(token, pattern, rows, table, n_patterns)
+    tokens, n_tokens = _tokens(token, entry, rows, table, n_entries)
+    is_loose = found.what.tensor < 0
+    is_file = np.asarray(found.what.space) == Space.FILE
     return Heat(
-        accesses=table.add(np.ones(len(rows), np.int64)),
-        bytes_read=table.add(_known(accesses.patterns, AccessKind.READ)),
-        bytes_written=table.add(_known(accesses.patterns, AccessKind.WRITE)),
+        accesses=table.add(found.counts),
+        bytes_read=table.add(found.known_of(Direction.READ)),
+        bytes_written=table.add(found.known_of(Direction.WRITE)),
+        unknown_read=table.add(found.unknown_of(Direction.READ)),
+        unknown_written=table.add(found.unknown_of(Direction.WRITE)),
         tokens=tokens,
         first=table.extreme(first[rows], np.minimum),
         last=table.extreme(last[rows], np.maximum),
-        unit_accesses=unit_accesses,
-        unit_bytes=unit_bytes,
+        unit_accesses=touched[0],
+        unit_bytes=touched[1],
+        unit_maybe=maybe_units(places, variants.touches, times),
         places=places,
         n_tokens=n_tokens,
-        n_lost=n_lost,
-        n_unknown=int(times[accesses.patterns.tensor < 0].sum()),
-        passed_bytes=int((times_touched * variants.touches.passed).sum()),
+        n_lost=touched[2],
+        n_unknown=int((times * found.counts)[is_loose].sum()),
+        passed_bytes=int((times * found.passed).sum()),
+        unknown_file_bytes=int((times * found.unknown)[is_file].sum()),
     )
-
-
-def _known(what: AccessColumns, kind: AccessKind) -> I64:
-    return np.where(what.kind == kind, np.maximum(what.size, 0), 0).astype(np.int64)
 
 
 class _Tensors:
     """Spreads values per pattern row over the tensors that the rows name."""
 
-    def __init__(self, n: int, what: AccessColumns, times: I64) -> None:
+    def __init__(self, n: int, found: Account, times: I64) -> None:
+        tensor = found.what.tensor
         self.n = n
-        self.rows = np.flatnonzero((what.tensor >= 0) & (times > 0))
-        self.tensor = what.tensor[self.rows].astype(np.int64)
+        self.rows = np.flatnonzero((tensor >= 0) & (times > 0) & found.is_access)
+        self.tensor = tensor[self.rows].astype(np.int64)
         self.times = times[self.rows]
 
     def add(self, values: I64) -> I64:
@@ -141,13 +159,6 @@ class _Tensors:
         found = np.full(self.n, worst, np.int64)
         better.at(found, self.tensor, values[self.rows])
         return np.where(found == np.iinfo(np.int64).max, -1, found)
-
-
-def _times(touches: Touches, column: Array) -> I64:
-    """Return how often each touch is made."""
-    n_variants = len(touches.first) - 1
-    per_variant = np.bincount(column, minlength=n_variants).astype(np.int64)
-    return np.repeat(per_variant, np.diff(touches.first))
 
 
 def _units(places: FileMap, touches: Touches, times: I64) -> tuple[I64, I64, int]:
@@ -222,6 +233,8 @@ class Cold:
     ----------
     n_units, n_cold : tensors and expert slices, all and never touched.
     size, cold_size : their bytes.
+    n_unknown, unknown_size : those of which nobody knows whether they are touched:
+        experts that no list names. They are not among the cold ones.
     is_known : whether a model file or a map lists what there is; else a tensor
         that is never touched is never heard of.
     """
@@ -230,6 +243,8 @@ class Cold:
     n_cold: int
     size: int
     cold_size: int
+    n_unknown: int
+    unknown_size: int
     is_known: bool
 
     @property
@@ -237,16 +252,25 @@ class Cold:
         """Share of the bytes that is never touched, 0..1."""
         return self.cold_size / self.size if self.size else 0.0
 
+    @property
+    def unknown_share(self) -> float:
+        """Share of the bytes that may be touched or not, 0..1."""
+        return self.unknown_size / self.size if self.size else 0.0
+
 
 def cold(found: Heat) -> Cold:
     """Return how much of the model file is never touched."""
     places = found.places
     never = found.unit_accesses == 0
+    unknown = never & (found.unit_maybe > 0)
+    never &= ~unknown
     return Cold(
         n_units=len(places),
         n_cold=int(np.count_nonzero(never)),
         size=int(places.size.sum()),
         cold_size=int(places.size[never].sum()),
+        n_unknown=int(np.count_nonzero(unknown)),
+        unknown_size=int(places.size[unknown].sum()),
         is_known=places.is_complete,
     )
 
@@ -260,6 +284,8 @@ class Ranking:
     keys : what people read.
     accesses, bytes, size : int64[n]; size is that of the members in the file, and
         of known tensors elsewhere.
+    maybe : int64[n], accesses that may be to members besides, see `Heat.unit_maybe`.
+    unknown : int64[n], bytes that may be read and written besides, at most.
     tensor : int64[n], row of ``Trace.tensors`` where the group is one, else -1.
     expert, layer : int64[n], -1 none or several.
     """
@@ -271,6 +297,8 @@ class Ranking:
     tensor: I64
     expert: I64
     layer: I64
+    maybe: I64
+    unknown: I64
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -294,7 +322,8 @@ def ranking(
     units = found.places
     tensor = units.tensor.astype(np.int64)
     accesses, n_bytes, size = found.unit_accesses, found.unit_bytes, units.size
-    expert = units.expert.astype(np.int64)
+    expert, maybe = units.expert.astype(np.int64), found.unit_maybe
+    unknown = _unknown_of(found, tensor, by)
     if not only_file:
         rest = np.setdiff1d(np.flatnonzero(found.accesses > 0), tensor)
         tensor = np.concatenate([tensor, rest])
@@ -303,10 +332,14 @@ def ranking(
         known = np.maximum(trace.tensors.size[rest], 0)
         size = np.concatenate([size, known])
         expert = np.concatenate([expert, np.full(len(rest), -1)])
+        maybe = np.concatenate([maybe, np.zeros(len(rest), np.int64)])
+        open_ = found.unknown_read + found.unknown_written
+        unknown = np.concatenate([unknown, open_[rest]])
     group, keys, first = _groups(trace, by, tensor, expert)
     n = len(keys)
-    sums = np.zeros((3, n), np.int64)
-    for total, values in zip(sums, (accesses, n_bytes, size), strict=True):
+    columns = (accesses, n_bytes, size, maybe, unknown)
+    sums = np.zeros((len(columns), n), np.int64)
+    for total, values in zip(sums, columns, strict=True):
         np.add.at(total, group, values)
     amount = sums[1] if measure == "bytes" else sums[0]
     order = np.argsort(-amount, kind="stable")
@@ -321,6 +354,27 @@ def ranking(
         (tensor[first] if is_one else none)[order],
         (expert[first] if by == "expert" else none)[order],
         (layer if by != "component" else none)[order],
+        sums[3][order],
+        sums[4][order],
+    )
+
+
+def _unknown_of(found: Heat, tensor: I64, by: GroupBy) -> I64:
+    """Return the bytes that may be read of each unit besides, at most, int64[n].
+
+    Where a unit is part of a stack nobody knows which part: all is said of the
+    stack's first unit, but by expert of each that may be meant.
+    """
+    _, first = np.unique(tensor, return_index=True)
+    unknown = np.zeros(len(tensor), np.int64)
+    unknown[first] = found.unknown_read[tensor[first]]
+    if by != "expert":
+        return unknown
+    is_open = found.unit_maybe > 0
+    return np.where(
+        found.places.expert >= 0,
+        np.where(is_open, found.unit_maybe * found.places.size, 0),
+        unknown,
     )
 
 
@@ -434,11 +488,14 @@ class SpaceTotals:
 
     Attributes
     ----------
-    accesses, bytes : by "weights", "kv cache", "intermediates" and "unknown".
+    accesses, bytes : by "weights", "kv cache", "intermediates" and "unknown"; each
+        op's once, the known bytes.
+    unknown_bytes : bytes that may be moved besides, at most.
     """
 
     accesses: dict[str, int]
     bytes: dict[str, int]
+    unknown_bytes: dict[str, int]
 
     @property
     def ratio(self) -> float | None:
@@ -450,18 +507,10 @@ class SpaceTotals:
 
 def space_totals(trace: Trace) -> SpaceTotals:
     """Return what falls on weights, KV cache and intermediates."""
-    accesses = trace.accesses
-    what = accesses.patterns
-    n_patterns = len(accesses.first) - 1
-    used = accesses.pattern[accesses.pattern >= 0]
-    per_pattern = np.bincount(used, minlength=n_patterns)
-    times = np.repeat(per_pattern, np.diff(accesses.first)).astype(np.int64)
-    size = np.maximum(what.size, 0).astype(np.int64) * times
-    is_cache = np.zeros(len(trace.tensors) + 1, np.bool_)
-    for row in np.unique(what.tensor[what.tensor >= 0]).tolist():
-        is_cache[row] = _component(trace, row) == "cache"
+    found = account(trace)
+    what, times = found.what, found.row_times()
     weights = np.asarray(what.space) == Space.FILE
-    cache = ~weights & is_cache[what.tensor]
+    cache = ~weights & is_cache(trace, found)
     others = ~weights & ~cache & (np.asarray(what.space) == Space.BUFFER)
     parts = {
         "weights": weights,
@@ -469,10 +518,21 @@ def space_totals(trace: Trace) -> SpaceTotals:
         "intermediates": others,
         "unknown": ~(weights | cache | others),
     }
-    return SpaceTotals(
-        {name: int(times[part].sum()) for name, part in parts.items()},
-        {name: int(size[part].sum()) for name, part in parts.items()},
-    )
+
+    def sums(values: I64) -> dict[str, int]:
+        total = times * values
+        return {name: int(total[part].sum()) for name, part in parts.items()}
+
+    return SpaceTotals(sums(found.counts), sums(found.known), sums(found.unknown))
+
+
+def is_cache(trace: Trace, found: Account) -> npt.NDArray[np.bool_]:
+    """Tell which rows of an account are accesses to the KV cache, bool[n]."""
+    tensor = found.what.tensor
+    marks = np.zeros(len(trace.tensors) + 1, np.bool_)
+    for row in np.unique(tensor[tensor >= 0]).tolist():
+        marks[row] = _component(trace, row) == "cache"
+    return np.asarray(marks[tensor], np.bool_)
 
 
 __all__ = [
@@ -487,6 +547,7 @@ __all__ = [
     "coverage",
     "gini",
     "heat",
+    "is_cache",
     "ranking",
     "space_totals",
 ]

@@ -206,12 +206,21 @@ def moved_routing(routing: Routing, by: int, first_span: int | None) -> Routing:
 
 def joined_routing(a: Routing, b: Routing) -> Routing:
     """Return the choices of `a`, then those of `b`."""
-    return Routing(
-        **{
-            f.name: np.concatenate([getattr(a, f.name), getattr(b, f.name)])
-            for f in fields(Routing)
-        }
-    )
+    columns: dict[str, Array | None] = {}
+    for f in fields(Routing):
+        first, second = getattr(a, f.name), getattr(b, f.name)
+        if f.name == "n_experts":
+            continue
+        if first is None and second is None:
+            columns[f.name] = None
+            continue
+        # What one of them does not have is 0 or False there.
+        dtype = (first if second is None else second).dtype
+        first = np.zeros(len(a), dtype) if first is None else first
+        second = np.zeros(len(b), dtype) if second is None else second
+        columns[f.name] = np.concatenate([first, second])
+    n_experts = max(a.n_experts, b.n_experts)
+    return Routing(**columns, n_experts=n_experts)  # type: ignore[arg-type]
 
 
 def moved_graph(graph: Graph, strings: Array, ops: Array, tensors: Array) -> Graph:

@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.chunks import add_by_group, chunks, count_values
+from ggscope.analysis.account import Account, account, loose_bytes
+from ggscope.analysis.chunks import add_by_group, chunks
 from ggscope.model.tables import I64, Array
 from ggscope.model.tensors import Buffers, BufferUsage
 from ggscope.model.trace import Trace
@@ -182,7 +183,7 @@ class BufferUse:
 
     Attributes
     ----------
-    count : int64[n], accesses.
+    count : int64[n], accesses, each op's once; views are none.
     bytes : int64[n], known bytes of them.
     last_span : int64[n], the last span to access it by start; -1 none.
     n_lives : int64[n], buffers with the same address.
@@ -234,43 +235,41 @@ def _starts(trace: Trace, spans: I64) -> I64:
 
 def _by_row(trace: Trace) -> tuple[I64, I64, I64]:
     """Return accesses, bytes and last span of each row of the buffers."""
-    accesses, n = trace.accesses, len(trace.buffers)
-    n_patterns = len(accesses.first) - 1
-    row = np.flatnonzero(accesses.patterns.buffer >= 0)
-    pattern = np.searchsorted(accesses.first, row, "right") - 1
-    buffer = accesses.patterns.buffer[row].astype(np.int64)
-    times = count_values(accesses.pattern, n_patterns)[pattern]
-    size = np.maximum(accesses.patterns.size[row].astype(np.int64), 0)
+    n, found = len(trace.buffers), account(trace)
+    row = np.flatnonzero((found.what.buffer >= 0) & found.is_access)
+    entry = found.owner[row]
+    buffer = found.what.buffer[row].astype(np.int64)
+    times = found.times()[entry]
     count, n_bytes = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    add_by_group(count, buffer, times)
-    add_by_group(n_bytes, buffer, times * size)
+    add_by_group(count, buffer, times * found.counts[row])
+    add_by_group(n_bytes, buffer, times * found.known[row])
     last = np.full(n, -1, np.int64)
     if len(row):
-        of_pattern = _last_spans(trace, n_patterns, pattern)[pattern]
-        start = _starts(trace, of_pattern)
-        order = np.lexsort((of_pattern, start, of_pattern >= 0))
-        last[buffer[order]] = of_pattern[order]
-    loose = accesses.loose.what
+        of_entry = _last_spans(trace, found, entry)[entry]
+        start = _starts(trace, of_entry)
+        order = np.lexsort((of_entry, start, of_entry >= 0))
+        last[buffer[order]] = of_entry[order]
+    loose = trace.accesses.loose.what
     kept = np.flatnonzero(loose.buffer >= 0)
     of_loose = loose.buffer[kept].astype(np.int64)
     add_by_group(count, of_loose, np.ones(len(kept), np.int64))
-    add_by_group(n_bytes, of_loose, np.maximum(loose.size[kept], 0))
+    add_by_group(n_bytes, of_loose, loose_bytes(trace)[0][kept])
     return count, n_bytes, last
 
 
-def _last_spans(trace: Trace, n_patterns: int, wanted: Array) -> I64:
-    """Return the last span (by start, then row) of the wanted patterns, else -1."""
-    is_wanted: npt.NDArray[np.bool_] = np.zeros(n_patterns + 1, np.bool_)
+def _last_spans(trace: Trace, found: Account, wanted: Array) -> I64:
+    """Return the last span (by start, then row) of the wanted entries, else -1."""
+    is_wanted: npt.NDArray[np.bool_] = np.zeros(len(found) + 1, np.bool_)
     is_wanted[wanted] = True
-    last = np.full(n_patterns, -1, np.int64)
-    latest = np.full(n_patterns, np.iinfo(np.int64).min, np.int64)
+    last = np.full(len(found), -1, np.int64)
+    latest = np.full(len(found), np.iinfo(np.int64).min, np.int64)
     for part in chunks(len(trace.spans)):
-        pattern = trace.accesses.pattern[part].astype(np.int64)
-        hit = np.flatnonzero(is_wanted[pattern])
-        pattern, start = pattern[hit], trace.spans.start[part][hit]
-        np.maximum.at(latest, pattern, start)
-        is_last = start == latest[pattern]
-        last[pattern[is_last]] = hit[is_last] + part.start
+        entry = found.entries(part).astype(np.int64)
+        hit = np.flatnonzero(is_wanted[entry])
+        entry, start = entry[hit], trace.spans.start[part][hit]
+        np.maximum.at(latest, entry, start)
+        is_last = start == latest[entry]
+        last[entry[is_last]] = hit[is_last] + part.start
     return last
 
 

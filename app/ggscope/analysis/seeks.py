@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.account import account
 from ggscope.analysis.file_map import FileMap
 from ggscope.analysis.unit_reads import ReadSequence
 from ggscope.model.tables import I64
@@ -136,12 +137,8 @@ def row_reads(trace: Trace, tensor: int) -> RowReads:
     An access tells it by an offset of its own inside the tensor; most writers record
     the whole tensor, and then only the number of reads is known.
     """
-    accesses, what = trace.accesses, trace.accesses.patterns
-    used = accesses.pattern[accesses.pattern >= 0]
-    n_patterns = len(accesses.first) - 1
-    times = np.repeat(
-        np.bincount(used, minlength=n_patterns), np.diff(accesses.first)
-    ).astype(np.int64)
+    found = account(trace)
+    what, times = found.what, found.row_times() * found.counts
     mine = what.tensor == tensor
     base, size = int(trace.tensors.offset[tensor]), int(trace.tensors.size[tensor])
     shape = None if trace.tensors.shape is None else trace.tensors.shape[tensor]

@@ -14,7 +14,8 @@
 #include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define VERSION 3
+#define VERSION 4
+#define REPEATED 128 /* the flag of spans whose op is counted with another span */
 #define SMALL 24 /* up to so many values insertion is the quickest way to sort */
 
 enum { MEASURED, DERIVED, ESTIMATED, UNFINISHED, N_QUALITIES };
@@ -22,13 +23,14 @@ enum { MEASURED, DERIVED, ESTIMATED, UNFINISHED, N_QUALITIES };
 /* Which spans count, for which group, and how much of each. */
 typedef struct {
     const int64_t *start, *end;
-    const void *flags;      /* their low seven bits tell the quality */
+    const void *flags;      /* their low seven bits tell the quality, then REPEATED */
     const void *column;     /* what spans are grouped by; NULL: one group, 0 */
     const void *op;         /* spans with op < 0 are left out; NULL: none are */
     const uint8_t *mask;    /* spans with 0 are left out; NULL: none are */
     const void *pattern;    /* what a span accesses; NULL: nothing */
     const int32_t *table;   /* group of column value low + i; -1: none */
-    const int64_t *bytes;   /* of each pattern */
+    const int64_t *bytes;   /* of each pattern: known ones, */
+    const int64_t *unknown; /* and those that may be moved besides */
     int64_t low, n_table, n_groups, n_patterns;
     int64_t time_start, time_end;
     /* bytes per value, signed */
@@ -39,7 +41,7 @@ typedef struct {
 /* What the first pass adds up; n_groups of each. */
 typedef struct {
     int64_t *spans; /* [n_groups * N_QUALITIES] */
-    int64_t *bytes, *total, *inside, *least, *most;
+    int64_t *bytes, *total, *inside, *least, *most, *unknown, *ops;
     uint32_t *histogram; /* [n_groups * n_codes] */
 } Figures;
 
@@ -132,10 +134,14 @@ EXPORT void ggscope_stats_count(const Selection *s, int64_t first, int64_t stop,
             continue;
         int quality = quality_of(s, i);
         f->spans[group * N_QUALITIES + quality]++;
-        if (s->pattern) {
+        int is_own = !(number(s->flags, s->flags_width, i) & REPEATED);
+        f->ops[group] += is_own;
+        if (s->pattern && is_own) {
             int64_t pattern = number(s->pattern, s->pattern_width, i);
-            if (pattern >= 0 && pattern < s->n_patterns)
+            if (pattern >= 0 && pattern < s->n_patterns) {
                 f->bytes[group] += s->bytes[pattern];
+                f->unknown[group] += s->unknown[pattern];
+            }
         }
         if (quality > s->worst_used)
             continue;

@@ -74,6 +74,11 @@ class StatRow:
     `self_time` is the part of it in which no other span of the lane lies within (or
     began later), `wall` what passed on the clock while any of them was open. Both are
     None where that is not told: by source and expert, and of very many spans.
+
+    `bytes` are known ones; `unknown_bytes` may be accessed besides, at most. Threads
+    that compute an op together each tell of it: `ops` counts it once. Which part of an
+    op's bytes is whose is then not known: by thread `bytes` and `unknown_bytes` are
+    -1, and `ops` counts those that the thread took part in.
     """
 
     key: str
@@ -94,6 +99,8 @@ class StatRow:
     in_range: int | None = None
     self_time: int | None = None
     wall: int | None = None
+    unknown_bytes: int = 0
+    ops: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,7 +253,8 @@ def _table(
     columns = (
         n_spans, timed, found.total, found.least, found.most, found.bytes,
         found.spans[:, Quality.ESTIMATED], found.spans[:, Quality.UNFINISHED],
-        _worst(found.spans, worst_used), *found.percentiles, inside,
+        _worst(found.spans, worst_used), *found.percentiles, inside, found.unknown,
+        found.ops,
     )  # fmt: skip
     values = zip(*(column[present].tolist() for column in columns), strict=True)
     own = None if times is None else times.own
@@ -263,7 +271,7 @@ def _table(
         )
 
     rows = [
-        twice(_row(groups.label(g), whole, *numbers), g)
+        _alone(twice(_row(groups.label(g), whole, *numbers), g), groups)
         for g, numbers in zip(present.tolist(), values, strict=True)
     ]
     rows.sort(key=lambda row: (-row.total, -row.count, row.key))
@@ -274,6 +282,7 @@ def _table(
         int(found.bytes.sum()), int(spans[Quality.ESTIMATED]),
         int(spans[Quality.UNFINISHED]), int(_worst(spans[None], worst_used)[0]),
         math.nan, math.nan, math.nan, int(inside[used].sum()) if has_range else -1,
+        int(found.unknown.sum()), int(found.ops.sum()),
     )  # fmt: skip
     return StatTable(tuple(rows), twice(together, -1), int(np.count_nonzero(n_spans)))
 
@@ -294,6 +303,8 @@ def _row(
     p90: float,
     p99: float,
     inside: int,
+    unknown: int,
+    ops: int,
 ) -> StatRow:
     return StatRow(
         key=key,
@@ -312,7 +323,16 @@ def _row(
         estimated=estimated,
         unfinished=unfinished,
         in_range=inside if inside >= 0 and n_timed else None,
+        unknown_bytes=unknown,
+        ops=ops,
     )
+
+
+def _alone(row: StatRow, groups: Grouping) -> StatRow:
+    """Return the row as it may be said of one group of several that share ops."""
+    if not groups.shares_ops:
+        return row
+    return replace(row, bytes=-1, unknown_bytes=-1, ops=row.count)
 
 
 def _timed(found: Figures, worst_used: Quality) -> I64:

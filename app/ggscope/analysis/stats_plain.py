@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.account import is_repeated
 from ggscope.analysis.chunks import CHUNK_ROWS, add_by_group, chunks
 from ggscope.analysis.figures import PERCENTILES, Figures, Wanted, between, ranks
 from ggscope.analysis.filtering import touches
@@ -47,6 +48,8 @@ def figures(
             inside,
             part.bytes,
             quality_of(s.flags[rows])[where],
+            part.unknown,
+            is_repeated(s.flags[rows])[where],
         )
     return sums.figures()
 
@@ -92,6 +95,7 @@ class _Sums:
         self._spans = np.zeros((n_groups, len(Quality)), np.int64)
         self._bytes = np.zeros(n_groups, np.int64)
         self._inside = np.zeros(n_groups, np.int64)
+        self._unknown, self._ops = np.zeros((2, n_groups), np.int64)
         self._worst_used = worst_used
         self._durations: list[I64] = [np.zeros(0, np.int64)]
         self._groups: list[npt.NDArray[np.int32]] = [np.zeros(0, np.int32)]
@@ -103,12 +107,16 @@ class _Sums:
         inside: I64,
         size: I64,
         quality: npt.NDArray[np.uint8],
+        unknown: I64,
+        repeated: npt.NDArray[np.bool_],
     ) -> None:
         """Add one span per row."""
         key = group * len(Quality) + quality
         counts = np.bincount(key, minlength=self._spans.size)
         self._spans += counts.reshape(self._spans.shape)
         add_by_group(self._bytes, group, size)
+        add_by_group(self._unknown, group, unknown)
+        self._ops += np.bincount(group[~repeated], minlength=len(self._ops))
         used = quality <= self._worst_used
         add_by_group(self._inside, group[used], inside[used])
         self._durations.append(duration[used])
@@ -129,8 +137,9 @@ class _Sums:
             most[known] = ordered[first[known + 1] - 1]
             values[:, known] = percentiles(ordered, begin, timed[known], PERCENTILES)
         return Figures(
-            self._spans, self._bytes, total, least, most, values, self._inside
-        )
+            self._spans, self._bytes, total, least, most, values, self._inside,
+            self._unknown, self._ops,
+        )  # fmt: skip
 
     def _sorted_durations(self) -> I64:
         """Return the durations of the spans used, by group, then by size."""

@@ -23,7 +23,7 @@ from ggscope.analysis.workers import Watcher, n_workers, share_out
 from ggscope.model.tables import I64, Array, Quality
 from ggscope.model.trace import Trace
 
-VERSION = 3
+VERSION = 4
 LIBRARY = Path(__file__).with_name("_stats.so")
 _MAX_COUNTERS = 1 << 23
 """Of each worker's histogram, 4 bytes each; groups beyond 131,072 are for numpy."""
@@ -32,6 +32,8 @@ _CALL_ROWS = 1 << 19
 """Spans of one call, about 3 ms: how soon a cancel is heard."""
 _SORT_ROWS = 1 << 18
 _LONGEST = np.iinfo(np.int64).max
+_N_SUMS, _LEAST, _MOST = 7, 3, 4
+"""Figures of a group, and which of them are no sums."""
 
 _pointer, _number, _flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 
@@ -40,7 +42,7 @@ class _Selection(ctypes.Structure):
     _fields_ = (
         *((name, _pointer) for name in (
             "start", "end", "flags", "column", "op", "mask", "pattern", "table",
-            "bytes",
+            "bytes", "unknown",
         )),
         *((name, _number) for name in (
             "low", "n_table", "n_groups", "n_patterns", "time_start", "time_end",
@@ -55,7 +57,17 @@ class _Selection(ctypes.Structure):
 class _Figures(ctypes.Structure):
     _fields_ = tuple(
         (name, _pointer)
-        for name in ("spans", "bytes", "total", "inside", "least", "most", "histogram")
+        for name in (
+            "spans",
+            "bytes",
+            "total",
+            "inside",
+            "least",
+            "most",
+            "unknown",
+            "ops",
+            "histogram",
+        )
     )
 
 
@@ -131,16 +143,17 @@ class _Scan:
 
     def _make_selection(self, lookup: Lookup) -> _Selection:
         s, wanted = self._trace.spans, self._wanted
-        time, pattern = wanted.time, self._trace.accesses.pattern
+        time, pattern = wanted.time, lookup.sizes.column
         has_pattern = len(pattern) == len(s) and pattern.dtype.kind == "i"
         op = s.op if wanted.only_ops and s.op is not lookup.column else None
-        sizes = lookup.sizes.per_pattern
+        sizes = lookup.sizes
         return _Selection(
             start=self._at(s.start), end=self._at(s.end), flags=self._at(s.flags),
             column=self._at(lookup.column), op=self._at(op),
             mask=self._at(wanted.mask), table=self._at(lookup.table),
             pattern=self._at(pattern if has_pattern else None),
-            bytes=self._at(sizes), n_patterns=len(sizes),
+            bytes=self._at(sizes.per_entry), unknown=self._at(sizes.unknown_per_entry),
+            n_patterns=len(sizes.per_entry),
             low=lookup.low, n_table=len(lookup.table), n_groups=self._n,
             time_start=0 if time is None else time.start,
             time_end=0 if time is None else time.end, has_time=time is not None,
@@ -159,7 +172,8 @@ class _Scan:
 
     def run(self) -> Figures:
         """Return the figures."""
-        spans, size, total, inside, least, most, histogram = self._count()
+        spans, sums, histogram = self._count()
+        size, total, inside, least, most, unknown, ops = sums
         for span_group, loose_bytes in self._loose():
             np.add.at(size, span_group, loose_bytes)
         timed = spans[:, : self._wanted.worst_used + 1].sum(axis=1)
@@ -169,14 +183,18 @@ class _Scan:
             values[:, known] = self._percentiles(histogram, timed, known)
         unused = timed == 0
         least[unused] = most[unused] = 0
-        return Figures(spans, size, total, least, most, values, inside)
+        return Figures(spans, size, total, least, most, values, inside, unknown, ops)
 
-    def _count(self) -> tuple[I64, I64, I64, I64, I64, I64, npt.NDArray[np.uint32]]:
-        """Return what the first pass finds, all workers together."""
+    def _count(self) -> tuple[I64, I64, npt.NDArray[np.uint32]]:
+        """Return what the first pass finds, all workers together.
+
+        Spans by group and quality, int64[7, n] in the order of the kernel's figures,
+        and the histogram.
+        """
         n_parts = n_workers()
         spans = np.zeros((n_parts, self._n, len(Quality)), np.int64)
-        sums = np.zeros((n_parts, 5, self._n), np.int64)
-        sums[:, 3] = _LONGEST
+        sums = np.zeros((n_parts, _N_SUMS, self._n), np.int64)
+        sums[:, _LEAST] = _LONGEST
         # Counters cost memory only where they are used: untouched pages of zeros
         # are not there.
         counters = [
@@ -184,7 +202,7 @@ class _Scan:
         ]
         parts = [
             _Figures(
-                spans[k].ctypes.data, *(sums[k, j].ctypes.data for j in range(5)),
+                spans[k].ctypes.data, *(sums[k, j].ctypes.data for j in range(_N_SUMS)),
                 counters[k].ctypes.data,
             )
             for k in range(n_parts)
@@ -199,11 +217,10 @@ class _Scan:
         share_out(count, self._pieces, self._watcher, total=self._total)
         for other in counters[1:]:
             counters[0] += other
-        return (
-            spans.sum(axis=0), sums[:, 0].sum(axis=0), sums[:, 1].sum(axis=0),
-            sums[:, 2].sum(axis=0), sums[:, 3].min(axis=0), sums[:, 4].max(axis=0),
-            counters[0],
-        )  # fmt: skip
+        together = sums.sum(axis=0)
+        together[_LEAST] = sums[:, _LEAST].min(axis=0)
+        together[_MOST] = sums[:, _MOST].max(axis=0)
+        return spans.sum(axis=0), together, counters[0]
 
     def _loose(self) -> list[tuple[I64, I64]]:
         """Return (groups, bytes) of accesses that name their span themselves."""

@@ -238,8 +238,12 @@ def figure_facts(
         Fact("accesses", format_count(figures.n_accesses)),
         _bytes_fact("bytes read", figures.bytes_read),
     ]
+    if figures.unknown_read:
+        facts.append(_open_fact("perhaps read besides", figures.unknown_read))
     if figures.bytes_written:
         facts.append(_bytes_fact("bytes written", figures.bytes_written))
+    if figures.unknown_written:
+        facts.append(_open_fact("written, how much", figures.unknown_written))
     facts.append(Fact("spans", format_count(figures.n_spans)))
     if figures.time is not None:
         at = (("first use", figures.time.start), ("last use", figures.time.end))
@@ -338,15 +342,27 @@ def _chosen_fact(trace: Trace, layer: int, expert: int) -> Fact:
             "chosen", NOT_AVAILABLE, "no choices of a router are recorded in this layer"
         )
     n = int((of_layer & (routing.expert == expert)).sum())
-    text = f"{format_count(n)} ({format_share(n / total)})"
     exact = f"{format_count(n)} of {format_count(total)} choices in this layer"
-    return Fact("chosen", text, exact)
+    if routing.n_more is not None and (routing.n_more[of_layer] != 0).any():
+        # Of what is not listed some may be of this expert.
+        exact += " that lists name; further ones are not recorded"
+        return Fact("chosen", f"at least {format_count(n)}", exact)
+    return Fact("chosen", f"{format_count(n)} ({format_share(n / total)})", exact)
 
 
 def _bytes_fact(label: str, n: int) -> Fact:
     if n < 0:
         return Fact(label, NOT_AVAILABLE)
     return Fact(label, format_bytes(n), format_exact_bytes(n))
+
+
+def _open_fact(label: str, most: int) -> Fact:
+    """Return a fact about bytes that are known to be so many at most."""
+    return Fact(
+        label,
+        f"not known, at most {format_bytes(most)}",
+        f"the trace records {format_exact_bytes(most)}; the op moves a part of it",
+    )
 
 
 def _time_fact(trace: Trace, label: str, tick: int, *, absolute: bool) -> Fact:

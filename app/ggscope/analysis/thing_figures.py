@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ggscope.analysis.account import Account, Direction, account, loose_bytes
 from ggscope.analysis.chunks import chunks, count_values
 from ggscope.analysis.correlate import Correlation
 from ggscope.analysis.link_scan import (
@@ -11,9 +12,7 @@ from ggscope.analysis.link_scan import (
     Touch,
     buffer_touch,
     expert_touch,
-    joined,
     marked,
-    patterns_with,
     routed_keys,
     tensor_touch,
 )
@@ -33,8 +32,10 @@ class ThingFigures:
 
     Attributes
     ----------
-    n_accesses : how often it is accessed; each access of each span counts.
+    n_accesses : how often it is accessed; each access of each op counts, however many
+        threads tell of it.
     bytes_read, bytes_written : known bytes of these.
+    unknown_read, unknown_written : bytes that may be moved besides, at most.
     n_spans : spans that access it or, for a node, are it.
     time : first to last tick of these spans; None without any.
     n_tokens : distinct tokens of these spans; -1 where the trace has no tokens.
@@ -52,6 +53,8 @@ class ThingFigures:
     ticks: I64
     n_by_quality: I64
     n_chosen: int = -1
+    unknown_read: int = 0
+    unknown_written: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,8 +78,8 @@ def figures_of(
 ) -> ThingFigures:
     """Return the figures of the active row of a selection that is no span.
 
-    Accesses are summed per pattern and multiplied by how often the pattern occurs:
-    the sums are those of all spans, exactly.
+    Accesses are summed per entry of the account and multiplied by how often that
+    occurs: the sums are those of all ops, exactly.
 
     Raises
     ------
@@ -104,25 +107,32 @@ def _of_accesses(
     routed: I64 | None,
     watcher: Watcher | None,
 ) -> ThingFigures:
-    accesses, spans = trace.accesses, trace.spans
-    what = accesses.patterns
-    hits, loose_hits = touch(what), touch(accesses.loose.what)
-    times = count_values(accesses.pattern, len(accesses.first) - 1)
-    per_row = np.repeat(times, np.diff(accesses.first))
-    loose = accesses.loose.what.take(np.flatnonzero(loose_hits))
-    chosen = joined(what.take(np.flatnonzero(hits)), loose)
-    weight = np.append(per_row[hits], np.ones(len(loose), np.int64))
-    size = np.maximum(chosen.size.astype(np.int64), 0)
-    is_write = chosen.kind == AccessKind.WRITE
-    pattern_hit = patterns_with(trace, hits)
-    extra = accesses.loose.span[loose_hits].astype(np.int64)
+    spans, found, loose = trace.spans, account(trace), trace.accesses.loose
+    hits, loose_hits = touch(found.what) & found.is_access, touch(loose.what)
+    times = found.row_times()[hits]
+    # Of a stack of experts each of them is one; of a tensor the access counts once.
+    ones = np.ones(len(times), np.int64)
+    counts = found.counts[hits] if routed is None else ones
+    of_loose = loose_bytes(trace)[0][loose_hits]
+    is_loose_write = loose.what.kind[loose_hits] == AccessKind.WRITE
+    sums = _Sums(
+        n_accesses=int((times * counts).sum()) + len(of_loose),
+        bytes_read=_total(found, Direction.READ, found.known, times, hits)
+        + int(of_loose[~is_loose_write].sum()),
+        bytes_written=_total(found, Direction.WRITE, found.known, times, hits)
+        + int(of_loose[is_loose_write].sum()),
+        unknown_read=_total(found, Direction.READ, found.unknown, times, hits),
+        unknown_written=_total(found, Direction.WRITE, found.unknown, times, hits),
+    )
+    entry_hit = np.append(found.per_entry(hits.astype(np.int64)) > 0, False)
+    extra = loose.span[loose_hits].astype(np.int64)
     if routed is not None:
         extra = np.concatenate([extra, routed])
     extra = np.unique(extra[extra >= 0])
     column = spans.tensor if own is not None else None
     seen = _Seen(trace)
     for rows in chunks(len(spans)):
-        mask = pattern_hit[accesses.pattern[rows]]
+        mask = entry_hit[found.entries(rows)]
         is_own = mask[:0]
         if column is not None and own is not None:
             is_own = own[column[rows]]
@@ -133,29 +143,49 @@ def _of_accesses(
         seen.add_time(np.flatnonzero(is_own) + rows.start)
         if watcher is not None:
             watcher.progress(rows.stop, len(spans))
-    return seen.figures(
-        n_accesses=int(weight.sum()),
-        bytes_read=int((weight * size)[~is_write].sum()),
-        bytes_written=int((weight * size)[is_write].sum()),
-        n_chosen=-1 if routed is None else len(routed),
-    )
+    return seen.figures(sums, -1 if routed is None else len(routed))
+
+
+def _total(
+    found: Account, direction: Direction, values: I64, times: I64, rows: Bools
+) -> int:
+    """Return the sum of `values` over accesses of one direction."""
+    mine = found.direction[rows] == direction
+    return int((times * values[rows])[mine].sum())
 
 
 def _of_node(trace: Trace, node: int, correlation: Correlation | None) -> ThingFigures:
     seen = _Seen(trace)
     if correlation is None:
-        return seen.figures(0, 0, 0)
+        return seen.figures(_Sums())
     ids = correlation.spans_of(node)
     seen.add(ids)
     seen.add_time(ids)
-    accesses = trace.accesses
-    times = count_values(accesses.pattern[ids], len(accesses.first) - 1)
-    per_row = np.repeat(times, np.diff(accesses.first))
-    size = np.maximum(accesses.patterns.size.astype(np.int64), 0) * per_row
-    is_write = accesses.patterns.kind == AccessKind.WRITE
+    found = account(trace)
+    entry_times = count_values(found.told(ids), len(found))
+    times = np.repeat(entry_times, np.diff(found.first))
+    every = np.ones(len(times), np.bool_)
+    read, written = Direction.READ, Direction.WRITE
     return seen.figures(
-        int(per_row.sum()), int(size[~is_write].sum()), int(size[is_write].sum())
+        _Sums(
+            int((times * found.counts).sum()),
+            _total(found, read, found.known, times, every),
+            _total(found, written, found.known, times, every),
+            _total(found, read, found.unknown, times, every),
+            _total(found, written, found.unknown, times, every),
+        )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Sums over accesses; see `ThingFigures`."""
+
+    n_accesses: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    unknown_read: int = 0
+    unknown_written: int = 0
 
 
 class _Seen:
@@ -193,22 +223,22 @@ class _Seen:
             self._ticks[kind] += int(lasted[some].sum())
             self._by_quality[kind] += int(some.sum())
 
-    def figures(
-        self, n_accesses: int, bytes_read: int, bytes_written: int, n_chosen: int = -1
-    ) -> ThingFigures:
+    def figures(self, sums: _Sums, n_chosen: int = -1) -> ThingFigures:
         """Return what was gathered, with these sums."""
         time = None if self._begin is None else TimeRange(self._begin, self._end)
         n_tokens = -1 if self._spans.token is None else len(self._tokens)
         return ThingFigures(
-            n_accesses,
-            bytes_read,
-            bytes_written,
-            self._n,
-            time,
-            n_tokens,
-            self._ticks,
-            self._by_quality,
-            n_chosen,
+            n_accesses=sums.n_accesses,
+            bytes_read=sums.bytes_read,
+            bytes_written=sums.bytes_written,
+            n_spans=self._n,
+            time=time,
+            n_tokens=n_tokens,
+            ticks=self._ticks,
+            n_by_quality=self._by_quality,
+            n_chosen=n_chosen,
+            unknown_read=sums.unknown_read,
+            unknown_written=sums.unknown_written,
         )
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.account import account, is_repeated
 from ggscope.analysis.chunks import add_by_group, chunks
 from ggscope.analysis.heatmap_rows import RowFinder
 from ggscope.analysis.workers import Watcher
@@ -28,8 +29,8 @@ class TokenLayers:
         passes; -1 last = none.
     names : what people call them.
     by : whether columns are tokens as the file claims them, or passes.
-    ops : int64[L, T], ops.
-    bytes : int64[L, T], known bytes that they access.
+    ops : int64[L, T], ops; each counts once, however many threads tell of it.
+    bytes : int64[L, T], known bytes that they access, each op's once.
     ticks : int64[L, T], measured and derived durations; estimated and unfinished
         ones are left out.
     n_left_out : how many these are.
@@ -70,7 +71,8 @@ def token_layers(
     n_tokens = len(finder.rows)
     n_layers = 2 if spans.layer is None else int(spans.layer.max(initial=-1)) + 2
     sums = np.zeros((3, n_layers * n_tokens), np.int64)
-    per_pattern = _pattern_bytes(trace)
+    found = account(trace)
+    per_entry = np.append(found.per_entry(found.known), 0)
     n_left_out = done = 0
     for piece in chunks(len(spans)):
         wanted = spans.op[piece] >= 0
@@ -87,8 +89,9 @@ def token_layers(
         cell = layer * n_tokens + token
         good = quality_of(spans.flags[piece][row]) <= Quality.DERIVED
         duration = (spans.end[piece] - spans.start[piece])[row]
-        add_by_group(sums[0], cell, np.ones(len(row), np.int64))
-        add_by_group(sums[1], cell, per_pattern[trace.accesses.pattern[piece][row]])
+        is_own = ~is_repeated(spans.flags[piece][row])
+        add_by_group(sums[0], cell, is_own.astype(np.int64))
+        add_by_group(sums[1], cell, per_entry[found.told(piece)[row]])
         add_by_group(sums[2], cell[good], duration[good])
         n_left_out += int(np.count_nonzero(~good))
         done += piece.stop - piece.start
@@ -101,14 +104,6 @@ def token_layers(
         n_left_out,
         names if by == "token" else Tokens(None),
     )
-
-
-def _pattern_bytes(trace: Trace) -> I64:
-    """Return the known bytes of each pattern; the last one is that of no pattern."""
-    accesses = trace.accesses
-    size = np.maximum(accesses.patterns.size.astype(np.int64), 0)
-    upto = np.concatenate([[0], np.cumsum(size)])[accesses.first]
-    return np.append(np.diff(upto), 0)
 
 
 def _trimmed(

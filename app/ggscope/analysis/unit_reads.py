@@ -14,12 +14,11 @@ from ggscope.analysis.file_map import FileMap
 from ggscope.analysis.heatmap_touches import Touches, Track, ranges, span_variants
 from ggscope.analysis.merges import time_order
 from ggscope.analysis.workers import Watcher
+from ggscope.model.ggml_operands import ROW_OPS
 from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 
-ROW_OPS = frozenset({"GET_ROWS"})
-"""Ops that read some rows of a tensor, while traces record the whole tensor."""
 _BLOCK = 1 << 20
 
 
@@ -115,6 +114,8 @@ class ReadSequence:
     n_lost : file accesses whose place is not known.
     n_row_reads : accesses left out because their op reads rows only.
     passed_bytes : bytes of these reads, as recorded, in experts that were not chosen.
+    n_maybe : accesses left out because no list names their experts; `unknown_bytes`
+        is what they read at most.
     """
 
     unit: npt.NDArray[np.int32]
@@ -124,6 +125,8 @@ class ReadSequence:
     n_lost: int
     n_row_reads: int
     passed_bytes: int
+    n_maybe: int = 0
+    unknown_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -158,10 +161,14 @@ def read_sequence(
     bounds = reads.first[touches.first]
     length = np.diff(bounds)
     lost = np.diff(np.concatenate([[0], np.cumsum(reads.is_lost)])[touches.first])
-    chosen, n_row = _chosen(trace, variants.column, length, lost, time, with_row_reads)
+    per_entry = variants.account.per_entry
+    is_maybe = touches.track == Track.MAYBE
+    maybe, passed = per_entry(is_maybe.astype(np.int64)), per_entry(touches.passed)
+    open_ = per_entry(np.where(is_maybe, touches.unknown, 0))
+    is_used = (length > 0) | (lost > 0) | (maybe > 0)
+    chosen, n_row = _chosen(trace, variants.column, is_used, time, with_row_reads)
     pattern = variants.column[chosen].astype(np.int64)
     n_lost = int(lost[pattern].sum())
-    passed = np.diff(np.concatenate([[0], np.cumsum(touches.passed)])[touches.first])
     n_reads = int(length[pattern].sum())
     unit = np.empty(n_reads, np.int32)
     span = np.empty(n_reads, np.int64) if with_spans else None
@@ -179,17 +186,22 @@ def read_sequence(
             watcher.progress(first + len(part), len(chosen))
     size = np.zeros(len(places), np.int64)
     np.maximum.at(size, reads.unit, reads.bytes)
+    # Which rows are read is not told: of their tensor they may be any.
+    is_row = np.repeat(variants.account.is_rows, np.diff(reads.first))
+    size[reads.unit[is_row]] = 0
     size = np.where(size > 0, size, places.size)
     follow = np.append(np.arange(1, len(places)), -1) if len(places) else size.copy()
     n_passed = int(passed[pattern].sum())
-    return ReadSequence(unit, span, size, follow, n_lost, n_row, n_passed)
+    return ReadSequence(
+        unit, span, size, follow, n_lost, n_row, n_passed,
+        int(maybe[pattern].sum()), int(open_[pattern].sum()),
+    )  # fmt: skip
 
 
 def _chosen(
     trace: Trace,
     pattern: Array,
-    length: I64,
-    lost: I64,
+    is_used: npt.NDArray[np.bool_],
     time: TimeRange | None,
     with_row_reads: bool,
 ) -> tuple[Array, int]:
@@ -198,8 +210,7 @@ def _chosen(
     Those look up rows only.
     """
     spans = trace.spans
-    reads = np.append((length > 0) | (lost > 0), False)
-    wanted = reads[pattern]
+    wanted = np.append(is_used, False)[pattern]
     if time is not None:
         wanted &= (spans.start >= time.start) & (spans.start < time.end)
     n_row = 0
@@ -217,7 +228,6 @@ def _chosen(
 
 
 __all__ = [
-    "ROW_OPS",
     "ReadSequence",
     "UnitReads",
     "read_sequence",

@@ -1,6 +1,6 @@
 """The answers of the what-if cache as sentences, the same in window and terminal."""
 
-from ggscope.analysis.heatmap_touches import counted_words
+from ggscope.analysis.heatmap_touches import OPEN_EXPERTS, counted_words
 from ggscope.analysis.what_if import Answer, WhatIf
 from ggscope.model.units import format_bytes, format_count, format_share
 
@@ -69,6 +69,11 @@ def rests_on(found: WhatIf) -> tuple[str, ...]:
         lines.append(
             f"{format_count(sequence.n_row_reads)} look-ups of rows (GET_ROWS) are "
             "left out: the trace records the whole tensor, the op reads a few rows."
+        )
+    if sequence.n_maybe:
+        lines.append(
+            f"{format_count(sequence.n_maybe)} accesses to stacks of experts are left "
+            f"out, with up to {format_bytes(sequence.unknown_bytes)}: {OPEN_EXPERTS}."
         )
     if sequence.n_lost:
         lines.append(

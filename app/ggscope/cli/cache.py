@@ -97,6 +97,8 @@ def _json(path: Path, found: WhatIf, given: list[Answer]) -> dict[str, object]:
         "left_out": {
             "row_reads": found.sequence.n_row_reads,
             "without_place": found.sequence.n_lost,
+            "unknown_experts": found.sequence.n_maybe,
+            "unknown_expert_bytes": found.sequence.unknown_bytes,
         },
         "answers": [_answer_json(found, one) for one in given],
     }

@@ -4,11 +4,12 @@ from argparse import Namespace
 from pathlib import Path
 
 from ggscope.analysis.filter_text import parse_range
-from ggscope.analysis.hot_facts import HotCold, hot_cold, hot_facts
+from ggscope.analysis.hot_facts import HotCold, KvTraffic, hot_cold, hot_facts
 from ggscope.analysis.hotness import Ranking, ranking
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD
 from ggscope.cli.reading import for_each_file, load
+from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_count, format_share
 from ggscope.text import one_line
@@ -54,12 +55,15 @@ def _print(
     names = [one_line(key) for key in groups.keys[:n]]
     name_px = max(map(len, names))
     total = int(groups.bytes.sum()) or 1
-    output.emit(f"{arguments.by:<{name_px}}  {'accesses':>12}  {'read':>10}   share")
+    has_open = bool(groups.unknown[:n].any())
+    head = f"{arguments.by:<{name_px}}  {'accesses':>12}  {'read':>10}   share"
+    output.emit(head + (f"  {'not known':>12}" if has_open else ""))
     for i in range(n):
         n_bytes = int(groups.bytes[i])
         output.emit(
             f"{names[i]:<{name_px}}  {format_count(int(groups.accesses[i])):>12}"
             f"  {format_bytes(n_bytes):>10}  {format_share(n_bytes / total):>6}"
+            + (f"  {_most(int(groups.unknown[i])):>12}" if has_open else "")
         )
 
 
@@ -77,10 +81,22 @@ def _json(
             "bytes": part.cold_size if part.is_known else None,
             "all_units": part.n_units,
             "all_bytes": part.size,
+            "unknown_units": part.n_unknown if part.is_known else None,
+            "unknown_bytes": part.unknown_size if part.is_known else None,
         },
         "accesses": {
-            name.replace(" ", "_"): {"count": count, "bytes": totals.bytes[name]}
+            name.replace(" ", "_"): {
+                "count": count,
+                "bytes": totals.bytes[name],
+                "bytes_unknown": totals.unknown_bytes[name],
+            }
             for name, count in totals.accesses.items()
+        },
+        "kv_cache": _kv_json(found.kv),
+        "model_bytes": {
+            "read": int(found.heat.unit_bytes.sum()),
+            "unknown": found.heat.unknown_file_bytes,
+            "not_chosen": found.heat.passed_bytes,
         },
         "sequential_share": found.seeks.share_sequential if found.seeks.n else None,
         "order_on_disk": found.order.kind,
@@ -95,7 +111,30 @@ def _json(
                 "bytes": int(groups.bytes[i]),
                 "size": int(groups.size[i]),
                 "layer": int(groups.layer[i]) if int(groups.layer[i]) >= 0 else None,
+                "bytes_unknown": int(groups.unknown[i]),
             }
             for i in range(n)
         ],
+    }
+
+
+def _most(n_bytes: int) -> str:
+    return f"≤ {format_bytes(n_bytes)}" if n_bytes else ""
+
+
+def _kv_json(kv: KvTraffic) -> dict[str, object]:
+    """Return what ops do with the KV cache; None where no such access is recorded."""
+
+    def side(n: I64, known: I64, unknown: I64) -> dict[str, int] | None:
+        if not n.sum():
+            return None
+        return {
+            "accesses": int(n.sum()),
+            "bytes": int(known.sum()),
+            "bytes_unknown": int(unknown.sum()),
+        }
+
+    return {
+        "read": side(kv.n_reads, kv.read, kv.unknown_read),
+        "written": side(kv.n_writes, kv.written, kv.unknown_written),
     }

@@ -29,7 +29,7 @@ _HEAD = ("count", "total", "share", "mean", "min", "p50", "p90", "p99", "max", "
 
 _CSV_TAIL = (
     "mean", "min", "p50", "p90", "p99", "max", "bytes", "share", "quality",
-    "in_range", "self", "wall",
+    "in_range", "self", "wall", "ops", "bytes_unknown",
 )  # fmt: skip
 
 
@@ -72,6 +72,8 @@ def run(arguments: Namespace) -> int:
             nests, lies_beside = counts_twice(result.rows)
             if nests or lies_beside:
                 output.say(f"note: {TWICE}")
+            for line in _notes(result):
+                output.say(f"note: {line}")
             untimed = sum(row.count - row.timed for row in result.rows)
             if untimed:
                 output.say(
@@ -148,13 +150,44 @@ def _row_json(row: StatRow, result: _Result) -> dict[str, object]:
         "p90": _known(row.p90),
         "p99": _known(row.p99),
         "max": row.max,
-        "bytes": row.bytes if result.knows_bytes else None,
+        "bytes": _size(row.bytes, result),
         "share": row.share if is_timed else None,
         "quality": row.quality,
         "in_range": row.in_range,
         "self": row.self_time,
         "wall": row.wall,
+        "ops": row.ops,
+        "bytes_unknown": _size(row.unknown_bytes, result),
     }
+
+
+def _size(size: int, result: _Result) -> int | None:
+    """Return bytes; None where the trace records none, or not whose they are."""
+    return size if result.knows_bytes and size >= 0 else None
+
+
+def _shares_ops(result: _Result) -> bool:
+    """Tell whether several spans tell of one op."""
+    return any(row.ops != row.count or row.bytes < 0 for row in result.rows)
+
+
+def _notes(result: _Result) -> list[str]:
+    """Return what the columns of the table count."""
+    lines = []
+    if _shares_ops(result):
+        lines.append(
+            "threads compute ops together and each tells of it: count is of spans and "
+            "total of all threads; ops and bytes count each op once."
+        )
+    if any(row.bytes < 0 for row in result.rows):
+        lines.append("which part of an op's bytes each thread moves is not recorded.")
+    if any(row.unknown_bytes > 0 for row in result.rows):
+        lines.append(
+            "bytes are those that are known; not known is what may come on top, at "
+            "most: rows whose length, experts whose choice and destinations whose part "
+            "the trace does not tell."
+        )
+    return lines
 
 
 def _unit_word(unit: Unit) -> str:
@@ -184,18 +217,29 @@ def _table(result: _Result) -> str:
             return NOT_AVAILABLE
         return format_duration(value, result.unit)
 
+    def size(n_bytes: int) -> str:
+        known = _size(n_bytes, result)
+        return NOT_AVAILABLE if known is None else format_bytes(known)
+
+    def most(n_bytes: int) -> str:
+        return f"≤ {size(n_bytes)}" if n_bytes > 0 else ""
+
     nests, lies_beside = counts_twice(result.rows)
+    is_shared = _shares_ops(result)
+    has_unknown = any(row.unknown_bytes > 0 for row in result.rows)
     rows = [
         (
             row.key,
             format_count(row.count),
+            *([format_count(row.ops)] if is_shared else []),
             time(row.total if row.timed else None),
             *([time(row.self_time)] if nests else []),
             *([time(row.wall)] if lies_beside else []),
             *([time(row.in_range)] if result.has_range else []),
             format_share(row.share) if row.timed else NOT_AVAILABLE,
             *map(time, (row.mean, row.min, row.p50, row.p90, row.p99, row.max)),
-            format_bytes(row.bytes) if result.knows_bytes else NOT_AVAILABLE,
+            size(row.bytes),
+            *([most(row.unknown_bytes)] if has_unknown else []),
             row.quality,
         )
         for row in result.rows
@@ -206,4 +250,8 @@ def _table(result: _Result) -> str:
     more = (("self", nests), ("wall", lies_beside), ("in range", result.has_range))
     at = head.index("total") + 1
     head[at:at] = [title for title, is_there in more if is_there]
+    if is_shared:
+        head.insert(head.index("total"), "ops")
+    if has_unknown:
+        head.insert(-1, "not known")
     return output.table(head, rows, left=(0, len(head) - 1))

@@ -11,6 +11,10 @@ EXPERT_KEY = 1 << 16
 """An expert of a layer as one number: ``layer * EXPERT_KEY + expert``."""
 
 
+UNKNOWN_MORE = -1
+"""Of a list of experts: how many further ones there are is not known."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Routing:
     """Choices of a router, one row per chosen expert.
@@ -28,6 +32,14 @@ class Routing:
     score : float32, 0..1; NaN unknown.
     is_used : bool, whether the expert is among those that compute (the first k of a
         ranking that lists more of them).
+    n_more : int32, choices that belong to the same token and layer but are not
+        listed: those beyond the end of a list, and those of a prompt's other tokens.
+        Which experts they are is *unknown*. The same in all rows of a token and
+        layer; 0 = all are listed, `UNKNOWN_MORE` = nobody knows how many. None where
+        every list is whole.
+    is_implied : bool, whether no list names the expert, but the sizes of the op's
+        tensors tell that every expert computed. None where lists name all.
+    n_experts : experts that the router chose from, as sizes of tensors tell; 0 unknown.
     """
 
     time: I64
@@ -38,6 +50,9 @@ class Routing:
     rank: Array
     score: npt.NDArray[np.float32]
     is_used: npt.NDArray[np.bool_]
+    n_more: Array | None = None
+    is_implied: npt.NDArray[np.bool_] | None = None
+    n_experts: int = 0
 
     def __len__(self) -> int:
         return len(self.layer)
@@ -67,4 +82,11 @@ def no_routing() -> Routing:
     )
 
 
-__all__ = ["EXPERT_KEY", "Routing", "expert_key", "no_routing", "of_expert_key"]
+__all__ = [
+    "EXPERT_KEY",
+    "UNKNOWN_MORE",
+    "Routing",
+    "expert_key",
+    "no_routing",
+    "of_expert_key",
+]

@@ -31,6 +31,9 @@ class SpanFlag(IntFlag):
     TRUNCATED_NAME = 32
     ESTIMATED = 64
     """The times share out a measured whole: *estimated*, not in rankings."""
+    REPEATED = 128
+    """Another span, of another thread, tells of the same op: what the op reads and
+    writes is counted there."""
 
 
 class Quality(IntEnum):

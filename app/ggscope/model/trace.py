@@ -193,7 +193,7 @@ class Join:
     n_agree: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Trace:
     """All tables of one trace. Arrays are read-only.
 
@@ -347,6 +347,7 @@ def _check(trace: Trace) -> list[str]:
     column("routing.layer", r.layer, n_routing, -1, 1 << 15)
     column("routing.expert", r.expert, n_routing, 0, 1 << 15)
     column("routing.rank", r.rank, n_routing, -1, 1 << 15)
+    column("routing.n_more", r.n_more, n_routing, -1, 1 << 31)
     for graph in trace.graphs:
         broken += check_graph(graph, n_strings, n_tensors)
     column("buffers.name", trace.buffers.name, len(trace.buffers), -1, n_strings)

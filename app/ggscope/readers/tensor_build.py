@@ -28,10 +28,11 @@ from ggscope.readers.tensor_order import Work, extended, with_room
 from ggscope.readers.tensor_passes import Rows, room_for
 from ggscope.readers.tensor_ranges import Words
 from ggscope.readers.tensor_records import TensorRecords
+from ggscope.readers.tensor_repeats import repeated_rows
 from ggscope.readers.tensor_routing import (
     HAS_SINGLE,
+    add_choices,
     add_extensions,
-    add_listed,
     add_single,
     lists_in_file,
 )
@@ -152,13 +153,15 @@ def assemble(
     notes.add_all(builder, job, work)
     add_spans(builder, job, patterns, of_row, work)
     rows, source = of_row[: len(job.rows)], job.file.source
-    if job.tally.n_expert:
-        read = lists_in_file(source, job.spans["record"], work)
-        add_listed(builder, job, patterns, rows, read, work)
-    elif job.tally.n_extension and job.file.choice.wants.layout is LAYOUT_256:
-        add_extensions(builder, job, work)
-    elif job.file.choice.wants.layout in HAS_SINGLE:
+    layout = job.file.choice.wants.layout
+    if layout in HAS_SINGLE:
         add_single(builder, job, exemplars, work)
+    elif job.tally.n_extension and layout is LAYOUT_256:
+        add_extensions(builder, job, work)
+    else:
+        has_lists = job.tally.n_expert > 0
+        read = lists_in_file(source, job.spans["record"], work) if has_lists else None
+        add_choices(builder, job, patterns, rows, read, work)
     return builder.snapshot(_info(job))
 
 
@@ -182,6 +185,13 @@ def add_spans(
     n_cut = 0
     if patterns.is_cut.any():
         spans["flags"], n_cut = _flags_of_cut_names(job, patterns, of_row, work)
+    repeated = repeated_rows(job.rows, of_row, work)
+    if repeated:
+        flags = spans["flags"] if patterns.is_cut.any() else spans["flags"].copy()
+        for rows in repeated:
+            flags[rows] |= np.uint8(SpanFlag.REPEATED)
+        spans["flags"] = flags
+        notes.shared_ops(builder, sum(map(len, repeated)))
     largest = int(job.band_names.max(initial=-1))
     of_bands = narrow(np.array([largest])).dtype
     dtype = np.promote_types(patterns.name.dtype, of_bands)

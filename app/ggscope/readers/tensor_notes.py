@@ -293,6 +293,19 @@ def cut_names(builder: TraceBuilder, count: int) -> None:
         )
 
 
+def shared_ops(builder: TraceBuilder, count: int) -> None:
+    """Say that several threads tell of the same ops."""
+    if count:
+        builder.warn(
+            Severity.INFO,
+            "shared_ops",
+            "records tell of an op that a record of another thread tells of too, for "
+            "the threads compute it together. Its reads count once; which part of them "
+            "is whose is not recorded.",
+            count=count,
+        )
+
+
 def duplicates(
     builder: TraceBuilder, rows: Rows, pattern: Array, token: Array, work: Work
 ) -> None:

@@ -5,17 +5,18 @@ Extension records of our own tracer tell it of each token of a batch, with score
 Records of 1024 bytes list the experts of an op in the router's order, and every op
 of a layer repeats the same list: one record per pass and layer is enough, so that a
 large file is not read a second time. How many of those listed compute is not in the
-list; it follows from the sizes of the tensors that hold the choice.
+list; it follows from the sizes of the tensors that hold the choice. A list names 16
+experts at most, and those of a prompt's first token: what is beyond is unknown.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.routing import Routing
+from ggscope.model.routing import UNKNOWN_MORE, Routing
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Severity
 from ggscope.readers.records import (
@@ -33,6 +34,7 @@ from ggscope.readers.tensor_sources import Patterns
 MAX_LISTED = 16
 """Experts that one record can list."""
 
+_CHOOSING_OP = "MUL_MAT_ID"
 _MOST_CHECKED = 1 << 14
 """So many lists are compared with that of their pass and layer; more cost time."""
 
@@ -81,37 +83,133 @@ def lists_in_file(source: Source, records: Array, work: Work) -> Reading:
     return read
 
 
-def add_listed(
+def add_choices(
     builder: TraceBuilder,
     job: Job,
     patterns: Patterns,
     of_row: Array,
-    read: Reading,
+    read: Reading | None,
     work: Work,
 ) -> None:
-    """Add the choices that records list, once per pass and layer.
+    """Add the choices that records list, or that sizes imply, per pass and layer.
+
+    Where each token computes all experts, that follows from the sizes of the op's
+    tensors, and all of them are chosen whether a list names them or not.
 
     Parameters
     ----------
     of_row : pattern of each row, -1 none.
+    read : None where no record lists experts.
     """
     n = len(job.rows)
-    lists = np.append(patterns.claims.lists_experts, False)
-    rows = work.find(n, lambda piece: lists[of_row[piece]])
-    if not len(rows):
+    layers = patterns.layer
+    groups = None
+    if read is not None:
+        lists = np.append(patterns.claims.lists_experts, False)
+        rows = work.find(n, lambda piece: lists[of_row[piece]])
+        if len(rows):
+            groups = _grouped(rows, layers[of_row[rows]].astype(np.int64), job)
+    choosing = _choosing_rows(job, work)
+    if groups is None and not len(choosing):
         return
-    layer = patterns.layer[of_row[rows]].astype(np.int64)
-    groups = _grouped(rows, layer, job)
-    experts, count = read(groups.first)
-    count = np.minimum(count, MAX_LISTED)
-    _note_differing(builder, groups, experts, count, read)
     sizes = _Sizes(builder, job, patterns, of_row, work)
-    used = sizes.n_used(groups.first)
-    first_layer = patterns.layer[of_row[groups.first]].astype(np.int64)
-    builder.routing = _from_lists(
-        builder, job, groups.first, first_layer, experts, count, used
+    parts = []
+    if groups is not None and read is not None:
+        experts, count = read(groups.first)
+        count = np.minimum(count, MAX_LISTED)
+        _note_differing(builder, groups, experts, count, read)
+        used = sizes.n_used(groups.first)
+        first_layer = layers[of_row[groups.first]].astype(np.int64)
+        more = sizes.n_more(groups.first, used, count)
+        parts.append(
+            _from_lists(
+                builder, job, groups.first, first_layer, experts, count, used, more
+            )
+        )
+        _note_used(builder, used, sizes)
+        told = pass_of(job, groups.first) * (_MAX_EXPERT + 1) + first_layer
+    else:
+        told = np.zeros(0, np.int64)
+    parts.append(_implied(job, choosing, layers[of_row[choosing]], sizes, parts, told))
+    found = parts[0] if len(parts) == 1 else _joined(*parts)
+    if len(found):
+        builder.routing = replace(found, n_experts=sizes.n_experts)
+
+
+def _choosing_rows(job: Job, work: Work) -> I64:
+    """Return the rows of ops that compute chosen experts of a stack."""
+    n, ops = len(job.rows), job.file.ops
+    if not job.file.choice.wants.layout.has_ggml_ops:
+        return np.zeros(0, np.int64)
+    codes = [i for i, name in enumerate(ops.names[:256]) if name == _CHOOSING_OP]
+    if not codes:
+        return np.zeros(0, np.int64)
+    op = job.spans["op"]
+    return work.find(n, lambda piece: op[piece] == codes[0])
+
+
+def _implied(
+    job: Job,
+    rows: I64,
+    layer: Array,
+    sizes: "_Sizes",
+    listed: list[Routing],
+    told: I64,
+) -> Routing:
+    """Return the experts that no list names, where all of a layer computed.
+
+    Parameters
+    ----------
+    rows, layer : ops that compute chosen experts.
+    listed : the choices of lists.
+    told : passes and layers that have a list.
+    """
+    groups = _grouped(rows, layer.astype(np.int64), job)
+    place = np.full(len(job.rows) if len(rows) else 1, -1, np.int16)
+    place[rows] = layer
+    first = groups.first
+    first = first[(sizes.n_used(first) == sizes.n_experts) & (place[first] >= 0)]
+    n = sizes.n_experts if len(first) else 0
+    at = np.repeat(first, n)
+    expert = np.tile(np.arange(n), len(first))
+    key = (pass_of(job, at) * (_MAX_EXPERT + 1) + place[at]) * (_MAX_EXPERT + 1)
+    keep = np.ones(len(at), np.bool_)
+    if listed:
+        known = told_experts(job, listed[0])
+        keep = ~np.isin(key + expert, known)
+    at, expert = at[keep], expert[keep]
+    m = len(at)
+    return Routing(
+        time=job.rows.start[at],
+        span=at.astype(np.int64),
+        token=token_of(job, at),
+        layer=place[at].astype(np.int16),
+        expert=expert.astype(np.int16),
+        rank=np.full(m, -1, np.int16),
+        score=np.full(m, np.nan, np.float32),
+        is_used=np.ones(m, np.bool_),
+        n_more=np.zeros(m, np.int32),
+        is_implied=np.ones(m, np.bool_),
     )
-    _note_used(builder, used, sizes)
+
+
+def told_experts(job: Job, routing: Routing) -> I64:
+    """Return pass, layer and expert of each choice as one number."""
+    layer = routing.layer.astype(np.int64)
+    key = pass_of(job, routing.span) * (_MAX_EXPERT + 1) + layer
+    return np.asarray(key * (_MAX_EXPERT + 1) + routing.expert, np.int64)
+
+
+def _joined(a: Routing, b: Routing) -> Routing:
+    """Return the rows of both by time."""
+    columns = {
+        f.name: np.concatenate([getattr(a, f.name), getattr(b, f.name)])
+        for f in fields(Routing)
+        if f.name != "n_experts"
+    }
+    order = np.argsort(columns["time"], kind="stable")
+    ordered = {name: column[order] for name, column in columns.items()}
+    return Routing(**ordered)  # type: ignore[arg-type]  # all but the last are arrays
 
 
 def add_single(builder: TraceBuilder, job: Job, exemplars: Array, work: Work) -> None:
@@ -353,6 +451,7 @@ def _from_lists(
     experts: Array,
     count: Array,
     used: I64,
+    more: I64,
 ) -> Routing:
     rank = np.broadcast_to(np.arange(MAX_LISTED), experts.shape)
     is_listed = rank < count[:, None]
@@ -377,6 +476,8 @@ def _from_lists(
         rank=rank[is_good].astype(np.int16),
         score=np.full(n, np.nan, np.float32),
         is_used=(rank < limit)[is_good],
+        n_more=more[at].astype(np.int32),
+        is_implied=np.zeros(n, np.bool_),
     )
 
 
@@ -441,9 +542,12 @@ class _Sizes:
     makes it. ``ffn_moe_probs`` has T * E numbers, and T is the length of the tokens
     that ``inp_embd`` is looked up with. All numbers have four bytes.
 
+    In the last layer T may be less, for only some tokens are wanted there.
+
     Attributes
     ----------
     n_tokens : int64[n_passes], 0 unknown.
+    n_experts : E; 0 unknown.
     """
 
     def __init__(
@@ -456,6 +560,7 @@ class _Sizes:
     ) -> None:
         self._job = job
         self._of_row = of_row
+        self._layer = patterns.layer
         names = [builder.strings[i] for i in patterns.tensors.name.tolist()]
         self._topk = _largest(patterns, _starting(names, "ffn_moe_topk"))
         probs = _largest(patterns, _starting(names, "ffn_moe_probs"))
@@ -464,24 +569,57 @@ class _Sizes:
         rows = work.find(n, lambda piece: tokens[of_row[piece]] > 0)
         self.n_tokens = np.zeros(job.rows.n_passes, np.int64)
         np.maximum.at(self.n_tokens, pass_of(job, rows), tokens[of_row[rows]])
-        self._n_experts = 0
+        self.n_experts = 0
         rows = work.find(n, lambda piece: probs[of_row[piece]] > 0)
+        size = probs[of_row[rows]]
+        self._keys, place = np.unique(self._key(rows), return_inverse=True)
+        self._probs = np.zeros(len(self._keys), np.int64)
+        np.maximum.at(self._probs, place, size)
         n_tokens = self.n_tokens[pass_of(job, rows)]
-        rows, n_tokens = rows[n_tokens > 0], n_tokens[n_tokens > 0]
-        if len(rows):
-            share = probs[of_row[rows]] / (_ID_BYTES * n_tokens)
-            whole = share[share == np.floor(share)]
-            self._n_experts = int(whole.min()) if len(whole) else 0
+        size, n_tokens = size[n_tokens > 0], n_tokens[n_tokens > 0]
+        if len(size):
+            share, rest = np.divmod(size, _ID_BYTES * n_tokens)
+            self.n_experts = int(share[rest == 0].max(initial=0))
+
+    def _key(self, rows: I64) -> I64:
+        """Return pass and layer of each row as one number."""
+        layer = self._layer[self._of_row[rows]].astype(np.int64)
+        return np.asarray(pass_of(self._job, rows) * (_MAX_EXPERT + 1) + layer)
+
+    def _tokens_of(self, rows: I64) -> I64:
+        """Return the tokens that the router of each row's layer saw, 0 unknown."""
+        of_pass = self.n_tokens[pass_of(self._job, rows)]
+        if not self.n_experts or not len(self._keys):
+            return of_pass
+        key = self._key(rows)
+        at = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        each, rest = np.divmod(self._probs[at], _ID_BYTES * self.n_experts)
+        good = (self._keys[at] == key) & (rest == 0) & (each > 0)
+        return np.where(good, each, of_pass)
 
     def n_used(self, rows: I64) -> I64:
-        """Return how many experts compute for each row, -1 unknown."""
+        """Return how many experts compute for each row and token, -1 unknown."""
         length = self._topk[self._of_row[rows]] // _ID_BYTES
-        n_tokens = self.n_tokens[pass_of(self._job, rows)]
-        strided = length - (n_tokens - 1) * self._n_experts
-        is_strided = (strided >= 1) & (strided <= self._n_experts)
+        n_tokens = self._tokens_of(rows)
+        strided = length - (n_tokens - 1) * self.n_experts
+        is_strided = (strided >= 1) & (strided <= self.n_experts)
         packed = length // np.maximum(n_tokens, 1)
         used = np.where((n_tokens > 1) & is_strided, strided, packed)
         return np.where((length > 0) & (n_tokens > 0) & (used > 0), used, -1)
+
+    def n_more(self, rows: I64, used: I64, count: I64) -> I64:
+        """Return how many choices lists do not name; they are those of one token.
+
+        Parameters
+        ----------
+        used : as `n_used`. count : how many each list names.
+        """
+        n_tokens = self._tokens_of(rows)
+        more = used * n_tokens - np.minimum(used, count)
+        all_compute = (used == self.n_experts) & (self.n_experts > 0)
+        is_whole = (n_tokens == 1) & (count < MAX_LISTED)
+        unknown = np.where(is_whole, 0, UNKNOWN_MORE)
+        return np.where(used < 0, unknown, np.where(all_compute, 0, more))
 
 
 def _starting(names: list[str], beginning: str) -> npt.NDArray[np.bool_]:
@@ -536,8 +674,8 @@ __all__ = [
     "HAS_SINGLE",
     "MAX_LISTED",
     "Reading",
+    "add_choices",
     "add_extensions",
-    "add_listed",
     "add_single",
     "lists_in_file",
     "pass_of",

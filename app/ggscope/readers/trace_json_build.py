@@ -27,7 +27,7 @@ from ggscope.readers.tensor_names import PatternDecoder
 from ggscope.readers.tensor_options import Choice
 from ggscope.readers.tensor_order import Work
 from ggscope.readers.tensor_passes import arrange, room_for
-from ggscope.readers.tensor_routing import MAX_LISTED, Reading, add_listed
+from ggscope.readers.tensor_routing import MAX_LISTED, Reading, add_choices
 from ggscope.readers.tensor_scan import FIRST_NAME
 from ggscope.readers.tensor_sources import decode_records
 from ggscope.readers.trace_json_entries import Pattern
@@ -73,8 +73,8 @@ def build(intake: Intake, source: Source, context: ReadContext) -> Trace:
     builder = make_builder(job, strings, access)
     _note_all(builder, job, ops, intake, work)
     add_spans(builder, job, decoded, of_row[: n + len(job.band_names)], work)
-    if intake.lists:
-        add_listed(builder, job, decoded, of_row[:n], _lists(intake, job), work)
+    lists = _lists(intake, job) if intake.lists else None
+    add_choices(builder, job, decoded, of_row[:n], lists, work)
     context.progress(source.size, source.size)
     return builder.snapshot(_info(intake, job, schema, wanted))
 

@@ -142,18 +142,23 @@ def cell_beside_at(scene: ExpertsScene, x: float, y: float) -> Cell | None:
 
 def main_values(scene: ExpertsScene) -> F64:
     """Return what the cells show, float64[L, E]; NaN = not known."""
+    grid = scene.result.grid
+    is_open = grid.more != 0
     if scene.measure is Measure.SHARE:
-        return layer_shares(scene.result.grid.count)
+        return layer_shares(grid.count, is_open)
+    # Of choices that no list names some may be of an expert that none is known of.
+    unknown = is_open[:, None] & (grid.count == 0)
     if scene.measure is Measure.BYTES:
-        n_bytes = scene.result.grid.bytes
-        return np.where(n_bytes < 0, np.nan, n_bytes.astype(np.float64))
-    return scene.result.grid.count.astype(np.float64)
+        unknown = unknown | (grid.bytes < 0)
+        return np.where(unknown, np.nan, grid.bytes.astype(np.float64))
+    return np.where(unknown, np.nan, grid.count.astype(np.float64))
 
 
 def main_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
     """Return the scene of the layer × expert matrix."""
     values = main_values(scene)
-    unit = "choices" if scene.choices.source is ExpertSource.ROUTING else "accesses"
+    of_router = (ExpertSource.ROUTING, ExpertSource.SIZES)
+    unit = "choices" if scene.choices.source in of_router else "accesses"
     title, words = {
         Measure.COUNT: (unit, plain),
         Measure.BYTES: ("bytes read", in_bytes),
@@ -176,7 +181,9 @@ def main_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
         value_title=title,
         title=f"Experts{of_token}",
         words=words,
-        missing="N/A: the sizes of the experts are not known",
+        missing="N/A: choices of this layer are not recorded"
+        if (scene.result.grid.more != 0).any()
+        else "N/A: the sizes of the experts are not known",
         side=Side(scene.result.figures.entropy_share, "entropy"),
         hover=scene.hover,
         cursor=scene.cursor,

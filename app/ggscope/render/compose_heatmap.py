@@ -129,13 +129,19 @@ def _disk(place: HeatGeometry) -> list[Batch]:
     files = scene.base.files
     begin, stop = scene.axis.unit_positions()
     x0, x1 = place.x.xs(begin), place.x.xs(stop)
-    cold = scene.base.files.is_complete & (_sums(scene) == 0)
-    seen = np.flatnonzero(cold & (x1 > place.x.x0) & (x0 < place.x.x1))
-    if len(seen):
-        rects.add(
-            np.maximum(x0[seen], place.x.x0), np.minimum(x1[seen], place.x.x1),
-            top, bottom, never_color(theme),
-        )  # fmt: skip
+    visible = (x1 > place.x.x0) & (x0 < place.x.x1)
+    untouched = visible & (_sums(scene) == 0)
+    is_open = scene.base.maybe > 0
+    for cold, color, pattern in (
+        (files.is_complete & ~is_open, never_color(theme), Pattern.SOLID),
+        (is_open, theme.idle, Pattern.FAINT_HATCH),
+    ):
+        seen = np.flatnonzero(untouched & cold)
+        if len(seen):
+            rects.add(
+                np.maximum(x0[seen], place.x.x0), np.minimum(x1[seen], place.x.x1),
+                top, bottom, color, pattern=int(pattern),
+            )  # fmt: skip
     image = ImageBatch(pixels, place.x.x0, place.x.x1, *ys, clip)
     ends = LineList()
     for part in files.parts[1:]:

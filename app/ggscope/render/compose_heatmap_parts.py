@@ -276,6 +276,12 @@ def _swatches(place: HeatGeometry, y: float) -> tuple[list[Batch], float]:
     rects.add(12, 24, y - 5, y + 5, color, pattern=int(pattern))
     texts.append(Text(29, y, words, theme.dim, _SIZE))
     end = 29 + text_width(words, Face.WORDS, _SIZE) + 18
+    if is_complete and place.scene.base.maybe.any():
+        words = "perhaps touched"
+        hatch = int(Pattern.FAINT_HATCH)
+        rects.add(end, end + 12, y - 5, y + 5, theme.idle, pattern=hatch)
+        texts.append(Text(end + 17, y, words, theme.dim, _SIZE))
+        end += 17 + text_width(words, Face.WORDS, _SIZE) + 18
     return [*rects.batch(), *texts.batch()], end
 
 
@@ -299,6 +305,8 @@ def totals_words(place: HeatGeometry) -> str:
         words.append(f"{format_count(t.n_unplaced)} without a place in the file")
     if t.passed_bytes:
         words.append(f"{format_bytes(t.passed_bytes)} in experts not chosen")
+    if t.unknown_file_bytes:
+        words.append(f"of up to {format_bytes(t.unknown_file_bytes)} it is not known")
     if t.n_moved:
         words.append(f"{format_count(t.n_moved)} kinds of access at rounded places")
     files = scene.base.files

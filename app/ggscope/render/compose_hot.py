@@ -94,7 +94,8 @@ def ranked(scene: HotScene) -> Ranking:
             only_file=scene.only_file,
         )
     whole = ranking(scene.trace, scene.found.heat, scene.by)
-    never = np.flatnonzero(whole.accesses == 0)
+    # What may be touched by experts that no list names is not known to be cold.
+    never = np.flatnonzero((whole.accesses == 0) & (whole.maybe == 0))
     never = never[np.argsort(-whole.size[never], kind="stable")]
     return Ranking(
         tuple(whole.keys[i] for i in never.tolist()),
@@ -104,6 +105,8 @@ def ranked(scene: HotScene) -> Ranking:
         whole.tensor[never],
         whole.expert[never],
         whole.layer[never],
+        whole.maybe[never],
+        whole.unknown[never],
     )
 
 
@@ -124,6 +127,8 @@ def bars_of(scene: HotScene, groups: Ranking) -> BarScene:
         )
         if not is_cold:
             words += f" · {format_share(value / total)}"
+            if groups.unknown[i] and scene.measure != "accesses":
+                words += f" · ≤ {format_bytes(int(groups.unknown[i]))} not known"
         is_lit = int(groups.tensor[i]) in scene.lit and int(groups.tensor[i]) >= 0
         color = bar_color(groups.keys[i], scene.theme)
         bars.append(Bar(groups.keys[i], value, words, color, is_lit))
@@ -226,17 +231,17 @@ def _jumps(scene: HotScene, found: Seeks) -> ChartScene:
 
 def _kv(scene: HotScene) -> ChartScene:
     found, theme = scene.found, scene.theme
-    token = found.kv_tokens.astype(np.float64)
-    most = float(max(found.kv_read.max(initial=1), found.kv_written.max(initial=1)))
+    token = found.kv.tokens.astype(np.float64)
+    most = float(max(found.kv.read.max(initial=1), found.kv.written.max(initial=1)))
     low = float(token[0]) if len(token) else 0.0
     high = float(token[-1]) + 1 if len(token) else 1.0
     curves = [
-        Curve(token, found.kv_read.astype(np.float64), theme.accent, "read",
+        Curve(token, found.kv.read.astype(np.float64), theme.accent, "read",
               is_step=True, fills=True)
     ]  # fmt: skip
-    if found.kv_written.any():
+    if found.kv.written.any():
         curves.append(
-            Curve(token, found.kv_written.astype(np.float64), theme.caution, "written",
+            Curve(token, found.kv.written.astype(np.float64), theme.caution, "written",
                   is_step=True)
         )  # fmt: skip
     return ChartScene(

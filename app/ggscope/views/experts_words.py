@@ -26,6 +26,7 @@ def source_words(choices: Choices) -> str:
     """Return how it is known which experts worked."""
     return {
         ExpertSource.ROUTING: tr("routing recorded"),
+        ExpertSource.SIZES: tr("every expert computed, as sizes tell (derived)"),
         ExpertSource.ACCESSES: tr("from accesses to experts (derived)"),
         ExpertSource.STACKS: tr("whole stacks touched"),
         ExpertSource.NONE: tr("nothing recorded"),
@@ -54,9 +55,13 @@ def empty_words(choices: Choices | None) -> tuple[str, str]:
 def about_words(result: ExpertsResult) -> str:
     """Return the figures in one line, most wanted first."""
     choices, figures = result.base.choices, result.figures
-    slots = tr("{0} of {1} slots active").format(
-        format_share(figures.utilisation), format_count(figures.n_slots)
-    )
+    active = format_share(figures.utilisation)
+    slots = tr("{0} of {1} slots active").format(active, format_count(figures.n_slots))
+    if figures.n_open_slots:
+        open_ = format_share(figures.n_open_slots / figures.n_slots)
+        slots = tr("{0} of {1} slots active, of {2} it is not known").format(
+            active, format_count(figures.n_slots), open_
+        )
     parts = [source_words(choices), slots]
     if figures.hottest is not None:
         row, expert = figures.hottest
@@ -75,6 +80,10 @@ def about_words(result: ExpertsResult) -> str:
     if result.token is None and n_tokens:
         words = tr("1 token") if n_tokens == 1 else tr("{0} tokens")
         parts.append(words.format(format_count(n_tokens)))
+    if figures.n_open_layers:
+        words = tr("{0} of {1} layers with choices that are not recorded")
+        n_layers = format_count(len(choices.layers))
+        parts.append(words.format(format_count(figures.n_open_layers), n_layers))
     if choices.n_left_out:
         words = tr("{0} without layer or expert left out")
         parts.append(words.format(format_count(choices.n_left_out)))
@@ -98,6 +107,21 @@ def about_tip(result: ExpertsResult) -> str:
         tr("A slot is an expert of a layer; active means chosen at least once."),
         tr("Uniform: every expert of a layer gets the same share of its choices."),
     ]
+    if result.figures.n_open_layers:
+        lines.append(
+            tr(
+                "Lists of experts end after 16, and name those of a prompt's first "
+                "token only: which further ones computed is not known. Shares and "
+                "entropy of such layers are left out."
+            )
+        )
+    if choices.n_implied:
+        lines.append(
+            tr(
+                "{0} choices are in no list; the sizes of tensors tell that every "
+                "expert computed."
+            ).format(format_count(choices.n_implied))
+        )
     if choices.source is ExpertSource.ACCESSES:
         lines.append(tr("Counts are accesses: an expert has several tensors."))
     return "\n".join(lines)
@@ -110,15 +134,21 @@ def cell_words(result: ExpertsResult, cell: Cell) -> str:
     layer = int(choices.layers[row])
     count = int(result.grid.count[row, expert])
     share = float(layer_shares(result.grid.count[row : row + 1])[0, expert])
-    of_routing = choices.source is ExpertSource.ROUTING
+    of_routing = choices.source in (ExpertSource.ROUTING, ExpertSource.SIZES)
     unit = tr("{0} choices") if of_routing else tr("{0} accesses")
     n_bytes = int(result.grid.bytes[row, expert])
-    lines = [
-        tr("layer {0} · expert {1}").format(layer, expert),
-        unit.format(format_count(count))
-        + " · "
-        + tr("{0} of the layer").format(format_share(share)),
-    ]
+    place = tr("layer {0} · expert {1}").format(layer, expert)
+    counted = unit.format(format_count(count))
+    more = int(result.grid.more[row])
+    if more:
+        counted = tr("at least {0}").format(counted)
+        known = tr("how many more") if more < 0 else tr("which {0} more").format(more)
+        lines = [place, counted, tr("{0} there are of the layer is not known").format(
+            known
+        )]  # fmt: skip
+    else:
+        of_layer = tr("{0} of the layer").format(format_share(share))
+        lines = [place, counted + " · " + of_layer]
     if n_bytes >= 0:
         words = tr("{0} read ({1})") if not of_routing else tr(
             "{0} to read for them ({1}), derived: choices × size"

@@ -97,8 +97,14 @@ def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, s
         edges = np.array(ends, np.int64)
         count = int(base.grid(edges, "count").between(begin, stop)[0, 0])
         size = int(base.grid(edges, "bytes").between(begin, stop)[0, 0])
-        text = f"{format_count(count)} × · {_bytes(size)}" if count else tr("never")
+        none = tr("not known") if base.maybe[unit] else tr("never")
+        text = f"{format_count(count)} × · {_bytes(size)}" if count else none
         found.append((words, text))
+    if base.maybe[unit]:
+        perhaps = tr("up to {0} ×, by experts that no list names")
+        found.append(
+            (tr("perhaps"), perhaps.format(format_count(int(base.maybe[unit]))))
+        )
     return found
 
 

@@ -287,7 +287,7 @@ class HotColdView(PaintedView):
         if scene.picture == "layers":
             return bool(scene.found.layers.ops.size)
         if scene.picture == "kv":
-            return len(scene.found.kv_tokens) > 0
+            return len(scene.found.kv.tokens) > 0
         if self._is_list(scene):
             return len(self._ranked(scene)) > 0
         return bool(scene.found.heat.unit_accesses.any())
@@ -413,6 +413,12 @@ class HotColdView(PaintedView):
             self.tr("{0} accessed").format(_both(int(groups.bytes[bar]))),
             self.tr("{0} in size").format(_both(int(groups.size[bar]))),
         ]
+        if groups.unknown[bar]:
+            besides = self.tr("of up to {0} more it is not known")
+            lines.insert(3, besides.format(_both(int(groups.unknown[bar]))))
+        if groups.maybe[bar]:
+            perhaps = self.tr("perhaps {0} more, by experts that no list names")
+            lines.insert(2, perhaps.format(format_count(int(groups.maybe[bar]))))
         tensor = int(groups.tensor[bar])
         if tensor >= 0:
             heat = scene.found.heat

@@ -81,13 +81,13 @@ def test_kv_traffic_sums_reads_and_writes_per_token():
     ]
     trace = reads_trace((cache, TensorRow("Qcur-0")), ops)
 
-    tokens, read, written = kv_traffic(trace)
+    found = kv_traffic(trace)
     part = kv_traffic(trace, TimeRange(5, 10))
 
-    assert tokens.tolist() == [4, 5]
-    assert read.tolist() == [100, 200]
-    assert written.tolist() == [30, 0]
-    assert [column.tolist() for column in part] == [[4, 5], [0, 200], [30, 0]]
+    assert found.tokens.tolist() == part.tokens.tolist() == [4, 5]
+    assert (found.read.tolist(), found.written.tolist()) == ([100, 200], [30, 0])
+    assert (part.read.tolist(), part.written.tolist()) == ([0, 200], [30, 0])
+    assert (found.n_reads.tolist(), found.n_writes.tolist()) == ([1, 2], [1, 0])
 
 
 @pytest.mark.parametrize("chosen", [1, 2])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ggscope.analysis.file_map import file_map
-from ggscope.analysis.heatmap_touches import access_touches
+from ggscope.analysis.heatmap_touches import span_variants
 from ggscope.analysis.unit_reads import UnitReads, read_sequence, unit_reads
 from ggscope.errors import Cancelled
 from ggscope.model.tables import Space
@@ -25,8 +25,8 @@ TENSORS = (
 
 def of_patterns(trace: Trace) -> UnitReads:
     """Return what the accesses of all patterns read."""
-    places, a = file_map(trace), trace.accesses
-    return unit_reads(places, access_touches(trace, places, a.patterns, a.first))
+    places = file_map(trace)
+    return unit_reads(places, span_variants(trace, places).touches)
 
 
 def reads_of(*reads: Read) -> tuple[Trace, list[list[tuple[int, int]]]]:
@@ -167,10 +167,8 @@ def test_read_sequence_reads_the_chosen_slices_where_routing_is_known():
 def test_unit_reads_share_every_byte_out(lists):
     ops = [Op(i, tuple(reads)) for i, reads in enumerate(lists)]
     trace = reads_trace(TENSORS, ops)
-    what = trace.accesses.patterns
-
-    a, places = trace.accesses, file_map(trace)
-    touches = access_touches(trace, places, a.patterns, a.first)
+    what, places = trace.accesses.patterns, file_map(trace)
+    touches = span_variants(trace, places).touches
     found = unit_reads(places, touches)
 
     shared = np.zeros(len(what), np.int64)

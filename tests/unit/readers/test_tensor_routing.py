@@ -359,3 +359,73 @@ def test_router_that_differs_from_what_was_computed_is_told(tmp_path: Path) -> N
     (told,) = (w for w in trace.warnings if w.code == "expert_lists_differ")
     assert told.count == 1
     assert 9 in trace.routing.expert.tolist()
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "n_used", "more"), [(1, 4, 0), (5, 4, 16), (1, 20, 4), (3, 20, 44)]
+)
+def test_choices_that_no_list_names_are_counted(
+    tmp_path: Path, n_tokens: int, n_used: int, more: int
+) -> None:
+    records = some_passes(n_tokens=n_tokens, n_used=n_used)
+
+    routing = read(tmp_path, encode(records, "1024")).routing
+
+    assert routing.n_more is not None
+    assert set(routing.n_more.tolist()) == {more}
+    assert routing.n_experts == N_EXPERTS
+    assert int(routing.is_used.sum()) == 3 * 2 * min(n_used, 16)
+
+
+@pytest.mark.parametrize("topk", ["strided", "packed"])
+@pytest.mark.parametrize("has_lists", [True, False])
+@pytest.mark.parametrize("n_tokens", [1, 2, 7])
+def test_where_sizes_tell_that_all_experts_computed_all_of_them_are_chosen(
+    tmp_path: Path, n_tokens: int, topk: str, has_lists: bool
+) -> None:
+    records = some_passes(n_tokens=n_tokens, n_used=N_EXPERTS, topk=topk)
+    if not has_lists:
+        records = [replace(r, experts=()) for r in records]
+
+    routing = read(tmp_path, encode(records, "1024")).routing
+
+    chosen = {(int(t), int(y)): set() for t in range(3) for y in range(2)}
+    for token, layer, expert in zip(
+        routing.token.tolist(),
+        routing.layer.tolist(),
+        routing.expert.tolist(),
+        strict=True,
+    ):
+        chosen[token, layer].add(expert)
+    assert all(found == set(range(N_EXPERTS)) for found in chosen.values())
+    assert len(routing) == 3 * 2 * N_EXPERTS
+    assert routing.is_used.all()
+    assert routing.n_more is not None
+    assert routing.is_implied is not None
+    assert not routing.n_more.any()
+    listed = 3 * 2 * 16 if has_lists else 0
+    assert int((~routing.is_implied).sum()) == int((routing.rank >= 0).sum()) == listed
+
+
+def test_without_lists_some_of_the_experts_are_no_choice(tmp_path: Path) -> None:
+    records = [replace(r, experts=()) for r in some_passes(n_used=4)]
+
+    assert len(read(tmp_path, encode(records, "1024")).routing) == 0
+
+
+def test_layer_of_fewer_tokens_computes_all_experts_too(tmp_path: Path) -> None:
+    # Of the last layer only the wanted tokens are computed.
+    records = []
+    for r in moe_pass(10**9, n_tokens=2, n_used=N_EXPERTS):
+        of_last = r.layer == 1 or "-1" in r.dst
+        sources = tuple(
+            replace(s, size=s.size // 2)
+            if of_last and s.name.startswith("ffn_moe")
+            else s
+            for s in r.sources
+        )
+        records.append(replace(r, sources=sources, experts=()))
+
+    routing = read(tmp_path, encode(records, "1024")).routing
+
+    assert np.bincount(routing.layer).tolist() == [N_EXPERTS, N_EXPERTS]
