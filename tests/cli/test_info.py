@@ -1,12 +1,16 @@
 """``ggscope info``: the JSON contract, the text and the reports."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import ggmlviz_files
+import npu_files
 from builders import finished, llama_like_trace, npu_like_trace
+from ggmlviz_files import ALLOC, FREE
 from ggscope.cli.info import describe
 from ggscope.cli.info_text import info_text
 from ggscope.model.builder import TraceBuilder
@@ -336,3 +340,113 @@ def test_info_tells_of_experts_that_names_mention(run, tmp_path, names, expected
     facts = json.loads(run("info", path, "--json").out)
 
     assert facts["experts"] == expected
+
+
+def test_sources_of_ops_are_counted_as_records_tell_them(run, tmp_path):
+    """The first tracer's own figures: 42 ops without a source, 276 with one …"""
+    counts = {0: 42, 1: 276, 2: 198, 3: 66}
+    numbers = [n for n, times in counts.items() for _ in range(times)]
+    records = [
+        Rec(1000 * i, f"t-{i % 7}", 2, tuple(weight(f"blk.{k}.w") for k in range(n)))
+        for i, n in enumerate(numbers)
+    ]
+    path = tmp_path / "trace.bin"
+    path.write_bytes(encode(records, "256"))
+
+    facts = json.loads(run("info", path, "--json").out)
+    text = run("info", path).out
+
+    assert facts["sources"] == {str(n): times for n, times in counts.items()}
+    assert "42 with none, 276 with 1, 198 with 2, 66 with 3" in text
+
+
+def test_events_are_counted_by_type(run, tmp_path):
+    events = ggmlviz_files.run()
+    path = ggmlviz_files.write(tmp_path / "run.ggmlviz", events)
+    names = ("GRAPH_BEGIN", "GRAPH_END", "OP_BEGIN", "OP_END")
+
+    facts = json.loads(run("info", path, "--json").out)
+    text = run("info", path).out
+
+    counts = Counter(names[event.kind] for event in events)
+    assert facts["events"] == dict(counts)
+    assert sum(facts["events"].values()) == facts["counts"]["records"]
+    assert f"{counts['OP_BEGIN']} OP_BEGIN" in text
+
+
+def test_memory_lists_peak_leaks_and_mistaken_frees(run, tmp_path):
+    steps = [
+        (ALLOC, 0xA, 100), (ALLOC, 0xB, 50), (FREE, 0xA, 0), (ALLOC, 0xC, 30),
+        (FREE, 0xA, 0), (FREE, 0xD, 0), (FREE, 0xC, 0),
+    ]  # fmt: skip
+    events = [
+        ggmlviz_files.Event(kind, 1000 + 10 * i, pointer, 0, size)
+        for i, (kind, pointer, size) in enumerate(steps)
+    ]
+    path = ggmlviz_files.write(tmp_path / "memory.ggmlviz", events)
+
+    found = json.loads(run("info", path, "--json").out)["memory"]["Tensor memory"]
+    text = run("info", path).out
+
+    assert (found["peak_bytes"], found["peak_at"]) == (150, 10)
+    assert [(a["pointer"], a["bytes"]) for a in found["peak"]] == [
+        ("0xa", 100), ("0xb", 50),
+    ]  # fmt: skip
+    assert [(a["pointer"], a["at"]) for a in found["leaks"]] == [("0xb", 10)]
+    assert [(a["pointer"], a["at"]) for a in found["double_frees"]] == [("0xa", 40)]
+    assert [(a["pointer"], a["at"]) for a in found["stray_frees"]] == [("0xd", 50)]
+    assert "peak 150 B in 2 allocations, 1 never freed, 1 freed twice" in text
+
+
+def test_share_of_stalled_time_counts_each_cycle_once(run, tmp_path):
+    events = [
+        npu_files.engine(0, 200),
+        npu_files.stall(10, 40),
+        npu_files.stall(30, 50, reason="backpressure"),
+        npu_files.stall(60, 70, master="DMA"),
+    ]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(npu_files.document(*events)))
+
+    facts = json.loads(run("info", path, "--json").out)
+    text = run("info", path).out
+
+    by_lane = {stall["lane"]: stall for stall in facts["stalls"]}
+    assert by_lane["TE 0 stalls"]["stalled"] == 40
+    assert by_lane["TE 0 stalls"]["share"] == 0.2
+    assert by_lane["TE 0 stalls"]["reasons"] == {"queue_full": 30, "backpressure": 20}
+    assert by_lane["DMA 0 stalls"]["share"] == 0.05
+    assert "20.0 %  queue_full 30 cyc, backpressure 20 cyc" in text
+
+
+def test_traces_without_them_have_no_such_sections(run, built):
+    facts = json.loads(run("info", built(), "--json").out)
+
+    assert (facts["events"], facts["memory"], facts["stalls"]) == ({}, None, [])
+    assert (facts["sources"], facts["stated"]) == ({}, [])
+
+
+def test_stated_figures_are_listed_with_their_verdicts(run, tmp_path):
+    value = npu_files.document(
+        npu_files.engine(0, 80),
+        npu_files.engine(80, 100, engine="VE"),
+        summary_metrics={
+            "cycles_total": 100,
+            "te": {"per_engine": [{"id": 0, "utilization": 0.5}]},
+        },
+    )
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(value))
+
+    facts = json.loads(run("info", path, "--json").out)
+    text = run("info", path).out
+    check = run("check", path)
+
+    by_name = {figure["name"]: figure for figure in facts["stated"]}
+    assert by_name["cycles total"]["agrees"] is True
+    lie = by_name["TE 0 utilization"]
+    assert (lie["stated"], lie["computed"], lie["agrees"]) == (0.5, 0.8, False)
+    assert lie["place"] == "summary_metrics.te.per_engine[0].utilization"
+    assert "50.0 %      80.0 %  contradicts" in text
+    assert "good, but what it says of itself is not what it holds" in check.out
+    assert check.code == 0

@@ -8,6 +8,7 @@ from ggscope.analysis.completeness import (
     completeness_words,
     with_completeness,
 )
+from ggscope.analysis.stated_facts import stated_of
 from ggscope.cli import output
 from ggscope.cli.exits import DATA_LOSS, ERROR, GOOD
 from ggscope.cli.info import warning_json
@@ -17,7 +18,6 @@ from ggscope.cli.reading import failure_json, for_each_file, load
 from ggscope.cli.report import check_report, write_report
 from ggscope.cli.targets import spare_inputs
 from ggscope.errors import ReadError, TraceError
-from ggscope.model.builder import STATED_CODE
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import troubles, with_troubles
 from ggscope.text import one_line
@@ -41,7 +41,8 @@ def run(arguments: Namespace) -> int:
         verdict["completeness"] = completeness_json(trace, found)
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"
-            if verdict["ok"] and any(w.code == STATED_CODE for w in trace.warnings):
+            is_true = all(f.agrees is not False for _, f in stated_of(trace))
+            if verdict["ok"] and not is_true:
                 word += ", but what it says of itself is not what it holds"
             text = f"{one_line(str(path))}: {word}\n{problems_text(trace)}"
             if len(trace.spans):

@@ -1,6 +1,7 @@
 """``ggscope info``: what a file holds."""
 
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,8 @@ from ggscope.cli.info_tables import (
     buffers_json,
     completeness_json,
     graphs_json,
+    sources_json,
+    stalls_json,
     stated_json,
 )
 from ggscope.cli.info_text import info_text
@@ -108,6 +111,10 @@ def describe(
         "model": model_json(trace),
         "buffers": buffers_json(trace),
         "graphs": graphs_json(trace),
+        "events": dict(_mapping(trace.info.summary.get("events"))),
+        "memory": dict(_mapping(trace.info.summary.get("memory"))) or None,
+        "sources": sources_json(trace),
+        "stalls": stalls_json(trace),
         "producer": dict(trace.info.producer),
         "stated": stated_json(trace),
         "options": dict(trace.info.options),
@@ -115,6 +122,10 @@ def describe(
         "joins": joins_json(trace),
         "warnings": [warning_json(w) for w in trace.warnings],
     }
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
 
 
 def warning_json(warning: ReadWarning) -> dict[str, object]:

@@ -4,17 +4,25 @@ from typing import Any
 
 import numpy as np
 
-from ggscope.analysis.chunks import count_values
+from ggscope.analysis.chunks import chunks, count_values
 from ggscope.analysis.completeness import Completeness, completeness_words
 from ggscope.analysis.facts import record_of
+from ggscope.analysis.nesting import covered
 from ggscope.analysis.occupancy import never_freed, occupancy
 from ggscope.analysis.stated_facts import stated_of, verdict
 from ggscope.cli.output import styled, table
 from ggscope.model.claims import figure_text
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
+from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Array, Space
 from ggscope.model.trace import Trace
-from ggscope.model.units import NOT_AVAILABLE, format_bytes, format_count
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_share,
+)
 
 SPACE_WORDS = {
     Space.FILE: "disk",
@@ -24,6 +32,7 @@ SPACE_WORDS = {
     Space.UNKNOWN: "unknown",
 }
 _MAX_GRAPHS = 16
+_MAX_REASONS = 6
 
 
 def accesses_by_space(trace: Trace) -> dict[str, int]:
@@ -70,6 +79,93 @@ def buffers_words(facts: dict[str, Any]) -> str:
     if buffers["never_freed"]:
         words += f", {format_count(buffers['never_freed'])} never freed"
     return words
+
+
+def sources_json(trace: Trace) -> dict[str, int]:
+    """Return how many ops have 0, 1, 2, 3 … sources, as the records tell.
+
+    Empty where records do not tell what an op reads.
+    """
+    claims, pattern = trace.claims, trace.accesses.pattern
+    if claims is None or not claims.has_results or not len(claims):
+        return {}
+    uses = np.zeros(len(claims), np.int64)
+    for rows in chunks(len(pattern)):
+        used = pattern[rows][(pattern[rows] >= 0) & (trace.spans.op[rows] >= 0)]
+        uses += np.bincount(used, minlength=len(claims))
+    n = np.maximum(claims.n_sources.astype(np.int64), 0)
+    total = np.bincount(n, uses).astype(np.int64)
+    return {str(i): count for i, count in enumerate(total.tolist()) if count}
+
+
+def stalls_json(trace: Trace) -> list[dict[str, object]]:
+    """Return how long each master is stalled, each cycle counted once.
+
+    ``share`` is of the whole extent; ``reasons`` adds up stalls by reason, which may
+    overlap.
+    """
+    spans, length = trace.spans, trace.extent.duration
+    found: list[dict[str, object]] = []
+    for lane in trace.lanes:
+        if lane.kind is not LaneKind.STALL:
+            continue
+        rows = np.flatnonzero(spans.lane == lane.id)
+        start, end = spans.start[rows], spans.end[rows]
+        ticks = int(covered(np.zeros(len(rows), np.int64), start, end, 1)[0])
+        names, which = np.unique(spans.name[rows], return_inverse=True)
+        sums = np.zeros(len(names), np.int64)
+        np.add.at(sums, which, end - start)
+        order = np.argsort(-sums, kind="stable").tolist()
+        found.append(
+            {
+                "lane": lane.name,
+                "stalls": len(rows),
+                "stalled": ticks,
+                "share": ticks / length if length else None,
+                "reasons": {trace.strings[int(names[i])]: int(sums[i]) for i in order},
+            }
+        )
+    return found
+
+
+def stalls_text(trace: Trace, facts: dict[str, Any]) -> str:
+    """Return the section for people; "" without stalls."""
+    if not facts["stalls"]:
+        return ""
+    unit = trace.clock.unit
+    rows = [
+        (
+            stall["lane"],
+            format_count(stall["stalls"]),
+            format_duration(stall["stalled"], unit),
+            NOT_AVAILABLE if stall["share"] is None else format_share(stall["share"]),
+            ", ".join(
+                f"{name} {format_duration(ticks, unit)}"
+                for name, ticks in list(stall["reasons"].items())[:_MAX_REASONS]
+            ),
+        )
+        for stall in facts["stalls"][:_MAX_GRAPHS]
+    ]
+    head = ("stalled", "stalls", "time", "share", "reasons")
+    return table(head, rows, left=(0, 4))
+
+
+def memory_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return (kind of memory, "peak 3.0 GiB in 5, 2 never freed") for each kind."""
+    rows = []
+    for title, found in (facts["memory"] or {}).items():
+        words = f"peak {format_bytes(found['peak_bytes'])}"
+        n = found["alive_at_peak"]
+        words += f" in {format_count(n)} allocation" + ("" if n == 1 else "s")
+        for key, text in (
+            ("leaked", "never freed"),
+            ("double_frees", "freed twice"),
+            ("stray_frees", "freed without an allocation"),
+        ):
+            n = found[key] if isinstance(found[key], int) else len(found[key])
+            words += f", {format_count(n)} {text}" if n else ""
+        rows.append((title.lower(), words))
+    return rows
 
 
 def stated_json(trace: Trace) -> list[dict[str, object]]:
@@ -229,6 +325,10 @@ __all__ = [
     "buffers_words",
     "graphs_json",
     "graphs_text",
+    "memory_words",
+    "sources_json",
+    "stalls_json",
+    "stalls_text",
     "stated_json",
     "stated_text",
 ]

@@ -4,7 +4,13 @@ from typing import Any
 
 from ggscope.cli.info_model import model_text
 from ggscope.cli.info_parts import parts_text
-from ggscope.cli.info_tables import buffers_words, graphs_text, stated_text
+from ggscope.cli.info_tables import (
+    buffers_words,
+    graphs_text,
+    memory_words,
+    stalls_text,
+    stated_text,
+)
 from ggscope.cli.output import styled, table
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import (
@@ -43,6 +49,7 @@ def info_text(trace: Trace, facts: dict[str, Any]) -> str:
         _counts(facts),
         _producer(facts),
         stated_text(trace),
+        stalls_text(trace, facts),
         model_text(facts),
         graphs_text(facts),
         _lanes(facts),
@@ -146,6 +153,7 @@ def _counts(facts: dict[str, Any]) -> str:
     if not rows:
         return "It holds no records: nothing was traced."
     more = {
+        "records": _by_word(facts["events"]),
         "spans": _by_word(facts["spans_by_quality"]),
         "accesses": _by_word(
             {word.upper(): n for word, n in facts["accesses_by_space"].items()}
@@ -155,7 +163,13 @@ def _counts(facts: dict[str, Any]) -> str:
     shown = [(n, f"{text} ({more[n]})" if more.get(n) else text) for n, text in rows]
     if counts["spans"]:
         shown.append(("complete", facts["completeness"]["words"]))
-    return _pairs(shown)
+    if facts["sources"]:
+        words = (
+            f"{format_count(n)} with {'none' if k == '0' else k}"
+            for k, n in facts["sources"].items()
+        )
+        shown.append(("sources of ops", ", ".join(words)))
+    return _pairs([*shown, *memory_words(facts)])
 
 
 def _by_word(counts: dict[str, int]) -> str:

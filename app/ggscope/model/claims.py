@@ -16,6 +16,8 @@ import numpy.typing as npt
 from ggscope.model.tables import I64, Array
 from ggscope.model.units import format_bytes, format_count, format_share
 
+_MS_SLACK = 0.001
+"""Times in ms are made of stamps that are rounded to a microsecond, or of floats."""
 _SHARE_SLACK = 0.005
 """Shares count as equal up to half a percent: what is busy at the edges of a span
 differs between programs."""
@@ -60,7 +62,7 @@ class Stated:
     name : what it is about, e.g. ``TE 0 utilization``.
     stated : the file's figure.
     computed : what follows from the content; None where that does not tell.
-    unit : "" for counts, "share" (0..1), "B", "cycle", "ms" or "MiB".
+    unit : "" for counts, "share" (0..1), "B", "cycle", "ns", "ms" or "MiB".
     basis : what `computed` was made of, e.g. ``its spans over cycles_total``.
     place : where in the file it stands, e.g. ``summary_metrics.te.per_engine[0]``.
     agrees : whether both are equal but for rounding; None where it cannot be told.
@@ -123,16 +125,18 @@ def is_equal(stated: float, computed: float, unit: str = "") -> bool:
     Whole numbers of whole things must be equal. Anything else may be rounded to the
     last digit that the file prints, or cut off behind it.
     """
-    if unit == "share" and abs(computed - stated) <= _SHARE_SLACK:
+    slack = {"share": _SHARE_SLACK, "ms": _MS_SLACK}.get(unit, -1.0)
+    if abs(computed - stated) <= slack:
         return True
     if float(stated).is_integer() and float(computed).is_integer():
         return stated == computed
     exponent = Decimal(repr(stated)).as_tuple().exponent
     digit = 10.0 ** (exponent if isinstance(exponent, int) else 0)
-    if unit == "share":
-        digit = min(digit, 0.1)  # no share is rounded to 0 or 1
-    slack = 1e-9 * abs(computed)
-    return -digit / 2 - slack <= computed - stated < digit + slack
+    if unit == "share" and digit > 0.1:
+        return False  # no share is rounded to 0 or 1
+    more = computed - stated
+    noise = 1e-9 * abs(computed)
+    return -digit / 2 - noise <= more <= digit / 2 + noise or 0 <= more < digit - noise
 
 
 def without_verdict(figure: Stated) -> Stated:

@@ -1,5 +1,6 @@
 """The buffers that a timeline file lists beside its events, one entry per id."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ggscope.model.builder import TraceBuilder
@@ -66,6 +67,11 @@ class Registry:
             ns_of(value.get("alloc_time_ms")),
             ns_of(value.get("dealloc_time_ms")),
         )
+
+    def by_usage(self) -> dict[str, int]:
+        """Return how many entries have each usage, by its name in the format."""
+        counts = Counter(entry.usage for entry in self._entries.values())
+        return {name: counts[usage] for name, usage in _USAGE_NAMES.items()}
 
     def complete(self, events: EventLists, builder: TraceBuilder) -> None:
         """Add to the events what only the list knows: backend, usage, layer, buffers.

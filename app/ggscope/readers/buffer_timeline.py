@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.buffer_intake import EventLists, allowance_of
@@ -82,9 +83,11 @@ class BufferTimelineReader:
                 hint="Is this a buffer timeline?",
             )
         facts = _metadata(walked.facts)
+        stated = _stated(walked.facts, facts, timeline, registry)
         timeline.check(builder, facts)
         if walked.fault is None:
             _check_counts(builder, facts, n_events, n_entries)
+        builder.warn_stated(f for f in stated if f.name not in _TOLD)
         registry.complete(timeline.events, builder)
         add_buffers(builder, timeline.events.events(builder), record_word="event")
         return builder.snapshot(
@@ -99,6 +102,9 @@ class BufferTimelineReader:
                     f"stated_{key}": value if isinstance(value, int) else float(value)
                     for key, value in facts.items()
                 },
+                stated=tuple(map(without_verdict, stated))
+                if builder.has_loss
+                else stated,
                 modified_ns=source.modified_ns,
             )
         )
@@ -162,6 +168,17 @@ class _Timeline:
                 place="metadata.peak_occupancy_mb",
             )
 
+    @property
+    def peak(self) -> int | None:
+        """The most bytes occupied at once; None without events."""
+        return max(max(self._levels()), 0) if len(self.events) else None
+
+    @property
+    def duration_ms(self) -> float | None:
+        """Time from the first to the last event; None without events."""
+        times = self.events.time
+        return (max(times) - min(times)) / 1e6 if times else None
+
     def _levels(self) -> list[int]:
         """Return the occupied bytes after each event, in file order."""
         alive: dict[int, int] = {}
@@ -190,6 +207,52 @@ def _metadata(facts: dict[str, object]) -> dict[str, int | Decimal]:
         if number is not None and -_MAX_FIGURE < number < _MAX_FIGURE:
             found[key] = number
     return found
+
+
+_TOLD = {"events", "buffers", "peak", "peak in MiB"}
+"""Figures whose contradictions have warnings of their own."""
+
+
+def _stated(
+    root: dict[str, object],
+    facts: dict[str, int | Decimal],
+    timeline: _Timeline,
+    registry: Registry,
+) -> tuple[Stated, ...]:
+    """Return what the file says of itself beside what its lists hold."""
+    peak, by = timeline.peak, "its events"
+    in_mib = None if peak is None else peak / _MIB
+    figures: list[Stated | None] = [
+        stated_figure(
+            name,
+            facts.get(key),
+            computed,
+            unit=unit,
+            basis=basis,
+            place=f"metadata.{key}",
+        )
+        for name, key, computed, unit, basis in (
+            ("events", "total_events", len(timeline.events), "", "its timeline"),
+            ("buffers", "total_buffers", len(registry), "", "its list of buffers"),
+            ("peak", "peak_occupancy_bytes", peak, "B", by),
+            ("peak in MiB", "peak_occupancy_mb", in_mib, "MiB", by),
+            ("duration", "duration_ms", timeline.duration_ms, "ms", by),
+        )
+    ]
+    metadata = root.get("metadata")
+    usages = metadata.get("usage_breakdown") if isinstance(metadata, dict) else None
+    found = registry.by_usage()
+    figures += [
+        stated_figure(
+            f"{str(name)[:40]} buffers",
+            number,
+            found.get(str(name).upper(), 0),
+            basis="its list of buffers",
+            place="metadata.usage_breakdown",
+        )
+        for name, number in (usages if isinstance(usages, dict) else {}).items()
+    ]
+    return tuple(figure for figure in figures if figure is not None)
 
 
 def _check_counts(

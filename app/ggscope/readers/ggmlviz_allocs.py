@@ -3,7 +3,7 @@
 import numpy as np
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, CounterShape
+from ggscope.model.tables import I64, Array, CounterShape
 from ggscope.model.tensors import Buffers
 from ggscope.model.trace import Severity
 from ggscope.readers.api import ReadContext
@@ -14,12 +14,17 @@ from ggscope.readers.ggmlviz_intake import is_memory
 from ggscope.readers.ggmlviz_layouts import EventType
 from ggscope.readers.ggmlviz_memory import Allocations, follow
 
+MEMORY = "memory"
+"""Key of the summary with what `add_memory` lists of each kind of memory."""
+LISTED = 1000
+
 
 def add_memory(
     builder: TraceBuilder, events: Events, origin: int, context: ReadContext
 ) -> dict[str, object]:
     """Add counters and buffers of allocations; return figures for the summary."""
     summary: dict[str, object] = {}
+    memory: dict[str, object] = {}
     found = [
         np.flatnonzero(is_memory(events.kind[block])) + block.start
         for block in blocks(len(events), context)
@@ -48,7 +53,40 @@ def add_memory(
             _add_buffers(builder, events, mine, done, origin)
         summary[prefix + "peak_bytes"] = done.peak_bytes
         summary[prefix + "leak_bytes"] = done.leak_bytes
+        memory[title] = _lists(events.pointer[mine], done, origin)
+    if memory:
+        summary[MEMORY] = memory
     return summary
+
+
+def _lists(pointer: Array, found: Allocations, origin: int) -> dict[str, object]:
+    """Return peak, leaks and mistaken frees by pointer, each list cut at `LISTED`."""
+
+    def listed(rows: I64, *, has_size: bool = True) -> list[dict[str, object]]:
+        return [
+            {
+                "pointer": f"0x{int(pointer[row]):x}",
+                **({"bytes": int(found.size[row])} if has_size else {}),
+                "at": int(found.time[row]) - origin,
+            }
+            for row in rows[:LISTED].tolist()
+        ]
+
+    at = int(np.argmax(found.live))
+    allocs, ended = found.allocs, found.ended
+    alive = allocs[(allocs <= at) & ((ended < 0) | (ended > at))]
+    alive = alive[found.size[alive] > 0]
+    return {
+        "peak_bytes": found.peak_bytes,
+        "peak_at": int(found.time[at]) - origin,
+        "alive_at_peak": len(alive),
+        "peak": listed(alive),
+        "leaked": len(found.leaks),
+        "leak_bytes": found.leak_bytes,
+        "leaks": listed(found.leaks),
+        "double_frees": listed(found.doubles, has_size=False),
+        "stray_frees": listed(found.strays, has_size=False),
+    }
 
 
 def _warn_memory(builder: TraceBuilder, found: Allocations, title: str) -> None:

@@ -1,19 +1,22 @@
 """One reading of a ``.ggmlviz`` file, from its first byte to the finished trace."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ggscope.errors import ReadError
 from ggscope.model import ggml
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.time import Clock
 from ggscope.model.trace import OpTable, Trace, TraceInfo
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ReadContext
 from ggscope.readers.ggmlviz_allocs import add_memory
-from ggscope.readers.ggmlviz_blocks import counts
+from ggscope.readers.ggmlviz_blocks import blocks, counts
 from ggscope.readers.ggmlviz_events import Events, gather
 from ggscope.readers.ggmlviz_intake import Intake
 from ggscope.readers.ggmlviz_kernel import make_intake
-from ggscope.readers.ggmlviz_layouts import HEADER_BYTES
+from ggscope.readers.ggmlviz_layouts import HEADER_BYTES, EventType
 from ggscope.readers.ggmlviz_notes import (
     note_changed,
     note_damage,
@@ -110,6 +113,7 @@ class Reading:
             },
             "threads": events.n_threads,
         }
+        stated = self._stated(events, int(n_of_kind[EventType.OP_BEGIN]))
         builder.ops = self._ops(builder, events)
         context.progress(size * 5 // 8, size)
         if n:
@@ -124,7 +128,33 @@ class Reading:
         builder.records = records
         note_changed(builder, self._source.change(), n, self._scan.position)
         context.progress(size, size)
-        return builder.snapshot(self._info(builder.ops, n, summary))
+        if builder.has_loss:
+            stated = tuple(map(without_verdict, stated))
+        builder.warn_stated(stated)
+        info = self._info(builder.ops, n, summary)
+        return builder.snapshot(replace(info, stated=stated))
+
+    def _stated(self, events: Events, n_ops: int) -> tuple[Stated, ...]:
+        """Return how many nodes graphs say they have, beside the ops that began.
+
+        A full buffer drops ops, and some writers log none: fewer contradict nothing.
+        """
+        wanted, n_nodes, n_graphs = self._choice.wanted, 0, 0
+        for block in blocks(len(events), self._context):
+            is_graph = events.kind[block] == EventType.GRAPH_BEGIN
+            n_nodes += int(events.number[block][is_graph].sum(dtype=np.int64))
+            n_graphs += int(np.count_nonzero(is_graph))
+        if not n_graphs or wanted.first or wanted.stop is not None:
+            return ()
+        figure = stated_figure(
+            "nodes of graphs",
+            n_nodes,
+            n_ops or None,
+            basis="ops that began",
+            place="GRAPH_BEGIN",
+            at_least=True,
+        )
+        return () if figure is None else (figure,)
 
     def _all_events(self, builder: TraceBuilder) -> Events:
         """Return the events; from now on nobody else holds them."""

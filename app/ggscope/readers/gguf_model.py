@@ -12,7 +12,8 @@ import numpy as np
 
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tensors import ModelFile, Place
+from ggscope.model.claims import Stated, stated_figure
+from ggscope.model.tensors import ModelFile, Place, Tensors
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.gguf_checks import Layout, check_layout
@@ -190,6 +191,8 @@ class _Build:
                     place=w.place,
                     remedy=w.remedy,
                 )
+        stated = _stated(opened, builder.tensors)
+        builder.warn_stated(stated)
         others = [p for p in self._paths if p != source.path]
         return builder.snapshot(
             TraceInfo(
@@ -202,9 +205,37 @@ class _Build:
                 n_records=len(self.rows),
                 producer=_producer(self._headers[0][0], source.path.name),
                 options={OPTION: self.choice} if self.choice != CHOICES[0] else {},
+                stated=stated,
                 modified_ns=source.modified_ns,
             )
         )
+
+
+def _stated(header: GgufHeader, tensors: Tensors) -> tuple[Stated, ...]:
+    """Return the counts of the metadata beside those of the tensors.
+
+    A model may have more layers than tensors tell of: parts can be missing.
+    """
+    architecture = header.text("general.architecture")
+    layers = np.unique(tensors.layer[tensors.layer >= 0])
+    n_experts = (
+        None if tensors.n_experts is None else int(tensors.n_experts.max(initial=0))
+    )
+    figures = (
+        stated_figure(
+            name,
+            None if (n := header.integer(f"{architecture}.{key}")) < 0 else n,
+            found,
+            basis=basis,
+            place=f"{architecture}.{key}",
+            at_least=True,
+        )
+        for name, key, found, basis in (
+            ("layers", "block_count", len(layers), "layers of its tensors"),
+            ("experts", "expert_count", n_experts, "its stacks of experts"),
+        )
+    )
+    return tuple(figure for figure in figures if figure is not None)
 
 
 def _producer(header: GgufHeader, file_name: str) -> dict[str, str]:

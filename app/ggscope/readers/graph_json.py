@@ -7,6 +7,7 @@ a ``node_type`` (from 13 January).
 
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.graph_build import build_graph
@@ -100,6 +101,12 @@ def _trace(
     layers = {int(layer) for layer in graph.layer.tolist() if layer >= 0}
     found = {"nodes": n_declared, "edges": n_edges, "layers": len(layers)}
     _note_counts(builder, stated, found)
+    figures = tuple(
+        figure
+        for key, n in found.items()
+        if (figure := _figure(key, stated.get(key), n)) is not None
+    )
+    is_cut = builder.has_loss
     builder.ops = op_table()
     builder.add_graph(graph)
     return builder.snapshot(
@@ -111,6 +118,7 @@ def _trace(
             byte_size=source.size,
             n_records=n_declared,
             summary={f"stated_{key}": value for key, value in stated.items()},
+            stated=tuple(map(without_verdict, figures)) if is_cut else figures,
             modified_ns=source.modified_ns,
         )
     )
@@ -126,6 +134,12 @@ def _stated(facts: dict[str, object]) -> dict[str, int]:
         for key in ("total_nodes", "total_edges", "layers")
     )
     return {k: v for k, v in numbers if v is not None and abs(v) < _MAX_COUNT}
+
+
+def _figure(key: str, stated: int | None, found: int) -> Stated | None:
+    basis = "the names of its nodes" if key == "layers" else f"its list of {key}"
+    place = f"metadata.{'layers' if key == 'layers' else 'total_' + key}"
+    return stated_figure(key, stated, found, basis=basis, place=place)
 
 
 def _note_counts(

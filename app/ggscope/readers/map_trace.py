@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.tensors import Place
 from ggscope.model.trace import Trace, TraceInfo
 from ggscope.readers.api import ReaderInfo
@@ -36,8 +37,27 @@ def side_trace(
     version: str = "",
     producer: Mapping[str, str] | None = None,
     summary: Mapping[str, object] | None = None,
+    stated: tuple[Stated | None, ...] = (),
 ) -> Trace:
-    """Return the trace of a file that lists tensors and nothing else."""
+    """Return the trace of a file that lists tensors and nothing else.
+
+    Sizes are held against the room that the offsets leave; `stated` is what the file
+    says besides.
+    """
+    figures = [figure for figure in stated if figure is not None]
+    if layout.max_end >= 0 and len(builder.tensors):
+        size = builder.tensors.size
+        sizes = stated_figure(
+            "sizes of all tensors",
+            int(layout.stated_bytes),
+            int(size[size >= 0].sum(dtype=float)),
+            unit="B",
+            basis="the room between offsets",
+            place="tensors",
+        )
+        figures += [sizes] if sizes is not None else []
+    if builder.has_loss:
+        figures = [without_verdict(figure) for figure in figures]
     return builder.snapshot(
         TraceInfo(
             paths=(source.path,),
@@ -48,6 +68,7 @@ def side_trace(
             n_records=len(builder.tensors),
             producer=dict(producer or {}),
             summary={**totals(layout, builder.tensors), **(summary or {})},
+            stated=tuple(figures),
             modified_ns=source.modified_ns,
         )
     )

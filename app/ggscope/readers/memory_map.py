@@ -5,6 +5,8 @@ offsets from the start of the file or of its data section, sizes right or those 
 32-bit floats, stacked experts whole or slice by slice.
 """
 
+import numpy as np
+
 from ggscope.errors import (
     CorruptError,
     LimitExceededError,
@@ -12,6 +14,7 @@ from ggscope.errors import (
     TruncatedError,
 )
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated, stated_figure
 from ggscope.model.tensors import ModelFile
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
@@ -19,6 +22,7 @@ from ggscope.readers.json_outline import BOM, first_element_keys, outer_keys
 from ggscope.readers.json_stream import JsonCursor
 from ggscope.readers.json_text import JsonSyntaxError, JsonTooLargeError, locate
 from ggscope.readers.map_intake import MapIntake
+from ggscope.readers.map_layout import Layout
 from ggscope.readers.map_notes import Claims, note_claims, note_offsets
 from ggscope.readers.map_trace import list_tensors, side_trace
 from ggscope.readers.source import Source
@@ -106,7 +110,53 @@ def _trace(builder: TraceBuilder, intake: MapIntake, source: Source) -> Trace:
             "total_size_bytes": intake.total_bytes,
             "categories": dict(intake.categories.most_common()),
         },
+        stated=_stated(builder, intake, layout),
     )
+
+
+def _stated(
+    builder: TraceBuilder, intake: MapIntake, layout: Layout
+) -> tuple[Stated | None, ...]:
+    """Return the totals of the file beside those of its rows.
+
+    Where sizes are wrong, a total that was made of them is wrong as well. It may be
+    that of the whole file or of its data section, and count what lies behind the last
+    tensor.
+    """
+    layer = builder.tensors.layer
+    n_layers = intake.facts.get("n_layers", "")
+    total = intake.total_bytes
+    end, basis = layout.repaired_end, "the end of its last tensor"
+    if layout.first_offset > 0 and total == end - layout.first_offset:
+        end, basis = total, "its tensors, without what comes before them"
+    figures = (
+        stated_figure(
+            "tensors",
+            intake.n_tensors if intake.n_tensors >= 0 else None,
+            len(intake.rows),
+            basis="its rows",
+            place="metadata.n_tensors",
+        ),
+        stated_figure(
+            "layers",
+            int(n_layers) if n_layers.isdecimal() and len(n_layers) < 9 else None,
+            len(np.unique(layer[layer >= 0])),
+            basis="layers of its rows",
+            place="metadata.n_layers",
+            at_least=True,
+        ),
+        stated_figure(
+            "total size",
+            total if total >= 0 else None,
+            end if end >= 0 else None,
+            unit="B",
+            basis=basis,
+            place="total_size_bytes",
+            at_least=total != layout.max_end,
+        ),
+    )
+    builder.warn_stated(f for f in figures if f is not None and f.name == "layers")
+    return figures
 
 
 def _explained(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Claims
+from ggscope.model.claims import Claims, Stated, stated_figure, without_verdict
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, Array, narrow
 from ggscope.model.trace import Severity, Trace, TraceInfo
@@ -40,6 +40,8 @@ OPS_OPTION = "ops"
 ENTRY_ID = "first_entry_id"
 """Fact of ``TraceInfo.producer``: entry ids count on from this number."""
 
+_ENTRIES = "entries"
+"""Name of the figure whose contradiction has a warning of its own."""
 _NAME = re.compile(r"token-(\d{1,9})\.json")
 _MOST_TOKENS = 1 << 31
 _MOST_LAYERS = 1 << 15
@@ -76,7 +78,11 @@ def build(intake: Intake, source: Source, context: ReadContext) -> Trace:
     lists = _lists(intake, job) if intake.lists else None
     add_choices(builder, job, decoded, of_row[:n], lists, work)
     context.progress(source.size, source.size)
-    return builder.snapshot(_info(intake, job, schema, wanted))
+    stated = _stated(intake, of_entry, job)
+    builder.warn_stated(f for f in stated if f.name != _ENTRIES)
+    if builder.has_loss:
+        stated = tuple(map(without_verdict, stated))
+    return builder.snapshot(replace(_info(intake, job, schema, wanted), stated=stated))
 
 
 def _job(
@@ -190,6 +196,56 @@ def _note_all(
             f"the file says that it holds {stated:,} entries; there are "
             f"{intake.n_elements:,}.",
         )
+
+
+def _stated(intake: Intake, of_entry: Array, job: Job) -> tuple[Stated, ...]:
+    """Return what the file says of itself beside what its entries hold.
+
+    The duration is without the last op, of which no end is recorded.
+    """
+    start, facts = job.spans["start"][: len(job.rows)], intake.facts
+    first = job.rows.origin + int(start.min()) if len(start) else None
+    last = job.rows.origin + int(start.max(initial=0))
+    patterns = intake.book.patterns
+    uses = np.bincount(of_entry, minlength=len(patterns))
+    has_lists = bool(patterns) and all(p.has_result for p in patterns)
+    told, listed = (
+        int(uses @ np.array(counts, np.int64)) if has_lists else None
+        for counts in (
+            [p.n_sources for p in patterns],
+            [len(p.accesses) for p in patterns],
+        )
+    )
+    by = "its entries"
+    figures = (
+        stated_figure(
+            _ENTRIES,
+            facts.get("total_entries"),
+            intake.n_elements,
+            basis="its list of entries",
+            place="metadata.total_entries",
+        ),
+        stated_figure(
+            "duration",
+            facts.get("duration_ms"),
+            None if first is None else (last - first) / 1e6,
+            unit="ms",
+            basis="the stamps of its entries",
+            place="metadata.duration_ms",
+        ),
+        stated_figure(
+            "first time stamp",
+            facts.get("timestamp_start_ns"),
+            first,
+            unit="ns",
+            basis=by,
+            place="metadata.timestamp_start_ns",
+        ),
+        stated_figure(
+            "sources", told, listed, basis="those listed", place="entries.num_sources"
+        ),
+    )
+    return tuple(figure for figure in figures if figure is not None)
 
 
 def _no_info(job: Job) -> TraceInfo:
