@@ -190,7 +190,7 @@ class ProblemsView(View):
             ),
             Heading(tr("count"), tr("How often it occurred"), 70, right=True),
             Heading(tr("where"), tr("Where it occurred first"), 96),
-            Heading(tr("what to do"), tr("What helps"), 240, words=True, stretch=True),
+            Heading(tr("what to do"), tr("What helps"), 96, words=True),
             Heading(tr("code"), tr("Name of this kind of problem"), 120),
         )
 

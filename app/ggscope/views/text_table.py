@@ -15,7 +15,15 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QFont, QKeyEvent, QKeySequence, QPainter, QPixmap
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPixmap,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -66,7 +74,8 @@ class Heading:
     Attributes
     ----------
     title, tip : what the header says.
-    width : pixels at normal font size; `stretch` takes what is left.
+    width : pixels at normal font size; `stretch` takes what the others leave, but
+        no less, or a share of the table for words: then the table scrolls.
     right, words : right-aligned; words rather than figures or names.
     copied : title above plain figures in a spreadsheet, with their unit.
     """
@@ -78,6 +87,10 @@ class Heading:
     words: bool = False
     stretch: bool = False
     copied: str = ""
+
+
+_LEAST_WORDS = 0.4
+"""Share of a table that a stretching column of sentences gets at least."""
 
 
 @guarded
@@ -283,8 +296,6 @@ class TextTable(QTableView):
         header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
         for section, heading in enumerate(model.headings):
             header.resizeSection(section, scaled(heading.width))
-            if heading.stretch:
-                header.setSectionResizeMode(section, QHeaderView.ResizeMode.Stretch)
         # Rows that are looked at for the width of a column.
         header.setResizeContentsPrecision(64)
         self.setSortingEnabled(True)
@@ -318,6 +329,26 @@ class TextTable(QTableView):
             wanted = min(self.sizeHintForColumn(section) + scaled(8), scaled(240))
             if not heading.stretch and wanted > header.sectionSize(section):
                 header.resizeSection(section, wanted)
+        self._stretch()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give what is left to the columns that stretch."""
+        super().resizeEvent(event)
+        self._stretch()
+
+    def _stretch(self) -> None:
+        header, width = self.horizontalHeader(), self.viewport().width()
+        stretched = [i for i, h in enumerate(self.rows.headings) if h.stretch]
+        others = sum(
+            header.sectionSize(i)
+            for i in range(len(self.rows.headings))
+            if i not in stretched
+        )
+        for section in stretched:
+            heading = self.rows.headings[section]
+            least = width * _LEAST_WORDS if heading.words else scaled(heading.width)
+            share = (width - others) // len(stretched)
+            header.resizeSection(section, max(share, round(least)))
 
     def initViewItemOption(self, option: QStyleOptionViewItem) -> None:
         """Cut texts in the middle, for names differ at both ends, or as is set."""
