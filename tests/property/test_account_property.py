@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.account import Direction, Knowledge, account
+from ggscope.analysis.account import Direction, Knowledge, account, account_of
 from ggscope.analysis.experts import expert_choices, expert_grid
 from ggscope.analysis.heatmap import heat_base
 from ggscope.analysis.hot_facts import kv_traffic
@@ -310,3 +310,17 @@ def test_known_unknown_and_not_recorded_are_told_apart(run):
     assert not found.known[neither].any()
     assert not found.unknown[neither].any()
     assert not found.counts[neither].any()
+
+
+@settings(max_examples=30, deadline=None)
+@given(runs())
+def test_details_of_a_span_say_what_the_sums_are_made_of(run):
+    trace = trace_of(*run)
+    found = account(trace)
+
+    for span, entry in enumerate(found.column.tolist()):
+        one = account_of(trace, span)
+        rows = slice(0, 0) if entry < 0 else slice(*found.first[entry : entry + 2])
+        for name in ("direction", "known", "unknown", "passed", "counts"):
+            assert getattr(one, name).tolist() == getattr(found, name)[rows].tolist()
+        assert one.what.expert.tolist() == found.what.expert[rows].tolist()

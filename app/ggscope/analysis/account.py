@@ -217,11 +217,20 @@ def _without_choices(trace: Trace) -> Account:
     a = trace.accesses
     column, of_pattern, op = _entries(trace)
     length = np.diff(a.first)[of_pattern]
-    rows = _ranges(a.first[of_pattern], length)
     first = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
-    what = a.patterns if len(of_pattern) == len(a.first) - 1 else a.patterns.take(rows)
-    owner = np.repeat(np.arange(len(of_pattern)), length)
-    slot = np.arange(len(rows)) - first[owner] if len(rows) else rows
+    is_same = len(of_pattern) == len(a.first) - 1
+    what = (
+        a.patterns if is_same else a.patterns.take(_ranges(a.first[of_pattern], length))
+    )
+    return _defined(trace, what, first, op, column)
+
+
+def _defined(
+    trace: Trace, what: AccessColumns, first: I64, op: I64, column: Array
+) -> Account:
+    """Return the account of entries, by the definitions of their ops."""
+    owner = np.repeat(np.arange(len(op)), np.diff(first))
+    slot = np.arange(len(what)) - first[owner] if len(owner) else first[:0]
     does = _operands(trace, op[owner], slot)
     size = np.maximum(what.size.astype(np.int64), 0)
     is_all = _is_all(trace, what)
@@ -254,11 +263,35 @@ def _without_choices(trace: Trace) -> Account:
         is_stack=is_stack,
         column=column,
         flags=flags,
-        n_repeated=sum(
+        n_repeated=0
+        if len(column) != len(flags)
+        else sum(
             int(np.count_nonzero(is_repeated(flags[piece])))
             for piece in chunks(len(flags))
         ),
     )
+
+
+def account_of(trace: Trace, span: int, *, with_choices: bool = True) -> Account:
+    """Return the account of one span, its only entry, without a look at the others.
+
+    Parameters
+    ----------
+    with_choices : narrow stacks to the experts that were chosen; else the rows are
+        those of the record.
+    """
+    what = trace.accesses.of_span(span)
+    first = np.array([0, len(what)], np.int64)
+    op, one = np.array([int(trace.spans.op[span])]), np.zeros(1, np.int64)
+    plain = _defined(trace, what, first, op, one)
+    layer = _layers_of_stacks(trace, plain)
+    if not with_choices or layer[0] < 0:
+        return plain
+    routing = trace.routing
+    mine = np.flatnonzero(routing.layer == layer[0])
+    choices = _Choices.of(replace(trace, routing=routing.take(mine)))
+    group = choices.groups(trace, np.array([span]), layer)
+    return plain if group[0] < 0 else _chosen(trace, plain, choices, one, group)
 
 
 def _entries(trace: Trace) -> tuple[Array, I64, I64]:
@@ -614,6 +647,7 @@ __all__ = [
     "Direction",
     "Knowledge",
     "account",
+    "account_of",
     "is_repeated",
     "loose_bytes",
     "n_stacked",

@@ -7,12 +7,10 @@ formats (65535, 0xFFFFFFFF, NaN) never reach a text.
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from ggscope.analysis.account import Account, Direction, Knowledge, account_of
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
     AccessColumns,
-    AccessKind,
     Phase,
     Quality,
     Space,
@@ -54,6 +52,7 @@ _ODDITIES = (
     (SpanFlag.OVERLAPS_PARENT, "overlaps the span around it"),
     (SpanFlag.OUT_OF_ORDER, "out of order in the file"),
     (SpanFlag.TRUNCATED_NAME, "the file cut the name short"),
+    (SpanFlag.REPEATED, "another thread tells of the same op; it is counted there"),
 )
 
 
@@ -169,16 +168,13 @@ def duration_of(trace: Trace, span: int) -> int:
     return int(trace.spans.end[span]) - int(trace.spans.start[span])
 
 
-def bytes_of(accesses: AccessColumns) -> int | None:
-    """Return the known bytes of some accesses, or None where none is known."""
-    known = accesses.size[accesses.size >= 0]
-    return int(known.astype(np.int64).sum()) if len(known) else None
-
-
 def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
     """Return what a span accesses, in the order of the file."""
-    accesses = trace.accesses.of_span(span)
-    return tuple(_access(trace, accesses, row) for row in range(len(accesses)))
+    found = account_of(trace, span, with_choices=False)
+    return tuple(
+        _access(trace, found.what, row, Direction(int(found.direction[row])))
+        for row in range(len(found.what))
+    )
 
 
 def destination_of(trace: Trace, span: int) -> Fact | None:
@@ -385,25 +381,37 @@ def _duration_fact(trace: Trace, span: int) -> Fact:
 
 
 def _byte_facts(trace: Trace, span: int) -> list[Fact]:
-    accesses = trace.accesses.of_span(span)
-    if not len(accesses):
+    found = account_of(trace, span)
+    if not len(found.known):
         missing = PENDING if "accesses" in trace.pending else NOT_AVAILABLE
         return [Fact("bytes", missing)]
     facts: list[Fact] = []
-    for kind, label in (
-        (AccessKind.READ, "bytes read"),
-        (AccessKind.WRITE, "bytes written"),
+    for direction, label in (
+        (Direction.READ, "bytes read"),
+        (Direction.WRITE, "bytes written"),
     ):
-        chosen = accesses.take(accesses.kind == kind)
-        if not len(chosen):
-            continue
-        n = bytes_of(chosen)
-        facts.append(
-            Fact(label, NOT_AVAILABLE)
-            if n is None
-            else Fact(label, format_bytes(n), format_exact_bytes(n))
-        )
-    facts.append(_rate_fact(trace, span, bytes_of(accesses)))
+        facts += _moved_facts(found, direction, label)
+    is_known = bool((found.knowledge == Knowledge.KNOWN)[found.is_access].any())
+    n_bytes = int(found.known.sum()) if is_known else None
+    return [*facts, _rate_fact(trace, span, n_bytes)]
+
+
+def _moved_facts(found: Account, direction: Direction, label: str) -> list[Fact]:
+    """Return what a span reads or writes: as far as it is known, and what is open."""
+    chosen = found.direction == direction
+    if not chosen.any():
+        return []
+    open_ = int(found.unknown[chosen].sum())
+    facts = []
+    if (found.knowledge[chosen] == Knowledge.KNOWN).any():
+        n = int(found.known[chosen].sum())
+        facts.append(Fact(label, format_bytes(n), format_exact_bytes(n)))
+    elif not open_:
+        facts.append(Fact(label, NOT_AVAILABLE))
+    if open_:
+        words = "besides, not known" if facts else f"{label}, not known"
+        exact = f"{format_exact_bytes(open_)} are recorded; the op moves part of them"
+        facts.append(Fact(words, f"at most {format_bytes(open_)}", exact))
     return facts
 
 
@@ -420,7 +428,9 @@ def _rate_fact(trace: Trace, span: int, n_bytes: int | None) -> Fact:
     return Fact("rate", format_rate(n_bytes * hz / ticks), exact)
 
 
-def _access(trace: Trace, accesses: AccessColumns, row: int) -> AccessFact:
+def _access(
+    trace: Trace, accesses: AccessColumns, row: int, direction: Direction
+) -> AccessFact:
     tensor, size = int(accesses.tensor[row]), int(accesses.size[row])
     name = trace.strings[int(trace.tensors.name[tensor])] if tensor >= 0 else ""
     space = Space(int(accesses.space[row]))
@@ -429,7 +439,7 @@ def _access(trace: Trace, accesses: AccessColumns, row: int) -> AccessFact:
     return AccessFact(
         badge=BADGES[space],
         space=space,
-        is_write=int(accesses.kind[row]) == AccessKind.WRITE,
+        is_write=direction == Direction.WRITE,
         name=name or NOT_AVAILABLE,
         size=format_bytes(size) if size >= 0 else NOT_AVAILABLE,
         exact_size=format_exact_bytes(size) if size >= 0 else NOT_AVAILABLE,

@@ -1,6 +1,6 @@
 """Which experts a router chose."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,15 @@ class Routing:
 
     def __len__(self) -> int:
         return len(self.layer)
+
+    def take(self, rows: Array) -> "Routing":
+        """Return the given rows."""
+        columns = {
+            f.name: None if (column := getattr(self, f.name)) is None else column[rows]
+            for f in fields(self)
+            if f.name != "n_experts"
+        }
+        return replace(self, **columns)  # type: ignore[arg-type]  # columns of rows
 
 
 def expert_key(layer: int, expert: int) -> int:

@@ -39,6 +39,7 @@ from ggscope.views.widgets import (
     EmptyState,
     connect_all,
     disconnect_all,
+    tr,
 )
 
 MAX_ROWS = 500
@@ -353,7 +354,13 @@ class StatisticsView(View):
             times("p90", tr("90 % take no longer than this")),
             times("p99", tr("99 % take no longer than this")),
             Heading(
-                tr("bytes"), tr("Bytes of all accesses of these spans"), 84, right=True
+                tr("bytes"),
+                tr(
+                    "Known bytes of all accesses of these spans, each op's once; + "
+                    "where there may be more"
+                ),
+                84,
+                right=True,
             ),
             Heading(tr("share"), tr("Part of the sum of all rows"), 66, right=True),
             Heading(
@@ -384,6 +391,11 @@ class StatisticsView(View):
         number = float(row.key) if row.key.isdecimal() else row.key
         is_certain = row.quality == "measured"
         timed = self.tr("{0} with a time of their own").format(format_count(row.timed))
+        if row.ops != row.count:
+            ops = self.tr("{0} ops, for threads share them").format(
+                format_count(row.ops)
+            )
+            timed = f"{timed}; {ops}"
         return (
             Cell(row.key, number, color=color),
             Cell(format_count(row.count), row.count, row.count, timed),
@@ -396,7 +408,7 @@ class StatisticsView(View):
             _ticks(row.p50, unit),
             _ticks(row.p90, unit),
             _ticks(row.p99, unit),
-            _bytes(row.bytes, result.knows_bytes),
+            _bytes(row, result.knows_bytes),
             Cell(format_share(row.share), row.share, f"{row.share:.6f}"),
             Cell(self.tr(row.quality), row.quality, caution=not is_certain),
         )
@@ -416,7 +428,7 @@ class StatisticsView(View):
             none,
             none,
             none,
-            _bytes(total.bytes, result.knows_bytes),
+            _bytes(total, result.knows_bytes),
             Cell(format_share(1.0) if total.total else NOT_AVAILABLE, raw=""),
             none,
         )
@@ -439,12 +451,21 @@ def _inside(row: StatRow, result: StatisticsResult) -> Cell:
     return _ticks(row.in_range, result.unit)
 
 
-def _bytes(n: int, is_known: bool) -> Cell:
+def _bytes(row: StatRow, is_known: bool) -> Cell:
+    """Return the known bytes of a row; its tip says how many more there may be."""
     if not is_known:
         return Cell("…", None, "", PENDING)
-    if n <= 0:
-        return Cell(NOT_AVAILABLE, None, "")
-    return Cell(format_bytes(n), float(n), n, format_exact_bytes(n))
+    if row.bytes < 0:
+        return Cell(
+            NOT_AVAILABLE, None, "", tr("threads share these; whose is not told")
+        )
+    open_ = row.unknown_bytes
+    more = tr("of up to {0} more it is not known").format(format_exact_bytes(open_))
+    if not row.bytes:
+        return Cell(NOT_AVAILABLE, None, "", more if open_ else "")
+    tip = format_exact_bytes(row.bytes)
+    text = format_bytes(row.bytes) + (" +" if open_ else "")
+    return Cell(text, float(row.bytes), row.bytes, f"{tip}; {more}" if open_ else tip)
 
 
 SPEC = ViewSpec("statistics", "Selection", "bottom", StatisticsView)

@@ -91,7 +91,7 @@ def columns_of(trace: Trace) -> tuple[Column, ...]:
         ),
         (
             has_accesses,
-            Column("bytes", tr("bytes"), tr("Bytes of its accesses"), 82, True),
+            Column("bytes", tr("bytes"), tr("Bytes that its record lists"), 82, True),
         ),
         (True, Column("duration", tr("duration"), tr("End minus start"), 86, True)),
         (
