@@ -28,7 +28,8 @@ def verdict(figure: Stated) -> str:
 def stated_facts(trace: Trace) -> tuple[Fact, ...]:
     """Return a fact for each stated figure, contradicted ones first and marked.
 
-    Empty where no file states any.
+    Those of several files stand under their file's name. Empty where no file states
+    any.
     """
     found = stated_of(trace)
     if not found:
@@ -40,10 +41,16 @@ def stated_facts(trace: Trace) -> tuple[Fact, ...]:
         words = f"{format_count(wrong)} of {n} are not what its content makes of them"
     else:
         words = f"none of {n} is contradicted by its content"
-    return (
-        Fact("stated figures", words, caution=wrong > 0),
-        *(_fact(file, figure) for file, figure in order),
-    )
+    facts = [Fact("stated figures", words, caution=wrong > 0)]
+    facts += [_fact(file, figure) for file, figure in order[:wrong]]
+    above = ""
+    for file, figure in order[wrong:]:
+        if file != above:
+            n_here = sum(name == file for name, _ in order[wrong:])
+            facts.append(Fact(file, "1 figure" if n_here == 1 else f"{n_here} figures"))
+            above = file
+        facts.append(_fact(file, figure))
+    return tuple(facts)
 
 
 def _fact(file: str, figure: Stated) -> Fact:
