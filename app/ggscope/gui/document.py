@@ -19,7 +19,7 @@ from ggscope.gui.part_text import part_text
 from ggscope.gui.status import StatusStrip, progress_text
 from ggscope.gui.toolbar import Toolbar
 from ggscope.gui.workspace import Workspace
-from ggscope.model.trace import Trace
+from ggscope.model.trace import INVALID_CODE, Trace
 from ggscope.render.theme import Theme
 from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
@@ -80,6 +80,8 @@ class Document(QWidget):
         self._memory = MemoryReturner(self.session.tasks, self)
         self.toolbar = Toolbar(self.session, open_files, export, self)
         self.banner = Banner(self)
+        self.alarm = Banner(self)
+        self._is_alarm_closed = False
         self.workspace = Workspace(self.session, settings, theme, self)
         self._problem_page: ProblemPage | None = None
         self._too_large_page: TooLargePage | None = None
@@ -87,18 +89,16 @@ class Document(QWidget):
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.workspace)
         self._popup: FilterPopup | None = None
-        self._banner_box = QWidget(self)
-        inner = QVBoxLayout(self._banner_box)
-        inner.setContentsMargins(8, 8, 8, 0)
-        inner.addWidget(self.banner)
+        self._banner_box = _boxed(self.banner, self)
+        self._alarm_box = _boxed(self.alarm, self)
         box = QVBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 0)
         box.setSpacing(0)
         box.addWidget(self.toolbar)
+        box.addWidget(self._alarm_box)
         box.addWidget(self._banner_box)
         box.addWidget(self._stack, 1)
         box.addWidget(self.status)
-        self._banner_box.hide()
         self.card = LoadingCard(path.name, self.workspace)
         self._connect()
         self.parts = DocumentParts(self)
@@ -225,6 +225,7 @@ class Document(QWidget):
         self.workspace.details_changed.connect(self.toolbar.show_details)
         self.toolbar.search.left.connect(self.focus_views)
         self.banner.close_button.clicked.connect(self._on_banner_closed)
+        self.alarm.close_button.clicked.connect(self._on_alarm_closed)
         self.status.ops_clicked.connect(self.ops_requested)
         self.status.problems_clicked.connect(self._on_problems_clicked)
         self.status.renderer_clicked.connect(self.renderer_requested)
@@ -251,6 +252,20 @@ class Document(QWidget):
             self._settings.change("files", trusted=tuple(sorted(trusted)))
             self._guessed = ""
         self.parts.offer()
+
+    def _on_alarm_closed(self) -> None:
+        self._is_alarm_closed = True
+        self._alarm_box.hide()
+
+    def _sound_alarm(self, trace: Trace) -> None:
+        """Say in red that the trace's own writer calls it invalid, until closed."""
+        told = [w.message for w in trace.warnings if w.code == INVALID_CODE]
+        is_wanted = bool(told) and not self._is_alarm_closed
+        self._alarm_box.setVisible(is_wanted)
+        if is_wanted:
+            text = told[0][:1].upper() + told[0][1:]
+            show = self._on_problems_clicked
+            self.alarm.say(text, self.tr("Problems"), show, level="error")
 
     def _on_problem(self, text: str) -> None:
         self.problem_reported.emit(text)
@@ -380,6 +395,9 @@ class Document(QWidget):
             return
         self._name_problems(trace)
         if change is TraceChange.REPLACED:
+            self._is_alarm_closed = False
+        self._sound_alarm(trace)
+        if change is TraceChange.REPLACED:
             self._restore_lanes(trace)
 
     def _name_problems(self, trace: Trace) -> None:
@@ -445,6 +463,16 @@ class Document(QWidget):
             text = getattr(view, "renderer_text", "")
             self.status.set_renderer(str(text() if callable(text) else text))
             return
+
+
+def _boxed(banner: Banner, parent: QWidget) -> QWidget:
+    """Return a box with margins around a banner; hidden with it."""
+    box = QWidget(parent)
+    inner = QVBoxLayout(box)
+    inner.setContentsMargins(8, 8, 8, 0)
+    inner.addWidget(banner)
+    box.hide()
+    return box
 
 
 def is_window_active() -> bool:

@@ -27,6 +27,10 @@ from ggscope.model.tensors import Buffers, ModelFile, Tensors
 from ggscope.model.time import Clock, TimeRange
 
 MODEL_VERSION = 2
+INVALID_TRACE = "INVALID_TRACE"
+"""Name of the markers by which a writer takes back what it wrote."""
+INVALID_CODE = "invalid_trace"
+"""Code of the problem that tells of such markers."""
 OTHER_FILES = "other files"
 """What is pending while further files of a session are still to be joined."""
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import Severity
+from ggscope.model.trace import INVALID_CODE, INVALID_TRACE, Severity
 from ggscope.readers.npu_events import (
     COMMANDS,
     DIRECTIONS,
@@ -274,9 +274,9 @@ class Rules:
         name = self._text(fields, "name", needed=True) or "MARKER_EVENT"
         details = fields.get("details")
         detail = text_of(details) if details not in (None, {}, "") else None
-        if name == "INVALID_TRACE":
+        if name == INVALID_TRACE:
             self._problems.error(
-                "invalid_trace",
+                INVALID_CODE,
                 f"the simulator marked this trace as invalid: {detail or 'no details'}",
                 remedy="Do not rely on its times.",
             )

@@ -7,6 +7,7 @@ import numpy as np
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import LaneBox
 from ggscope.model.tables import Array
+from ggscope.model.trace import INVALID_TRACE
 from ggscope.model.units import format_duration, shown_form
 from ggscope.render.batch import Align, Batch, Clip, Face, Text
 from ggscope.render.bookmark_labels import SIZE, bookmark_labels
@@ -21,10 +22,13 @@ MAX_OUTLINES = 500
 MIN_OUTLINE_PX = 3.0
 _FLAG_GAP_PX = 10.0
 _SEARCH_TICK_PX = 5.0
+_INVALID_PX = 3.0
 
 Boxes = list[tuple[LaneBox, float]]
 _marker_order: WeakKeyDictionary[TraceIndex, tuple[Array, Array]] = WeakKeyDictionary()
 """Ids of a trace's markers in time order, and their times."""
+_invalid_times: WeakKeyDictionary[TraceIndex, Array] = WeakKeyDictionary()
+"""Times of the markers that call a trace invalid, int64[n]."""
 
 
 def text_width(text: str, size: float) -> float:
@@ -36,6 +40,7 @@ def mark_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     """Return everything that lies over the lanes but under axis and headers."""
     return [
         *_marker_lines(geometry),
+        *_invalid_lines(geometry),
         *_bookmark_lines(geometry),
         *_marked_range(geometry, boxes),
         *lit_batches(geometry, boxes),
@@ -47,6 +52,7 @@ def mark_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
 def flag_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     """Return what lies over the axis: flags, hits, the pill and the time label."""
     return [
+        *_invalid_band(geometry),
         *_search_ticks(geometry),
         *_flags(geometry),
         *_pill(geometry, boxes),
@@ -92,6 +98,45 @@ def _marker_lines(geometry: TimelineGeometry) -> list[Batch]:
         chosen.add(xs, geometry.lanes_y, xs, geometry.bottom, theme.selection)
     clip = _lane_clip(geometry)
     return [*lines.batch(clip), *chosen.batch(clip)]
+
+
+def _invalid(geometry: TimelineGeometry) -> Array:
+    """Return when the trace's writer called it invalid."""
+    index = geometry.scene.index
+    if index not in _invalid_times:
+        trace = index.trace
+        name = trace.strings.find(INVALID_TRACE)
+        has_any = name >= 0 and len(trace.markers) > 0
+        times = trace.markers.time
+        _invalid_times[index] = (
+            times[trace.markers.name == name] if has_any else times[:0]
+        )
+    return _invalid_times[index]
+
+
+def _invalid_lines(geometry: TimelineGeometry) -> list[Batch]:
+    time, lines = geometry.time, LineList(2.0)
+    xs = _pixel_middle(time, _invalid(geometry))
+    xs = xs[(xs >= time.x0) & (xs <= time.x1)]
+    error = geometry.scene.theme.error
+    lines.add(xs, geometry.lanes_y, xs, geometry.bottom, error)
+    return lines.batch(_lane_clip(geometry))
+
+
+def _invalid_band(geometry: TimelineGeometry) -> list[Batch]:
+    """Return a band along the axis over all of a trace that is called invalid.
+
+    The marker says so of the whole trace, not of what lies before or behind it.
+    """
+    if not len(_invalid(geometry)):
+        return []
+    scene, time, band = geometry.scene, geometry.time, RectList()
+    extent = scene.index.trace.extent
+    x0, x1 = time.xs(np.array([extent.start, extent.end])).tolist()
+    y0, color = geometry.axis_y, scene.theme.error
+    band.add(x0, max(x1, x0 + 1), y0, time.snap(y0 + _INVALID_PX), color)
+    clip = Clip(time.x0, y0, time.x1 - time.x0, AXIS_HEIGHT)
+    return band.batch(clip=clip)
 
 
 def _bookmark_lines(geometry: TimelineGeometry) -> list[Batch]:
