@@ -23,6 +23,7 @@ KERNELS = {
     "app/ggscope/analysis/reuse.c": "app/ggscope/analysis/_reuse.so",
     "app/ggscope/analysis/stats.c": "app/ggscope/analysis/_stats.so",
     "app/ggscope/readers/ggmlviz_walk.c": "app/ggscope/readers/_ggmlviz_walk.so",
+    "app/ggscope/readers/json_repeats.c": "app/ggscope/readers/_json_repeats.so",
     "app/ggscope/readers/npu_scan.c": "app/ggscope/readers/_npu_scan.so",
     "app/ggscope/readers/tensor_scan.c": "app/ggscope/readers/_tensor_scan.so",
 }

@@ -14,6 +14,7 @@ from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.json_blocks import Block
 from ggscope.readers.json_records import Places
+from ggscope.readers.json_repeats import Repeats, repeats, repeats_in
 from ggscope.readers.json_stream import JsonCursor
 from ggscope.readers.json_text import (
     JsonSyntaxError,
@@ -22,6 +23,7 @@ from ggscope.readers.json_text import (
     parse_json,
     without_paste,
 )
+from ggscope.readers.json_walk import note_repeated
 from ggscope.readers.npu_build import max_end
 from ggscope.readers.npu_columns import MAX_OPS, EventColumns
 from ggscope.readers.npu_events import (
@@ -164,6 +166,7 @@ class Intake:
             return
         events = None if block.overlong else block.decode_lines(EVENT)
         if events is not None:
+            self._note_repeats_of(block)
             self._keep(block, block.start, block.end, events)
         else:
             self._take_lines_slow(block)
@@ -232,6 +235,7 @@ class Intake:
                 return
         events = block.decode_array(EVENTS)
         if events is not None and len(events) == len(block.start):
+            self._note_repeats_of(block)
             self._keep(block, block.start, block.end, events)
         else:
             self._take_block_slow(block)
@@ -259,7 +263,9 @@ class Intake:
                 self._problems.at(index, block.offset + start)
                 event = None
                 if self._is_wanted(index):
-                    event = self._event(block.element(start, end), block.offset + start)
+                    data = block.element(start, end)
+                    event = self._event(data, block.offset + start)
+                    self._note_repeats(repeats_in(data))
                 bounds.append((start, end))
                 events.append(event)
         finally:
@@ -283,6 +289,20 @@ class Intake:
             )
             return None
         return self._rules.event(value)
+
+    def _note_repeats_of(self, block: Block) -> None:
+        """Note the keys that events of a block name twice."""
+        found = repeats(block.data, block.start, block.end)
+        if found is not None:
+            row = found.element
+            self._at(block, row, int(block.start[row]), self.n_records)
+            self._note_repeats(found)
+
+    def _note_repeats(self, found: Repeats | None) -> None:
+        """Note the keys that the event at hand names twice."""
+        if found is not None:
+            place, offset = self._problems.place(found.key), self._problems.offset
+            note_repeated(self.builder, place, offset, found.count)
 
     def _keep(
         self,
@@ -380,6 +400,7 @@ class Intake:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 event = None
             if event is not None and not isinstance(event, STUBS):
+                self._note_repeats(repeats_in(data))
                 events.append(event)
                 kept.append(row)
                 continue
@@ -387,6 +408,7 @@ class Intake:
             if not found:
                 continue
             value = found[0]
+            self._note_repeats(repeats_in(data))
             if isinstance(value, dict) and self._is_header(value, offset, line):
                 continue
             is_wanted = self._is_wanted(self.n_records + len(events))

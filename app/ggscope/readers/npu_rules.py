@@ -68,6 +68,11 @@ class Problems:
         self._word = "sample" if sample else "event"
 
     @property
+    def offset(self) -> int:
+        """Where the event at hand begins in the file."""
+        return self._offset
+
+    @property
     def subject(self) -> str:
         """The event at hand as messages name it: ``event 3``."""
         return f"{self._word} {self._index}"

@@ -11,6 +11,7 @@
  * and texts are hashed with a secret of the caller, so that nobody can forge a file
  * of collisions.
  */
+#include "json_repeats.h"
 #include "npu_text.h"
 
 #if defined(_WIN32)
@@ -94,11 +95,28 @@ typedef struct {
     Value fields[N_FIELDS];
 } Event;
 
-/* Take the object that begins here. A field that occurs twice is STRANGE. */
+enum { MOST_OTHERS = 32 }; /* keys of an event that are no fields */
+
+/* Note a key that is no field; 0 where it has been there, or there are too many. */
+static int is_new(Text *others, int *n_others, const Text *key)
+{
+    for (int i = 0; i < *n_others; i++)
+        if (is_text(&others[i], (const char *)key->start, key->length))
+            return 0;
+    if (*n_others == MOST_OTHERS)
+        return 0;
+    others[(*n_others)++] = *key;
+    return 1;
+}
+
+/* Take the object that begins here. A key that occurs twice in it, or in what it
+ * holds, is STRANGE. */
 static int take_event(Cursor *c, Event *event)
 {
     Value ignored;
-    Text key;
+    Text key, others[MOST_OTHERS];
+    int n_others = 0;
+    int64_t place[2];
     event->seen = 0;
     c->at++;
     if (!skip_space(c))
@@ -116,12 +134,18 @@ static int take_event(Cursor *c, Event *event)
             if (event->seen >> field & 1)
                 return lost(c, 1);
             event->seen |= (uint32_t)1 << field;
+        } else if (!is_new(others, &n_others, &key)) {
+            return lost(c, 1);
         }
         if (*c->at == '{' || *c->at == '[') {
             value->what = *c->at == '[' ? LIST : OTHER;
             value->text.start = c->at;
             if (!skip_nested(c))
                 return 0;
+            const int64_t length = c->at - value->text.start;
+            if (memchr(value->text.start, '{', (size_t)length) &&
+                n_repeats(value->text.start, length, place))
+                return lost(c, 1);
         } else if (!take_scalar(c, value)) {
             return 0;
         }

@@ -12,6 +12,7 @@ from ggscope.model.trace import Severity
 from ggscope.readers.api import ReadContext
 from ggscope.readers.json_blocks import Block
 from ggscope.readers.json_records import Places
+from ggscope.readers.json_repeats import Repeats, repeats, repeats_in
 from ggscope.readers.json_stream import JsonCursor
 from ggscope.readers.json_text import TolerantDecoder
 from ggscope.readers.json_walk import note_repeated
@@ -172,6 +173,7 @@ class Intake:
         if entries is None:
             self._take_one_by_one(block)
             return
+        self._note_repeats(repeats(block.data, block.start, block.end), block)
         index = np.arange(self.n_elements, self.n_elements + len(entries))
         self.n_elements += len(entries)
         self._add(entries, index, block.start + block.offset, block.end - block.start)
@@ -201,9 +203,14 @@ class Intake:
 
     def _one(self, text: bytes, place: str, offset: int) -> Entry | None:
         try:
-            return ENTRY.decode(text)
+            entry = ENTRY.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
+        else:
+            if found := repeats_in(text):
+                inner = f"{place}.{found.key}"
+                note_repeated(self.builder, inner, offset, found.count)
+            return entry
         try:
             value = self._parsed(text, place, offset)
         except ValueError:
@@ -214,6 +221,13 @@ class Intake:
             self._note_bad(what, place + where, offset)
 
         return mended(value, note)
+
+    def _note_repeats(self, found: Repeats | None, block: Block) -> None:
+        """Note the keys that entries of a block name twice."""
+        if found is not None:
+            place = f"entries[{self.n_elements + found.element}].{found.key}"
+            offset = block.offset + int(block.start[found.element])
+            note_repeated(self.builder, place, offset, found.count)
 
     def _parsed(self, text: bytes, place: str, offset: int) -> object:
         """Return a value that may hold what JSON does not have. ValueError for none."""

@@ -15,7 +15,7 @@ from ggscope.errors import (
     UnsupportedVersionError,
 )
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers import npu_json
+from ggscope.readers import json_repeats, npu_json
 from ggscope.readers.api import HEAD_BYTES, Head, ReadContext
 from ggscope.readers.npu_json import NpuJsonReader
 from ggscope.readers.npu_rules import text_of
@@ -1031,3 +1031,38 @@ def test_broken_file_too_large_for_a_pasted_copy_names_its_fault(
 
     with pytest.raises(CorruptError, match="Expecting property name"):
         read_text(tmp_path, text)
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+@pytest.mark.parametrize("lines", [False, True])
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [('"start_cycle": 0', '"start_cycle": 0, "start_cycle": 4', "start_cycle"),
+     ('"start_cycle": 0', '"mine": 1, "start_cycle": 0, "mine": 2', "mine"),
+     ('"start_cycle": 0', '"start_cycle": 0, "args": [{"x": 1, "x": 2}]', "x")],
+)  # fmt: skip
+def test_duplicate_keys_of_events_are_noted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    native: str,
+    lines: bool,
+    old: str,
+    new: str,
+    key: str,
+) -> None:
+    if native == "1" and json_repeats._kernel() is None:
+        pytest.skip("the kernels have not been built, or long ago")
+    monkeypatch.setenv("GGSCOPE_NATIVE", native)
+    good = json.dumps(engine())
+    events = [good, good, good.replace(old, new), good, good.replace(old, new)]
+    text = '{"version": "1.0", "timeline_events": [' + ", ".join(events) + "]}"
+    if lines:
+        text = "\n".join(['{"version": "1.0"}', *events])
+
+    trace = read_text(tmp_path, text)
+
+    assert len(trace.spans) == 5
+    (note,) = [w for w in trace.warnings if w.code == "duplicate_key"]
+    place = f"line 4, {key}" if lines else f"timeline_events[2].{key}"
+    assert (note.severity, note.count, note.place) == (NOTICE, 2, place)
+    assert note.offset == text.index(events[2])

@@ -216,6 +216,31 @@ def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
     assert trace.warnings == ()
 
 
+@pytest.mark.parametrize("native", ["1", "0"])
+@pytest.mark.parametrize("has_bad_one", [False, True])
+def test_duplicate_keys_of_entries_are_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: str, has_bad_one: bool
+) -> None:
+    monkeypatch.setenv("GGSCOPE_NATIVE", native)
+    records = [Rec(1000 + i, "a", sources=(Src("x"),)) for i in range(6)]
+    value = document(records)
+    if has_bad_one:  # each entry of its block is looked at alone
+        value["entries"][5]["timestamp_ns"] = "soon"
+    text = json.dumps(value)
+    for i in (2, 4):
+        entry = json.dumps(value["entries"][i])
+        inner = entry.replace('"layer_id"', '"layer_id": 9, "layer_id"')
+        assert inner.count('"layer_id"') > entry.count('"layer_id"')
+        text = text.replace(entry, inner)
+
+    trace = read_text(tmp_path, text)
+
+    (note,) = [w for w in trace.warnings if w.code == "duplicate_key"]
+    n = inner.count('"layer_id"') - entry.count('"layer_id"')
+    assert (note.count, note.place) == (2 * n, "entries[2].layer_id")
+    assert len(op_names(trace)) == 5 + (not has_bad_one)
+
+
 def test_entries_of_wrong_types_are_skipped_and_counted(tmp_path: Path) -> None:
     value = document(llama_trace(n_passes=1))
     entries = value["entries"]
