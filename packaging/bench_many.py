@@ -48,8 +48,9 @@ def seconds_per_record(path: Path, n: float, rounds: int) -> tuple[float, float]
         trace = open_trace(path)
         read = time.process_time()
         state = LaneState(collapsed=frozenset())
-        PrepareRequest(TraceIndex(trace), state, "family", None, None)()
-        ascii_timeline(trace)
+        index = TraceIndex(trace)
+        PrepareRequest(index, state, "family", None, None)()
+        ascii_timeline(index)
         reading.append(read - begin)
         drawing.append(time.process_time() - read)
     return median(reading) / n, median(drawing) / n

@@ -212,3 +212,19 @@ def test_command_line_has_a_row_for_each_token(run, tmp_path) -> None:
 
     keys = [row["key"] for row in json.loads(answer.out)["rows"]]
     assert keys == ["prefill 0", "decode 0"]
+
+
+def test_stats_of_very_many_groups_show_the_largest_and_count_the_rest(run, built):
+    file = built("spans_trace(range(600),range(1,601),range(600),op=3)")
+
+    answer = run("stats", file, "--by", "lane")
+
+    lines = answer.out.splitlines()
+    assert len(lines) == 502
+    assert lines[-1].startswith("… and 100 more; --limit N lists more")
+    assert (
+        len(run("stats", file, "--by", "lane", "--limit", "550").out.splitlines())
+        == 551
+    )
+    rows = json.loads(run("stats", file, "--by", "lane", "--json").out)["rows"]
+    assert len(rows) == 600

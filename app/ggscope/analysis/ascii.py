@@ -2,7 +2,6 @@
 
 import re
 import string
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from ggscope.analysis.categories import Categories
 from ggscope.analysis.columns import Columns, RowColumns, column_edges
 from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import TimelineLane
+from ggscope.analysis.layout import TimelineLane, TimelineLanes
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64, Phase
@@ -44,7 +43,7 @@ _NUMBERED = re.compile(r"(?:layer|token|thread):(\d+)")
 
 
 def ascii_timeline(
-    trace: Trace,
+    source: Trace | TraceIndex,
     *,
     width: int = 100,
     visible: TimeRange | None = None,
@@ -63,16 +62,12 @@ def ascii_timeline(
     width : at least about 50; less is treated as that.
     visible : the whole trace where None.
     """
-    index = TraceIndex(trace)
+    index = source if isinstance(source, TraceIndex) else TraceIndex(source)
+    trace = index.trace
     seen = trace.extent if visible is None else visible
     if seen.duration == 0:
         seen = TimeRange(seen.start, seen.start + 1)
-    lanes = [
-        lane
-        for lane in index.lanes
-        if lane.group not in _LEFT_OUT and lane.counter < 0 and lane.n_spans
-    ]
-    lanes, left_out = _fitting(lanes)
+    lanes, left_out = _fitting(index.lanes)
     titles = [_ascii(lane.title) for lane in lanes]
     indent = min(max(map(len, titles), default=0), _MAX_TITLE) + 4
     px = max(width - indent - _SHARE_WIDTH, _MIN_COLUMNS)
@@ -106,23 +101,30 @@ def ascii_timeline(
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _fitting(
-    lanes: Sequence[TimelineLane],
-) -> tuple[list[TimelineLane], dict[str, int]]:
+def _fitting(lanes: TimelineLanes) -> tuple[list[TimelineLane], dict[str, int]]:
     """Return the lanes that are drawn, and how many are not, by group.
 
-    All where they are few, else the first of each group.
+    All with spans where they are few, else the first of each group.
     """
-    if len(lanes) <= _MAX_LANES:
-        return list(lanes), {}
-    seen: Counter[str] = Counter()
-    chosen: list[TimelineLane] = []
-    for lane in lanes:
-        seen[lane.group] += 1
-        if seen[lane.group] <= _MAX_OF_GROUP and len(chosen) < _MAX_LANES:
-            chosen.append(lane)
-    drawn = Counter(lane.group for lane in chosen)
-    return chosen, {group: n - drawn[group] for group, n in seen.items()}
+    is_drawn = (lanes.n_spans > 0) & ~lanes.is_counter
+    is_left = np.array([title in _LEFT_OUT for title in lanes.groups], np.bool_)
+    chosen = np.flatnonzero(is_drawn & ~is_left[lanes.group])
+    if len(chosen) <= _MAX_LANES:
+        return [lanes[i] for i in chosen.tolist()], {}
+    # The place of each lane in its group; the lanes of a group need not lie together.
+    group = lanes.group[chosen]
+    by_group = np.argsort(group, kind="stable")
+    ranked = group[by_group]
+    place = np.empty(len(group), np.int64)
+    place[by_group] = np.arange(len(group)) - np.searchsorted(ranked, ranked)
+    drawn = chosen[place < _MAX_OF_GROUP][:_MAX_LANES]
+    n = len(lanes.groups)
+    missing = np.bincount(group, minlength=n) - np.bincount(
+        lanes.group[drawn], minlength=n
+    )
+    present = dict.fromkeys(group.tolist())
+    left_out = {lanes.groups[i]: int(missing[i]) for i in present}
+    return [lanes[i] for i in drawn.tolist()], left_out
 
 
 def _more_lanes(n: int, group: str) -> list[str]:

@@ -21,7 +21,7 @@ NONE = "none"
 MIXED = "space:mixed"
 """Key of spans that access both the model file and a buffer."""
 MAX_TOKENS = 4096
-"""With more tokens than this, every 4096th shares its colour."""
+"""With more tokens (or lanes) than this, every 4096th shares its colour."""
 
 _ENGINES = ("DMA", "TE", "VE", "HOST")
 _SPACE_LABELS = {
@@ -90,17 +90,18 @@ def _by_family(trace: Trace) -> Categories:
         for op in ops.count
     }
     entries = [(_family_label(name), name) for name in names]
-    has_engines = any(lane.kind == LaneKind.ENGINE for lane in trace.lanes)
-    if spans.color is None and not has_engines:
+    is_engine = trace.lanes.of_kind(LaneKind.ENGINE)
+    if spans.color is None and not is_engine.any():
         present = sorted(set(of_op.values()))
         place = {op: present.index(family) for op, family in of_op.items()}
         index = ops.mapped(place, np.uint8)
         return _published("family", index, [entries[i] for i in present])
     family_part = ops.part(of_op)
     of_lane = np.full(max(len(trace.lanes), 1), -1, np.int16)
-    for lane in trace.lanes:
-        if lane.kind == LaneKind.ENGINE:
-            of_lane[lane.id] = code_of[f"engine:{engine_of(lane.name)}"]
+    # A hundred thousand engines differ in the numbers behind their kind.
+    words = [name.partition(" ")[0] for name in trace.lanes.names_of(is_engine)]
+    meaning = {word: code_of[f"engine:{engine_of(word)}"] for word in set(words)}
+    of_lane[np.flatnonzero(is_engine)] = [meaning[word] for word in words]
 
     def code(rows: slice) -> Array:
         engine = of_lane[spans.lane[rows]]
@@ -152,9 +153,19 @@ def _by_token(trace: Trace) -> Categories:
 
 def _by_thread(trace: Trace) -> Categories:
     values = _Values(trace.spans.lane, len(trace.spans))
-    order = list(values.count)
-    entries = [(trace.lanes[i].name, f"thread:{i}") for i in order]
-    return _categories("thread", values, order, entries)
+    order, names = list(values.count), trace.lanes.names
+    if len(order) <= MAX_TOKENS:
+        entries = [(names[i], f"thread:{i}") for i in order]
+        return _categories("thread", values, order, entries)
+    index = values.mapped({i: i % MAX_TOKENS for i in order}, np.uint16)
+    entries = [
+        (_few_of(names[i::MAX_TOKENS]), f"thread:{i}") for i in range(MAX_TOKENS)
+    ]
+    return _present("thread", index, entries)
+
+
+def _few_of(names: Sequence[str]) -> str:
+    return ", ".join(names[:2]) + (" …" if len(names) > 2 else "")
 
 
 def _by_phase(trace: Trace) -> Categories:
@@ -171,8 +182,8 @@ def phase_names(trace: Trace) -> dict[Phase, str]:
     """Return what the trace calls its phases (prompt/generate, prefill/decode)."""
     names = {Phase.PROMPT: "prompt", Phase.GENERATE: "generate"}
     spans = trace.spans
-    lanes = [lane.id for lane in trace.lanes if lane.kind == LaneKind.PHASE]
-    if spans.phase is None or not lanes:
+    lanes = np.flatnonzero(trace.lanes.of_kind(LaneKind.PHASE))
+    if spans.phase is None or not len(lanes):
         return names
     missing = set(Phase)
     for rows in chunks(len(spans)):

@@ -767,7 +767,7 @@ def _why_not(trace: Trace) -> str:
         return "it is still being read"
     if not len(trace.spans) or int(trace.spans.op.max()) < 0:
         return "it records no ops"
-    if any(lane.kind is LaneKind.ENGINE for lane in trace.lanes):
+    if trace.lanes.of_kind(LaneKind.ENGINE).any():
         return "work of engines follows no graph that the trace tells"
     if any(w.code in _PARTLY_READ for w in trace.warnings):
         return "only a part of it was read"

@@ -189,11 +189,11 @@ def _shares(first: I64) -> list[slice]:
 def _pass_starts(trace: Trace) -> I64:
     """Return the ticks at which passes begin, ascending; empty where none are told."""
     for kind in (LaneKind.TOKEN, LaneKind.GRAPH):
-        lanes = [lane.id for lane in trace.lanes if lane.kind is kind]
+        lanes = np.flatnonzero(trace.lanes.of_kind(kind))
         found = [
             trace.spans.start[rows][np.isin(trace.spans.lane[rows], lanes)]
             for rows in chunks(len(trace.spans))
-            if lanes
+            if len(lanes)
         ]
         if sum(map(len, found)):
             return np.unique(np.concatenate(found))

@@ -152,7 +152,7 @@ def phase_word(trace: Trace, phase: int) -> str:
     """Return the phase as the trace's own people call it; "N/A" where unknown."""
     if phase < 0:
         return NOT_AVAILABLE
-    npu = any(lane.kind == LaneKind.ENGINE for lane in trace.lanes)
+    npu = bool(trace.lanes.of_kind(LaneKind.ENGINE).any())
     words = ("prefill", "decode") if npu else ("prompt", "generate")
     return words[Phase(phase)]
 

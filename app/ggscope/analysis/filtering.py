@@ -390,7 +390,7 @@ def _text_test(trace: Trace, words: _Words) -> Test:
     tests = [
         _lookup(words.strings, s.name),
         _op_lookup(trace, matches),
-        _lookup(_table(matches(lane.name) for lane in trace.lanes), s.lane),
+        _lookup(_table(map(matches, trace.lanes.names)), s.lane),
         access_test(trace, lambda what: tensors[what.tensor]),
     ]
     if s.tensor is not None:
@@ -407,7 +407,7 @@ def _text_test(trace: Trace, words: _Words) -> Test:
 
 def _matching_markers(trace: Trace, words: _Words) -> Array:
     m = trace.markers
-    lanes = _table(words.matches(lane.name) for lane in trace.lanes)
+    lanes = _table(map(words.matches, trace.lanes.names))
     ids = np.flatnonzero(words.strings[m.name] | lanes[m.lane])
     return ids[np.argsort(m.time[ids], kind="stable")]
 

@@ -176,10 +176,9 @@ def _by_lane(trace: Trace, by: str) -> Grouping:
     kinds = {"thread": (LaneKind.THREAD,), "engine": (LaneKind.ENGINE,)}.get(
         by, tuple(LaneKind)
     )
-    table = np.array(
-        [lane.id if lane.kind in kinds else -1 for lane in trace.lanes], np.int64
-    )
-    found = _by_table(trace, trace.spans.lane, table, lane_titles(trace.lanes))
+    lanes = trace.lanes
+    table = np.where(lanes.of_kind(*kinds), np.arange(len(lanes)), -1)
+    found = _by_table(trace, trace.spans.lane, table, lane_titles(lanes))
     found.shares_ops = account(trace).n_repeated > 0
     return found
 

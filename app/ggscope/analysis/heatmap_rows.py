@@ -145,8 +145,8 @@ class RowFinder:
 
 def pass_starts(trace: Trace) -> I64:
     """Return where each pass begins, ascending ticks: the spans on token lanes."""
-    lanes = [lane.id for lane in trace.lanes if lane.kind is LaneKind.TOKEN]
-    if not lanes:
+    lanes = np.flatnonzero(trace.lanes.of_kind(LaneKind.TOKEN))
+    if not len(lanes):
         return np.zeros(0, np.int64)
     spans, found = trace.spans, []
     for piece in chunks(len(spans)):

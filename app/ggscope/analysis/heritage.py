@@ -36,7 +36,7 @@ def stays(
         return all(getattr(old.spans, n) is getattr(new.spans, n) for n in names)
 
     n_lanes = len(old.lanes)  # side files bring lanes of their own, behind the others
-    if not same("start", "end", "lane") or old.lanes != new.lanes[:n_lanes]:
+    if not same("start", "end", "lane") or not new.lanes.begins_with(old.lanes):
         return lambda _: False
     ops_stay = old.ops == new.ops
     colorings = {by for by, needs in _NEEDS.items() if ops_stay and same(*needs)}

@@ -1,6 +1,6 @@
 """TraceIndex: everything the views derive from a trace once and keep."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import TypeVar, cast
 
@@ -18,7 +18,7 @@ from ggscope.analysis.lanes import (
     work_column,
     work_parts,
 )
-from ggscope.analysis.layout import FEW_LANES, TimelineLane
+from ggscope.analysis.layout import FEW_LANES, TimelineLane, TimelineLanes
 from ggscope.analysis.rows import (
     MAX_ROWS,
     Ids,
@@ -30,7 +30,7 @@ from ggscope.analysis.rows import (
 )
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy
-from ggscope.model.tables import Array, Phase
+from ggscope.model.tables import I64, Array, Phase
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 
@@ -62,10 +62,11 @@ class TraceIndex:
 
     def heir_of_cache(self, trace: Trace) -> "_Cache":
         """Return a cache with what stays true of `trace`, the next snapshot."""
-        lanes = cast("dict[str, TimelineLane]", self._cache.known("by key") or {})
+        lanes = cast("TimelineLanes | None", self._cache.known("lanes"))
 
         def is_plain(key: str) -> bool:
-            return key in lanes and not lanes[key].field
+            at = -1 if lanes is None else lanes.position(key)
+            return lanes is not None and at >= 0 and bool(lanes.lane_id[at] >= 0)
 
         return self._cache.heir(stays(self._trace, trace, is_plain))
 
@@ -75,13 +76,16 @@ class TraceIndex:
         return self._trace
 
     @property
-    def lanes(self) -> tuple[TimelineLane, ...]:
+    def lanes(self) -> TimelineLanes:
         """All lanes that the timeline can show, in default order."""
         return self._cache.get("lanes", self._make_lanes)
 
     def lane(self, key: str) -> TimelineLane:
         """Return lane `key`. Raises KeyError for an unknown one."""
-        return self._by_key()[key]
+        at = self.lanes.position(key)
+        if at < 0:
+            raise KeyError(key)
+        return self.lanes[at]
 
     def rows(self, key: str) -> tuple[Row, ...]:
         """Return the rows of lane `key`. Raises KeyError for an unknown lane.
@@ -93,22 +97,22 @@ class TraceIndex:
         lane = self.lane(key)
         return self._cache.get(("rows", key), lambda: self._make_rows(lane))
 
-    def row_counts(self) -> dict[str, int]:
-        """Return how many rows each lane has, by key, without making the rows.
+    def row_counts(self) -> Array:
+        """Return how many rows each of `lanes` has, int32[n], without making them.
 
-        For traces of very many lanes, of which few are looked at.
+        1 for counters and lanes by a field. For traces of very many lanes, of which
+        few are looked at.
         """
         return self._cache.get("row counts", self._count_rows)
 
-    def work_spans(self, lanes: Sequence[TimelineLane]) -> Array:
-        """Return the ids of the spans in the `work_row` of each of the lanes.
+    def work_spans(self, lane_ids: Array) -> Array:
+        """Return the ids of the spans in the `work_row` of lanes of the trace.
 
-        For all at once, without making rows; ids ascend. The lanes show lanes of
-        the trace.
+        For all at once, without making rows; ids ascend.
         """
         spans, depth = self._trace.spans, self._depths()
         chosen = np.zeros(max(len(self._trace.lanes), 1), np.bool_)
-        chosen[[lane_id for lane in lanes for lane_id in lane.lane_ids]] = True
+        chosen[lane_ids] = True
         outermost = np.full(len(chosen), _NO_DEPTH, np.int32)
         is_op = spans.op >= 0
         np.minimum.at(outermost, spans.lane[is_op], depth[is_op])
@@ -171,9 +175,9 @@ class TraceIndex:
         That is the lane of its thread, engine …; for a stall the lane it lies
         over.
         """
-        return self._cache.get("keys", self._make_lane_keys)[
-            int(self._trace.spans.lane[span])
-        ]
+        places = self._cache.get("places", self._make_places)
+        at = int(places[self._trace.spans.lane[span]])
+        return self.lanes.keys[at] if at >= 0 else ""
 
     def row_of_span(self, span: int) -> tuple[str, int]:
         """Return (lane key, row number) where a span is drawn.
@@ -251,11 +255,6 @@ class TraceIndex:
         part -= np.maximum(found.start[first:stop], low)
         return int(found.id[first + int(np.argmax(part))])
 
-    def _by_key(self) -> dict[str, TimelineLane]:
-        return self._cache.get(
-            "by key", lambda: {lane.key: lane for lane in self.lanes}
-        )
-
     def _groups(self, field: str) -> Groups:
         """Return the spans by lane, or the work spans by layer or op."""
         return self._cache.get(("groups", field), lambda: self._make_groups(field))
@@ -272,7 +271,7 @@ class TraceIndex:
                 return group_parts(column, _n_values(column), parts)
         return group_spans(work_column(trace, column), _n_values(column))
 
-    def _make_lanes(self) -> tuple[TimelineLane, ...]:
+    def _make_lanes(self) -> TimelineLanes:
         trace = self._trace
         by_lane = self._groups("lane")
         per_layer, per_op = count_work(
@@ -312,18 +311,12 @@ class TraceIndex:
             "depths", lambda: depths(spans.start, spans.end, spans.lane)
         )
 
-    def _count_rows(self) -> dict[str, int]:
+    def _count_rows(self) -> Array:
         deepest = np.full(max(len(self._trace.lanes), 1), -1, np.int32)
         np.maximum.at(deepest, self._trace.spans.lane, self._depths())
-        counts = np.minimum(deepest + 1, MAX_ROWS).tolist()
-        # Rows that several lanes share are made: none of the readers has any.
-        return {
-            lane.key: counts[lane.lane_ids[0]]
-            if len(lane.lane_ids) == 1
-            else len(self.rows(lane.key))
-            for lane in self.lanes
-            if lane.counter < 0 and not lane.field
-        }
+        lane_id = self.lanes.lane_id
+        counts = np.minimum(deepest + 1, MAX_ROWS)[lane_id]
+        return np.where(lane_id < 0, 1, counts).astype(np.int32)
 
     def _taken(self, ids: slice | Array) -> tuple[Array, Array, Ids]:
         """Return (start, end, ids); views of the trace where ids are a slice."""
@@ -348,7 +341,7 @@ class TraceIndex:
     def _ids_of_kind(self, kind: LaneKind) -> Array:
         """Return the spans on lanes of a kind in time order."""
         trace = self._trace
-        lanes = [lane.id for lane in trace.lanes if lane.kind == kind]
+        lanes = np.flatnonzero(trace.lanes.of_kind(kind)).tolist()
         taken = [self._taken(self._groups("lane").ids(lane))[2] for lane in lanes]
         found = [np.asarray(part) for part in taken]
         ids = np.concatenate([np.zeros(0, _id_dtype(len(trace.spans))), *found])
@@ -376,13 +369,14 @@ class TraceIndex:
                 bands.append((phase.name.lower(), int(phase), time))
         return tuple(sorted(bands, key=lambda band: band[2]))
 
-    def _make_lane_keys(self) -> tuple[str, ...]:
-        """Return the timeline lane of each lane of the trace ("" for none)."""
-        keys = [""] * len(self._trace.lanes)
-        for lane in self.lanes:
-            for lane_id in (*lane.lane_ids, *lane.overlay):
-                keys[lane_id] = lane.key
-        return tuple(keys)
+    def _make_places(self) -> I64:
+        """Return which of `lanes` shows each lane of the trace, -1 for none."""
+        lanes, place = self.lanes, np.full(len(self._trace.lanes), -1, np.int64)
+        shown = np.flatnonzero(lanes.lane_id >= 0)
+        place[lanes.lane_id[shown]] = shown
+        for at in lanes.with_overlay:
+            place[list(lanes[at].overlay)] = at
+        return place
 
     def _place(self, span: int) -> tuple[str, int, bool]:
         """Return (lane key, row number, whether in the overlay)."""
@@ -463,9 +457,10 @@ def mask_of_lanes(
 
     Lanes that the trace does not have are passed over.
     """
-    known = {lane.key for lane in index.lanes}
     mask = np.zeros(len(index.trace.spans), np.bool_)
-    for key in lanes & known:
+    for key in lanes:
+        if index.lanes.position(key) < 0:
+            continue
         for row in index.rows(key):
             first = int(np.searchsorted(row.end, time.start, "left"))
             last = int(np.searchsorted(row.start, time.end, "right"))

@@ -7,7 +7,7 @@ import numpy as np
 
 from ggscope.errors import ReadError
 from ggscope.model.graph import Graph
-from ggscope.model.lanes import Lane
+from ggscope.model.lanes import Lane, Lanes
 from ggscope.model.routing import Routing
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, Array, CounterSeries, Markers, freeze
@@ -261,12 +261,12 @@ def joined_ops(
 
 
 def appended_lanes(
-    lanes: tuple[Lane, ...],
+    lanes: Lanes,
     new: Sequence[Lane],
     *,
     label: str = "",
     merges: bool = False,
-) -> tuple[tuple[Lane, ...], Array]:
+) -> tuple[Lanes, Array]:
     """Return all lanes, and the id that each of `new` has now.
 
     Parameters
@@ -288,7 +288,7 @@ def appended_lanes(
                 attributes["over"] = str(place[int(over)])
             result.append(replace(lane, id=at, group=group, attributes=attributes))
         place.append(at)
-    return tuple(result), np.array(place, np.int32)
+    return Lanes.of(result), np.array(place, np.int32)
 
 
 def _key(lane: Lane) -> tuple[object, ...]:

@@ -152,13 +152,26 @@ def expert_keys(trace: Trace, what: AccessColumns, layer: int = -1) -> I64:
     ----------
     layer : of accesses that neither say theirs nor have a tensor that does.
     """
-    layer_of = np.append(trace.tensors.layer, -1).astype(np.int64)
-    expert_of = np.append(trace.tensors.expert, -1).astype(np.int64)
-    layers = np.where(what.layer >= 0, what.layer, layer_of[what.tensor])
+    layers = np.where(
+        what.layer >= 0, what.layer, _of_tensors(trace.tensors.layer, what.tensor)
+    )
     layers = np.where(layers >= 0, layers, layer)
-    experts = np.where(what.expert >= 0, what.expert, expert_of[what.tensor])
+    experts = np.where(
+        what.expert >= 0, what.expert, _of_tensors(trace.tensors.expert, what.tensor)
+    )
     known = (layers >= 0) & (experts >= 0)
     return np.where(known, layers * EXPERT_KEY + experts, -1)
+
+
+def _of_tensors(column: Array, rows: Array) -> I64:
+    """Return a column of the tensors for some of them; -1 where the row is -1.
+
+    Without a copy of the column: a span reads a few of a million tensors.
+    """
+    if not len(column):
+        return np.full(len(rows), -1, np.int64)
+    found = column[np.maximum(rows, 0)].astype(np.int64)
+    return np.where(rows >= 0, found, -1)
 
 
 def routed_keys(trace: Trace) -> I64:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ggscope.analysis import native
 from ggscope.analysis.chunks import CHUNK_ROWS, chunks
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, distinct
 
 PREFIX_STEP = 16
 """Covered time is kept before every so many spans: half a byte per span."""
@@ -284,7 +284,7 @@ def depths(start: I64, end: I64, lane: Array) -> Array:
     lasting = end > start
     opened: I64 = np.cumsum(lasting) - lasting
     # Ends of other lanes must not count: a lane and the rank of a time in one key.
-    times = np.unique(end[lasting])
+    times = distinct(end[lasting])
     step = np.int64(len(times) + 1)
     closing = np.sort(lane[lasting] * step + np.searchsorted(times, end[lasting]))
     now = lane * step + np.searchsorted(times, start, "right") - 1

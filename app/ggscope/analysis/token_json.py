@@ -262,7 +262,7 @@ def _losses(trace: Trace, claims: Claims, schema: str) -> tuple[str, ...]:
 
 
 def _thread_texts(trace: Trace) -> list[str]:
-    raw = [lane.attributes.get("raw", "-1") for lane in trace.lanes]
+    raw = [attributes.get("raw", "-1") for attributes in trace.lanes.attributes]
     return ["null" if text == "-1" else text for text in raw]
 
 

@@ -172,7 +172,7 @@ def _n_tokens(trace: Trace) -> int:
     token, phase = trace.spans.token, trace.spans.phase
     if token is None:
         return 0
-    of_lane = np.array([lane.kind == LaneKind.TOKEN for lane in trace.lanes], np.bool_)
+    of_lane = trace.lanes.of_kind(LaneKind.TOKEN)
     has_lane = bool(of_lane.any())
     by_phase = numbers_per_phase(trace)
     seen = np.zeros(0, np.int64)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ggscope.analysis.filtering import filter_mask, read_filter
-from ggscope.analysis.stats import RULES, TWICE, By, StatRow, counts_twice, statistics
+from ggscope.analysis.stats import RULES, TWICE, By, StatRow, counts_twice, stat_table
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
 from ggscope.cli.exits import GOOD
@@ -27,6 +27,8 @@ from ggscope.text import csv_text, one_line
 
 _HEAD = ("count", "total", "share", "mean", "min", "p50", "p90", "p99", "max", "bytes")
 
+_MAX_SHOWN = 500
+"""Rows of a table for people where they set no limit; a trace may have a million."""
 _CSV_TAIL = (
     "mean", "min", "p50", "p90", "p99", "max", "bytes", "share", "quality",
     "in_range", "self", "wall", "ops", "bytes_unknown",
@@ -41,6 +43,8 @@ class _Result:
     rows: list[StatRow]
     knows_bytes: bool
     has_range: bool
+    n_left_out: int
+    n_untimed: int
 
 
 def run(arguments: Namespace) -> int:
@@ -74,10 +78,10 @@ def run(arguments: Namespace) -> int:
                 output.say(f"note: {TWICE}")
             for line in _notes(result):
                 output.say(f"note: {line}")
-            untimed = sum(row.count - row.timed for row in result.rows)
-            if untimed:
+            if result.n_untimed:
+                n_untimed = format_count(result.n_untimed)
                 output.say(
-                    f"note: the times leave out {format_count(untimed)} spans whose "
+                    f"note: the times leave out {n_untimed} spans whose "
                     "duration is estimated or unfinished; see --include-estimated."
                 )
     return results.code
@@ -95,21 +99,29 @@ def to_json(result: _Result) -> dict[str, object]:
 def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
     unit = trace.clock.unit
     time = _time(trace, arguments)
-    rows = statistics(
+    # Who sets a limit, or reads by a program, gets what was asked for.
+    is_for_people = arguments.limit is None and arguments.format == "table"
+    table = stat_table(
         trace,
         arguments.by,
         mask=filter_mask(trace, read_filter(arguments.where, trace)),
         time=time,
         include_estimated=arguments.include_estimated,
+        limit=_MAX_SHOWN if is_for_people else None,
     )
     knows_bytes = len(trace.accesses.patterns) + len(trace.accesses.loose) > 0
+    rows = list(table.rows[: arguments.limit])
     return _Result(
         path,
         unit,
         arguments.by,
-        rows[: arguments.limit],
+        rows,
         knows_bytes,
         has_range=time is not None,
+        n_left_out=table.n_groups - len(rows) if is_for_people else 0,
+        n_untimed=table.all.count - table.all.timed
+        if is_for_people
+        else sum(row.count - row.timed for row in rows),
     )
 
 
@@ -254,4 +266,10 @@ def _table(result: _Result) -> str:
         head.insert(head.index("total"), "ops")
     if has_unknown:
         head.insert(-1, "not known")
-    return output.table(head, rows, left=(0, len(head) - 1))
+    text = output.table(head, rows, left=(0, len(head) - 1))
+    if result.n_left_out:
+        text += (
+            f"\n… and {format_count(result.n_left_out)} more; --limit N lists more, "
+            "--format csv or json all of them"
+        )
+    return text

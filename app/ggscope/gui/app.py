@@ -32,6 +32,7 @@ from ggscope.views.guard import guarded
 logger = logging.getLogger(__name__)
 
 DESKTOP_NAME = "ggscope"
+_WARM_UP_MS = 2_000
 KEYS_FILE = "keys.json"
 
 
@@ -135,8 +136,9 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     reception = None if door is None else _reception(door, app, window)
     # The icon is read and drawn after the window is out.
     QTimer.singleShot(0, window, set_icon)
-    if not paths:
-        QTimer.singleShot(0, window, warm_up)
+    # With a file, when it is likely to be open: a pane that is shown for the first time
+    # then need not wait for its modules.
+    QTimer.singleShot(_WARM_UP_MS if paths else 0, window, warm_up)
     try:
         return int(app.exec())
     finally:

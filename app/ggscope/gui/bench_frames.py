@@ -2,14 +2,19 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from PySide6.QtCore import QEventLoop, QObject, QTimer
 from PySide6.QtWidgets import QWidget
 
-from ggscope.analysis.layout import OPS, TimelineLane, default_collapsed
+from ggscope.analysis.layout import (
+    OPS,
+    TimelineLane,
+    TimelineLanes,
+    default_collapsed,
+)
 from ggscope.gui.bench_probes import BenchError, PaintWatch, run_loop
 from ggscope.model.time import TimeRange
 
@@ -35,19 +40,27 @@ def range_at(extent: TimeRange, share: float) -> TimeRange:
     return TimeRange(left, left + ticks)
 
 
-def groups_to_close(lanes: tuple[TimelineLane, ...], n_lanes: int) -> frozenset[str]:
+def groups_to_close(lanes: Sequence[TimelineLane], n_lanes: int) -> frozenset[str]:
     """Return which groups stay closed so that about `n_lanes` lanes are open.
 
     Groups that start closed are opened one by one, "Ops" last, until there are
     enough.
     """
     closed = set(default_collapsed(lanes))
-    n_open = sum(lane.group not in closed for lane in lanes)
+    columns = TimelineLanes.of(lanes)
+    n_lanes_of = dict(
+        zip(
+            columns.groups,
+            np.bincount(columns.group, minlength=len(columns.groups)).tolist(),
+            strict=True,
+        )
+    )
+    n_open = sum(n for group, n in n_lanes_of.items() if group not in closed)
     for group in sorted(closed, key=lambda title: (title == OPS, title)):
         if n_open >= n_lanes:
             break
         closed.discard(group)
-        n_open += sum(lane.group == group for lane in lanes)
+        n_open += n_lanes_of[group]
     return frozenset(closed)
 
 

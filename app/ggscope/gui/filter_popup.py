@@ -56,11 +56,8 @@ class ChoicesRequest:
             context.check_cancelled()
             found[name] = tuple(_of_categories(self.index, by))
         trace = self.index.trace
-        found["threads"] = tuple(
-            (lane.name, lane.name)
-            for lane in trace.lanes
-            if lane.kind in (LaneKind.THREAD, LaneKind.ENGINE)
-        )
+        works = trace.lanes.of_kind(LaneKind.THREAD, LaneKind.ENGINE)
+        found["threads"] = tuple((name, name) for name in trace.lanes.names_of(works))
         context.check_cancelled()
         found["tensors"] = tuple(_tensors(trace))
         found["experts"] = tuple(_experts(trace))

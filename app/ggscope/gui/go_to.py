@@ -87,9 +87,8 @@ class PlacesRequest:
     def __call__(self, context: TaskContext | None = None) -> Places:
         """Return the places; Cancelled passes through."""
         trace, lanes = self.index.trace, self.index.lanes
-        titles = [lane.title for lane in lanes]
-        keys = [lane.key for lane in lanes]
-        details = [lane.group for lane in lanes]
+        titles, keys = list(lanes.titles), list(lanes.keys)
+        details = [lanes.groups[i] for i in lanes.group.tolist()]
         if context is not None:
             context.check_cancelled()
         names = trace.tensors.name

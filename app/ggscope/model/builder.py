@@ -1,13 +1,13 @@
 """TraceBuilder: the only way to make a trace."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
 import numpy as np
 
 from ggscope.model.claims import Claims, Stated, contradiction
 from ggscope.model.graph import Graph
-from ggscope.model.lanes import Lane, LaneKind
+from ggscope.model.lanes import LaneColumns, LaneKind
 from ggscope.model.routing import Routing, no_routing
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
@@ -74,7 +74,7 @@ class TraceBuilder:
         self.routing: Routing = no_routing()
         self.claims: Claims | None = None
         self.flows: Flows = Flows(empty(np.int64), empty(np.int64))
-        self._lanes: list[Lane] = []
+        self._lanes = LaneColumns()
         self._spans: list[dict[str, Array]] = []
         self._markers: list[Markers] = []
         self._counters: list[CounterSeries] = []
@@ -91,10 +91,19 @@ class TraceBuilder:
         **attributes: str,
     ) -> int:
         """Add a lane; return its id."""
-        lane_id = len(self._lanes)
-        key = (lane_id,) if sort_key is None else sort_key
-        self._lanes.append(Lane(lane_id, name, kind, group, key, attributes))
-        return lane_id
+        key = (len(self._lanes),) if sort_key is None else sort_key
+        return self._lanes.add((name,), kind, group, (key,), attributes)
+
+    def add_lanes(
+        self,
+        names: Sequence[str],
+        kind: LaneKind,
+        group: tuple[str, ...],
+        sort_keys: Sequence[tuple[int, ...]],
+        **attributes: str,
+    ) -> int:
+        """Add lanes that differ in name and order alone; return the first one's id."""
+        return self._lanes.add(names, kind, group, sort_keys, attributes)
 
     @property
     def n_spans(self) -> int:
@@ -306,7 +315,7 @@ class TraceBuilder:
             clock=self.clock,
             extent=_widened(_extent(spans, markers, accesses, self._counters), extent),
             strings=self.strings,
-            lanes=tuple(self._lanes),
+            lanes=self._lanes.lanes(),
             spans=spans,
             markers=markers,
             accesses=accesses,

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
+
 SUFFIXES = ("copy", "view", "permuted", "transposed", "reshaped", "cont")
 """Words that ggml appends in parentheses for an op that only re-labels data."""
 
@@ -115,17 +118,21 @@ def shape_of(name: str) -> NameShape:
     return find(name.translate(_ONE_DIGIT))
 
 
-def shapes_of(names: Sequence[str]) -> list[NameShape]:
-    """Return the shape of each name: `shape_of` of very many, at a tenth of the time.
+def shapes_of(
+    names: Sequence[str],
+) -> tuple[list[NameShape], npt.NDArray[np.int32]]:
+    """Return the different shapes of names, and which of them each name has.
 
-    All names are made one text whose digits are replaced at once.
+    That is `shape_of` of very many at a tenth of the time: all names are made one
+    text whose digits are replaced at once.
     """
     text = "\n".join(names).translate(_ONE_DIGIT)
     alike = text.split("\n")
     if len(alike) != len(names):  # a name has line breaks of its own
-        return [shape_of(name) for name in names]
-    known = {one: shape_of(one) for one in set(alike)}
-    return [known[one] for one in alike]
+        alike = [name.translate(_ONE_DIGIT) for name in names]
+    known = {one: i for i, one in enumerate(dict.fromkeys(alike))}
+    which = np.fromiter(map(known.__getitem__, alike), np.int32, len(alike))
+    return [shape_of(one) for one in known], which
 
 
 def number_at(name: str, digits: tuple[int, int]) -> int:

@@ -400,6 +400,29 @@ def freeze(table: object) -> None:
             freeze(value)
 
 
+def distinct(values: Array) -> Array:
+    """Return the different integers in ascending order.
+
+    Values close together are ticked off in a table, others sorted. ``np.unique``
+    hashes in newer numpy: ten times slower here, and it holds the interpreter lock
+    all the while.
+    """
+    if not len(values):
+        return values
+    low = int(values.min())
+    width = int(values.max()) - low + 1
+    if width <= 4 * len(values) + 1024:
+        is_there = np.zeros(width, np.bool_)
+        is_there[values - values.dtype.type(low)] = True
+        # Unsigned numbers may be beyond what the type of positions holds.
+        found: Array = np.flatnonzero(is_there).astype(values.dtype)
+        found += values.dtype.type(low)
+        return found
+    ranked: Array = np.sort(values)
+    is_first: Array = np.concatenate([[True], ranked[1:] != ranked[:-1]])
+    return np.asarray(ranked[is_first])
+
+
 def narrow(values: Array, widest: npt.DTypeLike = np.int64) -> Array:
     """Return `values` in the narrowest signed integer dtype that holds them."""
     if not len(values):
@@ -428,6 +451,7 @@ __all__: Sequence[str] = [
     "Space",
     "SpanFlag",
     "Spans",
+    "distinct",
     "empty",
     "freeze",
     "narrow",

@@ -10,7 +10,7 @@ import numpy as np
 
 from ggscope.model.claims import Claims, Stated
 from ggscope.model.graph import Graph, check_graph
-from ggscope.model.lanes import Lane
+from ggscope.model.lanes import Lanes
 from ggscope.model.routing import Routing, no_routing
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
@@ -224,7 +224,7 @@ class Trace:
     clock: Clock
     extent: TimeRange
     strings: StringTable
-    lanes: tuple[Lane, ...]
+    lanes: Lanes
     spans: Spans
     markers: Markers
     accesses: Accesses
@@ -244,6 +244,10 @@ class Trace:
     parts: tuple[Part, ...] = ()
     joins: tuple[Join, ...] = ()
     claims: Claims | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.lanes, Lanes):  # a plug-in's own tuple
+            object.__setattr__(self, "lanes", Lanes.of(self.lanes))
 
     @property
     def is_partial(self) -> bool:
@@ -325,9 +329,6 @@ def _check(trace: Trace) -> list[str]:
     column("markers.detail", m.detail, len(m), -1, n_strings)
     column("markers.record", m.record, len(m), -1, huge)
     broken += _check_accesses(trace)
-    for i, lane in enumerate(trace.lanes):
-        if lane.id != i:
-            broken.append(f"lane {i} has id {lane.id}")
     for i, series in enumerate(trace.counters):
         if series.id != i:
             broken.append(f"counter {i} has id {series.id}")

@@ -184,6 +184,16 @@ class Labels:
         text = self.letters[: ends[-1]].tobytes()
         return [text[a:b] for a, b in pairwise(ends)]
 
+    def texts(self) -> list[str] | None:
+        """Return every label as text; None where one is not of plain ASCII."""
+        ends = self.ends[: self.n + 1].tolist()
+        letters = self.letters[: ends[-1]]
+        # Zeros fill labels up; they are no letters of a name.
+        if len(letters) and not 0 < int(letters.min()) <= int(letters.max()) < 0x80:
+            return None
+        text = letters.tobytes().decode("ascii")
+        return [text[a:b] for a, b in pairwise(ends)]
+
 
 def grown(array: Array, n: int, room: int) -> Array:
     """Return an array of `room` rows that begins with the first `n` of another."""

@@ -1,6 +1,7 @@
 """The events of a ``.ggmlviz`` file as columns that the rest of the reader uses."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ from ggscope.model.tables import I64, Array, narrow
 from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz_blocks import blocks, joined
 from ggscope.readers.ggmlviz_codes import encode
+from ggscope.readers.ggmlviz_columns import Labels
 from ggscope.readers.ggmlviz_intake import Intake
 from ggscope.readers.ggmlviz_layouts import MAX_TIME_NS
 
@@ -111,8 +113,7 @@ def gather(
     backward = _backward(time, context)
     thread_of, thread_ids, _ = encode(intake.places.threads[places])
     backend_of, backends, _ = encode(intake.places.backends[places])
-    raw = intake.labels.raw()
-    string_of, broken = _texts([raw[i] for i in labels.tolist()], strings)
+    string_of, broken = _texts(intake.labels, labels, strings)
     return Events(
         kind=columns.kind[:n],
         time=time,
@@ -201,15 +202,17 @@ def _backward(time: I64, context: ReadContext) -> I64:
 
 
 def _texts(
-    raw: list[bytes], strings: StringTable
+    labels: Labels, rows: I64, strings: StringTable
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Return the string id of each label, then -1; and which are no UTF-8."""
-    broken = np.zeros(len(raw) + 1, np.bool_)
-    texts = _plain_texts(raw)
-    if len(texts) == len(raw):
-        return narrow(np.append(strings.intern_many(texts), np.int32(-1))), broken
+    """Return the string id of the labels in `rows`, then -1; and which are no UTF-8."""
+    broken = np.zeros(len(rows) + 1, np.bool_)
+    found: list[str] | None = labels.texts()
+    if found is not None:
+        # The bytes of labels are distinct, and so are their texts.
+        texts = _taken(found, rows)
+        return narrow(np.append(strings.add_distinct(texts), np.int32(-1))), broken
     texts = []
-    for i, data in enumerate(raw):
+    for i, data in enumerate(_taken(labels.raw(), rows)):
         try:
             text = data.decode()
         except UnicodeDecodeError:
@@ -218,15 +221,13 @@ def _texts(
     return narrow(np.append(strings.intern_many(texts), np.int32(-1))), broken
 
 
-def _plain_texts(raw: list[bytes]) -> list[str]:
-    """Return sound labels, decoded all at once; another number where one is not."""
-    whole = b"\n".join(raw)
-    if b"\0" in whole:
-        return []
-    try:
-        return whole.decode().split("\n")
-    except UnicodeDecodeError:
-        return []
+_T = TypeVar("_T")
+
+
+def _taken(values: list[_T], rows: I64) -> list[_T]:
+    if np.array_equal(rows, np.arange(len(values))):
+        return values
+    return [values[i] for i in rows.tolist()]
 
 
 def _rows_with(

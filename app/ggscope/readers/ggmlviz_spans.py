@@ -1,5 +1,7 @@
 """From the events of a ``.ggmlviz`` file to the spans and markers of a trace."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ggscope.model import names
@@ -192,32 +194,45 @@ def _add_tensors(
         is_used[events.label[block][is_about]] = True
     used = np.flatnonzero(is_used[:-1])
     strings = builder.strings
-    told = [strings[i] for i in events.string_of[used].tolist()]
-    shapes = names.shapes_of(told)
-    tensor, layer = np.full(n, -1, np.int32), np.full(n, -1, np.int16)
     base = np.array(events.string_of[used], np.int32)
-    # Most names have no suffix: those are their own base.
-    for i, (name, s) in enumerate(zip(told, shapes, strict=True)):
-        if s.end - s.begin != len(name):
-            base[i] = strings.intern(name[s.begin : s.end])
+    told = strings.texts()
+    if not np.array_equal(base, np.arange(len(told))):
+        told = [told[i] for i in base.tolist()]
+    shapes, which = names.shapes_of(told)
+    tensor, layer = np.full(n, -1, np.int32), np.full(n, -1, np.int16)
+    # Names of one shape are equally long. Most have no suffix: they are their own base.
+    has_suffix = np.zeros(len(shapes), np.bool_)
+    sample = np.zeros(len(shapes), np.int64)
+    sample[which] = np.arange(len(told))
+    for k, (s, i) in enumerate(zip(shapes, sample.tolist(), strict=True)):
+        has_suffix[k] = s.end - s.begin != len(told[i])
+    for i in np.flatnonzero(has_suffix[which]).tolist():
+        s = shapes[which[i]]
+        base[i] = strings.intern(told[i][s.begin : s.end])
     tensor[used], distinct, first = encode(base)
-    layer[used] = [
-        names.number_at(name, s.layer) if s.layer[1] else -1
-        for name, s in zip(told, shapes, strict=True)
-    ]
+    layer[used] = _numbers(told, which, [s.layer for s in shapes])
     builder.tensors = Tensors(
         name=distinct.astype(np.int32),
         offset=np.full(len(distinct), -1, np.int64),
         size=np.full(len(distinct), -1, np.int64),
         layer=layer[used][first],
-        expert=np.array(
-            [
-                names.number_at(told[i], shapes[i].expert)
-                if shapes[i].expert[1]
-                else -1
-                for i in first.tolist()
-            ],
-            np.int16,
-        ),
+        expert=_numbers(told, which, [s.expert for s in shapes])[first],
     )
     return narrow(tensor), narrow(layer)
+
+
+def _numbers(
+    told: Sequence[str], which: Array, digits: Sequence[tuple[int, int]]
+) -> Array:
+    """Return the number in each name, int16[n]; -1 where its shape has none.
+
+    `which` tells the shape of each name, `digits` where a number stands in each shape.
+    """
+    found = np.full(len(told), -1, np.int16)
+    has_digits = np.array([stop > 0 for _, stop in digits], np.bool_)
+    rows = np.flatnonzero(has_digits[which])
+    found[rows] = [
+        names.number_at(told[i], digits[k])
+        for i, k in zip(rows.tolist(), which[rows].tolist(), strict=True)
+    ]
+    return found

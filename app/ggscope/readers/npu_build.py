@@ -1,6 +1,5 @@
 """From columns of NPU events to the tables of a trace."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from ggscope.model.tables import (
     Flows,
     Space,
     SpanFlag,
+    distinct,
     narrow,
     no_accesses,
 )
@@ -26,19 +26,20 @@ from ggscope.readers.npu_columns import EventColumns, Table
 from ggscope.readers.npu_counters import add_counters
 from ggscope.readers.npu_events import COMMAND_NAME, COMMANDS, ENGINES, PHASE_NAMES
 from ggscope.readers.npu_links import (
+    KeyLanes,
     by_lane_and_start,
-    distinct,
     find,
     last_before,
     linked,
     looked_up,
-    spread,
 )
 from ggscope.readers.npu_stages import read_until
 from ggscope.readers.npu_time import (
     Bands,
+    EngineFigures,
     busy_cycles,
     covering,
+    engine_name,
     most_at_once,
     phase_bands,
     split_at,
@@ -67,7 +68,7 @@ class _Tokens:
 class _Engines:
     """Engine spans as they stand in the trace: lane by lane, in order of start.
 
-    `key` names the engine of each span, `lanes` the lane of each distinct key.
+    `key` names the engine of each span, `lanes` the lane of each.
     """
 
     first_span: int
@@ -77,7 +78,7 @@ class _Engines:
     cmdq: I64
     record: I64
     layer: Array
-    lanes: dict[int, int]
+    lanes: KeyLanes
 
 
 class TraceAssembly:
@@ -230,7 +231,7 @@ class TraceAssembly:
         table = self._columns.engines
         start, key = self._ticks(table, "start"), self._keys(table)
         lanes = self._engine_lanes(distinct(key))
-        lane = narrow(spread(lanes, key))
+        lane = narrow(lanes.of(key))
         order = by_lane_and_start(lane, start)
         start, end = start[order], self._ends(table)[order]
         owner = covering(tokens.start, tokens.end, start)
@@ -264,37 +265,43 @@ class TraceAssembly:
             lanes,
         )
 
-    def _engine_lanes(self, keys: I64) -> dict[int, int]:
-        """Add a lane for each engine; return lane ids by key, best known first."""
-        return {
-            key: self._builder.add_lane(
-                f"{name} {number}",
+    def _engine_lanes(self, keys: I64) -> KeyLanes:
+        """Add a lane for each engine, best known first."""
+        parts: list[tuple[I64, I64]] = []
+        for rank, name, mine, its_numbers in self._ranked(keys):
+            numbers = its_numbers.tolist()
+            first = self._builder.add_lanes(
+                [f"{name} {number}" for number in numbers],
                 LaneKind.ENGINE,
                 ("Engines",),
-                (rank, number),
+                [(rank, number) for number in numbers],
                 engine=name,
             )
-            for rank, name, number, key in self._ranked(keys)
-        }
+            parts.append((mine, first + np.arange(len(numbers))))
+        return KeyLanes.joined(parts)
 
     def _add_stalls(self, engines: _Engines) -> None:
         table = self._columns.stalls
         if not len(table):
             return
         key = self._keys(table)
-        lanes: dict[int, int] = {}
-        for rank, name, number, k in self._ranked(distinct(key)):
-            over = engines.lanes.get(k)
-            attributes = {} if over is None else {"over": str(over)}
-            lanes[k] = self._builder.add_lane(
-                f"{name} {number} stalls",
-                LaneKind.STALL,
-                ("Stalls",),
-                (rank, number),
-                engine=name,
-                **attributes,
-            )
-        lane, start = narrow(spread(lanes, key)), self._ticks(table, "start")
+        parts: list[tuple[I64, I64]] = []
+        for rank, name, mine, numbers in self._ranked(distinct(key)):
+            over = engines.lanes.of(mine).tolist()
+            added = [
+                self._builder.add_lane(
+                    f"{name} {number} stalls",
+                    LaneKind.STALL,
+                    ("Stalls",),
+                    (rank, number),
+                    engine=name,
+                    **({} if lane < 0 else {"over": str(lane)}),
+                )
+                for number, lane in zip(numbers.tolist(), over, strict=True)
+            ]
+            parts.append((mine, np.array(added, np.int64)))
+        lanes = KeyLanes.joined(parts)
+        lane, start = narrow(lanes.of(key)), self._ticks(table, "start")
         order = by_lane_and_start(lane, start)
         self._builder.add_spans(
             start=start[order],
@@ -399,11 +406,9 @@ class TraceAssembly:
         order = np.argsort(time, kind="stable")
         time, key = time[order], self._keys(table)[order]
         span = linked(engines.key, engines.cmdq, key, table.column("cmdq")[order])
-        if any(k not in engines.lanes for k in distinct(key).tolist()):
-            memory = self._builder.add_lane("memory", LaneKind.MEMORY)
-            lanes = dict.fromkeys(distinct(key).tolist(), memory) | engines.lanes
-        else:
-            lanes = engines.lanes
+        lane = engines.lanes.of(key)
+        if (lane < 0).any():
+            lane[lane < 0] = self._builder.add_lane("memory", LaneKind.MEMORY)
         token = looked_up(tokens.index, covering(tokens.start, tokens.end, time))
         unknown = np.full(len(time), -1, np.int8)
         what = AccessColumns(
@@ -424,7 +429,7 @@ class TraceAssembly:
             none.patterns,
             FlatAccesses(
                 time,
-                narrow(spread(lanes, key)),
+                narrow(lane),
                 narrow(np.where(span >= 0, span + engines.first_span, -1)),
                 narrow(token),
                 what,
@@ -438,17 +443,15 @@ class TraceAssembly:
 
     def _compute(self, engines: _Engines, tokens: _Tokens) -> None:
         first = np.flatnonzero(np.diff(engines.key, prepend=_NO_KEY))
-        busy = busy_cycles(engines.start, engines.end, first).tolist()
-        per_engine: dict[str, dict[str, float]] = {}
-        for key, cycles in zip(engines.key[first].tolist(), busy, strict=True):
-            code, number = divmod(key, self._n_units)
-            per_engine[f"{self._name(code)} {number}"] = {
-                "active_cycles": cycles,
-                "utilization": cycles / self._finish if self._finish else math.nan,
-            }
         self.computed["cycles"] = self._finish
         self.computed["first_cycle"] = self.origin
-        self.computed["engines"] = per_engine
+        self.computed["engines"] = EngineFigures(
+            engines.key[first],
+            busy_cycles(engines.start, engines.end, first),
+            self._finish,
+            self._n_units,
+            tuple(self._columns.names),
+        )
         is_dma = np.isin(engines.key // self._n_units, self._codes_of("DMA"))
         if is_dma.any():
             start, end = engines.start[is_dma], engines.end[is_dma]
@@ -469,8 +472,11 @@ class TraceAssembly:
         code = table.column("engine").astype(np.int64)
         return code * self._n_units + table.column("engine_id")
 
-    def _ranked(self, keys: I64) -> Iterator[tuple[int, str, int, int]]:
-        """Yield (rank, name, number, key) of ascending keys, best known first."""
+    def _ranked(self, keys: I64) -> Iterator[tuple[int, str, I64, I64]]:
+        """Yield (rank, name, its keys, their numbers), the best known name first.
+
+        `keys` ascend.
+        """
         codes = np.unique(keys // self._n_units).tolist()
         named = ((self._name(code), code) for code in codes)
         for rank, name, code in sorted(
@@ -480,11 +486,11 @@ class TraceAssembly:
             low, high = np.searchsorted(
                 keys, np.array([code, code + 1]) * self._n_units
             )
-            for key in keys[low:high].tolist():
-                yield rank, name, key - code * self._n_units, key
+            mine = keys[low:high]
+            yield rank, name, mine, mine - code * self._n_units
 
     def _name(self, code: int) -> str:
-        return self._columns.names[code] if code >= 0 else "unknown"
+        return engine_name(self._columns.names, code)
 
 
 def max_end(columns: EventColumns) -> int | None:

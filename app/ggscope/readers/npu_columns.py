@@ -210,19 +210,10 @@ class EventColumns:
         self.n_bad_colors = 0
         self.memos = Memos(
             strings=Memo(strings.intern),
-            ops=Memo(self._op_number),
+            ops=Memo(_numbering(self.ops, MAX_OPS)),
             layers=Memo(layer_number),
             colors=Memo(color_value, 0),
-            codes=Memo(self._name_code),
-        )
-        # In the order of _KINDS; each gets events of its own kind only.
-        self._adders: tuple[Callable[[list[Any], I64], Table], ...] = (
-            self._add_engines,
-            self._add_accesses,
-            self._add_tokens,
-            self._add_stalls,
-            self._add_commands,
-            self._add_instants,
+            codes=Memo(_numbering(self.names)),
         )
         self.engines = Table(**_DTYPES["engines"])
         self.deps = Table(**_DTYPES["deps"])
@@ -262,12 +253,12 @@ class EventColumns:
         kinds = np.fromiter(
             map(_KIND_NUMBERS.__getitem__, map(type, events)), np.int8, len(events)
         )
-        for number, add in enumerate(self._adders):
+        for number, add in enumerate(_ADDERS):
             of_kind = kinds == number
             rows = np.flatnonzero(of_kind)
             if not len(rows):
                 continue
-            table = add(list(compress(events, of_kind.tobytes())), record[rows])
+            table = add(self, list(compress(events, of_kind.tobytes())), record[rows])
             dropped.append(table.drop_reversed(table.n_pieces - 1))
         return np.sort(np.concatenate(dropped))
 
@@ -413,15 +404,32 @@ class EventColumns:
         )
         return self.instants
 
-    def _op_number(self, op: str) -> int:
-        if len(self.ops) == MAX_OPS:
-            return -1
-        self.ops.append(op)
-        return len(self.ops) - 1
 
-    def _name_code(self, name: str) -> int:
-        self.names.append(name)
-        return len(self.names) - 1
+# In the order of _KINDS; each gets events of its own kind only. Functions of the class:
+# an object that held its own methods would wait for the garbage collector.
+_ADDERS: tuple[Callable[[EventColumns, list[Any], I64], Table], ...] = (
+    EventColumns._add_engines,
+    EventColumns._add_accesses,
+    EventColumns._add_tokens,
+    EventColumns._add_stalls,
+    EventColumns._add_commands,
+    EventColumns._add_instants,
+)
+
+
+def _numbering(names: list[str], most: int | None = None) -> Callable[[str], int]:
+    """Return what puts a name at the end of `names` and tells its number.
+
+    -1 where there are `most` names already.
+    """
+
+    def number(name: str) -> int:
+        if len(names) == most:
+            return -1
+        names.append(name)
+        return len(names) - 1
+
+    return number
 
 
 def _compact(values: Array) -> Array:

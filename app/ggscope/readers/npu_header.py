@@ -182,7 +182,7 @@ class _Comparison:
         if total is not None and total >= self._last:
             self._wholes.insert(0, float(total))
         engines = computed.get("engines")
-        self._engines = engines if isinstance(engines, dict) else {}
+        self._engines = engines if isinstance(engines, Mapping) else {}
 
     def totals(self) -> Iterator[Stated | None]:
         """Compare cycles and bytes."""

@@ -1,8 +1,11 @@
 """Joins between columns of NPU events: by engine, command and record number."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, distinct
 
 
 def by_lane_and_start(lane: Array, start: I64) -> I64:
@@ -16,32 +19,25 @@ def by_lane_and_start(lane: Array, start: I64) -> I64:
     return order if bool(is_in_order.all()) else np.lexsort((start, lane))
 
 
-def distinct(values: I64) -> I64:
-    """Return the different values in ascending order.
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyLanes:
+    """The lane of each engine: keys in ascending order, int64[n], and their lanes."""
 
-    Values close together are ticked off in a table, others sorted. ``np.unique``
-    hashes in newer numpy: ten times slower here, and it holds the interpreter lock
-    all the while.
-    """
-    if not len(values):
-        return values
-    low = int(values.min())
-    width = int(values.max()) - low + 1
-    if width <= 4 * len(values) + 1024:
-        is_there = np.zeros(width, np.bool_)
-        is_there[values - low] = True
-        found: I64 = np.flatnonzero(is_there) + low
-        return found
-    ranked = np.sort(values)
-    first: I64 = ranked[np.concatenate([[True], ranked[1:] != ranked[:-1]])]
-    return first
+    key: I64
+    lane: I64
 
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[I64, I64]]) -> "KeyLanes":
+        """Return what keys and lanes, engines of one name after the other, make."""
+        none = np.zeros(0, np.int64)
+        key = np.concatenate([none, *(keys for keys, _ in parts)])
+        lane = np.concatenate([none, *(lanes for _, lanes in parts)])
+        order = np.argsort(key, kind="stable")
+        return cls(key[order], lane[order])
 
-def spread(lanes: dict[int, int], key: I64) -> I64:
-    """Return the lane of each key; all keys must be among `lanes`."""
-    known = np.array(sorted(lanes), np.int64)
-    values = np.array([lanes[k] for k in known.tolist()], np.int64)
-    return values[np.searchsorted(known, key)] if len(known) else key
+    def of(self, keys: I64) -> I64:
+        """Return the lane of each key; -1 where it has none."""
+        return looked_up(self.lane, find(self.key, keys)).astype(np.int64, copy=False)
 
 
 def looked_up(values: Array, rows: I64) -> Array:

@@ -9,7 +9,7 @@ writer may add (event types, minor versions) and what could be repaired are noti
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from ggscope.model.builder import TraceBuilder
@@ -116,14 +116,6 @@ class Rules:
         self.unknown: dict[str, int] = {}
         self.first_unknown = ""
         self._problems = problems
-        self._by_type = {
-            "ENGINE_EVENT": self._engine,
-            "MEM_ACCESS_EVENT": self._access,
-            "TOKEN_EVENT": self._token,
-            "STALL_EVENT": self._stall,
-            "CMD_EVENT": self._command,
-            "MARKER_EVENT": self._marker,
-        }
 
     def event(self, value: object) -> Event | None:
         """Return the event that `value` describes, or None where it is left out."""
@@ -142,8 +134,8 @@ class Rules:
                 "event_without_type", f"{problems.subject} {what}; {LEFT_OUT}", "type"
             )
             return None
-        known = self._by_type.get(kind)
-        return known(fields) if known is not None else self._generic(fields, kind)
+        known = _BY_TYPE.get(kind)
+        return known(self, fields) if known is not None else self._generic(fields, kind)
 
     def sample(self, value: object) -> Sample | None:
         """Return a bandwidth sample, or None where it is left out."""
@@ -488,6 +480,18 @@ class Rules:
     def _missing(self, key: str) -> None:
         problems = self._problems
         problems.error("field_missing", f"{problems.subject}: {key} missing", key)
+
+
+# Of the class: a table of its own methods in each object would make it refer to itself,
+# and all that was read would wait for the collector.
+_BY_TYPE: Mapping[str, Callable[[Rules, Fields], Event | None]] = {
+    "ENGINE_EVENT": Rules._engine,
+    "MEM_ACCESS_EVENT": Rules._access,
+    "TOKEN_EVENT": Rules._token,
+    "STALL_EVENT": Rules._stall,
+    "CMD_EVENT": Rules._command,
+    "MARKER_EVENT": Rules._marker,
+}
 
 
 def clean(text: str) -> str:

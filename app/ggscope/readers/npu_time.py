@@ -1,12 +1,13 @@
 """Intervals of cycles: which covers a point, how much they cover, phase bands."""
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ggscope.model.intervals import latest_owner
-from ggscope.model.tables import I64, Array, Phase
-from ggscope.readers.npu_links import distinct
+from ggscope.model.tables import I64, Array, Phase, distinct
 
 
 def covering(start: I64, end: I64, points: I64) -> I64:
@@ -72,6 +73,49 @@ def most_at_once(start: I64, end: I64) -> int:
     # How many have begun and not ended when each one begins.
     ended = np.searchsorted(ends, begins, "right")
     return int((np.arange(1, len(begins) + 1) - ended).max())
+
+
+def engine_name(names: Sequence[str], code: int) -> str:
+    """Return the name of an engine or master by its code."""
+    return names[code] if code >= 0 else "unknown"
+
+
+class EngineFigures(Mapping[str, Mapping[str, float]]):
+    """How busy each engine is, by its name; put into words when somebody asks.
+
+    Parameters
+    ----------
+    keys : int64[n], of the engines: code times `n_units` plus number.
+    busy : int64[n], cycles that each works.
+    cycles : of the whole trace.
+    names : by code.
+    """
+
+    def __init__(
+        self, keys: I64, busy: I64, cycles: int, n_units: int, names: Sequence[str]
+    ) -> None:
+        self._keys, self._busy, self._cycles = keys, busy, cycles
+        self._n_units, self._names = n_units, names
+        self._row_of: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows())
+
+    def __getitem__(self, name: str) -> Mapping[str, float]:
+        """Return the figures of an engine, such as "TE 0"."""
+        busy = int(self._busy[self._rows()[name]])
+        share = busy / self._cycles if self._cycles else math.nan
+        return {"active_cycles": busy, "utilization": share}
+
+    def _rows(self) -> dict[str, int]:
+        if not self._row_of:
+            units = (divmod(key, self._n_units) for key in self._keys.tolist())
+            names = (f"{engine_name(self._names, c)} {number}" for c, number in units)
+            self._row_of = {name: row for row, name in enumerate(names)}
+        return self._row_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -162,11 +162,7 @@ def _title_batches(geometry: TimelineGeometry) -> list[Batch]:
     """Return the title line; it owns up to lanes that the figure has no room for."""
     scene = geometry.scene
     room = geometry.bottom - geometry.lanes_y + scene.scroll_y
-    hidden = sum(
-        1
-        for box in scene.layout.boxes
-        if box.lane is not None and box.y + box.height > room + 1
-    )
+    hidden = scene.layout.n_lanes_beyond(room + 1)
     note = f"{hidden:,} more lanes do not fit" if hidden else ""
     y, width = TITLE_HEIGHT / 2, scene.width - 2 * HEAD_PAD
     return [

@@ -1,6 +1,5 @@
 """The overview strip: the whole trace, its phases, hits and the shown range."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -11,8 +10,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.columns import RowColumns, query_many
 from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import FEW_LANES, TimelineLane
-from ggscope.model.lanes import LaneKind
+from ggscope.analysis.layout import FEW_LANES
 from ggscope.model.tables import Array
 from ggscope.render.batch import (
     Batch,
@@ -33,7 +31,6 @@ BAND_PX = 4.0
 _HIT_PX = 6.0
 _TEXT_SIZE = 9.5
 _BAR_STRENGTH = 0.8
-_WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)
 _MAX_KEPT = 4
 _MAX_NAMES = 40
 _NAME_PX = 44.0
@@ -99,10 +96,12 @@ def skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
 
 def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
     index, by = scene.index, scene.color_by
-    lanes = [x for x in index.lanes if x.kind in _WORK_KINDS and not x.field]
-    lanes = lanes or [x for x in index.lanes if x.n_spans and not x.field]
-    if len(lanes) > FEW_LANES:
-        return _skyline_of_many(scene, time, lanes)
+    chosen = np.flatnonzero(index.lanes.is_work())
+    if not len(chosen):
+        chosen = np.flatnonzero((index.lanes.lane_id >= 0) & (index.lanes.n_spans > 0))
+    if len(chosen) > FEW_LANES:
+        return _skyline_of_many(scene, time, index.lanes.lane_id[chosen])
+    lanes = [index.lanes[i] for i in chosen.tolist()]
     n = time.n_columns
     total, most = np.zeros(n), np.zeros(n)
     category = np.full(n, -1, np.int32)
@@ -122,9 +121,7 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
     return Skyline(total / max(len(lanes), 1), category)
 
 
-def _skyline_of_many(
-    scene: OverviewScene, time: TimeScale, lanes: Sequence[TimelineLane]
-) -> Skyline:
+def _skyline_of_many(scene: OverviewScene, time: TimeScale, lanes: Array) -> Skyline:
     """Return the skyline from the spans themselves, without a row per lane."""
     index, n, edges = scene.index, time.n_columns, time.edges
     ids = index.work_spans(lanes)

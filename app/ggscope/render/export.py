@@ -36,6 +36,7 @@ from ggscope.analysis.layout import (
 )
 from ggscope.errors import ExportError
 from ggscope.model.selection import ColorBy
+from ggscope.model.tables import Array
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList
@@ -49,6 +50,8 @@ CSS_DPI = 96.0
 """Device-independent pixels per inch."""
 MAX_PIXELS = 32_767
 """Longest side of a picture that QImage and common viewers handle."""
+_LANES_TOLD = 40
+"""A message names so many lanes."""
 _FAMILY = re.compile(r'font-family="([^"]*)"')
 _application: QGuiApplication | None = None
 
@@ -115,14 +118,19 @@ def export_timeline(
     ensure_gui_application()
     index = source if isinstance(source, TraceIndex) else TraceIndex(source)
     trace = index.trace
-    chosen = index.lanes if lanes is None else _chosen_lanes(index, lanes)
+    chosen: Sequence[TimelineLane] = index.lanes
     groups = default_collapsed(index.lanes) if lanes is None else frozenset()
+    if lanes is not None:
+        chosen = _chosen_lanes(index, lanes)
     if state is None:
         state = LaneState(collapsed=groups)
     elif state.collapsed is not None:
         groups = state.collapsed
+    rows: dict[str, int] | Array
     if len(chosen) > FEW_LANES:
         rows = index.row_counts()
+        if lanes is not None:
+            rows = rows[index.lanes.positions(lanes)]
     else:
         rows = {
             lane.key: len(index.rows(lane.key))
@@ -309,13 +317,14 @@ def _content(buffer: QBuffer) -> bytes:
 
 
 def _chosen_lanes(index: TraceIndex, keys: Sequence[str]) -> tuple[TimelineLane, ...]:
-    by_key = {lane.key: lane for lane in index.lanes}
-    unknown = [key for key in keys if key not in by_key]
+    known = index.lanes
+    unknown = [key for key in keys if known.position(key) < 0]
     if unknown:
-        raise ExportError(
-            f"There is no lane {unknown[0]!r}. Lanes: " + ", ".join(by_key) + "."
-        )
-    return tuple(by_key[key] for key in keys)
+        listed = ", ".join(known.keys[:_LANES_TOLD])
+        if len(known) > _LANES_TOLD:
+            listed += f" and {len(known) - _LANES_TOLD:,} more"
+        raise ExportError(f"There is no lane {unknown[0]!r}. Lanes: {listed}.")
+    return tuple(index.lane(key) for key in keys)
 
 
 def _title(trace: Trace) -> str:

@@ -31,8 +31,7 @@ def subject_of_range(index: TraceIndex | None, marked: MarkedRange) -> Subject:
     if len(keys) != 1 or index is None:
         what = f"{len(keys)} lanes" if keys else ""
         return Subject(marked.time, what, is_range=True)
-    titles = {lane.key: lane.title for lane in index.lanes}
-    what = clean_line(titles.get(keys[0], ""), MAX_NAME)
+    what = clean_line(_title(index, keys[0]), MAX_NAME)
     return Subject(marked.time, what, keys[0], is_range=True)
 
 
@@ -47,9 +46,14 @@ def subject_of_selection(
         word = str(selection.table)
         return Subject(time, f"{n} {word if n > 1 else word.removesuffix('s')}")
     lane = index.lane_of_span(selection.active)
-    title = next((one.title for one in index.lanes if one.key == lane), "")
+    title = _title(index, lane)
     words = " · ".join(t for t in (trace.span_name(selection.active), title) if t)
     return Subject(time, clean_line(words, MAX_NAME), lane)
+
+
+def _title(index: TraceIndex, key: str) -> str:
+    at = index.lanes.position(key)
+    return index.lanes.titles[at] if at >= 0 else ""
 
 
 __all__ = ["Subject", "subject_of_range", "subject_of_selection"]

@@ -641,8 +641,8 @@ class Session(QObject):
             self.set_visible(view_range.centred(self._visible, found.time))
         if found.time.duration:
             self.set_marked(MarkedRange(found.time))
-        lanes = () if self.index is None else self.index.lanes
-        if found.lane and any(lane.key == found.lane for lane in lanes):
+        index = self.index
+        if found.lane and index is not None and index.lanes.position(found.lane) >= 0:
             self.reveal_lane(found.lane)
 
     def replace_bookmarks(

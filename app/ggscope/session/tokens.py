@@ -49,8 +49,8 @@ def token_times(trace: Trace) -> TokenTimes:
     O(n) in the spans; call it once per trace and only when somebody steps.
     """
     spans = trace.spans
-    lanes = [lane.id for lane in trace.lanes if lane.kind is LaneKind.TOKEN]
-    if lanes:
+    lanes = np.flatnonzero(trace.lanes.of_kind(LaneKind.TOKEN))
+    if len(lanes):
         ids = np.flatnonzero(np.isin(spans.lane, lanes)).astype(np.int64)
         if len(ids):
             ids = ids[np.argsort(spans.start[ids], kind="stable")]

@@ -184,7 +184,7 @@ class StatisticsView(View):
             "lane": self.tr("lane"),
             "tensor": self.tr("weight"),
         }
-        has_engines = any(lane.kind == LaneKind.ENGINE for lane in trace.lanes)
+        has_engines = bool(trace.lanes.of_kind(LaneKind.ENGINE).any())
         has_ops = bool((trace.spans.op[:100_000] >= 0).any()) or trace.ops is not None
         offered = _WITH_OPS if has_ops else _ENGINES if has_engines else _LANES
         current = [self.by.itemData(i) for i in range(self.by.count())]

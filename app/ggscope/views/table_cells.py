@@ -134,11 +134,13 @@ _MEASURED_LANES = 4096
 
 
 def _lane_column(trace: Trace) -> Column:
-    few = trace.lanes[:_MEASURED_LANES]
-    listed = [lane for lane in few if lane.kind not in _NOT_LISTED]
-    longest = max((len(_short_lane(lane.name)) for lane in listed), default=1)
+    lanes = trace.lanes
+    is_listed = ~lanes.of_kind(*_NOT_LISTED)
+    is_listed[_MEASURED_LANES:] = False
+    names = lanes.names_of(is_listed)
+    longest = max((len(_short_lane(name)) for name in names), default=1)
     width = min(max(32, longest * 8 + 16), 130)
-    if any(lane.kind == LaneKind.ENGINE for lane in listed):
+    if (is_listed & lanes.of_kind(LaneKind.ENGINE)).any():
         return Column("lane", tr("engine"), tr("Engine"), max(width + 16, 64))
     if longest <= 6:
         return Column("lane", "T", tr("Thread"), min(width, 40))
@@ -226,7 +228,7 @@ class CellTexts:
         if key == "op":
             return trace.op_name(int(spans.op[span])) or None
         if key == "lane":
-            return trace.lanes[int(spans.lane[span])].name
+            return trace.lanes.names[int(spans.lane[span])]
         if key == "dot":
             return "yes" if self.is_in_graph(span) else "no"
         if key == "sources":
@@ -274,7 +276,7 @@ class CellTexts:
         return NONE if layer is None else format_count(layer)
 
     def _lane(self, span: int) -> str:
-        return _short_lane(self.trace.lanes[int(self.trace.spans.lane[span])].name)
+        return _short_lane(self.trace.lanes.names[int(self.trace.spans.lane[span])])
 
     def _token(self, span: int) -> str:
         return token_text(self.trace, span) or NONE

@@ -37,7 +37,7 @@ def filters_of(trace: Trace, span: int, base: Filter) -> list[tuple[str, Filter]
         if spans.phase is not None and numbers_per_phase(trace):
             wanted = replace(wanted, phases=frozenset({int(spans.phase[span])}))
         found.append((text, wanted))
-    lane = trace.lanes[int(spans.lane[span])].name
+    lane = trace.lanes.names[int(spans.lane[span])]
     text = tr("Show only {0}").format(lane)
     found.append((text, replace(base, threads=frozenset({lane}))))
     for access in access_facts(trace, span)[:1]:

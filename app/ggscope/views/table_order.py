@@ -398,7 +398,7 @@ def _merged_already(start: I64, ids: Array) -> TimeMerge:
 
 def _listed_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
     """Return whether the spans of each lane are rows of the table, bool[n_lanes]."""
-    is_band = np.array([lane.kind in _BANDS for lane in trace.lanes], np.bool_)
+    is_band = trace.lanes.of_kind(*_BANDS)
     if is_band.all() or not is_band.any():
         return np.ones(len(is_band), np.bool_)
     for rows in chunks(len(trace.spans)):
@@ -446,9 +446,11 @@ def _lookup_table(trace: Trace, column: str) -> I64:
     if column == "quality":
         return quality_of(np.arange(1 << 16)).astype(np.int64)
     if column == "lane":
-        ranks = sorted(trace.lanes, key=lambda lane: (lane.group, lane.sort_key))
-        table = np.full(len(trace.lanes) + 1, -1, np.int64)
-        table[[lane.id for lane in ranks]] = np.arange(len(ranks))
+        lanes = trace.lanes
+        keys = list(zip(lanes.group_titles(), lanes.sort_keys, strict=True))
+        ranks = sorted(range(len(lanes)), key=keys.__getitem__)
+        table = np.full(len(lanes) + 1, -1, np.int64)
+        table[ranks] = np.arange(len(ranks))
         return table
     if column == "destination":
         return _ranks(trace.strings.texts())

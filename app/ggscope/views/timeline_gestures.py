@@ -260,7 +260,7 @@ class Gestures:
         if session.selection.table == "spans" and session.selection.active is not None:
             key = index.lane_of_span(session.selection.active)
         else:
-            for box in prepared.layout.boxes:
+            for box in prepared.layout:
                 if box.lane is not None and box.lane.lane_ids and box.group != "Tokens":
                     key = box.lane.key
                     break
@@ -336,11 +336,7 @@ class Gestures:
             return
         if own.pinned != hit.box.pinned or own.group != hit.box.group:
             return
-        keys = [
-            b.lane.key
-            for b in prepared.layout.boxes
-            if b.lane is not None and b.group == own.group and b.pinned == own.pinned
-        ]
+        keys = prepared.layout.keys_of_group(own.group, pinned=own.pinned)
         there = keys.index(target.key)
         keys.remove(self._lane)
         keys.insert(there, self._lane)

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.categories import MAX_TOKENS, MIXED, NONE, Categories, engine_of
-from ggscope.analysis.chunks import chunks
+from ggscope.analysis.chunks import chunks, count_values
 from ggscope.analysis.index import TraceIndex
 from ggscope.analysis.layout import FEW_LANES
 from ggscope.model.ggml import FAMILIES
@@ -91,8 +91,19 @@ class LegendRequest:
             ticks += np.bincount(of_row, spans.end[rows] - spans.start[rows], n)
         named = np.array([key != NONE for key in categories.keys])
         total = float(ticks[named].sum())
+        n_lanes = np.count_nonzero(
+            count_values(spans.lane, len(self.index.trace.lanes))
+        )
         return tuple(
-            _entry(self.index.trace, categories, i, counts, ticks, total)
+            _entry(
+                self.index.trace,
+                categories,
+                i,
+                counts,
+                ticks,
+                total,
+                is_shared=bool(n_lanes > MAX_TOKENS),
+            )
             for i in np.flatnonzero(counts).tolist()
         )
 
@@ -104,17 +115,23 @@ def _entry(
     counts: np.ndarray,
     ticks: np.ndarray,
     total: float,
+    *,
+    is_shared: bool,
 ) -> LegendEntry:
     key = categories.keys[i]
-    part, values = isolating(trace, categories.by, key)
+    part, values = isolating(trace, categories.by, key, is_shared=is_shared)
     share = None if key == NONE or total <= 0 else float(ticks[i]) / total
     return LegendEntry(
         key, categories.labels[i], int(counts[i]), int(ticks[i]), share, part, values
     )
 
 
-def isolating(trace: Trace, by: ColorBy, key: str) -> tuple[str, Values]:
+def isolating(
+    trace: Trace, by: ColorBy, key: str, *, is_shared: bool = False
+) -> tuple[str, Values]:
     """Return (field of the filter, its value) that leaves one category.
+
+    `is_shared` tells of lanes whether every 4096th has the same colour.
 
     ("", empty) where no filter says it: spans without an op, colours from the
     file, and spans that access two kinds of memory.
@@ -124,14 +141,16 @@ def isolating(trace: Trace, by: ColorBy, key: str) -> tuple[str, Values]:
         part = {"layer": "layers", "token": "tokens", "phase": "phases"}.get(by, "")
         return (part, frozenset({-1})) if part else ("", frozenset())
     if kind == "engine":
-        names = (
-            lane.name
-            for lane in trace.lanes
-            if lane.kind == LaneKind.ENGINE and engine_of(lane.name) == rest
+        engines = trace.lanes.names_of(trace.lanes.of_kind(LaneKind.ENGINE))
+        words = {
+            word: engine_of(word) for word in {x.partition(" ")[0] for x in engines}
+        }
+        return "threads", frozenset(
+            x for x in engines if words[x.partition(" ")[0]] == rest
         )
-        return "threads", frozenset(names)
     if kind == "thread":
-        return "threads", frozenset({trace.lanes[int(rest)].name})
+        names = trace.lanes.names[int(rest) :: MAX_TOKENS]
+        return "threads", frozenset(names if is_shared else names[:1])
     if kind == "token":
         if numbers_per_phase(trace):
             return "", frozenset()  # it takes two fields, token and phase

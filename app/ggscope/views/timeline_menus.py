@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ggscope.views.timeline import TimelineView
     from ggscope.views.timeline_hit import Hit
 
+_MOST_HIDDEN = 50
+"""Of more hidden lanes the menu lists the first; "All" shows the others too."""
+
 
 def show_menu(view: "TimelineView", at: QPoint, global_at: QPoint) -> None:
     """Show the menu that belongs to the thing at `at`."""
@@ -150,13 +153,10 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
     tr, state = view.tr, session.lane_state
     if state.hidden:
         hidden = menu.addMenu(tr("Show hidden lanes"))
-        titles = {}
-        if session.index is not None:
-            titles = {lane.key: lane.title for lane in session.index.lanes}
-        for key in sorted(state.hidden):
+        for key in sorted(state.hidden)[:_MOST_HIDDEN]:
             _add(
                 hidden,
-                titles.get(key, key),
+                _title_of(session, key),
                 partial(
                     session.set_lane_state, replace(state, hidden=state.hidden - {key})
                 ),
@@ -168,7 +168,7 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
             lambda: session.set_lane_state(replace(state, hidden=frozenset())),
         )
     if session.index is not None:
-        groups = frozenset(lane.group for lane in session.index.lanes)
+        groups = frozenset(session.index.lanes.groups)
         _add(
             menu,
             tr("Open all groups"),
@@ -186,6 +186,12 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
         marked = session.marked_range
         _add(menu, tr("Zoom to marked range"), lambda: session.set_visible(marked.time))
         _add(menu, tr("Clear marked range"), lambda: session.set_marked(None))
+
+
+def _title_of(session: Session, key: str) -> str:
+    lanes = None if session.index is None else session.index.lanes
+    at = -1 if lanes is None else lanes.position(key)
+    return key if lanes is None or at < 0 else lanes.titles[at]
 
 
 def _tsv(facts: tuple[Fact, ...]) -> str:

@@ -11,12 +11,12 @@ from ggscope.analysis.layout import (
     FEW_LANES,
     LaneLayout,
     LaneState,
-    TimelineLane,
     default_collapsed,
     lay_out,
 )
 from ggscope.analysis.workers import share_out
 from ggscope.model.selection import ColorBy
+from ggscope.model.tables import I64
 from ggscope.render.palette import lut
 from ggscope.render.theme import Theme
 from ggscope.session.tasks import TaskContext
@@ -62,23 +62,21 @@ class PrepareRequest:
         closed = (
             default_collapsed(lanes) if state.collapsed is None else state.collapsed
         )
-        shown = [
-            lane
-            for lane in lanes
-            if lane.key not in state.hidden
-            and lane.counter < 0
-            and (lane.group not in closed or lane.key in state.pinned)
-        ]
+        is_closed = np.array([title in closed for title in lanes.groups], np.bool_)
+        is_shown = ~is_closed[lanes.group]
+        is_shown[lanes.positions(state.pinned)] = True
+        is_shown[lanes.positions(tuple(state.hidden))] = False
+        shown = np.flatnonzero(is_shown & ~lanes.is_counter)
         if self.theme is not None:
             lut(self.index.categories(self.color_by), self.theme)
-        n_rows: dict[str, int] = {}
+        n_rows = np.ones(len(lanes), np.int64)
         if len(shown) > FEW_LANES:
-            n_rows = dict(self.index.row_counts())
+            n_rows = self.index.row_counts().astype(np.int64)
             shown = self._costly(shown)
 
         def prepare(_: int, part: slice) -> None:
-            for lane in shown[part]:
-                n_rows[lane.key] = self._prepare_lane(lane.key)
+            for at in shown[part].tolist():
+                n_rows[at] = self._prepare_lane(lanes.keys[at])
 
         if context is None:  # a small trace, on the thread of the window
             prepare(0, slice(None))
@@ -100,17 +98,18 @@ class PrepareRequest:
             self.mask_token,
         )
 
-    def _costly(self, lanes: list[TimelineLane]) -> list[TimelineLane]:
+    def _costly(self, shown: I64) -> I64:
         """Return the lanes of many spans, and the first one of each kind.
 
         With that one comes what the index makes once for all lanes of the kind.
         """
-        first = {lane.field: lane for lane in reversed(lanes)}
-        return [
-            lane
-            for lane in lanes
-            if lane.n_spans > FEW_SPANS or first[lane.field] is lane
-        ]
+        lanes = self.index.lanes
+        # Lanes of the trace, of layers and of ops: each kind has a group of its own.
+        kinds = np.where(lanes.lane_id[shown] >= 0, -1, lanes.group[shown])
+        _, first = np.unique(kinds, return_index=True)
+        is_costly = lanes.n_spans[shown] > FEW_SPANS
+        is_costly[first] = True
+        return shown[is_costly]
 
     def _prepare_lane(self, key: str) -> int:
         """Have the index make what a lane is drawn from; return its rows."""

@@ -257,3 +257,15 @@ def test_more_than_256_categories_take_two_bytes():
 
     assert categorize(trace, "thread").index.dtype == np.uint16
     assert categorize(trace, "token").index.dtype == np.uint16
+
+
+def test_too_many_lanes_share_colours_and_say_so():
+    most = categories.MAX_TOKENS
+    at = np.arange(2 * most + 1)
+
+    found = categorize(builders.spans_trace(at, at + 1, at), "thread")
+
+    assert len(found.keys) == most
+    assert found.index[1] == found.index[most + 1] != found.index[2]
+    assert found.labels[1] == f"thread 1, thread {most + 1}"
+    assert found.labels[0] == f"thread 0, thread {most} …"

@@ -164,7 +164,11 @@ def test_lay_out_tokens_come_before_all_other_groups():
 
 
 def test_lay_out_without_lanes_is_empty():
-    assert lay_out((), {}, LaneState()) == LaneLayout((), 0.0)
+    layout = lay_out((), {}, LaneState())
+
+    assert (layout.boxes, layout.height, layout.pinned_height) == ((), 0.0, 0.0)
+    assert layout.box_at(0) is None
+    assert layout.boxes_between(0, 100) == ()
 
 
 @pytest.mark.parametrize("y", [-0.5, 1e9])

@@ -11,7 +11,7 @@ from ggscope.analysis import nesting
 from ggscope.analysis.nesting import covered, own_times
 from ggscope.analysis.stats import BY, StatTable, stat_table
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import Lane, LaneKind, lane_titles
+from ggscope.model.lanes import Lane, LaneKind, Lanes, lane_titles
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
@@ -186,15 +186,15 @@ def test_unfinished_spans_have_no_time_to_nest():
 
 
 def test_lane_titles_differ():
-    lanes = [
+    lanes = (
         Lane(0, "thread 0", LaneKind.THREAD, ("CPU backend",)),
         Lane(1, "thread 0", LaneKind.THREAD, ("Backend 1",)),
         Lane(2, "thread 1", LaneKind.THREAD, ("Backend 1",)),
         Lane(3, "x", LaneKind.MARKER),
         Lane(4, "x", LaneKind.MARKER),
-    ]
+    )
 
-    assert lane_titles(lanes) == [
+    assert lane_titles(Lanes.of(lanes)) == [
         "CPU backend / thread 0", "Backend 1 / thread 0", "thread 1",
         "x (lane 3)", "x (lane 4)",
     ]  # fmt: skip
