@@ -106,10 +106,16 @@ def stalls_json(trace: Trace) -> list[dict[str, object]]:
     """
     spans, length = trace.spans, trace.extent.duration
     found: list[dict[str, object]] = []
-    for lane in trace.lanes:
-        if lane.kind is not LaneKind.STALL:
-            continue
-        rows = np.flatnonzero(spans.lane == lane.id)
+    is_stall = trace.lanes.of_kind(LaneKind.STALL)
+    lanes = np.flatnonzero(is_stall)
+    if not len(lanes):
+        return found
+    every = np.flatnonzero(is_stall[spans.lane])
+    every = every[np.argsort(spans.lane[every], kind="stable")]
+    first = np.searchsorted(spans.lane[every], lanes)
+    stop = np.searchsorted(spans.lane[every], lanes, "right")
+    for lane, a, b in zip(lanes.tolist(), first.tolist(), stop.tolist(), strict=True):
+        rows = every[a:b]
         start, end = spans.start[rows], spans.end[rows]
         ticks = int(covered(np.zeros(len(rows), np.int64), start, end, 1)[0])
         names, which = np.unique(spans.name[rows], return_inverse=True)
@@ -118,7 +124,7 @@ def stalls_json(trace: Trace) -> list[dict[str, object]]:
         order = np.argsort(-sums, kind="stable").tolist()
         found.append(
             {
-                "lane": lane.name,
+                "lane": trace.lanes.names[lane],
                 "stalls": len(rows),
                 "stalled": ticks,
                 "share": ticks / length if length else None,

@@ -9,6 +9,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Stated, is_equal, stated_figure
 from ggscope.model.trace import Severity
 from ggscope.readers.npu_rules import clean, text_of
+from ggscope.readers.npu_time import EngineFigures
 
 HEADER_KEYS = frozenset(
     {
@@ -297,7 +298,13 @@ class _Comparison:
         """Compare how many engines there are with how many did anything."""
         for key in ("num_dma", "num_te", "num_ve"):
             kind = key.removeprefix("num_").upper()
-            n = sum(name.split(" ")[0] == kind for name in self._engines)
+            if npu.get(key) is None:
+                continue
+            engines = self._engines
+            if isinstance(engines, EngineFigures):
+                n = engines.n_of_kind(kind)
+            else:
+                n = sum(name.split(" ")[0] == kind for name in engines)
             yield stated_figure(
                 f"{kind} engines",
                 npu.get(key),

@@ -110,6 +110,13 @@ class EngineFigures(Mapping[str, Mapping[str, float]]):
         share = busy / self._cycles if self._cycles else math.nan
         return {"active_cycles": busy, "utilization": share}
 
+    def n_of_kind(self, kind: str) -> int:
+        """Return how many engines have this first word of their names."""
+        codes, counts = np.unique(self._keys // self._n_units, return_counts=True)
+        names = (engine_name(self._names, code) for code in codes.tolist())
+        found = zip(names, counts.tolist(), strict=True)
+        return sum(n for name, n in found if name.split(" ")[0] == kind)
+
     def _rows(self) -> dict[str, int]:
         if not self._row_of:
             units = (divmod(key, self._n_units) for key in self._keys.tolist())
