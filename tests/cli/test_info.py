@@ -396,6 +396,56 @@ def test_memory_lists_peak_leaks_and_mistaken_frees(run, tmp_path):
     assert [(a["pointer"], a["at"]) for a in found["double_frees"]] == [("0xa", 40)]
     assert [(a["pointer"], a["at"]) for a in found["stray_frees"]] == [("0xd", 50)]
     assert "peak 150 B in 2 allocations, 1 never freed, 1 freed twice" in text
+    numbers = [found[key] for key in ("leaked", "double_freed", "stray_freed")]
+    assert numbers == [1, 1, 1]
+    assert (found["reused"], found["reuses"]) == (0, [])
+
+
+def test_pointers_of_memory_problems_are_named_and_bounded(run, tmp_path):
+    """Allocated and freed at random: the lists are those of a plain replay."""
+    rng, steps = np.random.default_rng(7), []
+    for _ in range(4000):
+        kind = ALLOC if rng.random() < 0.6 else FREE
+        steps.append((kind, int(rng.integers(1, 60)) * 16, 8 * int(rng.integers(1, 9))))
+    events = [
+        ggmlviz_files.Event(kind, 1000 + i, pointer, 0, size if kind == ALLOC else 0)
+        for i, (kind, pointer, size) in enumerate(steps)
+    ]
+    alive, known, freed, level, peak = {}, set(), set(), 0, 0
+    doubles, strays, reused = [], [], []
+    for i, (kind, pointer, size) in enumerate(steps):
+        if kind == ALLOC:
+            reused += [(hex(pointer), i)] if pointer in known else []
+            level += size - alive.pop(pointer, (0, 0))[0]
+            alive[pointer] = (size, i)
+            known.add(pointer)
+            peak = max(peak, level)
+        elif pointer in alive:
+            level -= alive.pop(pointer)[0]
+        else:
+            (doubles if pointer in known | freed else strays).append((hex(pointer), i))
+            freed.add(pointer)
+    path = ggmlviz_files.write(tmp_path / "memory.ggmlviz", events)
+
+    facts = json.loads(run("info", path, "--json").out)
+
+    found = facts["memory"]["Tensor memory"]
+    assert found["peak_bytes"] == peak
+    assert {(a["pointer"], a["bytes"], a["at"]) for a in found["leaks"]} == {
+        (hex(pointer), size, i) for pointer, (size, i) in alive.items()
+    }
+    for key, n, expected in (
+        ("double_frees", "double_freed", doubles),
+        ("stray_frees", "stray_freed", strays),
+        ("reuses", "reused", reused),
+    ):
+        assert found[n] == len(expected)
+        told = [(a["pointer"], a["at"]) for a in found[key]]
+        assert told == expected[:1000]
+    texts = {w["code"]: w["message"] for w in facts["warnings"]}
+    names = list(dict.fromkeys(p for p, _ in doubles))
+    assert ", ".join(names[:8]) + f" and {len(names) - 8} more." in texts["double_free"]
+    assert "0x" in texts["pointers_reused"]
 
 
 def test_share_of_stalled_time_counts_each_cycle_once(run, tmp_path):

@@ -165,10 +165,11 @@ def memory_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
         words += f" in {format_count(n)} allocation" + ("" if n == 1 else "s")
         for key, text in (
             ("leaked", "never freed"),
-            ("double_frees", "freed twice"),
-            ("stray_frees", "freed without an allocation"),
+            ("double_freed", "freed twice"),
+            ("stray_freed", "freed without an allocation"),
+            ("reused", "at a pointer that was used before"),
         ):
-            n = found[key] if isinstance(found[key], int) else len(found[key])
+            n = found[key]
             words += f", {format_count(n)} {text}" if n else ""
         rows.append((title.lower(), words))
     return rows

@@ -17,6 +17,8 @@ from ggscope.readers.ggmlviz_memory import Allocations, follow
 MEMORY = "memory"
 """Key of the summary with what `add_memory` lists of each kind of memory."""
 LISTED = 1000
+_NAMED = 8
+"""So many pointers stand in the text of a problem."""
 
 
 def add_memory(
@@ -48,7 +50,7 @@ def add_memory(
         builder.add_counter(
             title, "bytes", CounterShape.LEVEL, done.time - origin, done.live
         )
-        _warn_memory(builder, done, title)
+        _warn_memory(builder, done, title, events.pointer[mine])
         if alloc == EventType.BACKEND_BUFFER_ALLOC:
             _add_buffers(builder, events, mine, done, origin)
         summary[prefix + "peak_bytes"] = done.peak_bytes
@@ -60,7 +62,10 @@ def add_memory(
 
 
 def _lists(pointer: Array, found: Allocations, origin: int) -> dict[str, object]:
-    """Return peak, leaks and mistaken frees by pointer, each list cut at `LISTED`."""
+    """Return peak, leaks, mistaken frees and pointers that were allocated again.
+
+    Each list is cut at `LISTED`; the numbers beside them are of all.
+    """
 
     def listed(rows: I64, *, has_size: bool = True) -> list[dict[str, object]]:
         return [
@@ -84,25 +89,42 @@ def _lists(pointer: Array, found: Allocations, origin: int) -> dict[str, object]
         "leaked": len(found.leaks),
         "leak_bytes": found.leak_bytes,
         "leaks": listed(found.leaks),
+        "double_freed": len(found.doubles),
         "double_frees": listed(found.doubles, has_size=False),
+        "stray_freed": len(found.strays),
         "stray_frees": listed(found.strays, has_size=False),
+        "reused": len(found.reused),
+        "reuses": listed(found.reused),
     }
 
 
-def _warn_memory(builder: TraceBuilder, found: Allocations, title: str) -> None:
+def _named(pointer: Array) -> str:
+    """Return ``0xa, 0xb and 3 more``: distinct pointers in order of appearance."""
+    first = np.sort(np.unique(pointer, return_index=True)[1])
+    names = ", ".join(f"0x{int(p):x}" for p in pointer[first[:_NAMED]])
+    more = len(first) - _NAMED
+    return f"{names} and {more:,} more" if more > 0 else names
+
+
+def _warn_memory(
+    builder: TraceBuilder, found: Allocations, title: str, pointer: Array
+) -> None:
     place = title.lower()
     for severity, code, rows, message in (
         (Severity.NOTICE, "free_without_alloc", found.strays,
-         "something was freed whose allocation is not in the file."),
+         "something was freed whose allocation is not in the file: {0}."),
         (Severity.NOTICE, "double_free", found.doubles,
-         "something was freed that was free already."),
+         "something was freed that was free already: {0}."),
         (Severity.NOTICE, "bad_size", found.oversized,
          "a size is larger than any address space; it counts as 0 bytes."),
         (Severity.INFO, "never_freed", found.leaks,
-         f"{found.leak_bytes:,} bytes were still allocated at the end."),
+         f"{found.leak_bytes:,} bytes were still allocated at the end: {{0}}."),
+        (Severity.INFO, "pointers_reused", found.reused,
+         "a pointer was allocated again, freed before or not: {0}."),
     ):  # fmt: skip
         if len(rows):
-            builder.warn(severity, code, message, count=len(rows), place=place)
+            text = message.format(_named(pointer[rows]))
+            builder.warn(severity, code, text, count=len(rows), place=place)
 
 
 def _add_buffers(

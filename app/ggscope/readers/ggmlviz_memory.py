@@ -23,6 +23,8 @@ class Allocations:
     ended : row of the event that freed or replaced each of them; -1 while alive.
     strays : rows of frees of what was never allocated.
     doubles : rows of frees of what was already freed.
+    reused : rows of allocations whose pointer was allocated before; most often by
+        something else, which had been freed.
     oversized : rows whose size is beyond `MAX_SIZE` and counts as 0.
     """
 
@@ -33,6 +35,7 @@ class Allocations:
     ended: I64
     strays: I64
     doubles: I64
+    reused: I64
     oversized: I64
 
     @property
@@ -83,9 +86,16 @@ def follow(time: I64, pointer: Array, sizes: Array, is_alloc: Array) -> Allocati
     frees = np.flatnonzero(~is_alloc)
     was_alloc = is_alloc[previous[frees]]
     allocs = np.flatnonzero(is_alloc)
+    # In the order of time within each pointer: how many allocations came before.
+    of_pointer, grouped = codes[order], is_alloc[order].astype(np.int64)
+    earlier = np.cumsum(grouped) - grouped
+    before_pointer = earlier[np.searchsorted(of_pointer, of_pointer, "left")]
+    is_again = np.zeros(n, np.bool_)
+    is_again[order] = (grouped > 0) & (earlier > before_pointer)
     return Allocations(
         time=time, size=size, live=live, allocs=allocs, ended=after[allocs],
         strays=frees[previous[frees] < 0],
         doubles=frees[(previous[frees] >= 0) & ~was_alloc],
+        reused=np.flatnonzero(is_again),
         oversized=np.flatnonzero(is_alloc & ~is_sound),
     )  # fmt: skip
