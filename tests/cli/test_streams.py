@@ -2,6 +2,7 @@
 
 import io
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -221,8 +222,6 @@ CAMPAIGN = int(os.environ.get("GGSCOPE_KILLS", "2"))
 
 @pytest.mark.parametrize("seed", range(CAMPAIGN))
 def test_kill_at_a_random_moment_leaves_old_or_new(trace: Path, seed: int) -> None:
-    import random
-
     chance = random.Random(seed)
     out = trace.parent / "out"
     words = ["convert", "{}", "--to", "token-json", "-o", str(out), "--force"]
@@ -250,3 +249,104 @@ def test_kill_at_a_random_moment_leaves_old_or_new(trace: Path, seed: int) -> No
     assert code_of(words, trace) == 0
     assert not list(trace.parent.glob("**/.ggscope-*"))
     assert len(list(out.iterdir())) == 3
+
+
+WRITERS = {
+    "export": ["export", "{}", "--force", "-o", "f.svg"],
+    "check": ["check", "{}", "--force", "--report", "f.html"],
+}
+ENDS = {".svg": b"</svg>", ".html": b"</html>"}
+
+
+@pytest.mark.parametrize("seed", range(CAMPAIGN))
+@pytest.mark.parametrize("command", ["export", "check"])
+def test_kill_at_a_random_moment_leaves_an_old_or_a_new_file(
+    trace: Path, command: str, seed: int
+) -> None:
+    chance = random.Random(f"{command} {seed}")
+    words = WRITERS[command]
+    target = trace.parent / words[-1]
+    old = b"old" if chance.random() < 0.5 else b""
+    if old:
+        target.write_bytes(old)
+
+    process = started(words, trace)
+    time.sleep(chance.uniform(0.0, 2.0))
+    chosen = chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+    process.send_signal(chosen)
+    said = process.communicate()[1]
+
+    content = target.read_bytes() if target.exists() else b""
+    assert content == old or is_whole(target), content[-60:]
+    if chosen != signal.SIGKILL:
+        assert b"Traceback" not in said or b"import" in said
+        assert not list(trace.parent.glob(".ggscope-*"))
+    # What a killed one has left behind is gone after the next.
+    assert code_of(words, trace) == 0
+    assert is_whole(target)
+    assert sorted(path.name for path in trace.parent.iterdir()) == sorted(
+        [trace.name, target.name]
+    )
+
+
+def is_whole(path: Path) -> bool:
+    """Tell whether a file ends as its format does."""
+    return path.read_bytes().rstrip().endswith(ENDS[path.suffix])
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import ggscope.cli.check, ggscope.cli.export, ggscope.cli.report, ggscope.render.export
+from ggscope.cli import main
+from ggscope.readers import registry
+target, end, *words = sys.argv[1:]
+registry.readers()
+calls = 0
+
+def watched(name, moment):
+    real = getattr(os, name)
+    def call(*arguments, **named):
+        global calls
+        calls += 1
+        if calls == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **named)
+    setattr(os, name, call)
+
+for moment in range(1, 100):
+    Path(target).write_bytes(b"old")
+    child = os.fork()
+    if not child:
+        for name in ("write", "fsync", "replace", "rename", "link", "unlink"):
+            watched(name, moment)
+        os._exit(main(words))
+    _, status = os.waitpid(child, 0)
+    content = Path(target).read_bytes()
+    assert content == b"old" or content.rstrip().endswith(end.encode()), content
+    if os.WIFEXITED(status):
+        print(moment - 1, os.WEXITSTATUS(status), content != b"old")
+        break
+"""
+
+
+@pytest.mark.parametrize("command", ["export", "check"])
+def test_kill_at_every_step_of_writing_leaves_an_old_or_a_new_file(
+    trace: Path, command: str
+) -> None:
+    words = [word.replace("{}", str(trace)) for word in WRITERS[command]]
+    target = trace.parent / words[-1]
+
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, target, ENDS[target.suffix], *words],
+        cwd=trace.parent, capture_output=True, text=True, check=False,
+        env={**os.environ, "GGSCOPE_SAFE_MODE": "1", "QT_QPA_PLATFORM": "offscreen"},
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    n_kills, code, is_new = done.stdout.splitlines()[-1].split()
+    assert int(n_kills) >= 3  # written, brought to the disk, renamed
+    assert (code, is_new) == ("0", "True")
+    assert sorted(path.name for path in trace.parent.iterdir()) == sorted(
+        [trace.name, target.name]
+    )
