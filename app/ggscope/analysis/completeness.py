@@ -14,6 +14,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.chunks import CHUNK_ROWS
 from ggscope.analysis.correlate_runs import Runs, run_hashes, runs_of
 from ggscope.analysis.workers import Watcher
 from ggscope.model.lanes import LaneKind
@@ -25,8 +26,8 @@ from ggscope.model.units import format_count
 CODE = "records_missing"
 MOST_PLACES = 200
 """So many missing records are listed one by one; all are counted."""
-_MOST_ROWS = 1 << 26
-"""More rows of passes that differ are not compared."""
+_MOST_ROWS = 1 << 22
+"""Of more rows of passes that differ one pass in so many is compared."""
 _MOST_CELLS = 1 << 27
 _ODD = 0.05
 _LEAST_RATE = 2e-3
@@ -54,6 +55,7 @@ _OF_LAYERS = 0.75
 _REPEATS = 1.6
 """A piece with so many rows per different op holds several passes."""
 _ANCHORS = 32
+_NEIGHBOURS = 8
 _MOST_NOTED = 20_000
 _TWO_EVENTS = "ggmlviz"
 """Its records are begins and ends; all others are whole ops."""
@@ -192,11 +194,37 @@ class _Keys:
 def _spans_of(trace: Trace, runs: Runs, run: int, *, by_access: bool) -> Array:
     """Return the span of each record of a run: one per span, or per access."""
     ids = runs.of_run(run)
-    if not by_access:
-        return ids
-    pattern = trace.accesses.pattern[ids]
-    counts = np.append(np.diff(trace.accesses.first), 0)[pattern]
+    return _per_access(trace, ids) if by_access else ids
+
+
+def _per_access(trace: Trace, ids: Array) -> Array:
+    counts = np.append(np.diff(trace.accesses.first), 0)[trace.accesses.pattern[ids]]
     return np.repeat(ids, counts)
+
+
+def _spans_of_runs(
+    trace: Trace, runs: Runs, chosen: Sequence[int], *, by_access: bool
+) -> Iterator[Array]:
+    """Yield `_spans_of` each of some runs, which ascend; neighbours in one look.
+
+    One look at a merge of many threads costs as much as some thousand rows.
+    """
+    stretch = np.searchsorted(runs.base, runs.first[:-1], "right")
+    at = 0
+    while at < len(chosen):
+        stop, first = at + 1, int(runs.first[chosen[at]])
+        while (
+            stop < len(chosen)
+            and chosen[stop] - chosen[stop - 1] <= _NEIGHBOURS
+            and stretch[chosen[stop]] == stretch[chosen[at]]
+            and int(runs.first[chosen[stop] + 1]) - first <= CHUNK_ROWS
+        ):
+            stop += 1
+        ids = runs.ids(first, int(runs.first[chosen[stop - 1] + 1]))
+        for run in chosen[at:stop]:
+            part = ids[runs.first[run] - first : runs.first[run + 1] - first]
+            yield _per_access(trace, part) if by_access else part
+        at = stop
 
 
 def _names_of(trace: Trace, ids: Array, *, by_access: bool) -> Array:
@@ -216,12 +244,14 @@ def _sequences(
 ) -> tuple[_Rows, _Keys]:
     """Return what the leading runs record, in order."""
     raw: list[I64] = []
+    phases: list[int] = []
     stretch = np.searchsorted(runs.base, runs.first[:-1], "right")
     begins = np.unique(stretch, return_index=True)[1]
     heads = set(begins.tolist())
     tails = {*(begins[1:] - 1).tolist(), len(runs) - 1}
-    for run in leaders:
-        ids = _spans_of(trace, runs, run, by_access=by_access)
+    for ids in _spans_of_runs(trace, runs, leaders, by_access=by_access):
+        phase = -1 if trace.spans.phase is None else trace.spans.phase[ids[:1]]
+        phases.append(int(np.max(phase, initial=-1)))
         names = _names_of(trace, ids, by_access=by_access).astype(np.int64)
         raw.append((names + 1) * (1 << 16) + trace.spans.op[ids].astype(np.int64) + 1)
     length = np.array([len(part) for part in raw], np.int64)
@@ -232,22 +262,11 @@ def _sequences(
         np.array(leaders, np.int64),
         np.zeros(len(leaders), np.int64),
         weight,
-        _phases(trace, runs, leaders),
+        np.array(phases, np.int8),
         np.array([run in heads for run in leaders], np.bool_),
         np.array([run in tails for run in leaders], np.bool_),
     )
     return rows, _Keys(values // (1 << 16) - 1, values % (1 << 16) - 1, by_access)
-
-
-def _phases(trace: Trace, runs: Runs, leaders: Sequence[int]) -> npt.NDArray[np.int8]:
-    """Return the phase that the first span of each run claims."""
-    if trace.spans.phase is None:
-        return np.full(len(leaders), -1, np.int8)
-    lead = [int(runs.ids(at, at + 1)[0]) for at in runs.first[list(leaders)].tolist()]
-    phase: npt.NDArray[np.int8] = trace.spans.phase[np.array(lead, np.int64)].astype(
-        np.int8
-    )
-    return phase
 
 
 # -- kinds: passes that are alike --------------------------------------------------
@@ -745,9 +764,7 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
     runs = runs_of(trace)
     by_access = trace.claims is not None and not trace.claims.has_results
     leaders, weight = _distinct_runs(trace, runs, watcher)
-    total = int((runs.first[leaders + 1] - runs.first[leaders]).sum())
-    if total > _MOST_ROWS:
-        return unknown("too many passes differ from each other")
+    leaders, weight, every = _sampled(runs, leaders, weight)
     rows, keys = _sequences(trace, runs, leaders.tolist(), weight, by_access=by_access)
     if not len(rows.key):
         return unknown("it records no ops")
@@ -755,7 +772,7 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
     readers = _Readers(trace, keys, rows, runs)
     rows = rows.cut(_graph_begins(rows, keys))
     rows = _without_repeats(rows, len(keys.op))
-    result = _Sum(trace, runs, keys, by_access=by_access)
+    result = _Sum(trace, runs, keys, by_access=by_access, every=every)
     for kind in _kinds(rows, len(keys.op), watcher):
         result.add(kind, _losses(trace, kind, keys, readers))
     return result.finished(int((rows.length * rows.weight).sum()))
@@ -793,6 +810,21 @@ def _distinct_runs(
     return leader[order].astype(np.int64), weight[order].astype(np.int64)
 
 
+def _sampled(runs: Runs, leaders: I64, weight: I64) -> tuple[I64, I64, int]:
+    """Return so many of the runs as can be compared, and that it is one in so many."""
+    length = runs.first[leaders + 1] - runs.first[leaders]
+    every = -(-int(length.sum()) // _MOST_ROWS)
+    if every <= 1:
+        return leaders, weight, 1
+    lone = np.flatnonzero(weight == 1)
+    keep = np.ones(len(leaders), np.bool_)
+    keep[lone[1:-1]] = False
+    keep[lone[1:-1:every]] = True
+    weight = weight.copy()
+    weight[lone[1:-1:every]] = every
+    return leaders[keep], weight[keep], every
+
+
 def _graph_begins(rows: _Rows, keys: _Keys) -> I64:
     """Return the rows at which a graph begins that the trace shows as a span."""
     is_graph = keys.op[rows.key] < 0
@@ -826,15 +858,27 @@ def _without_repeats(rows: _Rows, n_keys: int) -> _Rows:
     return rows.cut(np.concatenate(cuts)) if cuts else rows
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Noted:
+    """A missing record: the number of its pass, the piece, the column, the name."""
+
+    number: int
+    kind: _Kind
+    piece: int
+    column: int
+    name: str
+
+
 class _Sum:
     """Adds up what kinds of passes tell."""
 
     def __init__(
-        self, trace: Trace, runs: Runs, keys: _Keys, *, by_access: bool
+        self, trace: Trace, runs: Runs, keys: _Keys, *, by_access: bool, every: int
     ) -> None:
+        self._every = every
         self._trace, self._runs, self._keys = trace, runs, keys
         self._by_access = by_access
-        self._gaps: list[tuple[int, _Kind, int, int, str]] = []
+        self._gaps: list[_Noted] = []
         self._n_covered = self._n_missing = self._n_passes = self._n_varying = 0
         self._n_read = self._n_layers = 0
 
@@ -852,27 +896,23 @@ class _Sum:
         self._n_varying += found.n_varying
         self._n_read += found.n_read
         self._n_layers += found.n_layers
-        lost = zip(
-            found.piece.tolist(), found.key.tolist(), found.count.tolist(), strict=True
-        )
-        for piece, column, count in lost:
+        number = self._runs.number[kind.rows.run[found.piece]]
+        for i in np.argsort(number, kind="stable")[:MOST_PLACES].tolist():
+            piece, column = int(found.piece[i]), int(found.key[i])
             name = self._keys.text(self._trace, int(kind.keys[column]))
-            self._note(kind, piece, column, name, count)
-        for piece, name, column in found.extra:
-            self._note(kind, piece, column, name, 1)
-
-    def _note(
-        self, kind: _Kind, piece: int, column: int, name: str, count: int
-    ) -> None:
-        if len(self._gaps) < _MOST_NOTED:
-            self._gaps += [(piece, kind, piece, column, name)] * count
+            noted = _Noted(int(number[i]), kind, piece, column, name)
+            self._gaps += [noted] * int(found.count[i])
+        for piece, name, column in found.extra[:MOST_PLACES]:
+            when = int(self._runs.number[kind.rows.run[piece]])
+            self._gaps.append(_Noted(when, kind, piece, column, name))
 
     def finished(self, n_rows: int) -> Completeness:
         """Return the result; `n_rows` are all records that were looked at."""
         if self._n_covered < _COVERED * n_rows or not self._n_passes:
             return unknown("its passes are not alike")
         n_there, n_missing = n_rows, self._n_missing
-        gaps = sorted(map(self._gap, self._gaps), key=lambda gap: gap.time)
+        noted = sorted(self._gaps, key=lambda one: one.number)[:MOST_PLACES]
+        gaps = sorted(map(self._gap, noted), key=lambda gap: gap.time)
         if self._trace.info.reader_id == _TWO_EVENTS:
             n_there, n_missing = _events(self._trace, n_missing)
         lanes = np.count_nonzero(self._runs.of_lane >= 0)
@@ -880,6 +920,8 @@ class _Sum:
         rests = [f"{format_count(self._n_passes)} passes{apart} that are alike"]
         if self._n_read:
             rests.append("what later records read")
+        if self._every > 1:
+            rests[0] += f" (estimated from one in {self._every} of those that differ)"
         if self._n_layers:
             rests.append("layers that are alike")
         return Completeness(
@@ -890,12 +932,12 @@ class _Sum:
             self._n_passes,
             self._n_varying,
             tuple(rests),
-            tuple(gaps[:MOST_PLACES]),
+            tuple(gaps),
         )
 
-    def _gap(self, noted: tuple[int, _Kind, int, int, str]) -> Gap:
+    def _gap(self, noted: "_Noted") -> Gap:
         """Return where a record is missing."""
-        _, kind, piece, column, name = noted
+        kind, piece, column, name = noted.kind, noted.piece, noted.column, noted.name
         rows, trace = kind.rows, self._trace
         low, high = int(rows.first[piece]), int(rows.first[piece + 1])
         ids = _spans_of(

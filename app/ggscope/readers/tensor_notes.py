@@ -5,7 +5,7 @@ import numpy as np
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import UNCERTAIN_MARGIN
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import I64, Array, SpanFlag
+from ggscope.model.tables import I64, Array
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.records import Layout
 from ggscope.readers.source import Change, Source
@@ -21,8 +21,6 @@ BUFFER_BYTES = 1 << 31
 FULL_TEXT = "trace ends early: buffer full"
 
 _BATCH = 512
-_GAP_NS = 100_000_000
-_GAP_FACTOR = 1000
 
 
 def add_all(builder: TraceBuilder, job: Job, work: Work) -> None:
@@ -36,7 +34,7 @@ def add_all(builder: TraceBuilder, job: Job, work: Work) -> None:
     left_out(builder, file.choice)
     record_losses(builder, layout, tally)
     order_repairs(builder, rows)
-    time_gaps(builder, rows, work)
+    time_gaps(builder, rows)
     op_doubts(builder, file.ops, work.counts(job.spans["op"][: len(rows)], 256))
     if not file.choice.has_end or job.ended_at >= 0:
         return
@@ -207,24 +205,16 @@ def order_repairs(builder: TraceBuilder, rows: Rows) -> None:
         )
 
 
-def time_gaps(builder: TraceBuilder, rows: Rows, work: Work) -> None:
-    """Note derived durations that are rather gaps in the recording."""
-    step = max(len(rows) // 4096, 1)
-    sample = rows.end[::step] - rows.start[::step]
-    typical = float(np.median(sample)) if len(sample) else 0.0
-    limit = int(max(_GAP_NS, _GAP_FACTOR * typical))
-    count = 0
-    for part in work.pieces(len(rows)):
-        is_gap = rows.end[part] - rows.start[part] > limit
-        is_gap &= (rows.flags[part] & SpanFlag.INFERRED_END) != 0
-        count += int(np.count_nonzero(is_gap))
-    if count:
+def time_gaps(builder: TraceBuilder, rows: Rows) -> None:
+    """Note pauses within a pass, which are no time of the op before them."""
+    if rows.n_pauses:
         builder.warn(
             Severity.NOTICE,
             "time_gap",
-            f"after some records nothing follows for more than {limit / 1e6:,.0f} ms "
-            "within a pass; their derived durations are doubtful.",
-            count=count,
+            f"after some records nothing follows for more than {rows.pause / 1e6:,.0f} "
+            "ms within a pass: a pause, and no time of their ops. How long these took "
+            "is not known.",
+            count=rows.n_pauses,
         )
 
 

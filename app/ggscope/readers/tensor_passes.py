@@ -16,6 +16,9 @@ from ggscope.model.tables import I64, Array, SpanFlag, empty
 from ggscope.readers.tensor_columns import ROOM_SHARE, Columns
 from ggscope.readers.tensor_order import Work
 
+_PAUSE_NS = 100_000_000
+_PAUSE_FACTOR = 1000
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Rows:
@@ -32,6 +35,8 @@ class Rows:
     n_passes : number of passes.
     n_backwards : places where the file's order goes back in time.
     n_moved : records that lay behind a later one of their own thread.
+    n_pauses : records within a pass after which nothing follows for more than `pause`
+        ticks: they have no derived duration.
 
     Notes
     -----
@@ -50,6 +55,8 @@ class Rows:
     origin: int
     n_backwards: int
     n_moved: int
+    n_pauses: int = 0
+    pause: int = 0
 
     def __len__(self) -> int:
         return len(self.start)
@@ -99,6 +106,7 @@ def arrange(
     end, flags = _ends(start[:n], spare, last, columns.duration, order, work)
     if may_consume:
         columns.duration = None
+    n_pauses, pause = _cut_pauses(start[:n], end[:n], flags[:n], work)
     flags[moved] |= np.uint8(SpanFlag.OUT_OF_ORDER)
     return Rows(
         order=order,
@@ -112,6 +120,8 @@ def arrange(
         origin=origin,
         n_backwards=n_backwards,
         n_moved=len(moved),
+        n_pauses=n_pauses,
+        pause=pause,
     )
 
 
@@ -295,6 +305,30 @@ def _ends(
     if duration is not None:
         _measure(start, end[:n], flags[:n], duration, order, work)
     return end, flags
+
+
+def _cut_pauses(
+    start: I64, end: I64, flags: npt.NDArray[np.uint8], work: Work
+) -> tuple[int, int]:
+    """Take derived durations away that are out of all proportion: pauses.
+
+    Returns
+    -------
+    How many they were, and from how many ticks on.
+    """
+    step = max(len(start) // 4096, 1)
+    sample = end[::step] - start[::step]
+    typical = float(np.median(sample)) if len(sample) else 0.0
+    limit = int(max(_PAUSE_NS, _PAUSE_FACTOR * typical))
+    count = 0
+    for part in work.pieces(len(start)):
+        is_pause = end[part] - start[part] > limit
+        is_pause &= (flags[part] & SpanFlag.INFERRED_END) != 0
+        rows = part.start + np.flatnonzero(is_pause)
+        end[rows] = start[rows]
+        flags[rows] = SpanFlag.UNFINISHED
+        count += len(rows)
+    return count, limit
 
 
 def _measure(

@@ -45,6 +45,9 @@ STRETCH_BYTES = 4 << 20
 FIRST_NAME = b"inp_embd"
 """The first op of llama.cpp's graphs; begins a pass."""
 
+_SEGMENTS, _SEGMENT_ROWS = 8, 1 << 14
+_ALIKE = 0.6
+"""Share of addresses that passes found by one of them have in common."""
 _MOST_STRETCH_BYTES = 64 << 20
 _LEAST_S, _MOST_S = 0.006, 0.02
 """A stretch that takes less time is doubled, one that takes more is halved: a
@@ -181,11 +184,16 @@ class Scan:
 
         It is the name of row `first`, the first one in time. A trace that begins in
         the middle of a pass begins with some other name, which may occur several
-        times per pass; then the graph's first op serves, where it occurs.
+        several times per pass; then the graph's first op serves, where it occurs.
+
+        Without names it is the address and op of row `first`, where what follows it is
+        alike each time: 64-byte records claim one token throughout.
         """
         low, high = self._wants.name_words
-        if low == high or not self.n_rows:
+        if not self.n_rows:
             return None
+        if low == high:
+            return self._marks_by_address(first)
         padded = FIRST_NAME.ljust(8 * (high - low), b"\0")
         usual = int(hash_name(np.frombuffer(padded, np.uint64)[None])[0])
         column = self._columns.name_hash
@@ -204,6 +212,37 @@ class Scan:
         if not own:
             return None
         return self.spread([table == key for table in tables], np.bool_)
+
+    def _marks_by_address(self, first: int) -> npt.NDArray[np.bool_] | None:
+        """Return the rows with address and op of row `first`; None where unsound."""
+        if self._columns.pattern is None:
+            return None
+        layout = self._wants.layout
+        tables = []
+        for reader in self._readers:
+            words = np.ascontiguousarray(reader.patterns()[0])
+            record = words.view(np.uint8).reshape(-1, layout.size).view(layout.dtype)
+            op = record["operation_type"].reshape(-1).astype(np.uint64)
+            address = record["tensor_ptr"].reshape(-1).astype(np.uint64)
+            # Row -1 stands for no pattern.
+            tables.append(np.append(address * np.uint64(256) + op, np.uint64(0)))
+        own = self.spread(tables, np.uint64, first, first + 1)[0]
+        marks = self.spread([table == own for table in tables], np.bool_)
+        begins = self._work.find(len(marks), lambda piece: marks[piece])
+        if not own or len(begins) < 2:
+            return None
+        ends = np.append(begins[1:], self.n_rows)
+        picks = np.unique(np.linspace(0, len(begins) - 1, _SEGMENTS).astype(np.int64))
+        seen: list[Array] = []
+        for low, high in zip(begins[picks].tolist(), ends[picks].tolist(), strict=True):
+            stop = min(high, low + _SEGMENT_ROWS)
+            seen.append(np.unique(self.spread(tables, np.uint64, low, stop)))
+        # The last one may be cut; an activation's address leads into other layers.
+        for part in seen[1:-1] or seen[1:]:
+            n_same = len(np.intersect1d(seen[0], part))
+            if n_same < _ALIKE * max(len(seen[0]), len(part)):
+                return None
+        return marks
 
     def patterns(self) -> tuple[list[npt.NDArray[np.int32]], Words]:
         """Return all patterns; see `merged`."""

@@ -185,7 +185,7 @@ def _note_all(
         )  # fmt: skip
     notes.file_change(builder, job.file.source, intake.n_entries)
     notes.order_repairs(builder, rows)
-    notes.time_gaps(builder, rows, work)
+    notes.time_gaps(builder, rows)
     notes.op_doubts(builder, ops.table, work.counts(job.spans["op"][: len(rows)], 256))
     note_ops(builder, ops)
     stated = intake.facts.get("total_entries")

@@ -5,6 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ggscope.analysis.completeness import (
+    CODE,
+    Completeness,
+    completeness,
+    with_completeness,
+)
 from ggscope.analysis.correlate import Correlation, correlate
 from ggscope.analysis.links import QUICK_SPANS, Linked, is_quick, linked
 from ggscope.model.selection import Selection
@@ -17,7 +23,9 @@ from ggscope.session.tasks import TaskContext, TaskFailure
 if TYPE_CHECKING:
     from ggscope.session.session import Session
 
-_LINKS, _CORRELATION = "links", "correlation"
+_LINKS, _CORRELATION, _COMPLETENESS = "links", "correlation", "completeness"
+_MOST_COMPARED = 1 << 23
+"""Spans of a trace whose passes are compared unasked; of more the command line does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +52,17 @@ class CorrelationRequest:
         return correlate(self.trace, context)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CompletenessRequest:
+    """Looks for missing records; runs on a worker."""
+
+    trace: Trace
+
+    def __call__(self, context: TaskContext | None = None) -> Completeness:
+        """Return what is there and what is missing. Raises Cancelled."""
+        return completeness(self.trace, context)
+
+
 class Linking:
     """The links of `session`, which tells about them by its signals.
 
@@ -60,11 +79,13 @@ class Linking:
         self.correlation: Correlation | None = None
         self.position = -1
         self._in_time: I64 | None = None
+        self._complete: tuple[Trace, Completeness] | None = None
 
     def on_trace(self) -> None:
         """Match spans and nodes of a new trace, then link the selection anew."""
         session, trace = self._session, self._session.trace
         self.correlation = None
+        self._look_for_gaps()
         session.tasks.cancel(_CORRELATION)
         is_whole = trace is not None and not {"spans", "names"} & trace.pending
         if trace is None or not is_whole or not trace.graphs:
@@ -80,8 +101,37 @@ class Linking:
         title = session.tr("Matching spans with the graph")
         session.tasks.run(_CORRELATION, request, self._on_correlation, title=title)
 
+    def _look_for_gaps(self) -> None:
+        """Compare the passes of a whole trace; missing records become a problem."""
+        session, trace = self._session, self._session.trace
+        session.tasks.cancel(_COMPLETENESS)
+        known = self._complete
+        if trace is None or known is None or known[0].spans is not trace.spans:
+            known = self._complete = None
+        if trace is None or trace.pending or len(trace.spans) > _MOST_COMPARED:
+            return
+        if known is not None:
+            found = known[1]
+            if found.n_missing and all(w.code != CODE for w in trace.warnings):
+                # Files came or went: the same spans, other problems.
+                session.tasks.run(_COMPLETENESS, lambda _: found, self._on_completeness)
+            return
+        session.tasks.run(
+            _COMPLETENESS, CompletenessRequest(trace), self._on_completeness
+        )
+
+    def _on_completeness(self, found: Completeness) -> None:
+        trace = self._session.trace
+        if trace is None:
+            return
+        self._complete = (trace, found)
+        told = with_completeness(trace, found)
+        if told is not trace:
+            self._session.set_problems(told)
+
     def forget(self) -> None:
         """Let go of everything; the trace is gone."""
+        self._complete = None
         self.correlation = None
         self._publish(Linked())
 

@@ -158,6 +158,10 @@ class Session(QObject):
         if is_new or showed_all:
             self.history.settle()
 
+    def set_problems(self, trace: Trace) -> None:
+        """Show the present trace with other problems, and nothing else changed."""
+        self.set_trace(trace, TraceChange.GREW)
+
     def close(self) -> None:
         """Stop all work, without waiting for it, and let go of the trace."""
         self.tasks.close()

@@ -23,6 +23,7 @@ from ggscope.model.tables import Phase, Quality, Space, SpanFlag, quality_of
 from ggscope.model.trace import Trace
 from ggscope.readers import tensor_order, tensor_passes, tensor_ranges, tensor_scan
 from ggscope.readers.api import Head, Limits, ReadContext
+from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
 from ggscope.readers.tensor_access import TensorAccessReader
 from support import need_corpus
@@ -940,8 +941,59 @@ def test_long_silence_inside_a_pass_is_reported(tmp_path: Path) -> None:
     records = llama_trace()
     records[5:] = [replace(r, time=r.time + 10**9) for r in records[5:]]
 
-    assert "time_gap" in codes(read_records(tmp_path, records))
+    trace = read_records(tmp_path, records)
+
+    assert "time_gap" in codes(trace)
     assert "time_gap" not in codes(read_records(tmp_path, llama_trace()))
+    # The pause is no time of the op before it.
+    ops = np.flatnonzero(trace.spans.op >= 0)
+    length = trace.spans.end[ops] - trace.spans.start[ops]
+    assert (int(length.max()), int(length[4])) == (1000, 0)
+    assert int(trace.spans.flags[ops[4]]) & SpanFlag.UNFINISHED
+
+
+def numbered(records: list[Rec]) -> list[Rec]:
+    """Return records of 64 bytes whose first source has an address of its own."""
+    return [
+        replace(
+            r, token=0, sources=(replace(r.sources[0], where=0x5000 + 64 * (i % 29)),)
+        )
+        for i, r in enumerate(records)
+    ]
+
+
+def test_passes_without_names_and_tokens_begin_where_addresses_come_again(
+    tmp_path: Path,
+) -> None:
+    one = llama_trace(n_passes=1)
+    assert len(one) == 29
+    records = numbered(llama_trace(n_passes=5, gap=80_000_000))
+
+    trace = read_records(tmp_path, records, "64p")
+
+    assert trace.info.n_passes == 5
+    ops = np.flatnonzero(trace.spans.op >= 0)
+    assert int((trace.spans.end - trace.spans.start)[ops].max()) == 1000
+
+
+def test_address_that_comes_again_within_a_pass_begins_none(tmp_path: Path) -> None:
+    """An activation's buffer is used by every layer; what is around it differs."""
+    records = numbered(llama_trace(n_passes=1))
+    for i in range(0, 29, 5):
+        records[i] = replace(records[i], sources=records[0].sources)
+
+    assert read_records(tmp_path, records, "64p").info.n_passes == 1
+
+
+def test_real_records_of_64_bytes_have_the_passes_of_their_twin(tmp_path) -> None:
+    corpus = need_corpus() / "tracer"
+    plain = open_trace(corpus / "trace_64packed_71099aab.bin")
+    named = open_trace(corpus / "trace_128_71099aab.bin")
+
+    assert plain.info.n_passes == named.info.n_passes == 5
+    assert np.array_equal(plain.spans.end, named.spans.end)
+    total = (plain.spans.end - plain.spans.start)[plain.spans.op >= 0].sum()
+    assert 335_000_000 < int(total) < 336_000_000
 
 
 # ----------------------------------------------------------- stages and limits

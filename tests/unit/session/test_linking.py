@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,15 +10,18 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
+from ggscope.analysis.completeness import CODE
 from ggscope.analysis.links import Linked
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.readers.registry import open_trace
 from ggscope.session.carry import carried
 from ggscope.session.session import Session, TraceChange
 from graph_traces import add_graph
 from link_traces import random_links_trace
+from tensor_files import encode, llama_trace
 
 ACTIVATION = 24
 """Row of the tensor that nearly every op of the llama-like trace reads."""
@@ -287,3 +291,44 @@ def test_things_are_carried_by_what_they_are_called() -> None:
     assert table("experts", 131075) == Selection("experts", (131075,))
     for gone in ("tensors", "buffers", "nodes", "accesses"):
         assert table(gone, 999) == Selection()
+
+
+def test_missing_records_become_a_problem_once(
+    qtbot: QtBot, session: Session, tmp_path: Path
+) -> None:
+    records = llama_trace(n_passes=10)
+    del records[40]
+    path = tmp_path / "trace.bin"
+    path.write_bytes(encode(records, "256"))
+    trace = open_trace(path)
+    changes: list[object] = []
+    session.trace_changed.connect(changes.append)
+
+    session.set_trace(trace)
+    qtbot.waitUntil(lambda: len(changes) == 2)
+
+    assert changes == [TraceChange.REPLACED, TraceChange.GREW]
+    assert session.trace is not None
+    assert session.trace.spans is trace.spans
+    (problem,) = (w for w in session.trace.warnings if w.code == CODE)
+    assert problem.count == 1
+
+    # A file is added: its trace has the same spans and not this problem.
+    session.set_trace(replace(trace, generation=9), TraceChange.GREW)
+    qtbot.waitUntil(lambda: len(changes) == 4)
+
+    assert sum(w.code == CODE for w in session.trace.warnings) == 1
+
+
+def test_whole_trace_is_shown_once(
+    qtbot: QtBot, session: Session, tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.bin"
+    path.write_bytes(encode(llama_trace(n_passes=10), "256"))
+    changes: list[object] = []
+    session.trace_changed.connect(changes.append)
+
+    session.set_trace(open_trace(path))
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+
+    assert changes == [TraceChange.REPLACED]
