@@ -159,6 +159,33 @@ def test_names_of_sources_find_the_ops_that_read_them(run):
     assert len(set(nodes)) == 21
 
 
+def test_weights_of_ops_that_the_tracer_cannot_see_are_not_called_cold(run):
+    """ggml multiplies repacked Q4_K weights behind the tracer's hook."""
+    folder = real_trace("3584a339").parents[1]
+
+    told = json.loads(run("hot", folder, "--json").out)["never_touched"]
+    facts = facts_of(run, folder)
+
+    assert (told["units"], told["bytes"]) == (0, 0)
+    assert (told["not_recorded_units"], told["all_units"]) == (134, 201)
+    assert round(told["not_recorded_bytes"] / told["all_bytes"], 3) == 0.715
+    (join,) = (j for j in facts["joins"] if j["kind"] == "graph")
+    assert (join["nodes"], join["nodes_not_recorded"]) == (425, {"MUL_MAT": 134})
+    (message,) = messages(facts, "nodes_not_recorded")
+    assert "134 of 425 ops of the graph have no record in any pass" in message
+    stats = run("stats", folder, "--by", "op", "--json")
+    assert "MUL_MAT 134" in json.loads(stats.out)["not_recorded"]
+
+
+@pytest.mark.parametrize("commit", ["a6ba6071", "962e44d2"])
+def test_whole_graphs_have_a_record_of_each_op(run, commit):
+    facts = facts_of(run, real_trace(commit).parents[1])
+
+    (join,) = (j for j in facts["joins"] if j["kind"] == "graph")
+    assert join["nodes"] > 400
+    assert join["nodes_not_recorded"] == {}
+
+
 def test_few_common_tensors_are_no_evidence(run):
     """Two tensors are in both, and the offset of one fits any delta that it makes."""
     corpus = need_corpus() / "tracer"

@@ -30,6 +30,7 @@ def test_hot_json_holds_the_figures(run, built):
     assert value["never_touched"] == {
         "known": True, "units": 3, "bytes": 120, "all_units": 32, "all_bytes": 46120,
         "unknown_units": 0, "unknown_bytes": 0,
+        "not_recorded_units": 0, "not_recorded_bytes": 0,
     }  # fmt: skip
     assert value["accesses"]["weights"]["count"] == 6 * (1 + 3 * 5 + 1)
     assert {row["key"] for row in value["rows"]} == {

@@ -43,6 +43,8 @@ def test_info_of_a_folder_as_json_has_parts_and_joins(run, folder):
             "rules": {"name": 4},
             "delta": 4096,
             "agree": 4,
+            "nodes": 0,
+            "nodes_not_recorded": {},
         }
     ]
 

@@ -94,6 +94,19 @@ class Correlation:
         is_node = self.nodes_of(maybe)[0] == node
         return np.ascontiguousarray(maybe[is_node])
 
+    def recorded(self) -> dict[int, tuple[npt.NDArray[np.bool_], list[int]]]:
+        """Return of each graph that spans were found in which nodes they are.
+
+        And the op numbers of spans of its passes that were found nowhere.
+        """
+        found: dict[int, tuple[npt.NDArray[np.bool_], list[int]]] = {}
+        for match in self._matches:
+            n = int(np.diff(self._first_node)[match.graph])
+            nodes, lost = found.setdefault(match.graph, (np.zeros(n, np.bool_), []))
+            nodes[match.node[match.node >= 0]] = True
+            lost += match.lost
+        return {number: one for number, one in found.items() if one[0].any()}
+
     def rules_of(self, node: int) -> tuple[Rule, ...]:
         """Return the rules by which spans were found to be a node, best first."""
         graph, row = self._locate(node)

@@ -87,6 +87,7 @@ class Match:
     node : int32[length], node rows; -1 = no op, or not in the graph.
     rule : uint8[length], `Rule`.
     n_ops : how many of the spans are ops.
+    lost : op numbers of those that were found nowhere.
     """
 
     graph: int
@@ -94,6 +95,7 @@ class Match:
     node: npt.NDArray[np.int32]
     rule: npt.NDArray[np.uint8]
     n_ops: int
+    lost: frozenset[int] = frozenset()
 
 
 def match_run(
@@ -151,7 +153,14 @@ def match_run(
     found = np.where(found >= 0, np.append(of_ops, -1)[found], -1)
     hit = found >= 0
     node[some[hit]], rule[some[hit]] = found[hit], Rule.NAME
-    return Match(number, names.astype(np.int32), node, rule, int((ops64 >= 0).sum()))
+    return _match(number, names, ops64, node, rule)
+
+
+def _match(number: int, names: Array, ops: I64, node: Array, rule: Array) -> Match:
+    is_op = ops >= 0
+    lost = frozenset(np.unique(ops[is_op & (node < 0)]).tolist())
+    n_ops = int(np.count_nonzero(is_op))
+    return Match(number, names.astype(np.int32), node, rule, n_ops, lost)
 
 
 def _counted_off(keys: I64, candidates: I64) -> I64:
@@ -212,7 +221,7 @@ def _match_by_sources(
         same &= base[beside] != base[left]
         same &= np.isin(node[beside].astype(np.int64) * width + base[left], known)
         node[left[same]], rule[left[same]] = node[beside[same]], Rule.SOURCE
-    return Match(number, names.astype(np.int32), node, rule, int((ops64 >= 0).sum()))
+    return _match(number, names, ops64, node, rule)
 
 
 def _by_name(keys: I64, candidates: I64) -> I64:

@@ -30,6 +30,7 @@ from ggscope.analysis.heatmap_touches import (
     ranges,
     span_variants,
 )
+from ggscope.analysis.unrecorded import unrecorded_tensors
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
@@ -123,6 +124,7 @@ class HeatBase:
     totals, buffers : over everything that is counted.
     maybe : int64[n_units], accesses that may be to each unit: by experts that no list
         names. A unit with some is not known to be untouched.
+    silent : bool[n_units], ops without a record read it: likewise.
     """
 
     files: FileMap
@@ -133,6 +135,7 @@ class HeatBase:
     totals: TrackTotals
     buffers: BufferTrack
     maybe: I64
+    silent: npt.NDArray[np.bool_]
 
     @property
     def n_pieces(self) -> int:
@@ -403,7 +406,8 @@ def heat_base(
     totals = _totals(np.sum(sums, axis=0), variants, counter.n_spans, n_moved)
     track = _buffer_track(np.concatenate(buffers, axis=1))
     maybe = maybe_units(files, own, n_touches)
-    return HeatBase(files, shown, edges, placed, counts, totals, track, maybe)
+    silent = unrecorded_tensors(trace)[files.tensor]
+    return HeatBase(files, shown, edges, placed, counts, totals, track, maybe, silent)
 
 
 def _file_touches(touches: Touches) -> tuple[I64, I64]:

@@ -213,6 +213,13 @@ def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
             f"({format_share(part.unknown_share)}, {format_count(part.n_unknown)} "
             f"expert slices) it is not known: {OPEN_EXPERTS}"
         )
+    if part.n_unrecorded:
+        remark += (
+            f"{'; ' if remark else ''}{format_bytes(part.unrecorded_size)} more "
+            f"({format_share(part.unrecorded_size / part.size)}, "
+            f"{format_count(part.n_unrecorded)} tensors and expert slices) are read by "
+            "ops that the graph has and the trace does not record"
+        )
     return HotFact(
         "Never touched",
         f"{format_bytes(part.cold_size)} ({format_share(part.share)}) of "

@@ -16,6 +16,7 @@ from ggscope.analysis.heatmap_touches import (
     span_variants,
 )
 from ggscope.analysis.unit_reads import unit_reads
+from ggscope.analysis.unrecorded import unrecorded_tensors
 from ggscope.model.names import parse
 from ggscope.model.tables import I64, Array, Space
 from ggscope.model.time import TimeRange
@@ -42,6 +43,8 @@ class Heat:
         it, ticks; -1 never.
     unit_accesses, unit_bytes : int64[n_units], of the units of `places`: of a stack
         of experts only what was chosen, where that is known.
+    unit_unrecorded : bool[n_units], ops read it that the trace does not record, as
+        its graphs tell.
     unit_maybe : int64[n_units], accesses that may be to the unit besides: by experts
         that no list names.
     places : map of the model file.
@@ -64,6 +67,7 @@ class Heat:
     unit_accesses: I64
     unit_bytes: I64
     unit_maybe: I64
+    unit_unrecorded: npt.NDArray[np.bool_]
     places: FileMap
     n_tokens: int
     n_lost: int
@@ -128,6 +132,7 @@ def heat(
         unit_accesses=touched[0],
         unit_bytes=touched[1],
         unit_maybe=maybe_units(places, variants.touches, times),
+        unit_unrecorded=unrecorded_tensors(trace)[places.tensor],
         places=places,
         n_tokens=n_tokens,
         n_lost=touched[2],
@@ -235,6 +240,8 @@ class Cold:
     size, cold_size : their bytes.
     n_unknown, unknown_size : those of which nobody knows whether they are touched:
         experts that no list names. They are not among the cold ones.
+    n_unrecorded, unrecorded_size : likewise, those read by ops that the graphs have
+        and the trace does not record.
     is_known : whether a model file or a map lists what there is; else a tensor
         that is never touched is never heard of.
     """
@@ -245,6 +252,8 @@ class Cold:
     cold_size: int
     n_unknown: int
     unknown_size: int
+    n_unrecorded: int
+    unrecorded_size: int
     is_known: bool
 
     @property
@@ -262,8 +271,9 @@ def cold(found: Heat) -> Cold:
     """Return how much of the model file is never touched."""
     places = found.places
     never = found.unit_accesses == 0
-    unknown = never & (found.unit_maybe > 0)
-    never &= ~unknown
+    unrecorded = never & found.unit_unrecorded
+    unknown = never & ~unrecorded & (found.unit_maybe > 0)
+    never &= ~unknown & ~unrecorded
     return Cold(
         n_units=len(places),
         n_cold=int(np.count_nonzero(never)),
@@ -271,6 +281,8 @@ def cold(found: Heat) -> Cold:
         cold_size=int(places.size[never].sum()),
         n_unknown=int(np.count_nonzero(unknown)),
         unknown_size=int(places.size[unknown].sum()),
+        n_unrecorded=int(np.count_nonzero(unrecorded)),
+        unrecorded_size=int(places.size[unrecorded].sum()),
         is_known=places.is_complete,
     )
 
@@ -286,6 +298,7 @@ class Ranking:
         of known tensors elsewhere.
     maybe : int64[n], accesses that may be to members besides, see `Heat.unit_maybe`.
     unknown : int64[n], bytes that may be read and written besides, at most.
+    unrecorded : int64[n], members that ops without a record read.
     tensor : int64[n], row of ``Trace.tensors`` where the group is one, else -1.
     expert, layer : int64[n], -1 none or several.
     """
@@ -299,6 +312,7 @@ class Ranking:
     layer: I64
     maybe: I64
     unknown: I64
+    unrecorded: I64
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -337,7 +351,9 @@ def ranking(
         unknown = np.concatenate([unknown, open_[rest]])
     group, keys, first = _groups(trace, by, tensor, expert)
     n = len(keys)
-    columns = (accesses, n_bytes, size, maybe, unknown)
+    silent = np.zeros(len(tensor), np.int64)
+    silent[: len(found.unit_unrecorded)] = found.unit_unrecorded
+    columns = (accesses, n_bytes, size, maybe, unknown, silent)
     sums = np.zeros((len(columns), n), np.int64)
     for total, values in zip(sums, columns, strict=True):
         np.add.at(total, group, values)
@@ -356,6 +372,7 @@ def ranking(
         (layer if by != "component" else none)[order],
         sums[3][order],
         sums[4][order],
+        sums[5][order],
     )
 
 

@@ -32,6 +32,9 @@ def fit_words(join: Join) -> str:
     rules = ", ".join(f"{words} {format_count(n)}" for words, n in join.rules.items())
     if rules:
         text += f": {rules}"
+    if join.n_nodes:
+        n = join.n_nodes - len(join.silent_nodes)
+        text += f"; {format_count(n)} of {format_count(join.n_nodes)} nodes recorded"
     if join.delta is not None:
         text += f"; delta {format_count(join.delta)}, {_agreement(join)}"
     return text

@@ -15,11 +15,13 @@ import numpy as np
 
 from ggscope.analysis import joining_tables as tables
 from ggscope.analysis.clocks import has_times, shift_between, unlike_clocks
-from ggscope.analysis.correlate import graph_join
+from ggscope.analysis.correlate import correlate, graph_join
 from ggscope.analysis.mapping_apply import apply_mapping
 from ggscope.analysis.mapping_chain import Mapping, find_mapping
 from ggscope.analysis.mapping_layout import ModelLayout, lay_out
 from ggscope.analysis.mapping_names import Rule
+from ggscope.analysis.unrecorded import CODE as SILENT
+from ggscope.analysis.unrecorded import silent_warning, with_nodes
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
 from ggscope.model.tables import Array
@@ -402,9 +404,18 @@ def _with_graph_join(trace: Trace, names: Sequence[str]) -> Trace:
     if not names:
         return trace
     earlier = [join.part for join in trace.joins if join.kind == "graph"]
-    found = graph_join(trace, part=", ".join((*earlier, *names)))
+    correlation = correlate(trace)
     others = tuple(join for join in trace.joins if join.kind != "graph")
-    return replace(trace, joins=others if found is None else (*others, found))
+    if correlation is None:
+        return replace(trace, joins=others)
+    found = graph_join(trace, correlation, part=", ".join((*earlier, *names)))
+    if found is None:
+        return replace(trace, joins=others)
+    found = with_nodes(trace, found, correlation)
+    warnings = tuple(w for w in trace.warnings if w.code != SILENT)
+    if found.silent_nodes:
+        warnings = (*warnings, silent_warning(found))
+    return replace(trace, joins=(*others, found), warnings=warnings)
 
 
 # -- experts -------------------------------------------------------------------

@@ -83,6 +83,8 @@ def _json(
             "all_bytes": part.size,
             "unknown_units": part.n_unknown if part.is_known else None,
             "unknown_bytes": part.unknown_size if part.is_known else None,
+            "not_recorded_units": part.n_unrecorded if part.is_known else None,
+            "not_recorded_bytes": part.unrecorded_size if part.is_known else None,
         },
         "accesses": {
             name.replace(" ", "_"): {

@@ -63,4 +63,6 @@ def _join_json(join: Join) -> dict[str, Any]:
         "rules": dict(join.rules),
         "delta": join.delta,
         "agree": join.n_agree,
+        "nodes": join.n_nodes,
+        "nodes_not_recorded": dict(join.silent),
     }

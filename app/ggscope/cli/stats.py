@@ -8,6 +8,7 @@ from typing import Any
 
 from ggscope.analysis.filtering import filter_mask, read_filter
 from ggscope.analysis.stats import RULES, TWICE, By, StatRow, counts_twice, stat_table
+from ggscope.analysis.unrecorded import time_words
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
 from ggscope.cli.exits import GOOD
@@ -45,6 +46,7 @@ class _Result:
     has_range: bool
     n_left_out: int
     n_untimed: int
+    silent: str = ""
 
 
 def run(arguments: Namespace) -> int:
@@ -93,6 +95,7 @@ def to_json(result: _Result) -> dict[str, object]:
         "path": str(result.path),
         "by": result.by,
         "rows": [_row_json(row, result) for row in result.rows],
+        "not_recorded": result.silent,
     }
 
 
@@ -122,6 +125,7 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         n_untimed=table.all.count - table.all.timed
         if is_for_people
         else sum(row.count - row.timed for row in rows),
+        silent=time_words(trace),
     )
 
 
@@ -185,7 +189,7 @@ def _shares_ops(result: _Result) -> bool:
 
 def _notes(result: _Result) -> list[str]:
     """Return what the columns of the table count."""
-    lines = []
+    lines = [result.silent] if result.silent else []
     if _shares_ops(result):
         lines.append(
             "threads compute ops together and each tells of it: count is of spans and "

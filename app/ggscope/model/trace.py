@@ -186,6 +186,9 @@ class Join:
         "offset", "pointer", "order" …; in the order in which the rules are tried.
     delta : bytes added to the map's offsets; None where that means nothing.
     n_agree : how many offsets agree with `delta`.
+    n_nodes : nodes of graphs that do work.
+    silent : how many of these no record tells of, by op.
+    silent_nodes : their ids.
     """
 
     kind: str
@@ -195,6 +198,9 @@ class Join:
     rules: Mapping[str, int] = field(default_factory=dict)
     delta: int | None = None
     n_agree: int = 0
+    n_nodes: int = 0
+    silent: Mapping[str, int] = field(default_factory=dict)
+    silent_nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

@@ -131,7 +131,7 @@ def _disk(place: HeatGeometry) -> list[Batch]:
     x0, x1 = place.x.xs(begin), place.x.xs(stop)
     visible = (x1 > place.x.x0) & (x0 < place.x.x1)
     untouched = visible & (_sums(scene) == 0)
-    is_open = scene.base.maybe > 0
+    is_open = (scene.base.maybe > 0) | scene.base.silent
     for cold, color, pattern in (
         (files.is_complete & ~is_open, never_color(theme), Pattern.SOLID),
         (is_open, theme.idle, Pattern.FAINT_HATCH),

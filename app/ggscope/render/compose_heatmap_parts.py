@@ -276,8 +276,9 @@ def _swatches(place: HeatGeometry, y: float) -> tuple[list[Batch], float]:
     rects.add(12, 24, y - 5, y + 5, color, pattern=int(pattern))
     texts.append(Text(29, y, words, theme.dim, _SIZE))
     end = 29 + text_width(words, Face.WORDS, _SIZE) + 18
-    if is_complete and place.scene.base.maybe.any():
-        words = "perhaps touched"
+    base = place.scene.base
+    if is_complete and (base.maybe.any() or base.silent.any()):
+        words = "perhaps touched" if base.maybe.any() else "not recorded"
         hatch = int(Pattern.FAINT_HATCH)
         rects.add(end, end + 12, y - 5, y + 5, theme.idle, pattern=hatch)
         texts.append(Text(end + 17, y, words, theme.dim, _SIZE))

@@ -94,8 +94,10 @@ def ranked(scene: HotScene) -> Ranking:
             only_file=scene.only_file,
         )
     whole = ranking(scene.trace, scene.found.heat, scene.by)
-    # What may be touched by experts that no list names is not known to be cold.
-    never = np.flatnonzero((whole.accesses == 0) & (whole.maybe == 0))
+    # What experts that no list names or ops without a record may touch is not known
+    # to be cold.
+    is_open = (whole.maybe > 0) | (whole.unrecorded > 0)
+    never = np.flatnonzero((whole.accesses == 0) & ~is_open)
     never = never[np.argsort(-whole.size[never], kind="stable")]
     return Ranking(
         tuple(whole.keys[i] for i in never.tolist()),
@@ -107,6 +109,7 @@ def ranked(scene: HotScene) -> Ranking:
         whole.layer[never],
         whole.maybe[never],
         whole.unknown[never],
+        whole.unrecorded[never],
     )
 
 

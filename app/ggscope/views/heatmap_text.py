@@ -97,9 +97,12 @@ def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, s
         edges = np.array(ends, np.int64)
         count = int(base.grid(edges, "count").between(begin, stop)[0, 0])
         size = int(base.grid(edges, "bytes").between(begin, stop)[0, 0])
-        none = tr("not known") if base.maybe[unit] else tr("never")
+        is_open = base.maybe[unit] or base.silent[unit]
+        none = tr("not known") if is_open else tr("never")
         text = f"{format_count(count)} × · {_bytes(size)}" if count else none
         found.append((words, text))
+    if base.silent[unit]:
+        found.append((tr("note"), tr("read by ops that the trace does not record")))
     if base.maybe[unit]:
         perhaps = tr("up to {0} ×, by experts that no list names")
         found.append(

@@ -419,6 +419,8 @@ class HotColdView(PaintedView):
         if groups.maybe[bar]:
             perhaps = self.tr("perhaps {0} more, by experts that no list names")
             lines.insert(2, perhaps.format(format_count(int(groups.maybe[bar]))))
+        if groups.unrecorded[bar]:
+            lines.append(self.tr("read by ops that the trace does not record"))
         tensor = int(groups.tensor[bar])
         if tensor >= 0:
             heat = scene.found.heat

@@ -1,0 +1,108 @@
+"""Ops that a graph has and no record tells of are not recorded, never untouched."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from builders import OPS, op_number
+from ggscope.analysis.hot_facts import hot_cold, hot_facts
+from ggscope.analysis.joining import Side, join
+from ggscope.analysis.unrecorded import (
+    CODE,
+    silent_words,
+    time_words,
+    unrecorded_tensors,
+)
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.trace import Trace
+from graph_traces import add_graph
+from session_files import model_trace, reading_trace
+
+MODEL = [("seen.weight", 0, 64), ("hidden.weight", 64, 192), ("idle.weight", 256, 256)]
+NODES = (
+    ("seen.weight", ""),
+    ("hidden.weight", ""),
+    ("norm-0", "MUL"),
+    ("norm-0 (view)", "VIEW"),
+    ("Qcur-0", "MUL_MAT"),
+    ("Kcur-0", "MUL_MAT"),
+)
+EDGES = [(0, 2), (2, 3), (1, 4), (3, 4), (1, 5), (3, 5)]
+
+
+def graph_side(nodes=NODES, edges=EDGES) -> Side:
+    builder = TraceBuilder()
+    names = (*OPS.names, "VIEW")
+    builder.ops = replace(OPS, names=names)
+    leaves = [i for i, (_, op) in enumerate(nodes) if not op]
+    ops = [names.index(op) if op else -1 for _, op in nodes]
+    add_graph(builder, [n for n, _ in nodes], edges, ops=ops, leaves=leaves, token=0)
+    info = reading_trace([]).info
+    return Side(builder.snapshot(info), "graph")
+
+
+def traced(ops=("MUL",)) -> Trace:
+    """Return a trace that reads one weight, by ops called norm-0."""
+    trace = reading_trace([MODEL[0]], repeats=len(ops))
+    spans = trace.spans
+    n = len(spans)
+    name = np.full(n, trace.strings.intern("norm-0"), np.int32)
+    op = np.array([op_number(o) for o in ops], np.int16)
+    flags = np.full(n, 2, np.uint16)
+    changed = replace(spans, name=name, op=op, flags=flags)
+    return replace(trace, spans=changed, ops=OPS)
+
+
+def joined(**kwargs) -> Trace:
+    sides = [Side(model_trace(MODEL), "map"), graph_side()]
+    return join(traced(**kwargs), sides)
+
+
+def test_nodes_without_a_record_are_told_by_op() -> None:
+    trace = joined()
+
+    (found,) = (j for j in trace.joins if j.kind == "graph")
+    assert (found.n_nodes, dict(found.silent)) == (3, {"MUL_MAT": 2})
+    assert found.silent_nodes == (4, 5)
+    words = "2 of 3 ops of the graph have no record in any pass: MUL_MAT 2"
+    assert silent_words(found) == words
+    (problem,) = (w for w in trace.warnings if w.code == CODE)
+    assert (problem.count, problem.severity.word) == (2, "notice")
+    assert problem.message.startswith(words)
+    assert words in time_words(trace)
+
+
+def test_what_they_read_is_not_recorded_and_the_rest_untouched() -> None:
+    trace = joined()
+
+    found = hot_cold(trace)
+
+    names = [trace.strings[i] for i in trace.tensors.name.tolist()]
+    silent = unrecorded_tensors(trace)
+    assert [n for n, s in zip(names, silent.tolist(), strict=True) if s] == [
+        "hidden.weight"
+    ]
+    assert (found.cold.n_cold, found.cold.cold_size) == (1, 256)
+    assert (found.cold.n_unrecorded, found.cold.unrecorded_size) == (1, 192)
+    (fact,) = (f for f in hot_facts(trace, found) if f.title == "Never touched")
+    assert fact.words.startswith("256 B (50.0 %) of 512 B: 1 of 3")
+    assert "192 B more (37.5 %, 1 tensors and expert slices) are read" in fact.remark
+
+
+def test_without_a_graph_nothing_is_said() -> None:
+    trace = join(traced(), [Side(model_trace(MODEL), "map")])
+
+    assert not unrecorded_tensors(trace).any()
+    assert time_words(trace) == ""
+    assert hot_cold(trace).cold.n_cold == 2
+
+
+@pytest.mark.parametrize("ops", [("MUL", "MUL_MAT"), ("MUL_MAT", "MUL")])
+def test_op_that_has_spans_found_nowhere_may_be_theirs(ops) -> None:
+    trace = joined(ops=ops)
+
+    (found,) = (j for j in trace.joins if j.kind == "graph")
+    assert (found.n_found, found.n_all) == (1, 2)
+    assert found.silent_nodes == ()
+    assert all(w.code != CODE for w in trace.warnings)
