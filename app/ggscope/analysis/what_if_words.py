@@ -59,11 +59,14 @@ def _pin_words(given: Answer) -> list[str]:
 
 
 def rests_on(found: WhatIf) -> tuple[str, ...]:
-    """Return what the answers rest on and what they leave out."""
-    lines = [
-        "Derived: whole tensors and expert slices in the order of the trace, LRU. "
-        "Other files, memory pressure and the kernel's own read-ahead are not known."
-    ]
+    """Return what the answers rest on, where there are any, and what they leave out."""
+    lines = []
+    if found.curve.n_reads:
+        lines.append(
+            "Derived: whole tensors and expert slices in the order of the trace, LRU. "
+            "Other files, memory pressure and the kernel's own read-ahead are not "
+            "known."
+        )
     sequence = found.sequence
     if sequence.n_row_reads:
         lines.append(
