@@ -19,7 +19,7 @@ from ggscope.analysis.correlate_runs import Runs, run_hashes, runs_of
 from ggscope.analysis.workers import Watcher
 from ggscope.model.lanes import LaneKind
 from ggscope.model.names import normalise, shape_of
-from ggscope.model.tables import I64, Array, Quality, quality_of
+from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
 
@@ -159,7 +159,7 @@ class _Rows:
 
     def cut(self, at: I64) -> "_Rows":
         """Return the rows with pieces cut before the rows `at` as well."""
-        first = np.union1d(self.first, at)
+        first = distinct(np.concatenate([self.first, at]))
         piece = np.searchsorted(self.first, first[:-1], "right") - 1
         is_first = np.append(True, piece[1:] != piece[:-1])
         is_last = np.append(piece[1:] != piece[:-1], True)
@@ -321,7 +321,7 @@ def _leader(rows: _Rows) -> int:
     best, best_score = int(picks[0]), -np.inf
     for piece in picks.tolist():
         seq = rows.key[rows.first[piece] : rows.first[piece + 1]]
-        n = len(np.unique(seq))
+        n = len(distinct(seq))
         score = (2 * n - len(seq)) * np.log2(1 + rows.weight[piece])
         if score > best_score:
             best, best_score = piece, score

@@ -230,9 +230,15 @@ def _lanes_with_ops(trace: Trace) -> _Lanes:
             if any(bool((spans.op[piece] >= 0).any()) for piece in slices):
                 lanes[lane] = slices
         return lanes
-    for lane in np.unique(spans.lane[spans.op >= 0]).tolist():
-        ids = np.flatnonzero(spans.lane == lane)
-        lanes[lane] = ids[np.argsort(spans.start[ids], kind="stable")]
+    has_ops = np.zeros(int(spans.lane.max(initial=-1)) + 1, np.bool_)
+    has_ops[spans.lane[spans.op >= 0]] = True
+    # Sorted once for all lanes: there may be as many as spans.
+    ids = np.flatnonzero(has_ops[spans.lane])
+    ids = ids[np.lexsort((spans.start[ids], spans.lane[ids]))]
+    numbers = np.flatnonzero(has_ops)
+    cuts = np.append(np.searchsorted(spans.lane[ids], numbers), len(ids))
+    for i, lane in enumerate(numbers.tolist()):
+        lanes[lane] = ids[cuts[i] : cuts[i + 1]]
     return lanes
 
 

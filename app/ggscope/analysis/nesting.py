@@ -18,7 +18,7 @@ from ggscope.analysis.figures import SpanBlocks, Wanted
 from ggscope.analysis.filtering import touches
 from ggscope.analysis.grouping import Grouping
 from ggscope.model.intervals import latest_owner
-from ggscope.model.tables import I64, Array, Quality, quality_of
+from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
 from ggscope.model.trace import Trace
 
 MOST_SPANS = 1 << 22
@@ -95,7 +95,7 @@ def own_times(start: I64, end: I64, lane: Array) -> I64:
     rest = np.flatnonzero(~alone)
     for begin, stop in _runs(where[rest]):
         rows = rest[begin:stop]
-        edges = np.unique(np.concatenate([low[rows], high[rows]]))
+        edges = distinct(np.concatenate([low[rows], high[rows]]))
         owner = latest_owner(
             np.searchsorted(edges, low[rows]),
             np.searchsorted(edges, high[rows]),
