@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builders
-from ggmlviz_files import run, write
+from ggmlviz_files import T0, graph, run, write
 from ggscope.analysis import nesting
 from ggscope.analysis.nesting import covered, own_times
 from ggscope.analysis.stats import BY, StatTable, stat_table
+from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import Lane, LaneKind, Lanes, lane_titles
 from ggscope.model.tables import SpanFlag
@@ -198,3 +199,44 @@ def test_lane_titles_differ():
         "CPU backend / thread 0", "Backend 1 / thread 0", "thread 1",
         "x (lane 3)", "x (lane 4)",
     ]  # fmt: skip
+
+
+SAMPLES = sorted(p for p in (ROOT / "resources/samples").iterdir() if p.is_file())
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.name)
+def test_keys_of_statistics_are_unique(path):
+    trace = open_trace(path)
+
+    for by in BY:
+        keys = [row.key for row in stat_table(trace, by).rows]
+        assert len(set(keys)) == len(keys), by
+
+
+def test_keys_of_several_backends_are_unique(tmp_path):
+    events = [
+        event
+        for i, backend in enumerate((0, 0x10, 0x20))
+        for event in graph(T0 + 5000 * i, backend=backend, interleaved=True)
+    ]
+    trace = open_trace(write(tmp_path / "three.ggmlviz", events))
+
+    for by in ("thread", "lane"):
+        keys = {row.key for row in stat_table(trace, by).rows}
+        assert keys == {
+            "CPU backend / thread 0", "Backend 1 / thread 0", "Backend 2 / thread 0",
+        }  # fmt: skip
+
+
+def test_keys_of_the_corpus_are_unique():
+    folder = need_corpus()
+    paths = [*folder.glob("ggmlviz/**/*.ggmlviz"), *folder.glob("npu/valid*.json")]
+
+    for path in paths:
+        try:
+            trace = open_trace(path)
+        except ReadError:
+            continue
+        for by in ("op", "lane", "thread", "engine", "token"):
+            keys = [row.key for row in stat_table(trace, by).rows]
+            assert len(set(keys)) == len(keys), (path.name, by)
