@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 from ggscope.analysis.chunks import CHUNK_ROWS
 from ggscope.analysis.correlate_runs import Runs, run_hashes, runs_of
+from ggscope.analysis.unrecorded import lost_nodes
 from ggscope.analysis.workers import Watcher
+from ggscope.model.graph import locate_node
 from ggscope.model.lanes import LaneKind
 from ggscope.model.names import normalise, shape_of
 from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
@@ -47,6 +49,8 @@ _MANY_KEYS = 10
 """Fewer ops than this say nothing of what is usual among them."""
 _MOST_MISSING = 0.4
 """Passes that lack more than this share of their ops are no passes of one kind."""
+_FITS = 0.9
+"""So many ops are found in a graph that says what passes hold."""
 _COVERED = 0.5
 """Share of the records that must be of passes that are alike."""
 _OF_LAYERS = 0.75
@@ -71,7 +75,8 @@ class Gap:
     Attributes
     ----------
     name, op : of the missing record.
-    after, before : spans between which it belongs; -1 = none.
+    after, before : spans between which it belongs; -1 = none; both -1: every pass
+        lacks it, as the graph tells.
     time : tick at which the span before it starts.
     """
 
@@ -548,7 +553,9 @@ def _losses(trace: Trace, kind: _Kind, keys: _Keys, readers: "_Readers") -> _Fou
     left_out = np.zeros(len(kind.keys), np.bool_)
     left_out[key[~lost]] = True
     found.n_varying = int(np.count_nonzero(left_out))
-    if int(weight.sum()) <= _FEW:
+    # A graph tells of ops that no pass has better than other layers do.
+    has_graph = any(join.n_nodes for join in trace.joins)
+    if int(weight.sum()) <= _FEW and not has_graph:
         _of_layers(kind, classes, readers, found, rate)
     return found
 
@@ -775,7 +782,54 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
     result = _Sum(trace, runs, keys, by_access=by_access, every=every)
     for kind in _kinds(rows, len(keys.op), watcher):
         result.add(kind, _losses(trace, kind, keys, readers))
-    return result.finished(int((rows.length * rows.weight).sum()))
+    return _with_graphs(trace, result.finished(int((rows.length * rows.weight).sum())))
+
+
+def _with_graphs(trace: Trace, found: Completeness) -> Completeness:
+    """Return the result with what the graphs of the trace say that passes hold."""
+    fits = [join for join in trace.joins if join.n_nodes and join.n_all]
+    if not any(join.n_found >= _FITS * join.n_all for join in fits):
+        return found
+    lost = lost_nodes(trace)
+    if found.is_known:
+        lost = lost[_are_unnamed(trace, lost)]
+    n_graphs = max(len({locate_node(trace.graphs, int(n))[0] for n in lost}), 1)
+    n_passes = max(found.n_passes or trace.info.n_passes, 1)
+    events = 2 if trace.info.reader_id == _TWO_EVENTS else 1
+    n_missing = len(lost) * max(n_passes // n_graphs, 1) * events
+    gaps = []
+    for node in lost[: MOST_PLACES - len(found.gaps)].tolist():
+        number, row = locate_node(trace.graphs, node)
+        graph = trace.graphs[number]
+        name, op = trace.strings[int(graph.name[row])], trace.op_name(graph.op[row])
+        gaps.append(Gap(name or op, op, -1, -1, trace.extent.start))
+    n_there = found.n_there
+    if not found.is_known:
+        n_there = int(np.count_nonzero(trace.spans.op >= 0)) * events
+    return replace(
+        found,
+        is_known=True,
+        why="",
+        n_there=n_there,
+        n_missing=found.n_missing + n_missing,
+        n_passes=n_passes,
+        rests_on=(
+            *found.rests_on,
+            "the graph" if len(trace.graphs) == 1 else "the graphs",
+        ),
+        gaps=(*found.gaps, *gaps),
+    )
+
+
+def _are_unnamed(trace: Trace, nodes: I64) -> Bools:
+    """Tell which nodes no span is called like: what passes say counts the others."""
+    result = np.ones(len(nodes), np.bool_)
+    for i, node in enumerate(nodes.tolist()):
+        number, row = locate_node(trace.graphs, node)
+        graph = trace.graphs[number]
+        same = trace.spans.name == graph.name[row]
+        result[i] = not bool((trace.spans.op[same] == graph.op[row]).any())
+    return result
 
 
 def _why_not(trace: Trace) -> str:
@@ -986,14 +1040,15 @@ def completeness_words(found: Completeness) -> str:
     share, n = found.share, found.n_missing
     if share is None:
         return f"not known: {found.why or 'nothing tells what was to be expected'}"
-    rests = " and ".join(found.rests_on)
+    is_one = found.rests_on in (("the graph",), ("what later records read",))
+    rests = f"{' and '.join(found.rests_on)} tell{'s' if is_one else ''}"
     if not n:
-        text = f"nothing that was to be expected is missing, as far as {rests} tell"
+        text = f"nothing that was to be expected is missing, as far as {rests}"
     else:
         text = (
             f"{format_percent(share)} of what was expected: {format_count(n)} of "
             f"{format_count(found.n_expected)} records {'is' if n == 1 else 'are'} "
-            f"missing, as {rests} tell"
+            f"missing, as {rests}"
         )
     if varying := found.n_varying:
         text += (
@@ -1039,6 +1094,8 @@ def gap_words(trace: Trace, gap: Gap) -> str:
     """Return "Qcur-3 (MUL_MAT) after record 41 (attn_norm-3)"."""
     what = f"{gap.name} ({gap.op})" if gap.op and gap.op != gap.name else gap.name
     side, span = ("after", gap.after) if gap.after >= 0 else ("before", gap.before)
+    if span < 0:
+        return f"{what} in every pass"
     record = trace.spans.record
     number = span if record is None else int(record[span])
     return f"{what} {side} record {format_count(number)} ({trace.span_name(span)})"

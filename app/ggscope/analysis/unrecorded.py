@@ -21,6 +21,8 @@ CODE = "nodes_not_recorded"
 NO_WORK = frozenset({"NONE", "RESHAPE", "VIEW", "PERMUTE", "TRANSPOSE"})
 """Ops that only describe memory; tracers leave them out."""
 _MOST_NAMED = 6
+_FEW_LOST = 0.25
+"""Of nodes that are alike no more are without a record by chance."""
 
 
 def computed_nodes(trace: Trace, graph: int) -> npt.NDArray[np.bool_]:
@@ -74,6 +76,37 @@ def unrecorded_tensors(trace: Trace) -> npt.NDArray[np.bool_]:
     return result
 
 
+def lost_nodes(trace: Trace) -> I64:
+    """Return the ids of nodes without a record whose like are nearly all recorded.
+
+    Like are nodes of one op on one type of weight: a tracer sees all of them or none.
+    Nodes before the first and behind the last one that is recorded are left out, for
+    a recording may begin and end inside a pass.
+    """
+    lost: list[int] = []
+    silent = np.array([n for join in trace.joins for n in join.silent_nodes], np.int64)
+    for number in range(len(trace.graphs) if len(silent) else 0):
+        graph, first = trace.graphs[number], first_node(trace.graphs, number)
+        is_silent = np.zeros(len(graph), np.bool_)
+        own = silent[(silent >= first) & (silent < first + len(graph))] - first
+        if not len(own):
+            continue
+        is_silent[own] = True
+        computed = computed_nodes(trace, number)
+        there = np.flatnonzero(computed & ~is_silent)
+        if not len(there):
+            continue
+        weight = np.full(len(graph), -1, np.int64)
+        of_first = np.flatnonzero(graph.slot == 0)
+        weight[graph.target[of_first]] = graph.dtype[graph.source[of_first]]
+        kind = weight * (1 << 16) + graph.op.astype(np.int64)
+        for row in own[(own > there[0]) & (own < there[-1])].tolist():
+            like = computed & (kind == kind[row])
+            if is_silent[like].mean() <= _FEW_LOST:
+                lost.append(first + row)
+    return np.array(lost, np.int64)
+
+
 def silent_words(join: Join) -> str:
     """Return "134 of 425 ops of the graph have no record: MUL_MAT 134"; "" for none."""
     n = len(join.silent_nodes)
@@ -105,9 +138,9 @@ def silent_warning(join: Join) -> ReadWarning:
     return ReadWarning(
         Severity.NOTICE,
         CODE,
-        f"{silent_words(join)}. The tracer does not see them: what they read is not "
-        "known to be untouched, and the time that is derived for the ops before them "
-        "holds theirs.",
+        f"{silent_words(join)}. The tracer does not see them, lost them or stopped "
+        "before: what they read is not known to be untouched, and the time that is "
+        "derived for the ops before them holds theirs.",
         len(join.silent_nodes),
         place=join.part,
         remedy="A tracer that hooks these ops too would tell of them; ggml computes "
@@ -118,6 +151,7 @@ def silent_warning(join: Join) -> ReadWarning:
 __all__ = [
     "CODE",
     "computed_nodes",
+    "lost_nodes",
     "silent_warning",
     "silent_words",
     "time_words",

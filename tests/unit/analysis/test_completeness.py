@@ -16,11 +16,13 @@ from ggscope.analysis.completeness import (
     gap_words,
     with_completeness,
 )
+from ggscope.analysis.joining import Side, join
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Accesses, no_access_columns, no_flat_accesses
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers.registry import open_trace
+from graph_traces import add_graph
 from support import ROOT, need_corpus
 from tensor_files import encode, llama_trace
 
@@ -336,6 +338,49 @@ def test_partly_read_trace_is_not_known(tmp_path: Path) -> None:
 
     assert is_whole(completeness(trace))
     assert not completeness(replace(trace, warnings=(part,))).is_known
+
+
+def with_graph(trace: Trace, ops: Sequence[Op], types: Sequence[str]) -> Trace:
+    """Return a trace with a graph of some ops; `types` of their first sources."""
+    builder = TraceBuilder()
+    builder.strings, builder.ops = trace.strings, OPS
+    names = [f"w{i}" for i in range(len(ops))] + [op[0] for op in ops]
+    n = len(ops)
+    add_graph(
+        builder,
+        names,
+        [(i, n + i) for i in range(n)],
+        ops=[-1] * n + [op_number(op[1]) for op in ops],
+        leaves=list(range(n)),
+        token=0,
+    )
+    (graph,) = finished(builder).graphs
+    dtype = builder.strings.intern_many([*types, *["f32"] * n])
+    side = replace(trace, graphs=(replace(graph, dtype=dtype),))
+    side = replace(finished(TraceBuilder()), strings=builder.strings, ops=OPS,
+                   graphs=side.graphs)  # fmt: skip
+    return join(trace, [Side(side, "graph")])
+
+
+def test_graph_tells_what_a_single_pass_lacks() -> None:
+    """One MUL_MAT of ten is lost; no MUL_MAT of another type is ever seen."""
+    seen = [(f"ffn_out-{i}", "MUL_MAT", ()) for i in range(10)]
+    unseen = [(f"Qcur-{i}", "MUL_MAT", ()) for i in range(5)]
+    ops = [*seen[:5], *unseen, *seen[5:]]
+    types = ["q6_K"] * 5 + ["q4_K"] * 5 + ["q6_K"] * 5
+    trace = traced([[op for i, op in enumerate(seen) if i != 7]])
+
+    assert not completeness(trace).is_known
+    found = completeness(with_graph(trace, ops, types))
+
+    assert (found.n_missing, found.n_there) == (1, 9)
+    assert found.rests_on == ("the graph",)
+    assert [(gap.name, gap.op) for gap in found.gaps] == [("ffn_out-7", "MUL_MAT")]
+    assert gap_words(trace, found.gaps[0]) == "ffn_out-7 (MUL_MAT) in every pass"
+    assert completeness_words(found).endswith("is missing, as the graph tells")
+    # A recording that stops before the end of the graph lacks nothing of its end.
+    cut = traced([seen[:8]])
+    assert is_whole(completeness(with_graph(cut, ops, types)))
 
 
 # -- real traces --------------------------------------------------------------------
