@@ -501,6 +501,7 @@ def test_reduced_motion_stops_what_moves_by_itself(
 def test_font_scale_reaches_the_painted_views(
     window: MainWindow, opened: Opened, sample: Path, qtbot: QtBot
 ) -> None:
+    window.resize(1280, 1500)  # high enough for the whole overview at 200 %
     document = opened(sample)
     overview = document.workspace.overview
     before = overview.height()

@@ -9,10 +9,11 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
-from ggscope.gui.layouts import OTHER_ROOM, TIMELINE_ROOM
+from ggscope.gui.layouts import OTHER_ROOM, ROOM_OF_ROWS, TIMELINE_ROOM
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.workspace import GUTTER, Workspace
+from ggscope.gui.workspace import GUTTER, LOW_OVERVIEW, OVERVIEW_HEIGHT, Workspace
 from ggscope.session.settings import Settings
+from ggscope.views.table import TableView
 from support import ROOT
 from touching import PATIENCE_MS, Hand, visible_rect
 
@@ -69,6 +70,38 @@ def test_fresh_window_belongs_to_the_timeline(
         assert not document.workspace.details.isVisible()
         assert timeline.width() > 0.9 * size[0]
     assert n_lanes_in_sight(document) >= 4
+
+
+@pytest.mark.parametrize("path", [LLAMA, SAMPLES / "npu-prefill-decode.json"])
+def test_fresh_window_shows_rows_of_the_table_too(
+    window: MainWindow, opened: Opened, size: tuple[int, int], path: Path
+) -> None:
+    document = opened(path)
+    (table,) = document.workspace.views("table")
+    assert isinstance(table, TableView)
+    grid = table.grid
+    shown = [y + h <= grid.viewport().height() for _, y, h in grid.visible_rows()]
+
+    assert sum(shown) >= 4
+    assert n_lanes_in_sight(document) >= 4
+    assert_nothing_is_lost(document)
+    # The overview is as high as in the design where there is room.
+    low = OVERVIEW_HEIGHT if size[1] >= 1000 else LOW_OVERVIEW
+    assert document.workspace.overview.height() == low
+    window.resize(size[0], 1100)  # and grows with the window
+    Hand.settle()
+    assert document.workspace.overview.height() == OVERVIEW_HEIGHT
+
+
+def test_edge_that_a_person_has_moved_stays(
+    window: MainWindow, opened: Opened, settings: Settings
+) -> None:
+    settings.change("layout", splits=(700, 500, 500))
+    document = opened(LLAMA)
+    upper, lower = document.workspace.cells
+
+    share = upper.height() / (upper.height() + lower.height())
+    assert share >= 0.6
 
 
 def test_drawer_takes_what_it_shows(
@@ -288,4 +321,8 @@ def test_both_themes_give_the_panes_the_same_room(
     document = wait_read(window)
 
     assert_nothing_is_lost(document)
-    assert pane(document, "timeline").height() > pane(document, "table").height()
+    heights = pane(document, "timeline").height(), pane(document, "table").height()
+    if size[1] >= 1000:
+        assert heights[0] > heights[1]
+    else:
+        assert heights == (TIMELINE_ROOM, ROOM_OF_ROWS)

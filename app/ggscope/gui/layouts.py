@@ -13,11 +13,13 @@ GRID = 2
 """Where the grid's cells begin in ``Layout.cells``; before them those of dual."""
 GRID_CELLS = 4
 TIMELINE = "timeline"
-TIMELINE_ROOM = 180
-"""Height of a timeline's pane with head, axis and three lanes, in device-independent
-pixels at 100 %."""
+TIMELINE_ROOM = 166
+"""Height of a timeline's pane with head, axis and four rows of lanes, in
+device-independent pixels at 100 %."""
 OTHER_ROOM = 116
 """Height below which the pane over or under it shows too little to be of use."""
+ROOM_OF_ROWS = 184
+"""What it needs to show four rows of a table, with heads and footer."""
 _STAND_INS = (TIMELINE, "table", "graph", "heatmap")
 """Views that may take the place of one that has no data, the most telling first."""
 
@@ -102,7 +104,13 @@ def with_view(
 
 
 def shared_heights(
-    total: int, share: int, timeline: int | None, zoom: float, *, may_fold: bool
+    total: int,
+    share: int,
+    timeline: int | None,
+    zoom: float,
+    *,
+    may_fold: bool,
+    is_chosen: bool = True,
 ) -> tuple[int, int]:
     """Return the heights of two rows of panes, of which one may be 0: folded away.
 
@@ -115,8 +123,13 @@ def shared_heights(
     timeline : which of the two has the timeline, 0 or 1; None = neither.
     zoom : of fonts, and so of what lanes need; 1 = 100 %.
     may_fold : whether the other row may go where there is no room for both.
+    is_chosen : whether a person has moved the edge; else the other row gets room for
+        some rows of a table before the timeline gets more than it needs.
     """
     sizes = [total * share // 1000, total - total * share // 1000]
+    if timeline is not None and not is_chosen:
+        most = max(round(TIMELINE_ROOM * zoom), total - round(ROOM_OF_ROWS * zoom))
+        sizes[timeline] = min(sizes[timeline], most)
     if timeline is not None:
         least, other = round(TIMELINE_ROOM * zoom), round(OTHER_ROOM * zoom)
         if may_fold and total < least + other:

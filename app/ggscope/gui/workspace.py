@@ -39,6 +39,8 @@ from ggscope.views.painted import PaintedView
 from ggscope.views.registry import BUILTIN, entry
 
 OVERVIEW_HEIGHT = 56
+LOW_PX, LOW_OVERVIEW = 700, 36
+"""Below the first height of the window, the overview is as low as the second."""
 DRAWER_SHARE = 0.3
 """Height of the open drawer as a share of the window's, where nobody chose another."""
 NARROW_PX = 1100
@@ -391,6 +393,7 @@ class Workspace(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Give the docks their share of the new size."""
         super().resizeEvent(event)
+        self._fit_overview()
         self._show_details()
         self._fit_docks()
 
@@ -556,7 +559,8 @@ class Workspace(QWidget):
 
     def _fit_overview(self) -> None:
         """Give the overview the height that its texts need."""
-        high = round(OVERVIEW_HEIGHT * self._zoom())
+        is_low = self.window().height() < LOW_PX * self._zoom()
+        high = round((LOW_OVERVIEW if is_low else OVERVIEW_HEIGHT) * self._zoom())
         self.overview.setMinimumSize(160, high)
         self.overview.setMaximumHeight(high)
 
@@ -617,6 +621,7 @@ class Workspace(QWidget):
             holds.index(True) if True in holds else None,
             self._zoom(),
             may_fold=self.drawer.is_open and not self.drawer.isHidden(),
+            is_chosen=self._layout.splits != Layout().splits,
         )
         for part, height in zip(parts, heights, strict=True):
             part.setVisible(height > 0)
