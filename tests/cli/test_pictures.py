@@ -203,3 +203,12 @@ def test_folder_is_named_in_the_error(run, tmp_path, monkeypatch, command):
 
     assert answer.code == 1
     assert ".: there is nothing in it" in answer.err
+
+
+def test_colour_by_what_the_trace_lacks_is_refused(run, built, tmp_path):
+    answer = run("export", built(), "--color-by", "expert", "-o", tmp_path / "x.svg")
+
+    assert answer.code == 1
+    assert "names no experts" in answer.err
+    assert not (tmp_path / "x.svg").exists()
+    assert run("show", built(), "--color-by", "backend").code == 1

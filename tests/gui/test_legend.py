@@ -1,6 +1,7 @@
 """The legend: what is present, what fits, what a click isolates."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -9,7 +10,11 @@ from PySide6.QtWidgets import QToolButton
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.model.selection import COLOR_BY, Filter
+import ggmlviz_files as gv
+from ggscope.analysis.categories import PLAIN_COLORINGS
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.model.selection import Filter
 from ggscope.render.palette import category_color
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
@@ -97,7 +102,7 @@ def test_filter_from_elsewhere_is_shown(legend: Legend, session: Session) -> Non
     assert button_of(legend, "norm").isChecked()
 
 
-@pytest.mark.parametrize("by", COLOR_BY)
+@pytest.mark.parametrize("by", PLAIN_COLORINGS)
 def test_every_entry_isolates_its_own_spans(by: str, session: Session) -> None:
     assert session.index is not None
     categories = session.index.categories(by)
@@ -193,3 +198,26 @@ def test_legend_without_trace_is_empty(qtbot: QtBot) -> None:
     assert legend.entries == ()
     assert legend.minimumSizeHint().width() == 0
     session.close()
+
+
+def test_backends_are_offered_where_there_are_some_and_read_nothing_again(
+    window: MainWindow, opened: Callable[[Path], Document], tmp_path: Path
+) -> None:
+    events = [*gv.graph(gv.T0, 2), *gv.graph(gv.T0 + 5000, 3, backend=0xAB00)]
+    plain = opened(gv.write(tmp_path / "one.ggmlviz", gv.run(2)))
+    assert not window.actions_["color.backend"].isVisible()
+    assert plain.toolbar.color.findData("backend") == -1
+
+    document = opened(gv.write(tmp_path / "two.ggmlviz", events))
+    trace = document.session.trace
+    assert window.actions_["color.backend"].isVisible()
+    assert not window.actions_["color.expert"].isVisible()
+
+    combo = document.toolbar.color
+    combo.setCurrentIndex(combo.findData("backend"))
+    combo.activated.emit(combo.currentIndex())
+
+    assert document.session.color_by == "backend"
+    assert document.session.trace is trace
+    legend = document.workspace.views("timeline")[0].legend
+    assert [entry.label for entry in legend.entries] == ["CPU backend", "Backend 1"]

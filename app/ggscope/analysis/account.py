@@ -426,6 +426,42 @@ def _with_choices(trace: Trace, plain: Account) -> Account:
     return _joined(counted, more, column)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Choosing:
+    """The choice of experts that each span on a stack of experts made.
+
+    Unlike the rows of an `Account`, it also tells of stacks of which nobody says how
+    many experts they hold, so that no bytes can be told of one.
+
+    Attributes
+    ----------
+    spans : int64[m], ascending.
+    choice : int64[m], -1 = not known.
+    first : int64[n + 1], choice c names ``expert[first[c] : first[c + 1]]``.
+    expert : int64[...], distinct within a choice.
+    more : int64[n], further experts that are not named; `UNKNOWN_MORE`.
+    """
+
+    spans: I64
+    choice: I64
+    first: I64
+    expert: I64
+    more: I64
+
+
+def choosing(trace: Trace) -> Choosing:
+    """Return who chose which experts; O(spans)."""
+    plain = _kept.get(trace)
+    if plain is None:
+        plain = _kept[trace] = _without_choices(trace)
+    layers = _layers_of_stacks(trace, plain)
+    marks = np.append(layers >= 0, False)
+    spans = np.flatnonzero(marks[plain.column]).astype(np.int64)
+    choices = _Choices.of(trace)
+    choice = choices.groups(trace, spans, layers[plain.column[spans].astype(np.int64)])
+    return Choosing(spans, choice, choices.first, choices.expert, choices.more)
+
+
 def _layers_of_stacks(trace: Trace, plain: Account) -> I64:
     """Return the layer of the stack that each entry is on, int64; -1 none."""
     found = np.full(len(plain), -1, np.int64)

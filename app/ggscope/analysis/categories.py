@@ -7,11 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis import native
+from ggscope.analysis.account import account, choosing
 from ggscope.analysis.chunks import chunks, count_values
 from ggscope.analysis.workers import share_out
 from ggscope.model.ggml import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind
-from ggscope.model.selection import ColorBy
+from ggscope.model.routing import UNKNOWN_MORE
+from ggscope.model.selection import COLOR_BY, ColorBy
 from ggscope.model.tables import Accesses, Array, Phase, Quality, Space, quality_of
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
@@ -20,9 +22,13 @@ NONE = "none"
 """Key of spans without a value."""
 MIXED = "space:mixed"
 """Key of spans that access both the model file and a buffer."""
+PLAIN_COLORINGS = tuple(by for by in COLOR_BY if by not in ("backend", "expert"))
+"""Colourings that every trace has, if only with one colour."""
 MAX_TOKENS = 4096
 """With more tokens (or lanes) than this, every 4096th shares its colour."""
 
+_BACKEND, _NO_BACKEND = "backend", "0x0"
+"""Attribute of lanes with a backend's pointer, and its value where there is none."""
 _ENGINES = ("DMA", "TE", "VE", "HOST")
 _SPACE_LABELS = {
     Space.FILE: "DISK",
@@ -46,8 +52,8 @@ class Categories:
     labels : what the legend says, in order of first importance.
     keys : machine name of each label, from which the palette takes the colour:
         family name ("matmul"), op name ("MUL_MAT"), "layer:3", "token:7",
-        "thread:2", "phase:0", "space:0", "quality:1", "engine:TE", "rgb:ff0000",
-        "none".
+        "thread:2", "backend:0", "expert:5", "expert:several", "phase:0", "space:0",
+        "quality:1", "engine:TE", "rgb:ff0000", "none".
     """
 
     by: ColorBy
@@ -251,6 +257,92 @@ def _by_quality(trace: Trace) -> Categories:
     return _present("quality", index, entries)
 
 
+def colorings(trace: Trace) -> tuple[ColorBy, ...]:
+    """Return what a trace can be coloured by: backends and experts only if it has any.
+
+    Experts are only those that somebody chose or accessed, by number.
+    """
+    has_backends = any(
+        attributes.get(_BACKEND, _NO_BACKEND) != _NO_BACKEND
+        for attributes in trace.lanes.attributes
+    )
+    accesses = trace.accesses
+    has_experts = bool(
+        len(trace.routing)
+        or int(accesses.patterns.expert.max(initial=-1)) >= 0
+        or int(accesses.loose.what.expert.max(initial=-1)) >= 0
+    )
+    backends: tuple[ColorBy, ...] = ("backend",) if has_backends else ()
+    experts: tuple[ColorBy, ...] = ("expert",) if has_experts else ()
+    return (*PLAIN_COLORINGS, *backends, *experts)
+
+
+def _by_backend(trace: Trace) -> Categories:
+    """Spans by the backend of their lane, in order of appearance."""
+    lanes = trace.lanes
+    pointers = [attributes.get(_BACKEND) for attributes in lanes.attributes]
+    codes: dict[str | None, int] = {}
+    entries: list[tuple[str, str]] = []
+    for i, pointer in enumerate(pointers):
+        if pointer is not None and pointer not in codes:
+            group = lanes.groups[lanes.group[i]]
+            codes[pointer] = len(entries)
+            entries.append((group[0] if group else pointer, f"backend:{len(entries)}"))
+    codes[None] = len(entries)
+    entries += [("backend unknown", "backend:unknown"), ("no backend", NONE)]
+    code = np.array([codes[pointer] for pointer in pointers], np.uint16)
+    is_other = (code == codes[None]) & ~lanes.of_kind(LaneKind.THREAD)
+    of_lane = np.where(is_other, len(entries) - 1, code).astype(np.uint16)
+    lane = trace.spans.lane
+    index = _mapped(len(lane), lambda rows: of_lane[lane[rows]], np.uint16)
+    return _present("backend", index, entries)
+
+
+def _by_expert(trace: Trace) -> Categories:
+    """Spans by the expert whose bytes they access, where it is one and known.
+
+    Spans on a stack of experts are those of the experts that were chosen. Where that
+    is not known, or one is named and nobody knows whether there are others, the
+    experts are not known.
+    """
+    found, by_choice = account(trace), choosing(trace)
+    column = found.what.expert.astype(np.int64)
+    named = column >= 0
+    of_entry, n_of_entry = _only(found.owner[named], column[named], len(found))
+    n_choices = len(by_choice.more)
+    owner = np.repeat(np.arange(n_choices), np.diff(by_choice.first))
+    of_choice, n_of_choice = _only(owner, by_choice.expert, n_choices)
+    top = max(int(column.max(initial=-1)), int(by_choice.expert.max(initial=-1)))
+    several, unknown, none = top + 1, top + 2, top + 3
+    codes = np.where(n_of_entry == 0, none, np.where(n_of_entry > 1, several, of_entry))
+    table = np.append(codes, none).astype(np.uint16)
+    index = _mapped(len(trace.spans), lambda r: table[found.entries(r)], np.uint16)
+    is_several = (n_of_choice > 1) | (by_choice.more > 0)
+    codes = np.where(is_several, several, of_choice)
+    codes[~is_several & (by_choice.more == UNKNOWN_MORE)] = unknown
+    table = np.append(codes, unknown).astype(np.uint16)
+    index[by_choice.spans] = table[by_choice.choice]
+    entries = [(f"expert {e}", f"expert:{e}") for e in range(top + 1)]
+    entries += [
+        ("several experts", "expert:several"),
+        ("experts not known", "expert:unknown"),
+        ("no expert", NONE),
+    ]
+    return _present("expert", index, entries)
+
+
+def _only(owner: Array, value: Array, n: int) -> tuple[Array, Array]:
+    """Return the largest value of each of `n` owners, and how many it has.
+
+    -1 and 0 where it has none; equal values count once.
+    """
+    largest, count = np.full(n, -1, np.int64), np.zeros(n, np.int64)
+    np.maximum.at(largest, owner, value)
+    both = np.unique(np.stack([owner, value], 1), axis=0)
+    np.add.at(count, both[:, 0], 1)
+    return largest, count
+
+
 _Part = Callable[[slice], Array]
 
 
@@ -416,4 +508,6 @@ _MAKERS: dict[ColorBy, Callable[[Trace], Categories]] = {
     "phase": _by_phase,
     "source": _by_source,
     "quality": _by_quality,
+    "backend": _by_backend,
+    "expert": _by_expert,
 }

@@ -11,6 +11,7 @@ _NEEDS: dict[ColorBy, tuple[str, ...]] = {
     "layer": ("layer",),
     "token": ("token",),
     "thread": (),
+    "backend": (),
     "quality": ("flags",),
 }
 """Columns that a colouring looks at; the others look at names or accesses too."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ggscope.analysis.filter_text import parse_range
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD, USAGE
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import coloring, for_each_file, load
 from ggscope.cli.targets import spare_inputs
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
@@ -103,7 +103,7 @@ def _timeline(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> N
         trace,
         target,
         visible=visible,
-        color_by=arguments.color_by,
+        color_by=coloring(trace, arguments),
         title=arguments.title,
         mask=mask,
         **_look(arguments),

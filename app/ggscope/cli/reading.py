@@ -11,7 +11,8 @@ from types import TracebackType
 
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD, code_of
-from ggscope.errors import ReadError, TraceError
+from ggscope.errors import QueryError, ReadError, TraceError
+from ggscope.model.selection import ColorBy
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_rate
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, ReadContext
@@ -125,6 +126,18 @@ def _session(
     except ReadError as error:
         error.path = error.path or path
         raise
+
+
+def coloring(trace: Trace, arguments: Namespace) -> ColorBy:
+    """Return what ``--color-by`` asks for; QueryError where the trace lacks it."""
+    # Not imported for the many commands that draw nothing.
+    from ggscope.analysis.categories import colorings
+
+    by: ColorBy = arguments.color_by
+    if by not in colorings(trace):
+        words = ", ".join(colorings(trace))
+        raise QueryError(f"this trace names no {by}s; it can be coloured by {words}.")
+    return by
 
 
 def reader_options(arguments: Namespace) -> dict[str, str]:

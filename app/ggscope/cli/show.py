@@ -9,7 +9,7 @@ from ggscope.analysis.ascii import ascii_timeline
 from ggscope.analysis.filter_text import parse_range
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import coloring, for_each_file, load
 
 _WIDTH_ELSEWHERE = 100
 
@@ -24,7 +24,7 @@ def run(arguments: Namespace) -> int:
         if arguments.range is not None:
             visible = parse_range(arguments.range, trace.extent, trace.clock.unit)
         picture = ascii_timeline(
-            trace, width=width, visible=visible, by=arguments.color_by
+            trace, width=width, visible=visible, by=coloring(trace, arguments)
         )
         if not arguments.json:
             output.emit(picture)

@@ -15,6 +15,7 @@ def _color(by: ColorBy, text: str) -> Command:
         needs=Needs.DOCUMENT,
         run=with_session(lambda s: s.set_color_by(by)),
         is_on=lambda d: d.session is not None and d.session.color_by == by,
+        title=lambda d: text if d.session is None or by in d.session.colorings else "",
     )
 
 
@@ -217,6 +218,8 @@ VIEW: tuple[Command, ...] = (
     _color("phase", "Phase"),
     _color("source", "Memory source"),
     _color("quality", "Quality"),
+    _color("backend", "Backend"),
+    _color("expert", "Expert"),
     Command(
         id="time.start",
         text="From start",

@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.filtering import describe_filter
 from ggscope.gui.widgets import Chip, GlyphButton, button, label, set_property
-from ggscope.model.selection import COLOR_BY
 from ggscope.model.units import format_count
 from ggscope.session.session import Session
 from ggscope.views.guard import guarded
@@ -37,6 +36,8 @@ _COLOR_WORDS = {
     "phase": "phase",
     "source": "memory source",
     "quality": "quality",
+    "backend": "backend",
+    "expert": "expert",
 }
 
 
@@ -270,9 +271,7 @@ class Toolbar(QFrame):
             link=True,
             tip=self.tr("Show only some of the spans"),
         )
-        self.color = self._combo(
-            [self.tr(_COLOR_WORDS[by]) for by in COLOR_BY], self.tr("Colour by")
-        )
+        self.color = self._combo([], self.tr("Colour by"))
         self.time = self._combo(
             [self.tr("time from start"), self.tr("absolute time")],
             self.tr("Time format"),
@@ -314,8 +313,9 @@ class Toolbar(QFrame):
         session.color_by_changed.connect(self._show_state)
         session.absolute_time_changed.connect(self._show_state)
         session.trace_changed.connect(self._name_times)
+        session.trace_changed.connect(self._list_colorings)
         self._name_times()
-        self._show_state()
+        self._list_colorings()
 
     def set_usable(self, is_usable: bool) -> None:
         """Switch off what needs a trace, while there is none."""
@@ -355,7 +355,7 @@ class Toolbar(QFrame):
         self.filter_requested.emit(self.add_filter)
 
     def _on_color(self, position: int) -> None:
-        self._session.set_color_by(COLOR_BY[position])
+        self._session.set_color_by(self.color.itemData(position))
 
     def _on_time(self, position: int) -> None:
         self._session.set_absolute_time(position == 1)
@@ -369,8 +369,17 @@ class Toolbar(QFrame):
         for position, text in enumerate(texts):
             self.time.setItemText(position, text)
 
+    def _list_colorings(self, _: object = None) -> None:
+        """Offer what the trace can be coloured by."""
+        offered = self._session.colorings
+        if offered != tuple(map(self.color.itemData, range(self.color.count()))):
+            self.color.clear()
+            for by in offered:
+                self.color.addItem(self.tr(_COLOR_WORDS[by]), by)
+        self._show_state()
+
     def _show_state(self, _: object = None) -> None:
-        self.color.setCurrentIndex(COLOR_BY.index(self._session.color_by))
+        self.color.setCurrentIndex(self.color.findData(self._session.color_by))
         self.time.setCurrentIndex(int(self._session.absolute_time))
 
 

@@ -12,7 +12,16 @@ TableName = Literal[
 are ids over all graphs (``model.graph.first_node``), "experts" are
 ``model.routing.expert_key``."""
 ColorBy = Literal[
-    "family", "op", "layer", "token", "thread", "phase", "source", "quality"
+    "family",
+    "op",
+    "layer",
+    "token",
+    "thread",
+    "phase",
+    "source",
+    "quality",
+    "backend",
+    "expert",
 ]
 COLOR_BY: tuple[ColorBy, ...] = (
     "family",
@@ -23,7 +32,11 @@ COLOR_BY: tuple[ColorBy, ...] = (
     "phase",
     "source",
     "quality",
+    "backend",
+    "expert",
 )
+"""All colourings; a trace may lack what the last ones need, see
+``analysis.categories.colorings``."""
 
 
 @dataclass(frozen=True, slots=True)

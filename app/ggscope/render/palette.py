@@ -25,7 +25,7 @@ _STEPS = (0.0, 0.28, -0.22, 0.48, -0.38, 0.14, -0.12)
 """Shares of white (+) or black (-) in the lightness steps of a hue."""
 _TURNS = 3
 """So often a row of numbers goes through the hues before a colour recurs."""
-_ORDERED = frozenset({"layer", "token", "thread"})
+_ORDERED = frozenset({"layer", "token", "thread", "backend", "expert"})
 _LIGHT_YELLOW = 0xFFB39D00
 """Yellow has a contrast of 1.3 on white, so light themes use a darker one."""
 
@@ -57,6 +57,8 @@ def category_color(key: str, theme: Theme) -> int:
         )
     if kind in ("phase", "space", "quality"):
         return _named(_section(kind).get(value, "grey"), theme)
+    if kind in _ORDERED and value in ("several", "unknown"):
+        return _named({"several": "grey+1", "unknown": "slate+2"}[value], theme)
     return _ordered_color(value, theme)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from ggscope.analysis.categories import PLAIN_COLORINGS, colorings
 from ggscope.analysis.correlate import Correlation
 from ggscope.analysis.filtering import SearchHits
 from ggscope.analysis.index import TraceIndex
@@ -96,6 +97,7 @@ class Session(QObject):
         self._marked: MarkedRange | None = None
         self._only_range = True
         self._color_by: ColorBy = "family"
+        self._colorings: tuple[ColorBy, ...] = PLAIN_COLORINGS
         self._lane_state = LaneState()
         self._bookmarks = BookmarkList()
         self._bookmarks_kept = ""
@@ -147,6 +149,9 @@ class Session(QObject):
             self.clear_selection()
         elif change is TraceChange.EXTENDED:
             self.select(carried(self._selection, old, trace))
+        self._colorings = colorings(trace)
+        if self._color_by not in self._colorings:
+            self.set_color_by(PLAIN_COLORINGS[0])
         self.trace_changed.emit(change)
         self._linking.on_trace()
         if is_new:
@@ -522,8 +527,15 @@ class Session(QObject):
         """What spans are coloured by."""
         return self._color_by
 
+    @property
+    def colorings(self) -> tuple[ColorBy, ...]:
+        """What spans can be coloured by here."""
+        return self._colorings
+
     def set_color_by(self, by: ColorBy) -> None:
-        """Colour spans by something else."""
+        """Colour spans by something else; by what the trace lacks does nothing."""
+        if by not in self.colorings:
+            return
         if by != self._color_by:
             self._color_by = by
             self.color_by_changed.emit(by)

@@ -1,9 +1,18 @@
+import dataclasses
+from collections import Counter
+
 import numpy as np
 import pytest
 
 import builders
+import ggmlviz_files as gv
 from ggscope.analysis import categories
-from ggscope.analysis.categories import Categories, categorize, engine_of
+from ggscope.analysis.categories import (
+    Categories,
+    categorize,
+    colorings,
+    engine_of,
+)
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import COLOR_BY
@@ -16,6 +25,15 @@ from ggscope.model.tables import (
     no_access_columns,
     no_flat_accesses,
 )
+from ggscope.readers.api import ReadContext
+from ggscope.readers.registry import open_trace
+from ggscope.render.palette import category_color
+from ggscope.render.theme import theme
+from tensor_files import Rec, Src, encode, weight
+
+
+def opened(path, options=None):
+    return open_trace(path, context=ReadContext(options=options or {}))
 
 
 def keys_by_span(found: Categories) -> list[str]:
@@ -269,3 +287,73 @@ def test_too_many_lanes_share_colours_and_say_so():
     assert found.index[1] == found.index[most + 1] != found.index[2]
     assert found.labels[1] == f"thread 1, thread {most + 1}"
     assert found.labels[0] == f"thread 0, thread {most} …"
+
+
+def test_backends_are_told_apart_and_offered_only_where_there_are_several(tmp_path):
+    events = [
+        *gv.graph(gv.T0, 2, backend=0),
+        *gv.graph(gv.T0 + 5000, 3, backend=0xAB00, thread=2),
+        *gv.graph(gv.T0 + 9000, 1, backend=0xAB00),
+    ]
+    trace = opened(gv.write(tmp_path / "two.ggmlviz", events))
+    one = opened(gv.write(tmp_path / "one.ggmlviz", gv.run(3)))
+
+    found = categorize(trace, "backend")
+
+    assert found.labels == ("CPU backend", "Backend 1")
+    of_lane = [
+        trace.lanes[lane].attributes["backend"] for lane in trace.spans.lane.tolist()
+    ]
+    assert keys_by_span(found) == [
+        {"0x0": "backend:0", "0xab00": "backend:1"}[pointer] for pointer in of_lane
+    ]
+    assert Counter(of_lane) == {"0x0": 3, "0xab00": 6}
+    assert "backend" in colorings(trace)
+    assert "expert" not in colorings(trace)
+    assert "backend" not in colorings(one)
+    colors = [category_color(key, theme("dark")) for key in found.keys]
+    assert len(set(colors)) == 2
+
+
+def moe_file(folder, chosen):
+    """Write a pass of one token per choice; () = the op is on no stack of experts."""
+    records = []
+    for i, experts in enumerate(chosen):
+        at, token = 1000 + 10_000 * i, {"token": i, "phase": 1}
+        words = (weight("token_embd.weight"), Src("leaf_4", size=4))
+        records.append(Rec(at, "inp_embd", 40, words, **token))
+        name = "blk.0.ffn_up_exps.weight" if experts else "blk.0.ffn_up.weight"
+        topk = Src("ffn_moe_topk-0", size=4 * len(experts))
+        sources = (weight(name, 0), Src("ffn_norm-0"), topk)
+        up = Rec(at + 100, "ffn_moe_up-0", 30, sources, experts=experts, **token)
+        records.append(up)
+    path = folder / "run.bin"
+    path.write_bytes(encode(records, "1024"))
+    return path
+
+
+def test_experts_of_ops_are_one_several_or_not_known(tmp_path):
+    path = moe_file(tmp_path, [(5,), (2, 7), (5,), (31,), ()])
+    trace = opened(path, {"ops": "ggml-2025-11-25-95"})
+
+    found = categorize(trace, "expert")
+
+    ops = [i for i in range(len(trace.spans)) if trace.span_name(i) == "ffn_moe_up-0"]
+    keys = [found.keys[i] for i in found.index[ops].tolist()]
+    assert keys == ["expert:5", "expert:several", "expert:5", "expert:31", "none"]
+    others = np.setdiff1d(np.arange(len(trace.spans)), ops)
+    assert {found.keys[i] for i in found.index[others].tolist()} == {"none"}
+    assert "expert" in colorings(trace)
+    assert len({category_color(key, theme("light")) for key in keys}) == 4
+
+
+def test_spans_on_experts_that_nobody_chose_are_not_known(tmp_path):
+    path = moe_file(tmp_path, [(5,), (5,), (5,)])
+    trace = opened(path, {"ops": "ggml-2025-11-25-95"})
+    without = dataclasses.replace(trace, routing=trace.routing.take(np.arange(1)))
+
+    found = categorize(without, "expert")
+
+    ops = [i for i in range(len(trace.spans)) if trace.span_name(i) == "ffn_moe_up-0"]
+    keys = [found.keys[i] for i in found.index[ops].tolist()]
+    assert keys == ["expert:5", "expert:unknown", "expert:unknown"]
