@@ -144,7 +144,7 @@ def test_names_of_sources_find_the_ops_that_read_them(run):
     facts = facts_of(run, trace, "--with", graph)
 
     (join,) = (j for j in facts["joins"] if j["kind"] == "graph")
-    assert join["rules"] == {"name of a source, op and order": 210}
+    assert join["rules"] == {"name of a source, op and order": 105}
 
     session = open_bundle(survey((trace, graph)))
     found = correlate(session)

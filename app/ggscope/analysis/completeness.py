@@ -10,6 +10,7 @@ What has no regularity is called not known, never complete.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import comb
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -770,7 +771,7 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
         return unknown(why)
     runs = runs_of(trace)
     by_access = trace.claims is not None and not trace.claims.has_results
-    leaders, weight = _distinct_runs(trace, runs, watcher)
+    leaders, weight = _distinct_runs(trace, runs, watcher, by_access=by_access)
     leaders, weight, every = _sampled(runs, leaders, weight)
     rows, keys = _sequences(trace, runs, leaders.tolist(), weight, by_access=by_access)
     if not len(rows.key):
@@ -845,8 +846,18 @@ def _why_not(trace: Trace) -> str:
     return ""
 
 
+def _access_sums(trace: Trace, runs: Runs) -> I64:
+    """Return a check sum of the numbers of accesses of the spans of each run."""
+    counts = np.append(np.diff(trace.accesses.first), 0).astype(np.uint8)
+    pattern = trace.accesses.pattern
+    sums = (
+        crc32(counts[pattern[runs.of_run(run)]].tobytes()) for run in range(len(runs))
+    )
+    return np.fromiter(sums, np.int64, len(runs))
+
+
 def _distinct_runs(
-    trace: Trace, runs: Runs, watcher: Watcher | None
+    trace: Trace, runs: Runs, watcher: Watcher | None, *, by_access: bool
 ) -> tuple[I64, I64]:
     """Return one run of each kind of equal ones, and how many there are of each.
 
@@ -858,7 +869,11 @@ def _distinct_runs(
     )
     own = np.where(edge, np.arange(len(runs)) + 1, 0)
     hashes = run_hashes(trace, runs, watcher).view(np.int64)
-    table = np.stack([hashes, np.diff(runs.first), own])
+    columns = [hashes, np.diff(runs.first), own]
+    if by_access:
+        # Of an op that has lost a source name and number are the same.
+        columns.append(_access_sums(trace, runs))
+    table = np.stack(columns)
     _, leader, weight = np.unique(table, axis=1, return_index=True, return_counts=True)
     order = np.argsort(leader)
     return leader[order].astype(np.int64), weight[order].astype(np.int64)

@@ -14,6 +14,7 @@ from ggscope.model.trace import Trace
 
 NO_WEIGHT = -1
 """The trace tells what the op reads, and no weight is among it."""
+_WEIGHT_ENDINGS = (".weight", ".bias")
 NOT_RECORDED = -2
 """The trace does not tell what the op reads."""
 
@@ -65,11 +66,18 @@ def is_weight(trace: Trace, what: AccessColumns) -> npt.NDArray[np.bool_]:
     has_tensor = (what.tensor >= 0) & (what.kind == AccessKind.READ)
     if not len(trace.tensors):
         return np.zeros(len(what), np.bool_)
-    lies_in_file = trace.tensors.offset[np.maximum(what.tensor, 0)] >= 0
+    lies_in_file = (trace.tensors.offset >= 0) | _named_weights(trace)
     in_file = (what.space == Space.FILE) | (
-        (what.space == Space.UNKNOWN) & lies_in_file
+        (what.space == Space.UNKNOWN) & lies_in_file[np.maximum(what.tensor, 0)]
     )
     return np.asarray(has_tensor & in_file, np.bool_)
+
+
+def _named_weights(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Tell which tensors are called as those of model files are, bool[n_tensors]."""
+    names = (trace.strings[i] if i >= 0 else "" for i in trace.tensors.name.tolist())
+    found = (name.endswith(_WEIGHT_ENDINGS) for name in names)
+    return np.fromiter(found, np.bool_, len(trace.tensors))
 
 
 def _heaviest(trace: Trace, what: AccessColumns, owner: I64, n: int) -> I64:
@@ -79,8 +87,9 @@ def _heaviest(trace: Trace, what: AccessColumns, owner: I64, n: int) -> I64:
     experts, count together.
     """
     found = np.full(n, NO_WEIGHT, np.int64)
-    # It does read the file; nobody says which tensor.
-    found[owner[(what.space == Space.FILE) & (what.tensor < 0)]] = NOT_RECORDED
+    # It may read the file; nobody says which tensor, or where that lies.
+    is_open = (what.space == Space.FILE) & (what.tensor < 0)
+    found[owner[is_open | (what.space == Space.UNKNOWN)]] = NOT_RECORDED
     rows = np.flatnonzero(is_weight(trace, what))
     if not len(rows):
         return found

@@ -37,6 +37,13 @@ from ggscope.readers.tensor_build import (
 )
 from ggscope.readers.tensor_detect import STRONG, detect, detect_head
 from ggscope.readers.tensor_job import File, Job
+from ggscope.readers.tensor_joined import (
+    Joins,
+    joined,
+    joined_patterns,
+    joined_rows,
+    op_starts,
+)
 from ggscope.readers.tensor_names import PatternDecoder
 from ggscope.readers.tensor_ops import find_ops
 from ggscope.readers.tensor_order import Work, narrowest
@@ -168,11 +175,13 @@ class _Reading:
             seed=self._seed,
         ) as scan:
             self._scan(scan, stages)
-            job, of_row, exemplars = self._arranged(scan)
+            job, of_row, exemplars, joins = self._arranged(scan)
         context.progress(self._bytes, self._bytes)
         if context.wants_stages and stages.pace.is_slow:
             self._publish(assemble_nameless(job, self._strings, self._work))
         patterns = self._decoded(job, exemplars)
+        if joins is not None:
+            patterns = joined(patterns, joins)
         trace = assemble(job, self._strings, patterns, of_row, exemplars, self._work)
         context.check_cancelled()
         return replace(trace, generation=self._generation + 1)
@@ -190,8 +199,12 @@ class _Reading:
                 stages.offer(scan)
         scan.tally.note_holes(self._ranges, self._file.choice.first, scan.ended_at)
 
-    def _arranged(self, scan: Scan) -> tuple[Job, Array, Words]:
-        """Return all spans but for names, their patterns, and what these stand for."""
+    def _arranged(self, scan: Scan) -> tuple[Job, Array, Words, Joins | None]:
+        """Return all spans but for names, their patterns, and what these stand for.
+
+        The patterns are those of ops, joined from those of records where a record
+        describes one source.
+        """
         file, work, tally = self._file, self._work, scan.tally
         n = scan.n_rows
         time = scan.columns().time
@@ -211,14 +224,22 @@ class _Reading:
             columns.layer[:] = -1
         rows = arrange(columns, threads, marks, work, origin=origin, may_consume=True)
         del marks
+        of_record = np.empty(n + room_for(n), pattern.dtype)
+        work.gather(pattern, rows.order, of_record)
+        del pattern
+        joins, of_row = None, of_record
+        if file.choice.wants.layout.source is None:
+            starts = op_starts(rows, columns.op, file.ops, work)
+            of_ops, joins = joined_patterns(of_record[:n], starts, len(exemplars))
+            rows = joined_rows(rows, starts)
+            of_row = np.empty(len(rows) + room_for(len(rows)), narrowest(of_ops))
+            of_row[: len(rows)] = of_ops
         job = make_job(
             file, tally, threads, columns, rows, self._strings, work,
             ended_at=ended_at, may_consume=True,
         )  # fmt: skip
-        of_row = np.empty(n + room_for(n), pattern.dtype)
-        work.gather(pattern, rows.order, of_row)
         job = replace(job, rows=replace(job.rows, order=None))
-        return job, of_row[: n + len(job.band_names)], exemplars
+        return job, of_row[: len(rows) + len(job.band_names)], exemplars, joins
 
     def _decoded(self, job: Job, exemplars: Words) -> Patterns:
         layout = self._file.choice.wants.layout

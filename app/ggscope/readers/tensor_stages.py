@@ -18,6 +18,7 @@ from ggscope.readers.source import Source
 from ggscope.readers.tensor_build import assemble_part, make_job
 from ggscope.readers.tensor_columns import NEVER
 from ggscope.readers.tensor_job import File
+from ggscope.readers.tensor_joined import joined_rows, op_starts
 from ggscope.readers.tensor_order import Work
 from ggscope.readers.tensor_passes import arrange
 from ggscope.readers.tensor_ranges import Ranges, spread_records
@@ -178,6 +179,9 @@ class Stages:
         threads = scan.threads
         marks = scan.pass_marks(earliest)
         rows = arrange(columns, threads, marks, work, origin=origin)
+        if self._file.choice.wants.layout.source is None:
+            starts = op_starts(rows, columns.op, self._file.ops, work)
+            rows = joined_rows(rows, starts)
         strings = StringTable()
         job = make_job(self._file, scan.tally, threads, columns, rows, strings, work)
         until = self._lateness.latest - self._lateness.most

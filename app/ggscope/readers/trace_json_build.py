@@ -23,9 +23,16 @@ from ggscope.readers.source import Source
 from ggscope.readers.tensor_build import add_spans, make_builder, make_info, make_job
 from ggscope.readers.tensor_columns import N_THREADS, Columns, Tally, Wants
 from ggscope.readers.tensor_job import File, Job
+from ggscope.readers.tensor_joined import (
+    Joins,
+    joined,
+    joined_patterns,
+    joined_rows,
+    op_starts,
+)
 from ggscope.readers.tensor_names import PatternDecoder
 from ggscope.readers.tensor_options import Choice
-from ggscope.readers.tensor_order import Work
+from ggscope.readers.tensor_order import Work, narrowest
 from ggscope.readers.tensor_passes import arrange, room_for
 from ggscope.readers.tensor_routing import MAX_LISTED, Reading, add_choices
 from ggscope.readers.tensor_scan import FIRST_NAME
@@ -65,12 +72,18 @@ def build(intake: Intake, source: Source, context: ReadContext) -> Trace:
         source=source, options={}, choice=choice, end=source.size, ops=ops.table
     )
     strings = StringTable()
-    job = _job(intake, file, of_entry, ops, strings, work)
+    job, of_op, joins = _job(intake, file, of_entry, ops, strings, work)
     decoder = PatternDecoder(layout, strings, ops.table)
     decoded = decode_records(records, decoder, work)
     decoded = replace(decoded, claims=_claims(decoded.claims, patterns))
+    n = len(job.rows)
     of_row = np.empty(n + room_for(n), narrow(np.array([len(patterns)])).dtype)
-    work.gather(of_entry, job.rows.order, of_row)
+    if joins is None:
+        work.gather(of_entry, job.rows.order, of_row)
+    else:
+        decoded = joined(decoded, joins)
+        of_row = np.empty(n + room_for(n), narrowest(of_op))
+        of_row[:n] = of_op
     access = intake.places.records(source.path, 0, noun="entry", reader_id=READER_ID)
     builder = make_builder(job, strings, access)
     _note_all(builder, job, ops, intake, work)
@@ -92,8 +105,11 @@ def _job(
     ops: PrintedOps,
     strings: StringTable,
     work: Work,
-) -> Job:
-    """Return all spans but for their names."""
+) -> tuple[Job, Array, Joins | None]:
+    """Return all spans but for their names; and their patterns, if entries are joined.
+
+    Entries that describe one source each are joined to ops.
+    """
     patterns, columns = intake.book.patterns, intake.columns
     time = columns.joined("time", np.int64)
     token = columns.joined("token", np.int32)
@@ -120,8 +136,16 @@ def _job(
     numbers = list(range(len(threads)))
     rows = arrange(header, numbers, marks, work, origin=origin)
     n = intake.n_entries
+    of_op, joins = of_entry, None
+    if file.choice.wants.layout.source is None:
+        starts = op_starts(rows, header.op, file.ops, work)
+        of_record = np.empty(n, of_entry.dtype)
+        work.gather(of_entry, rows.order, of_record)
+        of_op, joins = joined_patterns(of_record, starts, len(patterns))
+        rows = joined_rows(rows, starts)
     tally = Tally(n_records=n, n_ops=n, has_layers=True)
-    return make_job(file, tally, threads, header, rows, strings, work)
+    job = make_job(file, tally, threads, header, rows, strings, work)
+    return job, of_op, joins
 
 
 def _pass_marks(
