@@ -43,12 +43,13 @@ _FEW_SHORT = 0.1
 _CUT_SHORT = 4
 _MOST_KINDS = 16
 _SAMPLES = 256
+_FEWEST_OPS = 3
 _FEW = 4
 """From so many passes on, chance alone can speak for a loss."""
 _UNLIKELY = 1e-2
 _MANY_KEYS = 10
 """Fewer ops than this say nothing of what is usual among them."""
-_MOST_MISSING = 0.4
+_MOST_MISSING = 0.3
 """Passes that lack more than this share of their ops are no passes of one kind."""
 _FITS = 0.9
 """So many ops are found in a graph that says what passes hold."""
@@ -457,6 +458,7 @@ class _Found:
     n_read, n_alike, n_layers : how many of them rest on what later records read, on
         passes alone, on layers.
     n_varying : ops that are left out.
+    n_ops : ops of a pass.
     extra : names of ops that no pass of the kind has, one per missing record, and the
         piece that it is missing from.
     """
@@ -468,6 +470,7 @@ class _Found:
     n_alike: int = 0
     n_layers: int = 0
     n_varying: int = 0
+    n_ops: int = 0
     extra: list[tuple[int, str, int]] = field(default_factory=list)
 
 
@@ -554,6 +557,7 @@ def _losses(trace: Trace, kind: _Kind, keys: _Keys, readers: "_Readers") -> _Fou
     left_out = np.zeros(len(kind.keys), np.bool_)
     left_out[key[~lost]] = True
     found.n_varying = int(np.count_nonzero(left_out))
+    found.n_ops = int(expected.sum())
     # A graph tells of ops that no pass has better than other layers do.
     has_graph = any(join.n_nodes for join in trace.joins)
     if int(weight.sum()) <= _FEW and not has_graph:
@@ -959,6 +963,8 @@ class _Sum:
         n_missing = found.n_read + found.n_alike + found.n_layers
         if n_passes < 2 or n_missing > _MOST_MISSING * (n_there + n_missing):
             return
+        if found.n_ops < _FEWEST_OPS:
+            return  # spans that only bear one name say nothing of each other
         self._n_covered += n_there
         self._n_missing += n_missing
         self._n_passes += n_passes

@@ -5,6 +5,7 @@ from ggscope.analysis.facts import Fact
 from ggscope.analysis.graph_layers import GraphLayers
 from ggscope.analysis.graph_measures import NodeMeasures
 from ggscope.analysis.graph_search import op_words
+from ggscope.analysis.unrecorded import is_silent
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
 from ggscope.model.tables import Quality
 from ggscope.model.trace import Trace
@@ -53,7 +54,7 @@ def node_facts(
     if int(graph.flags[node]) & NodeFlag.UNDECLARED:
         facts.append(Fact("note", "only edges name it; the file does not declare it"))
     if measures is not None:
-        facts += _trace_facts(trace, node, layers, measures)
+        facts += _trace_facts(trace, graph, node, layers, measures)
     return tuple(facts)
 
 
@@ -77,7 +78,7 @@ def _address(graph: Graph, node: int) -> str:
 
 
 def _trace_facts(
-    trace: Trace, node: int, layers: GraphLayers, measures: NodeMeasures
+    trace: Trace, graph: Graph, node: int, layers: GraphLayers, measures: NodeMeasures
 ) -> list[Fact]:
     facts = []
     n, unit = int(measures.n_spans[node]), trace.clock.unit
@@ -96,7 +97,9 @@ def _trace_facts(
         )
         facts.append(Fact("matched by", Rule(int(measures.rule[node])).words))
     elif not layers.is_input[node]:
-        facts.append(Fact("time", "not in the trace"))
+        silent = is_silent(trace, graph, node)
+        words = "not recorded in any pass" if silent else "not in the trace"
+        facts.append(Fact("time", words))
     times = float(measures.accesses[node])
     if times == times:
         size = round(float(measures.access_bytes[node]))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.correlate import Correlation
 from ggscope.analysis.mapping_layout import wholes_of
-from ggscope.model.graph import NodeFlag, first_node, locate_node
+from ggscope.model.graph import Graph, NodeFlag, first_node, locate_node
 from ggscope.model.tables import I64, SpanFlag
 from ggscope.model.trace import Join, ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
@@ -74,6 +74,13 @@ def unrecorded_tensors(trace: Trace) -> npt.NDArray[np.bool_]:
         whole: I64 = wholes_of(trace.tensors, trace.strings).whole
         result |= result[whole]
     return result
+
+
+def is_silent(trace: Trace, graph: Graph, row: int) -> bool:
+    """Tell whether a node does work that no record tells of."""
+    number = next((i for i, one in enumerate(trace.graphs) if one is graph), -1)
+    node = first_node(trace.graphs, number) + row
+    return number >= 0 and any(node in join.silent_nodes for join in trace.joins)
 
 
 def lost_nodes(trace: Trace) -> I64:
@@ -151,6 +158,7 @@ def silent_warning(join: Join) -> ReadWarning:
 __all__ = [
     "CODE",
     "computed_nodes",
+    "is_silent",
     "lost_nodes",
     "silent_warning",
     "silent_words",

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from builders import OPS, finished, op_number
+from builders import OPS, finished, op_number, random_trace
 from ggscope.analysis.completeness import (
     CODE,
     Completeness,
@@ -23,6 +23,7 @@ from ggscope.model.tables import Accesses, no_access_columns, no_flat_accesses
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers.registry import open_trace
 from graph_traces import add_graph
+from link_traces import random_links_trace
 from support import ROOT, need_corpus
 from tensor_files import encode, llama_trace
 
@@ -460,3 +461,17 @@ def test_whole_traces_of_the_corpus_lack_nothing() -> None:
         assert not found.n_varying, path
         known += found.is_known
     assert known >= 20
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_spans_raise_no_alarm(seed) -> None:
+    for trace in (random_links_trace(seed), random_trace(seed, 300)):
+        found = completeness(trace)
+
+        assert not found.n_missing, completeness_words(found)
+
+
+def test_spans_of_one_name_are_not_known() -> None:
+    found = completeness(traced([one_pass()[:1]] * 20))
+
+    assert not found.is_known

@@ -10,6 +10,7 @@ from ggscope.analysis.hot_facts import hot_cold, hot_facts
 from ggscope.analysis.joining import Side, join
 from ggscope.analysis.unrecorded import (
     CODE,
+    is_silent,
     silent_words,
     time_words,
     unrecorded_tensors,
@@ -71,6 +72,8 @@ def test_nodes_without_a_record_are_told_by_op() -> None:
     assert (problem.count, problem.severity.word) == (2, "notice")
     assert problem.message.startswith(words)
     assert words in time_words(trace)
+    told = [is_silent(trace, trace.graphs[0], row) for row in range(len(NODES))]
+    assert told == [False] * 4 + [True] * 2
 
 
 def test_what_they_read_is_not_recorded_and_the_rest_untouched() -> None:
