@@ -110,25 +110,32 @@ def stalls_json(trace: Trace) -> list[dict[str, object]]:
     lanes = np.flatnonzero(is_stall)
     if not len(lanes):
         return found
-    every = np.flatnonzero(is_stall[spans.lane])
-    every = every[np.argsort(spans.lane[every], kind="stable")]
-    first = np.searchsorted(spans.lane[every], lanes)
-    stop = np.searchsorted(spans.lane[every], lanes, "right")
-    for lane, a, b in zip(lanes.tolist(), first.tolist(), stop.tolist(), strict=True):
-        rows = every[a:b]
-        start, end = spans.start[rows], spans.end[rows]
-        ticks = int(covered(np.zeros(len(rows), np.int64), start, end, 1)[0])
-        names, which = np.unique(spans.name[rows], return_inverse=True)
-        sums = np.zeros(len(names), np.int64)
-        np.add.at(sums, which, end - start)
-        order = np.argsort(-sums, kind="stable").tolist()
+    # All lanes at once: there may be a hundred thousand.
+    rows = np.flatnonzero(is_stall[spans.lane])
+    start, end = spans.start[rows], spans.end[rows]
+    group = np.searchsorted(lanes, spans.lane[rows])
+    count = np.bincount(group, minlength=len(lanes)).tolist()
+    ticks = covered(group, start, end, len(lanes)).tolist()
+    n_names = len(trace.strings) + 1
+    pairs, which = np.unique(
+        group * n_names + spans.name[rows] + 1, return_inverse=True
+    )
+    sums = np.zeros(len(pairs), np.int64)
+    np.add.at(sums, which, end - start)
+    owner, name = np.divmod(pairs, n_names)
+    order = np.lexsort((name, -sums, owner))
+    reasons: list[dict[str, int]] = [{} for _ in count]
+    told = zip(owner[order], name[order] - 1, sums[order], strict=True)
+    for lane, text, total in told:
+        reasons[lane][trace.strings[int(text)]] = int(total)
+    for i, lane in enumerate(lanes.tolist()):
         found.append(
             {
                 "lane": trace.lanes.names[lane],
-                "stalls": len(rows),
-                "stalled": ticks,
-                "share": ticks / length if length else None,
-                "reasons": {trace.strings[int(names[i])]: int(sums[i]) for i in order},
+                "stalls": count[i],
+                "stalled": ticks[i],
+                "share": ticks[i] / length if length else None,
+                "reasons": reasons[i],
             }
         )
     return found
