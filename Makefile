@@ -4,6 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PYTHON ?= python3
 STAMP := $(VENV)/.installed
+KERNELS := $(shell find app -name "*.[ch]")
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 
@@ -46,8 +47,8 @@ check: lint test
 samples: $(STAMP)
 	$(PY) packaging/make_samples.py resources/samples
 
-# The environment: made once, made again when the list of packages changes.
-$(STAMP): pyproject.toml packaging/setup.sh
+# The environment: made once, made again when the list of packages or a kernel changes.
+$(STAMP): pyproject.toml packaging/setup.sh hatch_build.py $(KERNELS)
 	@packaging/setup.sh python "$(PYTHON)" "$(VENV)"
 	@touch $@
 

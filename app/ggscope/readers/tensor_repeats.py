@@ -6,6 +6,8 @@ between the same two neighbours in every thread: a record whose pattern another 
 has at the same time, give or take some ops, is one of the same op.
 """
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -22,6 +24,7 @@ _ENOUGH = 0.8
 patterns are chance, as of two models that run side by side."""
 
 _SAMPLE = 4096
+_MOST_LANES = 1024
 Bools = npt.NDArray[np.bool_]
 
 
@@ -31,25 +34,43 @@ def repeated_rows(rows: Rows, of_row: Array, work: Work) -> list[I64]:
     Parameters
     ----------
     of_row : pattern of each row, -1 none; those tell nothing and are never repeated.
+
+    Notes
+    -----
+    Threads that share their ops are a crew; a thread that shares none with a crew
+    founds one, at the cost of a look at some thousand of its rows per crew. More than
+    `_MOST_LANES` threads, which no machine has, are not looked at.
     """
     first = rows.lane_first
-    if len(first) <= 2:
-        return []
     found: list[I64] = []
-    start, pattern = rows.start[first[0] : first[1]], of_row[first[0] : first[1]]
-    for low, high in zip(first[1:-1].tolist(), first[2:].tolist(), strict=True):
+    crews: list[tuple[I64, Array]] = []
+    if len(first) - 1 > _MOST_LANES:
+        return found
+    for low, high in pairwise(first.tolist()):
         work.check()
         mine = rows.start[low:high], of_row[low:high]
-        is_same = _shared(start, pattern, *mine, work)
-        if is_same is not None:
-            found.append(low + np.flatnonzero(is_same))
-        new = ~is_same if is_same is not None else np.ones(high - low, np.bool_)
-        if new.any():
-            start = np.concatenate([start, mine[0][new]])
-            pattern = np.concatenate([pattern, mine[1][new]])
-            order = np.argsort(start, kind="stable")
-            start, pattern = start[order], pattern[order]
+        for number, crew in enumerate(crews):
+            is_same = _shared(*crew, *mine, work)
+            if is_same is not None:
+                found.append(low + np.flatnonzero(is_same))
+                crews[number] = _merged(crew, mine, ~is_same)
+                break
+        else:
+            if high > low:
+                crews.append(mine)
     return found
+
+
+def _merged(
+    crew: tuple[I64, Array], mine: tuple[I64, Array], is_new: Bools
+) -> tuple[I64, Array]:
+    """Return the ops of a crew with new ones, in order of time."""
+    if not is_new.any():
+        return crew
+    start = np.concatenate([crew[0], mine[0][is_new]])
+    pattern = np.concatenate([crew[1], mine[1][is_new]])
+    order = np.argsort(start, kind="stable")
+    return start[order], pattern[order]
 
 
 def _shared(
@@ -57,7 +78,7 @@ def _shared(
 ) -> Bools | None:
     """Return which own records are of ops among the others; None for (nearly) none."""
     n = len(own_start)
-    if not n or not len(start):
+    if not n:
         return None
     if len(start) == n and _is_in_step(start, pattern, own_start, own_pattern, work):
         return np.asarray(own_pattern >= 0, np.bool_)
