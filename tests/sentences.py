@@ -68,6 +68,7 @@ CONDITIONS = {
     "data_after_zeros": "bytes that are not zero follow a run of zeros",
     "double_free": "a pointer is freed that is free already",
     "estimated_ops": "all ops of a graph begin before the first one ends",
+    "pointers_reused": "a pointer is allocated again",
     "free_without_alloc": "a pointer is freed that was never allocated in the file",
     "never_freed": "an allocation is alive at the end",
     "no_events": "a header is followed by no event",
@@ -231,6 +232,8 @@ CONDITIONS = {
     "version_missing": "the file has no version",
     "version_not_a_string": "the version is no text",
     "wrong_type": "a value has another type than the format wants",
+    "nodes_not_recorded": "a graph has ops that no record of the trace tells of, "
+    "though records tell of others",
     # -- completeness ---------------------------------------------------------
     "records_missing": "passes or layers that are alike, or the graph, have records "
     "that others lack",
