@@ -40,7 +40,7 @@ def op_starts(rows: Rows, op: Array, ops: OpTable, work: Work) -> Bools:
         work.gather(op, rows.order, of_row)
         op = of_row
     starts = np.ones(n, np.bool_)
-    arity = np.array([_arity(ops.name(code)) for code in range(256)], np.int64)
+    arity = np.array([_arity(ops.name(code)) for code in range(256)], np.int32)
     for piece in work.pieces(n, 1):
         before = slice(piece.start - 1, piece.stop - 1)
         same = rows.start[piece] == rows.start[before]
@@ -48,8 +48,8 @@ def op_starts(rows: Rows, op: Array, ops: OpTable, work: Work) -> Bools:
     lanes = rows.lane_first[:-1]
     starts[lanes[lanes < n]] = True
     begins = work.find(n, lambda piece: starts[piece])
-    length = np.diff(np.append(begins, n))
-    each = arity[op[begins].astype(np.int64) & 0xFF]
+    length = np.diff(begins, append=n).astype(np.int32)
+    each = arity[op[begins] & 0xFF]
     # A run of several ops with one stamp is cut where each has all of its sources;
     # where it cannot be, its records stay apart: nobody knows which one is missing.
     fits = (each > _ALONE) & (length % np.maximum(each, 1) == 0)
@@ -64,14 +64,11 @@ def op_starts(rows: Rows, op: Array, ops: OpTable, work: Work) -> Bools:
         starts[at + turn * np.repeat(step[part], count)] = True
     # What begins a pass may be told by a further source: the op begins it then. But
     # no op belongs to two passes.
-    if n and (np.diff(_numbers(starts)[rows.run_first + 1]) == 0).any():
-        starts[rows.run_first] = True
+    if n:
+        first = np.flatnonzero(starts)
+        if (np.diff(np.searchsorted(first, rows.run_first, "right")) == 0).any():
+            starts[rows.run_first] = True
     return starts
-
-
-def _numbers(starts: Bools) -> I64:
-    """Return how many ops begin before each row, and after the last, int64[n + 1]."""
-    return np.concatenate([[0], np.cumsum(starts)]).astype(np.int64)
 
 
 def _arity(name: str) -> int:
@@ -87,7 +84,6 @@ def joined_rows(rows: Rows, starts: Bools) -> Rows:
     first = np.flatnonzero(starts)
     last = np.append(first[1:], len(rows)) - 1
     m = len(first)
-    number = _numbers(starts)
 
     def with_room(column: Array) -> Array:
         found = np.empty(m + room_for(m), column.dtype)
@@ -100,8 +96,8 @@ def joined_rows(rows: Rows, starts: Bools) -> Rows:
         start=with_room(rows.start[first]),
         end=with_room(rows.end[last]),
         flags=with_room(rows.flags[first] | rows.flags[last]),
-        lane_first=number[rows.lane_first],
-        run_first=number[rows.run_first + 1] - 1,
+        lane_first=np.searchsorted(first, rows.lane_first),
+        run_first=np.searchsorted(first, rows.run_first, "right") - 1,
     )
 
 
