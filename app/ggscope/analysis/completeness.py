@@ -44,6 +44,7 @@ _CUT_SHORT = 4
 _MOST_KINDS = 16
 _SAMPLES = 256
 _FEWEST_OPS = 3
+_ONE_OF_A_NAME = 0.3
 _FEW = 4
 """From so many passes on, chance alone can speak for a loss."""
 _UNLIKELY = 1e-2
@@ -458,7 +459,7 @@ class _Found:
     n_read, n_alike, n_layers : how many of them rest on what later records read, on
         passes alone, on layers.
     n_varying : ops that are left out.
-    n_ops : ops of a pass.
+    n_ops : ops of a pass; 0 where their numbers follow no rule.
     extra : names of ops that no pass of the kind has, one per missing record, and the
         piece that it is missing from.
     """
@@ -557,12 +558,25 @@ def _losses(trace: Trace, kind: _Kind, keys: _Keys, readers: "_Readers") -> _Fou
     left_out = np.zeros(len(kind.keys), np.bool_)
     left_out[key[~lost]] = True
     found.n_varying = int(np.count_nonzero(left_out))
-    found.n_ops = int(expected.sum())
+    found.n_ops = int(expected.sum()) if _is_regular(kind, expected) else 0
     # A graph tells of ops that no pass has better than other layers do.
     has_graph = any(join.n_nodes for join in trace.joins)
     if int(weight.sum()) <= _FEW and not has_graph:
         _of_layers(kind, classes, readers, found, rate)
     return found
+
+
+def _is_regular(kind: _Kind, expected: I64) -> bool:
+    """Tell whether numbers say anything: most ops are one of a name, or steady.
+
+    Ops that bear few names between them, in ever other numbers, follow no rule.
+    """
+    n_ops = int(expected.sum())
+    if not n_ops or int((expected == 1).sum()) >= _ONE_OF_A_NAME * n_ops:
+        return n_ops > 0
+    many = np.flatnonzero(expected > 1)
+    steady = (kind.table[:, many] == expected[many]).mean(axis=1)
+    return float(np.average(steady, weights=kind.weight)) >= _COVERED
 
 
 def _is_chance(n: int, mean: float) -> bool:
@@ -787,7 +801,8 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
     result = _Sum(trace, runs, keys, by_access=by_access, every=every)
     for kind in _kinds(rows, len(keys.op), watcher):
         result.add(kind, _losses(trace, kind, keys, readers))
-    return _with_graphs(trace, result.finished(int((rows.length * rows.weight).sum())))
+    n_rows = int((rows.length * rows.weight).sum())
+    return _with_graphs(trace, result.finished(n_rows, int(rows.weight.sum())))
 
 
 def _with_graphs(trace: Trace, found: Completeness) -> Completeness:
@@ -981,8 +996,13 @@ class _Sum:
             when = int(self._runs.number[kind.rows.run[piece]])
             self._gaps.append(_Noted(when, kind, piece, column, name))
 
-    def finished(self, n_rows: int) -> Completeness:
-        """Return the result; `n_rows` are all records that were looked at."""
+    def finished(self, n_rows: int, n_told: int) -> Completeness:
+        """Return the result; of `n_rows` records in `n_told` passes as the trace tells.
+
+        Where far more passes were found than that, their order follows no rule.
+        """
+        if self._n_passes > _REPEATS * n_told + 2:
+            return unknown("its passes are not alike")
         if self._n_covered < _COVERED * n_rows or not self._n_passes:
             return unknown("its passes are not alike")
         n_there, n_missing = n_rows, self._n_missing

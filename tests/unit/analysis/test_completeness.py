@@ -471,6 +471,15 @@ def test_random_spans_raise_no_alarm(seed) -> None:
         assert not found.n_missing, completeness_words(found)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_few_names_in_ever_other_numbers_are_not_known(seed) -> None:
+    rng = np.random.default_rng(seed)
+    names = one_pass(4)
+    passes = [[names[i] for i in rng.integers(0, 8, 120)] for _ in range(30)]
+
+    assert not completeness(traced(passes)).is_known
+
+
 def test_spans_of_one_name_are_not_known() -> None:
     found = completeness(traced([one_pass()[:1]] * 20))
 
