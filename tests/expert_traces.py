@@ -1,5 +1,8 @@
 """Traces that tell which experts worked, for tests."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,6 +12,7 @@ from ggscope.model.routing import Routing
 from ggscope.model.tables import AccessColumns, Accesses, Space, no_flat_accesses
 from ggscope.model.tensors import ModelFile, Tensors
 from ggscope.model.trace import Trace
+from tensor_files import Rec, Src, encode, weight
 
 Chosen = npt.ArrayLike
 
@@ -132,3 +136,23 @@ def accessing(
         np.array(pattern, np.int32), first.astype(np.int64), what, no_flat_accesses()
     )
     return builders.finished(builder)
+
+
+def moe_file(folder: Path, chosen: Sequence[tuple[int, ...]]) -> Path:
+    """Write 1024-byte records: a pass of one token, with one op, for each choice.
+
+    () = the op is on no stack of experts. Nothing tells how many experts there are.
+    """
+    records = []
+    for i, experts in enumerate(chosen):
+        at, token = 1000 + 10_000 * i, {"token": i, "phase": 1}
+        words = (weight("token_embd.weight"), Src("leaf_4", size=4))
+        records.append(Rec(at, "inp_embd", 40, words, **token))
+        name = "blk.0.ffn_up_exps.weight" if experts else "blk.0.ffn_up.weight"
+        topk = Src("ffn_moe_topk-0", size=4 * len(experts))
+        sources = (weight(name, 0), Src("ffn_norm-0"), topk)
+        up = Rec(at + 100, "ffn_moe_up-0", 30, sources, experts=experts, **token)
+        records.append(up)
+    path = folder / "run.bin"
+    path.write_bytes(encode(records, "1024"))
+    return path

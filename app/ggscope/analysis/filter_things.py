@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.filter_text import is_regex, text_matcher
+from ggscope.analysis.grouping import grouping
 from ggscope.model.names import normalise
 from ggscope.model.selection import Filter
 from ggscope.model.tables import AccessColumns, Array, Space
@@ -149,16 +150,25 @@ def _offset_test(trace: Trace, first: int, stop: int) -> Test:
 
 
 def _expert_test(trace: Trace, experts: Collection[int]) -> Test:
-    """Return a test for "accesses one of these experts, or routes to one"."""
-    wanted = np.array(sorted(experts), np.int64)
-    of_tensor = np.append(trace.tensors.expert, -1).astype(np.int64)
+    """Return a test for "reads of one of these experts", as statistics by expert say.
 
-    def marks(what: AccessColumns) -> Bools:
-        expert = np.where(what.expert >= 0, what.expert, of_tensor[what.tensor])
-        return np.isin(expert, wanted) & (expert >= 0)
+    The op that only lists which ones the router chose reads of none.
+    """
+    by_expert = grouping(trace, "expert")
+    wanted = [
+        expert
+        for expert in sorted(experts)
+        if 0 <= expert < len(by_expert) and by_expert.label(expert) == str(expert)
+    ]
 
-    routing = trace.routing
-    return access_test(trace, marks, routing.span[np.isin(routing.expert, wanted)])
+    def test(rows: slice) -> Bools:
+        found = by_expert.of(np.arange(rows.start, rows.stop))
+        hit = np.isin(found.group, wanted)
+        result = np.zeros(rows.stop - rows.start, np.bool_)
+        result[hit if found.span is None else found.span[hit]] = True
+        return result
+
+    return test
 
 
 def _buffer_test(trace: Trace, addresses: Collection[int]) -> Test:

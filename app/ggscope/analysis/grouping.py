@@ -6,7 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.account import Account, account, loose_bytes
+from ggscope.analysis.account import (
+    Account,
+    Choosing,
+    account,
+    choosing,
+    loose_bytes,
+)
 from ggscope.analysis.unit_reads import scaled
 from ggscope.analysis.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.model.ggml import FAMILIES, family_of
@@ -283,21 +289,43 @@ def _by_expert(trace: Trace) -> Grouping:
 
     In proportion to the bytes, or evenly where one of them is not known. Then come
     spans without experts, and what is read of experts that no list names.
+
+    Where experts were chosen from a stack of which nobody says how many it holds, ops
+    count with those that were chosen, and the bytes are unknown.
     """
-    found = account(trace)
-    expert = found.what.expert.astype(np.int64)
-    loose = LooseBytes(trace, trace.accesses.loose.what.expert.astype(np.int64))
-    n = 1 + max(int(expert.max(initial=-1)), int(loose.group.max(initial=-1)))
+    found, choices = account(trace), choosing(trace)
+    of_tensor = np.append(trace.tensors.expert, -1).astype(np.int64)
+
+    def expert_of(what: AccessColumns) -> I64:
+        told = what.expert.astype(np.int64)
+        return np.where(told >= 0, told, of_tensor[what.tensor])
+
+    expert = expert_of(found.what)
+    loose = LooseBytes(trace, expert_of(trace.accesses.loose.what))
+    n = 1 + max(
+        int(expert.max(initial=-1)),
+        int(loose.group.max(initial=-1)),
+        int(choices.expert.max(initial=-1)),
+    )
     is_open = found.is_stack & (found.unknown > 0)
     group = np.where(is_open, n + 1, expert)
     rows = _AccessRows.of_account(found, np.where(found.is_access, group, -1))
     share, sizes = _shares(rows.first, rows.known + rows.unknown), SpanBytes(trace)
+    names_experts = np.zeros(len(found) + 1, np.bool_)
+    names_experts[found.owner[(expert >= 0) & found.is_access]] = True
+    unsized = _UnsizedChoices(choices, names_experts, found, n + 1)
 
     def of(ids: Array) -> Grouped:
         span, row = rows.of(ids)
+        chosen = unsized.of(ids)
+        kept = ~chosen.is_one[span]
+        apart = rows.sizes(ids, span[~kept], row[~kept])
+        unsure = np.zeros(len(ids), np.int64)
+        np.add.at(unsure, span[~kept], apart[0] + apart[1])
+        span, row = span[kept], row[kept]
         place, extra = loose.of(ids)
         # Of the spans that patterns tell nothing of.
-        is_free = np.ones(len(ids), np.bool_)
+        is_free = ~chosen.is_one
         is_free[span] = False
         place, extra = place[is_free[place]], extra[is_free[place]]
         begin = np.searchsorted(place, np.arange(len(ids) + 1))
@@ -307,20 +335,77 @@ def _by_expert(trace: Trace) -> Grouping:
         one, none = np.ones(len(rest), np.int64), np.zeros(len(rest), np.int64)
         known, unknown = rows.sizes(ids, span, row)
         of_rest = sizes.of(ids[rest])
+        whole, before = chosen.whole, chosen.before
+        size = unsure[chosen.span]
+        part = scaled(before + 1, size, whole) - scaled(before, size, whole)
         return Grouped(
-            np.concatenate([span, place, rest]),
-            np.concatenate([rows.group[row], loose.group[extra], one * n]),
-            np.concatenate([known, loose.size[extra], of_rest[0]]),
-            np.concatenate([unknown, np.zeros(len(extra), np.int64), of_rest[1]]),
+            np.concatenate([span, place, rest, chosen.span]),
+            np.concatenate(
+                [rows.group[row], loose.group[extra], one * n, chosen.group]
+            ),
+            np.concatenate([known, loose.size[extra], of_rest[0], part * 0]),
+            np.concatenate([unknown, np.zeros(len(extra), np.int64), of_rest[1], part]),
             Share(
-                np.concatenate([share.before[row], alone.before, none]),
-                np.concatenate([share.upto[row], alone.upto, one]),
-                np.concatenate([share.whole[row], alone.whole, one]),
+                np.concatenate([share.before[row], alone.before, none, before]),
+                np.concatenate([share.upto[row], alone.upto, one, before + 1]),
+                np.concatenate([share.whole[row], alone.whole, one, whole]),
             ),
         )
 
     labels = {n: NONE, n + 1: OPEN_LABEL}
     return Grouping(n + 2, lambda g: labels.get(g, str(g)), of)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chosen:
+    """Spans of `_UnsizedChoices`, one row for each expert of each.
+
+    is_one : bool[n_ids], whether the span is such a one.
+    span : positions in the ids; group, before, whole : int64[m], which expert, and the
+        how many-th of how many of its span.
+    """
+
+    is_one: npt.NDArray[np.bool_]
+    span: I64
+    group: I64
+    before: I64
+    whole: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _UnsizedChoices:
+    """Choices from stacks whose slices nobody knows: they have no rows of their own.
+
+    names_experts : bool[n_entries + 1], entries whose rows tell experts apart.
+    open_group : group of experts that no list names.
+    """
+
+    choices: Choosing
+    names_experts: npt.NDArray[np.bool_]
+    account: Account
+    open_group: int
+
+    def of(self, ids: Array) -> _Chosen:
+        """Return the experts that some spans chose."""
+        c = self.choices
+        is_one = np.zeros(len(ids), np.bool_)
+        none = np.zeros(0, np.int64)
+        if not len(c.spans) or not len(c.more):
+            return _Chosen(is_one, none, none, none, none)
+        at = np.minimum(np.searchsorted(c.spans, ids), len(c.spans) - 1)
+        choice = np.where(c.spans[at] == ids, c.choice[at], -1)
+        is_one = (choice >= 0) & ~self.names_experts[self.account.entries(ids)]
+        places = np.flatnonzero(is_one)
+        choice = choice[places]
+        listed = c.first[choice + 1] - c.first[choice]
+        n = listed + (c.more[choice] != 0)
+        span = np.repeat(places, n)
+        before = np.arange(len(span)) - np.repeat(np.cumsum(n) - n, n)
+        is_listed = before < np.repeat(listed, n)
+        row = np.repeat(c.first[choice], n) + before
+        row = np.where(is_listed, row, 0)
+        group = np.where(is_listed, c.expert[row], self.open_group)
+        return _Chosen(is_one, span, group, before, np.repeat(n, n))
 
 
 def _shares(first: I64, size: I64) -> Share:

@@ -1,14 +1,19 @@
 """What ``ggscope info`` says about the experts of a model."""
 
+from typing import Any
+
 import numpy as np
 
 from ggscope.analysis.chunks import count_values
 from ggscope.model.tables import AccessColumns, Array
 from ggscope.model.trace import Trace
+from ggscope.model.units import NOT_AVAILABLE, format_count
 
 
 def experts_json(trace: Trace) -> dict[str, object] | None:
-    """Return layers with experts, experts and accesses to them; None without any.
+    """Return layers with experts, experts, accesses to them and choices; or None.
+
+    None where nothing names an expert. ``choices`` counts rows of the router's lists.
 
     Tensors of experts are those that name one (``blk.0.ffn_up.3.weight``) or hold
     all of a layer (``_exps``). The number of experts is None where only the latter
@@ -17,7 +22,8 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
     is_expert = _expert_tensors(trace)
     patterns, loose = trace.accesses.patterns, trace.accesses.loose.what
     in_pattern, in_loose = _touches(patterns, is_expert), _touches(loose, is_expert)
-    if not (is_expert.any() or in_pattern.any() or in_loose.any()):
+    has_any = is_expert.any() or in_pattern.any() or in_loose.any()
+    if not (has_any or len(trace.routing)):
         return None
     n_patterns = len(trace.accesses.first) - 1
     uses = count_values(trace.accesses.pattern, n_patterns)
@@ -26,12 +32,27 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
         trace.tensors.layer[is_expert[:-1]],
         patterns.layer[in_pattern],
         loose.layer[in_loose],
+        trace.routing.layer,
     )
     return {
         "layers": len(layers),
         "experts": _n_experts(trace, patterns.expert, loose.expert) or None,
         "accesses": int(per_row[in_pattern].sum()) + int(in_loose.sum()),
+        "choices": len(trace.routing),
     }
+
+
+def experts_words(facts: dict[str, Any]) -> str:
+    """Return "32 in 24 layers, 288 choices"; "" without experts."""
+    found = facts["experts"]
+    if found is None:
+        return ""
+    n = NOT_AVAILABLE if found["experts"] is None else format_count(found["experts"])
+    plural = "" if found["layers"] == 1 else "s"
+    words = f"{n} in {format_count(found['layers'])} layer{plural}"
+    if found["choices"]:
+        words += f", {format_count(found['choices'])} choices listed"
+    return words
 
 
 def _n_experts(trace: Trace, *numbers: Array) -> int:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ggscope.cli.info_experts import experts_words
 from ggscope.cli.info_model import model_text
 from ggscope.cli.info_parts import parts_text
 from ggscope.cli.info_tables import (
@@ -131,10 +132,14 @@ def _origin_words(trace: Trace) -> str:
 
 
 def _has_times(facts: dict[str, Any]) -> bool:
-    """Tell whether anything has a time: model files and graphs alone have none."""
+    """Tell whether anything has a time.
+
+    Model files, graphs and lists of chosen experts alone have none.
+    """
     counts = facts["counts"]
     what = ("spans", "markers", "accesses", "counters", "buffers")
     is_untimed = facts["model"] is not None or counts["graphs"] > 0
+    is_untimed |= facts["experts"] is not None
     return not is_untimed or any(counts[name] for name in what)
 
 
@@ -169,6 +174,8 @@ def _counts(facts: dict[str, Any]) -> str:
             for k, n in facts["sources"].items()
         )
         shown.append(("sources of ops", ", ".join(words)))
+    experts = experts_words(facts)
+    shown += [("experts", experts)] if experts else []
     return _pairs([*shown, *memory_words(facts)])
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import builders
 import ggmlviz_files as gv
+from expert_traces import moe_file
 from ggscope.analysis import categories
 from ggscope.analysis.categories import (
     Categories,
@@ -29,7 +30,6 @@ from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.render.palette import category_color
 from ggscope.render.theme import theme
-from tensor_files import Rec, Src, encode, weight
 
 
 def opened(path, options=None):
@@ -313,23 +313,6 @@ def test_backends_are_told_apart_and_offered_only_where_there_are_several(tmp_pa
     assert "backend" not in colorings(one)
     colors = [category_color(key, theme("dark")) for key in found.keys]
     assert len(set(colors)) == 2
-
-
-def moe_file(folder, chosen):
-    """Write a pass of one token per choice; () = the op is on no stack of experts."""
-    records = []
-    for i, experts in enumerate(chosen):
-        at, token = 1000 + 10_000 * i, {"token": i, "phase": 1}
-        words = (weight("token_embd.weight"), Src("leaf_4", size=4))
-        records.append(Rec(at, "inp_embd", 40, words, **token))
-        name = "blk.0.ffn_up_exps.weight" if experts else "blk.0.ffn_up.weight"
-        topk = Src("ffn_moe_topk-0", size=4 * len(experts))
-        sources = (weight(name, 0), Src("ffn_norm-0"), topk)
-        up = Rec(at + 100, "ffn_moe_up-0", 30, sources, experts=experts, **token)
-        records.append(up)
-    path = folder / "run.bin"
-    path.write_bytes(encode(records, "1024"))
-    return path
 
 
 def test_experts_of_ops_are_one_several_or_not_known(tmp_path):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import builders
 from ggscope.analysis.filtering import filter_mask, parse_filter
+from ggscope.analysis.grouping import grouping
 from ggscope.analysis.links import linked
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
@@ -57,16 +58,6 @@ def matches_slow(trace: Trace, span: int, wanted: Filter) -> bool:
         in_range_slow(trace, what, row, wanted) for what, row in accesses
     ):
         return False
-    if wanted.experts is not None:
-        r = trace.routing
-        found = {int(r.expert[i]) for i in range(len(r)) if r.span[i] == span}
-        for what, row in accesses:
-            tensor = int(what.tensor[row])
-            own = int(trace.tensors.expert[tensor]) if tensor >= 0 else -1
-            told = int(what.expert[row])
-            found.add(told if told >= 0 else own)
-        if not (found - {-1}) & wanted.experts:
-            return False
     if wanted.buffers is not None:
         ids = {
             int(trace.buffers.address[what.buffer[row]])
@@ -93,7 +84,6 @@ def some(values: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
         tensors=some(st.sampled_from(NAMES)),
         offsets=st.none()
         | st.tuples(st.integers(0, 1500), st.integers(0, 1500)).map(sorted).map(tuple),
-        experts=some(st.integers(0, 5)),
         buffers=some(st.sampled_from([0xA0, 0xB0, 0, 7])),
     ),
 )
@@ -104,6 +94,24 @@ def test_mask_of_things_equals_a_plain_loop(seed: int, wanted: Filter) -> None:
 
     expected = [matches_slow(trace, s, wanted) for s in range(len(trace.spans))]
     assert ([True] * len(expected) if mask is None else mask.tolist()) == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 5000), experts=st.frozensets(st.integers(0, 5), min_size=1))
+def test_filter_by_experts_leaves_what_statistics_count_with_them(
+    seed: int, experts: frozenset[int]
+) -> None:
+    trace = random_links_trace(seed)
+    groups = grouping(trace, "expert")
+
+    mask = filter_mask(trace, Filter(experts=experts))
+
+    expected = set()
+    for span in range(len(trace.spans)):
+        labels = [groups.label(g) for g in groups.of(np.array([span])).group.tolist()]
+        expected |= {span} if {str(e) for e in experts} & set(labels) else set()
+    assert mask is not None
+    assert set(np.flatnonzero(mask).tolist()) == expected
 
 
 def test_filter_by_a_tensor_shows_what_is_linked_with_it() -> None:
