@@ -301,12 +301,13 @@ def _moved(word: str, n: I64, known: I64, unknown: I64) -> str:
     """Return what is read or written, and how far that is known."""
     count, size, open_ = int(n.sum()), int(known.sum()), int(unknown.sum())
     if not count:
-        return f"{'reads' if word == 'read' else 'writes'} are not recorded"
+        return f"no {'reads' if word == 'read' else 'writes'} are recorded"
     if not open_:
         return f"{format_bytes(size)} {word}"
     if not size:
+        ops = "op" if count == 1 else "ops"
         return (
-            f"{word} by {format_count(count)} ops, how many bytes is not recorded "
+            f"{word} by {format_count(count)} {ops}, how many bytes is not recorded "
             f"(at most {format_bytes(open_)})"
         )
     return f"{format_bytes(size)} {word} and up to {format_bytes(open_)} more"
