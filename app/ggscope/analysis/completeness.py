@@ -22,7 +22,7 @@ from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import locate_node
 from ggscope.model.lanes import LaneKind
 from ggscope.model.names import normalise, shape_of
-from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
+from ggscope.model.tables import I64, Array, Quality, SpanFlag, distinct, quality_of
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
 
@@ -1119,15 +1119,18 @@ def with_completeness(trace: Trace, found: Completeness) -> Trace:
     return replace(trace, warnings=tuple(sorted(kept, key=lambda w: -w.severity)))
 
 
+_HOLDS = "The times derived for the ops before them hold theirs. "
+
+
 def _warning(trace: Trace, found: Completeness) -> ReadWarning:
+    is_derived = bool((trace.spans.flags & int(SpanFlag.INFERRED_END)).any())
     return ReadWarning(
         Severity.DATA_LOSS,
         CODE,
         f"{completeness_words(found)}.",
         found.n_missing,
         place=gap_words(trace, found.gaps[0]) if found.gaps else "",
-        remedy="Figures of the ops beside the gaps hold what is missing; record again "
-        "if they matter.",
+        remedy=(_HOLDS if is_derived else "") + "Record again if they matter.",
     )
 
 

@@ -414,7 +414,7 @@ def _with_graph_join(trace: Trace, names: Sequence[str]) -> Trace:
     found = with_nodes(trace, found, correlation)
     warnings = tuple(w for w in trace.warnings if w.code != SILENT)
     if found.silent_nodes:
-        warnings = (*warnings, silent_warning(found))
+        warnings = (*warnings, silent_warning(trace, found))
     return replace(trace, joins=(*others, found), warnings=warnings)
 
 

@@ -131,8 +131,7 @@ def silent_words(join: Join) -> str:
 def time_words(trace: Trace) -> str:
     """Return what figures of time hold that is not recorded; "" where nothing."""
     found = [words for join in trace.joins if (words := silent_words(join))]
-    derived = (trace.spans.flags & int(SpanFlag.INFERRED_END)) != 0
-    if not found or not derived.any():
+    if not found or not _has_derived_times(trace):
         return ""
     return (
         f"{found[0]}. Derived durations last until the next record, so they hold the "
@@ -140,19 +139,25 @@ def time_words(trace: Trace) -> str:
     )
 
 
-def silent_warning(join: Join) -> ReadWarning:
+def silent_warning(trace: Trace, join: Join) -> ReadWarning:
     """Return the problem of a join with nodes that no record tells of."""
+    time = ""
+    if _has_derived_times(trace):
+        time = ", and the time that is derived for the ops before them holds theirs"
     return ReadWarning(
         Severity.NOTICE,
         CODE,
         f"{silent_words(join)}. The tracer does not see them, lost them or stopped "
-        "before: what they read is not known to be untouched, and the time that is "
-        "derived for the ops before them holds theirs.",
+        f"before: what they read is not known to be untouched{time}.",
         len(join.silent_nodes),
         place=join.part,
         remedy="A tracer that hooks these ops too would tell of them; ggml computes "
         "repacked weights behind the usual hook.",
     )
+
+
+def _has_derived_times(trace: Trace) -> bool:
+    return bool((trace.spans.flags & int(SpanFlag.INFERRED_END)).any())
 
 
 __all__ = [
