@@ -210,9 +210,13 @@ def test_ops_that_threads_share_count_once(run, case, tmp_path, n_threads) -> No
     )
 
     hot, cache = asked(run, "hot", copy), asked(run, "cache", copy)
+    info = asked(run, "info", copy)
     rows = asked(run, "stats", "--by", "op", "--limit", 100_000, copy)["rows"]
     lanes = asked(run, "stats", "--by", "thread", copy)["rows"]
 
+    assert info["counts"]["accesses"] == truth.accesses
+    assert sum(info["accesses_by_space"].values()) == truth.accesses
+    assert info["counts"]["records"] == n_threads * truth.ops
     assert hot["model_bytes"]["read"] == truth.file
     assert sum(part["count"] for part in hot["accesses"].values()) == truth.accesses
     assert cache["bytes_asked"] == truth.asked

@@ -423,7 +423,8 @@ def _with_graph_join(trace: Trace, names: Sequence[str]) -> Trace:
 
 def _with_routing(trace: Trace, side: Side, by: int) -> Trace:
     """Return the trace with a side's choices of experts, where it has none itself."""
-    if len(trace.routing):
+    # Choices that sizes imply give way to a list.
+    if len(trace.routing.listed()):
         notice = ReadWarning(
             Severity.NOTICE,
             "routing_not_added",

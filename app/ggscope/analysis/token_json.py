@@ -254,7 +254,9 @@ def _losses(trace: Trace, claims: Claims, schema: str) -> tuple[str, ...]:
         n_empty = int(np.count_nonzero(trace.accesses.counts()[is_op] == 0))
         if n_empty:
             found.append(f"{n_empty:,} ops without sources are left out.")
-    if len(trace.routing) and not (schema == "1024" and claims.lists_experts.any()):
+    if len(trace.routing.listed()) and not (
+        schema == "1024" and claims.lists_experts.any()
+    ):
         found.append("the experts that were chosen are left out.")
     if trace.info.summary.get("extension_records"):
         found.append("extension records are left out.")

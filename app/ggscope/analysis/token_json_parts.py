@@ -42,7 +42,7 @@ class Experts:
     """
 
     def __init__(self, trace: Trace) -> None:
-        r = trace.routing
+        r = trace.routing.listed()
         self._trace = trace
         begins = np.flatnonzero(np.append(True, np.diff(r.span) != 0)[: len(r)])
         self._lists = np.split(r.expert.astype(np.int64), begins[1:])

@@ -147,7 +147,7 @@ def _counts(trace: Trace) -> dict[str, int]:
         "records": trace.info.n_records,
         "spans": len(trace.spans),
         "markers": len(trace.markers),
-        "accesses": len(trace.accesses),
+        "accesses": sum(accesses_by_space(trace).values()),
         "counters": len(trace.counters),
         "tokens": _n_tokens(trace),
         "passes": trace.info.n_passes,

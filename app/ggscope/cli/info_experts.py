@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ggscope.analysis.chunks import count_values
+from ggscope.analysis.account import account
 from ggscope.model.tables import AccessColumns, Array
 from ggscope.model.trace import Trace
 from ggscope.model.units import NOT_AVAILABLE, format_count
@@ -20,14 +20,13 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
     occur and no model file tells how many they stack: such names do not.
     """
     is_expert = _expert_tensors(trace)
-    patterns, loose = trace.accesses.patterns, trace.accesses.loose.what
+    found = account(trace)
+    patterns, loose = found.what, trace.accesses.loose.what
     in_pattern, in_loose = _touches(patterns, is_expert), _touches(loose, is_expert)
     has_any = is_expert.any() or in_pattern.any() or in_loose.any()
     if not (has_any or len(trace.routing)):
         return None
-    n_patterns = len(trace.accesses.first) - 1
-    uses = count_values(trace.accesses.pattern, n_patterns)
-    per_row = np.repeat(uses, np.diff(trace.accesses.first))
+    per_row = found.row_times() * found.counts
     layers = _known(
         trace.tensors.layer[is_expert[:-1]],
         patterns.layer[in_pattern],
@@ -38,7 +37,7 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
         "layers": len(layers),
         "experts": _n_experts(trace, patterns.expert, loose.expert) or None,
         "accesses": int(per_row[in_pattern].sum()) + int(in_loose.sum()),
-        "choices": len(trace.routing),
+        "choices": len(trace.routing.listed()),
     }
 
 

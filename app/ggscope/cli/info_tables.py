@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ggscope.analysis.account import account
 from ggscope.analysis.chunks import chunks, count_values
 from ggscope.analysis.completeness import Completeness, completeness_words
 from ggscope.analysis.facts import record_of
@@ -36,13 +37,14 @@ _MAX_REASONS = 6
 
 
 def accesses_by_space(trace: Trace) -> dict[str, int]:
-    """Return accesses by where their bytes live; spaces without any are left out."""
-    accesses = trace.accesses
-    uses = count_values(accesses.pattern, len(accesses.first) - 1)
-    per_row = np.repeat(uses, np.diff(accesses.first))
+    """Return accesses by where their bytes live; spaces without any are left out.
+
+    Each op's count once, however many threads tell of it; views are none.
+    """
+    found = account(trace)
     total = np.zeros(len(Space), np.int64)
-    np.add.at(total, accesses.patterns.space, per_row)
-    total += count_values(accesses.loose.what.space, len(Space))
+    np.add.at(total, found.what.space, found.row_times() * found.counts)
+    total += count_values(trace.accesses.loose.what.space, len(Space))
     return {SPACE_WORDS[Space(i)]: n for i, n in enumerate(total.tolist()) if n}
 
 

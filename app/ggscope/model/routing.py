@@ -57,6 +57,12 @@ class Routing:
     def __len__(self) -> int:
         return len(self.layer)
 
+    def listed(self) -> "Routing":
+        """Return the choices that lists name, without those that sizes imply."""
+        if self.is_implied is None or not self.is_implied.any():
+            return self
+        return self.take(np.flatnonzero(~self.is_implied))
+
     def take(self, rows: Array) -> "Routing":
         """Return the given rows."""
         columns = {

@@ -86,6 +86,28 @@ def test_experts_are_written_as_they_were_listed(tmp_path: Path) -> None:
     assert texts_of(read_text(tmp_path, text)) == {"token-00000.json": text.encode()}
 
 
+def test_experts_that_sizes_imply_are_not_written_as_listed(tmp_path: Path) -> None:
+    topk = Src("ffn_moe_topk-0", size=4 * 32)
+    sources = (weight("blk.0.ffn_up_exps.weight", 0), Src("ffn_norm-0"), topk)
+    embedding = (weight("token_embd.weight"), Src("leaf_2", size=4))
+    records = [
+        Rec(10**9, "inp_embd", 40, embedding),
+        Rec(10**9 + 5, "ffn_moe_argsort-0", 68, (Src("ffn_moe_probs-0", size=128),)),
+        Rec(10**9 + 9, "ffn_moe_up-0", 30, sources, layer=0, experts=tuple(range(16))),
+    ]
+    trace = read_records(tmp_path, records, "1024")
+
+    (text,) = texts_of(trace).values()
+
+    assert len(trace.routing) == 32
+    entries = json.loads(text)["entries"]
+    assert [len(e["expert_ids"]) for e in entries] == [0, 0, 16]
+    plain = replace(records[2], experts=())
+    silent = read_records(tmp_path, [*records[:2], plain], "1024")
+    assert len(silent.routing) == 32
+    assert not any("experts" in loss for loss in TokenJson(silent).losses)
+
+
 def test_every_token_gets_a_file_with_times_of_its_own(tmp_path: Path) -> None:
     records = llama_trace(n_passes=3)
     tokens = {r.time: k for k, r in enumerate(sorted(records, key=lambda r: r.time))}
