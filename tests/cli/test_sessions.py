@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -148,3 +149,22 @@ def test_model_that_lies_beside_is_named_and_not_read(run, tmp_path, command):
         "memory-map.json lies beside it and is not read; --with"
         in run(command, trace).err
     )
+
+
+def test_shift_moves_the_times_of_one_file_and_no_others(run):
+    sample = ROOT / "resources" / "samples" / "moe-experiment"
+    plain = json.loads(run("info", sample, "--json").out)
+
+    answer = run("info", sample, "--json", "--shift", "buffer-timeline.json=-2.5ms")
+
+    moved = json.loads(answer.out)
+    shifts = {Path(part["path"]).name: part["shift"] for part in moved["parts"]}
+    assert shifts.pop("buffer-timeline.json") == -2_500_000
+    assert set(shifts.values()) == {0}
+    assert moved["buffers"]["peak_at"] == plain["buffers"]["peak_at"] - 2_500_000
+    assert moved["extent"]["start"] == plain["extent"]["start"] - 2_500_000
+    assert moved["counts"]["spans"] == plain["counts"]["spans"]
+    wrong = run("info", sample, "--shift", "nothing.json=1ms")
+    assert (wrong.code, "no file is called nothing.json" in wrong.err) == (1, True)
+    odd = run("info", sample, "--shift", "buffer-timeline.json=soon")
+    assert (odd.code, "'soon' is not understood" in odd.err) == (1, True)

@@ -1,5 +1,6 @@
 """Sessions of several files in the window: folders, drops, offers, adding, removing."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ggscope.session.loader import LoadState
 from ggscope.session.session import TraceChange
 from ggscope.session.settings import Settings
 from session_files import rows_by_name, write_experiment, write_map, write_tokens
+from support import ROOT
 
 Opened = Callable[[Path], Document]
 
@@ -310,3 +312,51 @@ def test_empty_folder_shows_the_problem_page(opened: Opened, tmp_path: Path) -> 
 
     assert document.loader.state is LoadState.FAILED
     assert "nothing in it" in document.problem_page.message.text()
+
+
+def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
+    qtbot: QtBot,
+    window: MainWindow,
+    opened: Opened,
+    settings: Settings,
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "moe"
+    shutil.copytree(ROOT / "resources" / "samples" / "moe-experiment", folder)
+    document = opened(folder)
+    session = document.session
+
+    def first_alloc() -> int:
+        return int(session.trace.buffers.allocated.min())
+
+    before = first_alloc()
+    window.actions_["file.parts"].trigger()
+    dialog = window.findChild(PartsDialog)
+    names = [dialog.table.item(row, 0).text() for row in range(dialog.table.rowCount())]
+    dialog.table.selectRow(0)
+    assert not dialog.shift_field.isEnabled(), "the others move against the first"
+    dialog.table.selectRow(names.index("model.gguf"))
+    assert not dialog.shift_field.isEnabled(), "a model has no times"
+    dialog.table.selectRow(names.index("buffer-timeline.json"))
+
+    dialog.shift_field.setText("nonsense")
+    QTest.keyClick(dialog.shift_field, Qt.Key.Key_Return)
+    assert first_alloc() == before
+    dialog.shift_field.setText("-2.5 ms")
+    QTest.keyClick(dialog.shift_field, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000)
+    assert session.trace.check() == []
+    assert dialog.isVisible()
+    step = session.visible_range.duration // 100
+    QTest.mouseClick(dialog.later_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000 + step)
+
+    document.banner.action_button.click()
+    qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000)
+    assert settings.shifts_of(folder) == {folder / "buffer-timeline.json": "-2500000"}
+    window.close_document(document)
+    again = opened(folder)
+    assert int(again.session.trace.buffers.allocated.min()) == before - 2_500_000
+    again.parts.shift(folder / "buffer-timeline.json", "")
+    qtbot.waitUntil(lambda: int(again.session.trace.buffers.allocated.min()) == before)
+    assert settings.shifts_of(folder) == {}

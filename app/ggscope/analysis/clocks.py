@@ -1,8 +1,13 @@
 """Whether two files share a clock, and how far one must be moved beside the other."""
 
 from ggscope.analysis.joining_tables import name_of
+from ggscope.errors import QueryError
+from ggscope.model.time import Unit
 from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.model.units import parse_duration
 
+SHIFT_OPTION = "shift"
+"""Option of a file in a session: what is added to its times, as a person said."""
 SAME_CLOCK_NS = 600 * 1_000_000_000
 """Files whose times lie no further apart were written in one run: the model of one is
 loaded minutes before the first op, the next run comes later than that or has another
@@ -32,8 +37,16 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
 
     0 where both share a clock. Else `other` begins where `main` does, and a notice
     says that nothing is known of what happened at the same time. Both must count in
-    the same unit.
+    the same unit. What a person said (`SHIFT_OPTION`) goes before either.
+
+    Raises
+    ------
+    QueryError
+        If what was said is no time.
     """
+    said = other.info.options.get(SHIFT_OPTION)
+    if said is not None and has_times(other):
+        return parsed_shift(said, main.clock.unit), ()
     if not has_times(other) or not has_times(main):
         return 0, ()
     begin, end = raw_range(main)
@@ -49,6 +62,14 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
         place=name,
     )
     return begin - first, (notice,)
+
+
+def parsed_shift(text: str, unit: Unit) -> int:
+    """Return a shift in ticks; QueryError where `text` is no time of this unit."""
+    try:
+        return parse_duration(text, unit)
+    except ValueError as error:
+        raise QueryError(f"the shift {text!r} is not understood: {error}.") from error
 
 
 def unlike_clocks(main: Trace, other: Trace) -> ReadWarning | None:
@@ -75,7 +96,9 @@ def unlike_clocks(main: Trace, other: Trace) -> ReadWarning | None:
 
 __all__ = [
     "SAME_CLOCK_NS",
+    "SHIFT_OPTION",
     "has_times",
+    "parsed_shift",
     "raw_range",
     "shift_between",
     "unlike_clocks",

@@ -6,7 +6,12 @@ from dataclasses import fields, replace
 import numpy as np
 
 from ggscope.analysis import joining_tables as tables
-from ggscope.analysis.clocks import has_times, shift_between, unlike_clocks
+from ggscope.analysis.clocks import (
+    SHIFT_OPTION,
+    has_times,
+    shift_between,
+    unlike_clocks,
+)
 from ggscope.model.claims import Claims
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
@@ -86,6 +91,8 @@ def _folded(traces: Sequence[Trace]) -> Trace:
     if len(traces) == 1:
         return traces[0]
     alike = len({(t.info.reader_id, t.clock.unit) for t in traces}) == 1
+    # What was said of the clock of one file must not move its neighbours.
+    alike &= not any(SHIFT_OPTION in t.info.options for t in traces)
     cut = len(traces) // 2 if alike else len(traces) - 1
     return _appended(_folded(traces[:cut]), _folded(traces[cut:]))
 

@@ -165,6 +165,7 @@ def _parser() -> tuple[_Parser, set[str]]:
         "--option",
         "--with",
         "--gguf",
+        "--shift",
         "--records",
         "--names",
         "--range",
@@ -287,6 +288,16 @@ def _add_reading(made: dict[str, _Parser]) -> None:
             metavar="MODEL",
             help="the model file that was run: places and sizes of its tensors",
         )
+        if name not in ("open", "bench"):
+            group.add_argument(
+                "--shift",
+                action="append",
+                default=[],
+                metavar="FILE=TIME",
+                type=_key_value,
+                help="add this to the times of a file of the session, e.g. "
+                "buffers.jsonl=-1.5ms, instead of what the clocks tell",
+            )
         group.add_argument(
             "--option",
             action="append",

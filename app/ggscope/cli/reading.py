@@ -4,10 +4,11 @@ import shlex
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from ggscope.cli import output
 from ggscope.cli.exits import GOOD, code_of
@@ -18,6 +19,9 @@ from ggscope.model.units import format_rate
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.readers.room import judge, too_large
+
+if TYPE_CHECKING:
+    from ggscope.readers.bundle import Bundle
 
 _ASK_FOR_MODELS = ("info", "check", "hot", "cache")
 """Commands that say what only a model or its map can tell."""
@@ -116,9 +120,11 @@ def _session(
     from ggscope.readers.bundle import survey
     from ggscope.session.opening import open_bundle
 
+    bundle = survey((path, *arguments.beside))
     try:
         return open_bundle(
-            survey((path, *arguments.beside)),
+            bundle,
+            shifts=_shifts(bundle, getattr(arguments, "shift", [])),
             reader_id=arguments.reader,
             context=context,
             admit=admit,
@@ -138,6 +144,28 @@ def coloring(trace: Trace, arguments: Namespace) -> ColorBy:
         words = ", ".join(colorings(trace))
         raise QueryError(f"this trace names no {by}s; it can be coloured by {words}.")
     return by
+
+
+def _shifts(bundle: "Bundle", said: Sequence[tuple[str, str]]) -> dict[Path, str]:
+    """Return what is added to the times of which file; QueryError for an unknown one.
+
+    Files are named by their path or the end of it.
+    """
+    found: dict[Path, str] = {}
+    paths = [member.path for member in bundle.members]
+    for name, by in said:
+        wanted = Path(name)
+        own = [
+            p
+            for p in paths
+            if p == wanted or p.parts[-len(wanted.parts) :] == wanted.parts
+        ]
+        if len(own) != 1:
+            names = ", ".join(p.name for p in paths[:8])
+            how = "several files are" if own else "no file is"
+            raise QueryError(f"{how} called {name}; this session has {names}.")
+        found[own[0]] = by
+    return found
 
 
 def reader_options(arguments: Namespace) -> dict[str, str]:

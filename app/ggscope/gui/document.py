@@ -77,6 +77,7 @@ class Document(QWidget):
         self.loader = Loader(self.session, is_window_active)
         self.loader.limit_bytes = settings.memory.limit_bytes
         self.loader.set_more(more)
+        self.loader.set_shifts(settings.shifts_of(path))
         self._memory = MemoryReturner(self.session.tasks, self)
         self.toolbar = Toolbar(self.session, open_files, export, self)
         self.banner = Banner(self)
@@ -101,7 +102,7 @@ class Document(QWidget):
         box.addWidget(self.status)
         self.card = LoadingCard(path.name, self.workspace)
         self._connect()
-        self.parts = DocumentParts(self)
+        self.parts = DocumentParts(self, settings)
         self.bookmarks = DocumentBookmarks(self, settings, is_window_active)
 
     @property

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from ggscope.analysis.clocks import SHIFT_OPTION
 from ggscope.analysis.join_words import fit_words, joins_of
 from ggscope.analysis.joining_tables import part_name
 from ggscope.model.trace import Trace
+from ggscope.session.settings import Settings
 
 if TYPE_CHECKING:
     from ggscope.gui.document import Document
@@ -22,7 +24,7 @@ _MAX_NAMED = 3
 class DocumentParts(QObject):
     """Looks after the files of one tab."""
 
-    def __init__(self, document: "Document") -> None:
+    def __init__(self, document: "Document", settings: Settings) -> None:
         super().__init__(document)
         self._document = document
         self._is_folder = document.path.is_dir()
@@ -30,6 +32,9 @@ class DocumentParts(QObject):
         self._offer_text = ""
         document.loader.beside_found.connect(self._on_beside)
         document.loader.parts_changed.connect(self._on_parts_changed)
+        document.loader.shift_changed.connect(self._on_shifted)
+        self._settings = settings
+        self._shift_before: dict[Path, str] = {}
 
     @property
     def title(self) -> str:
@@ -63,6 +68,38 @@ class DocumentParts(QObject):
         """Take files out of the session again."""
         self._document.hide_message()
         self._document.loader.remove(*paths)
+
+    def shift_of(self, path: Path) -> str:
+        """Return what was said to be added to the times of a file; "" = nothing."""
+        trace = self._document.session.trace
+        for part in () if trace is None else trace.parts:
+            if part.info.paths and part.info.paths[0] == path:
+                return part.info.options.get(SHIFT_OPTION, "")
+        return ""
+
+    def shift(self, path: Path, by: str) -> None:
+        """Move the times of a file; "" = as the clocks tell. Can be undone."""
+        before = self.shift_of(path)
+        if by != before:
+            self._shift_before[path] = before
+            self._document.loader.shift(path, by)
+
+    def _on_shifted(self, what: object) -> None:
+        """Remember it for this session's files, and let it be undone."""
+        if not isinstance(what, tuple):
+            return
+        path, by = what
+        self._settings.set_shift(self._document.path, path, by)
+        before = self._shift_before.pop(path, None)
+        if before is not None:
+            text = self.tr("The times of {0} were moved by hand: {1}.")
+            if not by:
+                text = self.tr("The times of {0} are as the clocks tell.")
+            self._document.say(
+                text.format(path.name, by),
+                self.tr("Undo"),
+                partial(self.shift, path, before),
+            )
 
     def offer(self) -> None:
         """Offer the files that lie beside this one, unless something else is said."""

@@ -1,6 +1,7 @@
 """The dialog that lists the files of a session, how they fit, and lets one go."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,15 +11,19 @@ from PySide6.QtWidgets import (
     QDialog,
     QHBoxLayout,
     QHeaderView,
+    QLineEdit,
     QTableWidget,
     QTableWidgetItem,
     QVBoxLayout,
     QWidget,
 )
 
+from ggscope.analysis.clocks import SHIFT_OPTION, parsed_shift
 from ggscope.analysis.join_words import fit_words, joins_of
 from ggscope.analysis.joining_tables import part_name
+from ggscope.errors import QueryError
 from ggscope.gui.widgets import button, label
+from ggscope.model.time import Unit
 from ggscope.model.trace import Part, Trace
 from ggscope.model.units import format_bytes, format_exact_bytes
 from ggscope.text import one_line
@@ -59,11 +64,39 @@ class PartsDialog(QDialog):
         self.table = self._make_table()
         self.add_button = button(self.tr("Add…"), add, self)
         set_tip(self.add_button, self.tr("Read further files into this session"))
+        self.shift_field = QLineEdit(self)
+        self.shift_field.setPlaceholderText(self.tr("such as -1.5ms"))
+        self.shift_field.setAccessibleName(self.tr("Shift of the selected file"))
+        self.shift_field.setMaximumWidth(150)
+        self.shift_field.returnPressed.connect(self._on_typed)
+        self.earlier_button = button("−", partial(self._nudge, -1), self)
+        self.later_button = button("+", partial(self._nudge, 1), self)
+        self.own_button = button(self.tr("By the clocks"), self._on_own, self)
+        for part, tip in (
+            (self.shift_field, self.tr("What is added to its times; Enter moves it")),
+            (self.earlier_button, self.tr("Earlier by a hundredth of what is shown")),
+            (self.later_button, self.tr("Later by a hundredth of what is shown")),
+            (
+                self.own_button,
+                self.tr("Its times as the clocks of the files tell"),
+            ),
+        ):
+            set_tip(part, tip)
+            part.setAccessibleDescription(tip)
         self.remove_button = button(self.tr("Remove"), self._on_remove, self)
         set_tip(self.remove_button, self.tr("Take the selected files out of it"))
         close = button(self.tr("Close"), self.close, self, primary=True)
         row = QHBoxLayout()
         for part in (self.add_button, self.remove_button):
+            row.addWidget(part)
+        row.addStretch(1)
+        row.addWidget(label(self.tr("Shift"), self, "dim"))
+        for part in (
+            self.earlier_button,
+            self.shift_field,
+            self.later_button,
+            self.own_button,
+        ):
             row.addWidget(part)
         row.addStretch(1)
         row.addWidget(close)
@@ -72,7 +105,7 @@ class PartsDialog(QDialog):
         box.setSpacing(12)
         text = self.tr(
             "What each file tells is joined by names, addresses and offsets. A shift "
-            "is what its times were moved by."
+            "is what its times were moved by; the first file's are the session's."
         )
         box.addWidget(label(text, self, "dim", wraps=True))
         box.addWidget(self.table, 1)
@@ -149,6 +182,64 @@ class PartsDialog(QDialog):
     def _refresh_buttons(self) -> None:
         chosen, n_parts = self._selected(), self.table.rowCount()
         self.remove_button.setEnabled(0 < len(chosen) < n_parts)
+        part = self._moveable()
+        for widget in (
+            self.shift_field,
+            self.earlier_button,
+            self.later_button,
+            self.own_button,
+        ):
+            widget.setEnabled(part is not None)
+        self.own_button.setEnabled(
+            part is not None and SHIFT_OPTION in part.info.options
+        )
+        unit = "ns" if part is None else self._unit()
+        text = "" if part is None else f"{part.shift:,} {unit}"
+        self.shift_field.setText(text)
+
+    def _unit(self) -> Unit:
+        trace = self._document.session.trace
+        return "ns" if trace is None else trace.clock.unit
+
+    def _moveable(self) -> Part | None:
+        """Return the one selected file, if its times can be moved."""
+        trace, chosen = self._document.session.trace, self._selected()
+        if trace is None or len(chosen) != 1:
+            return None
+        found = [
+            part
+            for part in trace.parts[1:]
+            if part.info.paths and part.info.paths[0] == chosen[0]
+        ]
+        timed = ("trace", "buffers", "experts")
+        return found[0] if found and found[0].role in timed else None
+
+    def _on_typed(self) -> None:
+        part = self._moveable()
+        if part is None:
+            return
+        try:
+            ticks = parsed_shift(self.shift_field.text(), self._unit())
+        except QueryError as error:
+            self._document.session.said.emit(str(error))
+            self.shift_field.selectAll()
+            return
+        self._move(part, ticks)
+
+    def _nudge(self, by: int) -> None:
+        part = self._moveable()
+        if part is not None:
+            step = max(self._document.session.visible_range.duration // 100, 1)
+            self._move(part, part.shift + by * step)
+
+    def _on_own(self) -> None:
+        part = self._moveable()
+        if part is not None:
+            self._document.parts.shift(part.info.paths[0], "")
+
+    def _move(self, part: Part, ticks: int) -> None:
+        """Add `ticks` to the times of a file; the selection stays on it."""
+        self._document.parts.shift(part.info.paths[0], str(ticks))
 
     def _on_remove(self) -> None:
         self._document.parts.remove(self._selected())

@@ -48,6 +48,7 @@ class LoadRequest:
     limit_bytes : memory that reading may use; 0 = what the system has to give.
     is_forced : read it whether it fits into memory or not.
     outlook : where to put the estimate.
+    shifts : what is added to the times of files; see `opening.open_parts`.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class LoadRequest:
     outlook: Outlook = field(default_factory=Outlook)
     more: tuple[Path, ...] = ()
     left_out: frozenset[Path] = frozenset()
+    shifts: Mapping[Path, str] = field(default_factory=dict)
 
     def __call__(self, context: TaskContext) -> Trace:
         """Return the whole trace; early ones are published on the way."""
@@ -100,6 +102,7 @@ class LoadRequest:
             reader_id=self.reader_id,
             context=reading,
             admit=self._admit,
+            shifts=self.shifts,
         )
         self.outlook.opened = opened
         return opened.trace
@@ -130,18 +133,22 @@ class PartsRequest:
     opened : the session as it is.
     added : files to add.
     removed : files to take out.
+    shifts : files whose times to move, and by what; "" = as their clocks tell.
     """
 
     opened: "Opened"
     added: tuple[Path, ...] = ()
     removed: tuple[Path, ...] = ()
+    shifts: Mapping[Path, str] = field(default_factory=dict)
 
     def __call__(self, context: TaskContext) -> "Opened":
         """Return the session as it should be."""
         from ggscope.readers.api import ReadContext
         from ggscope.readers.bundle import survey
-        from ggscope.session.opening import with_more, without
+        from ggscope.session.opening import shifted, with_more, without
 
+        if not (self.added or self.removed):
+            return shifted(self.opened, self.shifts)
         if self.removed:
             return without(self.opened, self.removed)
         reading = ReadContext(progress=context.progress, cancel=context.cancel)

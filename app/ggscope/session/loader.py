@@ -81,6 +81,7 @@ class Loader(QObject):
     shown = Signal()  # the first snapshot of an attempt is in the session
     file_changed = Signal(object)  # True: it differs from what is shown; False: not
     parts_changed = Signal(object)  # tuple of paths that came, () where one went
+    shift_changed = Signal(object)  # (path, what is added to its times; "" = nothing)
     beside_found = Signal(object)  # Bundle: files that may belong to the one opened
 
     def __init__(
@@ -99,6 +100,7 @@ class Loader(QObject):
         self._outlook = Outlook()
         self._more: tuple[Path, ...] = ()
         self._left_out: frozenset[Path] = frozenset()
+        self._shifts: dict[Path, str] = {}
         self._early: Trace | None = None
         self._next: tuple[Trace, bool] | None = None
         self._has_picture = False
@@ -174,6 +176,22 @@ class Loader(QObject):
                 self.tr("Removing {0}").format(", ".join(p.name for p in gone[:3])),
             )
 
+    def set_shifts(self, shifts: Mapping[Path, str]) -> None:
+        """Say what is added to the times of files, before the session is opened."""
+        self._shifts = dict(shifts)
+
+    def shift(self, path: Path, by: str) -> None:
+        """Move the times of one file against the others; nothing is read again.
+
+        `by` is added to its own times, such as ``-1.5ms``; "" = what the clocks tell.
+        A text that is no time is reported as a problem.
+        """
+        if self.opened is not None:
+            self._change_parts(
+                PartsRequest(self.opened, shifts={path: by}),
+                self.tr("Moving {0}").format(path.name),
+            )
+
     def _look_beside(self) -> None:
         """Look for files that may belong to a trace that was opened alone."""
         path, opened = self._session.path, self.opened
@@ -204,11 +222,16 @@ class Loader(QObject):
         same_spans = opened.main is request.opened.main and not request.removed
         # Rows of other tables go when a part goes: what refers to them is looked up.
         change = TraceChange.GREW if same_spans else TraceChange.EXTENDED
-        if opened.main is not request.opened.main:
+        if request.shifts:
+            self._shifts |= request.shifts
+            change = TraceChange.EXTENDED
+        elif opened.main is not request.opened.main:
             change = TraceChange.REPLACED
         self._session.set_trace(opened.trace, change)
         self._note_stamps()
         self.parts_changed.emit(request.added)
+        for path, by in request.shifts.items():
+            self.shift_changed.emit((path, by))
 
     def open(
         self,
@@ -251,6 +274,7 @@ class Loader(QObject):
                 self._outlook,
                 self._more,
                 self._left_out,
+                self._shifts,
             ),
             self._on_trace,
             title=self.tr("Reading {0}").format(path.name),

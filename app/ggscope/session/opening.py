@@ -5,10 +5,11 @@ was; several are read in the order of the bundle, traces first, and joined in
 `analysis.joining`.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ggscope.analysis.clocks import SHIFT_OPTION
 from ggscope.analysis.concatenation import concatenate
 from ggscope.analysis.joining import Side, join, role_of
 from ggscope.errors import ReadError, TooLargeError
@@ -68,9 +69,12 @@ def open_bundle(
     reader_id: str | None = None,
     context: ReadContext | None = None,
     admit: Admit | None = None,
+    shifts: Mapping[Path, str] | None = None,
 ) -> Trace:
     """Return the files of a bundle as one trace; see `open_parts`."""
-    return open_parts(bundle, reader_id=reader_id, context=context, admit=admit).trace
+    return open_parts(
+        bundle, reader_id=reader_id, context=context, admit=admit, shifts=shifts
+    ).trace
 
 
 def open_parts(
@@ -79,6 +83,7 @@ def open_parts(
     reader_id: str | None = None,
     context: ReadContext | None = None,
     admit: Admit | None = None,
+    shifts: Mapping[Path, str] | None = None,
 ) -> Opened:
     """Read the files of a bundle and join them.
 
@@ -91,9 +96,13 @@ def open_parts(
     ----------
     reader_id : for the traces; side files are read by who recognised them.
     admit : is told what reading the traces would cost; see `registry.open_trace`.
+    shifts : what is added to the times of some files, such as ``-1.5ms``, in place of
+        what their clocks tell.
 
     Raises
     ------
+    QueryError
+        If a shift is no time.
     ReadError
         If none of the files can be read, or the bundle is empty.
     TooLargeError
@@ -122,13 +131,14 @@ def open_parts(
 
     is_alone = len(bundle.mains) == 1
     mains = read(bundle.mains, _How(reader_id, admit, True, is_alone))
+    mains = [_moved(piece, shifts or {}) for piece in mains]
     sides = [p for p in mains if p.member.role != TRACE]
     mains = [p for p in mains if p.member.role == TRACE]
     main = _main_of(mains)
     if main is not None and (bundle.sides or not is_alone):
         pending = main.pending | ({OTHER_FILES} if bundle.sides else set())
         context.publish(replace(main, pending=pending))
-    sides += read(bundle.sides, _How())
+    sides += [_moved(piece, shifts or {}) for piece in read(bundle.sides, _How())]
     if main is None and not sides:
         raise errors[0]
     if main is None:
@@ -188,6 +198,38 @@ def without(opened: Opened, paths: Collection[Path]) -> Opened:
     elif not mains:
         main = _empty(sides[0].trace)
     return _joined(main, mains, sides, opened.notes)
+
+
+def shifted(opened: Opened, shifts: Mapping[Path, str]) -> Opened:
+    """Return a session with the times of some files moved; nothing is read again.
+
+    Parameters
+    ----------
+    shifts : as in `open_parts`; "" = as their clocks tell.
+
+    Raises
+    ------
+    QueryError
+        If a shift is no time.
+    """
+    mains = tuple(_moved(piece, shifts) for piece in opened.mains)
+    sides = tuple(_moved(piece, shifts) for piece in opened.sides)
+    is_same = all(a is b for a, b in zip(mains, opened.mains, strict=True))
+    main = opened.main if is_same else _main_of(mains) or opened.main
+    return _joined(main, mains, sides, opened.notes)
+
+
+def _moved(piece: Piece, shifts: Mapping[Path, str]) -> Piece:
+    """Return a file with what was said of its clock; itself where nothing is new."""
+    said = shifts.get(piece.path)
+    info = piece.trace.info
+    if said is None or said == info.options.get(SHIFT_OPTION, ""):
+        return piece
+    options = {k: v for k, v in info.options.items() if k != SHIFT_OPTION}
+    if said:
+        options[SHIFT_OPTION] = said
+    moved = replace(piece.trace, info=replace(info, options=options))
+    return replace(piece, trace=moved)
 
 
 def alone(trace: Trace, path: Path) -> Opened:
@@ -409,6 +451,7 @@ __all__ = [
     "alone",
     "open_bundle",
     "open_parts",
+    "shifted",
     "with_more",
     "with_troubles",
     "without",

@@ -32,6 +32,7 @@ MAX_PARTS = 64
 """Files of one session that the list of recent ones remembers."""
 RECENT_SEPARATOR = "\n"
 MAX_FILTERS = 60
+MAX_SHIFTS = 200
 MAX_LIMIT_MIB = 1 << 24
 SYNC_MS = 1000
 """Changes are written after so long without another."""
@@ -121,12 +122,14 @@ class Window:
 class Files:
     """Recent files, newest first, and where the open dialog starts.
 
-    `trusted` are ids of readers whose files are no longer asked about.
+    `trusted` are ids of readers whose files are no longer asked about; `shifts` what
+    was added to the times of files by hand: what was opened, the file and the shift.
     """
 
     recent: tuple[str, ...] = ()
     folder: str = ""
     trusted: tuple[str, ...] = ()
+    shifts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +358,19 @@ class Settings(QObject):
         """Take one file, or all, off the list of recent ones."""
         kept = () if path is None else tuple(p for p in self.files.recent if p != path)
         self.change("files", recent=kept)
+
+    def shifts_of(self, opened: Path) -> dict[Path, str]:
+        """Return what is added to the times of the files of a session."""
+        rows = [row.split(RECENT_SEPARATOR) for row in self.files.shifts]
+        whole = str(opened.absolute())
+        return {Path(r[1]): r[2] for r in rows if len(r) == 3 and r[0] == whole}
+
+    def set_shift(self, opened: Path, file: Path, by: str) -> None:
+        """Remember what is added to the times of a file; "" = nothing any more."""
+        key = f"{opened.absolute()}{RECENT_SEPARATOR}{file}{RECENT_SEPARATOR}"
+        kept = tuple(row for row in self.files.shifts if not row.startswith(key))
+        new = (key + by,) if by else ()
+        self.change("files", shifts=(*new, *kept)[:MAX_SHIFTS])
 
     def saved_filters(self) -> tuple[tuple[str, str], ...]:
         """Return (name, expression) of the saved filters in order of the names."""
