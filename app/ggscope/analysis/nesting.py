@@ -13,16 +13,19 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis import stats_scan
 from ggscope.analysis.chunks import add_by_group, chunks
 from ggscope.analysis.figures import SpanBlocks, Wanted
 from ggscope.analysis.filtering import touches
 from ggscope.analysis.grouping import Grouping
+from ggscope.analysis.workers import Watcher
 from ggscope.model.intervals import latest_owner
 from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
 from ggscope.model.trace import Trace
 
 MOST_SPANS = 1 << 22
-"""Of more spans it is not told how much nests or lies side by side: it takes a sort."""
+"""Of more spans that the compiled scan cannot go over it is not told how much nests or
+lies side by side: it takes a sort."""
 _MOST_KEY = 1 << 62
 
 
@@ -49,6 +52,7 @@ def nesting(
     ids: Array | None = None,
     blocks: SpanBlocks | None = None,
     most: int | None = None,
+    watcher: Watcher | None = None,
 ) -> Nesting:
     """Return self and wall time of the spans that are wanted, whose times are used.
 
@@ -57,9 +61,17 @@ def nesting(
     groups : in which each span belongs to one group at most.
     total : int64[n], sum of the durations of each group.
     n_used : how many spans these are.
-    most : of more than these it is not told; None = MOST_SPANS.
+    most : of more than these it is not told where they must be sorted; None =
+        MOST_SPANS.
     """
     blocks = SpanBlocks(trace) if blocks is None else blocks
+    found = None
+    if ids is None:
+        found = stats_scan.nested(trace, groups, wanted, blocks, watcher)
+    if found is not None:
+        own_sums, wall = found
+        own_sums = total if own_sums is None else own_sums
+        return Nesting(np.append(own_sums, own_sums.sum()), wall)
     own = _own_times(trace, wanted.worst_used, blocks)
     whole = np.append(total, total.sum())
     if own is None and _n_lanes(trace, blocks, only_ops=wanted.only_ops) < 2:

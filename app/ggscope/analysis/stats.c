@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define VERSION 4
+#define VERSION 5
 #define REPEATED 128 /* the flag of spans whose op is counted with another span */
 #define SMALL 24 /* up to so many values insertion is the quickest way to sort */
 
@@ -248,4 +248,124 @@ EXPORT void ggscope_stats_sort(int64_t *values, const int64_t *first, int64_t n_
         if (varies)
             sort_by_bits(run, n, 63 - __builtin_clzll(varies));
     }
+}
+
+/* Runs of spans in order of time, from cursor[k] up to stop[k], as a heap by start. */
+static void sift(const int64_t *start, const int64_t *cursor, int64_t *heap, int64_t n,
+                 int64_t at)
+{
+    const int64_t run = heap[at], mine = start[cursor[run]];
+    for (;;) {
+        int64_t child = 2 * at + 1;
+        if (child >= n)
+            break;
+        if (child + 1 < n && start[cursor[heap[child + 1]]] < start[cursor[heap[child]]])
+            child++;
+        if (start[cursor[heap[child]]] >= mine)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = run;
+}
+
+/* Add up how much time the spans of each group cover together: go over at most
+ * `budget` spans in the order of time and return how many that were, 0 at the end.
+ *
+ * stop, cursor, heap: [n_runs], the first two ascend with the runs; cursors move on.
+ * reach, wall: [n_groups + 1], the latest end so far, and the time; the last one is of
+ * all groups together. Groups that began nowhere have a reach of INT64_MIN. */
+EXPORT int64_t ggscope_stats_cover(const Selection *s, const int64_t *stop,
+                                   int64_t *cursor, int64_t *heap, int64_t n_runs,
+                                   int64_t budget, int64_t *reach, int64_t *wall)
+{
+    int64_t n = 0, done = 0;
+    for (int64_t k = 0; k < n_runs; k++)
+        if (cursor[k] < stop[k])
+            heap[n++] = k;
+    for (int64_t at = n / 2 - 1; at >= 0; at--)
+        sift(s->start, cursor, heap, n, at);
+    while (n > 0 && done < budget) {
+        const int64_t run = heap[0], i = cursor[run]++;
+        done++;
+        if (cursor[run] >= stop[run])
+            heap[0] = heap[--n];
+        if (n > 1)
+            sift(s->start, cursor, heap, n, 0);
+        const int64_t group = group_of(s, i);
+        if (group < 0 || quality_of(s, i) > s->worst_used)
+            continue;
+        const int64_t low = s->start[i], high = s->end[i];
+        const int64_t both[2] = {group, s->n_groups};
+        for (int k = 0; k < 2; k++) {
+            const int64_t from = reach[both[k]] > low ? reach[both[k]] : low;
+            if (high > from) {
+                wall[both[k]] += high - from;
+                reach[both[k]] = high;
+            }
+        }
+    }
+    return done;
+}
+
+/* A span that is open. */
+typedef struct {
+    int64_t span, end, own;
+} Open;
+
+static void book(const Selection *s, const Open *done, int64_t *own)
+{
+    const int64_t group = group_of(s, done->span);
+    if (group >= 0)
+        own[group] += done->own;
+}
+
+/* Add up how long the spans first <= i < stop, of one lane and in the order of time,
+ * are the innermost open ones: of those that are open the one that began last, and of
+ * equals the shorter. Returns 0 where no two share time, 1 where some do, 2 where equal
+ * starts do not have the longer one first, or more are open than there is room for:
+ * then `own` is worth nothing.
+ *
+ * open: [room]. own: [n_groups]. */
+EXPORT int32_t ggscope_stats_own(const Selection *s, int64_t first, int64_t stop,
+                                 Open *open, int64_t room, int64_t *own)
+{
+    int64_t depth = 0, now = 0, last_start = 0, last_end = 0;
+    int32_t meets = 0, has_last = 0;
+    for (int64_t i = first; i < stop; i++) {
+        const int64_t low = s->start[i], high = s->end[i];
+        if (quality_of(s, i) > s->worst_used || high <= low)
+            continue;
+        if (has_last && low == last_start && high > last_end)
+            return 2;
+        has_last = 1;
+        last_start = low;
+        last_end = high;
+        while (depth > 0 && open[depth - 1].end <= low) {
+            Open *top = &open[--depth];
+            if (top->end > now) {
+                top->own += top->end - now;
+                now = top->end;
+            }
+            book(s, top, own);
+        }
+        if (depth > 0) {
+            meets = 1;
+            if (low > now)
+                open[depth - 1].own += low - now;
+        }
+        if (depth >= room)
+            return 2;
+        now = low;
+        open[depth++] = (Open){i, high, 0};
+    }
+    while (depth > 0) {
+        Open *top = &open[--depth];
+        if (top->end > now) {
+            top->own += top->end - now;
+            now = top->end;
+        }
+        book(s, top, own);
+    }
+    return meets;
 }

@@ -176,7 +176,8 @@ def stat_table(
     include_estimated : use the times of estimated and unfinished spans too.
     blocks : of this trace; kept by the caller they make short ranges quick.
     limit : make rows of the largest groups only.
-    most_nested : tell self and wall time of at most so many spans; None = four million.
+    most_nested : tell self and wall time of at most so many spans where they must be
+        sorted for it; None = four million.
     watcher : told how far it is.
 
     Raises
@@ -215,6 +216,7 @@ def stat_table(
             ids=ids,
             blocks=blocks,
             most=most_nested,
+            watcher=watcher,
         )
     return _table(found, groups, worst_used, limit, times, has_range=time is not None)
 

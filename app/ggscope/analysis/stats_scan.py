@@ -19,11 +19,12 @@ from ggscope.analysis.figures import (
     ranks,
 )
 from ggscope.analysis.grouping import Grouping, Lookup
+from ggscope.analysis.time_merge import TimeRuns
 from ggscope.analysis.workers import Watcher, n_workers, share_out
-from ggscope.model.tables import I64, Array, Quality
+from ggscope.model.tables import I64, Array, Quality, distinct
 from ggscope.model.trace import Trace
 
-VERSION = 4
+VERSION = 5
 LIBRARY = Path(__file__).with_name("_stats.so")
 _MAX_COUNTERS = 1 << 23
 """Of each worker's histogram, 4 bytes each; groups beyond 131,072 are for numpy."""
@@ -31,6 +32,8 @@ _MAX_MANTISSA = 8
 _CALL_ROWS = 1 << 19
 """Spans of one call, about 3 ms: how soon a cancel is heard."""
 _SORT_ROWS = 1 << 18
+_MOST_OPEN = 1 << 22
+"""Spans that are open at once in one lane; 24 bytes each where there are so many."""
 _LONGEST = np.iinfo(np.int64).max
 _N_SUMS, _LEAST, _MOST = 7, 3, 4
 """Figures of a group, and which of them are no sums."""
@@ -90,6 +93,14 @@ def kernel() -> Any | None:  # a library of ctypes
     for name, types in arguments.items():
         function = getattr(library, f"ggscope_stats_{name}")
         function.argtypes, function.restype = types, None
+    library.ggscope_stats_cover.argtypes = [
+        _pointer, _pointer, _pointer, _pointer, _number, _number, _pointer, _pointer,
+    ]  # fmt: skip
+    library.ggscope_stats_cover.restype = _number
+    library.ggscope_stats_own.argtypes = [
+        _pointer, _number, _number, _pointer, _number, _pointer,
+    ]  # fmt: skip
+    library.ggscope_stats_own.restype = _flag
     return library
 
 
@@ -117,6 +128,31 @@ def figures(
     Cancelled from the watcher.
     """
     return _Scan(trace, groups, wanted, blocks, watcher).run()
+
+
+def nested(
+    trace: Trace,
+    groups: Grouping,
+    wanted: Wanted,
+    blocks: SpanBlocks,
+    watcher: Watcher | None = None,
+) -> tuple[I64 | None, I64] | None:
+    """Return self and wall time of each group, and of all together as the last.
+
+    Self times are int64[n]; None where no two spans of a lane share time. Wall times
+    are int64[n + 1]. None as a whole where the trace does not fall into runs of spans
+    in order of time, one per lane, or where `can_scan` says no. O(n log lanes).
+    Raises Cancelled from the watcher.
+    """
+    if not can_scan(trace, groups):
+        return None
+    edges = TimeRuns(trace).edges
+    if edges is None:
+        return None
+    lanes = trace.spans.lane[edges[:-1]] if len(edges) > 1 else trace.spans.lane[:0]
+    if len(distinct(lanes)) < len(lanes):
+        return None
+    return _Scan(trace, groups, wanted, blocks, watcher).nested(edges)
 
 
 class _Scan:
@@ -184,6 +220,34 @@ class _Scan:
         unused = timed == 0
         least[unused] = most[unused] = 0
         return Figures(spans, size, total, least, most, values, inside, unknown, ops)
+
+    def nested(self, edges: I64) -> tuple[I64 | None, I64] | None:
+        """Return self and wall times; see the function of this name."""
+        own, meets = np.zeros(self._n, np.int64), 0
+        # The last part of what the figures were the first of: all but done.
+        whole = 2 * self._total
+        room = int(min(np.diff(edges).max(initial=0), _MOST_OPEN))
+        stack = np.empty((room, 3), np.int64)
+        for low, high in pairwise(edges.tolist()):
+            if self._watcher is not None:
+                self._watcher.progress(whole, whole)
+            meets = max(meets, self._kernel.ggscope_stats_own(
+                ctypes.byref(self._selection), low, high, stack.ctypes.data, room,
+                own.ctypes.data,
+            ))  # fmt: skip
+            if meets > 1:
+                return None
+        cursor, stop = edges[:-1].copy(), np.ascontiguousarray(edges[1:])
+        heap, wall = np.zeros(len(cursor), np.int64), np.zeros(self._n + 1, np.int64)
+        reach = np.full(self._n + 1, np.iinfo(np.int64).min)
+        while self._kernel.ggscope_stats_cover(
+            ctypes.byref(self._selection), stop.ctypes.data, cursor.ctypes.data,
+            heap.ctypes.data, len(cursor), _CALL_ROWS, reach.ctypes.data,
+            wall.ctypes.data,
+        ):  # fmt: skip
+            if self._watcher is not None:
+                self._watcher.progress(whole, whole)
+        return (own if meets else None), wall
 
     def _count(self) -> tuple[I64, I64, npt.NDArray[np.uint32]]:
         """Return what the first pass finds, all workers together.

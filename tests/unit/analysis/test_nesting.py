@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import builders
 from ggmlviz_files import T0, graph, run, write
-from ggscope.analysis import nesting
+from ggscope.analysis import nesting, stats_scan
 from ggscope.analysis.nesting import covered, own_times
 from ggscope.analysis.stats import BY, StatTable, stat_table
 from ggscope.errors import ReadError
@@ -165,7 +165,48 @@ def test_sums_of_self_time_are_never_more_than_the_totals(by):
             assert row.wall <= trace.extent.duration
 
 
+def by_hand(monkeypatch):
+    """Have self and wall time computed by sorting, as without the compiled scan."""
+    monkeypatch.setattr(stats_scan, "nested", lambda *_: None)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_compiled_scan_and_sorting_agree(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 400))
+    lane = np.sort(rng.integers(0, rng.integers(1, 6), n))
+    start = rng.integers(-50, 60 * (1 + seed), n)
+    end = start + rng.integers(0, 40, n)
+    order = np.lexsort((-end, start, lane))
+    trace = builders.spans_trace(
+        start[order], end[order], lane=lane[order], op=rng.integers(-1, 4, n),
+        flags=rng.choice([0, 2, 4, 64], n).astype(np.uint16),
+    )  # fmt: skip
+    chosen = {
+        "mask": rng.random(n) < 0.7 if seed % 2 else None,
+        "time": TimeRange(0, 60) if seed % 3 == 1 else None,
+        "include_estimated": bool(seed % 4 == 2),
+    }
+    compiled = [times(stat_table(trace, by, **chosen)) for by in ("lane", "op")]
+    by_hand(monkeypatch)
+
+    sorted_ = [times(stat_table(trace, by, **chosen)) for by in ("lane", "op")]
+
+    assert compiled == sorted_
+
+
+def test_deep_nests_and_other_orders_of_equals_are_no_trouble():
+    n = 5000
+    start = np.arange(n)
+    deep = builders.spans_trace(start, 2 * n - start)
+    equals = builders.spans_trace([0, 0, 0], [1, 3, 2])
+
+    assert times(stat_table(deep, "lane"))[""][1:] == (2 * n, 2 * n)
+    assert times(stat_table(equals, "lane"))[""] == (6, 3, 3)
+
+
 def test_times_of_too_many_spans_are_not_told(monkeypatch):
+    by_hand(monkeypatch)
     monkeypatch.setattr(nesting, "MOST_SPANS", 3)
     trace = nested()
 
