@@ -10,7 +10,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.account import Direction, Knowledge, account, account_of
+from ggscope.analysis.account import (
+    Direction,
+    Knowledge,
+    account,
+    account_of,
+    directions_of,
+)
 from ggscope.analysis.experts import expert_choices, expert_grid
 from ggscope.analysis.heatmap import heat_base
 from ggscope.analysis.hot_facts import kv_traffic
@@ -324,3 +330,7 @@ def test_details_of_a_span_say_what_the_sums_are_made_of(run):
         for name in ("direction", "known", "unknown", "passed", "counts"):
             assert getattr(one, name).tolist() == getattr(found, name)[rows].tolist()
         assert one.what.expert.tolist() == found.what.expert[rows].tolist()
+        what = trace.accesses.of_span(span)
+        if len(what) == len(one.known):
+            quick = [int(d) for d in directions_of(trace, span, what)]
+            assert quick == one.direction.tolist()

@@ -188,6 +188,8 @@ def loose_bytes(trace: Trace) -> tuple[I64, I64]:
 
 
 _kept: WeakKeyDictionary[Trace, Account] = WeakKeyDictionary()
+_kept_stacks: WeakKeyDictionary[Trace, Bools] = WeakKeyDictionary()
+_kept_counts: WeakKeyDictionary[Trace, I64] = WeakKeyDictionary()
 _kept_with_choices: WeakKeyDictionary[Trace, Account] = WeakKeyDictionary()
 
 
@@ -238,9 +240,7 @@ def _defined(
     is_rows = (does == Operand.ROWS) & is_all
     is_part = does == Operand.PARTLY_WRITTEN
     chooses = (does == Operand.EXPERTS) & is_stack
-    direction = what.kind.astype(np.uint8)
-    direction[(does == Operand.WRITTEN) | is_part] = Direction.WRITE
-    direction[does == Operand.UNTOUCHED] = Direction.NEITHER
+    direction = _directions(what, does)
     known, unknown = size.copy(), np.zeros(len(size), np.int64)
     open_ = is_part | chooses
     known[open_], unknown[open_] = 0, size[open_]
@@ -272,20 +272,37 @@ def _defined(
     )
 
 
-def account_of(trace: Trace, span: int, *, with_choices: bool = True) -> Account:
-    """Return the account of one span, its only entry, without a look at the others.
+def _directions(what: AccessColumns, does: Array) -> npt.NDArray[np.uint8]:
+    """Return the `Direction` of each row from what its op does with it."""
+    found = what.kind.astype(np.uint8)
+    is_written = (does == Operand.WRITTEN) | (does == Operand.PARTLY_WRITTEN)
+    found[is_written] = Direction.WRITE
+    found[does == Operand.UNTOUCHED] = Direction.NEITHER
+    return found
 
-    Parameters
-    ----------
-    with_choices : narrow stacks to the experts that were chosen; else the rows are
-        those of the record.
-    """
+
+def directions_of(trace: Trace, span: int, what: AccessColumns) -> list[Direction]:
+    """Return what a span does with each of its accesses `what`; quick."""
+    op = trace.op_name(int(trace.spans.op[span]))
+    found = []
+    for slot, kind in enumerate(what.kind.tolist()):
+        does = operand(op, slot)
+        if does in (Operand.WRITTEN, Operand.PARTLY_WRITTEN):
+            kind = Direction.WRITE
+        elif does is Operand.UNTOUCHED:
+            kind = Direction.NEITHER
+        found.append(Direction(kind))
+    return found
+
+
+def account_of(trace: Trace, span: int) -> Account:
+    """Return the account of one span, its only entry, without a look at the others."""
     what = trace.accesses.of_span(span)
     first = np.array([0, len(what)], np.int64)
     op, one = np.array([int(trace.spans.op[span])]), np.zeros(1, np.int64)
     plain = _defined(trace, what, first, op, one)
     layer = _layers_of_stacks(trace, plain)
-    if not with_choices or layer[0] < 0:
+    if layer[0] < 0:
         return plain
     routing = trace.routing
     mine = np.flatnonzero(routing.layer == layer[0])
@@ -347,17 +364,29 @@ def _operands(trace: Trace, op: Array, slot: Array) -> npt.NDArray[np.uint8]:
 
 def _stacks(trace: Trace) -> Bools:
     """Tell which tensors stack experts, bool[n + 1]; the last one is none."""
+    found = _kept_stacks.get(trace)
+    if found is not None:
+        return found
     t = trace.tensors
     names = (trace.strings[i] if i >= 0 else "" for i in t.name.tolist())
     found = np.fromiter((_STACK_WORD in name for name in names), np.bool_, len(t))
     if t.n_experts is not None:
         found |= t.n_experts > 1
-    return np.append(found & (t.expert < 0), False)
+    found = _kept_stacks[trace] = np.append(found & (t.expert < 0), False)
+    return found
+
+
+def _of_tensor(column: Array, tensor: Array, missing: int = -1) -> I64:
+    """Return a column of tensors for each access, int64; `missing` without tensor."""
+    if not len(column):
+        return np.full(len(tensor), missing, np.int64)
+    found = column[np.maximum(tensor, 0)].astype(np.int64)
+    return np.where(tensor >= 0, found, missing)
 
 
 def _is_all(trace: Trace, what: AccessColumns) -> Bools:
     """Tell which accesses are recorded as of a whole tensor, not of a part of it."""
-    size = np.append(trace.tensors.size, -1)[what.tensor]
+    size = _of_tensor(trace.tensors.size, what.tensor)
     is_part = (what.space == Space.FILE) & (what.size >= 0) & (what.size < size)
     return np.asarray(~is_part, np.bool_)
 
@@ -393,8 +422,10 @@ def _of_rows(
     behind = np.minimum(rows + 1, len(owner) - 1)
     has_index = (behind > rows) & (owner[behind] == owner[rows])
     index = np.where(has_index, what.size[behind].astype(np.int64), -1)
-    shape = np.concatenate([trace.tensors.shape[:, 1:], np.zeros((1, 3), np.int64)])
-    n_rows = np.prod(shape[what.tensor[rows]], axis=1)
+    tensor = what.tensor[rows]
+    n_rows = np.ones(len(rows), np.int64)
+    for dimension in range(1, 4):
+        n_rows *= _of_tensor(trace.tensors.shape[:, dimension], tensor, 0)
     good = (index > 0) & (n_rows > 0) & (size > 0)
     good &= size % np.maximum(n_rows, 1) == 0
     known = np.where(good, index // INDEX_BYTES * (size // np.maximum(n_rows, 1)), 0)
@@ -466,9 +497,9 @@ def _layers_of_stacks(trace: Trace, plain: Account) -> I64:
     """Return the layer of the stack that each entry is on, int64; -1 none."""
     found = np.full(len(plain), -1, np.int64)
     rows = np.flatnonzero(plain.is_stack & (plain.direction == Direction.READ))
-    of_tensor = np.append(trace.tensors.layer, -1).astype(np.int64)
+    of_tensor = _of_tensor(trace.tensors.layer, plain.what.tensor[rows])
     layer = plain.what.layer[rows].astype(np.int64)
-    layer = np.where(layer < 0, of_tensor[plain.what.tensor[rows]], layer)
+    layer = np.where(layer < 0, of_tensor, layer)
     found[plain.owner[rows]] = layer
     return found
 
@@ -548,6 +579,9 @@ def n_stacked(trace: Trace) -> I64:
     The model file says it, or the slices that a side file lists; else the sizes of
     the router's tensors.
     """
+    kept = _kept_counts.get(trace)
+    if kept is not None:
+        return kept
     t = trace.tensors
     told = [m.metadata.get("n_experts", "") for m in trace.models]
     numbers = [int(text) for text in told if text.isascii() and text.isdecimal()]
@@ -557,7 +591,8 @@ def n_stacked(trace: Trace) -> I64:
     found = np.where(_stacks(trace)[:-1], n, 0).astype(np.int64)
     if t.n_experts is not None:
         found = np.where(t.n_experts > 0, t.n_experts, found).astype(np.int64)
-    return np.append(found, 0)
+    kept = _kept_counts[trace] = np.append(found, 0)
+    return kept
 
 
 def _chosen(
@@ -684,6 +719,7 @@ __all__ = [
     "Knowledge",
     "account",
     "account_of",
+    "directions_of",
     "is_repeated",
     "loose_bytes",
     "n_stacked",

@@ -7,7 +7,13 @@ formats (65535, 0xFFFFFFFF, NaN) never reach a text.
 
 from dataclasses import dataclass
 
-from ggscope.analysis.account import Account, Direction, Knowledge, account_of
+from ggscope.analysis.account import (
+    Account,
+    Direction,
+    Knowledge,
+    account_of,
+    directions_of,
+)
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
     AccessColumns,
@@ -170,10 +176,10 @@ def duration_of(trace: Trace, span: int) -> int:
 
 def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
     """Return what a span accesses, in the order of the file."""
-    found = account_of(trace, span, with_choices=False)
+    what = trace.accesses.of_span(span)
+    directions = directions_of(trace, span, what)
     return tuple(
-        _access(trace, found.what, row, Direction(int(found.direction[row])))
-        for row in range(len(found.what))
+        _access(trace, what, row, direction) for row, direction in enumerate(directions)
     )
 
 
