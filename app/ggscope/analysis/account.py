@@ -79,6 +79,8 @@ class Account:
     is_stack : bool[n], whether it is of a stack of experts as a whole.
     column : int[n_spans], entry of each span, -1 nothing; see `entries` and `told`.
     flags : of the spans.
+    base : int64[n_entries], the entry without a choice that each one comes from; those
+        without come first.
     n_repeated : spans that tell of an op which another span tells of.
     n_choosing, n_known_choices : spans on stacks of experts, and those of them whose
         choice is known, at least in part.
@@ -95,6 +97,7 @@ class Account:
     is_stack: Bools
     column: Array
     flags: Array
+    base: I64
     n_repeated: int = 0
     n_choosing: int = 0
     n_known_choices: int = 0
@@ -263,6 +266,7 @@ def _defined(
         is_stack=is_stack,
         column=column,
         flags=flags,
+        base=np.arange(len(op), dtype=np.int64),
         n_repeated=0
         if len(column) != len(flags)
         else sum(
@@ -658,6 +662,7 @@ def _chosen(
         is_stack=(plain.is_stack[old[at]] & ~is_slice)[kept],
         column=plain.column,
         flags=plain.flags,
+        base=entry.astype(np.int64),
     )
 
 
@@ -696,6 +701,7 @@ def _joined(plain: Account, more: Account, column: Array) -> Account:
     )
     names = (
         "direction", "known", "unknown", "passed", "counts", "is_rows", "is_stack",
+        "base",
     )  # fmt: skip
     return replace(
         plain,

@@ -117,7 +117,7 @@ def heat(
     first, last = _first_and_last(start, entry, n_entries)
     token = tokens_of(trace).key
     token = None if token is None else token[chosen]
-    tokens, n_tokens = _tokens(token, entry, rows, table, n_entries)
+    tokens, n_tokens = _tokens_touched(trace, found, entry, token)
     is_loose = found.what.tensor < 0
     is_file = np.asarray(found.what.space) == Space.FILE
     return Heat(
@@ -181,6 +181,23 @@ def _first_and_last(start: I64, pattern: Array, n: int) -> tuple[I64, I64]:
     np.minimum.at(first, pattern, start)
     np.maximum.at(last, pattern, start)
     return first, last
+
+
+def _tokens_touched(
+    trace: Trace, found: Account, entry: Array, token: Array | None
+) -> tuple[I64, int]:
+    """Return in how many tokens each tensor is accessed, and how many there are.
+
+    Which experts are chosen makes no difference to the tensor that stacks them, so
+    entries count without: there are far fewer of them.
+    """
+    n = int(np.count_nonzero(found.base == np.arange(len(found))))
+    plain = entry if n == len(found) else found.base[entry]
+    rows = found.owner[: int(found.first[n])]
+    times = np.zeros(int(found.first[-1]), np.int64)
+    times[: len(rows)] = np.bincount(plain, minlength=n)[rows]
+    table = _Tensors(len(trace.tensors), found, times)
+    return _tokens(token, plain, rows, table, n)
 
 
 def _tokens(
