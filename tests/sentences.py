@@ -68,6 +68,7 @@ CONDITIONS = {
     "data_after_zeros": "bytes that are not zero follow a run of zeros",
     "double_free": "a pointer is freed that is free already",
     "estimated_ops": "all ops of a graph begin before the first one ends",
+    "old_numbering": "6 and 7 carry neither pointer nor size, and there is no 9 or 10",
     "pointers_reused": "a pointer is allocated again",
     "free_without_alloc": "a pointer is freed that was never allocated in the file",
     "never_freed": "an allocation is alive at the end",

@@ -22,6 +22,7 @@ from ggscope.readers.ggmlviz_columns import TOO_LARGE_HINT
 from ggscope.readers.ggmlviz_layouts import HEADER_BYTES, LAYOUT_BY_ID, MAGIC
 from ggscope.readers.ggmlviz_options import choose, estimate
 from ggscope.readers.ggmlviz_reading import Reading
+from ggscope.readers.ggmlviz_threads import NUMBERING_OPTION, NUMBERINGS
 from ggscope.readers.source import Source
 
 VERSION = 1
@@ -29,6 +30,7 @@ VERSION = 1
 _OPTIONS = {
     "layout": "layout of the events: auto or one of " + ", ".join(LAYOUT_BY_ID),
     "ops": "op table: auto or the id of one, such as ggml-2025-06-30-86",
+    NUMBERING_OPTION: "numbers of barrier and thread events: " + ", ".join(NUMBERINGS),
     RANGE_OPTION: "FIRST:STOP, numbers of events or shares such as 5%: read only these",
     NAMES_OPTION: "labels: " + ", ".join(NAMES_CHOICES),
 }

@@ -23,6 +23,7 @@ from ggscope.readers.ggmlviz_layouts import (
     detect,
     walk,
 )
+from ggscope.readers.ggmlviz_threads import NUMBERING_OPTION, NUMBERINGS
 from ggscope.readers.source import Source
 
 _SAMPLED_EVENTS = 1024
@@ -48,6 +49,7 @@ class Choice:
     n_events : about how many events that is.
     ops : op table, or "auto".
     options : those that shape the trace, as `TraceInfo` holds them.
+    numbering : which numbers barriers and threads have; see `ggmlviz_threads`.
     """
 
     layout: Layout
@@ -56,6 +58,7 @@ class Choice:
     n_events: int
     ops: str
     options: dict[str, str]
+    numbering: str = "auto"
 
 
 def choose(source: Source, context: ReadContext) -> Choice:
@@ -92,7 +95,15 @@ def choose(source: Source, context: ReadContext) -> Choice:
         memory_bytes=context.limits.memory_bytes,
     )
     ops = context.options.get("ops", "auto")
-    return Choice(layout, wanted, end, n_events, ops, options)
+    numbering = context.options.get(NUMBERING_OPTION, "auto")
+    if numbering not in NUMBERINGS:
+        raise ReadError(
+            f"there is no numbering {numbering!r} of barriers and threads.",
+            hint="Known ones: " + ", ".join(NUMBERINGS) + ".",
+        )
+    if numbering != "auto":
+        options[NUMBERING_OPTION] = numbering
+    return Choice(layout, wanted, end, n_events, ops, options, numbering)
 
 
 def estimate(head: Head) -> Estimate | None:

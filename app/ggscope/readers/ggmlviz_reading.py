@@ -35,6 +35,7 @@ from ggscope.readers.ggmlviz_records import GgmlvizRecords
 from ggscope.readers.ggmlviz_scan import Scan
 from ggscope.readers.ggmlviz_spans import add_intervals, type_name
 from ggscope.readers.ggmlviz_stages import PENDING, Stages, known_part, last_time
+from ggscope.readers.ggmlviz_threads import renumber
 from ggscope.readers.ggmlviz_walk import Walk
 from ggscope.readers.ggmlviz_window import Window
 from ggscope.readers.source import Source
@@ -106,9 +107,11 @@ class Reading:
         events = self._all_events(builder)
         note_damage(builder, events, records, context)
         n, n_of_kind = len(events), counts(events.kind, 256, context)
+        is_sure = renumber(builder, events, n_of_kind, self._choice.numbering)
+        n_of_kind = counts(events.kind, 256, context)
         summary: dict[str, object] = {
             "events": {
-                type_name(kind): int(n_of_kind[kind])
+                type_name(kind, is_sure=is_sure): int(n_of_kind[kind])
                 for kind in np.flatnonzero(n_of_kind).tolist()
             },
             "threads": events.n_threads,
@@ -124,7 +127,9 @@ class Reading:
             context.progress(size * 3 // 4, size)
             summary["graphs"] = intervals.n_graphs
             note_pairing(builder, events, intervals, records)
-            add_intervals(builder, events, intervals, origin, context)
+            add_intervals(
+                builder, events, intervals, origin, context, is_numbering_sure=is_sure
+            )
         builder.records = records
         note_changed(builder, self._source.change(), n, self._scan.position)
         context.progress(size, size)

@@ -17,13 +17,12 @@ from ggscope.readers.ggmlviz_lanes import add_lanes
 from ggscope.readers.ggmlviz_layouts import EventType
 from ggscope.readers.ggmlviz_ops import IntervalFlag
 from ggscope.readers.ggmlviz_pairing import Intervals
+from ggscope.readers.ggmlviz_threads import add_threads
 
 MAX_OP = (1 << 15) - 1
 """Larger op numbers are damage."""
 
 _TYPE_NAMES = {int(kind): kind.name for kind in EventType}
-# The writers without backend-buffer events, had they emitted it, meant THREAD_FREE.
-_TYPE_NAMES[int(EventType.BARRIER_WAIT)] += "?"
 
 _FLAGS = np.array(
     [
@@ -36,12 +35,14 @@ _FLAGS = np.array(
 """Flags of a span by those of its interval."""
 
 
-def type_name(kind: int) -> str:
+def type_name(kind: int, *, is_sure: bool = True) -> str:
     """Return ``OP_BEGIN`` or, for a number without a name, ``event type 42``.
 
-    A question mark stands behind a name that writers do not agree about.
+    A question mark stands behind 8 where it is not sure what it means: writers without
+    backend-buffer events, had they emitted it, meant THREAD_FREE.
     """
-    return _TYPE_NAMES.get(kind, f"event type {kind}")
+    doubt = "?" if kind == EventType.BARRIER_WAIT and not is_sure else ""
+    return _TYPE_NAMES.get(kind, f"event type {kind}") + doubt
 
 
 def add_intervals(
@@ -50,15 +51,24 @@ def add_intervals(
     intervals: Intervals,
     origin: int,
     context: ReadContext,
+    *,
+    is_numbering_sure: bool = False,
 ) -> None:
     """Add lanes, a span for each interval and a marker for each other instant.
+
+    Where it is sure which events tell of barriers and threads, these are bars.
 
     Columns of events and intervals are released on the way: the two largest tables
     lie side by side here.
     """
     instants = _instants(events, intervals.stray_ends, context)
     lane, marker_lane = add_lanes(builder, events, intervals.begin, instants, context)
-    _add_markers(builder, events, instants, marker_lane, origin)
+    if is_numbering_sure:
+        is_bar = add_threads(builder, events, instants, marker_lane, origin)
+        instants, marker_lane = instants[~is_bar], marker_lane[~is_bar]
+    _add_markers(
+        builder, events, instants, marker_lane, origin, is_sure=is_numbering_sure
+    )
     tables = _add_tensors(builder, events, context)
     events.release("kind", "place", "time")
     small = np.int32 if len(lane) < 1 << 31 else np.int64
@@ -120,12 +130,18 @@ def _records(begin: Array, first: int) -> Array:
 
 
 def _add_markers(
-    builder: TraceBuilder, events: Events, instants: I64, lane: Array, origin: int
+    builder: TraceBuilder,
+    events: Events,
+    instants: I64,
+    lane: Array,
+    origin: int,
+    *,
+    is_sure: bool,
 ) -> None:
     if not len(instants):
         return
     kinds, distinct, _ = encode(events.kind[instants])
-    texts = [type_name(kind) for kind in distinct.tolist()]
+    texts = [type_name(kind, is_sure=is_sure) for kind in distinct.tolist()]
     builder.add_markers(
         time=events.time[instants] - origin,
         lane=lane,

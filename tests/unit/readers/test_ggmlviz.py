@@ -21,6 +21,7 @@ from ggscope.errors import (
     UnsupportedVersionError,
 )
 from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers import ggmlviz_optable
 from ggscope.readers.api import Head, Limits, ReadContext, Sniff
@@ -373,23 +374,20 @@ def test_sparse_file_is_read_to_its_last_data(tmp_path: Path) -> None:
 def test_unknown_types_are_markers_with_one_warning_each(tmp_path: Path) -> None:
     extra = [
         Event(kind, viz.T0 + 5000 + i, label="x" if i else None)
-        for i, kind in enumerate([8, 9, 10, 11, 200, 200])
+        for i, kind in enumerate([11, 200, 200])
     ]
 
     trace = read_events(tmp_path, viz.run(2) + extra)
 
     names = [trace.strings[i] for i in trace.markers.name.tolist()]
     details = [trace.strings[i] for i in trace.markers.detail.tolist()]
-    assert names == [
-        "BARRIER_WAIT?", "THREAD_BEGIN", "THREAD_FREE", "event type 11",
-        "event type 200", "event type 200",
-    ]  # fmt: skip
-    assert details == ["", "x", "x", "x", "x", "x"]
+    assert names == ["event type 11", "event type 200", "event type 200"]
+    assert details == ["", "x", "x"]
     assert warning(trace, "unknown_type_11").count == 1
     assert warning(trace, "unknown_type_200").count == 2
     assert set(trace.markers.lane.tolist()) == {0}
     assert trace.markers.record is not None
-    assert trace.markers.record.tolist() == list(range(16, 22))
+    assert trace.markers.record.tolist() == list(range(16, 19))
 
 
 def test_bad_utf8_is_replaced_and_counted(tmp_path: Path) -> None:
@@ -533,8 +531,9 @@ def test_spans_of_a_lane_lie_together_in_start_order(tmp_path: Path) -> None:
 def test_marker_of_a_thread_without_spans_has_a_lane(tmp_path: Path) -> None:
     trace = read_events(tmp_path, [Event(9, viz.T0, thread=3)])
 
-    assert [lane.group for lane in trace.lanes] == [("CPU backend",)]
-    assert len(trace.markers) == 1
+    groups = [lane.group for lane in trace.lanes]
+    assert groups == [("CPU backend",), ("Thread lives",)]
+    assert quality_of(trace.spans.flags).tolist() == [Quality.UNFINISHED]
 
 
 def test_too_many_lanes_share_the_last(tmp_path: Path) -> None:
@@ -845,3 +844,79 @@ def test_file_that_shrinks_meanwhile_keeps_what_was_read(tmp_path: Path) -> None
     assert "file_changed" in codes(trace)
     assert ("truncated_event" in codes(trace)) == is_short
     assert trace.info.n_records > 0
+
+
+# --- barriers and threads
+
+
+def bars(trace: Trace) -> dict[str, list[tuple[int, int]]]:
+    """Return (start, end) of the spans of each lane of waits and lives."""
+    kinds = (LaneKind.STALL, LaneKind.COMMAND)
+    lanes = {lane.id: lane.name for lane in trace.lanes if lane.kind in kinds}
+    found: dict[str, list[tuple[int, int]]] = {name: [] for name in lanes.values()}
+    for i, lane in enumerate(trace.spans.lane.tolist()):
+        if lane in lanes:
+            at = int(trace.spans.start[i]), int(trace.spans.end[i])
+            found[lanes[lane]].append(at)
+    return found
+
+
+def thread_events(first: int) -> list[Event]:
+    """Return two threads with a wait each; BARRIER_WAIT is number `first`."""
+    t = viz.T0
+    wait, begin, free = first, first + 1, first + 2
+    return [
+        Event(begin, t, thread=1), Event(begin, t + 5, thread=2),
+        *viz.graph(t + 10, 1, thread=1),
+        Event(wait, t + 300, thread=2), Event(wait, t + 400, thread=1),
+        Event(free, t + 450, thread=2), Event(free, t + 500, thread=1),
+        Event(begin, t + 600, thread=2), Event(wait, t + 700, thread=2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", [6, 8])
+def test_waits_and_lives_of_threads_are_bars(tmp_path: Path, first: int) -> None:
+    trace = read_events(tmp_path, thread_events(first))
+
+    assert trace.check() == []
+    assert bars(trace) == {
+        "thread 0 waits": [(400, 500)],
+        "thread 1 waits": [(300, 450), (700, 700)],
+        "thread 0 life": [(0, 500)],
+        "thread 1 life": [(5, 450), (600, 700)],
+    }
+    assert not len(trace.markers)
+    assert not len(trace.buffers)
+    quality = quality_of(trace.spans.flags)
+    names = [trace.span_name(i) for i in range(len(trace.spans))]
+    told = {(n, int(q)) for n, q in zip(names, quality, strict=True)}
+    assert {
+        ("BARRIER_WAIT", 1),
+        ("BARRIER_WAIT", 3),
+        ("THREAD", 0),
+        ("THREAD", 3),
+    } <= told
+    events = trace.info.summary["events"]
+    assert isinstance(events, dict)
+    counted = [events[n] for n in ("BARRIER_WAIT", "THREAD_BEGIN", "THREAD_FREE")]
+    assert counted == [3, 3, 2]
+    assert ("old_numbering" in codes(trace)) == (first == 6)
+
+
+def test_events_6_and_7_with_pointers_are_buffers_unless_said_otherwise(
+    tmp_path: Path,
+) -> None:
+    events = [Event(6, viz.T0, ptr=0xA, size=64), Event(7, viz.T0 + 9, ptr=0xA)]
+    path = viz.write(tmp_path / "t.ggmlviz", events)
+
+    assert len(read(path).buffers) == 1
+    said = read(path, ReadContext(options={"numbering": "6-8"}))
+    assert not len(said.buffers)
+    assert bars(said) == {"thread 0 waits": [(0, 9)], "thread 0 life": [(9, 9)]}
+
+
+def test_an_8_alone_is_a_marker_with_a_question_mark(tmp_path: Path) -> None:
+    trace = read_events(tmp_path, [*viz.run(1), Event(8, viz.T0 + 5000)])
+
+    assert trace.strings[int(trace.markers.name[0])] == "BARRIER_WAIT?"
+    assert bars(trace) == {}

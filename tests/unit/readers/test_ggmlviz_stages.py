@@ -70,6 +70,7 @@ def staged(path: Path, kind: str = INTAKES[-1], n_bytes: int = 1 << 10) -> list[
 
 
 def spans_by_record(trace: Trace) -> dict[int, tuple[object, ...]]:
+    """Return the graphs and ops; bars of waits and threads come at the end only."""
     spans = trace.spans
     assert spans.record is not None
     names = [trace.span_name(i) for i in range(len(spans))]
@@ -77,10 +78,11 @@ def spans_by_record(trace: Trace) -> dict[int, tuple[object, ...]]:
         record: (start, end, lane, op, name, Quality(quality))
         for record, start, end, lane, op, name, quality in zip(
             spans.record.tolist(), spans.start.tolist(), spans.end.tolist(),
-            [trace.lanes[i].attributes["raw"] for i in spans.lane.tolist()],
+            [trace.lanes[i].attributes.get("raw") for i in spans.lane.tolist()],
             spans.op.tolist(), names, quality_of(spans.flags).tolist(),
             strict=True,
         )
+        if lane is not None
     }  # fmt: skip
 
 
