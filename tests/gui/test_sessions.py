@@ -351,6 +351,7 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     QTest.mouseClick(dialog.later_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000 + step)
 
+    assert f"{step - 2_500_000:+,} ns" in document.banner.text.text()
     document.banner.action_button.click()
     qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000)
     assert settings.shifts_of(folder) == {folder / "buffer-timeline.json": "-2500000"}

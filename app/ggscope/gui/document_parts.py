@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from ggscope.analysis.clocks import SHIFT_OPTION
+from ggscope.analysis.clocks import SHIFT_OPTION, parsed_shift
 from ggscope.analysis.join_words import fit_words, joins_of
 from ggscope.analysis.joining_tables import part_name
 from ggscope.model.trace import Trace
@@ -95,8 +95,11 @@ class DocumentParts(QObject):
             text = self.tr("The times of {0} were moved by hand: {1}.")
             if not by:
                 text = self.tr("The times of {0} are as the clocks tell.")
+            trace = self._document.session.trace
+            unit = "ns" if trace is None else trace.clock.unit
+            told = f"{parsed_shift(by, unit):+,} {unit}" if by else ""
             self._document.say(
-                text.format(path.name, by),
+                text.format(path.name, told),
                 self.tr("Undo"),
                 partial(self.shift, path, before),
             )

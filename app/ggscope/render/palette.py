@@ -58,7 +58,7 @@ def category_color(key: str, theme: Theme) -> int:
     if kind in ("phase", "space", "quality"):
         return _named(_section(kind).get(value, "grey"), theme)
     if kind in _ORDERED and value in ("several", "unknown"):
-        return _named({"several": "grey+1", "unknown": "slate+2"}[value], theme)
+        return _named({"several": "vermillion+5", "unknown": "grey+3"}[value], theme)
     return _ordered_color(value, theme)
 
 
