@@ -10,7 +10,7 @@ import pytest
 from builders import llama_like_trace
 from ggscope.analysis.stats import BY
 from ggscope.cli.arguments import BY as ARGUMENT_BY
-from npu_files import document, engine, token
+from npu_files import document, engine, stall, token
 
 ROW = {
     "key",
@@ -228,3 +228,18 @@ def test_stats_of_very_many_groups_show_the_largest_and_count_the_rest(run, buil
     )
     rows = json.loads(run("stats", file, "--by", "lane", "--json").out)["rows"]
     assert len(rows) == 600
+
+
+def test_share_of_stalled_time_stands_beside_engines(run, tmp_path):
+    events = [engine(0, 100), stall(10, 30), stall(20, 40)]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(document(*events)))
+
+    facts = json.loads(run("stats", path, "--by", "engine", "--json").out)
+    answer = run("stats", path, "--by", "engine")
+
+    (found,) = facts["stalls"]
+    assert (found["stalled"], found["share"]) == (30, 0.3)
+    assert "TE 0 stalls 30.0 %." in answer.err
+    assert "stalled" not in run("stats", path, "--by", "op").err
+    assert json.loads(run("stats", path, "--by", "op", "--json").out)["stalls"] == []

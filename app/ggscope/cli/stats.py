@@ -2,7 +2,7 @@
 
 import math
 from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from ggscope.analysis.unrecorded import time_words
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
 from ggscope.cli.exits import GOOD
+from ggscope.cli.info_tables import stalls_json
 from ggscope.cli.reading import for_each_file, load
 from ggscope.errors import QueryError
 from ggscope.model.time import TimeRange, Unit
@@ -30,6 +31,8 @@ _HEAD = ("count", "total", "share", "mean", "min", "p50", "p90", "p99", "max", "
 
 _MAX_SHOWN = 500
 """Rows of a table for people where they set no limit; a trace may have a million."""
+_OF_LANES = ("engine", "lane", "thread")
+_MAX_STALLS = 8
 _CSV_TAIL = (
     "mean", "min", "p50", "p90", "p99", "max", "bytes", "share", "quality",
     "in_range", "self", "wall", "ops", "bytes_unknown",
@@ -47,6 +50,7 @@ class _Result:
     n_left_out: int
     n_untimed: int
     silent: str = ""
+    stalls: list[dict[str, Any]] = field(default_factory=list)
 
 
 def run(arguments: Namespace) -> int:
@@ -96,6 +100,7 @@ def to_json(result: _Result) -> dict[str, object]:
         "by": result.by,
         "rows": [_row_json(row, result) for row in result.rows],
         "not_recorded": result.silent,
+        "stalls": result.stalls,
     }
 
 
@@ -126,6 +131,7 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         if is_for_people
         else sum(row.count - row.timed for row in rows),
         silent=time_words(trace),
+        stalls=stalls_json(trace) if arguments.by in _OF_LANES else [],
     )
 
 
@@ -190,6 +196,15 @@ def _shares_ops(result: _Result) -> bool:
 def _notes(result: _Result) -> list[str]:
     """Return what the columns of the table count."""
     lines = [result.silent] if result.silent else []
+    told = [
+        f"{one_line(stall['lane'])} {format_share(stall['share'])}"
+        for stall in result.stalls[:_MAX_STALLS]
+        if stall["share"] is not None
+    ]
+    if told:
+        more = len(result.stalls) - len(told)
+        told += [f"and {format_count(more)} more"] if more else []
+        lines.append(f"share of stalled time, of the whole trace: {', '.join(told)}.")
     if _shares_ops(result):
         lines.append(
             "threads compute ops together and each tells of it: count is of spans and "
