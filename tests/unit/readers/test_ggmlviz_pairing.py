@@ -153,7 +153,7 @@ def test_dropped_ends_one_in_another_last_as_long_as_the_first_with_an_end(
 def test_dropped_last_graph_end_lasts_to_the_end_of_the_trace(
     tmp_path: Path,
 ) -> None:
-    trace = read_events(tmp_path, steps((GB, 8), (OB, 1), (OE, 1), (9, 0)))
+    trace = read_events(tmp_path, steps((GB, 8), (OB, 1), (OE, 1), (4, 0)))
 
     assert lengths(trace) == [(0, 30, 3), (10, 20, 0)]
 
