@@ -24,7 +24,7 @@ from ggscope.gui.shortcuts import load_overrides
 from ggscope.gui.signals import EndingSignals
 from ggscope.gui.theme import ThemeManager
 from ggscope.gui.view_host import host_of
-from ggscope.gui.warm_up import warm_up
+from ggscope.gui.warm_up import wait_for_imports, warm_up
 from ggscope.session.settings import IniStore, MemoryStore, Settings
 from ggscope.session.tasks import NO_MEMORY
 from ggscope.views.guard import guarded
@@ -146,6 +146,7 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
             reception.stop()
         signals.stop()
         collector.stop()
+        wait_for_imports()
         sys.excepthook = sys.__excepthook__
 
 
