@@ -143,6 +143,8 @@ def test_after_recent_files_reload_and_adding(
     assert_keys_reach_the_view(window, hand, qtbot)
 
     document._on_file_changed(True)
+    qtbot.waitUntil(document.banner.action_button.isVisible)
+    Hand.settle()  # the message has its place only when it is laid out
     hand.click(document.banner.action_button)  # Reload, in a message that goes
     qtbot.waitUntil(lambda: not document.has_message)
     wait_read(window)
