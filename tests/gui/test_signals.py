@@ -20,6 +20,8 @@ from PySide6.QtWidgets import QApplication, QInputDialog
 from ggscope.cli import main
 from ggscope.gui import app as app_module
 number, moment = int(sys.argv[1]), sys.argv[2]
+# A shell that runs the tests in the background has its children ignore SIGINT.
+signal.signal(number, signal.SIG_DFL)
 real = app_module.create_window
 
 def create_window(settings, *rest):
