@@ -19,6 +19,7 @@ from ggscope.session.bookmark_file import (
 )
 from ggscope.session.fingerprint import Fingerprint, fingerprint, is_of
 from ggscope.session.tasks import TaskContext
+from ggscope.text import one_line
 from ggscope.writing import locked, make_folder, write_file
 
 _MAX_CANDIDATES = 16
@@ -124,8 +125,8 @@ class Kept:
 class KeepRequest:
     """Keeps the bookmarks of a trace, merged with what is there; runs on a worker.
 
-    Raises OSError where the trace cannot be read any more, WriteError where nothing
-    can be written.
+    Raises WriteError where the trace cannot be read any more, or nothing can be
+    written.
     """
 
     shelf: Shelf
@@ -134,7 +135,15 @@ class KeepRequest:
     def __call__(self, context: TaskContext | None = None) -> Kept:
         """Return what is kept where."""
         shelf = self.shelf
-        of = fingerprint(shelf.path)
+        try:
+            of = fingerprint(shelf.path)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise WriteError(
+                f"{one_line(shelf.path.name)}, which they belong to, cannot be read "
+                f"any more: {reason}.",
+                path=shelf.path,
+            ) from error
         if shelf.is_beside and _may_write_beside(shelf):
             try:
                 return self._write(side_car(shelf.path), of)

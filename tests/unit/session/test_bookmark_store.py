@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ggscope.errors import WriteError
 from ggscope.model.time import TimeRange
 from ggscope.readers import bundle
 from ggscope.session.bookmark_file import BookmarkSet, Entry, read_bookmarks
@@ -179,3 +180,12 @@ def test_folder_that_cannot_be_written_leaves_the_data_folder(
     assert not side_car(trace).exists()
     place = trace.parents[1] / "data"
     assert [read_bookmarks(p).kept for p in place.iterdir()] == [kept.kept]  # type: ignore[union-attr]  # it is there
+
+
+def test_trace_that_is_gone_is_named_and_nothing_is_written(trace: Path) -> None:
+    trace.unlink()
+
+    with pytest.raises(WriteError, match=f"{trace.name}, which they belong to"):
+        KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+
+    assert not side_car(trace).exists()
