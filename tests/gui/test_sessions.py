@@ -339,12 +339,13 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     assert not dialog.shift_field.isEnabled(), "a model has no times"
     dialog.table.selectRow(names.index("buffer-timeline.json"))
 
+    qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
     dialog.shift_field.setText("nonsense")
     QTest.keyClick(dialog.shift_field, Qt.Key.Key_Return)
     assert first_alloc() == before
     dialog.shift_field.setText("-2.5 ms")
     QTest.keyClick(dialog.shift_field, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000)
+    qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000, timeout=20_000)
     assert session.trace.check() == []
     assert dialog.isVisible()
     step = session.visible_range.duration // 100
@@ -353,7 +354,7 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
 
     assert f"{step - 2_500_000:+,} ns" in document.banner.text.text()
     document.banner.action_button.click()
-    qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000)
+    qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000, timeout=20_000)
     assert settings.shifts_of(folder) == {folder / "buffer-timeline.json": "-2500000"}
     window.close_document(document)
     again = opened(folder)
