@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -207,13 +207,17 @@ class Loader(QObject):
 
     def _change_parts(self, request: PartsRequest, title: str) -> None:
         def on_result(opened: "Opened") -> None:
-            self._on_parts(request, opened)
+            now = self._outlook.opened
+            if now is None or self._state not in _SHOWN:
+                return  # it is being read anew
+            if now is request.opened:
+                self._on_parts(request, opened)
+            else:  # read anew meanwhile: what was asked for is done to what is there
+                self._change_parts(replace(request, opened=now), title)
 
         self._session.tasks.run(_PARTS_KEY, request, on_result, title=title, unit="B")
 
     def _on_parts(self, request: PartsRequest, opened: "Opened") -> None:
-        if self._outlook.opened is not request.opened or self._state not in _SHOWN:
-            return  # it was read anew meanwhile
         self._outlook.opened = opened
         self._more = tuple(dict.fromkeys((*self._more, *request.added)))
         self._left_out -= set(request.added)
