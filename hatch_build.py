@@ -15,17 +15,17 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # Each source becomes a shared library of its own beside the module that loads it.
 KERNELS = {
-    "app/ggscope/analysis/columns.c": "app/ggscope/analysis/_columns.so",
-    "app/ggscope/analysis/heat.c": "app/ggscope/analysis/_heat.so",
-    "app/ggscope/analysis/rows.c": "app/ggscope/analysis/_rows.so",
-    "app/ggscope/analysis/merge.c": "app/ggscope/analysis/_merge.so",
-    "app/ggscope/analysis/order.c": "app/ggscope/analysis/_order.so",
-    "app/ggscope/analysis/reuse.c": "app/ggscope/analysis/_reuse.so",
-    "app/ggscope/analysis/stats.c": "app/ggscope/analysis/_stats.so",
-    "app/ggscope/readers/ggmlviz_walk.c": "app/ggscope/readers/_ggmlviz_walk.so",
-    "app/ggscope/readers/json_repeats.c": "app/ggscope/readers/_json_repeats.so",
-    "app/ggscope/readers/npu_scan.c": "app/ggscope/readers/_npu_scan.so",
-    "app/ggscope/readers/tensor_scan.c": "app/ggscope/readers/_tensor_scan.so",
+    "app/ggscope/native/columns.c": "app/ggscope/native/_columns.so",
+    "app/ggscope/native/heat.c": "app/ggscope/native/_heat.so",
+    "app/ggscope/native/rows.c": "app/ggscope/native/_rows.so",
+    "app/ggscope/native/merge.c": "app/ggscope/native/_merge.so",
+    "app/ggscope/native/order.c": "app/ggscope/native/_order.so",
+    "app/ggscope/native/reuse.c": "app/ggscope/native/_reuse.so",
+    "app/ggscope/native/stats.c": "app/ggscope/native/_stats.so",
+    "app/ggscope/native/ggmlviz_walk.c": "app/ggscope/native/_ggmlviz_walk.so",
+    "app/ggscope/native/json_repeats.c": "app/ggscope/native/_json_repeats.so",
+    "app/ggscope/native/npu_scan.c": "app/ggscope/native/_npu_scan.so",
+    "app/ggscope/native/tensor_scan.c": "app/ggscope/native/_tensor_scan.so",
 }
 
 

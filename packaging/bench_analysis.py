@@ -15,13 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ggscope.analysis import stats
-from ggscope.analysis.filtering import filter_mask, parse_filter, search
-from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.filters.masks import filter_mask, search
+from ggscope.analysis.filters.text import parse_filter
+from ggscope.analysis.order.table_order import OrderRequest, Sorting
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.statistics import table as stats
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
-from ggscope.views.table_order import OrderRequest, Sorting
 
 FILTER = "op=MUL_MAT dur>200us"
 PATTERN = "/ffn_(gate|up)-1[0-9]/"

@@ -17,30 +17,31 @@ import numpy as np
 from bench_analysis import median_s
 from bench_moe import KINDS, N_LAYERS, expert_name
 
-from ggscope.analysis.correlate import correlate
-from ggscope.analysis.expert_pictures import Beside, ExpertsRequest
-from ggscope.analysis.graph_layout import GraphChoice, lay_out_graph
-from ggscope.analysis.graph_measures import node_measures
-from ggscope.analysis.heatmap import HeatBase
-from ggscope.analysis.heatmap_axis import HeatAxis
-from ggscope.analysis.hot_facts import hot_cold, hot_facts
-from ggscope.analysis.joining import Side, join
+from ggscope.analysis.experts.figures import Beside, ExpertsRequest
+from ggscope.analysis.graph.layout import GraphChoice, lay_out_graph
+from ggscope.analysis.graph.measures import node_measures
+from ggscope.analysis.heat.heatmap import HeatBase
+from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.analysis.links import linked
-from ggscope.analysis.reuse import miss_curve
-from ggscope.analysis.what_if import best_possible, what_if
+from ggscope.analysis.reads.reuse import miss_curve
+from ggscope.analysis.reads.what_if import best_possible, what_if
+from ggscope.analysis.sessions.correlate import correlate
+from ggscope.analysis.sessions.join import Side, join
 from ggscope.model.graph import first_node
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
-from ggscope.readers.bundle import survey
-from ggscope.render.compose_graph import GraphScene, compose_graph
-from ggscope.render.compose_graph_look import GraphColorBy, box_look
-from ggscope.render.compose_heatmap import compose_heatmap
+from ggscope.readers.survey import survey
 from ggscope.render.export import render_image
-from ggscope.render.export_heatmap import heat_scene
-from ggscope.render.heat_scene import HeatScene
+from ggscope.render.graph.compose import compose_graph
+from ggscope.render.graph.look import GraphColorBy, box_look
+from ggscope.render.graph.scene import GraphScene
+from ggscope.render.heatmap.compose import compose_heatmap
+from ggscope.render.heatmap.figure import heat_scene
+from ggscope.render.heatmap.scene import HeatScene
 from ggscope.render.theme import theme
-from ggscope.session.opening import Opened, open_parts
-from ggscope.views.heatmap_request import HeatRequest
+from ggscope.session.loading.opening import Opened, open_parts
+from ggscope.views.heatmap.request import HeatRequest
+from ggscope.words.reads import hot_cold, hot_facts
 
 WIDTH, HEIGHT = 1_900, 900
 ZOOMS = (1, 100, 10_000)

@@ -14,11 +14,11 @@ from statistics import median
 from bench_shapes import SHAPES
 from bench_traces import provide, trace_file
 
-from ggscope.analysis.ascii import ascii_timeline
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import LaneState
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import LaneState
 from ggscope.readers.registry import open_trace
-from ggscope.views.timeline_prepare import PrepareRequest
+from ggscope.views.timeline.view import PrepareRequest
+from ggscope.writers.ascii import ascii_timeline
 
 N_ORDINARY = 1_000_000
 MEASURED = {

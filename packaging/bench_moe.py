@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from bench_traces import NO_LAYER, RECORD, TraceFile
 
-from ggscope.model.ggml_types import tensor_bytes, type_number
+from ggscope.model.ggml.types import tensor_bytes, type_number
 
 N_LAYERS, N_EXPERTS, N_USED = 24, 32, 4
 N_TENSORS = N_LAYERS * (3 * N_EXPERTS + 16) + 3

@@ -16,8 +16,9 @@ from ggscope import assets
 from ggscope.gui.app import create_app, create_window
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
-from ggscope.readers.tensor_access import TensorAccessReader
-from ggscope.session.settings import MemoryStore, Settings
+from ggscope.readers.tensor.reader import TensorAccessReader
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import MemoryStore
 
 FOLDER = Path(__file__).resolve().parent.parent / "resources/docs/pictures"
 

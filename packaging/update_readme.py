@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-from ggscope.gui.actions import keys_markdown
+from ggscope.gui.commands.table import keys_markdown
 from ggscope.writing import write_file
 
 README = Path(__file__).resolve().parent.parent / "README.md"

@@ -8,13 +8,15 @@ import numpy as np
 import ggmlviz_files as viz
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz_columns import Wanted
-from ggscope.readers.ggmlviz_intake import Intake, NumpyIntake
-from ggscope.readers.ggmlviz_kernel import CompiledIntake, kernel
-from ggscope.readers.ggmlviz_layouts import HEADER_BYTES, LAYOUT_BY_ID
-from ggscope.readers.ggmlviz_scan import Gap, Scan
-from ggscope.readers.ggmlviz_walk import Stop, Walk
-from ggscope.readers.ggmlviz_window import Window
+from ggscope.readers.ggmlviz.columns import (
+    CompiledIntake,
+    Intake,
+    NumpyIntake,
+    Wanted,
+    kernel,
+)
+from ggscope.readers.ggmlviz.layouts import HEADER_BYTES, LAYOUT_BY_ID
+from ggscope.readers.ggmlviz.walk import Gap, Scan, Stop, Walk, Window
 
 COLUMNS = ("kind", "time", "place", "pointer", "number", "label")
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ggscope.model.ggml_types import tensor_bytes, type_number
+from ggscope.model.ggml.types import tensor_bytes, type_number
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
-from ggscope.readers.gguf_model import GgufReader
+from ggscope.readers.gguf.reader import GgufReader
 from ggscope.readers.source import Source
 
 U8, U32, I32, F32, BOOL, STRING, ARRAY, U64 = 0, 4, 5, 6, 7, 8, 9, 10

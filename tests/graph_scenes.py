@@ -1,11 +1,11 @@
 """Scenes of graphs for the tests of the composer, the goldens and the benchmarks."""
 
-from ggscope.analysis.correlate import correlate
-from ggscope.analysis.graph_layout import GraphChoice, lay_out_graph
-from ggscope.analysis.graph_measures import node_measures
+from ggscope.analysis.graph.layout import GraphChoice, lay_out_graph
+from ggscope.analysis.graph.measures import node_measures
+from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.trace import Trace
-from ggscope.render.compose_graph import GraphScene
-from ggscope.render.compose_graph_look import GraphColorBy, box_look
+from ggscope.render.graph.look import GraphColorBy, box_look
+from ggscope.render.graph.scene import GraphScene
 from ggscope.render.theme import theme
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ggscope.model.trace import ReadWarning, Trace
 from ggscope.readers.api import ReadContext
-from ggscope.readers.npu_json import NpuJsonReader
+from ggscope.readers.npu.reader import NpuJsonReader
 from ggscope.readers.source import Source
 from support import rewrite
 

@@ -12,15 +12,15 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.document import Document
 from ggscope.model.routing import expert_key
 from ggscope.model.trace import Trace
-from ggscope.render.compose_experts import frames, main_grid
-from ggscope.render.compose_grid import GridGeometry
-from ggscope.views.base import View
-from ggscope.views.buffers import BuffersView
-from ggscope.views.experts import ExpertsView
-from ggscope.views.graph import GraphView
-from ggscope.views.heatmap import HeatmapView
-from ggscope.views.table import TableView
-from ggscope.views.timeline import TimelineView
+from ggscope.render.experts import frames, main_grid
+from ggscope.render.grid import GridGeometry
+from ggscope.views.base.view import View
+from ggscope.views.buffers.view import BuffersView
+from ggscope.views.experts.view import ExpertsView
+from ggscope.views.graph.view import GraphView
+from ggscope.views.heatmap.view import HeatmapView
+from ggscope.views.table.view import TableView
+from ggscope.views.timeline.view import TimelineView
 from support import ROOT
 
 LEFT = Qt.MouseButton.LeftButton

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 
 from builders import llama_like_trace, npu_like_trace
-from ggscope.analysis.filtering import SearchHits
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import LaneState, lay_out
+from ggscope.analysis.filters.masks import SearchHits
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import LaneState, lay_out
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList, TextBatch
-from ggscope.render.scene import OverviewScene, TimelineScene
 from ggscope.render.theme import theme
+from ggscope.render.timeline.scene import OverviewScene, TimelineScene
 
 
 def make_scene(

@@ -9,7 +9,7 @@ import pytest
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
-from ggscope.readers.trace_json import TraceJsonReader
+from ggscope.readers.tensor.token_json.reader import TraceJsonReader
 from support import need_corpus
 from tensor_files import NO_LAYER, Rec
 

@@ -111,7 +111,7 @@ class TooLargeError(LimitExceededError):
 
     Parameters
     ----------
-    fit : what it needs beside what there is (`ggscope.readers.room.Fit`).
+    fit : what it needs beside what there is (`ggscope.readers.memory.Fit`).
     """
 
     def __init__(

@@ -20,7 +20,7 @@ JSON                               `json_text`: data stays data
 file name                          `file_name`
 ================================== ===========================================
 
-Widgets do not call these: `ggscope.views.plain` has labels and tooltips that do. A
+Widgets do not call these: `ggscope.views.base.plain` has labels and tooltips that do. A
 test of the house (``tests/contract/test_text_rules.py``) finds what passes by.
 """
 
@@ -224,25 +224,3 @@ def _cell(value: Value) -> str:
     if not isinstance(value, str):
         return "" if value is None else str(value)
     return f"'{value}" if _FORMULA.match(value) else value
-
-
-__all__ = [
-    "MAX_NAME_BYTES",
-    "MAX_TIP",
-    "Html",
-    "Value",
-    "caption",
-    "csv_text",
-    "file_name",
-    "html",
-    "join_html",
-    "json_text",
-    "markdown",
-    "markdown_row",
-    "one_line",
-    "plain",
-    "tooltip",
-    "tsv_line",
-    "tsv_text",
-    "xml",
-]

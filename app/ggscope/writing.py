@@ -650,15 +650,3 @@ def _explained(target: Path, old: os.stat_result | None = None) -> Iterator[None
         raise WriteError(
             f"{target} cannot be written: {reason}.{kept} {hint}", path=target
         ) from error
-
-
-__all__ = [
-    "check_folder",
-    "check_target",
-    "locked",
-    "make_folder",
-    "recover",
-    "set_aside",
-    "write_file",
-    "write_files",
-]

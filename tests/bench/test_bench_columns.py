@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis import merges
-from ggscope.analysis.columns import RowColumns, column_edges, query_many
-from ggscope.analysis.rows import Row, SpanIds, flatten, make_row
+from ggscope.analysis.rows import merges
+from ggscope.analysis.rows.columns import RowColumns, column_edges, query_many
+from ggscope.analysis.rows.rows import Row, SpanIds, flatten, make_row
 from ggscope.model.time import TimeRange
 
 PX = 1920

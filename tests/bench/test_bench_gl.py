@@ -32,17 +32,17 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import builders
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import LaneState, lay_out
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import LaneState, lay_out
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.render.compose import compose_timeline
-from ggscope.render.gl import GlPainter, current_renderer
-from ggscope.render.gl_base import gl_module
-from ggscope.render.scene import AXIS_HEIGHT, TimelineScene
+from ggscope.render.gl.base import current_renderer, gl_module
+from ggscope.render.gl.painter import GlPainter
 from ggscope.render.theme import theme
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineScene
 
 ZOOMS = (1, 10, 100, 1000)
 FRAMES = 60

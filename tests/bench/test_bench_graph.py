@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 import graph_traces
-from ggscope.analysis.correlate import correlate
-from ggscope.analysis.graph_layout import GraphChoice, lay_out_graph
-from ggscope.analysis.graph_measures import node_measures
+from ggscope.analysis.graph.layout import GraphChoice, lay_out_graph
+from ggscope.analysis.graph.measures import node_measures
+from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.trace import Trace
-from ggscope.render.compose_graph import compose_graph
 from ggscope.render.export import render_image
+from ggscope.render.graph.compose import compose_graph
 from graph_scenes import graph_scene
 
 ALL = GraphChoice(None)

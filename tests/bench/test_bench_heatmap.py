@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from builders import finished
-from ggscope.analysis.file_map import file_map
-from ggscope.analysis.heatmap import HeatBase, heat_base
-from ggscope.analysis.heatmap_axis import HeatAxis
+from ggscope.analysis.heat.file_map import file_map
+from ggscope.analysis.heat.heatmap import HeatBase, heat_base
+from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
-from ggscope.render.compose_heatmap import HeatScene, compose_heatmap
-from ggscope.render.export_heatmap import heat_scene
+from ggscope.render.heatmap.compose import compose_heatmap
+from ggscope.render.heatmap.figure import heat_scene
+from ggscope.render.heatmap.scene import HeatScene
 from heat_traces import make_accesses, make_tensors
 
 pytestmark = pytest.mark.usefixtures("qapp")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.analysis.heatmap import heat_base
-from ggscope.analysis.occupancy import buffer_use
+from ggscope.analysis.buffers import buffer_use
+from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.readers.registry import open_trace
 from support import corpus_path, need_corpus
 from tensor_files import Rec, decode

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ggscope.analysis.correlate import correlate
-from ggscope.readers.bundle import survey
-from ggscope.session.opening import open_bundle
+from ggscope.analysis.sessions.correlate import correlate
+from ggscope.readers.survey import survey
+from ggscope.session.loading.opening import open_bundle
 from support import corpus_path, need_corpus
 from token_files import TWINS, real_trace
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ggscope.analysis.what_if import what_if
+from ggscope.analysis.reads.what_if import what_if
 from reads_builder import moe_reads
 
 MOE = "moe_reads()"

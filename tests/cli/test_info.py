@@ -11,8 +11,7 @@ import ggmlviz_files
 import npu_files
 from builders import finished, llama_like_trace, npu_like_trace
 from ggmlviz_files import ALLOC, FREE
-from ggscope.cli.info import describe
-from ggscope.cli.info_text import info_text
+from ggscope.cli.info.info import describe, info_text
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.time import Clock

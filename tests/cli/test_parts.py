@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ggscope.readers import plugins
-from ggscope.readers.room import LIMIT_VARIABLE
+from ggscope.readers.memory import LIMIT_VARIABLE
 
 READER = '''
 """A reader that says what it costs and what it was asked for."""

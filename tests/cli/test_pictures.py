@@ -5,8 +5,8 @@ import json
 import pytest
 
 from builders import llama_like_trace, npu_like_trace
-from ggscope.analysis.ascii import ascii_timeline
 from ggscope.model.time import TimeRange
+from ggscope.writers.ascii import ascii_timeline
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from builders import llama_like_trace
-from ggscope.analysis.stats import BY
+from ggscope.analysis.statistics.table import BY
 from ggscope.cli.arguments import BY as ARGUMENT_BY
 from npu_files import document, engine, stall, token
 

@@ -162,7 +162,7 @@ def test_every_command_tells_that_it_cannot_print(
 ENDED = """
 import os, sys
 from ggscope.cli import main
-from ggscope.analysis.token_json import TokenJson
+from ggscope.writers.token_json import TokenJson
 from ggscope.render import export
 real, number = TokenJson.chunks, int(sys.argv[1])
 
@@ -206,7 +206,7 @@ def test_signal_in_the_middle_of_a_set_leaves_nothing_half(
 
 def test_ignored_signals_stay_ignored(trace: Path) -> None:
     code = (
-        "import os, signal, sys; from ggscope.cli import signals\n"
+        "import os, signal, sys; from ggscope.cli import output as signals\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "with signals.raised() as heard:\n"
         "    os.kill(os.getpid(), signal.SIGHUP)\n"
@@ -297,7 +297,7 @@ def is_whole(path: Path) -> bool:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import ggscope.cli.check, ggscope.cli.export, ggscope.cli.report, ggscope.render.export
+import ggscope.cli.check, ggscope.cli.export, ggscope.cli.check, ggscope.render.export
 from ggscope.cli import main
 from ggscope.readers import registry
 target, end, *words = sys.argv[1:]

@@ -17,25 +17,25 @@ from ggscope.analysis.completeness import (
     completeness_words,
     with_completeness,
 )
-from ggscope.analysis.correlate import correlate
-from ggscope.analysis.facts import quality_words, span_facts
-from ggscope.analysis.hot_facts import hot_cold, hot_facts
-from ggscope.analysis.join_words import join_words
-from ggscope.analysis.joining import Side, join
-from ggscope.analysis.node_facts import node_facts
-from ggscope.analysis.stated_facts import stated_facts
-from ggscope.analysis.what_if import answer, what_if
-from ggscope.analysis.what_if_words import answer_words, asked_words, rests_on
+from ggscope.analysis.reads.what_if import answer, what_if
+from ggscope.analysis.sessions.correlate import correlate
+from ggscope.analysis.sessions.join import Side, join
 from ggscope.model.graph import NodeFlag
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Join, Trace
-from ggscope.readers import bundle, map_intake
+from ggscope.readers import survey as bundle
+from ggscope.readers.maps import memory_map as map_intake
 from ggscope.readers.registry import open_trace
-from ggscope.session.opening import open_bundle
-from ggscope.views.details_things import ThingRequest, exists, facts_of
+from ggscope.session.loading.opening import open_bundle
+from ggscope.views.details.things import ThingRequest, exists, facts_of
+from ggscope.words.claims import stated_facts
+from ggscope.words.reads import answer_words, asked_words, hot_cold, hot_facts, rests_on
+from ggscope.words.sessions import join_words
+from ggscope.words.spans import quality_words, span_facts
+from ggscope.words.things import node_facts
 from graph_traces import graph_trace, network_trace
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from sentences import APP, CONDITIONS, codes_in, is_said, sentences_in, texts_in
@@ -278,10 +278,7 @@ def said_of_nodes(trace: Trace) -> Iterator[str]:
             yield shown.kind
 
 
-FACTS = (
-    "facts", "hot_facts", "join_words", "node_facts", "stated_facts", "thing_facts",
-    "what_if_words",
-)  # fmt: skip
+FACTS = ("claims", "reads", "sessions", "spans", "things")
 
 
 @pytest.mark.parametrize("module", FACTS)
@@ -289,7 +286,7 @@ def test_sentences_of_facts_are_provoked_on_each_side(module):
     """Each is said of a trace here or named in a test, and not said of another."""
     always, never = [], []
     tests = "\n".join(sources().values())
-    for sentence in sorted(sentences_in(APP / "analysis" / f"{module}.py")):
+    for sentence in sorted(sentences_in(APP / "words" / f"{module}.py")):
         says = [is_said(sentence, words) for words in heard()]
         if all(says):
             always.append(sentence)
@@ -303,7 +300,7 @@ def test_sentences_of_facts_are_provoked_on_each_side(module):
 
 
 UNSAID: dict[str, tuple[str, ...]] = {
-    "hot_facts": (
+    "reads": (
         "* * and up to * more",
         "** more (*, * tensors and expert slices) are read by ops that the graph has "
         "and the trace does not record",

@@ -15,7 +15,7 @@ import pytest
 from support import ROOT
 
 APP = ROOT / "app" / "ggscope"
-PLAIN = "views/plain.py"
+PLAIN = "views/base/plain.py"
 TEXT = "text.py"
 OUTPUT = "cli/output.py"
 
@@ -39,12 +39,12 @@ ALLOWED = {
         "setToolTip", "setWindowTitle", "showText",
     )
 } | {
-    ("gui/dialogs.py", "QTextBrowser"): "guide and licences, files of the program",
-    ("gui/dialogs.py", "setMarkdown"): "guide and licences, files of the program",
+    ("gui/dialogs/dialogs.py", "QTextBrowser"): "files of the program",
+    ("gui/dialogs/dialogs.py", "setMarkdown"): "files of the program",
 }  # fmt: skip
 WRITERS = {"html", "csv", "xml"}
 """Modules whose escapes are used by `ggscope.text` alone."""
-READERS = {("render/colormap.py", "csv")}
+READERS = {("render/theme.py", "csv")}
 """What takes such files apart and writes none."""
 
 
@@ -192,7 +192,7 @@ def test_widgets_get_their_words_from_one_place() -> None:
         if (here, name) not in ALLOWED
     ]
 
-    assert not passing, "use `ggscope.views.plain`"
+    assert not passing, "use `ggscope.views.base.plain`"
 
 
 def test_models_answer_for_tooltips_with_text_that_is_no_markup() -> None:
@@ -242,7 +242,7 @@ def test_only_one_file_prints() -> None:
 def test_only_one_function_fills_the_clipboard() -> None:
     found = {here for here, tree in parsed(".") if fills_clipboard(tree)}
 
-    assert found == {"views/widgets.py"}, "use `copy_text` or `copy_name`"
+    assert found == {"views/base/widgets.py"}, "use `copy_text` or `copy_name`"
 
 
 def test_nobody_joins_cells_by_hand() -> None:

@@ -28,14 +28,14 @@ CLASSES = {
     "QTemporaryFile",
 }  # fmt: skip
 PASSED = {
-    ("readers/gguf_package.py", "TemporaryDirectory"): "a head for a package that maps",
-    ("readers/gguf_package.py", "open"): "the same",
+    ("readers/gguf/package.py", "TemporaryDirectory"): "a head for a package that maps",
+    ("readers/gguf/package.py", "open"): "the same",
     ("cli/self_test.py", "TemporaryDirectory"): "figures that nobody keeps",
     ("cli/output.py", "open"): "the null device in the place of a closed pipe",
     ("gui/hand_over.py", "open"): "a lock, which says whether its owner lives",
     ("gui/hand_over.py", "unlink"): "the socket of this process, or of one that died",
     ("gui/hand_over.py", "mkdir"): "the folder of both, which has no files",
-    ("session/bookmark_store.py", "unlink"): "its content was just written elsewhere",
+    ("session/bookmarks/store.py", "unlink"): "its content was just written elsewhere",
 }
 
 

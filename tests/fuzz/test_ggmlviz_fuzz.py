@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 import ggmlviz_files as viz
 from ggmlviz_files import Event
 from ggmlviz_scans import content
-from ggscope import compiled
 from ggscope.errors import ReadError
 from ggscope.model.trace import Severity, Trace
+from ggscope.native import library as compiled
 from ggscope.readers.api import Head, ReadContext
-from ggscope.readers.ggmlviz import GgmlvizReader
-from ggscope.readers.ggmlviz_kernel import kernel
+from ggscope.readers.ggmlviz.columns import kernel
+from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.source import Source
 from support import corpus_path, need_corpus, rewrite, swept
 

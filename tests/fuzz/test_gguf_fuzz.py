@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ggscope.errors import ReadError
 from ggscope.model.trace import Trace
 from ggscope.readers.api import HEAD_BYTES, Head
-from ggscope.readers.gguf_model import GgufReader
+from ggscope.readers.gguf.reader import GgufReader
 from gguf_files import encode, read_path
 from support import rewrite
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ggscope.errors import ReadError
 from ggscope.model.trace import Trace
 from ggscope.readers.api import HEAD_BYTES, Head
-from ggscope.readers.npu_json import NpuJsonReader
+from ggscope.readers.npu.reader import NpuJsonReader
 from npu_files import (
     access,
     as_lines,

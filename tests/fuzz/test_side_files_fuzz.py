@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ggscope.readers.api import Reader
-from ggscope.readers.buffer_stats import BufferStatsReader
-from ggscope.readers.buffer_timeline import BufferTimelineReader
-from ggscope.readers.graph_dot import GraphDotReader
-from ggscope.readers.graph_json import GraphJsonReader
-from ggscope.readers.moe_csv import MoeCsvReader
+from ggscope.readers.buffers.events_jsonl import BufferStatsReader
+from ggscope.readers.buffers.timeline_json import BufferTimelineReader
+from ggscope.readers.experts.moe_csv import MoeCsvReader
+from ggscope.readers.graph.dot import GraphDotReader
+from ggscope.readers.graph.json import GraphJsonReader
 from side_files import edge, graph_text, leaf, node, outcome
 from support import rewrite
 

@@ -12,7 +12,7 @@ from ggscope.errors import ReadError
 from ggscope.model.trace import Trace
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_access import TensorAccessReader
+from ggscope.readers.tensor.reader import TensorAccessReader
 from support import rewrite, swept
 from tensor_files import (
     LAYOUTS,

@@ -11,11 +11,11 @@ from pytestqt.qtbot import QtBot
 import builders
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
-from ggscope.render import gl
+from ggscope.render.gl import painter as gl
 from ggscope.session.session import Session
-from ggscope.views import timeline as timeline_module
-from ggscope.views.canvas import GlCanvas, RasterCanvas, hardware_renderer
-from ggscope.views.timeline import TimelineView
+from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
+from ggscope.views.timeline import view as timeline_module
+from ggscope.views.timeline.view import TimelineView
 
 pytestmark = pytest.mark.gl
 

@@ -9,12 +9,13 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.gui.workspace import Workspace
+from ggscope.gui.panes.workspace import Workspace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.session.settings import MemoryStore, Settings
-from ggscope.views.canvas import GlCanvas
-from ggscope.views.timeline import TimelineView
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import MemoryStore
+from ggscope.views.base.canvas import GlCanvas
+from ggscope.views.timeline.view import TimelineView
 
 pytestmark = pytest.mark.gl
 

@@ -6,9 +6,11 @@ from PySide6.QtOpenGL import QOpenGLFramebufferObject
 
 import pictures
 from ggscope.render.batch import DisplayList
-from ggscope.render.compose import compose_overview, compose_timeline
 from ggscope.render.export import render_image
-from ggscope.render.gl import GlPainter, current_renderer, is_software
+from ggscope.render.gl.base import current_renderer, is_software
+from ggscope.render.gl.painter import GlPainter
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.overview import compose_overview
 from scenes import busy_scene, npu_scene, overview_scene, without_texts
 
 pytestmark = pytest.mark.gl

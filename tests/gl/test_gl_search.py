@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QOpenGLContext
 
-from ggscope.analysis.columns import RowColumns, column_edges
-from ggscope.analysis.rows import PREFIX_STEP, Row, make_row
+from ggscope.analysis.rows.columns import RowColumns, column_edges
+from ggscope.analysis.rows.rows import PREFIX_STEP, Row, make_row
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import ColumnBatch, ColumnRow
-from ggscope.render.gl_base import GlError, gl_module
-from ggscope.render.gl_pages import TIMES
-from ggscope.render.gl_search import GpuSearch, are_equal
-from ggscope.render.texels import resolved
+from ggscope.render.gl.base import GlError, gl_module
+from ggscope.render.gl.search import GpuSearch, are_equal
+from ggscope.render.gl.store import TIMES
+from ggscope.render.painter import resolved
 
 pytestmark = pytest.mark.gl
 

@@ -11,12 +11,12 @@ from pytestqt.qtbot import QtBot
 import builders
 from ggscope.model.selection import Filter
 from ggscope.model.time import TimeRange
-from ggscope.render import compose_wide
-from ggscope.render.gl_base import GlError
-from ggscope.render.gl_search import GpuSearch
+from ggscope.render.gl.base import GlError
+from ggscope.render.gl.search import GpuSearch
+from ggscope.render.timeline import wide as compose_wide
 from ggscope.session.session import Session
-from ggscope.views.canvas import SEARCH_VARIABLE, GlCanvas, wants_search
-from ggscope.views.timeline import TimelineView
+from ggscope.views.base.canvas import SEARCH_VARIABLE, GlCanvas, wants_search
+from ggscope.views.timeline.view import TimelineView
 
 pytestmark = pytest.mark.gl
 

@@ -8,15 +8,16 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui.workspace import Workspace
+from ggscope.gui.panes.workspace import Workspace
 from ggscope.model.selection import Selection
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.session.settings import MemoryStore, Settings
-from ggscope.views.canvas import GlCanvas, RasterCanvas
-from ggscope.views.graph import GraphView
-from ggscope.views.heatmap import HeatmapView
-from ggscope.views.painted import PaintedView
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import MemoryStore
+from ggscope.views.base.canvas import GlCanvas, RasterCanvas
+from ggscope.views.base.painted import PaintedView
+from ggscope.views.graph.view import GraphView
+from ggscope.views.heatmap.view import HeatmapView
 from graph_traces import network_trace
 from heat_traces import moe_trace
 

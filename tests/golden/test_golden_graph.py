@@ -8,11 +8,11 @@ import pytest
 from PySide6.QtGui import QImage
 
 import graph_traces
-from ggscope.analysis.graph_layout import GraphChoice
-from ggscope.analysis.graph_paths import edges_within, predecessors
-from ggscope.render.compose_graph import compose_graph
-from ggscope.render.compose_graph_look import GraphColorBy
+from ggscope.analysis.graph.layout import GraphChoice
+from ggscope.analysis.graph.measures import edges_within, predecessors
 from ggscope.render.export import render_image
+from ggscope.render.graph.compose import compose_graph
+from ggscope.render.graph.look import GraphColorBy
 from graph_scenes import graph_scene
 from scenes import without_texts
 

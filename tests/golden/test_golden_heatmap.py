@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QImage
 
-from ggscope.analysis.heatmap import heat_base
-from ggscope.analysis.heatmap_axis import HeatAxis
-from ggscope.render.compose_heatmap import compose_heatmap
+from ggscope.analysis.heat.heatmap import heat_base
+from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.render.export import render_image
-from ggscope.render.export_heatmap import heat_scene
-from ggscope.render.heat_scene import HeatMark
+from ggscope.render.heatmap.compose import compose_heatmap
+from ggscope.render.heatmap.figure import heat_scene
+from ggscope.render.heatmap.scene import HeatMark
 from heat_traces import moe_trace
 from scenes import without_texts
 

@@ -7,11 +7,11 @@ from PySide6.QtGui import QImage
 
 from buffer_traces import busy_buffers
 from expert_traces import random_choices, routed
-from ggscope.analysis.expert_pictures import Beside, ExpertsRequest
-from ggscope.analysis.occupancy import lives, occupancy
+from ggscope.analysis.buffers import lives, occupancy
+from ggscope.analysis.experts.figures import Beside, ExpertsRequest
 from ggscope.model.time import TimeRange
-from ggscope.render.compose_buffers import BuffersScene, compose_buffers
-from ggscope.render.compose_experts import ExpertsScene, Measure, compose_experts
+from ggscope.render.buffers import BuffersScene, compose_buffers
+from ggscope.render.experts import ExpertsScene, Measure, compose_experts
 from ggscope.render.export import render_image
 from ggscope.render.theme import theme
 from scenes import without_texts

@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 from PySide6.QtGui import QImage
 
-from ggscope.render.compose import compose_overview, compose_timeline
 from ggscope.render.export import render_image
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.overview import compose_overview
 from scenes import busy_scene, npu_scene, overview_scene, without_texts
 
 Check = Callable[[QImage, str], None]

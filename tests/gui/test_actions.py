@@ -11,11 +11,11 @@ from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
-from ggscope.gui.actions import COMMANDS, MENUS, keys_markdown
+from ggscope.gui.commands.keys_sheet import KeysSheet
+from ggscope.gui.commands.shortcuts import Actions, keys_of, load_overrides
+from ggscope.gui.commands.table import COMMANDS, MENUS, keys_markdown
 from ggscope.gui.document import Document
-from ggscope.gui.keys_sheet import KeysSheet
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.shortcuts import Actions, keys_of, load_overrides
 from ggscope.model.selection import Selection
 from ggscope.model.time import TimeRange
 from ggscope.session.session import Session

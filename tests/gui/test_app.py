@@ -18,9 +18,10 @@ from ggscope.gui.app import (
 )
 from ggscope.gui.hand_over import OpenOptions, open_options
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.start_page import samples
-from ggscope.session.loader import LoadState
-from ggscope.session.settings import IniStore, Settings
+from ggscope.gui.pages.start import samples
+from ggscope.session.loading.loader import LoadState
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import IniStore
 
 START = """
 import sys
@@ -101,7 +102,7 @@ from pathlib import Path
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from ggscope.gui import app as app_module
-from ggscope.views.table import TableView
+from ggscope.views.table.view import TableView
 def bad(self, event):
     raise RuntimeError("broken on purpose")
 TableView.paintEvent = bad

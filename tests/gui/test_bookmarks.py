@@ -16,9 +16,10 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.model.units import format_exact
-from ggscope.session.bookmark_store import side_car
+from ggscope.session.bookmarks.store import side_car
 from ggscope.session.session import Session
-from ggscope.session.settings import MemoryStore, Settings
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import MemoryStore
 from ggscope.views.bookmarks import NAME, NOTE, BookmarksView
 from support import ROOT
 
@@ -334,7 +335,7 @@ def test_label_of_several_tells_all_in_a_tooltip(document: Document) -> None:
     for name in ("<i>one</i>", "two"):
         session.add_bookmark(name, TimeRange(60_000_000, 60_000_000))
 
-    from ggscope.views.bookmark_tip import bookmark_tip
+    from ggscope.views.base.bookmark_tip import bookmark_tip
 
     whole = range(timeline.width())
     found = {timeline.bookmarks_at(QPoint(x, 22).toPointF()) for x in whole}

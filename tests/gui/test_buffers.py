@@ -15,9 +15,9 @@ import builders
 from buffer_traces import MIB, Life, buffers_trace, busy_buffers, reference_buffers
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
-from ggscope.render.compose_buffers import BuffersGeometry
+from ggscope.render.buffers import BuffersGeometry
 from ggscope.session.session import Session
-from ggscope.views.buffers import BuffersView
+from ggscope.views.buffers.view import BuffersView
 from scenes import texts_of
 
 LEFT = Qt.MouseButton.LeftButton

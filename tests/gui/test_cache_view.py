@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.analysis.what_if import what_if
+from ggscope.analysis.reads.what_if import what_if
 from ggscope.session.session import Session
 from ggscope.views.cache import CacheView
 from reads_builder import moe_reads

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from buffer_traces import MIB, Life, buffers_trace
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.workspace import Workspace
+from ggscope.gui.panes.workspace import Workspace
 from ggscope.model.graph import first_node
 from ggscope.model.routing import expert_key, of_expert_key
 from ggscope.model.selection import Selection

@@ -23,9 +23,9 @@ from ggscope.model.trace import RecordView, Trace
 from ggscope.readers.registry import open_trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.details import DetailsView
-from ggscope.views.details_parts import OpTimesRequest, alike, card_tip
-from ggscope.views.hex_view import HexView
+from ggscope.views.details.parts import OpTimesRequest, alike, card_tip
+from ggscope.views.details.record import HexView
+from ggscope.views.details.view import DetailsView
 from support import ROOT
 
 LEFT = Qt.MouseButton.LeftButton

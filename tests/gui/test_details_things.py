@@ -11,14 +11,14 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.analysis.filtering import filter_mask
+from ggscope.analysis.filters.masks import filter_mask
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.trace import Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.details import DetailsView
-from ggscope.views.details_links import MAX_RELATED
+from ggscope.views.details.links import MAX_RELATED
+from ggscope.views.details.view import DetailsView
 from graph_traces import network_trace
 from link_traces import EXPS, random_links_trace
 

@@ -19,15 +19,15 @@ from expert_traces import (
     routing,
     tensors,
 )
-from ggscope.analysis.expert_pictures import Beside
+from ggscope.analysis.experts.figures import Beside
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Filter, Selection
-from ggscope.render.compose_experts import Measure, frames, main_grid
-from ggscope.render.compose_grid import Cell, GridGeometry
+from ggscope.render.experts import Measure, frames, main_grid
+from ggscope.render.grid import Cell, GridGeometry
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.experts import ExpertsView
+from ggscope.views.experts.view import ExpertsView
 from scenes import texts_of
 
 LEFT = Qt.MouseButton.LeftButton

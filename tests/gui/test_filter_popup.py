@@ -8,8 +8,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from ggscope.analysis.filtering import filter_mask
-from ggscope.gui.filter_popup import MOST_LISTED, Choices, FilterPopup
+from ggscope.analysis.filters.masks import filter_mask
+from ggscope.gui.dialogs.filters import MOST_LISTED, Choices, FilterPopup
 from ggscope.gui.toolbar import ChipRow
 from ggscope.model.selection import Filter
 from ggscope.session.session import Session

@@ -8,13 +8,14 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
-from ggscope.gui.floats import parsed_place
-from ggscope.gui.view_host import ViewHost
-from ggscope.gui.workspace import Workspace
+from ggscope.gui.panes.floats import parsed_place
+from ggscope.gui.panes.host import ViewHost
+from ggscope.gui.panes.workspace import Workspace
 from ggscope.model.selection import Selection
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.session.settings import MemoryStore, Settings
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import MemoryStore
 from heat_traces import moe_trace
 
 LEFT = Qt.MouseButton.LeftButton

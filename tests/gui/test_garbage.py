@@ -7,8 +7,8 @@ import weakref
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui import garbage
-from ggscope.gui.garbage import MainThreadCollector
+from ggscope.gui import memory as garbage
+from ggscope.gui.memory import MainThreadCollector
 
 
 class Knot(QObject):

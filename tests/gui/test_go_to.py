@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.index import TraceIndex
-from ggscope.gui import palette
-from ggscope.gui.go_to import FEW, MAX_CANDIDATES, Places, PlacesRequest
-from ggscope.gui.palette import MAX_SHOWN, EntryModel
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.gui.commands import palette
+from ggscope.gui.commands.palette import (
+    FEW,
+    MAX_CANDIDATES,
+    MAX_SHOWN,
+    EntryModel,
+    Places,
+    PlacesRequest,
+)
 
 
 @pytest.fixture(scope="module")

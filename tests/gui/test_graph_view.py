@@ -13,16 +13,16 @@ from pytestqt.qtbot import QtBot
 
 import builders
 import graph_traces
-from ggscope.analysis.graph_layout import BoxKind
+from ggscope.analysis.graph.layout import BoxKind
 from ggscope.analysis.links import Linked
 from ggscope.model.graph import first_node
 from ggscope.model.selection import Selection
-from ggscope.render.compose_graph_look import GraphColorBy
-from ggscope.render.compose_graph_marks import minimap_place
+from ggscope.render.graph.look import GraphColorBy
+from ggscope.render.graph.marks import minimap_place
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.graph import GraphView
-from ggscope.views.graph_menus import export_to
+from ggscope.views.graph.menus import export_to
+from ggscope.views.graph.view import GraphView
 
 LEFT, MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton
 CTRL = Qt.KeyboardModifier.ControlModifier

@@ -19,18 +19,18 @@ import ggscope.gui
 import ggscope.render
 import ggscope.session
 import ggscope.views
-from ggscope.gui.start_page import samples
-from ggscope.views.base import View
-from ggscope.views.guard import guarded, is_guarded, overrides
+from ggscope.gui.pages.start import samples
+from ggscope.views.base.view import View, guarded, is_guarded, overrides
 
 PROGRAM = """
 import faulthandler, sys, time
 from pathlib import Path
 from ggscope.gui import app as app_module
-from ggscope.session.loader import LoadState
+from ggscope.session.loading.loader import LoadState
 from ggscope.session.settings import MemoryStore, Settings
-import ggscope.render.gl, ggscope.views.overview, ggscope.views.timeline
-from ggscope.views import details_parts, table_grid, text_table
+import ggscope.render.gl.painter, ggscope.views.overview, ggscope.views.timeline.view
+from ggscope.views.table import grid as table_grid
+import ggscope.views.base.text_table, ggscope.views.details.parts
 faulthandler.enable()
 out = sys.stdout
 what, renderer, path = sys.argv[1:]
@@ -52,17 +52,17 @@ turn(lambda: workspace.filler.is_done)
 def by_c(*arguments, **named):
     return [][0]  # made by C code: no object yet while it leaves the override
 faults = {
-    "timeline": (ggscope.views.timeline, "compose_timeline", workspace.cells[0]),
+    "timeline": (ggscope.views.timeline.view, "compose_timeline", workspace.cells[0]),
     "overview": (ggscope.views.overview, "compose_overview", workspace.overview),
     "table": (table_grid.VirtualTable, "visible_rows", workspace.cells[1]),
-    "driver": (ggscope.render.gl.GlPainter, "paint", workspace.cells[0]),
+    "driver": (ggscope.render.gl.painter.GlPainter, "paint", workspace.cells[0]),
 }
 owner, name, host = faults[what]
 good = getattr(owner, name)
 setattr(owner, name, by_c)
 window.repaint()
 window.grab()
-for widget in host.findChildren(ggscope.views.base.View)[0].children():
+for widget in host.findChildren(ggscope.views.base.view.View)[0].children():
     if hasattr(widget, "repaint"):
         widget.repaint()
 if what == "driver":

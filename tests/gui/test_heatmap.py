@@ -16,11 +16,11 @@ from ggscope.analysis.links import Linked
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Selection
 from ggscope.model.time import TimeRange
-from ggscope.render.heat_scene import HeatMark
+from ggscope.render.heatmap.scene import HeatMark
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.heatmap import HeatmapView
-from ggscope.views.heatmap_menu import export_shown, heatmap_menu
+from ggscope.views.heatmap.menu import export_shown, heatmap_menu
+from ggscope.views.heatmap.view import HeatmapView
 from heat_traces import SLICE, moe_trace
 
 TOKENS, LAYERS = 10, 3

@@ -24,21 +24,21 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
+from ggscope.gui.dialogs.filters import FilterPopup
+from ggscope.gui.dialogs.parts import PartsDialog
 from ggscope.gui.document import Document
-from ggscope.gui.filter_popup import FilterPopup
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.parts_dialog import PartsDialog
-from ggscope.gui.start_page import StartPage
-from ggscope.gui.too_large_page import TooLargePage
+from ggscope.gui.pages.start import StartPage
+from ggscope.gui.pages.too_large import TooLargePage
 from ggscope.model.selection import Filter, Selection
 from ggscope.readers.api import Estimate
-from ggscope.readers.room import judge
+from ggscope.readers.memory import judge
 from ggscope.session.settings import Settings
 from ggscope.text import Html, html, tooltip
-from ggscope.views.painted import PaintedView
-from ggscope.views.plain import Label, set_tip
-from ggscope.views.timeline import TimelineView
-from ggscope.views.timeline_menus import build_menu
+from ggscope.views.base.painted import PaintedView
+from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.timeline.menus import build_menu
+from ggscope.views.timeline.view import TimelineView
 from hostile_names import MARKER, MARKUP, hostile_named
 from panes import PANES, broken, pane, settle
 from watched_file import WatchedFile

@@ -19,7 +19,7 @@ from buffer_traces import MIB, Life, buffers_trace
 from expert_traces import random_choices, routed
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.workspace import Workspace
+from ggscope.gui.panes.workspace import Workspace
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.trace import Trace
 from ggscope.render.batch import Align, DisplayList, TextBatch
@@ -27,9 +27,8 @@ from ggscope.render.export import render_image
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
-from ggscope.views.base import View
-from ggscope.views.painted import PaintedView
-from ggscope.views.registry import BUILTIN, cell_views
+from ggscope.views.base.painted import PaintedView
+from ggscope.views.base.view import BUILTIN, View, cell_views
 from graph_traces import network_trace
 from heat_traces import moe_trace
 from panes import (

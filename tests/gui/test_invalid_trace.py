@@ -13,9 +13,10 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import LineBatch, RectBatch
-from ggscope.render.compose import AXIS_HEIGHT, compose_timeline
 from ggscope.render.theme import theme
-from ggscope.session.loader import LoadState
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.scene import AXIS_HEIGHT
+from ggscope.session.loading.loader import LoadState
 from scenes import make_scene
 
 WHY = "ring buffer overran <b>twice</b>"

@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.analysis.layout import FEW_LANES
+from ggscope.analysis.rows.lanes import FEW_LANES
 from ggscope.session import tasks
 from ggscope.session.session import Session
-from ggscope.views.registry import BUILTIN, ViewEntry
+from ggscope.views.base.view import BUILTIN, ViewEntry
 
 
 @pytest.mark.parametrize("entry", BUILTIN, ids=lambda entry: entry.id)

@@ -8,14 +8,21 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
-from ggscope.gui.layouts import TIMELINE_ROOM
-from ggscope.gui.view_host import ViewHost
-from ggscope.gui.workspace import Workspace
+from ggscope.gui.panes.host import ViewHost
+from ggscope.gui.panes.layouts import TIMELINE_ROOM
+from ggscope.gui.panes.workspace import Workspace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.session.settings import Layout, MemoryStore, Settings
-from ggscope.views.base import View, ViewSpec
-from ggscope.views.registry import BUILTIN, ViewEntry, cell_views, entry
+from ggscope.session.settings import Layout, Settings
+from ggscope.session.settings_store import MemoryStore
+from ggscope.views.base.view import (
+    BUILTIN,
+    View,
+    ViewEntry,
+    ViewSpec,
+    cell_views,
+    entry,
+)
 
 
 @pytest.fixture

@@ -11,15 +11,14 @@ from pytestqt.qtbot import QtBot
 
 import builders
 import ggmlviz_files as gv
-from ggscope.analysis.categories import PLAIN_COLORINGS
+from ggscope.analysis.rows.categories import PLAIN_COLORINGS
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Filter
-from ggscope.render.palette import category_color
-from ggscope.render.theme import theme
+from ggscope.render.theme import category_color, theme
 from ggscope.session.session import Session
-from ggscope.views import timeline_legend
-from ggscope.views.timeline_legend import Legend, LegendList, LegendRequest
+from ggscope.views.timeline import legend as timeline_legend
+from ggscope.views.timeline.legend import Legend, LegendList, LegendRequest
 
 LEFT = Qt.MouseButton.LeftButton
 CTRL = Qt.KeyboardModifier.ControlModifier

@@ -18,12 +18,12 @@ from builders import llama_like_trace, npu_like_trace
 from ggscope.gui.app import ExceptionHook
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.start_page import samples
+from ggscope.gui.pages.start import samples
 from ggscope.gui.status import StatusStrip
 from ggscope.model.selection import Filter, MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import ReadWarning, Severity
-from ggscope.session.loader import LoadState
+from ggscope.session.loading.loader import LoadState
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 

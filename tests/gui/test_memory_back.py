@@ -4,8 +4,8 @@ import psutil
 import pytest
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui import memory_back
-from ggscope.gui.memory_back import MemoryReturner
+from ggscope.gui import memory as memory_back
+from ggscope.gui.memory import MemoryReturner
 from ggscope.session.tasks import TaskContext, Tasks
 
 needs_glibc = pytest.mark.skipif(

@@ -19,17 +19,17 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui.actions import COMMANDS
+from ggscope.gui.commands.table import COMMANDS
+from ggscope.gui.dialogs.filters import FilterPopup
 from ggscope.gui.document import Document
-from ggscope.gui.filter_popup import FilterPopup
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.start_page import samples
+from ggscope.gui.pages.start import samples
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.trace import Trace
-from ggscope.session.loader import LoadState
+from ggscope.session.loading.loader import LoadState
 from ggscope.session.session import Session
-from ggscope.views.registry import cell_views
+from ggscope.views.base.view import cell_views
 from hostile import big_files, hostile_files
 from panes import broken as broken_panes
 from support import ROOT

@@ -13,7 +13,7 @@ import builders
 from ggscope.model.time import TimeRange
 from ggscope.session.session import Session
 from ggscope.views import overview as overview_module
-from ggscope.views.canvas import RasterCanvas
+from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.overview import OverviewView
 
 LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier

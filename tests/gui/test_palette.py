@@ -8,8 +8,14 @@ from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
+from ggscope.gui.commands.palette import (
+    MAX_SHOWN,
+    Entry,
+    EntryModel,
+    Palette,
+    fuzzy_score,
+)
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.palette import MAX_SHOWN, Entry, EntryModel, Palette, fuzzy_score
 
 
 @pytest.fixture

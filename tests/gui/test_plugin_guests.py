@@ -8,9 +8,8 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui.main_window import MainWindow
 from ggscope.readers import plugins
-from ggscope.readers.guests import SECONDS_VARIABLE
-from ggscope.readers.plugins import PATH_VARIABLE
-from ggscope.session.loader import LoadState
+from ggscope.readers.plugins import PATH_VARIABLE, SECONDS_VARIABLE
+from ggscope.session.loading.loader import LoadState
 from support import ROOT
 
 SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"

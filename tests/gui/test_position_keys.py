@@ -9,9 +9,9 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtTest import QTest
 
 import ggmlviz_files
+from ggscope.gui.commands.keyboard import command_at
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.position_keys import command_at
 
 PLAIN = Qt.KeyboardModifier.NoModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier

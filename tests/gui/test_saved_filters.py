@@ -11,13 +11,14 @@ from pytestqt.qtbot import QtBot
 
 import ggmlviz_files
 from builders import llama_like_trace
+from ggscope.gui.dialogs.filters import FilterPopup
+from ggscope.gui.dialogs.saved_filters import apply_saved
 from ggscope.gui.document import Document
-from ggscope.gui.filter_popup import FilterPopup
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.saved_filters import apply_saved
 from ggscope.model.selection import Filter
 from ggscope.session.session import Session
-from ggscope.session.settings import MemoryStore, Settings
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import MemoryStore
 
 LEFT = Qt.MouseButton.LeftButton
 MATMUL = Filter(families=frozenset({"matmul"}))

@@ -7,10 +7,11 @@ from PySide6.QtWidgets import QApplication, QComboBox, QDialog, QListWidget
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
-from ggscope.gui import dialogs
-from ggscope.gui.dialogs import SettingsDialog
+from ggscope.gui.dialogs import dialogs
+from ggscope.gui.dialogs.dialogs import SettingsDialog
 from ggscope.gui.main_window import MainWindow
-from ggscope.session.settings import FONT_SCALES, Appearance, MemoryStore, Settings
+from ggscope.session.settings import FONT_SCALES, Appearance, Settings
+from ggscope.session.settings_store import MemoryStore
 
 
 def choose(combo: QComboBox, row: int) -> None:

@@ -14,16 +14,17 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
+from ggscope.gui.dialogs.export import ExportTarget, write_figure
 from ggscope.gui.document import Document
-from ggscope.gui.export import ExportTarget, write_figure
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.start_page import samples
-from ggscope.gui.view_host import ErrorPanel
+from ggscope.gui.pages.start import samples
+from ggscope.gui.panes.host import ErrorPanel
 from ggscope.readers import registry
 from ggscope.readers.api import ReadContext, Sniff
-from ggscope.readers.tensor_access import TensorAccessReader
-from ggscope.session.loader import LoadState
-from ggscope.session.settings import IniStore, Settings
+from ggscope.readers.tensor.reader import TensorAccessReader
+from ggscope.session.loading.loader import LoadState
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import IniStore
 from ggscope.session.tasks import NO_MEMORY, TaskContext, TaskFailure, Tasks
 from reading import Reading, wait_for
 
@@ -36,13 +37,14 @@ import os, resource, signal, sys, threading, time
 from pathlib import Path
 from ggscope.gui import app as app_module
 from ggscope.gui.hand_over import OpenOptions
-from ggscope.session.loader import LoadState
+from ggscope.session.loading.loader import LoadState
 from ggscope.session.settings import IniStore, MemoryStore, Settings
-import ggscope.views.details, ggscope.views.overview, ggscope.views.problems
-import ggscope.views.statistics, ggscope.views.table, ggscope.views.timeline
-import ggscope.session.opening, numpy.ma, numpy.random
+import ggscope.views.details.view, ggscope.views.overview, ggscope.views.problems
+import ggscope.views.statistics.view, ggscope.views.table.view
+import ggscope.views.timeline.view
+import ggscope.session.loading.opening, numpy.ma, numpy.random
 import importlib
-from ggscope.views.registry import BUILTIN
+from ggscope.views.base.view import BUILTIN
 for entry in BUILTIN:  # modules are not what memory is to run out for
     importlib.import_module(entry.target.partition(":")[0])
 from ggscope.readers import registry
@@ -72,7 +74,7 @@ document = window.open_path(Path(path), OpenOptions(is_forced=True))
 turn(lambda: document.loader.state not in reading)
 turn(lambda: document.session.tasks.is_idle)
 if what == "disk":
-    from ggscope.gui.export import ExportTarget, write_figure
+    from ggscope.gui.dialogs.export import ExportTarget, write_figure
     done = []
     target = ExportTarget(Path(folder) / "figure.png", "light", (640, 400))
     write_figure(document, target, done.append, done.append)

@@ -14,18 +14,17 @@ from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
 from ggscope.errors import CorruptError
+from ggscope.gui.app import warm_up
+from ggscope.gui.dialogs.export import ExportTarget, write_figure
 from ggscope.gui.document import Document
-from ggscope.gui.export import ExportTarget, write_figure
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.part_text import part_text, short_count
-from ggscope.gui.warm_up import warm_up
+from ggscope.gui.pages.too_large import part_text, short_count
 from ggscope.model.trace import Trace
 from ggscope.readers.api import Estimate
-from ggscope.session.loader import LoadState
+from ggscope.session.loading.loader import LoadState
 from ggscope.session.tasks import TaskContext
-from ggscope.views import timeline as timeline_module
-from ggscope.views.timeline import TimelineView
-from ggscope.views.timeline_prepare import Prepared, PrepareRequest
+from ggscope.views.timeline import view as timeline_module
+from ggscope.views.timeline.view import Prepared, PrepareRequest, TimelineView
 from reading import Reading, wait_for
 from staged import stages
 
@@ -475,4 +474,4 @@ def test_modules_of_panes_and_readers_are_imported_ahead() -> None:
     thread.join(30)
 
     assert not thread.is_alive()
-    assert "ggscope.views.timeline" in sys.modules
+    assert "ggscope.views.timeline.view" in sys.modules

@@ -8,11 +8,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QScrollArea
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui import start_page as start_page_module
+from ggscope.gui.dialogs.export import name_filters
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.open_filters import name_filters
-from ggscope.gui.start_page import FileRow, StartPage, samples
-from ggscope.session.loader import LoadState
+from ggscope.gui.pages import start as start_page_module
+from ggscope.gui.pages.start import FileRow, StartPage, samples
+from ggscope.session.loading.loader import LoadState
 from ggscope.session.settings import Settings
 
 

@@ -12,15 +12,15 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.analysis.index import mask_of_lanes
-from ggscope.analysis.stats import statistics
+from ggscope.analysis.rows.index import mask_of_lanes
+from ggscope.analysis.statistics.table import statistics
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views import statistics as statistics_module
-from ggscope.views.statistics import StatisticsView
+from ggscope.views.statistics import view as statistics_module
+from ggscope.views.statistics.view import StatisticsView
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier

@@ -13,19 +13,23 @@ from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 import builders
+from ggscope.analysis.order.table_order import OrderRequest, Sorting
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import Clock
 from ggscope.model.trace import Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session, TraceChange
-from ggscope.views import table as table_module
-from ggscope.views.table import TableView
-from ggscope.views.table_cells import CellTexts, columns_of
-from ggscope.views.table_copy import CopyRequest, to_markdown, to_tsv
-from ggscope.views.table_menu import filters_of
-from ggscope.views.table_model import Role, TraceTableModel, search_pattern
-from ggscope.views.table_order import OrderRequest, Sorting
+from ggscope.views.base.cells import (
+    CellTexts,
+    CopyRequest,
+    columns_of,
+    to_markdown,
+    to_tsv,
+)
+from ggscope.views.table import view as table_module
+from ggscope.views.table.model import Role, TraceTableModel, search_pattern
+from ggscope.views.table.view import TableView, filters_of
 
 LEFT = Qt.MouseButton.LeftButton
 PLAIN = Qt.KeyboardModifier.NoModifier

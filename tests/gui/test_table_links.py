@@ -14,8 +14,8 @@ from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session, TraceChange
-from ggscope.views.table import TableView
-from ggscope.views.widgets import qcolor, space_color
+from ggscope.views.base.widgets import qcolor, space_color
+from ggscope.views.table.view import TableView
 from graph_traces import add_graph
 
 FOUND, MISSING = "Qcur-0", "l_out-0"

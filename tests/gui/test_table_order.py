@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis import partition, time_merge
-from ggscope.analysis.index import TraceIndex, mask_of_lanes
-from ggscope.analysis.time_merge import TimeRuns
+from ggscope.analysis.order import partition, table_order, time_merge
+from ggscope.analysis.order.table_order import OrderKey, OrderRequest, RowOrder, Sorting
+from ggscope.analysis.order.time_merge import TimeRuns
+from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.errors import Cancelled, QueryError
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.views import table_order
-from ggscope.views.table_jump import span_for
-from ggscope.views.table_order import OrderKey, OrderRequest, RowOrder, Sorting
+from ggscope.views.table.view import span_for
 from watchers import CancelAfter
 
 COLUMNS = (

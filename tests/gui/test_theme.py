@@ -8,9 +8,8 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui import theme as theme_module
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.start_page import StartPage
-from ggscope.gui.style_sheet import style_sheet
-from ggscope.gui.theme import ThemeManager, base_px
+from ggscope.gui.pages.start import StartPage
+from ggscope.gui.theme import ThemeManager, base_px, style_sheet
 from ggscope.gui.widgets import MIN_TARGET, ElidedLabel, GlyphButton
 from ggscope.render.theme import contrast, css, mix, theme
 from ggscope.session.settings import Settings

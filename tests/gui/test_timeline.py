@@ -12,16 +12,17 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.analysis.layout import LaneState
+from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
-from ggscope.render.compose import AXIS_HEIGHT, x_of_tick
 from ggscope.render.theme import theme
+from ggscope.render.timeline.compose import x_of_tick
+from ggscope.render.timeline.scene import AXIS_HEIGHT
 from ggscope.session.session import Session
-from ggscope.views import timeline as timeline_module
-from ggscope.views.canvas import RasterCanvas
-from ggscope.views.timeline import TimelineView
-from ggscope.views.timeline_menus import build_menu
+from ggscope.views.base.canvas import RasterCanvas
+from ggscope.views.timeline import view as timeline_module
+from ggscope.views.timeline.menus import build_menu
+from ggscope.views.timeline.view import TimelineView
 
 LEFT, MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton
 PLAIN = Qt.KeyboardModifier.NoModifier
@@ -344,7 +345,7 @@ def test_tooltip_names_the_span_and_says_what_is_derived(
     view: TimelineView, session: Session
 ) -> None:
     from ggscope.model.tables import Quality, quality_of
-    from ggscope.views.timeline_tooltip import tooltip_for
+    from ggscope.views.timeline.hit import tooltip_for
 
     trace = session.trace
     assert trace is not None
@@ -366,7 +367,7 @@ def test_tooltip_names_the_span_and_says_what_is_derived(
 def test_tooltips_of_headers_markers_and_counters(
     qtbot: QtBot, view: TimelineView, session: Session
 ) -> None:
-    from ggscope.views.timeline_tooltip import tooltip_for
+    from ggscope.views.timeline.hit import tooltip_for
 
     session.set_trace(builders.npu_like_trace())
     prepared = view.prepared()

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 import builders
 from ggscope.model.selection import Selection
 from ggscope.session.session import Session
-from ggscope.views.timeline import TimelineView
+from ggscope.views.timeline.view import TimelineView
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import FEW_LANES, LaneState
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import FEW_LANES, LaneState
 from ggscope.errors import Cancelled
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.timeline import TimelineView
-from ggscope.views.timeline_prepare import PrepareRequest
+from ggscope.views.timeline.view import PrepareRequest, TimelineView
 
 
 def context(cancel: threading.Event) -> TaskContext:

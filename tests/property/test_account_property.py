@@ -10,24 +10,24 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.account import (
+from ggscope.analysis.buffers import buffer_use
+from ggscope.analysis.experts.experts import expert_choices, expert_grid
+from ggscope.analysis.heat.heatmap import heat_base
+from ggscope.analysis.reads.account import (
     Direction,
     Knowledge,
     account,
     account_of,
     directions_of,
 )
-from ggscope.analysis.experts import expert_choices, expert_grid
-from ggscope.analysis.heatmap import heat_base
-from ggscope.analysis.hot_facts import kv_traffic
-from ggscope.analysis.hotness import cold, heat, space_totals
-from ggscope.analysis.occupancy import buffer_use
-from ggscope.analysis.stats import stat_table
-from ggscope.analysis.thing_figures import figures_of
-from ggscope.analysis.token_layers import token_layers
-from ggscope.analysis.unit_reads import read_sequence
+from ggscope.analysis.reads.hotness import cold, heat, space_totals
+from ggscope.analysis.reads.units import read_sequence
+from ggscope.analysis.sessions.correlate import token_layers
+from ggscope.analysis.statistics.table import stat_table
 from ggscope.model.selection import Selection
 from ggscope.model.tables import Space
+from ggscope.words.reads import kv_traffic
+from ggscope.words.things import figures_of
 from reads_builder import Op, Read, TensorRow, reads_trace
 
 EMBD, STACK, ATTN, BIAS, OUT, ACT, CACHE, IDS = range(8)

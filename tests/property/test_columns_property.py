@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.columns import RowColumns, column_edges, columns_slow
-from ggscope.analysis.rows import Row, make_row
+from ggscope.analysis.rows.columns import RowColumns, column_edges, columns_slow
+from ggscope.analysis.rows.rows import Row, make_row
 from ggscope.model.time import TimeRange
 
 steps = st.lists(

@@ -5,14 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis import native
-from ggscope.analysis.columns import (
-    Columns,
-    RowColumns,
-    columns_slow,
-    query_many,
-)
-from ggscope.analysis.rows import Row, SpanIds, make_row
+from ggscope.analysis.rows import kernels as native
+from ggscope.analysis.rows.columns import Columns, RowColumns, columns_slow, query_many
+from ggscope.analysis.rows.rows import Row, SpanIds, make_row
 
 NAMES = ("count", "category", "first", "covered_ticks", "longest", "busy")
 steps = st.lists(

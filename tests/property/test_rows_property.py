@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.rows import Row, flatten, stack
+from ggscope.analysis.rows.rows import Row, flatten, stack
 
 pairs = st.lists(
     st.tuples(st.integers(-60, 60), st.integers(0, 25)), min_size=0, max_size=60

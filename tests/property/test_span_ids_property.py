@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis import native
-from ggscope.analysis.rows import COARSE_STEP, PREFIX_STEP, SpanIds, make_row
+from ggscope.analysis.rows import kernels as native
+from ggscope.analysis.rows.rows import COARSE_STEP, PREFIX_STEP, SpanIds, make_row
 
 
 @settings(max_examples=100, deadline=None)

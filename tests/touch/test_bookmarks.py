@@ -11,7 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.session.settings import MemoryStore, Settings
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import MemoryStore
 from ggscope.views.bookmarks import NAME, BookmarksView
 from support import ROOT
 from touching import PATIENCE_MS, Hand, focused

@@ -10,9 +10,9 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.units import parse_time
 from ggscope.render.axis import axis_ticks
-from ggscope.views.details import DetailsView
-from ggscope.views.table import TableView
-from ggscope.views.timeline import TimelineView
+from ggscope.views.details.view import DetailsView
+from ggscope.views.table.view import TableView
+from ggscope.views.timeline.view import TimelineView
 from scenes import texts_of
 from support import ROOT
 from touching import Hand

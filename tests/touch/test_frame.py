@@ -9,11 +9,12 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
-from ggscope.gui.layouts import OTHER_ROOM, ROOM_OF_ROWS, TIMELINE_ROOM
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.workspace import GUTTER, LOW_OVERVIEW, OVERVIEW_HEIGHT, Workspace
+from ggscope.gui.panes.layouts import OTHER_ROOM, ROOM_OF_ROWS, TIMELINE_ROOM
+from ggscope.gui.panes.workspace import LOW_OVERVIEW, OVERVIEW_HEIGHT, Workspace
+from ggscope.gui.widgets import GUTTER
 from ggscope.session.settings import Settings
-from ggscope.views.table import TableView
+from ggscope.views.table.view import TableView
 from support import ROOT
 from touching import PATIENCE_MS, Hand, visible_rect
 

@@ -13,11 +13,11 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.time import TimeRange
-from ggscope.render.compose_graph_marks import minimap_place
+from ggscope.render.graph.marks import minimap_place
 from ggscope.render.theme import outline_pair, theme
 from ggscope.session.settings import Settings
-from ggscope.views.graph import GraphView
-from ggscope.views.timeline import TimelineView
+from ggscope.views.graph.view import GraphView
+from ggscope.views.timeline.view import TimelineView
 from support import ROOT
 from touching import PATIENCE_MS, Hand
 

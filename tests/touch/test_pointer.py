@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.views.buffers import BuffersView
-from ggscope.views.timeline import TimelineView
+from ggscope.views.buffers.view import BuffersView
+from ggscope.views.timeline.view import TimelineView
 from support import ROOT
 from touching import Hand
 

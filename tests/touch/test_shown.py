@@ -13,7 +13,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.render.axis import CHARACTER_PX
 from ggscope.render.batch import TextBatch
-from ggscope.views.timeline import TimelineView
+from ggscope.views.timeline.view import TimelineView
 from scenes import texts_of
 from support import ROOT
 from touching import Hand

@@ -15,9 +15,9 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.chunks import CHUNK_ROWS
-from ggscope.analysis.correlate_runs import Runs, run_hashes, runs_of
-from ggscope.analysis.unrecorded import lost_nodes
+from ggscope.analysis.reads.unrecorded import lost_nodes
+from ggscope.analysis.rows.groups import CHUNK_ROWS
+from ggscope.analysis.sessions.correlate_runs import Runs, run_hashes, runs_of
 from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import locate_node
 from ggscope.model.lanes import LaneKind
@@ -1143,14 +1143,3 @@ def gap_words(trace: Trace, gap: Gap) -> str:
     record = trace.spans.record
     number = span if record is None else int(record[span])
     return f"{what} {side} record {format_count(number)} ({trace.span_name(span)})"
-
-
-__all__ = [
-    "CODE",
-    "Completeness",
-    "Gap",
-    "completeness",
-    "completeness_words",
-    "gap_words",
-    "with_completeness",
-]

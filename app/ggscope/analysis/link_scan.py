@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.chunks import chunks
+from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.routing import EXPERT_KEY
 from ggscope.model.tables import I64, AccessColumns, Array, Space, empty
@@ -285,25 +285,3 @@ def expert_ranges(trace: Trace, layer: int, expert: int) -> tuple[I64, I64]:
     ids = np.flatnonzero(rows)
     begin, stop = slices(trace, ids, np.full(len(ids), expert))
     return ids, np.stack([begin, stop], axis=1)
-
-
-__all__ = [
-    "Bools",
-    "Touch",
-    "access_ranges",
-    "buffer_touch",
-    "expert_keys",
-    "expert_ranges",
-    "expert_touch",
-    "joined",
-    "marked",
-    "merged_ranges",
-    "patterns_with",
-    "routed_keys",
-    "slice_of",
-    "slices",
-    "spans_with",
-    "tensor_ranges",
-    "tensor_touch",
-    "with_kin",
-]

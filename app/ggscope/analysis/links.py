@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ggscope.analysis.correlate import Correlation, Rule
 from ggscope.analysis.link_scan import (
     access_ranges,
     buffer_touch,
@@ -22,6 +21,7 @@ from ggscope.analysis.link_scan import (
     tensor_touch,
     with_kin,
 )
+from ggscope.analysis.sessions.correlate import Correlation, Rule
 from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import Graph, first_node, locate_node
 from ggscope.model.routing import EXPERT_KEY, of_expert_key
@@ -318,6 +318,3 @@ def _rows_of(graph: Graph, tensors: I64) -> I64:
 
 def _words(rules: set[Rule]) -> str:
     return "; ".join(rule.words for rule in sorted(rules) if rule)
-
-
-__all__ = ["MOST_SPANS", "Linked", "is_quick", "linked"]

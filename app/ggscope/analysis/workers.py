@@ -83,6 +83,3 @@ def share_out(
     for future in futures:
         future.result()
     report()  # others may have done the last pieces
-
-
-__all__ = ["Watcher", "n_workers", "share_out"]

@@ -13,9 +13,10 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ggscope.cli import output, signals
+from ggscope.cli import output
+from ggscope.cli import output as signals
 from ggscope.cli.arguments import parse
-from ggscope.cli.exits import ERROR, GOOD, INTERRUPTED, SIGNALLED, code_of
+from ggscope.cli.output import ERROR, GOOD, INTERRUPTED, SIGNALLED, code_of
 from ggscope.errors import Cancelled, TraceError
 from ggscope.text import one_line
 
@@ -79,7 +80,7 @@ def _run(arguments: Namespace) -> int:
     # Spelled out rather than looked up, so that frozen programs contain them.
     match arguments.command:
         case "info":
-            from ggscope.cli.info import run
+            from ggscope.cli.info.info import run
         case "check":
             from ggscope.cli.check import run
         case "stats":

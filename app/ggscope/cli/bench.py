@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from ggscope.cli import output
-from ggscope.cli.exits import ERROR, GOOD
+from ggscope.cli.output import ERROR, GOOD
 from ggscope.cli.window import has_display
 
 _MAIN = ("first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb")
@@ -56,7 +56,7 @@ def median_figures(rounds: Sequence[dict[str, object]]) -> dict[str, object]:
 
 def _measure(arguments: Namespace) -> dict[str, object]:
     # Qt is loaded here: the messages above need none.
-    from ggscope.gui.bench import BenchOptions, measure
+    from ggscope.bench.measure import BenchOptions, measure
     from ggscope.gui.hand_over import open_options
 
     return measure(

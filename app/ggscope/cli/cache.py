@@ -3,14 +3,14 @@
 from argparse import Namespace
 from pathlib import Path
 
-from ggscope.analysis.filter_text import parse_range
-from ggscope.analysis.what_if import Answer, WhatIf, answer, what_if
-from ggscope.analysis.what_if_words import answer_words, asked_words, rests_on
+from ggscope.analysis.filters.text import parse_range
+from ggscope.analysis.reads.what_if import Answer, WhatIf, answer, what_if
 from ggscope.cli import output
-from ggscope.cli.exits import GOOD
+from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.units import format_bytes, format_count, format_share
 from ggscope.text import one_line
+from ggscope.words.reads import answer_words, asked_words, rests_on
 
 _PARTS = 8
 """Sizes that are shown where none is asked for: eighths of the working set."""

@@ -5,12 +5,11 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from ggscope.analysis.token_json import TokenFile, TokenJson
 from ggscope.cli import output
-from ggscope.cli.exits import GOOD
+from ggscope.cli.output import GOOD, spare_inputs
 from ggscope.cli.reading import Progress, for_each_file, load
-from ggscope.cli.targets import spare_inputs
 from ggscope.errors import ExportError
+from ggscope.writers.token_json import TokenFile, TokenJson
 from ggscope.writing import check_folder, write_files
 
 

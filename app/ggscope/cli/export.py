@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.filter_text import parse_range
+from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
-from ggscope.cli.exits import GOOD, USAGE
+from ggscope.cli.output import GOOD, USAGE, spare_inputs
 from ggscope.cli.reading import coloring, for_each_file, load
-from ggscope.cli.targets import spare_inputs
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.text import file_name
@@ -73,7 +72,7 @@ def _export(path: Path, target: Path, arguments: Namespace) -> None:
         visible = parse_range(arguments.range, trace.extent, trace.clock.unit)
     mask = None
     if arguments.where:
-        from ggscope.analysis.filtering import filter_mask, read_filter
+        from ggscope.analysis.filters.masks import filter_mask, read_filter
 
         mask = filter_mask(trace, read_filter(arguments.where, trace))
     need_no_display()
@@ -111,7 +110,7 @@ def _timeline(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> N
 
 
 def _heatmap(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
-    from ggscope.render.export_heatmap import export_heatmap
+    from ggscope.render.heatmap.figure import export_heatmap
 
     visible, mask = part
     export_heatmap(
@@ -134,19 +133,19 @@ def _within(trace: Trace, visible: TimeRange | None, mask: Mask | None) -> Mask 
 
 
 def _experts(trace: Trace, target: Path, arguments: Namespace, *_: Any) -> None:
-    from ggscope.render.export_experts import export_experts
+    from ggscope.render.experts import export_experts
 
     export_experts(trace, target, **_look(arguments))
 
 
 def _buffers(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
-    from ggscope.render.export_buffers import export_buffers
+    from ggscope.render.buffers import export_buffers
 
     export_buffers(trace, target, visible=part[0], **_look(arguments))
 
 
 def _graph(trace: Trace, target: Path, arguments: Namespace, *_: Any) -> None:
-    from ggscope.render.export_graph import export_graph
+    from ggscope.render.graph.figure import export_graph
 
     export_graph(
         trace,
@@ -158,14 +157,14 @@ def _graph(trace: Trace, target: Path, arguments: Namespace, *_: Any) -> None:
 
 
 def _hot(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
-    from ggscope.render.export_hot import export_hot
+    from ggscope.render.reads import export_hot
 
     look = _look(arguments)
     export_hot(trace, target, visible=part[0], title=arguments.title, **look)
 
 
 def _cache(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
-    from ggscope.render.export_hot import export_cache
+    from ggscope.render.reads import export_cache
 
     look = _look(arguments)
     export_cache(trace, target, visible=part[0], title=arguments.title, **look)

@@ -3,16 +3,16 @@
 from argparse import Namespace
 from pathlib import Path
 
-from ggscope.analysis.filter_text import parse_range
-from ggscope.analysis.hot_facts import HotCold, KvTraffic, hot_cold, hot_facts
-from ggscope.analysis.hotness import Ranking, ranking
+from ggscope.analysis.filters.text import parse_range
+from ggscope.analysis.reads.hotness import Ranking, ranking
 from ggscope.cli import output
-from ggscope.cli.exits import GOOD
+from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_count, format_share
 from ggscope.text import one_line
+from ggscope.words.reads import HotCold, KvTraffic, hot_cold, hot_facts
 
 
 def run(arguments: Namespace) -> int:

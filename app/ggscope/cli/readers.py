@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from ggscope.cli import output
-from ggscope.cli.exits import GOOD
+from ggscope.cli.output import GOOD
 from ggscope.readers import plugins, registry
 
 

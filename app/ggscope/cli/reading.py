@@ -11,17 +11,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ggscope.cli import output
-from ggscope.cli.exits import GOOD, code_of
+from ggscope.cli.output import GOOD, code_of
 from ggscope.errors import QueryError, ReadError, TraceError
 from ggscope.model.selection import ColorBy
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_rate
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, ReadContext
+from ggscope.readers.memory import judge, too_large
 from ggscope.readers.registry import open_trace
-from ggscope.readers.room import judge, too_large
 
 if TYPE_CHECKING:
-    from ggscope.readers.bundle import Bundle
+    from ggscope.readers.survey import Bundle
 
 _ASK_FOR_MODELS = ("info", "check", "hot", "cache")
 """Commands that say what only a model or its map can tell."""
@@ -85,7 +85,7 @@ def _say_what_lies_beside(path: Path, trace: Trace) -> None:
 
     It is not read unasked: it may be that of another run.
     """
-    from ggscope.readers.bundle import ROLES, TRACE, beside
+    from ggscope.readers.survey import ROLES, TRACE, beside
 
     role = ROLES.get(trace.info.reader_id, TRACE)
     wanted = {TRACE: ("model", "map"), "map": ("model",)}.get(role, ())
@@ -117,8 +117,8 @@ def _session(
 ) -> Trace:
     """Return a folder, or a file with further ones, as one trace."""
     # Joining is not imported for the many commands on a single file.
-    from ggscope.readers.bundle import survey
-    from ggscope.session.opening import open_bundle
+    from ggscope.readers.survey import survey
+    from ggscope.session.loading.opening import open_bundle
 
     bundle = survey((path, *arguments.beside))
     try:
@@ -137,7 +137,7 @@ def _session(
 def coloring(trace: Trace, arguments: Namespace) -> ColorBy:
     """Return what ``--color-by`` asks for; QueryError where the trace lacks it."""
     # Not imported for the many commands that draw nothing.
-    from ggscope.analysis.categories import colorings
+    from ggscope.analysis.rows.categories import colorings
 
     by: ColorBy = arguments.color_by
     if by not in colorings(trace):

@@ -7,8 +7,8 @@ from time import perf_counter
 
 from ggscope import assets
 from ggscope.cli import output
-from ggscope.cli.exits import ERROR, GOOD
 from ggscope.cli.export import need_no_display
+from ggscope.cli.output import ERROR, GOOD
 from ggscope.errors import TraceError
 from ggscope.readers.registry import open_trace, readers
 
@@ -50,10 +50,10 @@ def _samples() -> list[Path]:
 
 
 def _try_sample(sample: Path) -> None:
-    from ggscope.readers.bundle import survey
+    from ggscope.readers.survey import survey
     from ggscope.render.export import export_timeline
     from ggscope.render.probe import is_blank
-    from ggscope.session.opening import open_bundle
+    from ggscope.session.loading.opening import open_bundle
 
     trace = open_bundle(survey([sample])) if sample.is_dir() else open_trace(sample)
     broken = trace.check()

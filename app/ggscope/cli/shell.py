@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ggscope import __version__
 from ggscope.cli import output
 from ggscope.cli.arguments import make_parser
-from ggscope.cli.exits import GOOD
+from ggscope.cli.output import GOOD
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from ggscope.analysis.ascii import ascii_timeline
-from ggscope.analysis.filter_text import parse_range
+from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
-from ggscope.cli.exits import GOOD
+from ggscope.cli.output import GOOD
 from ggscope.cli.reading import coloring, for_each_file, load
+from ggscope.writers.ascii import ascii_timeline
 
 _WIDTH_ELSEWHERE = 100
 

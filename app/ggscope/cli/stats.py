@@ -6,13 +6,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ggscope.analysis.filtering import filter_mask, read_filter
-from ggscope.analysis.stats import RULES, TWICE, By, StatRow, counts_twice, stat_table
-from ggscope.analysis.unrecorded import time_words
+from ggscope.analysis.filters.masks import filter_mask, read_filter
+from ggscope.analysis.reads.unrecorded import time_words
+from ggscope.analysis.statistics.table import (
+    RULES,
+    TWICE,
+    By,
+    StatRow,
+    counts_twice,
+    stat_table,
+)
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
-from ggscope.cli.exits import GOOD
-from ggscope.cli.info_tables import stalls_json
+from ggscope.cli.info.parts import stalls_json
+from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.errors import QueryError
 from ggscope.model.time import TimeRange, Unit

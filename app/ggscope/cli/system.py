@@ -10,7 +10,7 @@ from argparse import Namespace
 
 from ggscope import __version__
 from ggscope.cli import output
-from ggscope.cli.exits import GOOD
+from ggscope.cli.output import GOOD
 from ggscope.readers import plugins, registry
 from ggscope.text import one_line
 

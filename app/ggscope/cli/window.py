@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ggscope.cli import output
-from ggscope.cli.exits import ERROR, GOOD
+from ggscope.cli.output import ERROR, GOOD
 
 if TYPE_CHECKING:
     from ggscope.gui.hand_over import Door, Outcome

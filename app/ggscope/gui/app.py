@@ -1,35 +1,162 @@
-"""The application: made, equipped, run."""
+"""The application: made, equipped, run.
 
+Imports what opening a file will need, while the person looks for one.
+
+Signals that ask the program to end: the window closes as by its own button.
+"""
+
+import contextlib
+import importlib
 import logging
 import os
+import signal
+import socket
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 import platformdirs
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QIcon, QSurfaceFormat
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 import ggscope
 from ggscope import assets
-from ggscope.gui.garbage import MainThreadCollector
+from ggscope.gui.commands.shortcuts import load_overrides
 from ggscope.gui.hand_over import Door, open_options
 from ggscope.gui.main_window import MainWindow
+from ggscope.gui.memory import MainThreadCollector
+from ggscope.gui.panes.host import host_of
 from ggscope.gui.reception import Reception
-from ggscope.gui.shortcuts import load_overrides
-from ggscope.gui.signals import EndingSignals
 from ggscope.gui.theme import ThemeManager
-from ggscope.gui.view_host import host_of
-from ggscope.gui.warm_up import wait_for_imports, warm_up
-from ggscope.session.settings import IniStore, MemoryStore, Settings
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import IniStore, MemoryStore
 from ggscope.session.tasks import NO_MEMORY
-from ggscope.views.guard import guarded
+from ggscope.views.base.view import BUILTIN, guarded
 
 logger = logging.getLogger(__name__)
+
+
+_ON_DEMAND = (
+    "ggscope.readers.memory",
+    "ggscope.session.loading.opening",
+    "ggscope.views.timeline.hit",
+    "ggscope.views.timeline.menus",
+)
+
+
+_NAMES = ("ggscope-warm-up", "ggscope-import", "ggscope-memory")
+_LEAVE_SECONDS = 3.0
+_is_leaving = threading.Event()
+
+
+def warm_up() -> threading.Thread:
+    """Import views and readers on a thread of its own; return it.
+
+    Modules only: nothing of Qt is made. Whoever needs a module that is just being
+    imported waits for it, and not longer than the import would take anyway.
+    """
+    _is_leaving.clear()
+    thread = threading.Thread(target=_import_all, name=_NAMES[0], daemon=True)
+    thread.start()
+    return thread
+
+
+def wait_for_imports() -> None:
+    """Let threads that import come to an end, before the program does.
+
+    An interpreter that ends while another thread imports a module of Qt may crash or
+    wait for ever.
+    """
+    _is_leaving.set()
+    for thread in threading.enumerate():
+        if thread.name in _NAMES:
+            thread.join(_LEAVE_SECONDS)
+
+
+def _import_all() -> None:
+    views = [entry.target.partition(":")[0] for entry in BUILTIN]
+    try:
+        for name in (*views, *_ON_DEMAND):
+            if _is_leaving.is_set():
+                return
+            importlib.import_module(name)
+        from ggscope.readers.registry import readers
+
+        readers()
+    except Exception:
+        # Whoever needs it will say so; here it is only too early.
+        logger.debug("warm-up ended early", exc_info=True)
+
+
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+_SIGNALLED = 128
+
+
+class EndingSignals(QObject):
+    """Closes the window when a signal asks for it, and leaves the event loop.
+
+    Settings are stored and temporary files removed, as when a person closes it; the
+    exit code is 128 plus the signal's number. A second signal ends the program at
+    once. Signals that are ignored, as under nohup, stay so.
+
+    Notes
+    -----
+    Python runs its handlers only when it runs at all, and an event loop that waits
+    does not. So the signal also writes a byte to a socket, which wakes the loop.
+    """
+
+    window: QWidget | None = None
+    """What to close; a signal that comes earlier waits for it."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._number = 0
+        self._reader, self._writer = socket.socketpair()
+        for end in (self._reader, self._writer):
+            end.setblocking(False)
+        self._notifier = QSocketNotifier(
+            self._reader.fileno(), QSocketNotifier.Type.Read, self
+        )
+        self._notifier.activated.connect(self._on_woken)
+        self._waker = signal.set_wakeup_fd(
+            self._writer.fileno(), warn_on_full_buffer=False
+        )
+        self._before = {}
+        for name in _ENDING:
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._on_signal)
+
+    def stop(self) -> None:
+        """Let signals do what they did before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._waker)
+        self._notifier.setEnabled(False)
+        for end in (self._reader, self._writer):
+            end.close()
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self._number = number
+        for other in self._before:
+            signal.signal(other, signal.SIG_DFL)
+
+    def _on_woken(self) -> None:
+        if self._number and self.window is None:
+            return  # not up yet: the byte stays, and wakes the loop again
+        with contextlib.suppress(BlockingIOError):
+            self._reader.recv(64)
+        if not self._number or self.window is None:
+            return
+        self.window.close()
+        # Also out of the loops of dialogs, which close with the window.
+        QApplication.exit(_SIGNALLED + self._number)
+
 
 DESKTOP_NAME = "ggscope"
 _WARM_UP_MS = 2_000
@@ -251,17 +378,3 @@ def install_exception_hook(window: MainWindow) -> ExceptionHook:
     hook = ExceptionHook(window)
     sys.excepthook = hook
     return hook
-
-
-__all__ = [
-    "Application",
-    "ExceptionHook",
-    "apply_options",
-    "create_app",
-    "create_window",
-    "install_exception_hook",
-    "keys_path",
-    "make_settings",
-    "run",
-    "set_icon",
-]

@@ -1,35 +1,247 @@
-"""Document: one tab with one session, from opening its files to closing."""
+"""Document: one tab with one session, from opening its files to closing.
+
+The files of a tab: what is offered, added, taken out, and said about it.
+
+The bookmarks of a tab: their count, where they are kept, and what is asked.
+"""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
+from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, parsed_shift
+from ggscope.analysis.sessions.tables import part_name
 from ggscope.errors import TooLargeError
-from ggscope.gui.document_bookmarks import DocumentBookmarks
-from ggscope.gui.document_parts import DocumentParts
-from ggscope.gui.load_pages import Banner, LoadingCard, ProblemPage
-from ggscope.gui.memory_back import MemoryReturner
-from ggscope.gui.part_text import part_text
+from ggscope.gui.memory import MemoryReturner
+from ggscope.gui.pages.load import Banner, LoadingCard, ProblemPage
+from ggscope.gui.pages.too_large import part_text
+from ggscope.gui.panes.workspace import Workspace
 from ggscope.gui.status import StatusStrip, progress_text
 from ggscope.gui.toolbar import Toolbar
-from ggscope.gui.workspace import Workspace
 from ggscope.model.trace import INVALID_CODE, Trace
 from ggscope.render.theme import Theme
-from ggscope.session.loader import Loader, LoadState
+from ggscope.session.bookmarks.bookmarks import Bookmarks
+from ggscope.session.bookmarks.keeper import BookmarkKeeper
+from ggscope.session.loading.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskState
-from ggscope.views.base import View
+from ggscope.views.base.view import View
+from ggscope.words.sessions import fit_words, joins_of
 
 if TYPE_CHECKING:
-    from ggscope.gui.filter_popup import FilterPopup
-    from ggscope.gui.too_large_page import TooLargePage
+    from ggscope.gui.dialogs.filters import FilterPopup
+    from ggscope.gui.pages.too_large import TooLargePage
+    from ggscope.readers.survey import Bundle
+
+
+MISFIT = "part_does_not_fit"
+_MAX_NAMED = 3
+
+
+class DocumentParts(QObject):
+    """Looks after the files of one tab."""
+
+    def __init__(self, document: "Document", settings: Settings) -> None:
+        super().__init__(document)
+        self._document = document
+        self._is_folder = document.path.is_dir()
+        self._offered: tuple[Path, ...] = ()
+        self._offer_text = ""
+        document.loader.beside_found.connect(self._on_beside)
+        document.loader.parts_changed.connect(self._on_parts_changed)
+        document.loader.shift_changed.connect(self._on_shifted)
+        self._settings = settings
+        self._shift_before: dict[Path, str] = {}
+
+    @property
+    def title(self) -> str:
+        """What was opened and how many files there are beside it; "" for one file.
+
+        Of several files it is named after the trace, a folder after itself.
+        """
+        trace = self._document.session.trace
+        if trace is None or not trace.parts:
+            return ""
+        if self._is_folder:
+            name, n_more = self._document.path.name, len(self._document.loader.more)
+        else:
+            name = Path(part_name(trace.parts[0].info)).name
+            n_more = len(trace.parts) - 1
+        return f"{name} +{n_more}" if n_more else name
+
+    @property
+    def opened_as(self) -> tuple[Path, ...]:
+        """What was opened: a file or folder, and the files that were added to it."""
+        return (self._document.path, *self._document.loader.more)
+
+    def add(self, paths: Sequence[Path]) -> None:
+        """Read further files into the session."""
+        if paths:
+            self.forget_offer()
+            self._document.hide_message()
+            self._document.loader.add([path.absolute() for path in paths])
+
+    def remove(self, paths: Sequence[Path]) -> None:
+        """Take files out of the session again."""
+        self._document.hide_message()
+        self._document.loader.remove(*paths)
+
+    def shift_of(self, path: Path) -> str:
+        """Return what was said to be added to the times of a file; "" = nothing."""
+        trace = self._document.session.trace
+        for part in () if trace is None else trace.parts:
+            if part.info.paths and part.info.paths[0] == path:
+                return part.info.options.get(SHIFT_OPTION, "")
+        return ""
+
+    def shift(self, path: Path, by: str) -> None:
+        """Move the times of a file; "" = as the clocks tell. Can be undone."""
+        before = self.shift_of(path)
+        if by != before:
+            self._shift_before[path] = before
+            self._document.loader.shift(path, by)
+
+    def _on_shifted(self, what: object) -> None:
+        """Remember it for this session's files, and let it be undone."""
+        if not isinstance(what, tuple):
+            return
+        path, by = what
+        self._settings.set_shift(self._document.path, path, by)
+        before = self._shift_before.pop(path, None)
+        if before is not None:
+            text = self.tr("The times of {0} were moved by hand: {1}.")
+            if not by:
+                text = self.tr("The times of {0} are as the clocks tell.")
+            trace = self._document.session.trace
+            unit = "ns" if trace is None else trace.clock.unit
+            told = f"{parsed_shift(by, unit):+,} {unit}" if by else ""
+            self._document.say(
+                text.format(path.name, told),
+                self.tr("Undo"),
+                partial(self.shift, path, before),
+            )
+
+    def offer(self) -> None:
+        """Offer the files that lie beside this one, unless something else is said."""
+        if self._offered and not self._document.has_message:
+            self._document.say(self._offer_text, self.tr("Add"), self._on_add)
+
+    def forget_offer(self) -> None:
+        """Offer nothing any more."""
+        self._offered = ()
+
+    def _on_beside(self, bundle: "Bundle") -> None:
+        members = bundle.members
+        names = [self._relative(m.path) for m in members[:_MAX_NAMED]]
+        if len(members) > _MAX_NAMED:
+            names.append("…")
+        if len(members) == 1:
+            text = self.tr("A file beside it may belong to this trace: {0}.")
+            self._offer_text = text.format(names[0])
+        else:
+            text = self.tr("{0} files beside it may belong to this trace: {1}.")
+            self._offer_text = text.format(len(members), ", ".join(names))
+        self._offered = tuple(member.path for member in members)
+        self.offer()
+
+    def _relative(self, path: Path) -> str:
+        is_near = path.parent == self._document.path.parent
+        return path.name if is_near else f"{path.parent.name}/{path.name}"
+
+    def _on_add(self) -> None:
+        self.add(self._offered)
+
+    def _on_parts_changed(self, came: object) -> None:
+        """Say how what was added fits, and let it be undone."""
+        document = self._document
+        document.title_changed.emit()
+        trace = document.session.trace
+        if trace is None or not isinstance(came, tuple) or not came:
+            return
+        document.say(
+            self._words(trace, came), self.tr("Undo"), partial(self.remove, came)
+        )
+
+    def _words(self, trace: Trace, came: tuple[Path, ...]) -> str:
+        wanted = {path.resolve() for path in came}
+        names = [
+            part_name(part.info)
+            for part in trace.parts
+            if part.info.paths and part.info.paths[0].resolve() in wanted
+        ]
+        for warning in trace.warnings:
+            if warning.code == MISFIT and warning.place in names:
+                return warning.message
+        fits = [
+            f"{name}: {fit_words(join)}"
+            for name in names
+            for join in joins_of(trace.joins, name)
+            if join.kind != "names"
+        ]
+        if len(names) == 1:
+            text = self.tr("{0} was added.").format(names[0])
+        else:
+            text = self.tr("{0} files were added.").format(len(came))
+        return " ".join([text, *(f"{fit}." for fit in fits[:_MAX_NAMED])])
+
+
+class DocumentBookmarks(QObject):
+    """Says in one tab what becomes of its bookmarks."""
+
+    def __init__(
+        self, document: "Document", settings: Settings, is_watching: Callable[[], bool]
+    ) -> None:
+        super().__init__(document)
+        self._document = document
+        self._settings = settings
+        self._question = ""
+        session = document.session
+        self.keeper = BookmarkKeeper(session, document.loader, settings, is_watching)
+        self.keeper.said.connect(self._on_said)
+        self.keeper.place_asked.connect(self._on_place_asked)
+        session.bookmarks_changed.connect(self._on_bookmarks_changed)
+        document.banner.close_button.clicked.connect(self._on_banner_closed)
+
+    def release(self) -> None:
+        """Write what is not written yet."""
+        self.keeper.release()
+
+    def _on_bookmarks_changed(self, bookmarks: Bookmarks) -> None:
+        text, n = self.tr("Bookmarks"), len(bookmarks)
+        drawer = self._document.workspace.drawer
+        drawer.set_tab_text("bookmarks", f"{text}  {n}" if n else text)
+
+    def _on_said(self, text: str, action_text: str, action: object) -> None:
+        self._document.say(text, action_text, action)
+
+    def _on_place_asked(self) -> None:
+        """Ask without a dialog, unless something else is being said."""
+        if self._document.has_message:
+            return
+        self._question = self.tr(
+            "Bookmarks are kept in your data folder and found again with this trace. "
+            "Closing this bar leaves it at that; Settings can change it."
+        )
+        self._document.say(
+            self._question, self.tr("Keep beside traces"), self._on_beside
+        )
+
+    def _on_beside(self) -> None:
+        self._settings.change("bookmarks", place="beside")
+        self._document.hide_message()
+
+    def _on_banner_closed(self) -> None:
+        if self._question and self._document.banner.text.text() == self._question:
+            self._settings.change("bookmarks", place="data")
+
 
 LOW_CONFIDENCE = "low_confidence"
 
@@ -141,7 +353,7 @@ class Document(QWidget):
     def too_large_page(self) -> "TooLargePage":
         """The page that asks what to read of a file that would not fit."""
         if self._too_large_page is None:
-            from ggscope.gui.too_large_page import TooLargePage
+            from ggscope.gui.pages.too_large import TooLargePage
 
             page = self._too_large_page = TooLargePage(self.path, self)
             page.read_requested.connect(self._on_read_requested)
@@ -179,7 +391,7 @@ class Document(QWidget):
 
     def show_filter_popup(self, anchor: QWidget | None = None) -> None:
         """Open the popup that adds to the filter."""
-        from ggscope.gui.filter_popup import FilterPopup
+        from ggscope.gui.dialogs.filters import FilterPopup
 
         if self._popup is not None:
             self._popup.close()
@@ -320,7 +532,7 @@ class Document(QWidget):
         has_trace = self.session.trace is not None
         failure = self.loader.failure
         if state is LoadState.TOO_LARGE and failure is not None:
-            from ggscope.readers.room import Fit
+            from ggscope.readers.memory import Fit
 
             error = failure.error
             if isinstance(error, TooLargeError) and isinstance(error.fit, Fit):
@@ -368,7 +580,7 @@ class Document(QWidget):
                 self._guessed = trace.info.reader_id
 
     def _on_other_reader(self) -> None:
-        from ggscope.gui.dialogs import choose_reader
+        from ggscope.gui.dialogs.dialogs import choose_reader
 
         chosen = choose_reader(self.path, reader_choices(), self)
         if chosen is not None:
@@ -490,6 +702,3 @@ def reader_choices() -> tuple[tuple[str, str], ...]:
         return tuple((r.info.id, r.info.title) for r in readers(waits=False))
     except Exception:  # noqa: BLE001 - an error page must not fail for this
         return ()
-
-
-__all__ = ["Document", "reader_choices"]

@@ -14,7 +14,7 @@ from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
 if TYPE_CHECKING:
     from ggscope.gui.document import Document
     from ggscope.gui.main_window import MainWindow
-    from ggscope.readers.bundle import Bundle
+    from ggscope.readers.survey import Bundle
 
 _DIGITS = re.compile(r"\d+")
 
@@ -26,7 +26,7 @@ class _Survey:
     paths: tuple[Path, ...]
 
     def __call__(self, context: TaskContext) -> "Bundle":
-        from ggscope.readers.bundle import survey
+        from ggscope.readers.survey import survey
 
         return survey(self.paths, context.check_cancelled)
 
@@ -100,6 +100,3 @@ def _is_one_run(paths: Sequence[Path]) -> bool:
     kinds = {(path.parent, _DIGITS.sub("#", path.name)) for path in paths}
     is_numbered = bool(_DIGITS.search(paths[0].name))
     return len(kinds) == 1 and (len(paths) == 1 or is_numbered)
-
-
-__all__ = ["Drops", "dropped_paths"]

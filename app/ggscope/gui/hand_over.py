@@ -470,23 +470,3 @@ def _ask(data: bytes, place: Path, patience: _Patience) -> Outcome | None:
     if is_taken:
         return Outcome(is_taken=True)
     return Outcome(notice=f"the window that is open takes no files: {why[:200]}.")
-
-
-__all__ = [
-    "LETTER_BYTES",
-    "NAME_VARIABLE",
-    "PATIENCE_S",
-    "START_S",
-    "Door",
-    "Letter",
-    "OpenOptions",
-    "Outcome",
-    "address",
-    "answer",
-    "decode",
-    "encode",
-    "hold",
-    "letter_of",
-    "offer",
-    "open_options",
-]

@@ -1,4 +1,7 @@
-"""The main window: tabs of sessions, menus, drag and drop, messages."""
+"""The main window: tabs of sessions, menus, drag and drop, messages.
+
+The row of tabs: one per open trace, and a + at the end.
+"""
 
 import logging
 import os
@@ -6,49 +9,139 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QEvent, QSize, Qt, QTimer
+from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
     QDragLeaveEvent,
     QDropEvent,
+    QMouseEvent,
 )
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
+    QHBoxLayout,
     QLineEdit,
     QMainWindow,
     QPlainTextEdit,
     QStackedWidget,
+    QTabBar,
     QVBoxLayout,
     QWidget,
 )
 
+from ggscope.gui.commands.keyboard import PositionKeys, TextFieldGuard
+from ggscope.gui.commands.palette import Palette
+from ggscope.gui.commands.shortcuts import Actions, Menus
+from ggscope.gui.dialogs.saved_filters import apply_saved
+from ggscope.gui.dialogs.window_dialogs import WindowDialogs
 from ggscope.gui.document import Document
 from ggscope.gui.drops import Drops, dropped_paths
 from ggscope.gui.hand_over import Letter, OpenOptions
-from ggscope.gui.load_pages import Banner
-from ggscope.gui.memory_back import ClosedReturner
-from ggscope.gui.menus import Menus
-from ggscope.gui.palette import Palette
-from ggscope.gui.position_keys import PositionKeys
-from ggscope.gui.recent import recent_paths
-from ggscope.gui.saved_filters import apply_saved
-from ggscope.gui.shortcuts import Actions
-from ggscope.gui.start_page import StartPage
-from ggscope.gui.tab_row import TabRow
-from ggscope.gui.text_keys import TextFieldGuard
+from ggscope.gui.memory import ClosedReturner
+from ggscope.gui.pages.load import Banner
+from ggscope.gui.pages.start import StartPage, recent_paths
 from ggscope.gui.theme import ThemeManager
-from ggscope.gui.window_dialogs import WindowDialogs
+from ggscope.gui.widgets import GlyphButton
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
-from ggscope.text import one_line
-from ggscope.views.guard import guarded
-from ggscope.views.plain import set_title
-from ggscope.views.widgets import copy_text
+from ggscope.text import caption, one_line
+from ggscope.views.base.plain import set_tab_tip, set_title
+from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import copy_text
 
 logger = logging.getLogger(__name__)
+
+
+@guarded
+class TabRow(QWidget):
+    """Tabs that can be dragged, and closed by × or the middle button.
+
+    Signals
+    -------
+    chosen(position), moved(from, to), close_requested(position), plus_clicked.
+    """
+
+    chosen = Signal(int)
+    moved = Signal(int, int)
+    close_requested = Signal(int)
+    plus_clicked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("tabs")
+        self.bar = QTabBar(self)
+        self.bar.setMovable(True)
+        self.bar.setDrawBase(False)
+        self.bar.setExpanding(False)
+        self.bar.setUsesScrollButtons(True)
+        self.bar.setElideMode(Qt.TextElideMode.ElideMiddle)
+        self.bar.setAccessibleName(self.tr("Open traces"))
+        self.bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.bar.currentChanged.connect(self.chosen)
+        self.bar.tabMoved.connect(self.moved)
+        self.bar.installEventFilter(self)
+        plus = GlyphButton("plus", self.tr("Open… (Ctrl+O)"), self, 18)
+        plus.clicked.connect(self.plus_clicked)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(8, 2, 8, 0)
+        row.setSpacing(4)
+        row.addWidget(self.bar)
+        row.addWidget(plus)
+        row.addStretch(1)
+
+    @property
+    def current(self) -> int:
+        """Position of the tab in front, -1 where there is none."""
+        return self.bar.currentIndex()
+
+    def add(self, title: str, tip: str) -> None:
+        """Add a tab at the end."""
+        position = self.bar.addTab(_tab_text(title))
+        set_tab_tip(self.bar, position, tip)
+        close = GlyphButton("close", self.tr("Close {0}").format(title), self.bar, 12)
+        close.clicked.connect(self._on_close_clicked)
+        self.bar.setTabButton(position, QTabBar.ButtonPosition.RightSide, close)
+
+    def remove(self, position: int) -> None:
+        """Take a tab away."""
+        self.bar.removeTab(position)
+
+    def bring_to_front(self, position: int) -> None:
+        """Make a tab the current one."""
+        self.bar.setCurrentIndex(position)
+
+    def set_title(self, position: int, title: str) -> None:
+        """Show another title on a tab."""
+        self.bar.setTabText(position, _tab_text(title))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Close a tab by the middle button."""
+        if (
+            isinstance(event, QMouseEvent)
+            and event.type() == QEvent.Type.MouseButtonRelease
+            and event.button() == Qt.MouseButton.MiddleButton
+        ):
+            position = self.bar.tabAt(event.position().toPoint())
+            if position >= 0:
+                self.close_requested.emit(position)
+            return True
+        return super().eventFilter(watched, event)
+
+    def _on_close_clicked(self) -> None:
+        side = QTabBar.ButtonPosition.RightSide
+        for position in range(self.bar.count()):
+            if self.bar.tabButton(position, side) is self.sender():
+                self.close_requested.emit(position)
+                return
+
+
+def _tab_text(title: str) -> str:
+    """Return a title that fits a tab; & would start a mnemonic."""
+    if len(title) > 40:
+        title = f"{title[:20]}…{title[-18:]}"
+    return caption(title)
 
 
 @guarded
@@ -251,7 +344,7 @@ class MainWindow(QMainWindow):
 
     def open_dialog(self) -> None:
         """Ask for files and open them."""
-        from ggscope.gui.open_filters import name_filters
+        from ggscope.gui.dialogs.export import name_filters
 
         paths, _ = QFileDialog.getOpenFileNames(
             self, self.tr("Open traces"), self.settings.files.folder, name_filters()
@@ -268,7 +361,7 @@ class MainWindow(QMainWindow):
 
     def add_dialog(self) -> None:
         """Ask for files and add them to the session in front."""
-        from ggscope.gui.open_filters import name_filters
+        from ggscope.gui.dialogs.export import name_filters
 
         document = self.document
         if document is None:
@@ -280,7 +373,7 @@ class MainWindow(QMainWindow):
 
     def open_with_dialog(self) -> None:
         """Read the tab's file with a reader that the person picks."""
-        from ggscope.gui.dialogs import choose_reader
+        from ggscope.gui.dialogs.dialogs import choose_reader
         from ggscope.gui.document import reader_choices
 
         if self.document is None:
@@ -477,7 +570,7 @@ class MainWindow(QMainWindow):
             document.setProperty("timeShown", session.visible_range)
 
     def _show_range(self, session: Session, text: str) -> None:
-        from ggscope.analysis.filter_text import parse_range
+        from ggscope.analysis.filters.text import parse_range
         from ggscope.errors import QueryError
 
         if session.trace is None:
@@ -647,6 +740,3 @@ def _first_size(window: QMainWindow) -> QSize:
     """Return the size of the first start: as designed, or what the screen has."""
     screen = window.screen().availableSize()
     return QSize(1600, 1000).boundedTo(screen * 0.92)
-
-
-__all__ = ["MainWindow"]

@@ -133,6 +133,3 @@ class _Guest(QObject):
         with contextlib.suppress(OSError):
             return self._line.send(text) == len(text)
         return False
-
-
-__all__ = ["MAX_GUESTS", "Reception"]

@@ -18,8 +18,8 @@ from ggscope.model.trace import OpTable, Severity, Trace
 from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskState
-from ggscope.views.guard import guarded
-from ggscope.views.plain import set_tip
+from ggscope.views.base.plain import set_tip
+from ggscope.views.base.view import guarded
 
 SHOW_AFTER_MS = 300
 SAID_MS = 6000
@@ -184,7 +184,7 @@ class StatusStrip(QFrame):
         self.range.set_text(self.tr("range {0}").format(form.range_text(visible)))
 
     def _show_memory(self) -> None:
-        from ggscope.readers.room import process_bytes  # not before the first window
+        from ggscope.readers.memory import process_bytes  # not before the first window
 
         self.memory.set_text(format_bytes(process_bytes()))
 
@@ -309,6 +309,3 @@ def _file_text(name: str, trace: Trace) -> str:
     if trace.pending:
         text += " · still reading " + ", ".join(sorted(trace.pending))
     return text
-
-
-__all__ = ["ProgressArea", "StatusStrip", "problem_count", "progress_text"]

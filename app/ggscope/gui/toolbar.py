@@ -16,12 +16,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.analysis.filtering import describe_filter
+from ggscope.analysis.filters.text import describe_filter
 from ggscope.gui.widgets import Chip, GlyphButton, button, label, set_property
 from ggscope.model.units import format_count
 from ggscope.session.session import Session
-from ggscope.views.guard import guarded
-from ggscope.views.plain import Label, add_action, set_tip
+from ggscope.views.base.plain import Label, add_action, set_tip
+from ggscope.views.base.view import guarded
 
 SEARCH_MS = 200
 ROOMY_PX = 960
@@ -381,6 +381,3 @@ class Toolbar(QFrame):
     def _show_state(self, _: object = None) -> None:
         self.color.setCurrentIndex(self.color.findData(self._session.color_by))
         self.time.setCurrentIndex(int(self._session.absolute_time))
-
-
-__all__ = ["ChipRow", "SearchField", "Toolbar"]

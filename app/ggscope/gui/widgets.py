@@ -27,8 +27,8 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.text import caption, one_line
-from ggscope.views.guard import guarded
-from ggscope.views.plain import Label, set_tip
+from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.view import guarded
 
 GUTTER = 8
 MIN_TARGET = 24
@@ -306,17 +306,3 @@ def set_property(widget: QWidget, name: str, value: object) -> None:
     widget.setProperty(name, value)
     widget.style().unpolish(widget)
     widget.style().polish(widget)
-
-
-__all__ = [
-    "GUTTER",
-    "MIN_TARGET",
-    "Chip",
-    "ElidedLabel",
-    "GlyphButton",
-    "GripSplitter",
-    "button",
-    "draw_glyph",
-    "label",
-    "set_property",
-]

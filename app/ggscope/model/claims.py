@@ -168,14 +168,3 @@ def figure_text(value: float | None, unit: str) -> str:
     text = format_count(int(value)) if is_whole else f"{value:,.6g}"
     words = {"cycle": "cycles", "B": "bytes"}.get(unit, unit)
     return f"{text} {words}".rstrip()
-
-
-__all__ = [
-    "Claims",
-    "Stated",
-    "contradiction",
-    "figure_text",
-    "is_equal",
-    "stated_figure",
-    "without_verdict",
-]

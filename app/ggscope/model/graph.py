@@ -146,14 +146,3 @@ def check_graph(graph: Graph, n_strings: int, n_tensors: int) -> list[str]:
         if len(value) and not low <= int(value.min()) <= int(value.max()) < high:
             broken.append(f"graph.{name} has values outside [{low}, {high})")
     return broken
-
-
-__all__ = [
-    "Graph",
-    "NodeCategory",
-    "NodeFlag",
-    "check_graph",
-    "count_words",
-    "first_node",
-    "locate_node",
-]

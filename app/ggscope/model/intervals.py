@@ -26,6 +26,3 @@ def latest_owner(first: I64, last: I64, n: int) -> I64:
             np.maximum(lower[half:], owner[: n - half], out=lower[half:])
             owner = lower
     return owner
-
-
-__all__ = ["latest_owner"]

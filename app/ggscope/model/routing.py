@@ -95,13 +95,3 @@ def no_routing() -> Routing:
         empty(np.float32),
         empty(np.bool_),
     )
-
-
-__all__ = [
-    "EXPERT_KEY",
-    "UNKNOWN_MORE",
-    "Routing",
-    "expert_key",
-    "no_routing",
-    "of_expert_key",
-]

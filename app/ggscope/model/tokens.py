@@ -71,6 +71,3 @@ def token_text(trace: Trace, span: int) -> str:
     if phase is None or not numbers_per_phase(trace):
         return f"#{number:,}"
     return f"{_PHASES[int(phase[span])]} #{number:,}".lstrip()
-
-
-__all__ = ["Tokens", "numbers_per_phase", "token_text", "tokens_of"]

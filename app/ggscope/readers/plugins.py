@@ -3,29 +3,281 @@
 Whatever a plug-in does wrong becomes a line in the list of readers, and it is not
 asked again until the program ends. It can never stop the program, and nobody who has
 not asked for it waits for it: plug-ins are loaded on a thread of their own.
+
+Run code of plug-ins: watched, off stdout, and with nothing that can escape.
+
+A guest runs on a daemon thread. Whatever it raises, `SystemExit` and its kind too,
+becomes a `GuestError`; one that is not back in time is left behind and told to stop.
+What it prints goes to stderr. What it changes for the whole process is noticed, and
+put back where that can be done.
+
+Threads share an interpreter: code in C that never gives it back, a crash and
+``os._exit`` cannot be held off here; see the decision record "plug-ins are guests".
 """
 
+import contextlib
+import ctypes
 import functools
 import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
+import locale
 import logging
 import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TypeAlias
+from typing import Generic, TextIO, TypeAlias, TypeVar, cast
 
 import platformdirs
 
-from ggscope.readers import guests
 from ggscope.readers.api import Head, Reader, ReaderInfo, Sniff
-from ggscope.readers.guests import GuestError
+
+logger = logging.getLogger(__name__)
+
+
+SECONDS_VARIABLE = "GGSCOPE_PLUGIN_SECONDS"
+"""Seconds that a plug-in may take to be imported, or to judge a file."""
+USUAL_SECONDS = 2.0
+_LONGEST = 3600.0
+_POLL_SECONDS = 0.05
+_END_SECONDS = 0.25
+"""What a guest that is asked to end gets for it."""
+_T = TypeVar("_T")
+
+
+class GuestError(Exception):
+    """A guest failed; the message says how, on one line."""
+
+
+class _LeftBehindError(BaseException):
+    """Raised within a guest that took too long. No ``except Exception`` stops it."""
+
+
+@dataclass(slots=True)
+class _Visit(Generic[_T]):
+    """What became of one run of a guest."""
+
+    result: list[_T] = field(default_factory=list)
+    error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+def limit_seconds() -> float:
+    """Return how long a guest may take; see `SECONDS_VARIABLE`."""
+    try:
+        seconds = float(os.environ.get(SECONDS_VARIABLE, ""))
+    except ValueError:
+        return USUAL_SECONDS
+    return min(seconds, _LONGEST) if seconds > 0 else USUAL_SECONDS
+
+
+def one_line(error: BaseException) -> str:
+    """Return ``ValueError: what`` on one line of bounded length."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - a guest's own class may fail at this, too
+        text = ""
+    return f"{type(error).__name__}: {text}"[:300].rstrip(": ")
+
+
+def shown(value: object) -> str:
+    """Return a value of a guest as text of bounded length, whatever its class does."""
+    try:
+        return f"{value!r:.80}"
+    except Exception:  # noqa: BLE001 - border to plug-ins
+        return type(value).__name__
+
+
+def run(
+    work: Callable[[], _T],
+    *,
+    seconds: float | None,
+    check: Callable[[], None] = lambda: None,
+    passes: tuple[type[BaseException], ...] = (),
+) -> tuple[_T, tuple[str, ...]]:
+    """Run a guest's code and return (its result, what it changed in the process).
+
+    Parameters
+    ----------
+    seconds : how long it may take; None for as long as it likes.
+    check : called every 50 ms meanwhile; what it raises comes out of here, and the
+        guest is left behind.
+    passes : kinds of exceptions that come out as they are.
+
+    Raises
+    ------
+    GuestError
+        If it raises anything else, or takes too long.
+    """
+    _divert_prints()
+    visit: _Visit[_T] = _Visit()
+    thread = threading.Thread(
+        target=_visit, args=(work, visit), name="plug-in", daemon=True
+    )
+    before = _State.now()
+    thread.start()
+    try:
+        is_back = _waited(visit.done, seconds, check)
+    except BaseException:
+        _leave_behind(thread)
+        raise
+    if not is_back:
+        _leave_behind(thread)
+        raise GuestError(f"it took longer than {seconds:g} seconds")
+    changes = before.put_back()
+    error = visit.error
+    if error is None:
+        return visit.result[0], changes
+    if isinstance(error, passes):
+        raise error
+    raise GuestError(one_line(error)) from error
+
+
+def _visit(work: Callable[[], _T], visit: _Visit[_T]) -> None:
+    _THREADS.add(threading.get_ident())
+    try:
+        visit.result.append(work())
+    except BaseException as error:  # noqa: BLE001 - border to plug-ins
+        visit.error = error
+    finally:
+        _THREADS.discard(threading.get_ident())
+        visit.done.set()
+
+
+class _Stdout:
+    """Stands for stdout, and for stderr to the threads of guests.
+
+    Swapping ``sys.stdout`` while a guest runs would take it from all other threads.
+    """
+
+    routes_guests = True
+
+    def __init__(self, stream: TextIO) -> None:
+        self.raw = stream
+
+    def write(self, text: str) -> int:
+        return self._here.write(text)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._here, name)
+
+    @property
+    def _here(self) -> TextIO:
+        return sys.stderr if threading.get_ident() in _THREADS else self.raw
+
+
+_THREADS: set[int] = set()
+"""Threads on which guests run."""
+
+
+def _divert_prints() -> None:
+    # Whoever replaces stdout later, or wraps it, is met here again.
+    if not getattr(sys.stdout, "routes_guests", False):
+        sys.stdout = cast("TextIO", _Stdout(sys.stdout))
+
+
+def _waited(
+    done: threading.Event, seconds: float | None, check: Callable[[], None]
+) -> bool:
+    """Wait for a guest; False where it has not come back in time."""
+    left = float("inf") if seconds is None else seconds
+    while left > 0:
+        if done.wait(min(_POLL_SECONDS, left)):
+            return True
+        left -= _POLL_SECONDS
+        check()
+    return done.is_set()
+
+
+def _leave_behind(thread: threading.Thread) -> None:
+    """Ask a thread to end: a loop in Python does, a long call into C does not."""
+    if thread.ident is None or not thread.is_alive():
+        return
+    _ask(thread.ident, _LeftBehindError)
+    thread.join(_END_SECONDS)
+    if thread.is_alive():
+        _ask(thread.ident, None)
+    _forget_asking()
+
+
+def _ask(ident: int, error: type[BaseException] | None) -> None:
+    """Have `error` raised in a thread at its next step; None takes that back."""
+    wanted = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), wanted)
+
+
+def _forget_asking() -> None:
+    """Clear the interpreter's note that a thread has been asked.
+
+    Only a thread that takes such an exception clears it, and the one that was asked
+    may have ended before. While the note stands, every thread looks for it at each
+    call, and one that is traced goes on looking for ever (CPython 3.11).
+    """
+    try:
+        _ask(threading.get_ident(), _LeftBehindError)
+        while True:
+            pass
+    except _LeftBehindError:
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a guest could change for everybody."""
+
+    folder: str
+    recursion: int
+    locale: str
+    path: tuple[str, ...]
+    threads: frozenset[threading.Thread]
+
+    @classmethod
+    def now(cls) -> "_State":
+        """Return the state of the process."""
+        return cls(
+            _folder(),
+            sys.getrecursionlimit(),
+            locale.setlocale(locale.LC_ALL),
+            tuple(sys.path),
+            frozenset(threading.enumerate()),
+        )
+
+    def put_back(self) -> tuple[str, ...]:
+        """Undo what can be undone; return what was changed, in words."""
+        return tuple(self._changes())
+
+    def _changes(self) -> Iterator[str]:
+        now = _State.now()
+        if now.folder != self.folder:
+            with contextlib.suppress(OSError):
+                os.chdir(self.folder)
+            yield "it changed the working folder (put back)"
+        if now.recursion != self.recursion:
+            sys.setrecursionlimit(self.recursion)
+            yield "it changed the recursion limit (put back)"
+        if now.locale != self.locale:
+            with contextlib.suppress(locale.Error):
+                locale.setlocale(locale.LC_ALL, self.locale)
+            yield "it changed the locale (put back)"
+        if now.path != self.path:
+            yield "it changed where Python looks for modules"
+        left = [t for t in now.threads - self.threads if t.name != "plug-in"]
+        if any(t.is_alive() and not t.name.startswith("ggscope") for t in left):
+            yield "it left threads running"
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.sep
+
 
 ENTRY_POINTS = "ggscope.readers"
 """Group under which installed packages name their reader classes."""
@@ -35,8 +287,6 @@ PATH_VARIABLE = "GGSCOPE_PLUGIN_PATH"
 SAFE_VARIABLE = "GGSCOPE_SAFE_MODE"
 _ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 _MEMBERS = ("info", "sniff", "read")
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -108,7 +358,7 @@ def load_all(builtin: Iterable[str], waits: bool = True) -> tuple[Loaded, ...]:
 
     Parameters
     ----------
-    waits : for the plug-ins, each of which may take `guests.limit_seconds`; else
+    waits : for the plug-ins, each of which may take `limit_seconds`; else
         those that are not there yet have no reader and no error.
     """
     key = tuple(builtin), () if is_safe_mode() else folders()
@@ -184,7 +434,7 @@ def _guests_in(searched: tuple[Path, ...]) -> Iterator[tuple[Loaded, _Load]]:
             files = sorted(folder.glob("*.py"))
         except OSError as error:
             item = Loaded(None, PLUG_IN, str(folder), is_awaited=True)
-            yield item, functools.partial(_only, guests.one_line(error))
+            yield item, functools.partial(_only, one_line(error))
             continue
         for file in files:
             if not file.name.startswith("_"):
@@ -195,7 +445,7 @@ def _guests_in(searched: tuple[Path, ...]) -> Iterator[tuple[Loaded, _Load]]:
 def _visited(item: Loaded, load: _Load) -> Iterator[Loaded]:
     """Load what stands behind an item; yield an item for each reader in it."""
     try:
-        found, changes = guests.run(load, seconds=guests.limit_seconds())
+        found, changes = run(load, seconds=limit_seconds())
     except GuestError as error:
         yield Loaded(None, item.origin, item.path, str(error))
         return
@@ -231,7 +481,7 @@ def _from_file(file: Path) -> _Found:
         try:
             found.append(_made(cls))
         except Exception as error:  # noqa: BLE001 - the other classes still work
-            found.append(guests.one_line(error))
+            found.append(one_line(error))
     return found
 
 
@@ -267,7 +517,7 @@ def _load_own(target: str) -> Loaded:
     try:
         return Loaded(_made(_class_of(target)), BUILT_IN, target)
     except Exception as error:  # noqa: BLE001 - the others still work
-        return Loaded(None, BUILT_IN, target, guests.one_line(error))
+        return Loaded(None, BUILT_IN, target, one_line(error))
 
 
 def _made(cls: type) -> Reader:
@@ -291,9 +541,9 @@ def _made(cls: type) -> Reader:
 def _check_info(info: ReaderInfo, name: str) -> None:
     """Refuse facts that a list of readers or the open dialog cannot show."""
     texts = {"title": info.title, "doc": info.doc}
-    for field, value in texts.items():
+    for fact, value in texts.items():
         if not isinstance(value, str):
-            raise TypeError(f"{name}.info.{field} is no text")
+            raise TypeError(f"{name}.info.{fact} is no text")
     # A single text would be taken letter by letter.
     suffixes: object = info.suffixes
     if not isinstance(suffixes, (tuple, list)) or not _are_texts(suffixes):

@@ -17,7 +17,8 @@ from ggscope.errors import (
     UnknownFormatError,
 )
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.readers import guests, plugins
+from ggscope.readers import plugins
+from ggscope.readers import plugins as guests
 from ggscope.readers.api import (
     HEAD_BYTES,
     NAMES_CHOICES,
@@ -32,25 +33,24 @@ from ggscope.readers.api import (
     ReaderInfo,
     Sniff,
 )
-from ggscope.readers.guests import GuestError
 from ggscope.readers.lookalike import describe, is_all_zero
-from ggscope.readers.plugins import BUILT_IN, PLUG_IN, Loaded
+from ggscope.readers.plugins import BUILT_IN, PLUG_IN, GuestError, Loaded
 from ggscope.readers.source import Source
 
 BUILTIN = (
-    "ggscope.readers.ggmlviz:GgmlvizReader",
-    "ggscope.readers.tensor_access:TensorAccessReader",
-    "ggscope.readers.npu_json:NpuJsonReader",
-    "ggscope.readers.trace_json:TraceJsonReader",
-    "ggscope.readers.gguf_model:GgufReader",
-    "ggscope.readers.memory_map:MemoryMapReader",
-    "ggscope.readers.structure_csv:StructureCsvReader",
-    "ggscope.readers.registry_csv:RegistryCsvReader",
-    "ggscope.readers.graph_json:GraphJsonReader",
-    "ggscope.readers.graph_dot:GraphDotReader",
-    "ggscope.readers.buffer_stats:BufferStatsReader",
-    "ggscope.readers.buffer_timeline:BufferTimelineReader",
-    "ggscope.readers.moe_csv:MoeCsvReader",
+    "ggscope.readers.ggmlviz.reader:GgmlvizReader",
+    "ggscope.readers.tensor.reader:TensorAccessReader",
+    "ggscope.readers.npu.reader:NpuJsonReader",
+    "ggscope.readers.tensor.token_json.reader:TraceJsonReader",
+    "ggscope.readers.gguf.reader:GgufReader",
+    "ggscope.readers.maps.memory_map:MemoryMapReader",
+    "ggscope.readers.maps.structure_csv:StructureCsvReader",
+    "ggscope.readers.maps.registry_csv:RegistryCsvReader",
+    "ggscope.readers.graph.json:GraphJsonReader",
+    "ggscope.readers.graph.dot:GraphDotReader",
+    "ggscope.readers.buffers.events_jsonl:BufferStatsReader",
+    "ggscope.readers.buffers.timeline_json:BufferTimelineReader",
+    "ggscope.readers.experts.moe_csv:MoeCsvReader",
 )
 SURE = 50
 """From this confidence on a reader is taken without a notice."""

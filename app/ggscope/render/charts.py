@@ -518,22 +518,3 @@ def compose_bars(scene: BarScene) -> DisplayList:
     return DisplayList(
         scene.width, scene.height, scene.scale, theme.pane, tuple(batches)
     )
-
-
-__all__ = [
-    "BAR_HEIGHT",
-    "Axis",
-    "Bar",
-    "BarScene",
-    "ChartGeometry",
-    "ChartScene",
-    "Curve",
-    "Rule",
-    "axis_values",
-    "bar_at",
-    "compose_bars",
-    "compose_chart",
-    "in_bytes",
-    "in_percent",
-    "plain",
-]

@@ -26,8 +26,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtSvg import QSvgGenerator
 
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import (
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import (
     FEW_LANES,
     LaneState,
     TimelineLane,
@@ -40,9 +40,10 @@ from ggscope.model.tables import Array
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList
-from ggscope.render.compose import TimelineScene, compose_timeline
 from ggscope.render.painter import paint
 from ggscope.render.theme import theme as theme_named
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.scene import TimelineScene
 from ggscope.text import one_line, plain
 from ggscope.writing import write_file
 
@@ -346,12 +347,3 @@ _WRITERS: dict[str, Callable[[DisplayList, str, str, float], bytes]] = {
     ".svg": _svg,
     ".pdf": _pdf,
 }
-
-__all__ = [
-    "CSS_DPI",
-    "check_suffix",
-    "ensure_gui_application",
-    "export_display_list",
-    "export_timeline",
-    "render_image",
-]

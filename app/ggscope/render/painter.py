@@ -1,4 +1,11 @@
-"""The QPainter painter: display lists on widgets, images, SVG and PDF."""
+"""The QPainter painter: display lists on widgets, images, SVG and PDF.
+
+Typefaces and the measures of texts. Needs a QGuiApplication.
+
+Texts are measured as they are drawn: with what cannot be seen shown (`one_line`).
+
+Texels of folded columns: hue by category, opacity by how busy a column is.
+"""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -9,6 +16,10 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import (
     QBrush,
     QColor,
+    QFont,
+    QFontDatabase,
+    QFontMetricsF,
+    QGuiApplication,
     QImage,
     QPainter,
     QPen,
@@ -16,13 +27,16 @@ from PySide6.QtGui import (
     QTransform,
 )
 
+from ggscope.model.tables import Array
 from ggscope.render.batch import (
+    U32,
     Align,
     AreaBatch,
     Batch,
     Clip,
     ColumnBatch,
     DisplayList,
+    Face,
     ImageBatch,
     LineBatch,
     Pattern,
@@ -30,9 +44,92 @@ from ggscope.render.batch import (
     Text,
     TextBatch,
 )
-from ggscope.render.texels import resolved
-from ggscope.render.text import baseline_shift, elided, font, text_width
 from ggscope.text import one_line
+
+_LEAST = 4
+"""Fewer letters and an ellipsis say nothing that the colour does not say."""
+
+
+@lru_cache(maxsize=256)
+def font(face: Face, size: float) -> QFont:
+    """Return the font of `face` with `size` pixels per em.
+
+    Words are set in the application's face, numbers and names in the system's
+    monospaced one. Shared: do not change the result.
+    """
+    if face is Face.NUMBERS:
+        chosen = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+        chosen.setStyleHint(QFont.StyleHint.Monospace)
+    else:
+        chosen = QFont(QGuiApplication.font())
+    if face is Face.HEADING:
+        chosen.setWeight(QFont.Weight.DemiBold)
+    # Pixels, not points: layouts count pixels, and points change with the screen.
+    chosen.setPixelSize(max(1, round(size)))
+    return chosen
+
+
+@lru_cache(maxsize=256)
+def metrics(face: Face, size: float) -> QFontMetricsF:
+    """Return the measures of a font."""
+    return QFontMetricsF(font(face, size))
+
+
+@lru_cache(maxsize=8192)
+def text_width(text: str, face: Face, size: float) -> float:
+    """Return the width of `text` in pixels."""
+    return metrics(face, size).horizontalAdvance(one_line(text))
+
+
+@lru_cache(maxsize=16384)
+def elided(text: str, face: Face, size: float, width: int) -> str:
+    """Return `text` shortened to `width` pixels; "" where nothing useful fits."""
+    text = one_line(text)
+    if text_width(text, face, size) <= width:
+        return text
+    short = metrics(face, size).elidedText(text, Qt.TextElideMode.ElideRight, width)
+    return short if len(short) > _LEAST else ""
+
+
+@lru_cache(maxsize=256)
+def baseline_shift(face: Face, size: float) -> float:
+    """Return how far the baseline lies below the middle of a line of text."""
+    measures = metrics(face, size)
+    return (measures.ascent() - measures.descent()) / 2
+
+
+def forget_fonts() -> None:
+    """Drop everything cached: the application's font or screen has changed."""
+    for cached in (font, metrics, text_width, elided, baseline_shift):
+        cached.cache_clear()
+
+
+FLOOR = 0.16
+"""Opacity of a column that holds a span but is hardly covered at all."""
+
+
+def column_pixels(busy: Array, count: Array, rgb: U32, strength: float = 1.0) -> U32:
+    """Return texels 0xAARRGGBB of the shape given: hue from `rgb`, opacity from busy.
+
+    The opacity is ``FLOOR + (1 - FLOOR) * busy`` (times `strength`) where the
+    column holds a span and 0 where it holds none, so the busy share can be read
+    back from the picture to within 1/255.
+    """
+    alpha = np.where(count > 0, FLOOR + (1 - FLOOR) * busy, 0.0)
+    opacity = np.rint(alpha * (255 * strength)).astype(np.uint32)
+    return (rgb & np.uint32(0xFFFFFF)) | (opacity << np.uint32(24))
+
+
+def resolved(batch: ColumnBatch) -> ImageBatch:
+    """Return the picture that a shader would draw, found by the processor."""
+    pixels = np.empty((len(batch.rows), len(batch.edges) - 1), np.uint32)
+    for number, row in enumerate(batch.rows):
+        found = row.columns.query(batch.edges)
+        name = found.category if len(row.colors) > 1 else 0
+        rgb = row.colors[name] + np.zeros_like(pixels[number])
+        pixels[number] = column_pixels(found.busy, found.count, rgb, row.strength)
+    return ImageBatch(pixels, batch.x0, batch.x1, batch.y0, batch.y1, batch.clip)
+
 
 HATCH_PERIOD = {Pattern.HATCH: 8.0, Pattern.FAINT_HATCH: 6.0, Pattern.DOTTED: 4.0}
 """Device-independent pixels after which a pattern repeats."""

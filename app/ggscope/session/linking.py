@@ -11,13 +11,13 @@ from ggscope.analysis.completeness import (
     completeness,
     with_completeness,
 )
-from ggscope.analysis.correlate import Correlation, correlate
 from ggscope.analysis.links import QUICK_SPANS, Linked, is_quick, linked
+from ggscope.analysis.sessions.correlate import Correlation, correlate
 from ggscope.model.selection import Selection
 from ggscope.model.tables import I64
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.session import view_range
+from ggscope.session import view as view_range
 from ggscope.session.tasks import TaskContext, TaskFailure
 
 if TYPE_CHECKING:
@@ -207,6 +207,3 @@ class Linking:
             self.position = -1
         self.found, self._in_time = found, None
         self._session.linked_changed.emit(found)
-
-
-__all__ = ["CorrelationRequest", "LinkRequest", "Linking"]

@@ -5,30 +5,30 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from ggscope.analysis.categories import PLAIN_COLORINGS, colorings
-from ggscope.analysis.correlate import Correlation
-from ggscope.analysis.filtering import SearchHits
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import LaneState
+from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.links import Linked
+from ggscope.analysis.rows.categories import PLAIN_COLORINGS, colorings
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import LaneState
+from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.model.selection import ColorBy, Filter, MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.session import bookmarks, view_range
-from ggscope.session.bookmark_subject import (
+from ggscope.session import view as view_range
+from ggscope.session.asked import Mask, Queries
+from ggscope.session.bookmarks import bookmarks
+from ggscope.session.bookmarks.bookmarks import (
+    Bookmark,
+    BookmarkList,
+    Bookmarks,
     Subject,
     subject_of_range,
     subject_of_selection,
 )
-from ggscope.session.bookmarks import Bookmark, BookmarkList, Bookmarks
-from ggscope.session.carry import carried
-from ggscope.session.history import History, ViewPoint
 from ggscope.session.linking import Linking
-from ggscope.session.matching import Mask
-from ggscope.session.parting import part_from
-from ggscope.session.queries import Queries
+from ggscope.session.loading.carry import carried, part_from
 from ggscope.session.tasks import TaskFailure, Tasks
-from ggscope.session.tokens import TokenTimes, token_times
+from ggscope.session.view import History, TokenTimes, ViewPoint, token_times
 
 
 class TraceChange(Enum):
@@ -766,6 +766,3 @@ def _no_token(n: int, by: int) -> str:
     if not n:
         return "No token is recorded in this trace"
     return "This is the last token" if by > 0 else "This is the first token"
-
-
-__all__ = ["Bookmark", "Session", "TraceChange", "ViewPoint"]

@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from ggscope.analysis.layout import LaneState
-from ggscope.session.stores import IniStore, MemoryStore, Store
+from ggscope.analysis.rows.lanes import LaneState
+from ggscope.session.settings_store import IniStore, MemoryStore, Store
 
 logger = logging.getLogger(__name__)
 
@@ -560,27 +560,3 @@ def _filter_lines(filters: Mapping[str, str]) -> list[str]:
     """Return saved filters as they are stored, in order of the names."""
     names = sorted(filters, key=str.casefold)[:MAX_FILTERS]
     return [f"{name}\t{filters[name]}" for name in names]
-
-
-__all__ = [
-    "FONT_SCALES",
-    "Appearance",
-    "BookmarkPlace",
-    "Bookmarks",
-    "Drawing",
-    "Files",
-    "Filters",
-    "IniStore",
-    "Layout",
-    "LayoutName",
-    "Memory",
-    "MemoryStore",
-    "Plugins",
-    "Renderer",
-    "Settings",
-    "Store",
-    "Tables",
-    "ThemeName",
-    "WheelMode",
-    "Window",
-]

@@ -504,6 +504,3 @@ def _let_go_of_frames(error: BaseException) -> None:
 
 def _nobody(_: object) -> None:
     """Take a result that nobody waits for."""
-
-
-__all__ = ["NO_MEMORY", "Request", "TaskContext", "TaskFailure", "TaskState", "Tasks"]

@@ -25,15 +25,20 @@ from PySide6.QtWidgets import (
 from ggscope.model.time import Unit
 from ggscope.model.units import format_duration, format_exact
 from ggscope.render.theme import Theme, css, theme
-from ggscope.session.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
+from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
 from ggscope.session.session import Session
-from ggscope.views.base import View, ViewSpec
-from ggscope.views.elided import ElidedLabel
-from ggscope.views.guard import guarded
-from ggscope.views.plain import add_action, set_tip
-from ggscope.views.text_table import Cell, Heading, Index, TextTable, TextTableModel
-from ggscope.views.widgets import (
+from ggscope.views.base.plain import add_action, set_tip
+from ggscope.views.base.text_table import (
+    Cell,
+    Heading,
+    Index,
+    TextTable,
+    TextTableModel,
+)
+from ggscope.views.base.view import View, ViewSpec, guarded
+from ggscope.views.base.widgets import (
     Connections,
+    ElidedLabel,
     EmptyState,
     connect_all,
     copy_text,

@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QDoubleSpinBox, QMenu, QSpinBox
 
-from ggscope.analysis.what_if import (
+from ggscope.analysis.reads.what_if import (
     Answer,
     Optimum,
     WhatIf,
@@ -14,22 +14,21 @@ from ggscope.analysis.what_if import (
     best_possible,
     what_if,
 )
-from ggscope.analysis.what_if_words import answer_words, rests_on
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_exact_bytes, format_share
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import ChartGeometry
-from ggscope.render.compose_cache import CacheScene, chart_of_cache, compose_cache
+from ggscope.render.reads import CacheScene, chart_of_cache, compose_cache
 from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base import ViewSpec
-from ggscope.views.control_row import ControlRow
-from ggscope.views.painted import Connection, PaintedView
-from ggscope.views.plain import set_tip
-from ggscope.views.widgets import copy_text
-from ggscope.views.words_beside import WordsBeside
+from ggscope.views.base.controls import ControlRow, WordsBeside
+from ggscope.views.base.painted import Connection, PaintedView
+from ggscope.views.base.plain import set_tip
+from ggscope.views.base.view import ViewSpec
+from ggscope.views.base.widgets import copy_text
+from ggscope.words.reads import answer_words, rests_on
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _QUIET_MS = 120

@@ -8,8 +8,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QMenu
 
-from ggscope.analysis.hot_facts import HotCold, HotFact, hot_cold, hot_facts
-from ggscope.analysis.hotness import GROUP_BY, GroupBy, Ranking
+from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
 from ggscope.model.selection import Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
@@ -22,8 +21,8 @@ from ggscope.model.units import (
 )
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import BAR_HEIGHT, ChartGeometry, bar_at
-from ggscope.render.compose_grid import GridGeometry
-from ggscope.render.compose_hot import (
+from ggscope.render.grid import GridGeometry
+from ggscope.render.reads import (
     HotPicture,
     HotScene,
     bars_of,
@@ -36,11 +35,11 @@ from ggscope.render.theme import Theme, css, theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.text import html, join_html, tsv_text
-from ggscope.views.base import ViewSpec
-from ggscope.views.control_row import ControlRow
-from ggscope.views.painted import Connection, PaintedView
-from ggscope.views.widgets import copy_name, copy_text
-from ggscope.views.words_beside import WordsBeside
+from ggscope.views.base.controls import ControlRow, WordsBeside
+from ggscope.views.base.painted import Connection, PaintedView
+from ggscope.views.base.view import ViewSpec
+from ggscope.views.base.widgets import copy_name, copy_text
+from ggscope.words.reads import HotCold, HotFact, hot_cold, hot_facts
 
 _KEY = "hot_cold"
 

@@ -6,19 +6,20 @@ from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout
 
-from ggscope.analysis.layout import FEW_LANES
+from ggscope.analysis.rows.lanes import FEW_LANES
 from ggscope.model.time import TimeRange
 from ggscope.model.units import shown_form
 from ggscope.render.batch import DisplayList
-from ggscope.render.compose import OverviewScene, compose_overview
-from ggscope.render.compose_pending import unknown_range, unknown_words
 from ggscope.render.theme import Theme, theme
+from ggscope.render.timeline.overview import compose_overview
+from ggscope.render.timeline.pending import unknown_range, unknown_words
+from ggscope.render.timeline.scene import OverviewScene
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base import View, ViewSpec
-from ggscope.views.bookmark_tip import bookmark_tip
-from ggscope.views.canvas import RasterCanvas
-from ggscope.views.plain import show_tip
+from ggscope.views.base.bookmark_tip import bookmark_tip
+from ggscope.views.base.canvas import RasterCanvas
+from ggscope.views.base.plain import show_tip
+from ggscope.views.base.view import View, ViewSpec
 
 HEIGHT = 58
 EDGE_PX = 6

@@ -22,10 +22,16 @@ from ggscope.model.units import format_count, format_offset
 from ggscope.render.theme import Theme, css, theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext, TaskFailure
-from ggscope.views.base import View, ViewSpec
-from ggscope.views.plain import Label, set_tip
-from ggscope.views.text_table import Cell, Heading, Shape, TextTable, TextTableModel
-from ggscope.views.widgets import (
+from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.text_table import (
+    Cell,
+    Heading,
+    Shape,
+    TextTable,
+    TextTableModel,
+)
+from ggscope.views.base.view import View, ViewSpec
+from ggscope.views.base.widgets import (
     Connections,
     EmptyState,
     connect_all,

@@ -11,9 +11,9 @@ from builders import (
     random_trace,
     spans_trace,
 )
-from ggscope.analysis.ascii import ascii_timeline
 from ggscope.model.time import TimeRange
 from ggscope.model.units import parse_time, shown_form
+from ggscope.writers.ascii import ascii_timeline
 
 GOLDEN = """\
 run.nputrace.json: 0 cyc to 20,000 cyc, one column = 345 cyc, 144 spans
@@ -131,7 +131,7 @@ def test_many_categories_share_one_sign():
 def test_long_lane_titles_are_cut(monkeypatch):
     trace = random_trace(1, 50, lanes=2)
     text = ascii_timeline(trace, width=60)
-    monkeypatch.setattr("ggscope.analysis.ascii._MAX_TITLE", 5)
+    monkeypatch.setattr("ggscope.writers.ascii._MAX_TITLE", 5)
 
     cut = ascii_timeline(trace, width=60)
 

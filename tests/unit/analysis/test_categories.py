@@ -7,8 +7,8 @@ import pytest
 import builders
 import ggmlviz_files as gv
 from expert_traces import moe_file
-from ggscope.analysis import categories
-from ggscope.analysis.categories import (
+from ggscope.analysis.rows import categories
+from ggscope.analysis.rows.categories import (
     Categories,
     categorize,
     colorings,
@@ -28,8 +28,7 @@ from ggscope.model.tables import (
 )
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
-from ggscope.render.palette import category_color
-from ggscope.render.theme import theme
+from ggscope.render.theme import category_color, theme
 
 
 def opened(path, options=None):

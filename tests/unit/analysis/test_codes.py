@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis import native
-from ggscope.analysis.categories import categorize
-from ggscope.analysis.chunks import count_values
-from ggscope.analysis.groups import group_parts, group_spans
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.lanes import count_work, work_column
+from ggscope.analysis.rows import kernels as native
+from ggscope.analysis.rows.categories import categorize
+from ggscope.analysis.rows.groups import count_values, group_parts, group_spans
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import count_work, work_column
 
 TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64)
 COLORINGS = (

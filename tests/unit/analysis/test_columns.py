@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis import columns, pyramid
-from ggscope.analysis.columns import (
+from ggscope.analysis.rows import columns, pyramid
+from ggscope.analysis.rows.columns import (
     Columns,
     RowColumns,
     column_edges,
     columns_slow,
 )
-from ggscope.analysis.pyramid import heaviest, ragged
-from ggscope.analysis.rows import Row, make_row
+from ggscope.analysis.rows.pyramid import heaviest, ragged
+from ggscope.analysis.rows.rows import Row, make_row
 from ggscope.model.time import TimeRange
 
 

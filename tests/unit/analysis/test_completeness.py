@@ -16,7 +16,7 @@ from ggscope.analysis.completeness import (
     gap_words,
     with_completeness,
 )
-from ggscope.analysis.joining import Side, join
+from ggscope.analysis.sessions.join import Side, join
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Accesses, no_access_columns, no_flat_accesses

@@ -8,21 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import OPS, finished, op_number
-from ggscope.analysis.correlate import (
+from ggscope.analysis.sessions.correlate import (
     Correlation,
     Rule,
     correlate,
     graph_join,
     node_words,
 )
-from ggscope.analysis.correlate_runs import run_hashes, runs_of
+from ggscope.analysis.sessions.correlate_runs import run_hashes, runs_of
 from ggscope.errors import Cancelled
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Claims
 from ggscope.model.lanes import LaneKind
 from ggscope.model.trace import Trace
-from ggscope.readers.bundle import survey
-from ggscope.session.opening import open_bundle
+from ggscope.readers.survey import survey
+from ggscope.session.loading.opening import open_bundle
 from graph_traces import add_graph
 from support import need_corpus
 from watchers import CancelAfter

@@ -7,9 +7,9 @@ columns' edges and its parts are added up by ``bincount``.
 import numpy as np
 import pytest
 
-from ggscope.analysis import native
-from ggscope.analysis.columns import Columns, RowColumns, column_edges, query_many
-from ggscope.analysis.rows import Row, SpanIds, make_row
+from ggscope.analysis.rows import kernels as native
+from ggscope.analysis.rows.columns import Columns, RowColumns, column_edges, query_many
+from ggscope.analysis.rows.rows import Row, SpanIds, make_row
 from ggscope.model.time import TimeRange
 
 N_SPANS, N_ROWS = 10_000_000, 8

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expert_traces import falling_scores, random_choices, routed
-from ggscope.analysis import expert_figures as figures_module
-from ggscope.analysis.expert_figures import (
+from ggscope.analysis.experts import figures as figures_module
+from ggscope.analysis.experts.experts import Choices, expert_choices, expert_grid
+from ggscope.analysis.experts.figures import (
     coactivation,
     covers,
     expert_figures,
@@ -20,7 +21,6 @@ from ggscope.analysis.expert_figures import (
     score_histogram,
     transitions,
 )
-from ggscope.analysis.experts import Choices, expert_choices, expert_grid
 
 SHAPES = st.tuples(
     st.integers(0, 1000), st.integers(1, 6), st.integers(1, 3), st.integers(2, 6)

@@ -8,13 +8,13 @@ import pytest
 
 import builders
 from expert_traces import accessing, random_choices, routed, routing, tensors
-from ggscope.analysis.expert_slices import expert_slices
-from ggscope.analysis.experts import (
+from ggscope.analysis.experts.experts import (
     CountSource,
     ExpertSource,
     expert_choices,
     expert_grid,
 )
+from ggscope.analysis.experts.slices import expert_slices
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tensors import no_tensors
 from ggscope.model.trace import Trace

@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.facts import (
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import (
+    AccessColumns,
+    Accesses,
+    SpanFlag,
+    no_access_columns,
+    no_flat_accesses,
+)
+from ggscope.model.tensors import Buffers, BufferUsage, Tensors
+from ggscope.model.time import Clock
+from ggscope.model.trace import Trace
+from ggscope.words.spans import (
     Fact,
     access_facts,
     access_line,
@@ -23,18 +35,6 @@ from ggscope.analysis.facts import (
     time_text,
     tooltip_text,
 )
-from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import (
-    AccessColumns,
-    Accesses,
-    SpanFlag,
-    no_access_columns,
-    no_flat_accesses,
-)
-from ggscope.model.tensors import Buffers, BufferUsage, Tensors
-from ggscope.model.time import Clock
-from ggscope.model.trace import Trace
 
 
 def by_label(facts: tuple[Fact, ...]) -> dict[str, Fact]:

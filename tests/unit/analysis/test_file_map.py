@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import finished, llama_like_trace
-from ggscope.analysis.file_map import FileMap, file_map
-from ggscope.analysis.heatmap import heat_base
-from ggscope.analysis.heatmap_axis import AXIS_KINDS, UNIT_WIDTH, HeatAxis
+from ggscope.analysis.heat.file_map import FileMap, file_map
+from ggscope.analysis.heat.heatmap import heat_base
+from ggscope.analysis.heat.rows import AXIS_KINDS, UNIT_WIDTH, HeatAxis
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tensors import ModelFile
 from ggscope.readers import registry

@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from ggscope.analysis.filtering import filter_mask, parse_filter
+from ggscope.analysis.filters.masks import filter_mask
+from ggscope.analysis.filters.text import parse_filter
 from link_traces import random_links_trace
 from support import ROOT
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.filter_text import (
+from ggscope.analysis.filters.text import (
     describe_filter,
     format_filter,
     parse_filter,
     parse_range,
 )
 from ggscope.errors import QueryError
-from ggscope.model.ggml import FAMILIES
+from ggscope.model.ggml.ops import FAMILIES
 from ggscope.model.selection import AnyOf, Filter, Not
 from ggscope.model.tables import Phase, Quality, Space
 from ggscope.model.time import TimeRange

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builders
-from ggscope.analysis.filtering import filter_mask, parse_filter
-from ggscope.analysis.grouping import grouping
+from ggscope.analysis.filters.masks import filter_mask
+from ggscope.analysis.filters.text import parse_filter
 from ggscope.analysis.links import linked
+from ggscope.analysis.statistics.grouping import grouping
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.names import normalise

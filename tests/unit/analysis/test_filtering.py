@@ -13,20 +13,18 @@ from builders import (
     random_trace,
     spans_trace,
 )
-from ggscope.analysis import filtering
-from ggscope.analysis.chunks import add_by_group, count_values
-from ggscope.analysis.filter_text import both
-from ggscope.analysis.filtering import (
-    filter_mask,
+from ggscope.analysis.filters import masks as filtering
+from ggscope.analysis.filters.masks import filter_mask, read_filter, search
+from ggscope.analysis.filters.text import (
+    both,
     format_filter,
     parse_filter,
-    read_filter,
-    search,
     text_matcher,
 )
+from ggscope.analysis.rows.groups import add_by_group, count_values
 from ggscope.errors import QueryError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.ggml import FAMILIES, family_of
+from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import AnyOf, Filter, Not
 from ggscope.model.tables import (

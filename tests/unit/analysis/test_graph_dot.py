@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 import graph_traces
-from ggscope.analysis.graph_dot import graph_as_dot
 from ggscope.readers import registry
+from ggscope.writers.dot import graph_as_dot
 
 
 def test_written_graph_is_read_back_as_it_was(tmp_path: Path) -> None:

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graph_traces
-from ggscope.analysis.graph_layers import graph_layers
-from ggscope.analysis.graph_layout import (
+from ggscope.analysis.graph.layout import (
     BoxKind,
     GraphChoice,
     GraphLayout,
+    graph_layers,
     lay_out_graph,
     opening_choice,
 )
-from ggscope.analysis.graph_rows import MAX_SPAN
+from ggscope.analysis.graph.rows import MAX_SPAN
 from ggscope.errors import Cancelled
 from ggscope.model.graph import Graph
 from ggscope.readers import registry

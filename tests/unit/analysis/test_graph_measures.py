@@ -5,14 +5,14 @@ import pytest
 
 import builders
 import graph_traces
-from ggscope.analysis.correlate import Rule, correlate
-from ggscope.analysis.graph_facts import node_facts
-from ggscope.analysis.graph_layers import graph_layers
-from ggscope.analysis.graph_measures import NodeMeasures, node_measures
+from ggscope.analysis.graph.layout import graph_layers
+from ggscope.analysis.graph.measures import NodeMeasures, node_measures
+from ggscope.analysis.sessions.correlate import Rule, correlate
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
+from ggscope.words.graph import node_facts
 
 TOKENS, LAYERS = 3, 4
 
@@ -164,7 +164,7 @@ def test_chunks_do_not_change_the_sums(
     trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = measured(trace)
-    monkeypatch.setattr("ggscope.analysis.chunks.chunks.__defaults__", (7,))
+    monkeypatch.setattr("ggscope.analysis.rows.groups.chunks.__defaults__", (7,))
 
     parts = measured(trace)
 

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graph_traces
-from ggscope.analysis.graph_paths import (
+from ggscope.analysis.graph.measures import (
     critical_path,
     edges_within,
     path_edges,
     predecessors,
     successors,
 )
-from ggscope.analysis.graph_ranks import sorted_by_edges
-from ggscope.analysis.graph_search import find_nodes, op_words
+from ggscope.analysis.graph.rows import sorted_by_edges
+from ggscope.analysis.graph.search import find_nodes, op_words
 from ggscope.errors import QueryError
 from ggscope.model.graph import Graph
 

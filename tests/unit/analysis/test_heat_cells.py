@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis import heat_cells
-from ggscope.analysis.heatmap import HeatGrid
-from ggscope.analysis.heatmap_counts import Counts, Entries
+from ggscope.analysis.heat import heatmap as heat_cells
+from ggscope.analysis.heat.heatmap import HeatGrid
+from ggscope.analysis.heat.touches import Counts, Entries
 
 needs_kernel = pytest.mark.skipif(
     heat_cells.kernel() is None, reason="the compiled kernels were not built"

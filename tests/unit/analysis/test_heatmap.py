@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import finished, llama_like_trace
-from ggscope.analysis.file_map import file_map
-from ggscope.analysis.heatmap import HeatBase, heat_base, scaled
-from ggscope.analysis.heatmap_rows import ROW_KINDS, TIME_BINS, natural_rows
+from ggscope.analysis.heat.file_map import file_map
+from ggscope.analysis.heat.heatmap import HeatBase, heat_base, scaled
+from ggscope.analysis.heat.rows import ROW_KINDS, TIME_BINS, natural_rows
 from ggscope.errors import Cancelled
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
@@ -276,7 +276,7 @@ def test_layer_rows_hold_the_bytes_of_their_own_tensors() -> None:
 
 
 def test_rows_beyond_memory_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ggscope.analysis.heatmap.MOST_CELLS", 200)
+    monkeypatch.setattr("ggscope.analysis.heat.heatmap.MOST_CELLS", 200)
     trace = moe_trace(tokens=40, layers=2)
     base = heat_base(trace, "token")
 
@@ -288,7 +288,7 @@ def test_rows_beyond_memory_are_put_together(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_more_ends_than_are_kept_still_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ggscope.analysis.heatmap.MOST_ENDS", 4)
+    monkeypatch.setattr("ggscope.analysis.heat.heatmap.MOST_ENDS", 4)
     accesses = [[(0, FILE, 10 + 7 * i, 5)] for i in range(20)]
     trace = trace_of(
         [("t", 10, 200, 0, -1, 0)], accesses, [(i % 3, i) for i in range(20)]
@@ -306,7 +306,7 @@ def test_sorted_counts_equal_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = moe_trace(tokens=9, layers=3)
     edges = [0, 100_000, 700_000, 4_000_000]
     table = cells_of(heat_base(trace, "token"), edges)
-    monkeypatch.setattr("ggscope.analysis.heatmap_counts._DENSE_KEYS", 0)
+    monkeypatch.setattr("ggscope.analysis.heat.touches._DENSE_KEYS", 0)
 
     assert (
         cells_of(heat_base(trace, "token"), [0, 100_000, 700_000, 4_000_000]) == table

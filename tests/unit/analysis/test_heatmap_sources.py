@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from builders import finished
-from ggscope.analysis.heatmap import HeatBase, heat_base
-from ggscope.analysis.heatmap_axis import HeatAxis
-from ggscope.analysis.heatmap_rows import ROW_KINDS, interval_of
+from ggscope.analysis.heat.heatmap import HeatBase, heat_base
+from ggscope.analysis.heat.rows import ROW_KINDS, HeatAxis, interval_of
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.routing import Routing

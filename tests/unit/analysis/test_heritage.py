@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from builders import llama_like_trace
-from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.trace import Trace
 from staged import spans_only, with_records
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ggscope.analysis.hot_facts import hot_cold, hot_facts, kv_traffic
 from ggscope.model.tables import AccessKind, Space
 from ggscope.model.time import TimeRange
+from ggscope.words.reads import hot_cold, hot_facts, kv_traffic
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis import hotness
-from ggscope.analysis.hotness import (
+from ggscope.analysis.reads import hotness
+from ggscope.analysis.reads.hotness import (
     cold,
     coverage,
     gini,

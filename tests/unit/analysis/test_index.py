@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis import groups, index
-from ggscope.analysis.groups import group_spans
-from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.rows import groups, index
+from ggscope.analysis.rows.groups import group_spans
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import COLOR_BY

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.join_words import join_words
-from ggscope.analysis.joining import Side, join, role_of
-from ggscope.analysis.mapping_layout import slice_rows, wholes_of
+from ggscope.analysis.sessions.join import Side, join, role_of
+from ggscope.analysis.sessions.mapping import slice_rows, wholes_of
 from ggscope.model.tables import Space, Spans
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Join, ReadWarning, Severity, Trace
+from ggscope.words.sessions import join_words
 from session_files import (
     buffers_trace,
     graph_trace,

@@ -1,8 +1,8 @@
 import pytest
 
 import builders
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import (
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import (
     COUNTER_HEIGHT,
     GROUP_HEIGHT,
     LANE_GAP,

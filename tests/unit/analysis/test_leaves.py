@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ggscope.analysis.joining import Side, join
-from ggscope.analysis.leaves import leaf_words
+from ggscope.analysis.graph.search import leaf_words
+from ggscope.analysis.sessions.join import Side, join
 from ggscope.model.tables import AccessColumns, Accesses, no_flat_accesses
 from ggscope.model.trace import OpTable, Trace
 from ggscope.readers.registry import open_trace

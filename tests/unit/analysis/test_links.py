@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 import builders
 from ggscope.analysis import links
-from ggscope.analysis.correlate import correlate
 from ggscope.analysis.link_scan import merged_ranges
 from ggscope.analysis.links import is_quick, linked
-from ggscope.analysis.thing_figures import figures_of
+from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Selection, TableName
 from ggscope.model.tables import AccessColumns, AccessKind, Space
 from ggscope.model.trace import Trace
+from ggscope.words.things import figures_of
 from graph_traces import add_graph
 from link_traces import EXPS, N_BUFFERS, N_TENSORS, SLICE, random_links_trace
 

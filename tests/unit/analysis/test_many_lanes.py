@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis import index as index_module
-from ggscope.analysis.ascii import ascii_timeline
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.layout import FEW_LANES, LaneState, lay_out
-from ggscope.analysis.rows import MAX_ROWS, depths, stack
+from ggscope.analysis.rows import index as index_module
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import FEW_LANES, LaneState, lay_out
+from ggscope.analysis.rows.rows import MAX_ROWS, depths, stack
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.trace import Trace
-from ggscope.render.compose import compose_timeline
-from ggscope.render.compose_overview import skyline
-from ggscope.render.scene import OverviewScene, TimelineScene, TimeScale
 from ggscope.render.theme import theme
-from ggscope.views.timeline_prepare import PrepareRequest
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.overview import skyline
+from ggscope.render.timeline.scene import OverviewScene, TimelineScene, TimeScale
+from ggscope.views.timeline.view import PrepareRequest
+from ggscope.writers.ascii import ascii_timeline
 
 MANY = 3 * FEW_LANES
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis import merges, rows
+from ggscope.analysis.rows import merges, rows
 
 needs_kernel = pytest.mark.skipif(
     merges.kernel() is None, reason="the compiled kernels were not built"

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builders
-from ggscope import compiled
-from ggscope.analysis import merges, native
-from ggscope.analysis.columns import RowColumns, column_edges, columns_slow
-from ggscope.analysis.index import TraceIndex
-from ggscope.analysis.pyramid import Dominant, RunningSums
-from ggscope.analysis.rows import SpanIds, make_row
+from ggscope.analysis.rows import kernels as native
+from ggscope.analysis.rows import merges
+from ggscope.analysis.rows.columns import RowColumns, column_edges, columns_slow
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.pyramid import Dominant, RunningSums
+from ggscope.analysis.rows.rows import SpanIds, make_row
 from ggscope.model.time import TimeRange
+from ggscope.native import library as compiled
 
 
 def both(

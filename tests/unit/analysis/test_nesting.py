@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 import builders
 from ggmlviz_files import T0, graph, run, write
-from ggscope.analysis import nesting, stats_scan
-from ggscope.analysis.nesting import covered, own_times
-from ggscope.analysis.stats import BY, StatTable, stat_table
+from ggscope.analysis.statistics import nesting
+from ggscope.analysis.statistics import scan as stats_scan
+from ggscope.analysis.statistics.nesting import covered, own_times
+from ggscope.analysis.statistics.table import BY, StatTable, stat_table
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import Lane, LaneKind, Lanes, lane_titles

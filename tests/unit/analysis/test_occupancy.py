@@ -16,7 +16,7 @@ from buffer_traces import (
     buffers_trace,
     reference_buffers,
 )
-from ggscope.analysis.occupancy import (
+from ggscope.analysis.buffers import (
     Gap,
     alive_at,
     buffer_use,

@@ -3,21 +3,25 @@
 import numpy as np
 import pytest
 
-from ggscope.analysis.expert_figures import expert_figures, expert_sets, overlap
-from ggscope.analysis.expert_pictures import Beside, ExpertsRequest
-from ggscope.analysis.experts import expert_choices, expert_grid
-from ggscope.analysis.heatmap import heat_base
-from ggscope.analysis.heatmap_axis import HeatAxis
-from ggscope.analysis.hot_facts import hot_cold, hot_facts
-from ggscope.analysis.hotness import ranking
-from ggscope.analysis.what_if import what_if
-from ggscope.analysis.what_if_words import rests_on
+from ggscope.analysis.experts.experts import expert_choices, expert_grid
+from ggscope.analysis.experts.figures import (
+    Beside,
+    ExpertsRequest,
+    expert_figures,
+    expert_sets,
+    overlap,
+)
+from ggscope.analysis.heat.heatmap import heat_base
+from ggscope.analysis.heat.rows import HeatAxis
+from ggscope.analysis.reads.hotness import ranking
+from ggscope.analysis.reads.what_if import what_if
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
-from ggscope.render.compose_heatmap import compose_heatmap
-from ggscope.render.export_heatmap import heat_scene
-from ggscope.views.experts_words import about_tip, about_words, cell_words
+from ggscope.render.heatmap.compose import compose_heatmap
+from ggscope.render.heatmap.figure import heat_scene
+from ggscope.views.experts.words import about_tip, about_words, cell_words
+from ggscope.words.reads import hot_cold, hot_facts, rests_on
 from reads_builder import Op, Read, TensorRow, reads_trace
 from scenes import texts_of
 

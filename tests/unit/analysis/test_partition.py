@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis import partition as module
-from ggscope.analysis.partition import (
+from ggscope.analysis.order import partition as module
+from ggscope.analysis.order.partition import (
     Coder,
     linear_coder,
     partition,

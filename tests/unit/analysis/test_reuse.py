@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis import reuse, reuse_plain
+from ggscope.analysis.reads import reuse, reuse_plain
 from ggscope.errors import Cancelled
 from watchers import CancelAfter
 

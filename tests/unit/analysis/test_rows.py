@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis import rows
-from ggscope.analysis.rows import Row, SortedTicks, flatten, make_row, stack
+from ggscope.analysis.rows import rows
+from ggscope.analysis.rows.rows import Row, SortedTicks, flatten, make_row, stack
 
 
 def spans(*pairs: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

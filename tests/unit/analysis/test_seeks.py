@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from ggscope.analysis.file_map import file_map
-from ggscope.analysis.seeks import disk_order, row_reads, seeks
-from ggscope.analysis.unit_reads import read_sequence
+from ggscope.analysis.heat.file_map import file_map
+from ggscope.analysis.reads.hotness import disk_order, row_reads, seeks
+from ggscope.analysis.reads.units import read_sequence
 from reads_builder import Op, Read, TensorRow, reads_trace
 
 ROW = tuple(TensorRow(f"blk.{i}.ffn_up.weight", 100 * i, 100, i) for i in range(8))

@@ -3,7 +3,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ggscope.analysis.columns import column_edges
+from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.series import series_columns, series_range, value_at
 from ggscope.model.tables import CounterSeries, CounterShape
 from ggscope.model.time import TimeRange

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ggscope.analysis.rows import SpanIds, make_row
+from ggscope.analysis.rows.rows import SpanIds, make_row
 
 
 @pytest.fixture

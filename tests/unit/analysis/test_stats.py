@@ -15,11 +15,12 @@ from builders import (
     random_trace,
     spans_trace,
 )
-from ggscope.analysis import stats_plain
-from ggscope.analysis.filtering import filter_mask, parse_filter
-from ggscope.analysis.stats import BY, histogram, stat_table, statistics
+from ggscope.analysis.filters.masks import filter_mask
+from ggscope.analysis.filters.text import parse_filter
+from ggscope.analysis.statistics import plain as stats_plain
+from ggscope.analysis.statistics.table import BY, histogram, stat_table, statistics
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.ggml import family_of
+from ggscope.model.ggml.ops import family_of
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
     Accesses,

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import llama_like_trace, npu_like_trace, random_trace, spans_trace
-from ggscope.analysis import stats_scan
-from ggscope.analysis.figures import BLOCK_ROWS, SpanBlocks, Wanted
-from ggscope.analysis.grouping import grouping
-from ggscope.analysis.stats import By, StatRow, stat_table, statistics
+from ggscope.analysis.statistics import scan as stats_scan
+from ggscope.analysis.statistics.figures import BLOCK_ROWS, SpanBlocks, Wanted
+from ggscope.analysis.statistics.grouping import grouping
+from ggscope.analysis.statistics.table import By, StatRow, stat_table, statistics
 from ggscope.errors import Cancelled
 from ggscope.model.tables import Quality, SpanFlag
 from ggscope.model.time import TimeRange

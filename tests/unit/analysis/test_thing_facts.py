@@ -6,25 +6,27 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.correlate import correlate
-from ggscope.analysis.facts import Fact
-from ggscope.analysis.node_facts import neighbours, node_facts
-from ggscope.analysis.thing_facts import (
-    COUNTING,
-    ThingFacts,
-    buffer_facts,
-    card_words,
-    expert_facts,
-    file_bytes,
-    place_word,
-    tensor_facts,
-)
-from ggscope.analysis.thing_figures import ThingFigures, figures_of
+from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import expert_key, no_routing
 from ggscope.model.selection import Selection
 from ggscope.model.tensors import ModelFile, Place, SizeSource
 from ggscope.model.trace import Trace
+from ggscope.words.spans import Fact
+from ggscope.words.things import (
+    COUNTING,
+    ThingFacts,
+    ThingFigures,
+    buffer_facts,
+    card_words,
+    expert_facts,
+    figures_of,
+    file_bytes,
+    neighbours,
+    node_facts,
+    place_word,
+    tensor_facts,
+)
 from graph_traces import add_graph
 from link_traces import EXPS, SLICE, random_links_trace
 

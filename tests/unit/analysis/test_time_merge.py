@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import empty_trace, random_trace, spans_trace
-from ggscope.analysis import time_merge
-from ggscope.analysis.time_merge import TimeMerge, TimeRuns
+from ggscope.analysis.order import time_merge
+from ggscope.analysis.order.time_merge import TimeMerge, TimeRuns
 from ggscope.model.trace import Trace
 
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builders
-from ggscope.analysis.token_json import TokenJson
 from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_access import TensorAccessReader
+from ggscope.readers.tensor.reader import TensorAccessReader
+from ggscope.writers.token_json import TokenJson
 from support import need_corpus
 from tensor_files import NO_LAYER, Rec, Src, encode, llama_trace, table_of, weight
 from token_files import TWINS, document, op_names, read_file, read_text, real_trace

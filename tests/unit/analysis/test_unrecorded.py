@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from builders import OPS, op_number
-from ggscope.analysis.hot_facts import hot_cold, hot_facts
-from ggscope.analysis.joining import Side, join
-from ggscope.analysis.unrecorded import (
+from ggscope.analysis.reads.unrecorded import (
     CODE,
     is_silent,
     silent_words,
     time_words,
     unrecorded_tensors,
 )
+from ggscope.analysis.sessions.join import Side, join
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Trace
+from ggscope.words.reads import hot_cold, hot_facts
 from graph_traces import add_graph
 from session_files import model_trace, reading_trace
 

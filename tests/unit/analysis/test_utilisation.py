@@ -3,7 +3,7 @@
 import pytest
 
 from ggscope import assets
-from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.readers.registry import open_trace
 
 

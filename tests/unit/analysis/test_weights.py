@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from builders import TraceBuilder, finished, llama_like_trace
-from ggscope.analysis.stats import statistics
+from ggscope.analysis.statistics.table import statistics
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
     Accesses,

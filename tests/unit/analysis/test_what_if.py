@@ -5,10 +5,10 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from ggscope.analysis.what_if import answer, best_possible, what_if
-from ggscope.analysis.what_if_words import answer_words, rests_on
+from ggscope.analysis.reads.what_if import answer, best_possible, what_if
 from ggscope.errors import Cancelled
 from ggscope.model.time import TimeRange
+from ggscope.words.reads import answer_words, rests_on
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from watchers import CancelAfter
 

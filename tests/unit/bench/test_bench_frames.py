@@ -4,9 +4,8 @@ import itertools
 
 import pytest
 
-from ggscope.analysis.layout import TimelineLane
-from ggscope.gui.bench_frames import FrameTimes, groups_to_close, range_at
-from ggscope.gui.bench_probes import BenchError
+from ggscope.analysis.rows.lanes import TimelineLane
+from ggscope.bench.frames import BenchError, FrameTimes, groups_to_close, range_at
 from ggscope.model.lanes import LaneKind
 from ggscope.model.time import TimeRange
 

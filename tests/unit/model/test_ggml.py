@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.model import ggml
-from ggscope.model.ggml import FAMILIES, OpSample, family_of, infer, table, tables
-from ggscope.model.ggml_rules import ARITY, COMMON, expected_ops, fits_arity
+from ggscope.model.ggml import ops as ggml
+from ggscope.model.ggml.ops import FAMILIES, OpSample, family_of, infer, table, tables
+from ggscope.model.ggml.rules import ARITY, COMMON, expected_ops, fits_arity
 from ggscope.model.trace import OpTable
 from support import need_corpus
 from tensor_files import decode

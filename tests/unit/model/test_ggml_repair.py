@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ggscope.model.ggml import table
-from ggscope.model.ggml_repair import (
+from ggscope.model.ggml.ops import table
+from ggscope.model.ggml.repair import (
     PrintedSample,
     agreement,
     needs_repair,

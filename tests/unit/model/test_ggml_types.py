@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.model.ggml_types import (
+from ggscope.model.ggml.types import (
     file_type_name,
     fills_blocks,
     find_type,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from builders import finished
-from ggscope.analysis.categories import categorize
-from ggscope.analysis.stats import statistics
-from ggscope.analysis.token_layers import token_layers
+from ggscope.analysis.rows.categories import categorize
+from ggscope.analysis.sessions.correlate import token_layers
+from ggscope.analysis.statistics.table import statistics
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection
@@ -17,9 +17,9 @@ from ggscope.model.tokens import token_text, tokens_of
 from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
 from ggscope.render.batch import TextBatch
-from ggscope.render.compose import compose_timeline
-from ggscope.views.table_cells import CellTexts, columns_of
-from ggscope.views.table_menu import filters_of
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.views.base.cells import CellTexts, columns_of
+from ggscope.views.table.view import filters_of
 from npu_files import engine, read_events, token
 from scenes import make_scene, texts_of
 from support import ROOT, need_corpus

@@ -8,7 +8,7 @@ from builders import make_info
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import CounterShape
 from ggscope.model.trace import Trace
-from ggscope.readers.buffer_lives import BufferEvents, add_buffers
+from ggscope.readers.common.buffer_lives import BufferEvents, add_buffers
 
 T0 = 541_709_309_541_000
 Event = tuple[int, bool, int, int]

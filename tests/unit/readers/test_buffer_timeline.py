@@ -8,7 +8,7 @@ import pytest
 
 from ggscope.errors import CorruptError, ReadError
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.buffer_timeline import BufferTimelineReader
+from ggscope.readers.buffers.timeline_json import BufferTimelineReader
 from side_files import codes, confidence, read_path, read_text
 from support import corpus_path, need_corpus
 
@@ -72,7 +72,7 @@ def test_corpus_file_has_the_counts_of_the_index(row) -> None:
 
 
 def test_corpus_timeline_equals_the_lines_it_was_made_from() -> None:
-    from ggscope.readers.buffer_stats import BufferStatsReader
+    from ggscope.readers.buffers.events_jsonl import BufferStatsReader
 
     data = need_corpus() / "bsc/962e44d2/tensor-tracing/webui/public/data"
     lines = need_corpus() / "tracer/buffer_stats_962e44d2.jsonl"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.readers import bundle as bundle_module
-from ggscope.readers.bundle import Member, Skipped, beside, recognise, survey
+from ggscope.readers import survey as bundle_module
+from ggscope.readers.survey import Member, Skipped, beside, recognise, survey
 from session_files import write_experiment, write_map, write_tokens
 from support import need_corpus
 

@@ -23,9 +23,9 @@ from ggscope.errors import (
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.readers import ggmlviz_optable
 from ggscope.readers.api import Head, Limits, ReadContext, Sniff
-from ggscope.readers.ggmlviz import GgmlvizReader
+from ggscope.readers.ggmlviz import trace as ggmlviz_optable
+from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.source import Source
 from support import need_corpus
 

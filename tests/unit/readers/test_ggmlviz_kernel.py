@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 import ggmlviz_files as viz
 from ggmlviz_files import Event
 from ggmlviz_scans import content, find_events
-from ggscope import compiled
 from ggscope.errors import ReadError
 from ggscope.model.trace import Trace
+from ggscope.native import library as compiled
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz import GgmlvizReader
-from ggscope.readers.ggmlviz_columns import NAME_BLOCK, Wanted
-from ggscope.readers.ggmlviz_kernel import IntakeStruct, kernel
-from ggscope.readers.ggmlviz_kernel_ops import PairingStruct
+from ggscope.readers.ggmlviz.columns import NAME_BLOCK, IntakeStruct, Wanted, kernel
+from ggscope.readers.ggmlviz.pairing import PairingStruct
+from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.source import Source
 from support import corpus_path
 

@@ -12,8 +12,8 @@ from ggmlviz_files import Event
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz import GgmlvizReader
-from ggscope.readers.ggmlviz_nesting import match
+from ggscope.readers.ggmlviz.pairing import match
+from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.source import Source
 
 GB, GE, OB, OE = viz.GRAPH_BEGIN, viz.GRAPH_END, viz.OP_BEGIN, viz.OP_END

@@ -13,12 +13,11 @@ from ggmlviz_files import Event
 from ggmlviz_scans import Found, find_events
 from ggscope.errors import Cancelled
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.readers import ggmlviz_resync as resync
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz import GgmlvizReader
-from ggscope.readers.ggmlviz_layouts import HEADER_BYTES, LAYOUT_BY_ID
-from ggscope.readers.ggmlviz_scan import MAX_GAPS
-from ggscope.readers.ggmlviz_walk import Stop
+from ggscope.readers.ggmlviz import walk as resync
+from ggscope.readers.ggmlviz.layouts import HEADER_BYTES, LAYOUT_BY_ID
+from ggscope.readers.ggmlviz.reader import GgmlvizReader
+from ggscope.readers.ggmlviz.walk import MAX_GAPS, Stop
 from ggscope.readers.source import Source
 
 EVENTS = viz.run(20, 5)

@@ -14,12 +14,11 @@ from ggmlviz_files import Event
 from ggmlviz_scans import Found, find_events
 from ggscope.model.strings import StringTable
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz import GgmlvizReader
-from ggscope.readers.ggmlviz_codes import encode
-from ggscope.readers.ggmlviz_events import Events, gather
-from ggscope.readers.ggmlviz_kernel import kernel
-from ggscope.readers.ggmlviz_layouts import HEADER_BYTES
-from ggscope.readers.ggmlviz_walk import Stop
+from ggscope.readers.ggmlviz.columns import encode, kernel
+from ggscope.readers.ggmlviz.events import Events, gather
+from ggscope.readers.ggmlviz.layouts import HEADER_BYTES
+from ggscope.readers.ggmlviz.reader import GgmlvizReader
+from ggscope.readers.ggmlviz.walk import Stop
 from ggscope.readers.source import Source
 
 

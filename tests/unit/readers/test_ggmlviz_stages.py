@@ -15,14 +15,18 @@ from ggmlviz_files import Event
 from ggscope.errors import Cancelled, LimitExceededError, ReadError
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.readers import ggmlviz_stages
 from ggscope.readers.api import EstimatingReader, Head, Limits, ReadContext
-from ggscope.readers.ggmlviz import GgmlvizReader
-from ggscope.readers.ggmlviz_columns import NAME_BLOCK, NAMES_EVERY
-from ggscope.readers.ggmlviz_intake import Intake, NumpyIntake
-from ggscope.readers.ggmlviz_kernel import CompiledIntake, kernel
-from ggscope.readers.ggmlviz_options import choose
-from ggscope.readers.ggmlviz_reading import Reading
+from ggscope.readers.ggmlviz import reader as ggmlviz_stages
+from ggscope.readers.ggmlviz.columns import (
+    NAME_BLOCK,
+    NAMES_EVERY,
+    CompiledIntake,
+    Intake,
+    NumpyIntake,
+    kernel,
+)
+from ggscope.readers.ggmlviz.plan import choose
+from ggscope.readers.ggmlviz.reader import GgmlvizReader, Reading
 from ggscope.readers.source import Source
 
 INTAKES = ["numpy", *(["compiled"] if kernel() is not None else [])]

@@ -10,9 +10,13 @@ from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Severity
 from ggscope.readers.api import HEAD_BYTES, Head
-from ggscope.readers.gguf_cursor import HEADER_BYTES, HeaderCursor, HeaderFault
-from ggscope.readers.gguf_header import read_header
-from ggscope.readers.gguf_model import GgufReader
+from ggscope.readers.gguf.header import (
+    HEADER_BYTES,
+    HeaderCursor,
+    HeaderFault,
+    read_header,
+)
+from ggscope.readers.gguf.reader import GgufReader
 from ggscope.readers.source import Source
 from gguf_files import (
     ARRAY,

@@ -14,11 +14,11 @@ from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.graph import Graph, NodeFlag
 from ggscope.model.names import split_suffixes
 from ggscope.model.trace import Trace
-from ggscope.readers import graph_dot, room
-from ggscope.readers.graph_dot import GraphDotReader
-from ggscope.readers.graph_json import GraphJsonReader
-from ggscope.readers.graph_labels import RecordLabel, parse_record
-from ggscope.readers.graph_ops import op_name, op_table
+from ggscope.readers import memory as room
+from ggscope.readers.graph import dot as graph_dot
+from ggscope.readers.graph.dot import GraphDotReader
+from ggscope.readers.graph.draft import RecordLabel, op_name, op_table, parse_record
+from ggscope.readers.graph.json import GraphJsonReader
 from side_files import (
     codes,
     confidence,

@@ -11,9 +11,9 @@ from ggscope.errors import CorruptError, ReadError
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag, count_words
 from ggscope.model.names import SUFFIXES, normalise
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.graph_build import category_of
-from ggscope.readers.graph_draft import Node
-from ggscope.readers.graph_json import GraphJsonReader
+from ggscope.readers.graph.build import category_of
+from ggscope.readers.graph.draft import Node
+from ggscope.readers.graph.json import GraphJsonReader
 from side_files import (
     codes,
     confidence,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ggscope.readers import json_repeats
-from ggscope.readers.json_repeats import Repeats, repeats, repeats_in
+from ggscope.readers.common import json_repeats
+from ggscope.readers.common.json_repeats import Repeats, repeats, repeats_in
 
 CASES = [
     ("{}", None),

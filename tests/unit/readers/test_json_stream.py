@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.readers.json_blocks import Block, brackets
-from ggscope.readers.json_stream import JsonCursor
-from ggscope.readers.json_text import (
+from ggscope.readers.common.json_cursor import Block, JsonCursor, brackets
+from ggscope.readers.common.json_text import (
     JsonSyntaxError,
     JsonTooLargeError,
     MemoryText,

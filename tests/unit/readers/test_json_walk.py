@@ -7,17 +7,15 @@ import pytest
 
 from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
-from ggscope.readers import (
-    buffer_stats,
-    buffer_timeline,
-    graph_dot,
-    graph_json,
-    json_walk,
-    moe_csv,
-)
 from ggscope.readers.api import ReadContext
-from ggscope.readers.json_outline import first_element_keys, outer_keys
-from ggscope.readers.json_walk import Walked, integer_of, note_fault, walk_root
+from ggscope.readers.buffers import events_jsonl as buffer_stats
+from ggscope.readers.buffers import timeline_json as buffer_timeline
+from ggscope.readers.common import json_walk
+from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
+from ggscope.readers.common.json_walk import Walked, integer_of, note_fault, walk_root
+from ggscope.readers.experts import moe_csv
+from ggscope.readers.graph import dot as graph_dot
+from ggscope.readers.graph import json as graph_json
 from ggscope.readers.source import Source
 from side_files import sound_routing
 

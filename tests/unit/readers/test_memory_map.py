@@ -13,9 +13,9 @@ from ggscope.errors import CorruptError, LimitExceededError, TruncatedError
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Severity
 from ggscope.readers.api import HEAD_BYTES, Head
-from ggscope.readers.map_layout import examine
-from ggscope.readers.memory_map import MemoryMapReader
-from ggscope.readers.model_rows import TensorRows
+from ggscope.readers.common.tensor_rows import TensorRows
+from ggscope.readers.maps.checks import examine
+from ggscope.readers.maps.memory_map import MemoryMapReader
 from map_files import codes, document, listed, read_at, read_side, row, told
 from support import corpus_path, need_corpus
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from ggscope.errors import CorruptError
 from ggscope.model.trace import Trace
-from ggscope.readers import moe_csv
 from ggscope.readers.api import Head
-from ggscope.readers.moe_columns import rows_of
-from ggscope.readers.moe_csv import MoeCsvReader
+from ggscope.readers.experts import moe_csv
+from ggscope.readers.experts.moe_csv import MoeCsvReader, rows_of
 from side_files import codes, confidence, read_text
 
 READER = MoeCsvReader()

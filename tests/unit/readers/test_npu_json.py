@@ -13,7 +13,7 @@ from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import AccessKind, CounterShape, Quality, Space, quality_of
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import Limits, ReadContext
-from ggscope.readers.npu_json import NpuJsonReader
+from ggscope.readers.npu.reader import NpuJsonReader
 from ggscope.readers.source import Source
 from npu_files import (
     access,
@@ -306,7 +306,7 @@ intervals = st.lists(
 def test_covering_equals_a_loop_over_all_intervals(
     pairs: list[tuple[int, int]], points: list[int]
 ) -> None:
-    from ggscope.readers.npu_time import busy_cycles, covering
+    from ggscope.readers.npu.intervals import busy_cycles, covering
 
     pairs = sorted(pairs, key=lambda pair: pair[0])
     start = np.array([a for a, _ in pairs], np.int64)

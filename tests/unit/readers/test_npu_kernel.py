@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope import compiled
 from ggscope.errors import ReadError
 from ggscope.model.strings import StringTable
-from ggscope.readers.json_blocks import brackets
-from ggscope.readers.json_stream import JsonCursor
-from ggscope.readers.json_text import MemoryText
-from ggscope.readers.npu_columns import EventColumns
-from ggscope.readers.npu_events import EVENT, EVENTS
-from ggscope.readers.npu_kernel import (
+from ggscope.native import library as compiled
+from ggscope.readers.common.json_cursor import JsonCursor, brackets
+from ggscope.readers.common.json_text import MemoryText
+from ggscope.readers.npu.columns import EventColumns, RowTaker
+from ggscope.readers.npu.scan import (
     LIBRARY,
     ODD,
     STUB,
@@ -25,7 +23,7 @@ from ggscope.readers.npu_kernel import (
     Scanner,
     scanner,
 )
-from ggscope.readers.npu_rows import RowTaker
+from ggscope.readers.npu.schema import EVENT, EVENTS
 from npu_files import (
     access,
     as_lines,

@@ -15,10 +15,11 @@ from ggscope.errors import (
     UnsupportedVersionError,
 )
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers import json_repeats, npu_json
 from ggscope.readers.api import HEAD_BYTES, Head, ReadContext
-from ggscope.readers.npu_json import NpuJsonReader
-from ggscope.readers.npu_rules import text_of
+from ggscope.readers.common import json_repeats
+from ggscope.readers.npu import reader as npu_json
+from ggscope.readers.npu.reader import NpuJsonReader
+from ggscope.readers.npu.schema import text_of
 from ggscope.readers.source import Source
 from npu_files import (
     access,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from ggscope.errors import Cancelled, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import HEAD_BYTES, EstimatingReader, Head, ReadContext
-from ggscope.readers.npu_json import NpuJsonReader
-from ggscope.readers.npu_stages import Stages, last_cycle, read_until
+from ggscope.readers.npu.reader import NpuJsonReader
+from ggscope.readers.npu.trace import Stages, last_cycle, read_until
 from ggscope.readers.source import Source
 from npu_files import (
     access,

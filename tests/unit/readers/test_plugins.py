@@ -12,8 +12,7 @@ import pytest
 from ggscope.errors import Cancelled, CorruptError, ReadError, UnknownFormatError
 from ggscope.readers import plugins, registry
 from ggscope.readers.api import ReadContext
-from ggscope.readers.guests import SECONDS_VARIABLE
-from ggscope.readers.plugins import PATH_VARIABLE, SAFE_VARIABLE
+from ggscope.readers.plugins import PATH_VARIABLE, SAFE_VARIABLE, SECONDS_VARIABLE
 from support import ROOT
 
 EXAMPLE = ROOT / "resources" / "docs" / "plugin-example.py"
@@ -458,7 +457,7 @@ def test_guest_left_behind_does_not_stop_traced_code(work):
     """The interpreter's note of such a request must not outlive it: see guests.py."""
     code = (
         "import sys, time\n"
-        "from ggscope.readers import guests\n"
+        "from ggscope.readers import plugins as guests\n"
         f"def work():\n    {work}\n"
         "try:\n    guests.run(work, seconds=0.05)\n"
         "except guests.GuestError as error:\n    print(error)\n"

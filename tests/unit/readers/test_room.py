@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from ggscope.errors import LimitExceededError
-from ggscope.readers import registry, room
+from ggscope.readers import memory as room
+from ggscope.readers import registry
 from ggscope.readers.api import Estimate
-from ggscope.readers.room import (
+from ggscope.readers.memory import (
     LIMIT_VARIABLE,
     available_bytes,
     judge,

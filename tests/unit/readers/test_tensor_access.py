@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ggscope import compiled
 from ggscope.errors import (
     Cancelled,
     CorruptError,
@@ -21,11 +20,15 @@ from ggscope.errors import (
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Phase, Quality, Space, SpanFlag, quality_of
 from ggscope.model.trace import Trace
-from ggscope.readers import tensor_order, tensor_passes, tensor_ranges, tensor_scan
+from ggscope.native import library as compiled
 from ggscope.readers.api import Head, Limits, ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_access import TensorAccessReader
+from ggscope.readers.tensor import columns as tensor_order
+from ggscope.readers.tensor import columns as tensor_ranges
+from ggscope.readers.tensor import passes as tensor_passes
+from ggscope.readers.tensor import scan as tensor_scan
+from ggscope.readers.tensor.reader import TensorAccessReader
 from support import need_corpus
 from tensor_files import (
     LAYOUTS,

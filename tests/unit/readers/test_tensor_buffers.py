@@ -8,7 +8,7 @@ from ggscope.model.tables import CounterShape
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_access import TensorAccessReader
+from ggscope.readers.tensor.reader import TensorAccessReader
 from support import need_corpus
 from tensor_files import buffer_event
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.stats import stat_table
+from ggscope.analysis.statistics.table import stat_table
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_access import TensorAccessReader
+from ggscope.readers.tensor.reader import TensorAccessReader
 from support import need_corpus
 from tensor_files import Rec, Src, encode, weight
 

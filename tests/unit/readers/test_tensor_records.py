@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from ggscope.errors import ReadError, TruncatedError
-from ggscope.model.ggml import table
-from ggscope.readers.records import BUFFER_128
-from ggscope.readers.records import LAYOUTS as KNOWN
-from ggscope.readers.tensor_records import TensorRecords
+from ggscope.model.ggml.ops import table
+from ggscope.readers.tensor.layouts import BUFFER_128, TensorRecords
+from ggscope.readers.tensor.layouts import LAYOUTS as KNOWN
 from tensor_files import (
     LAYOUTS,
     SIZES,

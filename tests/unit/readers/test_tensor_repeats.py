@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ggscope.analysis.hotness import heat
-from ggscope.analysis.stats import stat_table
+from ggscope.analysis.reads.hotness import heat
+from ggscope.analysis.statistics.table import stat_table
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_access import TensorAccessReader
+from ggscope.readers.tensor.reader import TensorAccessReader
 from tensor_files import Rec, encode, llama_trace
 
 RECORDS = llama_trace(n_passes=4, n_layers=6)

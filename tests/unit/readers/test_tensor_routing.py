@@ -11,7 +11,7 @@ from ggscope.model.routing import Routing
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_access import TensorAccessReader
+from ggscope.readers.tensor.reader import TensorAccessReader
 from tensor_files import Rec, Src, encode, encode_one, weight
 from token_files import document, read_object
 

@@ -9,16 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ggscope import compiled
 from ggscope.errors import LimitExceededError
-from ggscope.readers import tensor_kernel, tensor_scan
+from ggscope.native import library as compiled
 from ggscope.readers.api import NAMES_CHOICES, Limits
-from ggscope.readers.records import LAYOUTS as PRODUCT_LAYOUTS
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_columns import Columns, Tally, Wants
-from ggscope.readers.tensor_order import Work, extended
-from ggscope.readers.tensor_ranges import Words
-from ggscope.readers.tensor_scan import Scan
+from ggscope.readers.tensor import kernel as tensor_kernel
+from ggscope.readers.tensor import scan as tensor_scan
+from ggscope.readers.tensor.columns import Columns, Tally, Wants, Words, Work, extended
+from ggscope.readers.tensor.layouts import LAYOUTS as PRODUCT_LAYOUTS
+from ggscope.readers.tensor.scan import Scan
 from support import rewrite
 from tensor_files import LAYOUTS, SIZES, Rec, encode, llama_trace, one_source_each
 
@@ -288,7 +287,7 @@ def test_lane_order_is_a_stable_sort_by_lane(thread: list[int]) -> None:
     lane = [ids.index(t) for t in thread]
     expected = sorted(range(len(thread)), key=lambda k: lane[k])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ggscope.readers.tensor_order._PIECE_ROWS", 7)
+        patch.setattr("ggscope.readers.tensor.columns._PIECE_ROWS", 7)
         native = Work(lambda: None)
         patch.setattr(compiled, "is_wanted", lambda: False)
         plain = Work(lambda: None)

@@ -5,27 +5,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ggscope import compiled
 from ggscope.errors import LimitExceededError
 from ggscope.model.trace import Trace
-from ggscope.readers import tensor_patterns, tensor_ranges
+from ggscope.native import library as compiled
 from ggscope.readers.api import ReadContext
-from ggscope.readers.records import LAYOUT_256
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_access import TensorAccessReader
-from ggscope.readers.tensor_patterns import (
+from ggscope.readers.tensor import columns as tensor_ranges
+from ggscope.readers.tensor import patterns as tensor_patterns
+from ggscope.readers.tensor.columns import (
+    cut_ranges,
+    record_ranges,
+    spread_records,
+    word_blocks,
+)
+from ggscope.readers.tensor.layouts import LAYOUT_256
+from ggscope.readers.tensor.patterns import (
     HashCollisionError,
     PatternNumbers,
     hash_factors,
     hash_name,
     merged,
 )
-from ggscope.readers.tensor_ranges import (
-    cut_ranges,
-    record_ranges,
-    spread_records,
-    word_blocks,
-)
+from ggscope.readers.tensor.reader import TensorAccessReader
 from tensor_files import Rec, encode, llama_trace
 
 

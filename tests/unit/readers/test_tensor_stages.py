@@ -12,16 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ggscope import compiled
 from ggscope.errors import Cancelled, LimitExceededError, ReadError
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers import tensor_columns, tensor_order, tensor_scan, tensor_stages
+from ggscope.native import library as compiled
 from ggscope.readers.api import Head, ReadContext
-from ggscope.readers.records import LAYOUT_256
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_access import TensorAccessReader
-from ggscope.readers.tensor_build import ALL_PENDING, NAMES_PENDING
-from ggscope.readers.tensor_stages import Outlook, Pace
+from ggscope.readers.tensor import columns as tensor_columns
+from ggscope.readers.tensor import columns as tensor_order
+from ggscope.readers.tensor import reader as tensor_stages
+from ggscope.readers.tensor import scan as tensor_scan
+from ggscope.readers.tensor.layouts import LAYOUT_256
+from ggscope.readers.tensor.reader import Outlook, Pace, TensorAccessReader
+from ggscope.readers.tensor.trace import ALL_PENDING, NAMES_PENDING
 from support import corpus_path, need_corpus, rewrite
 from tensor_files import (
     LAYOUTS,
@@ -606,7 +608,7 @@ def test_sampled_names_are_those_of_every_sixteenth_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool
 ) -> None:
     monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
-    monkeypatch.setattr("ggscope.readers.tensor_blocks.SAMPLE_RECORDS", 4)
+    monkeypatch.setattr("ggscope.readers.tensor.scan.SAMPLE_RECORDS", 4)
     path = written(tmp_path / "t", on_threads(llama_trace(10), 3))
     whole = read(path)
 

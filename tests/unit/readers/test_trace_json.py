@@ -16,8 +16,8 @@ from ggscope.model.trace import Trace
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
-from ggscope.readers.tensor_access import TensorAccessReader
-from ggscope.readers.trace_json import TraceJsonReader
+from ggscope.readers.tensor.reader import TensorAccessReader
+from ggscope.readers.tensor.token_json.reader import TraceJsonReader
 from support import need_corpus
 from tensor_files import Rec, Src, decode, encode, llama_trace, table_of, weight
 from token_files import (

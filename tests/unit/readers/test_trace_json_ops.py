@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.model.ggml import TRACER_PRIVATE, tables
-from ggscope.model.ggml_repair import printers
+from ggscope.model.ggml.ops import TRACER_PRIVATE, tables
+from ggscope.model.ggml.repair import printers
 from ggscope.model.trace import Trace
 from tensor_files import Rec, Src
 from token_files import (

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from ggscope.model.time import TimeRange
-from ggscope.render.bookmark_labels import bookmark_labels, label_width
-from ggscope.render.scene import TimeScale
+from ggscope.render.timeline.bookmark_labels import bookmark_labels, label_width
+from ggscope.render.timeline.scene import TimeScale
 
 TIME = TimeScale(TimeRange(0, 1000), 100, 1100, 1.0)
 

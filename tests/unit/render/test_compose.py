@@ -13,8 +13,8 @@ from builders import (
     random_trace,
     spans_trace,
 )
-from ggscope.analysis.columns import column_edges
-from ggscope.analysis.layout import LaneState
+from ggscope.analysis.rows.columns import column_edges
+from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange
@@ -27,17 +27,16 @@ from ggscope.render.batch import (
     RectBatch,
     TextBatch,
 )
-from ggscope.render.compose import (
-    AXIS_HEIGHT,
+from ggscope.render.painter import FLOOR
+from ggscope.render.theme import category_color, theme
+from ggscope.render.timeline.compose import (
     compose_timeline,
     layout_y,
     tick_of_x,
     x_of_tick,
 )
-from ggscope.render.compose_rows import darker
-from ggscope.render.palette import category_color
-from ggscope.render.texels import FLOOR
-from ggscope.render.theme import theme
+from ggscope.render.timeline.rows import darker
+from ggscope.render.timeline.scene import AXIS_HEIGHT
 from scenes import busy_scene, make_scene, texts_of
 
 OPEN = LaneState(hidden=frozenset({"op:ADD"}), collapsed=frozenset({"Layers", "Ops"}))

@@ -9,21 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buffer_traces import MIB, Life, buffers_trace, busy_buffers, reference_buffers
-from ggscope.analysis.occupancy import Grouping, lives, occupancy
+from ggscope.analysis.buffers import Grouping, lives, occupancy
 from ggscope.errors import ExportError
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.batch import AreaBatch, RectBatch
-from ggscope.render.compose_buffers import (
+from ggscope.render.buffers import (
     BuffersGeometry,
     BuffersScene,
     area_columns,
     compose_buffers,
+    export_buffers,
     peak_words,
 )
-from ggscope.render.export_buffers import export_buffers
-from ggscope.render.scene import TimeScale
 from ggscope.render.theme import theme
+from ggscope.render.timeline.scene import TimeScale
 from scenes import texts_of
 
 

@@ -9,20 +9,20 @@ import pytest
 
 from builders import llama_like_trace
 from expert_traces import falling_scores, random_choices, routed
-from ggscope.analysis.expert_pictures import Beside, ExpertsRequest
+from ggscope.analysis.experts.figures import Beside, ExpertsRequest
 from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
 from ggscope.render.batch import AreaBatch, ImageBatch
-from ggscope.render.compose_experts import (
+from ggscope.render.experts import (
     ExpertsScene,
     Measure,
     cell_at,
     cell_beside_at,
     compose_experts,
+    export_experts,
     frames,
     main_values,
 )
-from ggscope.render.export_experts import export_experts
 from ggscope.render.theme import theme
 from scenes import texts_of
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import graph_traces
-from ggscope.analysis.graph_layout import BoxKind, GraphChoice
-from ggscope.analysis.graph_paths import edges_within, predecessors
+from ggscope.analysis.graph.layout import BoxKind, GraphChoice
+from ggscope.analysis.graph.measures import edges_within, predecessors
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList, ImageBatch, LineBatch, Pattern, RectBatch
-from ggscope.render.compose_graph import GraphScene, compose_graph
-from ggscope.render.compose_graph_look import GraphColorBy
-from ggscope.render.compose_graph_marks import minimap_place
-from ggscope.render.compose_graph_scene import boxes_of, visible_boxes
+from ggscope.render.graph.compose import compose_graph
+from ggscope.render.graph.look import GraphColorBy
+from ggscope.render.graph.marks import minimap_place
+from ggscope.render.graph.scene import GraphScene, boxes_of, visible_boxes
 from ggscope.render.theme import THEMES, contrast, theme
 from graph_scenes import graph_scene
 from scenes import texts_of

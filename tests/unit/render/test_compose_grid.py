@@ -6,21 +6,20 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QImage
 
-from ggscope.render import colormap
+from ggscope.render import theme as colormap
 from ggscope.render.batch import DisplayList, ImageBatch, RectBatch
-from ggscope.render.colormap import ScaleKind, color_scale
-from ggscope.render.compose_grid import (
+from ggscope.render.export import render_image
+from ggscope.render.grid import (
     GridGeometry,
     GridScene,
     Side,
     compose_grid,
     nothing_color,
+    placed,
     share_values,
     unit_scale,
 )
-from ggscope.render.compose_side import placed
-from ggscope.render.export import render_image
-from ggscope.render.theme import theme
+from ggscope.render.theme import ScaleKind, color_scale, theme
 from pictures import everything
 from scenes import texts_of
 

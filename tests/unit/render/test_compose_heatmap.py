@@ -7,16 +7,22 @@ import numpy as np
 import pytest
 
 from builders import llama_like_trace
-from ggscope.analysis.heatmap import heat_base
-from ggscope.analysis.heatmap_axis import HeatAxis
+from ggscope.analysis.heat.heatmap import heat_base
+from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.model.tensors import Place
 from ggscope.render.batch import ImageBatch, RectBatch
-from ggscope.render.colormap import ScaleKind, color_scale, texels
-from ggscope.render.compose_heatmap import HeatScene, compose_heatmap
-from ggscope.render.export_heatmap import export_heatmap, heat_scene
-from ggscope.render.heat_colors import cell_scale, cell_texels, value_keys
-from ggscope.render.heat_scene import HeatGeometry, HeatMark, HeatView
-from ggscope.render.theme import THEMES
+from ggscope.render.heatmap.compose import compose_heatmap
+from ggscope.render.heatmap.figure import export_heatmap, heat_scene
+from ggscope.render.heatmap.scene import (
+    HeatGeometry,
+    HeatMark,
+    HeatScene,
+    HeatView,
+    cell_scale,
+    cell_texels,
+    value_keys,
+)
+from ggscope.render.theme import THEMES, ScaleKind, color_scale, texels
 from heat_traces import moe_trace
 from reads_builder import TensorRow, reads_trace
 from scenes import texts_of

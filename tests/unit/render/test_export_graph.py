@@ -8,12 +8,12 @@ from PySide6.QtGui import QImage
 
 import graph_traces
 from builders import empty_trace
-from ggscope.analysis.graph_layout import GraphChoice
+from ggscope.analysis.graph.layout import GraphChoice
 from ggscope.errors import ExportError
 from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
-from ggscope.render.compose_graph_look import GraphColorBy
-from ggscope.render.export_graph import export_graph, export_graph_scene
+from ggscope.render.graph.figure import export_graph, export_graph_scene
+from ggscope.render.graph.look import GraphColorBy
 from graph_scenes import graph_scene
 
 pytestmark = pytest.mark.usefixtures("qapp")

@@ -9,12 +9,12 @@ from PySide6.QtGui import QImageReader
 
 from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
+from ggscope.render.buffers import export_buffers
+from ggscope.render.experts import export_experts
 from ggscope.render.export import export_timeline
-from ggscope.render.export_buffers import export_buffers
-from ggscope.render.export_experts import export_experts
-from ggscope.render.export_graph import export_graph
-from ggscope.render.export_heatmap import export_heatmap
-from ggscope.render.export_hot import export_cache, export_hot
+from ggscope.render.graph.figure import export_graph
+from ggscope.render.heatmap.figure import export_heatmap
+from ggscope.render.reads import export_cache, export_hot
 from hostile_names import CONTROLS, MARKUP, hostile_named
 
 VIEWS = {

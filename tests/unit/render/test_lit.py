@@ -8,11 +8,10 @@ import builders
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.batch import RectBatch
-from ggscope.render.compose import compose_timeline
-from ggscope.render.compose_lit import LIT_SHARE, NARROW_SHARE, lit_batches
-from ggscope.render.lit_spans import LitSpans
-from ggscope.render.scene import TimelineGeometry, TimelineScene
 from ggscope.render.theme import theme, with_alpha
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.marks import LIT_SHARE, NARROW_SHARE, lit_batches
+from ggscope.render.timeline.scene import LitSpans, TimelineGeometry, TimelineScene
 from scenes import make_scene
 
 YELLOW = theme("dark").selection

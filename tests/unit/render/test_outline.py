@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ggscope.render.export import _FAMILY, _css_family
 from ggscope.render.theme import THEMES, contrast, outline_pair, theme
-from ggscope.views.timeline_tooltip import _counter_value
+from ggscope.views.timeline.hit import _counter_value
 
 
 @given(st.integers(0, 0xFFFFFF), st.integers(0, 0xFFFFFF))

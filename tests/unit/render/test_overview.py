@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from builders import empty_trace, llama_like_trace, random_trace, spans_trace
-from ggscope.analysis.columns import column_edges
-from ggscope.analysis.filtering import SearchHits
-from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.filters.masks import SearchHits
+from ggscope.analysis.rows.columns import column_edges
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList, ImageBatch, RectBatch
-from ggscope.render.compose import OverviewScene, compose_overview
-from ggscope.render.palette import phase_color
-from ggscope.render.theme import theme
+from ggscope.render.theme import phase_color, theme
+from ggscope.render.timeline.overview import compose_overview
+from ggscope.render.timeline.scene import OverviewScene
 from scenes import overview_scene, texts_of
 
 

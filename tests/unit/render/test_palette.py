@@ -3,15 +3,18 @@ import itertools
 import numpy as np
 import pytest
 
-from ggscope.analysis.index import Categories
-from ggscope.model.ggml import FAMILIES
-from ggscope.render.palette import (
+from ggscope.analysis.rows.categories import Categories
+from ggscope.model.ggml.ops import FAMILIES
+from ggscope.render.theme import (
+    THEMES,
+    Theme,
     category_color,
+    contrast,
     label_color,
     lightness_step,
     lut,
+    theme,
 )
-from ggscope.render.theme import THEMES, Theme, contrast, theme
 
 KEYS = (
     *FAMILIES, "none", "MUL_MAT", "MUL_MAT_ID", "ADD", "MUL", "GLU", "RMS_NORM",

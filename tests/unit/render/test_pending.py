@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from builders import llama_like_trace
-from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList, Pattern, RectBatch, TextBatch
-from ggscope.render.compose import compose_overview, compose_timeline
-from ggscope.render.compose_pending import unknown_range
-from ggscope.render.scene import OverviewScene
 from ggscope.render.theme import contrast, mix, theme
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.overview import compose_overview
+from ggscope.render.timeline.pending import unknown_range
+from ggscope.render.timeline.scene import OverviewScene
 from scenes import make_scene
 from staged import stages
 

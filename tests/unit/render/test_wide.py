@@ -9,23 +9,23 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QImage
 
 import builders
-from ggscope.analysis.columns import RowColumns
-from ggscope.analysis.rows import Row, make_row
+from ggscope.analysis.rows.columns import RowColumns
+from ggscope.analysis.rows.rows import Row, make_row
 from ggscope.model.tables import Array
 from ggscope.model.time import TimeRange
-from ggscope.render import compose_wide
 from ggscope.render.batch import ColumnBatch, ImageBatch
-from ggscope.render.compose import compose_timeline
-from ggscope.render.compose_wide import (
+from ggscope.render.export import ensure_gui_application, render_image
+from ggscope.render.gl.store import COARSE, RowPeaks
+from ggscope.render.timeline import wide as compose_wide
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.scene import TimelineScene, TimeScale
+from ggscope.render.timeline.wide import (
     HeldRow,
     empty_runs,
     filled_runs,
     gap_runs,
     wide_runs,
 )
-from ggscope.render.export import ensure_gui_application, render_image
-from ggscope.render.gl_peaks import COARSE, RowPeaks
-from ggscope.render.scene import TimelineScene, TimeScale
 from scenes import busy_scene, make_scene, npu_scene
 
 

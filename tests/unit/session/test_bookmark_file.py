@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from ggscope.model.time import TimeRange
-from ggscope.session.bookmark_file import (
+from ggscope.session.bookmarks.bookmarks import Bookmark
+from ggscope.session.bookmarks.file import (
     BookmarkFileError,
     BookmarkSet,
     Entry,
+    Fingerprint,
     merged,
     now_ms,
     parsed,
     read_bookmarks,
     to_bytes,
 )
-from ggscope.session.bookmarks import Bookmark
-from ggscope.session.fingerprint import Fingerprint
 
 OF = Fingerprint(123, "0" * 16, "1" * 32)
 

@@ -7,9 +7,10 @@ import pytest
 
 from ggscope.errors import WriteError
 from ggscope.model.time import TimeRange
-from ggscope.readers import bundle
-from ggscope.session.bookmark_file import BookmarkSet, Entry, read_bookmarks
-from ggscope.session.bookmark_store import (
+from ggscope.readers import survey as bundle
+from ggscope.session.bookmarks.bookmarks import Bookmark
+from ggscope.session.bookmarks.file import BookmarkSet, Entry, read_bookmarks
+from ggscope.session.bookmarks.store import (
     FindRequest,
     Found,
     KeepRequest,
@@ -17,7 +18,6 @@ from ggscope.session.bookmark_store import (
     Shelf,
     side_car,
 )
-from ggscope.session.bookmarks import Bookmark
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from ggscope.model.time import TimeRange
-from ggscope.session.bookmarks import (
+from ggscope.session.bookmarks.bookmarks import (
     MAX_NAME,
     Bookmark,
     BookmarkList,

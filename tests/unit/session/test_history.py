@@ -5,7 +5,7 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
-from ggscope.session.history import CAPACITY, History, ViewPoint
+from ggscope.session.view import CAPACITY, History, ViewPoint
 
 
 def point(number: int) -> ViewPoint:

@@ -17,7 +17,7 @@ from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
-from ggscope.session.carry import carried
+from ggscope.session.loading.carry import carried
 from ggscope.session.session import Session, TraceChange
 from graph_traces import add_graph
 from link_traces import random_links_trace

@@ -10,9 +10,9 @@ from ggscope.errors import Cancelled, ReadError, TooLargeError
 from ggscope.model.tensors import Place
 from ggscope.model.trace import Trace
 from ggscope.readers.api import Estimate, ReadContext
-from ggscope.readers.bundle import survey
-from ggscope.readers.room import Fit, too_large
-from ggscope.session.opening import (
+from ggscope.readers.memory import Fit, too_large
+from ggscope.readers.survey import survey
+from ggscope.session.loading.opening import (
     alone,
     open_bundle,
     open_parts,

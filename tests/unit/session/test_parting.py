@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace, spans_trace
-from ggscope.analysis.index import TraceIndex
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.trace import Trace
-from ggscope.session import parting
-from ggscope.session.parting import large_arrays, part_from
+from ggscope.session.loading import carry as parting
+from ggscope.session.loading.carry import large_arrays, part_from
 from ggscope.session.session import Session
 
 N = 300_000

@@ -11,9 +11,9 @@ from builders import empty_trace, llama_like_trace, spans_trace
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.session import queries as queries_module
+from ggscope.session import asked as queries_module
 from ggscope.session.session import Session, TraceChange
-from ggscope.session.view_range import MIN_TICKS
+from ggscope.session.view import MIN_TICKS
 
 
 class Recorder:

@@ -8,15 +8,9 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.layout import LaneState
-from ggscope.session.settings import (
-    MAX_RECENT,
-    Appearance,
-    IniStore,
-    Layout,
-    MemoryStore,
-    Settings,
-)
+from ggscope.analysis.rows.lanes import LaneState
+from ggscope.session.settings import MAX_RECENT, Appearance, Layout, Settings
+from ggscope.session.settings_store import IniStore, MemoryStore
 
 
 def test_nothing_stored_gives_the_defaults() -> None:

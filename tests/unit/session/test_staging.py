@@ -9,13 +9,13 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
-from ggscope.analysis.layout import LaneState
+from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.session import queries as queries_module
-from ggscope.session.carry import carried
-from ggscope.session.kept import kept_of_failed, kept_of_stopped
+from ggscope.session import asked as queries_module
+from ggscope.session.loading.carry import carried
+from ggscope.session.loading.loader import kept_of_failed, kept_of_stopped
 from ggscope.session.session import Session, TraceChange
 from staged import prefix, stages, with_records
 

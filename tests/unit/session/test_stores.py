@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
-from ggscope.session import stores
+from ggscope.session import settings_store as stores
 from ggscope.session.settings import MAX_RECENT, Settings, merged
-from ggscope.session.stores import IniStore, default_path
+from ggscope.session.settings_store import IniStore, default_path
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 TEXTS |= st.sampled_from(
@@ -212,7 +212,7 @@ MANY = """
 import sys
 from pathlib import Path
 from ggscope.session.settings import Settings
-from ggscope.session.stores import IniStore
+from ggscope.session.settings_store import IniStore
 path, who = Path(sys.argv[1]), sys.argv[2]
 settings = Settings(IniStore(path))
 for number in range(8):
@@ -239,7 +239,7 @@ SWEEP = """
 import os, signal, sys
 from pathlib import Path
 from ggscope.session.settings import Settings
-from ggscope.session.stores import IniStore
+from ggscope.session.settings_store import IniStore
 os.fsync = lambda handle: None  # what a killed process wrote, the system still has
 path = Path(sys.argv[1])
 STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.chmod", "os.scandir",

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ggscope.model.time import TimeRange
-from ggscope.session import view_range
+from ggscope.session import view as view_range
 
 BIG = 1 << 60
 ticks = st.integers(-BIG, BIG)

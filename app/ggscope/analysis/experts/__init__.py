@@ -1,0 +1,1 @@
+"""Experts: which ran, how often, and what they read."""

@@ -1,0 +1,1 @@
+"""Filters: the text that is typed, and the spans that it leaves."""

@@ -1,0 +1,576 @@
+"""Filter and search: which spans match.
+
+A filter becomes a list of tests, one per part; each test answers for a slice of
+the spans. Texts are matched once per distinct string and memory sources once per
+access pattern, so the cost per span is a table look-up.
+
+Filters by what spans touch: tensors, bytes of the file, experts, buffers.
+
+Each is decided once per pattern of accesses, then looked up per span.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.filters.text import (
+    is_regex,
+    parse_filter,
+    text_matcher,
+)
+from ggscope.analysis.order.time_merge import TimeRuns
+from ggscope.analysis.rows.groups import chunks
+from ggscope.analysis.statistics.grouping import grouping
+from ggscope.analysis.workers import Watcher, share_out
+from ggscope.errors import QueryError
+from ggscope.model.ggml.ops import all_op_names, family_of
+from ggscope.model.lanes import Lane, LaneKind
+from ggscope.model.names import normalise
+from ggscope.model.selection import Filter, Not
+from ggscope.model.tables import AccessColumns, Array, Quality, Space, quality_of
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+
+Bools = npt.NDArray[np.bool_]
+Test = Callable[[slice], Bools]
+"""Answers for spans ``rows``: bool[rows.stop - rows.start]."""
+
+
+def thing_tests(trace: Trace, wanted: Filter) -> list[Test]:
+    """Return a test for each of the parts tensors, offsets, experts and buffers."""
+    tests: list[Test] = []
+    if wanted.tensors is not None:
+        tests.append(_tensor_test(trace, wanted.tensors))
+    if wanted.offsets is not None:
+        tests.append(_offset_test(trace, *wanted.offsets))
+    if wanted.experts is not None:
+        tests.append(_expert_test(trace, wanted.experts))
+    if wanted.buffers is not None:
+        tests.append(_buffer_test(trace, wanted.buffers))
+    return tests
+
+
+def access_test(
+    trace: Trace, marks: Callable[[AccessColumns], Bools], more: Array | None = None
+) -> Test:
+    """Return a test for "has an access that `marks` marks".
+
+    Parameters
+    ----------
+    marks : gets access columns of n rows and returns bool[n].
+    more : ids of spans that pass in any case.
+    """
+    accesses = trace.accesses
+    total = np.concatenate([[0], np.cumsum(marks(accesses.patterns))])
+    hit = np.append(total[accesses.first[1:]] > total[accesses.first[:-1]], False)
+    loose = accesses.loose.span[marks(accesses.loose.what)]
+    if more is not None:
+        loose = np.concatenate([loose, more])
+    loose = np.unique(loose[loose >= 0])
+
+    def test(rows: slice) -> Bools:
+        result: Bools = hit[accesses.pattern[rows]]
+        begin, end = np.searchsorted(loose, (rows.start, rows.stop))
+        result[loose[begin:end] - rows.start] = True
+        return result
+
+    return test
+
+
+def either(tests: Collection[Test]) -> Test:
+    """Return a test for "passes one of `tests`"."""
+    first, *others = tests
+
+    def test(rows: slice) -> Bools:
+        result = first(rows)
+        for other in others:
+            result |= other(rows)
+        return result
+
+    return test
+
+
+def _tensor_test(trace: Trace, names: Collection[str]) -> Test:
+    """Return a test for "is, or accesses, a tensor of one of these names".
+
+    Names count without suffixes, nameless ones (`` (copy)``) by their suffix; ``*``
+    stands for any text. A ``/regex/`` is looked for in the whole name.
+    """
+    accepts = _name_matcher(names)
+    texts = trace.strings.texts()
+    known: dict[int, bool] = {}
+
+    def table(strings: Array) -> Bools:
+        for string in np.unique(strings).tolist():
+            if string not in known:
+                known[string] = string >= 0 and accepts(texts[string])
+        return np.array([known[i] for i in strings.tolist()], np.bool_)
+
+    rows = np.append(table(trace.tensors.name), False)
+    tests = [access_test(trace, lambda what: rows[what.tensor])]
+    spans = trace.spans
+    if spans.tensor is not None:
+        column = spans.tensor
+        tests.append(lambda at: rows[column[at]])
+    else:
+        named = np.zeros(len(texts) + 1, np.bool_)
+        named[:-1] = [accepts(text) for text in texts]
+        # Only an op is its tensor; a token may be called anything.
+        tests.append(lambda at: named[spans.name[at]] & (spans.op[at] >= 0))
+    return either(tests)
+
+
+def _name_matcher(names: Collection[str]) -> Callable[[str], bool]:
+    expressions = [text_matcher(name) for name in names if is_regex(name)]
+    names = [name for name in names if not is_regex(name)]
+    plain = {name for name in names if "*" not in name}
+    bases = {normalise(name) for name in plain} - {""}
+    patterns = [
+        re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL)
+        for name in names
+        if "*" in name
+    ]
+
+    def accepts(text: str) -> bool:
+        base = normalise(text)
+        return (
+            text in plain
+            or base in bases
+            or any(p.fullmatch(base) for p in patterns)
+            or any(matches(text) for matches in expressions)
+        )
+
+    return accepts
+
+
+def _offset_test(trace: Trace, first: int, stop: int) -> Test:
+    """Return a test for "an access touches bytes [first, stop) of the model file".
+
+    An access of unknown size touches the byte at its offset. One without an offset
+    touches its tensor, as far as its place in the file is known.
+    """
+    tensors = trace.tensors
+    place = np.append(tensors.offset, -1).astype(np.int64)
+    extent = np.append(tensors.size, -1).astype(np.int64)
+
+    def marks(what: AccessColumns) -> Bools:
+        lacks = what.offset < 0
+        offset = np.where(lacks, place[what.tensor], what.offset)
+        size = np.where(lacks, extent[what.tensor], what.size)
+        touches = (offset < stop) & (offset + np.maximum(size, 1) > first)
+        is_file: Bools = (what.space == Space.FILE) & (offset >= 0)
+        return is_file & touches & (stop > first)
+
+    return access_test(trace, marks)
+
+
+def _expert_test(trace: Trace, experts: Collection[int]) -> Test:
+    """Return a test for "reads of one of these experts", as statistics by expert say.
+
+    The op that only lists which ones the router chose reads of none.
+    """
+    by_expert = grouping(trace, "expert")
+    wanted = [
+        expert
+        for expert in sorted(experts)
+        if 0 <= expert < len(by_expert) and by_expert.label(expert) == str(expert)
+    ]
+
+    def test(rows: slice) -> Bools:
+        found = by_expert.of(np.arange(rows.start, rows.stop))
+        hit = np.isin(found.group, wanted)
+        result = np.zeros(rows.stop - rows.start, np.bool_)
+        result[hit if found.span is None else found.span[hit]] = True
+        return result
+
+    return test
+
+
+def _buffer_test(trace: Trace, addresses: Collection[int]) -> Test:
+    """Return a test for "accesses a buffer with one of these addresses"."""
+    limit = 1 << 64
+    wanted = np.array(sorted(a for a in addresses if 0 <= a < limit), np.uint64)
+    rows = np.append(np.isin(trace.buffers.address, wanted), False)
+    return access_test(trace, lambda what: rows[what.buffer])
+
+
+_PIECE_ROWS = 1 << 18
+"""Rows whose temporaries fit the cache."""
+_STRINGS_PER_LOOK = 1 << 12
+"""Strings that are matched between two looks at the watcher."""
+
+
+def filter_mask(
+    trace: Trace, wanted: Filter, watcher: Watcher | None = None
+) -> Bools | None:
+    """Return bool[n_spans] of the spans that match, or None for "all".
+
+    Raises
+    ------
+    QueryError
+        If the text is a regular expression that does not compile; the message
+        says where.
+    Cancelled
+        From the watcher.
+    """
+    tests = _tests(trace, wanted, watcher)
+    return _marked(tests, len(trace.spans), watcher) if tests else None
+
+
+def read_filter(text: str, trace: Trace) -> Filter:
+    """Return the filter that an expression says of this trace; see `parse_filter`.
+
+    Raises
+    ------
+    QueryError
+        Also where it names an op that neither the trace nor ggml knows.
+    """
+    wanted = parse_filter(text, trace.clock.unit)
+    known = _known_ops(trace)
+    for name in sorted(_named_ops(wanted)):
+        if name not in known and "*" not in name and not is_regex(name):
+            near = get_close_matches(name, sorted(known), 3, 0.6)
+            hint = f"did you mean {' or '.join(near)}?" if near else _some_ops(trace)
+            raise QueryError(f"filter: there is no op {name}; {hint}")
+    return wanted
+
+
+def _named_ops(wanted: Filter) -> set[str]:
+    """Return the ops that a filter names, in its clauses too."""
+    found = {name.upper() for name in wanted.ops or () if not is_regex(name)}
+    for clause in wanted.clauses:
+        inner = (clause.of,) if isinstance(clause, Not) else clause.of
+        for one in inner:
+            found |= _named_ops(one)
+    return found
+
+
+def _known_ops(trace: Trace) -> set[str]:
+    own = {trace.op_name(op).upper() for op in np.unique(trace.spans.op).tolist()}
+    return own | {name.upper() for name in all_op_names()}
+
+
+def _some_ops(trace: Trace) -> str:
+    names = sorted({trace.op_name(op) for op in np.unique(trace.spans.op).tolist()})
+    names = [name for name in names if name]
+    if not names:
+        return "this trace has no ops."
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return f"this trace has {', '.join(names[:12])}{more}."
+
+
+def _marked(tests: list[Test], n: int, watcher: Watcher | None) -> Bools:
+    """Return bool[n] of the spans that pass all tests."""
+    mask = np.empty(n, np.bool_)
+
+    def look(_: int, rows: slice) -> None:
+        part = tests[0](rows)
+        for test in tests[1:]:
+            part &= test(rows)
+        mask[rows] = part
+
+    share_out(look, chunks(n, _PIECE_ROWS), watcher)
+    return mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchHits:
+    """Spans and markers that match a text.
+
+    Attributes
+    ----------
+    text : what was searched.
+    ids : span ids in time order, int32 (int64 beyond 2^31 spans).
+    times : int64, their start ticks, sorted.
+    markers : ids of matching markers, in time order.
+    """
+
+    text: str
+    ids: Array
+    times: Array
+    markers: Array
+
+
+def search(trace: Trace, text: str, watcher: Watcher | None = None) -> SearchHits:
+    """Return what `text` (plain, any case; or ``/regex/``) matches.
+
+    It is looked for in span names, op names, names of accessed tensors, lane
+    names and marker names. Raises QueryError and Cancelled as `filter_mask`. An
+    empty text matches nothing.
+
+    Notes
+    -----
+    Each distinct string is looked at once. Takes 12 bytes per hit.
+    """
+    if not text:
+        nothing = np.zeros(0, np.int64)
+        return SearchHits(text, nothing, nothing, nothing)
+    words = _Words(trace, text, watcher)
+    mask = _marked([_text_test(trace, words)], len(trace.spans), watcher)
+    dtype = np.int32 if len(mask) < 1 << 31 else np.int64
+    found = [np.flatnonzero(mask[rows]) + rows.start for rows in chunks(len(mask))]
+    ids = np.concatenate([np.zeros(0, dtype), *(f.astype(dtype) for f in found)])
+    del mask, found
+    ids, times = _in_time_order(trace, ids, watcher)
+    return SearchHits(text, ids, times, _matching_markers(trace, words))
+
+
+def _in_time_order(
+    trace: Trace, ids: Array, watcher: Watcher | None
+) -> tuple[Array, Array]:
+    """Return (ids, start ticks) by (start, id); `ids` ascend."""
+    merge = TimeRuns(trace).merge(ids)
+    ordered, times = np.empty_like(ids), np.empty(len(ids), np.int64)
+
+    def arrange(_: int, rows: slice) -> None:
+        ordered[rows] = merge.slice(rows.start, rows.stop)
+        times[rows] = trace.spans.start[ordered[rows]]
+
+    share_out(arrange, chunks(len(ids), _PIECE_ROWS), watcher)
+    return ordered, times
+
+
+def touches(start: Array, end: Array, time: TimeRange) -> Bools:
+    """Tell which intervals share a tick with `time`.
+
+    An interval of no length counts as its own tick.
+    """
+    return (start < time.end) & ((end > time.start) | (start >= time.start))
+
+
+def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list[Test]:
+    """Return one test per part of the filter, the cheapest first."""
+    s, tests = trace.spans, list[Test]()
+    if wanted.time is not None:
+        time = wanted.time
+        tests.append(lambda rows: touches(s.start[rows], s.end[rows], time))
+    low, high = wanted.min_duration, wanted.max_duration
+    if low is not None:
+        tests.append(lambda rows: s.end[rows] - s.start[rows] >= low)
+    if high is not None:
+        tests.append(lambda rows: s.end[rows] - s.start[rows] <= high)
+    if wanted.qualities is not None:
+        accepted = _table((q in wanted.qualities for q in Quality), missing=False)
+        tests.append(lambda rows: accepted[quality_of(s.flags[rows])])
+    for column, numbers in (
+        (s.phase, wanted.phases),
+        (s.layer, wanted.layers),
+        (s.token, wanted.tokens),
+    ):
+        if numbers is not None:
+            tests.append(_number_test(column, numbers))
+    if wanted.threads is not None:
+        accepts = _lane_matcher(trace, wanted.threads)
+        tests.append(_lookup(_table(map(accepts, trace.lanes)), s.lane))
+    if wanted.min_size is not None or wanted.max_size is not None:
+        tests.append(_size_test(trace, wanted.min_size, wanted.max_size))
+    tests += _op_tests(trace, wanted)
+    tests += thing_tests(trace, wanted)
+    if wanted.spaces is not None:
+        spaces = np.array(sorted(wanted.spaces), np.int64)
+        tests.append(access_test(trace, lambda what: np.isin(what.space, spaces)))
+    if wanted.text:
+        tests.append(_text_test(trace, _Words(trace, wanted.text, watcher)))
+    for clause in wanted.clauses:
+        if isinstance(clause, Not):
+            tests.append(_turned(_all_of(_tests(trace, clause.of, watcher))))
+        else:
+            tests.append(
+                either([_all_of(_tests(trace, one, watcher)) for one in clause.of])
+            )
+    return tests
+
+
+def _all_of(tests: list[Test]) -> Test:
+    def test(rows: slice) -> Bools:
+        result = np.ones(rows.stop - rows.start, np.bool_)
+        for one in tests:
+            result &= one(rows)
+        return result
+
+    return test
+
+
+def _turned(test: Test) -> Test:
+    return lambda rows: ~test(rows)
+
+
+def _lane_matcher(trace: Trace, names: Collection[str]) -> Callable[[Lane], bool]:
+    """Return a test for "is one of these", by name, number, raw number or pattern.
+
+    ``0`` and ``0-3`` are the numbers that lanes show ("thread 0"); where no lane shows
+    one, the file's own number of a thread is meant.
+    """
+    shown = {name.casefold() for name in names if not is_regex(name)}
+    patterns = [text_matcher(name) for name in names if is_regex(name)]
+    stars = [name for name in shown if "*" in name]
+    numbers = _lane_numbers(trace)
+    wanted = set(shown)
+    for name in shown:
+        span = re.fullmatch(r"(\d{1,9})(?:-|–|\.\.)(\d{1,9})", name)
+        if span is not None:
+            wanted |= {n for n in numbers if int(span[1]) <= int(n) <= int(span[2])}
+    raw = {name for name in wanted if name.isdecimal() and name not in numbers}
+
+    def accepts(lane: Lane) -> bool:
+        name = lane.name.casefold()
+        return (
+            name in wanted
+            or _lane_number(lane) in wanted
+            or lane.attributes.get("raw", "") in raw
+            or any(fnmatchcase(name, star) for star in stars)
+            or any(matches(lane.name) for matches in patterns)
+        )
+
+    return accepts
+
+
+def _lane_numbers(trace: Trace) -> set[str]:
+    return {_lane_number(lane) for lane in trace.lanes} - {"-"}
+
+
+def _lane_number(lane: Lane) -> str:
+    """Return "3" of "thread 3"; "-", which nobody asks for, without a number."""
+    if lane.kind is not LaneKind.THREAD:
+        return "-"
+    head, _, last = lane.name.rpartition(" ")
+    return last if last.isdecimal() and head.casefold() == "thread" else "-"
+
+
+def _size_test(trace: Trace, low: int | None, high: int | None) -> Test:
+    """Return a test for "the known bytes of its accesses are within these".
+
+    Spans none of whose accesses has a known size pass no test.
+    """
+    accesses = trace.accesses
+    total = _known_bytes(accesses.patterns.size, accesses.first)
+    fits = np.append(_within(total, low, high), False)
+    loose = accesses.loose
+    rows = np.flatnonzero((loose.span >= 0) & (loose.what.size >= 0))
+    named, inverse = np.unique(loose.span[rows], return_inverse=True)
+    more = np.zeros(len(named), np.int64)
+    np.add.at(more, inverse, loose.what.size[rows].astype(np.int64))
+    own = np.append(total, -1)[accesses.pattern[named]]
+    named_fits = _within(np.maximum(own, 0) + more, low, high)
+
+    def test(rows: slice) -> Bools:
+        result: Bools = fits[accesses.pattern[rows]]
+        begin, end = np.searchsorted(named, (rows.start, rows.stop))
+        result[named[begin:end] - rows.start] = named_fits[begin:end]
+        return result
+
+    return test
+
+
+def _known_bytes(size: Array, first: Array) -> Array:
+    """Return the known bytes of each pattern, int64; -1 where none are known."""
+    known = size >= 0
+    upto = np.concatenate([[0], np.cumsum(np.where(known, size, 0).astype(np.int64))])
+    n_known = np.concatenate([[0], np.cumsum(known)])
+    total = upto[first[1:]] - upto[first[:-1]]
+    return np.where(n_known[first[1:]] > n_known[first[:-1]], total, -1)
+
+
+def _within(values: Array, low: int | None, high: int | None) -> Bools:
+    result: Bools = values >= max(low or 0, 0)
+    if high is not None:
+        result &= values <= high
+    return result
+
+
+def _op_tests(trace: Trace, wanted: Filter) -> list[Test]:
+    tests: list[Test] = []
+    if wanted.ops is not None:
+        tests.append(_op_lookup(trace, _op_matcher(wanted.ops)))
+    if wanted.families is not None:
+        families = wanted.families
+        tests.append(_op_lookup(trace, lambda name: family_of(name) in families))
+    return tests
+
+
+def _op_matcher(names: Collection[str]) -> Callable[[str], bool]:
+    patterns = [name.upper() for name in names if not is_regex(name)]
+    expressions = [text_matcher(name) for name in names if is_regex(name)]
+    return lambda name: (
+        any(fnmatchcase(name.upper(), p) for p in patterns)
+        or any(matches(name) for matches in expressions)
+    )
+
+
+def _op_lookup(trace: Trace, accepts: Callable[[str], bool]) -> Test:
+    n = int(trace.spans.op.max(initial=-1)) + 1
+    return _lookup(_table(accepts(trace.op_name(i)) for i in range(n)), trace.spans.op)
+
+
+def _table(accepted: Iterable[bool], *, missing: bool = False) -> Bools:
+    """Return a look-up table whose last entry answers for -1."""
+    return np.array([*accepted, missing], np.bool_)
+
+
+def _lookup(table: Bools, column: Array) -> Test:
+    return lambda rows: table[column[rows]]
+
+
+def _number_test(column: Array | None, numbers: Collection[int]) -> Test:
+    if column is None:
+        constant = -1 in numbers
+        return lambda rows: np.full(rows.stop - rows.start, constant, np.bool_)
+    # Numbers that do not fit the column cannot occur in it.
+    limits = np.iinfo(column.dtype)
+    fitting = [i for i in sorted(numbers) if limits.min <= i <= limits.max]
+    values = np.array(fitting, column.dtype)
+    return lambda rows: np.isin(column[rows], values)
+
+
+class _Words:
+    """Which of a trace's texts match.
+
+    Attributes
+    ----------
+    matches : tells it of any text.
+    strings : bool[n_strings + 1] of the trace's strings; the last entry, False,
+        stands for "none".
+    """
+
+    def __init__(self, trace: Trace, text: str, watcher: Watcher | None) -> None:
+        self.matches = text_matcher(text)
+        texts = trace.strings.texts()
+        self.strings = np.zeros(len(texts) + 1, np.bool_)
+        for rows in chunks(len(texts), _STRINGS_PER_LOOK):
+            self.strings[rows] = list(map(self.matches, texts[rows]))
+            if watcher is not None:
+                watcher.progress(rows.stop, len(texts))
+
+
+def _text_test(trace: Trace, words: _Words) -> Test:
+    """Return a test for "its name, op, lane or a tensor of it matches"."""
+    matches, s = words.matches, trace.spans
+    tensors = np.append(words.strings[trace.tensors.name], False)
+    tests = [
+        _lookup(words.strings, s.name),
+        _op_lookup(trace, matches),
+        _lookup(_table(map(matches, trace.lanes.names)), s.lane),
+        access_test(trace, lambda what: tensors[what.tensor]),
+    ]
+    if s.tensor is not None:
+        tests.append(_lookup(tensors, s.tensor))
+
+    def test(rows: slice) -> Bools:
+        result = tests[0](rows)
+        for other in tests[1:]:
+            result |= other(rows)
+        return result
+
+    return test
+
+
+def _matching_markers(trace: Trace, words: _Words) -> Array:
+    m = trace.markers
+    lanes = _table(map(words.matches, trace.lanes.names))
+    ids = np.flatnonzero(words.strings[m.name] | lanes[m.lane])
+    return ids[np.argsort(m.time[ids], kind="stable")]

@@ -1,0 +1,745 @@
+"""Filters as text: what people type, what chips say, what a file keeps."""
+
+import importlib
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, NoReturn
+
+from ggscope.errors import QueryError
+from ggscope.model.ggml.ops import FAMILIES
+from ggscope.model.selection import AnyOf, Clause, Filter, Not
+from ggscope.model.tables import Phase, Quality, Space
+from ggscope.model.time import Clock, TimeRange, Unit
+from ggscope.model.units import (
+    format_bytes,
+    format_duration,
+    format_offset,
+    parse_duration,
+    shown_form,
+)
+
+_ALIASES = {
+    "op": "ops",
+    "ops": "ops",
+    "family": "families",
+    "families": "families",
+    "layer": "layers",
+    "layers": "layers",
+    "token": "tokens",
+    "tokens": "tokens",
+    "thread": "threads",
+    "threads": "threads",
+    "lane": "threads",
+    "engine": "threads",
+    "phase": "phases",
+    "phases": "phases",
+    "source": "spaces",
+    "sources": "spaces",
+    "space": "spaces",
+    "memory": "spaces",
+    "quality": "qualities",
+    "name": "text",
+    "text": "text",
+    "dur": "duration",
+    "duration": "duration",
+    "time": "time",
+    "tensor": "tensors",
+    "tensors": "tensors",
+    "offset": "offsets",
+    "offsets": "offsets",
+    "bytes": "offsets",
+    "size": "size",
+    "expert": "experts",
+    "experts": "experts",
+    "buffer": "buffers",
+    "buffers": "buffers",
+}
+_WORDS: dict[str, dict[str, int]] = {
+    "phases": {
+        "prompt": Phase.PROMPT,
+        "prefill": Phase.PROMPT,
+        "generate": Phase.GENERATE,
+        "decode": Phase.GENERATE,
+        "none": -1,
+    },
+    "spaces": {
+        "disk": Space.FILE,
+        "file": Space.FILE,
+        "buffer": Space.BUFFER,
+        "buf": Space.BUFFER,
+        "dram": Space.DRAM,
+        "spm": Space.SPM,
+        "unknown": Space.UNKNOWN,
+    },
+    "qualities": {quality.name.lower(): quality for quality in Quality},
+}
+_SHOWN: dict[str, dict[int, str]] = {
+    "phases": {Phase.PROMPT: "prompt", Phase.GENERATE: "generate", -1: "none"},
+    "spaces": {
+        Space.FILE: "DISK",
+        Space.BUFFER: "BUFFER",
+        Space.DRAM: "DRAM",
+        Space.SPM: "SPM",
+        Space.UNKNOWN: "unknown",
+    },
+    "qualities": {quality: quality.name.lower() for quality in Quality},
+}
+_TITLES = {
+    "ops": "op",
+    "families": "family",
+    "layers": "layer",
+    "tokens": "token",
+    "threads": "thread",
+    "phases": "phase",
+    "spaces": "source",
+    "qualities": "quality",
+    "text": "text",
+    "min_duration": "duration",
+    "max_duration": "duration",
+    "time": "time",
+    "tensors": "tensor",
+    "offsets": "offset",
+    "experts": "expert",
+    "buffers": "buffer",
+    "min_size": "size",
+    "max_size": "size",
+}
+_KEYWORDS = {"and": "and", "or": "or", "not": "not"}
+_SIGNS = {"&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
+_MAX_RANGE = 1_000_000
+_MAX_DEPTH = 40
+"""Parentheses within parentheses."""
+MAX_PATTERN_LENGTH = 512
+_NAMED = ("ops", "threads", "tensors")
+"""Fields whose values are names, which may hold ``*`` or be a ``/regex/``."""
+_NUMBERED = ("layers", "tokens")
+"""Fields that can be compared with < and >; a span has one value of each."""
+_SINGLE = ("layers", "tokens", "phases", "qualities", "families")
+"""Fields of which a span has one value: two lists mean what both hold."""
+_FEW = ("tensors", "buffers")
+"""Chips list at most _MOST_LISTED of these: they are long."""
+_MOST_LISTED = 2
+_QUOTED = r'"(?:\\.|[^"\\])*"'
+_REGEX = r"/(?:\\.|[^/\\])+/[ci]*"
+# A parenthesis within a name belongs to it, "k (view)" without the space.
+_PLAIN = r'[^\s&|=<>!~"(),]'
+_WORD = rf"(?:{_QUOTED}|{_PLAIN}|(?<=[^\s&|=<>!~\"(])\([^()\s\"]*\))+"
+_ONE = rf"(?:{_REGEX}(?=[\s&|),]|$)|{_WORD})"
+_TOKEN = re.compile(
+    rf"""\s*(?:
+        (?P<operator>>=|<=|!=|!~|==|=|~|>|<)
+      | (?P<sign>&&?|\|\|?|!)
+      | (?P<open>\()
+      | (?P<close>\))
+      | (?P<word>{_ONE}(?:\s*,\s*{_ONE})*)
+      | (?P<bad>\S)
+    )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    place: int
+
+
+def parse_filter(text: str, unit: Unit | None = None) -> Filter:
+    """Return the filter that an expression says.
+
+    ``op=MUL_MAT,ADD layer=0-3 token>=5 phase=generate source=disk thread=0
+    quality=measured family=matmul dur>10us dur<=1ms size>=1MiB time=1ms:2ms
+    name~/attn/ tensor=blk.0.attn_q.weight offset=0x100000:0x200000 expert=3,7
+    buffer=0x55d0``; parts are joined by spaces, ``&`` or ``and``, and all must hold.
+    ``or`` and ``|`` join alternatives and bind less, ``not`` and ``!`` turn what
+    follows around, as ``!=`` and ``!~`` do, and parentheses group. A word, a quoted
+    text or a ``/regex/`` alone is looked for in names. Ops, threads and tensors may
+    hold ``*`` or be a ``/regex/``; ``op~mul`` finds a part of the name. The word
+    ``none`` stands for "no layer", "no token" or "no phase", and ``op=unknown`` for
+    op numbers without a name.
+
+    Parameters
+    ----------
+    unit : of the trace's clock; given, durations in the other unit are refused.
+
+    Raises
+    ------
+    QueryError
+        Naming the part that is not understood and its place.
+    """
+    return _Parser(_tokens(text), unit).whole()
+
+
+class _Parser:
+    """Goes through the words of an expression, once."""
+
+    def __init__(self, tokens: Iterable[_Token], unit: Unit | None) -> None:
+        self._tokens = list(tokens)
+        self._at = 0
+        self._unit = unit
+        self._depth = 0
+
+    def whole(self) -> Filter:
+        """Return the filter that all words together say."""
+        while self._takes("and"):
+            pass  # of nothing, as in an expression that is still being typed
+        if self._at == len(self._tokens):
+            return Filter()
+        result = self._alternatives()
+        if self._at < len(self._tokens):
+            _refuse(self._tokens[self._at], "no parenthesis is open")
+        return result
+
+    def _alternatives(self) -> Filter:
+        """Read what ``or`` joins."""
+        found = [self._together()]
+        while self._takes("or"):
+            found.append(self._together())
+        return _any_of(found)
+
+    def _together(self) -> Filter:
+        """Read what must hold together."""
+        result = self._single()
+        while True:
+            joins = self._takes("and")
+            if self._word() == "or" or self._peek("close") or self._is_at_end():
+                if joins and self._word() == "or":
+                    self._lacks(self._tokens[self._at - 1])
+                return result
+            if not joins:
+                result = both(result, self._single())
+
+    def _single(self) -> Filter:
+        """Read one part, turned around where ``not`` stands before it."""
+        if self._is_at_end() or self._word() in ("and", "or") or self._peek("close"):
+            self._lacks(self._tokens[max(self._at - 1, 0)])
+        token = self._tokens[self._at]
+        if self._takes("not"):
+            return negated(self._deeper(token, self._single))
+        if token.kind == "operator":
+            _refuse(token, "there is nothing before it to compare")
+        self._at += 1
+        if token.kind == "open":
+            inner = self._deeper(token, self._alternatives)
+            if not self._peek("close"):
+                _refuse(token, "the parenthesis is not closed")
+            self._at += 1
+            return inner
+        if not self._peek("operator"):
+            return Filter(text=_regex_checked(token, _unquoted(token.text)))
+        operator = self._tokens[self._at]
+        self._at += 1
+        if not self._peek("word"):
+            _refuse(operator, "there is nothing after it to compare with")
+        value = self._tokens[self._at]
+        self._at += 1
+        return _compared(token, operator, value, self._unit)
+
+    def _deeper(self, token: _Token, read: Callable[[], Filter]) -> Filter:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            _refuse(token, f"at most {_MAX_DEPTH} parentheses and nots lie in another")
+        found = read()
+        self._depth -= 1
+        return found
+
+    def _word(self) -> str:
+        """Return "and", "or" or "not" where one is next, else ""."""
+        if self._is_at_end():
+            return ""
+        token = self._tokens[self._at]
+        if token.kind == "sign":
+            return _SIGNS[token.text]
+        after = self._tokens[self._at + 1 : self._at + 2]
+        if token.kind != "word" or (after and after[0].kind == "operator"):
+            return ""
+        return _KEYWORDS.get(token.text.lower(), "")
+
+    def _takes(self, word: str) -> bool:
+        if self._word() != word:
+            return False
+        self._at += 1
+        return True
+
+    def _peek(self, kind: str) -> bool:
+        return not self._is_at_end() and self._tokens[self._at].kind == kind
+
+    def _is_at_end(self) -> bool:
+        return self._at >= len(self._tokens)
+
+    def _lacks(self, before: _Token) -> NoReturn:
+        """Refuse something that stands where a part of the filter should."""
+        if self._is_at_end():
+            _refuse(before, "there is nothing after it")
+        _refuse(self._tokens[self._at], "there is nothing before it")
+
+
+def _one_part(name: str, value: object) -> Filter:
+    parts: dict[str, Any] = {name: value}
+    return Filter(**parts)
+
+
+def both(a: Filter, b: Filter) -> Filter:
+    """Return the filter that matches what `a` and `b` both match."""
+    changes: dict[str, Any] = {}
+    clauses = [*a.clauses]
+    for f in fields(Filter):
+        old, new = getattr(a, f.name), getattr(b, f.name)
+        if f.name == "clauses" or new == f.default:
+            continue
+        if old in (f.default, new):
+            changes[f.name] = new
+        elif f.name.startswith("min_"):
+            changes[f.name] = max(old, new)
+        elif f.name.startswith("max_"):
+            changes[f.name] = min(old, new)
+        elif f.name in _SINGLE and old & new:
+            changes[f.name] = old & new
+        else:
+            # A name may fit two patterns, a span touch two ranges and several things.
+            clauses.append(AnyOf((_one_part(f.name, new),)))
+    clauses += [clause for clause in b.clauses if clause not in clauses]
+    return replace(a, **changes, clauses=tuple(clauses))
+
+
+def negated(wanted: Filter) -> Filter:
+    """Return the filter that matches what `wanted` does not."""
+    if len(wanted.clauses) == 1 and wanted == Filter(clauses=wanted.clauses):
+        clause = wanted.clauses[0]
+        if isinstance(clause, Not):
+            return clause.of
+    return Filter(clauses=(Not(wanted),))
+
+
+def _any_of(found: list[Filter]) -> Filter:
+    """Return the filter that matches what one of them does."""
+    found = list(dict.fromkeys(found))
+    if len(found) == 1:
+        return found[0]
+    names = {
+        f.name
+        for one in found
+        for f in fields(Filter)
+        if getattr(one, f.name) != f.default
+    }
+    (name, *more) = names
+    first = getattr(found[0], name)
+    if not more and isinstance(first, frozenset):
+        union = frozenset[Any]().union(*(getattr(one, name) for one in found))
+        return _one_part(name, union)
+    return Filter(clauses=(AnyOf(tuple(found)),))
+
+
+def describe_filter(wanted: Filter, unit: Unit = "ns") -> tuple[tuple[str, str], ...]:
+    """Return (field, short text) per part, for chips: ("layers", "layer 0–21")."""
+    chips: list[tuple[str, str]] = []
+    for f in fields(Filter):
+        value = getattr(wanted, f.name)
+        if value == f.default:
+            continue
+        if f.name == "clauses":
+            for i, clause in enumerate(value):
+                chips.append((f"clauses:{i}", _clause_words(clause, unit)))
+            continue
+        title = _TITLES[f.name]
+        if f.name == "text":
+            shown = value if is_regex(value) else f"“{value}”"
+        elif f.name == "time":
+            form = shown_form(value, Clock(unit))
+            shown = f"{form.text(value.start)} – {form.text(value.end)}"
+        elif f.name == "offsets":
+            shown = f"{format_offset(value[0])} – {format_offset(value[1])}"
+            shown += f" ({format_bytes(value[1] - value[0])})"
+        elif f.name.startswith(("min_", "max_")):
+            form_of = format_bytes if title == "size" else partial(_ticks_words, unit)
+            shown = f"{'≥' if f.name.startswith('min_') else '≤'} {form_of(value)}"
+        else:
+            shown = _listed(f.name, value, ", ", "–")
+            if f.name in _FEW and len(value) > _MOST_LISTED:
+                some = sorted(value)[:_MOST_LISTED]
+                more = len(value) - _MOST_LISTED
+                shown = f"{_listed(f.name, some, ', ', '–')} and {more} more"
+        chips.append((f.name, f"{title} {shown}"))
+    return tuple(chips)
+
+
+def _ticks_words(unit: Unit, ticks: int) -> str:
+    return format_duration(ticks, unit)
+
+
+def _clause_words(clause: Clause, unit: Unit) -> str:
+    """Return "not op ADD" or "op ADD or layer 3"."""
+    if isinstance(clause, Not):
+        words = [text for _, text in describe_filter(clause.of, unit)]
+        is_plain = len(words) == 1 and not clause.of.clauses
+        return f"not {words[0]}" if is_plain else f"not ({' and '.join(words)})"
+    parts = []
+    for one in clause.of:
+        words = [text for _, text in describe_filter(one, unit)]
+        parts.append(words[0] if len(words) == 1 else f"({' and '.join(words)})")
+    return " or ".join(parts)
+
+
+def format_filter(wanted: Filter) -> str:
+    """Return an expression that `parse_filter` turns into `wanted` again.
+
+    An empty set ("nothing matches") has no expression and is left out.
+    """
+    parts: list[str] = []
+    for f in fields(Filter):
+        value = getattr(wanted, f.name)
+        if value == f.default:
+            continue
+        if f.name == "clauses":
+            parts += map(_clause_expression, value)
+        elif f.name == "text":
+            plain = re.fullmatch(_REGEX, value)
+            parts.append(f"name~{value if plain else _quoted(value)}")
+        elif f.name == "time":
+            parts.append(f"time={value.start}:{value.end}")
+        elif f.name == "offsets":
+            parts.append(f"offset={value[0]:#x}:{value[1]:#x}")
+        elif f.name.startswith(("min_", "max_")):
+            sign = ">=" if f.name.startswith("min_") else "<="
+            parts.append(f"{'size' if 'size' in f.name else 'dur'}{sign}{value}")
+        elif value:
+            parts.append(f"{_TITLES[f.name]}={_listed(f.name, value, ',', '-')}")
+    return " ".join(parts)
+
+
+def _clause_expression(clause: Clause) -> str:
+    if isinstance(clause, Not):
+        return f"not ({format_filter(clause.of)})"
+    return "(" + " or ".join(f"({format_filter(one)})" for one in clause.of) + ")"
+
+
+def parse_range(text: str, extent: TimeRange, unit: Unit | None = None) -> TimeRange:
+    """Return the range that ``A:B`` names, e.g. ``1ms:2.5ms``, ``:10us`` or ``5s:``.
+
+    An empty side stands for the end of `extent`. Times count from the first event.
+    ``A..B`` and ``A – B`` mean the same and leave the colon to minutes.
+
+    Raises
+    ------
+    QueryError
+        If a side is no time, or the range ends before it starts.
+    """
+    between = re.search(r"\.\.|–", text) or re.search(":", text)
+    if between is None:
+        raise QueryError(f"range {text!r} has no colon; write it as 1ms:2ms.")
+    first, last = text[: between.start()], text[between.end() :]
+    start = _ticks(first, unit) if first.strip() else extent.start
+    end = _ticks(last, unit) if last.strip() else extent.end
+    if end < start:
+        raise QueryError(f"range {text!r} ends before it starts.")
+    return TimeRange(start, end)
+
+
+def text_matcher(text: str) -> Callable[[str], bool]:
+    """Return a test for one string: part of it in any case, or ``/regex/``.
+
+    A regular expression ignores case unless it ends in ``/c``. A text that starts
+    with a slash but does not end in one is plain.
+
+    Raises
+    ------
+    QueryError
+        If the expression does not compile or is too long.
+    """
+    pattern = re.fullmatch(r"/(.+)/([ci]*)", text, re.DOTALL)
+    if pattern is None:
+        needle = text.casefold()
+        return lambda string: needle in string.casefold()
+    expression, flags = pattern.groups()
+    if len(expression) > MAX_PATTERN_LENGTH:
+        raise QueryError(
+            f"the regular expression is {len(expression)} characters long; at most "
+            f"{MAX_PATTERN_LENGTH} are taken."
+        )
+    try:
+        found = re.compile(expression, 0 if "c" in flags else re.IGNORECASE).search
+        if _repeats_within_repeats(expression):
+            raise QueryError(
+                f"the regular expression /{expression}/ repeats a repeat, such as "
+                "(a+)+, which can take for ever; write it with one of the two."
+            )
+    except (re.error, RecursionError, OverflowError) as error:
+        place = getattr(error, "pos", None)
+        where = "" if place is None else f" at character {place + 1}"
+        reason = getattr(error, "msg", str(error))
+        raise QueryError(
+            f"the regular expression /{expression}/ is not understood{where}: {reason}."
+        ) from error
+    return lambda string: found(string) is not None
+
+
+def _repeats_within_repeats(expression: str) -> bool:
+    """Tell whether an unbounded repeat holds another one.
+
+    Backtracking over such a pattern can take exponential time, during which the
+    matcher holds the interpreter lock and the window stands still.
+    """
+    parser: Any = importlib.import_module("re._parser")
+    endless = parser.MAXREPEAT
+
+    def within(node: object, inside: bool) -> bool:
+        if isinstance(node, parser.SubPattern):
+            return any(within(item, inside) for item in node.data)
+        if not isinstance(node, tuple | list):
+            return False
+        if (
+            isinstance(node, tuple)
+            and len(node) == 2
+            and node[0] in (parser.MAX_REPEAT, parser.MIN_REPEAT)
+        ):
+            _, most, body = node[1]
+            is_endless = most is endless
+            if is_endless and inside:
+                return True
+            return within(body, inside or is_endless)
+        return any(within(item, inside) for item in node)
+
+    return within(parser.parse(expression), False)
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for match in _TOKEN.finditer(text.rstrip()):
+        kind = match.lastgroup or "bad"
+        token = _Token(kind, match[kind], match.start(kind))
+        if kind == "bad":
+            why = "it starts a quotation that does not end"
+            _refuse(token, why if token.text == '"' else "an item of the list is empty")
+        yield token
+
+
+def _refuse(token: _Token, reason: str) -> NoReturn:
+    raise QueryError(
+        f"filter: {token.text!r} at character {token.place + 1} is not understood: "
+        f"{reason}."
+    )
+
+
+def _compared(
+    field: _Token, operator: _Token, value: _Token, unit: Unit | None
+) -> Filter:
+    """Return the filter that ``field operator value`` says."""
+    name = _ALIASES.get(field.text.lower())
+    if name is None:
+        known = sorted({*_TITLES.values(), "name"})
+        _refuse(field, "known fields are " + ", ".join(known))
+    sign = "=" if operator.text == "==" else operator.text
+    if sign in ("!=", "!~"):
+        turned = replace(operator, text="~" if sign == "!~" else "=")
+        return negated(_compared(field, turned, value, unit))
+    if name == "offsets" and (sign != "=" or not re.search(r"[:+]", value.text)):
+        name = "size" if field.text.lower() == "bytes" else name
+    if name in ("duration", "size"):
+        return _measure(name, sign, value, unit)
+    if name in _NUMBERED and sign in ("<", "<=", ">", ">="):
+        return _numbers_beyond(name, sign, value)
+    if sign not in (("=", "~") if name in ("text", *_NAMED) else ("=",)):
+        signs = "=, !=" + (", <, <=, > or >=" if name in _NUMBERED else "")
+        signs += ", ~ or !~" if name in _NAMED else ""
+        _refuse(operator, f"{field.text} is compared with {signs}")
+    if name == "text":
+        return Filter(text=_regex_checked(value, _unquoted(value.text)))
+    if name == "time":
+        return Filter(time=_explained(value, lambda: _time(value.text, unit)))
+    if name == "offsets":
+        return Filter(offsets=_explained(value, lambda: _offsets(value.text)))
+    items = [_unquoted(item.strip()) for item in _split_list(value.text)]
+    if not all(items):
+        _refuse(value, "an item of the list is empty")
+    if sign == "~":
+        items = [item if is_regex(item) else f"/{_escaped(item)}/" for item in items]
+    return _one_part(name, frozenset(_items(name, items, value)))
+
+
+def _escaped(text: str) -> str:
+    """Return a regular expression that finds `text` anywhere."""
+    return re.escape(text).replace("/", r"\/")
+
+
+def _regex_checked(token: _Token, text: str) -> str:
+    """Refuse a regular expression that does not compile."""
+    _explained(token, lambda: text_matcher(text))
+    return text
+
+
+def _numbers_beyond(name: str, sign: str, value: _Token) -> Filter:
+    """Return the filter of ``layer>3``: numbers, never "none"."""
+    if not re.fullmatch(r"\d{1,9}", value.text):
+        _refuse(value, "a number is expected")
+    number = int(value.text)
+    # Below: these; above: what is neither one of those nor none.
+    limit = number + 1 if sign in ("<=", ">") else number
+    if limit > _MAX_RANGE:
+        _refuse(value, f"the number is larger than {_MAX_RANGE:,}")
+    if sign in ("<", "<="):
+        return _one_part(name, frozenset(range(limit)))
+    return negated(_one_part(name, frozenset(range(-1, limit))))
+
+
+def _items(name: str, items: list[str], token: _Token) -> Iterator[str | int]:
+    for item in items:
+        if name in _NAMED and is_regex(item):
+            yield _regex_checked(token, item)
+        elif name == "ops":
+            yield "OP#*" if item.lower() in ("unknown", "?") else item.upper()
+        elif name in _NAMED:
+            yield item
+        elif name == "buffers":
+            yield _explained(token, partial(_address, item))
+        elif name == "families":
+            if item.lower() not in FAMILIES:
+                _refuse(token, "known families are " + ", ".join(FAMILIES))
+            yield item.lower()
+        elif name in _WORDS:
+            number = _WORDS[name].get(item.lower())
+            if number is None:
+                _refuse(token, "known words are " + ", ".join(_WORDS[name]))
+            yield int(number)
+        else:
+            yield from _numbers(item, token)
+
+
+def _numbers(item: str, token: _Token) -> range | tuple[int, ...]:
+    if item.lower() == "none":
+        return (-1,)
+    match = re.fullmatch(r"(\d+)(?:(?:-|–|\.\.)(\d+))?", item)
+    if match is None:
+        _refuse(token, "a number, a range like 0-3, or none is expected")
+    first = int(match[1])
+    last = int(match[2]) if match[2] else first
+    if last < first or last - first > _MAX_RANGE:
+        _refuse(token, "the range is backwards or too wide")
+    return range(first, last + 1)
+
+
+def _measure(name: str, sign: str, value: _Token, unit: Unit | None) -> Filter:
+    """Return the filter that compares a duration or a number of bytes."""
+    if sign == "~":
+        _refuse(value, f"a {name} is compared with < <= = != >= >")
+    read = partial(_ticks, value.text, unit)
+    amount: int = _explained(
+        value, read if name == "duration" else partial(_bytes, value.text)
+    )
+    low, high = f"min_{name}", f"max_{name}"
+    if sign in (">", ">="):
+        return _one_part(low, amount + (sign == ">"))
+    if sign in ("<", "<="):
+        return _one_part(high, amount - (sign == "<"))
+    return both(_one_part(low, amount), _one_part(high, amount))
+
+
+def _time(text: str, unit: Unit | None) -> TimeRange:
+    if not re.fullmatch(r"[^:.–]+.*(?:\.\.|–|:).*[^:.–]+", text):
+        raise QueryError("write a range like 1ms:2ms")
+    return parse_range(text, TimeRange(0, 0), unit)
+
+
+def _offsets(text: str) -> tuple[int, int]:
+    """Return the bytes that ``A:B`` or ``A+N`` names: [A, B) or [A, A + N)."""
+    match = re.fullmatch(r"([^:+]+)([:+])([^:+]+)", text)
+    if match is None:
+        raise QueryError("write a range of bytes like 0x100000:0x200000 or 4MiB+64KiB")
+    first, last = _bytes(match[1]), _bytes(match[3])
+    stop = first + last if match[2] == "+" else last
+    if stop < first or stop >= 1 << 63:
+        raise QueryError("the range ends before it starts, or beyond any file")
+    return first, stop
+
+
+def _bytes(text: str) -> int:
+    """Return ``0x10_0000``, ``1048576``, ``1MiB`` or ``1.5GiB`` as bytes."""
+    plain = text.strip().lower().replace("_", "").replace(",", "")
+    if re.fullmatch(r"0x[0-9a-f]{1,16}", plain):
+        return int(plain, 16)
+    match = re.fullmatch(r"(\d{1,19}(?:\.\d{1,9})?) ?([kmgt]?)(?:i?b)?", plain)
+    if match is None or ("." in match[1] and not match[2]):
+        raise QueryError(f"{text!r} is no number of bytes; write 0x1000, 4096 or 4KiB")
+    factor: int = 1024 ** ("kmgt".index(match[2]) + 1) if match[2] else 1
+    whole, _, part = match[1].partition(".")
+    return int(whole) * factor + int(part or 0) * factor // int(10 ** len(part))
+
+
+def _address(text: str) -> int:
+    """Return the id of a buffer, in hexadecimal or decimal."""
+    plain = text.lower().replace("_", "")
+    if re.fullmatch(r"0x[0-9a-f]{1,16}", plain):
+        return int(plain, 16)
+    if re.fullmatch(r"\d{1,20}", plain) and int(plain) < 1 << 64:
+        return int(plain)
+    raise QueryError(f"{text!r} is no address; write it as 0x55d0")
+
+
+def _ticks(text: str, unit: Unit | None) -> int:
+    if unit == "ns" and "cyc" in text.lower():
+        raise QueryError(f"this trace counts nanoseconds, not cycles: {text!r}.")
+    try:
+        return parse_duration(text, unit or "ns")
+    except (ValueError, OverflowError) as error:
+        if unit == "cycle" and "counts cycles" in str(error):
+            raise QueryError(f"{error}.") from error
+        raise QueryError(
+            f"{text!r} is no time; write 100, 12.5us, 3ms or 2s."
+        ) from error
+
+
+def _explained(token: _Token, work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except QueryError as error:
+        _refuse(token, str(error).rstrip("."))
+
+
+def _listed(name: str, values: Collection[Any], comma: str, dash: str) -> str:
+    """Return a set in order, with runs of numbers as ranges."""
+    if not values:
+        return "nothing"
+    if name in _SHOWN:
+        return comma.join(_SHOWN[name][v] for v in sorted(values))
+    if name == "buffers":
+        show = hex if comma == "," else format_offset
+        return comma.join(show(v) for v in sorted(values))
+    if name not in ("layers", "tokens", "experts"):
+        if comma == ",":
+            return comma.join(_quoted(v) for v in sorted(values))
+        return comma.join(sorted(values))
+    runs: list[list[int]] = []
+    for v in sorted(values):
+        if runs and v == runs[-1][1] + 1 and v > 0:
+            runs[-1][1] = v
+        else:
+            runs.append([v, v])
+    return comma.join(
+        "none" if a < 0 else str(a) if a == b else f"{a}{dash}{b}" for a, b in runs
+    )
+
+
+def _split_list(text: str) -> list[str]:
+    """Split at commas that are not quoted."""
+    kept = rf"({_QUOTED}|(?:(?<=^)|(?<=[,\s])){_REGEX}(?=\s*(?:,|$)))"
+    return re.sub(f"{kept}|,", lambda m: m[1] or "\0", text).split("\0")
+
+
+def _unquoted(text: str) -> str:
+    if is_regex(text):
+        return text
+    return re.sub(_QUOTED, lambda m: re.sub(r"\\(.)", r"\1", m[0][1:-1]), text)
+
+
+def _quoted(text: str) -> str:
+    if re.fullmatch(r"[\w.#*-]+", text) and text.lower() not in _KEYWORDS:
+        return text
+    if re.fullmatch(_REGEX, text):
+        return text
+    return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
+
+
+def is_regex(text: str) -> bool:
+    """Tell whether a text is written as ``/regex/``."""
+    return re.fullmatch(r"/.+/[ci]*", text, re.DOTALL) is not None

@@ -1,0 +1,1 @@
+"""Computation graphs: layout, measures, search."""

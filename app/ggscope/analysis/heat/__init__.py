@@ -1,0 +1,1 @@
+"""Heatmaps of the model file."""

@@ -1,0 +1,625 @@
+"""Bytes and counts of accesses over the model file, exactly, at any zoom.
+
+The base is a table of rows (tokens, passes, …) by *pieces*: the file cut at every
+unit and at every end of an access. An access covers whole pieces, so how many of
+them cover a piece says everything: the bytes before offset b in a row are the whole
+pieces before it, plus ``covers * (b - begin)`` of its own piece. That function is
+monotone and made of integers, and a cell is its difference between two edges. So
+cells of any width add up to the bytes of the accesses, to the byte.
+
+Cells of a heatmap in compiled code; None where that cannot be.
+"""
+
+import ctypes
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.heat.file_map import FileMap, file_map
+from ggscope.analysis.heat.rows import HeatRows, RowFinder, RowKind
+from ggscope.analysis.heat.touches import (
+    Counts,
+    Entries,
+    Mask,
+    SpanCounter,
+    Touches,
+    Track,
+    Variants,
+    joined_touches,
+    loose_touches,
+    maybe_units,
+    ranges,
+    span_variants,
+)
+from ggscope.analysis.reads.unrecorded import unrecorded_tensors
+from ggscope.analysis.rows.groups import add_by_group
+from ggscope.analysis.workers import Watcher
+from ggscope.model.tables import I64, Array
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.native import library as compiled
+
+VERSION = 1
+LIBRARY = compiled.FOLDER / "_heat.so"
+
+
+@cache
+def kernel() -> Any | None:  # a library of ctypes
+    """Return the compiled function, or None where it is missing or unwanted."""
+    if not compiled.is_wanted():
+        return None
+    library = compiled.library(LIBRARY, "ggscope_heat_version", VERSION)
+    if library is None:
+        return None
+    p, n = ctypes.c_void_p, ctypes.c_int64
+    library.ggscope_heat_cells.argtypes = [p, n, p, n, n, p, p, n, p]
+    library.ggscope_heat_cells.restype = None
+    return library
+
+
+def cells(before: I64, covers: I64, piece: I64, inside: I64) -> I64 | None:
+    """Return what lies between neighbouring edges of each row, int64[g, m - 1].
+
+    Parameters
+    ----------
+    before : int64[g, p + 1], bytes before each piece.
+    covers : int64[g, p], accesses that cover each byte of a piece.
+    piece : int64[m], in which piece each edge lies, 0..p - 1.
+    inside : int64[m], how far behind that piece's beginning.
+    """
+    library = kernel()
+    if library is None or not (before.flags.c_contiguous and covers.flags.c_contiguous):
+        return None
+    piece = np.ascontiguousarray(piece, np.int64)
+    inside = np.ascontiguousarray(inside, np.int64)
+    found = np.empty((len(before), max(len(piece) - 1, 0)), np.int64)
+    library.ggscope_heat_cells(
+        before.ctypes.data, before.shape[1], covers.ctypes.data, covers.shape[1],
+        len(before), piece.ctypes.data, inside.ctypes.data, len(piece),
+        found.ctypes.data,
+    )  # fmt: skip
+    return found
+
+
+Metric = Literal["bytes", "count"]
+MOST_CELLS = 1 << 24
+"""Rows are put together where rows times pieces would be more: 64 MiB a table."""
+MOST_ENDS = 1 << 14
+"""Ends of accesses inside units that are kept exactly; more are moved outwards."""
+
+
+_ROWS_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class TrackTotals:
+    """What all counted accesses come to.
+
+    Attributes
+    ----------
+    n_file, n_buffer, n_unplaced, n_other : accesses by `Track`, as recorded: one to
+        several experts of a stack counts once.
+    file_bytes, buffer_bytes, unplaced_bytes, other_bytes : their known bytes.
+    passed_bytes : bytes of accesses to stacks that lie in experts not chosen: part of
+        the recorded size, but not of `file_bytes`.
+    n_maybe : accesses to a stack, each of all its experts that no list names.
+    unknown_file_bytes, unknown_buffer_bytes : bytes that may be moved besides, at
+        most: of experts that no list names, of rows whose length is not known, of
+        destinations that are written in part.
+    n_file_spans, n_mixed_spans, n_buffer_spans : spans with accesses to the file
+        only, to both, to runtime buffers only.
+    n_moved : accesses whose ends were moved outwards, see `MOST_ENDS`.
+    n_known_choices, n_stack_spans : spans on stacks with known choices, and all.
+    """
+
+    n_file: int = 0
+    n_buffer: int = 0
+    n_unplaced: int = 0
+    n_other: int = 0
+    file_bytes: int = 0
+    buffer_bytes: int = 0
+    unplaced_bytes: int = 0
+    other_bytes: int = 0
+    passed_bytes: int = 0
+    n_maybe: int = 0
+    unknown_file_bytes: int = 0
+    unknown_buffer_bytes: int = 0
+    n_file_spans: int = 0
+    n_mixed_spans: int = 0
+    n_buffer_spans: int = 0
+    n_moved: int = 0
+    n_known_choices: int = 0
+    n_stack_spans: int = 0
+
+    @property
+    def recorded_bytes(self) -> int:
+        """All known bytes of the accesses, as the trace states them."""
+        return (
+            self.file_bytes + self.buffer_bytes + self.unplaced_bytes
+            + self.other_bytes + self.passed_bytes
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BufferTrack:
+    """Accesses to runtime buffers, per tensor: by layer, then as tensors come.
+
+    tensor : int32[n], row of ``Trace.tensors``; -1 for those without one.
+    layer : int32[n]; count, bytes : int64[n].
+    """
+
+    tensor: npt.NDArray[np.int32]
+    layer: npt.NDArray[np.int32]
+    count: I64
+    bytes: I64
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+
+@dataclass(frozen=True, eq=False)
+class HeatBase:
+    """The base of every picture of one heatmap. Does not change.
+
+    Attributes
+    ----------
+    files : the map of the file. rows : from top to bottom.
+    edges : int64[p + 1], global offsets where the pieces begin, from 0 to the extent.
+    touches, counts : what is touched of the file, and how often by which row.
+    totals, buffers : over everything that is counted.
+    maybe : int64[n_units], accesses that may be to each unit: by experts that no list
+        names. A unit with some is not known to be untouched.
+    silent : bool[n_units], ops without a record read it: likewise.
+    """
+
+    files: FileMap
+    rows: HeatRows
+    edges: I64
+    touches: Touches
+    counts: Counts
+    totals: TrackTotals
+    buffers: BufferTrack
+    maybe: I64
+    silent: npt.NDArray[np.bool_]
+
+    @property
+    def n_pieces(self) -> int:
+        """Number of pieces, 0 where there is no file."""
+        return len(self.edges) - 1
+
+    def grid(self, row_edges: I64, metric: Metric = "bytes") -> "HeatGrid":
+        """Return the groups of rows between neighbouring edges, ready for any x.
+
+        Parameters
+        ----------
+        row_edges : int64[g + 1], ascending, in 0..n_rows.
+        """
+        if metric == "count":
+            starts, ends = self._starts, self._ends
+            return HeatGrid(
+                self.edges,
+                _cumulated(_groups(starts, row_edges)),
+                ends=_cumulated(_groups(ends, row_edges)),
+            )
+        covers = _groups(self._covers, row_edges)
+        before = _cumulated(covers * np.diff(self.edges))
+        spread = self._spread
+        if spread is None:
+            return HeatGrid(self.edges, before, covers=covers)
+        extra = _groups(spread, row_edges)
+        return HeatGrid(self.edges, before, covers, extra, _cumulated(extra))
+
+    def total_grid(self, metric: Metric = "bytes") -> "HeatGrid":
+        """Return one group of all rows, without tables of every row."""
+        base = self if self.counts.n_rows == 1 else self._one_row
+        return base.grid(np.array([0, 1], np.int64), metric)
+
+    def unit_sums(self) -> tuple[I64, I64]:
+        """Return (bytes, count) of each unit of the file map, int64[n_units]."""
+        begin = self.files.offset
+        stop = begin + self.files.size
+        if not len(begin):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        size = self.total_grid("bytes").between(begin, stop)[0]
+        return size, self.total_grid("count").between(begin, stop)[0]
+
+    @cached_property
+    def _one_row(self) -> "HeatBase":
+        number = np.zeros(1, np.int64)
+        rows = HeatRows(self.rows.kind, number, number)
+        return replace(self, rows=rows, counts=self.counts.summed())
+
+    @cached_property
+    def _pieces(self) -> tuple[I64, I64]:
+        """First piece of each FILE touch and the one behind its last."""
+        low = np.searchsorted(self.edges, self.touches.begin, "right") - 1
+        high = np.searchsorted(self.edges, self.touches.stop, "left")
+        return low.astype(np.int64), high.astype(np.int64)
+
+    @cached_property
+    def _is_even(self) -> Mask:
+        """Whether a touch covers each byte of its pieces once."""
+        low, high = self._pieces
+        return np.asarray(
+            self.touches.size == self.edges[high] - self.edges[low], np.bool_
+        )
+
+    @cached_property
+    def _covers(self) -> Array:
+        """How many touches cover each piece, summed up over the rows before."""
+        low, high = (np.where(self._is_even, ends, -1) for ends in self._pieces)
+        width = self.n_pieces + 1
+        table = self.counts.table(low, width)
+        if not bool((high[self._is_even] == low[self._is_even] + 1).all()):
+            table -= self.counts.table(high, width)
+            np.cumsum(table, axis=1, out=table)
+        return _over_rows(table[:, :-1])
+
+    @cached_property
+    def _starts(self) -> Array:
+        return _over_rows(self.counts.table(self._pieces[0], self.n_pieces))
+
+    @cached_property
+    def _ends(self) -> Array:
+        return _over_rows(self.counts.table(self._pieces[1] - 1, self.n_pieces))
+
+    @cached_property
+    def _spread(self) -> I64 | None:
+        """Bytes per piece whose place in their range is unknown; None without any."""
+        is_odd = ~self._is_even & (self.touches.size > 0)
+        if not is_odd.any():
+            return None
+        entries = self.counts.of_touches(is_odd)
+        row, touch, n = entries.row, entries.touch, entries.n
+        used, place = np.unique(touch, return_inverse=True)
+        low, high = (ends[used] for ends in self._pieces)
+        length = high - low
+        piece, of = ranges(low, length), np.repeat(np.arange(len(used)), length)
+        begin, whole = self.edges[low][of], (self.edges[high] - self.edges[low])[of]
+        size = self.touches.size[used][of]
+        share = scaled(size, self.edges[piece + 1] - begin, whole) - scaled(
+            size, self.edges[piece] - begin, whole
+        )
+        first = np.concatenate([[0], np.cumsum(length)])
+        at = ranges(first[place], length[place])
+        n_each = np.repeat(n, length[place])
+        rows = np.repeat(row, length[place])
+        total = np.zeros(len(self.rows) * self.n_pieces, np.int64)
+        np.add.at(total, rows * self.n_pieces + piece[at], share[at] * n_each)
+        table = total.reshape(len(self.rows), self.n_pieces)
+        return np.asarray(_over_rows(table), np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeatGrid:
+    """Groups of rows of a heatmap; answers for any edges along the file.
+
+    Attributes
+    ----------
+    edges : int64[p + 1], global offsets of the pieces.
+    before : int64[g, p + 1]: bytes in whole pieces (or accesses that begin) before.
+    covers : int64[g, p], accesses that cover each byte of a piece; None for counts.
+    extra, extra_before : int64, bytes that are spread over their piece, or None.
+    ends : int64[g, p + 1], accesses that have ended, for counts.
+    """
+
+    edges: I64
+    before: I64
+    covers: I64 | None = None
+    extra: I64 | None = None
+    extra_before: I64 | None = None
+    ends: I64 | None = None
+
+    def cells(self, offsets: I64) -> I64:
+        """Return int64[g, m - 1]: what lies between neighbouring offsets.
+
+        Parameters
+        ----------
+        offsets : int64[m], global offsets, ascending.
+
+        Notes
+        -----
+        Of bytes, neighbouring cells add up exactly. Of accesses each cell counts
+        those that touch it, so one that spans two cells counts in both.
+        """
+        if self.ends is not None:
+            return self.between(offsets[:-1], offsets[1:])
+        if self.extra is None and self.covers is not None and self.n_pieces:
+            piece, inside = self._places(offsets)
+            compiled = cells(self.before, self.covers, piece, inside)
+            if compiled is not None:
+                return compiled
+        return self.plain_cells(offsets)
+
+    def plain_cells(self, offsets: I64) -> I64:
+        """Return the cells of bytes by numpy alone; see `cells`."""
+        found = np.empty((len(self.before), max(len(offsets) - 1, 0)), np.int64)
+        # A few rows at a time stay in the cache: half the time for a whole picture.
+        for begin in range(0, len(found), _ROWS_AT_ONCE):
+            rows = slice(begin, begin + _ROWS_AT_ONCE)
+            before = self.bytes_before(offsets, rows)
+            np.subtract(before[:, 1:], before[:, :-1], out=found[rows])
+        return found
+
+    def between(self, begin: I64, stop: I64) -> I64:
+        """Return int64[g, m]: what lies in each range ``[begin, stop)``."""
+        if self.ends is None:
+            return self.bytes_before(stop) - self.bytes_before(begin)
+        begun = np.searchsorted(self.edges[:-1], stop, "left")
+        ended = np.searchsorted(self.edges[1:], begin, "right")
+        found = np.take(self.before, begun, axis=1)
+        found -= np.take(self.ends, ended, axis=1)
+        found[:, stop <= begin] = 0
+        return found
+
+    def bytes_before(self, offsets: I64, rows: slice = slice(None)) -> I64:
+        """Return int64[g, m]: bytes before each offset; monotone in the offset."""
+        if self.covers is None:
+            raise ValueError("this grid counts accesses")
+        if not self.n_pieces:
+            return np.zeros((len(self.before[rows]), len(offsets)), np.int64)
+        piece, inside = self._places(offsets)
+        found = np.take(self.covers[rows], piece, axis=1)
+        found *= inside
+        found += np.take(self.before[rows], piece, axis=1)
+        if self.extra is not None and self.extra_before is not None:
+            width = (self.edges[piece + 1] - self.edges[piece])[None, :]
+            part = np.take(self.extra[rows], piece, axis=1)
+            found += scaled(part, inside[None, :], width)
+            found += np.take(self.extra_before[rows], piece, axis=1)
+        return found
+
+    @property
+    def n_pieces(self) -> int:
+        """Number of pieces, 0 where there is no file."""
+        return max(len(self.edges) - 1, 0)
+
+    def _places(self, offsets: I64) -> tuple[I64, I64]:
+        """Return the piece of each offset, and how far in it the offset lies."""
+        at = np.clip(offsets, self.edges[0], self.edges[-1])
+        piece = np.searchsorted(self.edges, at, "right") - 1
+        piece = np.minimum(piece, self.n_pieces - 1).astype(np.int64)
+        return piece, at - self.edges[piece]
+
+
+def scaled(amount: I64, part: I64, whole: I64) -> I64:
+    """Return ``amount * part / whole`` rounded down, monotone in `part`.
+
+    Exact at ``part == 0`` and ``part == whole``; in between without the last bits of
+    a `whole` of 2 GiB and more, which would not fit 64 bits.
+
+    Parameters
+    ----------
+    amount : >= 0. whole : > 0. part : 0..whole.
+    """
+    bits = np.frexp(whole.astype(np.float64))[1].astype(np.int64)
+    shift = np.maximum(bits - 31, 0)
+    small = np.maximum(whole >> shift, 1)
+    share = np.where(part == whole, small, np.minimum(part >> shift, small))
+    times, rest = np.divmod(amount, small)
+    return np.asarray(times * share + rest * share // small, np.int64)
+
+
+def heat_base(
+    trace: Trace,
+    rows: RowKind = "token",
+    *,
+    files: FileMap | None = None,
+    mask: Mask | None = None,
+    time: TimeRange | None = None,
+    watcher: Watcher | None = None,
+) -> HeatBase:
+    """Return the base of a heatmap of a trace.
+
+    Parameters
+    ----------
+    files : of this trace, made here where None.
+    mask : bool[n_spans], whose accesses count; all where None. Accesses without a
+        span count only where all do.
+    time : what is cut into rows for kind "time"; accesses outside are left out.
+    watcher : told how far it is; may stop it.
+
+    Raises
+    ------
+    Cancelled
+        From the watcher.
+    """
+    files = file_map(trace) if files is None else files
+    variants = span_variants(trace, files)
+    finder = RowFinder(trace, rows, time)
+    own = variants.touches
+    on_file, first = _file_touches(own)
+    edges, placed, n_moved = _pieces(files, own.take(on_file, first))
+    shown, place = finder.rows.joined(max(MOST_CELLS // max(len(edges), 1), 1))
+    counter = SpanCounter(variants, first, place, mask)
+    counter.run(finder, len(trace.spans), watcher)
+    counts = counter.counts(placed)
+    n_touches = np.repeat(counter.n_spans, np.diff(own.first))
+    sums = [_sums(own, n_touches, variants.account.counts)]
+    buffers = [_on_buffer(own, n_touches)]
+    if mask is None and len(trace.accesses.loose):
+        loose, its_rows = _loose(trace, files, finder)
+        ones = np.ones(len(loose), np.int64)
+        sums.append(_sums(loose, ones, ones))
+        buffers.append(_on_buffer(loose, ones))
+        placed, counts = _with_loose(placed, counts, loose, place[its_rows])
+        edges, placed, n_moved = _pieces(files, placed)
+    if rows == "layer":
+        by_layer = place[finder.layer_rows(placed.layer)]
+        counts = _by_touch(counts, by_layer)
+    shown, counts = _without_rest(shown, counts)
+    totals = _totals(np.sum(sums, axis=0), variants, counter.n_spans, n_moved)
+    track = _buffer_track(np.concatenate(buffers, axis=1))
+    maybe = maybe_units(files, own, n_touches)
+    silent = unrecorded_tensors(trace)[files.tensor]
+    return HeatBase(files, shown, edges, placed, counts, totals, track, maybe, silent)
+
+
+def _file_touches(touches: Touches) -> tuple[I64, I64]:
+    """Return the touches of the file, and which of them belong to each variant."""
+    on_file = touches.track == Track.FILE
+    before = np.concatenate([[0], np.cumsum(on_file)]).astype(np.int64)
+    return np.flatnonzero(on_file), before[touches.first]
+
+
+def _loose(trace: Trace, files: FileMap, finder: RowFinder) -> tuple[Touches, I64]:
+    """Return the accesses that belong to no span, and the row of each."""
+    row = finder.of_loose()
+    inside = np.flatnonzero(row >= 0)
+    found = loose_touches(trace, files)
+    return found.take(inside, np.arange(len(inside) + 1, dtype=np.int64)), row[inside]
+
+
+def _with_loose(
+    touches: Touches, counts: Counts, more: Touches, row: I64
+) -> tuple[Touches, Counts]:
+    """Add accesses of the file that belong to no span, each as a touch of its own."""
+    chosen = np.flatnonzero(more.track == Track.FILE)
+    if not len(chosen):
+        return touches, counts
+    more = more.take(chosen, np.arange(len(chosen) + 1, dtype=np.int64))
+    own = np.arange(len(more), dtype=np.int64) + len(touches)
+    old = counts.sparse().entries
+    entries = Entries(
+        np.concatenate([old.row, row[chosen]]),
+        np.concatenate([old.touch, own]),
+        np.concatenate([old.n, np.ones(len(own), np.int64)]),
+    )
+    column = np.concatenate([counts.column, own])
+    return joined_touches(touches, more), Counts(counts.n_rows, None, column, entries)
+
+
+def _by_touch(counts: Counts, row: I64) -> Counts:
+    """Return the counts with a row per touch instead of one per span."""
+    old = counts.sparse().entries
+    entries = Entries(row[old.touch], old.touch, old.n)
+    return Counts(counts.n_rows, None, counts.column, entries)
+
+
+def _without_rest(rows: HeatRows, counts: Counts) -> tuple[HeatRows, Counts]:
+    """Leave out the row of what has no number where nothing is in it."""
+    if not rows.has_rest:
+        return rows, counts
+    last = len(rows.first)
+    if counts.dense is not None:
+        is_used = bool(counts.dense[last].any())
+    else:
+        is_used = bool((counts.entries.row == last).any())
+    if is_used:
+        return rows, counts
+    dense = None if counts.dense is None else counts.dense[:last]
+    fewer = Counts(last, dense, counts.column, counts.entries)
+    return replace(rows, has_rest=False), fewer
+
+
+def _pieces(files: FileMap, touches: Touches) -> tuple[I64, Touches, int]:
+    """Return where the pieces begin, touches that fit them, and how many moved."""
+    units = np.concatenate([files.offset, files.offset + files.size])
+    on_file = touches.track == Track.FILE
+    ends = np.concatenate([touches.begin[on_file], touches.stop[on_file]])
+    extent = max(files.extent, int(ends.max(initial=0)))
+    fixed = np.unique(np.concatenate([[0, extent], units]).astype(np.int64))
+    inner = np.setdiff1d(ends, fixed)
+    if len(inner) <= MOST_ENDS:
+        return np.union1d(fixed, inner), touches, 0
+    chosen = inner[np.linspace(0, len(inner) - 1, MOST_ENDS).astype(np.int64)]
+    edges = np.union1d(fixed, chosen)
+    low = edges[np.searchsorted(edges, touches.begin, "right") - 1]
+    high = edges[np.minimum(np.searchsorted(edges, touches.stop), len(edges) - 1)]
+    begin, stop = (
+        np.where(on_file, new, old)
+        for new, old in ((low, touches.begin), (high, touches.stop))
+    )
+    moved = (begin != touches.begin) | (stop != touches.stop)
+    fitted = replace(touches, begin=begin, stop=stop)
+    return edges, fitted, int(np.count_nonzero(moved))
+
+
+def _sums(touches: Touches, n: I64, counts: I64) -> I64:
+    """Return int64[5, n_tracks]: accesses, bytes, those not chosen, unknown ones, rows.
+
+    `counts` is 1 for the touch that stands for an access, see `Account`.
+    """
+    total = np.zeros((5, len(Track)), np.int64)
+    each = (counts, touches.size, touches.passed, touches.unknown)
+    for i, values in enumerate((*(n * values for values in each), n)):
+        add_by_group(total[i], touches.track, values)
+    return total
+
+
+def _totals(sums: I64, variants: Variants, n_spans: I64, n_moved: int) -> TrackTotals:
+    """Name the sums; count spans by what they touch."""
+    own = variants.touches
+    has = (
+        np.concatenate([[0], np.cumsum(own.track == track)])
+        for track in (Track.FILE, Track.BUFFER)
+    )
+    on_file, on_buffer = ((h[own.first[1:]] - h[own.first[:-1]]) > 0 for h in has)
+    count, size = sums[0], sums[1]
+    return TrackTotals(
+        n_file=int(count[Track.FILE] + count[Track.MAYBE]),
+        n_buffer=int(count[Track.BUFFER]),
+        n_unplaced=int(count[Track.UNPLACED]),
+        n_other=int(count[Track.OTHER]),
+        file_bytes=int(size[Track.FILE]),
+        buffer_bytes=int(size[Track.BUFFER]),
+        unplaced_bytes=int(size[Track.UNPLACED]),
+        other_bytes=int(size[Track.OTHER]),
+        passed_bytes=int(sums[2].sum()),
+        n_maybe=int(sums[4, Track.MAYBE]),
+        unknown_file_bytes=int(sums[3, [Track.FILE, Track.MAYBE]].sum()),
+        unknown_buffer_bytes=int(sums[3, Track.BUFFER]),
+        n_file_spans=int(n_spans[on_file & ~on_buffer].sum()),
+        n_mixed_spans=int(n_spans[on_file & on_buffer].sum()),
+        n_buffer_spans=int(n_spans[on_buffer & ~on_file].sum()),
+        n_moved=n_moved,
+        n_known_choices=variants.account.n_known_choices,
+        n_stack_spans=variants.account.n_choosing,
+    )
+
+
+def _on_buffer(touches: Touches, n: I64) -> I64:
+    """Return int64[4, k]: tensor, layer, number and size of what is in buffers."""
+    rows = np.flatnonzero((touches.track == Track.BUFFER) & (n > 0))
+    tensor, layer = touches.tensor[rows], touches.layer[rows]
+    return np.stack([tensor, layer, n[rows], touches.size[rows]]).astype(np.int64)
+
+
+def _buffer_track(found: I64) -> BufferTrack:
+    """Return the runtime tensors that are touched, by layer."""
+    tensor, place = np.unique(found[0], return_inverse=True)
+    count, size = np.zeros(len(tensor), np.int64), np.zeros(len(tensor), np.int64)
+    add_by_group(count, place, found[2])
+    add_by_group(size, place, found[2] * found[3])
+    layer = np.full(len(tensor), -1, np.int32)
+    np.maximum.at(layer, place, found[1].astype(np.int32))
+    order = np.lexsort((tensor, layer))
+    return BufferTrack(
+        tensor[order].astype(np.int32), layer[order], count[order], size[order]
+    )
+
+
+def _over_rows(table: Array) -> Array:
+    """Return sums over the rows before each row, one row more than `table`."""
+    total = int(table.sum(axis=0).max(initial=0))
+    dtype = np.int32 if total < 1 << 31 else np.int64
+    result = np.zeros((table.shape[0] + 1, table.shape[1]), dtype)
+    # Row by row: numpy's cumsum down the columns is ten times slower.
+    for row in range(len(table)):
+        np.add(result[row], table[row], out=result[row + 1], casting="unsafe")
+    return result
+
+
+def _groups(table: Array, row_edges: I64) -> I64:
+    """Return the sums of the rows between neighbouring edges, int64."""
+    return (table[row_edges[1:]] - table[row_edges[:-1]]).astype(np.int64)
+
+
+def _cumulated(table: I64) -> I64:
+    """Return sums along each row before each column, one column more."""
+    result = np.zeros((table.shape[0], table.shape[1] + 1), np.int64)
+    np.cumsum(table, axis=1, out=result[:, 1:])
+    return result

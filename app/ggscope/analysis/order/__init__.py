@@ -1,0 +1,1 @@
+"""Orders of spans: by time, and by the columns of a table."""

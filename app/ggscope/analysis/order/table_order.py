@@ -1,0 +1,519 @@
+"""The order of the table's rows: which spans, sorted by what. No Qt here."""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.filters.masks import touches
+from ggscope.analysis.order.partition import (
+    MAX_UNSORTED,
+    N_CODES,
+    U16,
+    Coder,
+    linear_coder,
+    partition,
+    proportional_coder,
+)
+from ggscope.analysis.order.time_merge import TimeMerge, TimeRuns
+from ggscope.analysis.rows.groups import chunks, count_values
+from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
+from ggscope.analysis.workers import Watcher, share_out
+from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import MarkedRange
+from ggscope.model.tables import I64, Array, quality_of
+from ggscope.model.trace import Trace
+
+_LAST = np.iinfo(np.int64).max
+_NUMBERS = ("record", "layer", "token", "phase")
+_BANDS = (LaneKind.TOKEN, LaneKind.PHASE)
+_BLOCK_ROWS = 1 << 10
+_KEPT_BLOCKS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """What the table is sorted by: a column key and a direction."""
+
+    column: str = "time"
+    descending: bool = False
+
+
+class OrderKey:
+    """Sort values of spans, computed for whatever rows are asked for.
+
+    Nothing as long as the trace is kept: a value is made from the trace's own
+    columns and from tables with one entry per op, lane, name or pattern.
+    """
+
+    def __init__(self, trace: Trace, sorting: Sorting) -> None:
+        self.trace = trace
+        self.sorting = sorting
+        self._table = _lookup_table(trace, sorting.column)
+        looked_up = self._looked_up()
+        if looked_up is not None and int(self._table.max()) > N_CODES - 2:
+            self._table = _squeezed(trace, self._table, looked_up)
+
+    def values(self, ids: Array | slice) -> I64:
+        """Return int64[len(ids)]; smaller sorts first, what is missing last.
+
+        A slice stands for consecutive ids.
+        """
+        return self._ordered(self._raw(ids))
+
+    def _ordered(self, values: I64) -> I64:
+        missing = values < 0
+        ordered = -values if self.sorting.descending else values
+        return np.where(missing, _LAST, ordered)
+
+    def value(self, span: int) -> int:
+        """Return the sort value of one span."""
+        return int(self.values(slice(span, span + 1))[0])
+
+    def coder(self) -> Coder:
+        """Return what turns values into codes of 16 bits that ascend with them."""
+        is_descending = self.sorting.descending
+        if self.sorting.column == "duration":
+            return proportional_coder(is_descending)
+        most = self._most()
+        return linear_coder(-most, 0) if is_descending else linear_coder(0, most)
+
+    def codes(self, coder: Coder) -> Callable[[Array | slice], U16] | None:
+        """Return a function from ids to codes, where a table tells them."""
+        column = self._looked_up()
+        if column is None:
+            return None
+        table = coder.encode(self._ordered(self._table))
+        return lambda ids: table[column[ids]]
+
+    def _most(self) -> int:
+        spans, column = self.trace.spans, self.sorting.column
+        if column in _NUMBERS:
+            source = getattr(spans, column)
+            if source is None:
+                return len(spans) if column == "record" else 0
+            return max(0, int(source.max(initial=0)))
+        return max(0, int(self._table.max()))
+
+    def _looked_up(self) -> Array | None:
+        """Return the column that the values of the table belong to, if any."""
+        spans, column = self.trace.spans, self.sorting.column
+        if column in ("sources", "bytes"):
+            return self.trace.accesses.pattern
+        columns = {
+            "op": spans.op,
+            "lane": spans.lane,
+            "destination": spans.name,
+            "quality": spans.flags,
+        }
+        return columns.get(column)
+
+    def _raw(self, ids: Array | slice) -> I64:
+        spans, column = self.trace.spans, self.sorting.column
+        if column == "duration":
+            return spans.end[ids] - spans.start[ids]
+        looked_up = self._looked_up()
+        if looked_up is not None:
+            return self._table[looked_up[ids]]
+        source = getattr(spans, column)
+        if source is not None:
+            return np.asarray(source[ids], np.int64)
+        number = np.arange(ids.start, ids.stop) if isinstance(ids, slice) else ids
+        missing = np.full(len(number), -1, np.int64)
+        return np.asarray(number, np.int64) if column == "record" else missing
+
+
+class Arrangement(Protocol):
+    """Span ids in some order."""
+
+    def __len__(self) -> int: ...
+
+    def slice(self, low: int, high: int) -> Array:
+        """Return the ids of rows low <= row < high, which must exist."""
+        ...
+
+    def row_of(self, span: int) -> int | None:
+        """Return the row of `span`, or None where it is not listed."""
+        ...
+
+
+class Backwards:
+    """Another arrangement from its end."""
+
+    def __init__(self, forwards: Arrangement) -> None:
+        self._forwards = forwards
+
+    def __len__(self) -> int:
+        return len(self._forwards)
+
+    def slice(self, low: int, high: int) -> Array:
+        """Return the ids of rows low <= row < high."""
+        n = len(self)
+        return self._forwards.slice(n - high, n - low)[::-1]
+
+    def row_of(self, span: int) -> int | None:
+        """Return the row of `span`, or None where it is not listed."""
+        row = self._forwards.row_of(span)
+        return None if row is None else len(self) - 1 - row
+
+
+class Buckets:
+    """Span ids by (value, start, id), in buckets that are sorted when looked at.
+
+    Parameters
+    ----------
+    ids, edges : as `partition` returns them.
+    merge : takes ids of one value in the order of their bucket; tells them by time.
+    """
+
+    def __init__(
+        self,
+        ids: Array,
+        edges: I64,
+        key: OrderKey,
+        merge: Callable[[Array], TimeMerge],
+    ) -> None:
+        self._ids, self._edges = ids, edges
+        self._key, self._merge = key, merge
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def slice(self, low: int, high: int) -> Array:
+        """Return the ids of rows low <= row < high."""
+        if low >= high:
+            return self._ids[:0]
+        parts: list[Array] = []
+        bucket = self._bucket_at(low)
+        while low < high:
+            begin, end = self._reach(bucket, high)
+            part = self._sorted(begin, end, low - begin, min(high, end) - begin)
+            parts.append(part)
+            low = begin + (low - begin) + len(part)
+            bucket = self._bucket_at(low) if low < high else bucket
+        return np.concatenate(parts)
+
+    def row_of(self, span: int) -> int | None:
+        """Return the row of `span`, or None where it is not listed."""
+        value = self._key.value(span)
+        bucket = bisect_right(
+            range(len(self._edges) - 1),
+            value,
+            key=lambda k: self._key.value(int(self._ids[self._edges[k]])),
+        )
+        # Values of one bucket lie below those of the next, but its first one need
+        # not be its least.
+        for k in (bucket - 1, bucket):
+            if 0 <= k < len(self._edges) - 1:
+                begin, end = int(self._edges[k]), int(self._edges[k + 1])
+                row = self._row_within(begin, end, span)
+                if row is not None:
+                    return begin + row
+        return None
+
+    def _bucket_at(self, row: int) -> int:
+        return int(np.searchsorted(self._edges, row, "right")) - 1
+
+    def _reach(self, bucket: int, high: int) -> tuple[int, int]:
+        """Return the rows of a bucket; of small ones together as far as useful."""
+        begin, end = int(self._edges[bucket]), int(self._edges[bucket + 1])
+        while end < high and end - begin <= MAX_UNSORTED:
+            bucket += 1
+            after = int(self._edges[bucket + 1])
+            if after - end > MAX_UNSORTED:
+                break
+            end = after
+        return begin, end
+
+    def _sorted(self, begin: int, end: int, low: int, high: int) -> Array:
+        """Return rows low..high of the ids begin..end once these are sorted."""
+        ids = self._ids[begin:end]
+        if len(ids) > 2 * MAX_UNSORTED:
+            return self._merge(ids).slice(low, high)
+        start = self._key.trace.spans.start[ids]
+        order = np.lexsort((ids, start, self._key.values(ids)))
+        return ids[order[low:high]]
+
+    def _row_within(self, begin: int, end: int, span: int) -> int | None:
+        ids = self._ids[begin:end]
+        if len(ids) > 2 * MAX_UNSORTED:
+            return self._merge(ids).row_of(span)
+        found = np.flatnonzero(self._sorted(begin, end, 0, end - begin) == span)
+        return int(found[0]) if len(found) else None
+
+
+class RowOrder:
+    """Span ids in table order.
+
+    Attributes
+    ----------
+    key : decides the order.
+    lanes : bool[n_lanes], whose spans are rows at all; bands are none.
+    n_records : rows without filter and range.
+
+    Notes
+    -----
+    Rows are arranged a thousand at a time, when asked for; the last ones are kept.
+    For the main thread only.
+    """
+
+    def __init__(
+        self,
+        arrangement: Arrangement,
+        key: OrderKey,
+        lanes: npt.NDArray[np.bool_],
+        n_records: int,
+    ) -> None:
+        self.key = key
+        self.lanes = lanes
+        self.n_records = n_records
+        self._arrangement = arrangement
+        self._blocks: OrderedDict[int, Array] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._arrangement)
+
+    def at(self, row: int) -> int:
+        """Return the span in `row`. Raises IndexError beyond the end."""
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        number = row // _BLOCK_ROWS
+        block = self._blocks.get(number)
+        if block is None:
+            begin = number * _BLOCK_ROWS
+            block = self._arrangement.slice(begin, min(begin + _BLOCK_ROWS, len(self)))
+            self._blocks[number] = block
+            if len(self._blocks) > _KEPT_BLOCKS:
+                self._blocks.popitem(last=False)
+        self._blocks.move_to_end(number)
+        return int(block[row - number * _BLOCK_ROWS])
+
+    def slice(self, low: int, high: int) -> Array:
+        """Return the spans in rows low <= row < high, as far as there are rows."""
+        low, high = max(0, low), min(high, len(self))
+        return self._arrangement.slice(low, max(low, high))
+
+    def row_of(self, span: int) -> int | None:
+        """Return the row that shows `span`, or None where it is filtered out."""
+        return self._arrangement.row_of(span)
+
+    def arranged(self, spans: Array) -> Array:
+        """Return the given span ids in the order of the table."""
+        start = self.key.trace.spans.start[spans]
+        sorting = self.key.sorting
+        if sorting.column == "time":
+            order = np.lexsort((spans, start))
+            return spans[order[::-1] if sorting.descending else order]
+        return spans[np.lexsort((spans, start, self.key.values(spans)))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderRequest:
+    """Computes a `RowOrder`; runs on a worker for large traces.
+
+    Attributes
+    ----------
+    mask : bool[n_spans] of the spans to list, None = all. Bands (tokens, phases)
+        are no records of the file and left out unless there is nothing else.
+    runs : of this trace, where they are known already.
+    part : only spans that touch this range, on its lanes; None = all.
+    """
+
+    index: TraceIndex
+    sorting: Sorting
+    mask: npt.NDArray[np.bool_] | None = None
+    runs: TimeRuns | None = None
+    part: MarkedRange | None = None
+
+    def __call__(self, context: Watcher | None = None) -> RowOrder:
+        """Return the order. Raises Cancelled from the context."""
+        trace = self.index.trace
+        runs = TimeRuns(trace) if self.runs is None else self.runs
+        key = OrderKey(trace, self.sorting)
+        lanes = _listed_lanes(trace)
+        mask, n_records = self._mask(), _n_records(trace, lanes)
+        if self.sorting.column == "time":
+            rows: Arrangement = self._by_time(runs, lanes, mask, context)
+            rows = Backwards(rows) if self.sorting.descending else rows
+            return RowOrder(rows, key, lanes, n_records)
+        ids = _listed(trace, mask, lanes, context)
+        merge: Callable[[Array], TimeMerge] = runs.merge
+        if runs.edges is None:
+            # Too many runs to merge: put into time order beforehand.
+            ids = _in_order(self.index.time_order(), ids)
+            merge = partial(_merged_already, trace.spans.start)
+        n = len(trace.spans) if ids is None else len(ids)
+        coder = key.coder()
+        placed, edges = partition(
+            n, ids, key.values, coder, context, codes=key.codes(coder)
+        )
+        return RowOrder(Buckets(placed, edges, key, merge), key, lanes, n_records)
+
+    def _mask(self) -> npt.NDArray[np.bool_] | None:
+        """Return which spans pass both filter and range, None = all."""
+        part, trace = self.part, self.index.trace
+        if part is None:
+            return self.mask
+        keep = np.zeros(len(trace.spans), np.bool_)
+        spans = trace.spans
+        for rows in chunks(len(spans)):
+            keep[rows] = touches(spans.start[rows], spans.end[rows], part.time)
+        if part.lanes is not None:
+            keep &= mask_of_lanes(self.index, part.lanes, part.time)
+        if self.mask is not None:
+            keep[: len(self.mask)] &= self.mask
+            keep[len(self.mask) :] = False
+        return keep
+
+    def _by_time(
+        self,
+        runs: TimeRuns,
+        lanes: npt.NDArray[np.bool_],
+        mask: npt.NDArray[np.bool_] | None,
+        context: Watcher | None,
+    ) -> TimeMerge:
+        ids = None
+        if mask is not None:
+            ids = _listed(runs.trace, mask, lanes, context)
+        return runs.merge(ids, lanes, self.index.time_order)
+
+
+def _in_order(order: Array, ids: Array | None) -> Array:
+    """Return those of `order` that are among `ids` (None: all)."""
+    if ids is None:
+        return order
+    listed = np.zeros(len(order), np.bool_)
+    listed[ids] = True
+    return order[listed[order]]
+
+
+def _merged_already(start: I64, ids: Array) -> TimeMerge:
+    return TimeMerge(start, [ids])
+
+
+def _listed_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return whether the spans of each lane are rows of the table, bool[n_lanes]."""
+    is_band = trace.lanes.of_kind(*_BANDS)
+    if is_band.all() or not is_band.any():
+        return np.ones(len(is_band), np.bool_)
+    for rows in chunks(len(trace.spans)):
+        if not is_band[trace.spans.lane[rows]].all():
+            return ~is_band
+    return np.ones(len(is_band), np.bool_)
+
+
+def _n_records(trace: Trace, lanes: npt.NDArray[np.bool_]) -> int:
+    """Return the number of spans of the listed lanes."""
+    if lanes.all():
+        return len(trace.spans)
+    return int(count_values(trace.spans.lane, len(lanes))[lanes].sum())
+
+
+def _listed(
+    trace: Trace,
+    mask: npt.NDArray[np.bool_] | None,
+    lanes: npt.NDArray[np.bool_],
+    watcher: Watcher | None,
+) -> Array | None:
+    """Return the ids of the spans that are rows, ascending, or None for all."""
+    if mask is None and lanes.all():
+        return None
+    # Spans that came since the mask was made wait for theirs.
+    n = len(trace.spans) if mask is None else min(len(mask), len(trace.spans))
+    dtype = np.int32 if n < 1 << 31 else np.int64
+    found: dict[int, Array] = {}
+
+    def look(_: int, rows: slice) -> None:
+        keep = lanes[trace.spans.lane[rows]]
+        if mask is not None:
+            keep &= mask[rows]
+        found[rows.start] = (np.flatnonzero(keep) + rows.start).astype(dtype)
+
+    share_out(look, chunks(n), watcher)
+    return np.concatenate([np.zeros(0, dtype), *(found[k] for k in sorted(found))])
+
+
+def _lookup_table(trace: Trace, column: str) -> I64:
+    """Return the value per op, lane, name or pattern; the last entry is "none"."""
+    if column == "op":
+        n = int(trace.spans.op.max(initial=-1)) + 1
+        return _ranks([trace.op_name(i) for i in range(n)])
+    if column == "quality":
+        return quality_of(np.arange(1 << 16)).astype(np.int64)
+    if column == "lane":
+        lanes = trace.lanes
+        keys = list(zip(lanes.group_titles(), lanes.sort_keys, strict=True))
+        ranks = sorted(range(len(lanes)), key=keys.__getitem__)
+        table = np.full(len(lanes) + 1, -1, np.int64)
+        table[ranks] = np.arange(len(ranks))
+        return table
+    if column == "destination":
+        return _ranks(trace.strings.texts())
+    if column == "sources":
+        names = _ranks(trace.strings.texts())
+        first = trace.accesses.first
+        tensors = trace.accesses.patterns.tensor
+        table = np.full(len(first), -1, np.int64)
+        used = np.flatnonzero(np.diff(first) > 0)
+        tensor = tensors[first[used]]
+        string = np.where(tensor >= 0, _taken(trace.tensors.name, tensor), -1)
+        table[used] = names[string]
+        return _places(table)
+    if column == "bytes":
+        size = trace.accesses.patterns.size.astype(np.int64)
+        first = trace.accesses.first
+        total = np.concatenate([[0], np.cumsum(np.maximum(size, 0))])
+        known = np.concatenate([[0], np.cumsum(size >= 0)])
+        sums = np.where(
+            known[first[1:]] > known[first[:-1]],
+            total[first[1:]] - total[first[:-1]],
+            -1,
+        )
+        return np.append(_places(sums), -1)
+    return np.full(1, -1, np.int64)
+
+
+def _squeezed(trace: Trace, table: I64, column: Array) -> I64:
+    """Return the table with places among the values of listed spans only.
+
+    A trace of many tokens has more strings than there are codes, most of them for
+    its bands.
+    """
+    lanes, used = _listed_lanes(trace), np.zeros(len(table), np.bool_)
+
+    def look(_: int, rows: slice) -> None:
+        listed = lanes[trace.spans.lane[rows]]
+        used[column[rows] if listed.all() else column[rows][listed]] = True
+
+    share_out(look, chunks(len(column)))
+    known = np.unique(table[used & (table >= 0)])
+    return np.where(table >= 0, np.searchsorted(known, table), -1)
+
+
+def _places(values: I64) -> I64:
+    """Return the place of each value among the distinct ones; -1 stays."""
+    distinct = np.unique(values[values >= 0])
+    return np.where(values >= 0, np.searchsorted(distinct, values), -1)
+
+
+def _taken(values: Array, rows: Array) -> I64:
+    """Return ``values[rows]``, also where there are no values and rows are -1."""
+    if not len(values):
+        return np.full(len(rows), -1, np.int64)
+    return values[rows].astype(np.int64)
+
+
+def _ranks(texts: list[str]) -> I64:
+    """Return the alphabetical place of each text; -1 for "" and in a last entry."""
+    table = np.full(len(texts) + 1, -1, np.int64)
+    order = sorted(range(len(texts)), key=lambda i: (texts[i].casefold(), texts[i]))
+    table[order] = np.arange(len(order))
+    for i, text in enumerate(texts):
+        if not text:
+            table[i] = -1
+    return table

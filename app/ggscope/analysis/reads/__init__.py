@@ -1,0 +1,1 @@
+"""Reading: who reads which bytes, how hot, and what a cache would do."""

@@ -1,0 +1,712 @@
+"""How hot each tensor is: accesses, bytes and tokens; and what is never touched.
+
+How a run walks through the model file: jumps between reads, and layers on disk.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.heat.file_map import FileMap, file_map
+from ggscope.analysis.heat.touches import Touches, maybe_units, ranges, span_variants
+from ggscope.analysis.reads.account import Account, Direction, account
+from ggscope.analysis.reads.units import ReadSequence, unit_reads
+from ggscope.analysis.reads.unrecorded import unrecorded_tensors
+from ggscope.model.names import parse
+from ggscope.model.tables import I64, Array, Space
+from ggscope.model.time import TimeRange
+from ggscope.model.tokens import tokens_of
+from ggscope.model.trace import Trace
+
+GroupBy = Literal["tensor", "layer", "component", "expert"]
+GROUP_BY: tuple[GroupBy, ...] = ("tensor", "layer", "component", "expert")
+_MOST_DENSE = 1 << 26
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Heat:
+    """What a trace does with its tensors and with the units of its model file.
+
+    Attributes
+    ----------
+    accesses, bytes_read, bytes_written : int64[n_tensors], of all accesses, each op's
+        once; views are none.
+    unknown_read, unknown_written : int64[n_tensors], bytes that may be read and
+        written besides, at most.
+    tokens : int64[n_tensors], in how many tokens (as claimed) it is accessed.
+    first, last : int64[n_tensors], start of the first and the last op that accesses
+        it, ticks; -1 never.
+    unit_accesses, unit_bytes : int64[n_units], of the units of `places`: of a stack
+        of experts only what was chosen, where that is known.
+    unit_unrecorded : bool[n_units], ops read it that the trace does not record, as
+        its graphs tell.
+    unit_maybe : int64[n_units], accesses that may be to the unit besides: by experts
+        that no list names.
+    places : map of the model file.
+    n_tokens : distinct tokens of all ops.
+    n_lost : file accesses whose place is not known.
+    n_unknown : accesses that name no tensor.
+    passed_bytes : recorded bytes of accesses to stacks that lie in experts not chosen;
+        part of no other figure.
+    unknown_file_bytes : bytes of the model file that may be read besides, at most.
+    """
+
+    accesses: I64
+    bytes_read: I64
+    bytes_written: I64
+    unknown_read: I64
+    unknown_written: I64
+    tokens: I64
+    first: I64
+    last: I64
+    unit_accesses: I64
+    unit_bytes: I64
+    unit_maybe: I64
+    unit_unrecorded: npt.NDArray[np.bool_]
+    places: FileMap
+    n_tokens: int
+    n_lost: int
+    n_unknown: int
+    passed_bytes: int
+    unknown_file_bytes: int
+
+    @property
+    def bytes(self) -> I64:
+        """Bytes read and written, int64[n_tensors]."""
+        return self.bytes_read + self.bytes_written
+
+
+def heat(
+    trace: Trace,
+    *,
+    mask: npt.NDArray[np.bool_] | None = None,
+    time: TimeRange | None = None,
+    places: FileMap | None = None,
+) -> Heat:
+    """Return how hot tensors are; the work is per access pattern, not per access.
+
+    Parameters
+    ----------
+    mask : bool[n_spans], only these ops.
+    time : only ops that start in it.
+    places : the file map, where it is at hand.
+    """
+    places = file_map(trace) if places is None else places
+    spans = trace.spans
+    variants = span_variants(trace, places)
+    found, column = variants.account, variants.column
+    chosen = column >= 0
+    if mask is not None:
+        chosen &= mask
+    if time is not None:
+        chosen &= (spans.start >= time.start) & (spans.start < time.end)
+    is_all = bool(chosen.all())
+    entry = column if is_all else column[chosen]
+    n_entries = len(found)
+    per_entry = np.bincount(entry, minlength=n_entries).astype(np.int64)
+    rows = found.owner
+    times = per_entry[rows]
+    table = _Tensors(len(trace.tensors), found, times)
+    touched = _units(places, variants.touches, times)
+    start = spans.start if is_all else spans.start[chosen]
+    first, last = _first_and_last(start, entry, n_entries)
+    token = tokens_of(trace).key
+    token = None if token is None else token[chosen]
+    tokens, n_tokens = _tokens_touched(trace, found, entry, token)
+    is_loose = found.what.tensor < 0
+    is_file = np.asarray(found.what.space) == Space.FILE
+    return Heat(
+        accesses=table.add(found.counts),
+        bytes_read=table.add(found.known_of(Direction.READ)),
+        bytes_written=table.add(found.known_of(Direction.WRITE)),
+        unknown_read=table.add(found.unknown_of(Direction.READ)),
+        unknown_written=table.add(found.unknown_of(Direction.WRITE)),
+        tokens=tokens,
+        first=table.extreme(first[rows], np.minimum),
+        last=table.extreme(last[rows], np.maximum),
+        unit_accesses=touched[0],
+        unit_bytes=touched[1],
+        unit_maybe=maybe_units(places, variants.touches, times),
+        unit_unrecorded=unrecorded_tensors(trace)[places.tensor],
+        places=places,
+        n_tokens=n_tokens,
+        n_lost=touched[2],
+        n_unknown=int((times * found.counts)[is_loose].sum()),
+        passed_bytes=int((times * found.passed).sum()),
+        unknown_file_bytes=int((times * found.unknown)[is_file].sum()),
+    )
+
+
+class _Tensors:
+    """Spreads values per pattern row over the tensors that the rows name."""
+
+    def __init__(self, n: int, found: Account, times: I64) -> None:
+        tensor = found.what.tensor
+        self.n = n
+        self.rows = np.flatnonzero((tensor >= 0) & (times > 0) & found.is_access)
+        self.tensor = tensor[self.rows].astype(np.int64)
+        self.times = times[self.rows]
+
+    def add(self, values: I64) -> I64:
+        """Return the sum over accesses per tensor, int64[n]."""
+        found = np.zeros(self.n, np.int64)
+        np.add.at(found, self.tensor, values[self.rows] * self.times)
+        return found
+
+    def extreme(self, values: I64, better: np.ufunc) -> I64:
+        """Return the least or greatest value per tensor, -1 without any."""
+        worst = np.iinfo(np.int64).max if better is np.minimum else -1
+        found = np.full(self.n, worst, np.int64)
+        better.at(found, self.tensor, values[self.rows])
+        return np.where(found == np.iinfo(np.int64).max, -1, found)
+
+
+def _units(places: FileMap, touches: Touches, times: I64) -> tuple[I64, I64, int]:
+    """Return accesses and bytes of each unit, and the accesses without a place."""
+    reads = unit_reads(places, touches)
+    weight = np.repeat(times, np.diff(reads.first))
+    accesses, n_bytes = np.zeros((2, len(places)), np.int64)
+    np.add.at(accesses, reads.unit, weight)
+    np.add.at(n_bytes, reads.unit, weight * reads.bytes)
+    return accesses, n_bytes, int(times[reads.is_lost].sum())
+
+
+def _first_and_last(start: I64, pattern: Array, n: int) -> tuple[I64, I64]:
+    first, last = np.full(n, np.iinfo(np.int64).max), np.full(n, -1, np.int64)
+    np.minimum.at(first, pattern, start)
+    np.maximum.at(last, pattern, start)
+    return first, last
+
+
+def _tokens_touched(
+    trace: Trace, found: Account, entry: Array, token: Array | None
+) -> tuple[I64, int]:
+    """Return in how many tokens each tensor is accessed, and how many there are.
+
+    Which experts are chosen makes no difference to the tensor that stacks them, so
+    entries count without: there are far fewer of them.
+    """
+    n = int(np.count_nonzero(found.base == np.arange(len(found))))
+    plain = entry if n == len(found) else found.base[entry]
+    rows = found.owner[: int(found.first[n])]
+    times = np.zeros(int(found.first[-1]), np.int64)
+    times[: len(rows)] = np.bincount(plain, minlength=n)[rows]
+    table = _Tensors(len(trace.tensors), found, times)
+    return _tokens(token, plain, rows, table, n)
+
+
+def _tokens(
+    token: Array | None, pattern: Array, rows: I64, table: _Tensors, n_patterns: int
+) -> tuple[I64, int]:
+    """Return in how many tokens each tensor is accessed, and how many there are."""
+    if token is None or not len(token):
+        return np.zeros(table.n, np.int64), 0
+    low = int(token.min())
+    width = int(token.max()) - low + 1
+    n_tokens = int(np.count_nonzero(np.bincount(token.astype(np.int64) - low)))
+    # Each (token, pattern) touches the pattern's tensors.
+    key = (token.astype(np.int64) - low) * n_patterns + pattern
+    if width * n_patterns > _MOST_DENSE:
+        return _tokens_of_pairs(np.unique(key), rows, table, n_patterns), n_tokens
+    seen = np.zeros(width * n_patterns, np.bool_)
+    seen[key] = True
+    return _tokens_of_table(seen.reshape(width, -1), rows, table), n_tokens
+
+
+def _tokens_of_table(seen: npt.NDArray[np.bool_], rows: I64, table: "_Tensors") -> I64:
+    """Count tokens per tensor from bool[tokens, patterns]."""
+    found = np.zeros(table.n, np.int64)
+    if not len(table.rows):
+        return found
+    order = np.argsort(table.tensor, kind="stable")
+    tensor, pattern = table.tensor[order], rows[table.rows[order]]
+    first = np.flatnonzero(np.append(True, tensor[1:] != tensor[:-1]))
+    step = max(_MOST_DENSE // 4 // len(pattern), 1)
+    for low in range(0, len(seen), step):
+        touched = np.logical_or.reduceat(seen[low : low + step, pattern], first, axis=1)
+        found[tensor[first]] += np.count_nonzero(touched, axis=0)
+    return found
+
+
+def _tokens_of_pairs(pairs: I64, rows: I64, table: "_Tensors", n_patterns: int) -> I64:
+    """Count tokens per tensor from distinct ``token * n_patterns + pattern``."""
+    token, pattern = np.divmod(pairs, n_patterns)
+    names = np.full(len(rows), -1, np.int64)
+    names[table.rows] = table.tensor
+    begin = np.searchsorted(rows, pattern)
+    count = np.searchsorted(rows, pattern, "right") - begin
+    tensor = names[ranges(begin, count)]
+    both = np.repeat(token, count)[tensor >= 0] * table.n + tensor[tensor >= 0]
+    return np.bincount(np.unique(both) % max(table.n, 1), minlength=table.n).astype(
+        np.int64
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Cold:
+    """How much of the model file is never touched.
+
+    Attributes
+    ----------
+    n_units, n_cold : tensors and expert slices, all and never touched.
+    size, cold_size : their bytes.
+    n_unknown, unknown_size : those of which nobody knows whether they are touched:
+        experts that no list names. They are not among the cold ones.
+    n_unrecorded, unrecorded_size : likewise, those read by ops that the graphs have
+        and the trace does not record.
+    is_known : whether a model file or a map lists what there is; else a tensor
+        that is never touched is never heard of.
+    """
+
+    n_units: int
+    n_cold: int
+    size: int
+    cold_size: int
+    n_unknown: int
+    unknown_size: int
+    n_unrecorded: int
+    unrecorded_size: int
+    is_known: bool
+
+    @property
+    def share(self) -> float:
+        """Share of the bytes that is never touched, 0..1."""
+        return self.cold_size / self.size if self.size else 0.0
+
+    @property
+    def unknown_share(self) -> float:
+        """Share of the bytes that may be touched or not, 0..1."""
+        return self.unknown_size / self.size if self.size else 0.0
+
+
+def cold(found: Heat) -> Cold:
+    """Return how much of the model file is never touched."""
+    places = found.places
+    never = found.unit_accesses == 0
+    unrecorded = never & found.unit_unrecorded
+    unknown = never & ~unrecorded & (found.unit_maybe > 0)
+    never &= ~unknown & ~unrecorded
+    return Cold(
+        n_units=len(places),
+        n_cold=int(np.count_nonzero(never)),
+        size=int(places.size.sum()),
+        cold_size=int(places.size[never].sum()),
+        n_unknown=int(np.count_nonzero(unknown)),
+        unknown_size=int(places.size[unknown].sum()),
+        n_unrecorded=int(np.count_nonzero(unrecorded)),
+        unrecorded_size=int(places.size[unrecorded].sum()),
+        is_known=places.is_complete,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """Groups of tensors or units, the hottest first.
+
+    Attributes
+    ----------
+    keys : what people read.
+    accesses, bytes, size : int64[n]; size is that of the members in the file, and
+        of known tensors elsewhere.
+    maybe : int64[n], accesses that may be to members besides, see `Heat.unit_maybe`.
+    unknown : int64[n], bytes that may be read and written besides, at most.
+    unrecorded : int64[n], members that ops without a record read.
+    tensor : int64[n], row of ``Trace.tensors`` where the group is one, else -1.
+    expert, layer : int64[n], -1 none or several.
+    """
+
+    keys: tuple[str, ...]
+    accesses: I64
+    bytes: I64
+    size: I64
+    tensor: I64
+    expert: I64
+    layer: I64
+    maybe: I64
+    unknown: I64
+    unrecorded: I64
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def ranking(
+    trace: Trace,
+    found: Heat,
+    by: GroupBy = "tensor",
+    *,
+    measure: Literal["bytes", "accesses"] = "bytes",
+    only_file: bool = True,
+) -> Ranking:
+    """Return groups of the model's tensors by heat, the hottest first; ties by place.
+
+    Parameters
+    ----------
+    only_file : of the model file only; else runtime tensors (activations, KV
+        cache) too.
+    """
+    units = found.places
+    tensor = units.tensor.astype(np.int64)
+    accesses, n_bytes, size = found.unit_accesses, found.unit_bytes, units.size
+    expert, maybe = units.expert.astype(np.int64), found.unit_maybe
+    unknown = _unknown_of(found, tensor, by)
+    if not only_file:
+        rest = np.setdiff1d(np.flatnonzero(found.accesses > 0), tensor)
+        tensor = np.concatenate([tensor, rest])
+        accesses = np.concatenate([accesses, found.accesses[rest]])
+        n_bytes = np.concatenate([n_bytes, found.bytes[rest]])
+        known = np.maximum(trace.tensors.size[rest], 0)
+        size = np.concatenate([size, known])
+        expert = np.concatenate([expert, np.full(len(rest), -1)])
+        maybe = np.concatenate([maybe, np.zeros(len(rest), np.int64)])
+        open_ = found.unknown_read + found.unknown_written
+        unknown = np.concatenate([unknown, open_[rest]])
+    group, keys, first = _groups(trace, by, tensor, expert)
+    n = len(keys)
+    silent = np.zeros(len(tensor), np.int64)
+    silent[: len(found.unit_unrecorded)] = found.unit_unrecorded
+    columns = (accesses, n_bytes, size, maybe, unknown, silent)
+    sums = np.zeros((len(columns), n), np.int64)
+    for total, values in zip(sums, columns, strict=True):
+        np.add.at(total, group, values)
+    amount = sums[1] if measure == "bytes" else sums[0]
+    order = np.argsort(-amount, kind="stable")
+    is_one = by in ("tensor", "expert")
+    layer = np.asarray(trace.tensors.layer, np.int64)[tensor[first]]
+    none = np.full(n, -1, np.int64)
+    return Ranking(
+        tuple(keys[i] for i in order.tolist()),
+        sums[0][order],
+        sums[1][order],
+        sums[2][order],
+        (tensor[first] if is_one else none)[order],
+        (expert[first] if by == "expert" else none)[order],
+        (layer if by != "component" else none)[order],
+        sums[3][order],
+        sums[4][order],
+        sums[5][order],
+    )
+
+
+def _unknown_of(found: Heat, tensor: I64, by: GroupBy) -> I64:
+    """Return the bytes that may be read of each unit besides, at most, int64[n].
+
+    Where a unit is part of a stack nobody knows which part: all is said of the
+    stack's first unit, but by expert of each that may be meant.
+    """
+    _, first = np.unique(tensor, return_index=True)
+    unknown = np.zeros(len(tensor), np.int64)
+    unknown[first] = found.unknown_read[tensor[first]]
+    if by != "expert":
+        return unknown
+    is_open = found.unit_maybe > 0
+    return np.where(
+        found.places.expert >= 0,
+        np.where(is_open, found.unit_maybe * found.places.size, 0),
+        unknown,
+    )
+
+
+def _groups(
+    trace: Trace, by: GroupBy, tensor: I64, expert: I64
+) -> tuple[I64, list[str], I64]:
+    """Return the group of each row, the groups' names and a row of each group."""
+    if by == "layer":
+        code = np.asarray(trace.tensors.layer, np.int64)[tensor]
+    elif by == "component":
+        parts = [_component(trace, t) for t in tensor.tolist()]
+        names = sorted(set(parts))
+        code = np.array([names.index(p) for p in parts], np.int64)
+    elif by == "expert":
+        code = tensor * (1 << 20) + expert + 1
+    else:
+        code = tensor
+    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    rows = zip(tensor[first].tolist(), expert[first].tolist(), strict=True)
+    return group, [_key(trace, by, t, e) for t, e in rows], first
+
+
+def _component(trace: Trace, tensor: int) -> str:
+    return parse(trace.strings[int(trace.tensors.name[tensor])]).component
+
+
+def _key(trace: Trace, by: GroupBy, tensor: int, expert: int) -> str:
+    if by == "layer":
+        layer = int(trace.tensors.layer[tensor])
+        return f"layer {layer}" if layer >= 0 else "no layer"
+    if by == "component":
+        return _component(trace, tensor)
+    name = trace.strings[int(trace.tensors.name[tensor])]
+    return f"{name}[{expert}]" if by == "expert" and expert >= 0 else name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coverage:
+    """How few bytes of the file serve how many accesses.
+
+    Attributes
+    ----------
+    size : int64[n + 1], bytes of the file, from 0.
+    accesses, bytes : int64[n + 1], what falls on them, from 0.
+    """
+
+    size: I64
+    accesses: I64
+    bytes: I64
+
+    def share_at(self, n_bytes: int, *, of_bytes: bool = False) -> float:
+        """Return the share of accesses that the first `n_bytes` serve, 0..1.
+
+        Inside a unit the share grows evenly.
+        """
+        total = self.bytes if of_bytes else self.accesses
+        if not total[-1]:
+            return 0.0
+        return float(np.interp(n_bytes, self.size, total) / total[-1])
+
+    def size_for(self, share: float, *, of_bytes: bool = False) -> int:
+        """Return how many bytes serve that share (0..1), rounded up.
+
+        Inside a unit the share grows evenly, as in `share_at`: whole units would
+        serve more than they were asked for.
+        """
+        total = self.bytes if of_bytes else self.accesses
+        wanted = share * float(total[-1])
+        i = int(np.searchsorted(total, wanted - 1e-9))
+        if not total[-1] or i == 0:
+            return 0
+        part = (wanted - float(total[i - 1])) / float(total[i] - total[i - 1])
+        length = int(self.size[i] - self.size[i - 1])
+        return int(self.size[i - 1]) + math.ceil(min(part, 1.0) * length - 1e-9)
+
+
+def coverage(found: Heat, *, by_place: bool = False, of_bytes: bool = True) -> Coverage:
+    """Return the cumulative curve, units ordered by heat per byte, or by place.
+
+    Heat is what the curve is read for: bytes, or accesses where `of_bytes` is False.
+    """
+    units = found.places
+    if by_place:
+        order = np.arange(len(units))
+    else:
+        heat = found.unit_bytes if of_bytes else found.unit_accesses
+        density = heat / np.maximum(units.size, 1)
+        order = np.argsort(-density, kind="stable")
+
+    def upto(values: I64) -> I64:
+        return np.concatenate([[0], np.cumsum(values[order])])
+
+    return Coverage(upto(units.size), upto(found.unit_accesses), upto(found.unit_bytes))
+
+
+def gini(values: Array, size: Array) -> float:
+    """Return how unevenly `values` are spread over `size`, 0 even to 1 all in one."""
+    total, room = float(np.sum(values)), float(np.sum(size))
+    if total <= 0 or room <= 0:
+        return 0.0
+    order = np.argsort(values / np.maximum(size, 1), kind="stable")
+    x = np.concatenate([[0], np.cumsum(size[order]) / room])
+    y = np.concatenate([[0], np.cumsum(values[order]) / total])
+    area = float(np.sum((x[1:] - x[:-1]) * (y[1:] + y[:-1])) / 2)
+    return max(0.0, 1.0 - 2.0 * area)
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceTotals:
+    """Accesses to the model file, to runtime tensors and to the KV cache.
+
+    Attributes
+    ----------
+    accesses, bytes : by "weights", "kv cache", "intermediates" and "unknown"; each
+        op's once, the known bytes.
+    unknown_bytes : bytes that may be moved besides, at most.
+    """
+
+    accesses: dict[str, int]
+    bytes: dict[str, int]
+    unknown_bytes: dict[str, int]
+
+    @property
+    def ratio(self) -> float | None:
+        """Accesses to intermediates and KV cache per access to weights, or None."""
+        weights = self.accesses["weights"]
+        others = self.accesses["kv cache"] + self.accesses["intermediates"]
+        return others / weights if weights else None
+
+
+def space_totals(trace: Trace) -> SpaceTotals:
+    """Return what falls on weights, KV cache and intermediates."""
+    found = account(trace)
+    what, times = found.what, found.row_times()
+    weights = np.asarray(what.space) == Space.FILE
+    cache = ~weights & is_cache(trace, found)
+    others = ~weights & ~cache & (np.asarray(what.space) == Space.BUFFER)
+    parts = {
+        "weights": weights,
+        "kv cache": cache,
+        "intermediates": others,
+        "unknown": ~(weights | cache | others),
+    }
+
+    def sums(values: I64) -> dict[str, int]:
+        total = times * values
+        return {name: int(total[part].sum()) for name, part in parts.items()}
+
+    return SpaceTotals(sums(found.counts), sums(found.known), sums(found.unknown))
+
+
+def is_cache(trace: Trace, found: Account) -> npt.NDArray[np.bool_]:
+    """Tell which rows of an account are accesses to the KV cache, bool[n]."""
+    tensor = found.what.tensor
+    marks = np.zeros(len(trace.tensors) + 1, np.bool_)
+    for row in np.unique(tensor[tensor >= 0]).tolist():
+        marks[row] = _component(trace, row) == "cache"
+    return np.asarray(marks[tensor], np.bool_)
+
+
+N_BINS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seeks:
+    """Distances between the end of a read and the beginning of the next one.
+
+    Attributes
+    ----------
+    n : reads that have one before them.
+    n_sequential : begin where the one before ended.
+    n_repeated : read the unit of the one before again.
+    n_forward, n_backward : the others, by direction.
+    forward, backward : int64[64], counts by the power of two of the distance: entry
+        k counts distances of 2**k up to 2**(k + 1) bytes.
+    total : sum of all distances in bytes (repeated reads have none).
+    """
+
+    n: int
+    n_sequential: int
+    n_repeated: int
+    n_forward: int
+    n_backward: int
+    forward: I64
+    backward: I64
+    total: int
+
+    @property
+    def share_sequential(self) -> float:
+        """Share of reads that go on where the one before ended, 0..1."""
+        return self.n_sequential / self.n if self.n else 0.0
+
+
+def seeks(places: FileMap, sequence: ReadSequence) -> Seeks:
+    """Return the jumps of a sequence of reads."""
+    unit = sequence.unit
+    before, after = unit[:-1], unit[1:]
+    distance = places.offset[after] - (places.offset + places.size)[before]
+    is_same = before == after
+    is_next = (distance == 0) & ~is_same
+    jumps = distance[~is_same & ~is_next]
+    bits = _power(np.abs(jumps))
+    ahead = jumps > 0
+    return Seeks(
+        n=len(distance),
+        n_sequential=int(np.count_nonzero(is_next)),
+        n_repeated=int(np.count_nonzero(is_same)),
+        n_forward=int(np.count_nonzero(ahead)),
+        n_backward=int(np.count_nonzero(~ahead)),
+        forward=np.bincount(bits[ahead], minlength=N_BINS).astype(np.int64),
+        backward=np.bincount(bits[~ahead], minlength=N_BINS).astype(np.int64),
+        total=int(np.abs(jumps).sum()),
+    )
+
+
+def _power(values: I64) -> npt.NDArray[np.int64]:
+    """Return floor(log2) of values >= 1, exactly."""
+    power = np.frexp(values.astype(np.float64))[1].astype(np.int64) - 1
+    # Above 2**53 a float may have been rounded up to the next power of two.
+    return np.asarray(power - ((np.int64(1) << power) > values), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskOrder:
+    """The order of layers in the model file.
+
+    Attributes
+    ----------
+    kind : "numeric" (0, 1, 2 …), "alphabetical" (0, 1, 10, 11 …), "mixed" (neither),
+        or "unknown" (less than three layers have a place).
+    layers : the layers by where their first tensor lies.
+    """
+
+    kind: str
+    layers: tuple[int, ...]
+
+
+def disk_order(places: FileMap) -> DiskOrder:
+    """Return the order in which layers lie in the file.
+
+    Alphabetical order makes a run that goes through the layers jump through the
+    file, which a disk notices. Up to ten layers both orders are the same.
+    """
+    known = places.layer >= 0
+    layer, offset = places.layer[known].astype(np.int64), places.offset[known]
+    found, first = np.unique(layer, return_index=True)
+    if len(found) < 3:
+        return DiskOrder("unknown", tuple(found.tolist()))
+    # Units ascend by offset, so the first one of a layer is its lowest.
+    order = tuple(found[np.argsort(offset[first], kind="stable")].tolist())
+    if order == tuple(sorted(order)):
+        return DiskOrder("numeric", order)
+    if order == tuple(sorted(order, key=str)):
+        return DiskOrder("alphabetical", order)
+    return DiskOrder("mixed", order)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowReads:
+    """Look-ups of single rows of one tensor (token embeddings).
+
+    Attributes
+    ----------
+    row : int64[k], rows that are read, ascending.
+    count : int64[k], how often.
+    n_reads : all look-ups; `n_placed` of them tell which row they read.
+    """
+
+    tensor: int
+    row: I64
+    count: I64
+    n_reads: int
+    n_placed: int
+
+    @property
+    def n_repeated(self) -> int:
+        """Look-ups of a row that had been read before."""
+        return int(self.count.sum()) - len(self.count)
+
+
+def row_reads(trace: Trace, tensor: int) -> RowReads:
+    """Return which rows of a tensor are read, where accesses tell.
+
+    An access tells it by an offset of its own inside the tensor; most writers record
+    the whole tensor, and then only the number of reads is known.
+    """
+    found = account(trace)
+    what, times = found.what, found.row_times() * found.counts
+    mine = what.tensor == tensor
+    base, size = int(trace.tensors.offset[tensor]), int(trace.tensors.size[tensor])
+    shape = None if trace.tensors.shape is None else trace.tensors.shape[tensor]
+    n_rows = 0 if shape is None else int(np.prod(shape[1:]))
+    n_reads = int(times[mine].sum())
+    placed = mine & (what.offset >= base) & (what.size >= 0) & (what.size < size)
+    if base < 0 or size <= 0 or n_rows <= 0 or size % n_rows or not placed.any():
+        none = np.zeros(0, np.int64)
+        return RowReads(tensor, none, none, n_reads, 0)
+    row = (what.offset[placed] - base) // (size // n_rows)
+    rows, at = np.unique(row, return_inverse=True)
+    count = np.zeros(len(rows), np.int64)
+    np.add.at(count, at, times[placed])
+    read = count > 0
+    return RowReads(tensor, rows[read], count[read], n_reads, int(times[placed].sum()))

@@ -1,0 +1,107 @@
+"""Which weight each op reads: where its time is booked.
+
+An op touches several tensors, but takes its time once. So it is booked on one of
+them: the weight of the model file that it reads. That rule is here and nowhere else.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space
+from ggscope.model.trace import Trace
+
+NO_WEIGHT = -1
+"""The trace tells what the op reads, and no weight is among it."""
+_WEIGHT_ENDINGS = (".weight", ".bias")
+NOT_RECORDED = -2
+"""The trace does not tell what the op reads."""
+
+RULE = (
+    "Each op counts once, with all of its time and bytes: on the weight that it "
+    "reads; of several, on the one of most bytes, of equals on the first. Ops that "
+    "read none are in a row of their own. Where a trace does not tell what an op "
+    "reads, it counts on the tensor that it computes. So the rows add up to the ops."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BookedOn:
+    """The tensor that each span is booked on: a row of ``Trace.tensors``.
+
+    Attributes
+    ----------
+    per_pattern : int64[n_patterns + 1], of the spans with these accesses; the last
+        entry, `NOT_RECORDED`, is for "no pattern".
+    loose_span, loose_tensor : int64[m], spans that accesses outside of patterns
+        name, ascending and distinct, and their tensor or `NO_WEIGHT`.
+    computed : int64[n_spans], the span's own tensor, for where nothing else is
+        known; None where the trace has none.
+    """
+
+    per_pattern: I64
+    loose_span: I64
+    loose_tensor: I64
+    computed: Array | None
+
+
+def booked_on(trace: Trace) -> BookedOn:
+    """Return the tensor that each span's time is booked on; see `RULE`."""
+    accesses = trace.accesses
+    n = len(accesses.first) - 1
+    owner = np.repeat(np.arange(n), np.diff(accesses.first))
+    per_pattern = np.full(n + 1, NO_WEIGHT, np.int64)
+    per_pattern[:n] = _heaviest(trace, accesses.patterns, owner, n)
+    per_pattern[n] = NOT_RECORDED
+    loose = accesses.loose
+    rows = np.flatnonzero(loose.span >= 0)
+    named, owner = np.unique(loose.span[rows], return_inverse=True)
+    tensor = _heaviest(trace, loose.what.take(rows), owner, len(named))
+    return BookedOn(per_pattern, named.astype(np.int64), tensor, trace.spans.tensor)
+
+
+def is_weight(trace: Trace, what: AccessColumns) -> npt.NDArray[np.bool_]:
+    """Tell which accesses read a weight of the model file, bool[len(what)]."""
+    has_tensor = (what.tensor >= 0) & (what.kind == AccessKind.READ)
+    if not len(trace.tensors):
+        return np.zeros(len(what), np.bool_)
+    lies_in_file = (trace.tensors.offset >= 0) | _named_weights(trace)
+    in_file = (what.space == Space.FILE) | (
+        (what.space == Space.UNKNOWN) & lies_in_file[np.maximum(what.tensor, 0)]
+    )
+    return np.asarray(has_tensor & in_file, np.bool_)
+
+
+def _named_weights(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Tell which tensors are called as those of model files are, bool[n_tensors]."""
+    names = (trace.strings[i] if i >= 0 else "" for i in trace.tensors.name.tolist())
+    found = (name.endswith(_WEIGHT_ENDINGS) for name in names)
+    return np.fromiter(found, np.bool_, len(trace.tensors))
+
+
+def _heaviest(trace: Trace, what: AccessColumns, owner: I64, n: int) -> I64:
+    """Return the weight of most bytes of each of n owners, or `NO_WEIGHT`.
+
+    The bytes of several accesses to one tensor, such as slices of a stack of
+    experts, count together.
+    """
+    found = np.full(n, NO_WEIGHT, np.int64)
+    # It may read the file; nobody says which tensor, or where that lies.
+    is_open = (what.space == Space.FILE) & (what.tensor < 0)
+    found[owner[is_open | (what.space == Space.UNKNOWN)]] = NOT_RECORDED
+    rows = np.flatnonzero(is_weight(trace, what))
+    if not len(rows):
+        return found
+    of, tensor = owner[rows].astype(np.int64), what.tensor[rows].astype(np.int64)
+    width = int(tensor.max()) + 1
+    pair, first, place = np.unique(
+        of * width + tensor, return_index=True, return_inverse=True
+    )
+    size = np.zeros(len(pair), np.int64)
+    np.add.at(size, place, np.maximum(what.size[rows].astype(np.int64), 0))
+    of, tensor = np.divmod(pair, width)
+    # The last of each owner is the heaviest, and of equals the one recorded first.
+    order = np.lexsort((-first, size, of))
+    found[of[order]] = tensor[order]
+    return found

@@ -1,0 +1,513 @@
+"""Colourings: a small number per span, what it is called and where its hue is from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.reads.account import account, choosing
+from ggscope.analysis.rows import kernels as native
+from ggscope.analysis.rows.groups import chunks, count_values
+from ggscope.analysis.workers import share_out
+from ggscope.model.ggml.ops import FAMILIES, family_of
+from ggscope.model.lanes import LaneKind
+from ggscope.model.routing import UNKNOWN_MORE
+from ggscope.model.selection import COLOR_BY, ColorBy
+from ggscope.model.tables import Accesses, Array, Phase, Quality, Space, quality_of
+from ggscope.model.tokens import tokens_of
+from ggscope.model.trace import Trace
+
+NONE = "none"
+"""Key of spans without a value."""
+MIXED = "space:mixed"
+"""Key of spans that access both the model file and a buffer."""
+PLAIN_COLORINGS = tuple(by for by in COLOR_BY if by not in ("backend", "expert"))
+"""Colourings that every trace has, if only with one colour."""
+MAX_TOKENS = 4096
+"""With more tokens (or lanes) than this, every 4096th shares its colour."""
+
+_BACKEND, _NO_BACKEND = "backend", "0x0"
+"""Attribute of lanes with a backend's pointer, and its value where there is none."""
+_ENGINES = ("DMA", "TE", "VE", "HOST")
+_SPACE_LABELS = {
+    Space.FILE: "DISK",
+    Space.BUFFER: "BUFFER",
+    Space.DRAM: "DRAM",
+    Space.SPM: "SPM",
+    Space.UNKNOWN: "unknown",
+}
+_MIXED_CODE = len(Space)
+_NO_ACCESS = _MIXED_CODE + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Categories:
+    """A colouring: a small number per span.
+
+    Attributes
+    ----------
+    by : what it colours by.
+    index : uint8/uint16[n_spans] into `labels`.
+    labels : what the legend says, in order of first importance.
+    keys : machine name of each label, from which the palette takes the colour:
+        family name ("matmul"), op name ("MUL_MAT"), "layer:3", "token:7",
+        "thread:2", "backend:0", "expert:5", "expert:several", "phase:0", "space:0",
+        "quality:1", "engine:TE", "rgb:ff0000", "none".
+    """
+
+    by: ColorBy
+    index: Array
+    labels: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+def categorize(trace: Trace, by: ColorBy) -> Categories:
+    """Return the colouring of `trace` by `by`; only what occurs gets a label."""
+    return _MAKERS[by](trace)
+
+
+def engine_of(lane_name: str) -> str:
+    """Return the kind of an engine: DMA, TE, VE or HOST (which includes CTRL)."""
+    name = lane_name.upper()
+    return next((e for e in _ENGINES if name.startswith(e)), "HOST")
+
+
+def _by_op(trace: Trace) -> Categories:
+    values = _Values(trace.spans.op, len(trace.spans))
+    count = values.count
+    # The commonest first: that is what a legend cut short should keep.
+    order = sorted(count, key=lambda code: (code < 0, -count[code], code))
+    entries = [(trace.op_name(code), trace.op_name(code) or NONE) for code in order]
+    return _categories("op", values, order, entries)
+
+
+def _by_family(trace: Trace) -> Categories:
+    """Ops by family, spans of engines by engine, the file's own colours first."""
+    spans, n = trace.spans, len(trace.spans)
+    hints = _distinct_colors(spans.color)
+    n_fixed = len(FAMILIES) + len(_ENGINES)
+    names = [*FAMILIES, *(f"engine:{e}" for e in _ENGINES)]
+    names += [*(f"rgb:{color & 0xFFFFFF:06x}" for color in hints.tolist()), NONE]
+    code_of = {name: i for i, name in enumerate(names)}
+    ops = _Values(spans.op, n)
+    of_op = {
+        op: code_of[NONE if op < 0 else family_of(trace.op_name(op))]
+        for op in ops.count
+    }
+    entries = [(_family_label(name), name) for name in names]
+    is_engine = trace.lanes.of_kind(LaneKind.ENGINE)
+    if spans.color is None and not is_engine.any():
+        present = sorted(set(of_op.values()))
+        place = {op: present.index(family) for op, family in of_op.items()}
+        index = ops.mapped(place, np.uint8)
+        return _published("family", index, [entries[i] for i in present])
+    family_part = ops.part(of_op)
+    of_lane = np.full(max(len(trace.lanes), 1), -1, np.int16)
+    # A hundred thousand engines differ in the numbers behind their kind.
+    words = [name.partition(" ")[0] for name in trace.lanes.names_of(is_engine)]
+    meaning = {word: code_of[f"engine:{engine_of(word)}"] for word in set(words)}
+    of_lane[np.flatnonzero(is_engine)] = [meaning[word] for word in words]
+
+    def code(rows: slice) -> Array:
+        engine = of_lane[spans.lane[rows]]
+        result = np.where(engine >= 0, engine, family_part(rows))
+        if spans.color is None:
+            return result
+        asked = spans.color[rows]
+        return np.where(asked != 0, n_fixed + np.searchsorted(hints, asked), result)
+
+    index = _mapped(n, code, np.uint16)
+    return _present("family", index, entries)
+
+
+def _family_label(key: str) -> str:
+    kind, _, value = key.partition(":")
+    if kind == "engine":
+        return "HOST, CTRL" if value == "HOST" else value
+    if kind == "rgb":
+        return f"#{value} (from the file)"
+    return "no op" if key == NONE else key
+
+
+def _by_layer(trace: Trace) -> Categories:
+    values = _Values(trace.spans.layer, len(trace.spans))
+    order = sorted(values.count, key=lambda code: (code < 0, code))
+    entries = [
+        (f"layer {c}", f"layer:{c}") if c >= 0 else ("no layer", NONE) for c in order
+    ]
+    return _categories("layer", values, order, entries)
+
+
+def _by_token(trace: Trace) -> Categories:
+    tokens = tokens_of(trace)
+    values = _Values(tokens.key, len(trace.spans))
+    order = sorted(values.count, key=lambda code: (code < 0, code))
+    if len(order) <= MAX_TOKENS:
+        entries = [
+            (f"token {tokens.text(c)}", f"token:{c}") if c >= 0 else ("no token", NONE)
+            for c in order
+        ]
+        return _categories("token", values, order, entries)
+    group = {code: code % MAX_TOKENS if code >= 0 else MAX_TOKENS for code in order}
+    index = values.mapped(group, np.uint16)
+    entries = [
+        (f"token {c}, {c + MAX_TOKENS} …", f"token:{c}") for c in range(MAX_TOKENS)
+    ]
+    return _present("token", index, [*entries, ("no token", NONE)])
+
+
+def _by_thread(trace: Trace) -> Categories:
+    values = _Values(trace.spans.lane, len(trace.spans))
+    order, names = list(values.count), trace.lanes.names
+    if len(order) <= MAX_TOKENS:
+        entries = [(names[i], f"thread:{i}") for i in order]
+        return _categories("thread", values, order, entries)
+    index = values.mapped({i: i % MAX_TOKENS for i in order}, np.uint16)
+    entries = [
+        (_few_of(names[i::MAX_TOKENS]), f"thread:{i}") for i in range(MAX_TOKENS)
+    ]
+    return _present("thread", index, entries)
+
+
+def _few_of(names: Sequence[str]) -> str:
+    return ", ".join(names[:2]) + (" …" if len(names) > 2 else "")
+
+
+def _by_phase(trace: Trace) -> Categories:
+    values = _Values(trace.spans.phase, len(trace.spans))
+    order = sorted(values.count, key=lambda code: (code < 0, code))
+    names = phase_names(trace)
+    entries = [
+        (names[Phase(c)], f"phase:{c}") if c >= 0 else ("no phase", NONE) for c in order
+    ]
+    return _categories("phase", values, order, entries)
+
+
+def phase_names(trace: Trace) -> dict[Phase, str]:
+    """Return what the trace calls its phases (prompt/generate, prefill/decode)."""
+    names = {Phase.PROMPT: "prompt", Phase.GENERATE: "generate"}
+    spans = trace.spans
+    lanes = np.flatnonzero(trace.lanes.of_kind(LaneKind.PHASE))
+    if spans.phase is None or not len(lanes):
+        return names
+    missing = set(Phase)
+    for rows in chunks(len(spans)):
+        bands = np.flatnonzero(np.isin(spans.lane[rows], lanes)) + rows.start
+        for phase in sorted(missing):
+            found = bands[spans.phase[bands] == phase][:1].tolist()
+            if found and spans.name[found[0]] >= 0:
+                names[phase] = trace.strings[int(spans.name[found[0]])]
+            missing -= {phase} if found else set()
+        if not missing:
+            break
+    return names
+
+
+def _by_source(trace: Trace) -> Categories:
+    of_pattern = np.append(_pattern_codes(trace.accesses), np.uint8(_NO_ACCESS))
+    pattern = trace.accesses.pattern
+    index = _mapped(len(trace.spans), lambda rows: of_pattern[pattern[rows]], np.uint8)
+    _add_loose(trace.accesses, index)
+    entries = [(_SPACE_LABELS[s], f"space:{int(s)}") for s in Space]
+    entries += [("DISK and BUFFER", MIXED), ("no access", NONE)]
+    return _present("source", index, entries)
+
+
+def _pattern_codes(accesses: Accesses) -> npt.NDArray[np.uint8]:
+    """Return the space of each pattern, uint8; `_MIXED_CODE` where there are two."""
+    n = len(accesses.first) - 1
+    owner = np.repeat(np.arange(n), np.diff(accesses.first))
+    bits = np.zeros(n, np.int64)
+    np.bitwise_or.at(bits, owner, np.left_shift(1, accesses.patterns.space.astype(int)))
+    return _codes_of_bits(bits)
+
+
+def _codes_of_bits(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Return the code of each set of spaces (bit s = space s)."""
+    of_bits = np.full(1 << len(Space), _MIXED_CODE, np.uint8)
+    of_bits[0] = _NO_ACCESS
+    unknown = 1 << Space.UNKNOWN
+    of_bits[unknown] = Space.UNKNOWN
+    for space in Space:
+        # What is not known does not make a mixture of what is.
+        of_bits[(1 << space) | unknown] = of_bits[1 << space] = space
+    return of_bits[bits]
+
+
+def _add_loose(accesses: Accesses, index: npt.NDArray[np.uint8]) -> None:
+    """Give spans without a pattern the space of their loose accesses."""
+    span = accesses.loose.span
+    owned = span >= 0
+    if not owned.any():
+        return
+    ids, owner = np.unique(span[owned], return_inverse=True)
+    bits = np.zeros(len(ids), np.int64)
+    space = accesses.loose.what.space[owned].astype(int)
+    np.bitwise_or.at(bits, owner, np.left_shift(1, space))
+    bare = index[ids] == _NO_ACCESS
+    index[ids[bare]] = _codes_of_bits(bits[bare])
+
+
+def _by_quality(trace: Trace) -> Categories:
+    flags = trace.spans.flags
+    every = np.arange(1 << (8 * flags.itemsize), dtype=flags.dtype)
+    index = _looked_up(flags, quality_of(every).astype(np.uint16), np.uint8)
+    entries = [(q.name.lower(), f"quality:{int(q)}") for q in Quality]
+    return _present("quality", index, entries)
+
+
+def colorings(trace: Trace) -> tuple[ColorBy, ...]:
+    """Return what a trace can be coloured by: backends and experts only if it has any.
+
+    Experts are only those that somebody chose or accessed, by number.
+    """
+    has_backends = any(
+        attributes.get(_BACKEND, _NO_BACKEND) != _NO_BACKEND
+        for attributes in trace.lanes.attributes
+    )
+    accesses = trace.accesses
+    has_experts = bool(
+        len(trace.routing)
+        or int(accesses.patterns.expert.max(initial=-1)) >= 0
+        or int(accesses.loose.what.expert.max(initial=-1)) >= 0
+    )
+    backends: tuple[ColorBy, ...] = ("backend",) if has_backends else ()
+    experts: tuple[ColorBy, ...] = ("expert",) if has_experts else ()
+    return (*PLAIN_COLORINGS, *backends, *experts)
+
+
+def _by_backend(trace: Trace) -> Categories:
+    """Spans by the backend of their lane, in order of appearance."""
+    lanes = trace.lanes
+    pointers = [attributes.get(_BACKEND) for attributes in lanes.attributes]
+    codes: dict[str | None, int] = {}
+    entries: list[tuple[str, str]] = []
+    for i, pointer in enumerate(pointers):
+        if pointer is not None and pointer not in codes:
+            group = lanes.groups[lanes.group[i]]
+            codes[pointer] = len(entries)
+            entries.append((group[0] if group else pointer, f"backend:{len(entries)}"))
+    codes[None] = len(entries)
+    entries += [("backend unknown", "backend:unknown"), ("no backend", NONE)]
+    code = np.array([codes[pointer] for pointer in pointers], np.uint16)
+    is_other = (code == codes[None]) & ~lanes.of_kind(LaneKind.THREAD)
+    of_lane = np.where(is_other, len(entries) - 1, code).astype(np.uint16)
+    lane = trace.spans.lane
+    index = _mapped(len(lane), lambda rows: of_lane[lane[rows]], np.uint16)
+    return _present("backend", index, entries)
+
+
+def _by_expert(trace: Trace) -> Categories:
+    """Spans by the expert whose bytes they access, where it is one and known.
+
+    Spans on a stack of experts are those of the experts that were chosen. Where that
+    is not known, or one is named and nobody knows whether there are others, the
+    experts are not known.
+    """
+    found, by_choice = account(trace), choosing(trace)
+    column = found.what.expert.astype(np.int64)
+    named = column >= 0
+    of_entry, n_of_entry = _only(found.owner[named], column[named], len(found))
+    n_choices = len(by_choice.more)
+    owner = np.repeat(np.arange(n_choices), np.diff(by_choice.first))
+    of_choice, n_of_choice = _only(owner, by_choice.expert, n_choices)
+    top = max(int(column.max(initial=-1)), int(by_choice.expert.max(initial=-1)))
+    several, unknown, none = top + 1, top + 2, top + 3
+    codes = np.where(n_of_entry == 0, none, np.where(n_of_entry > 1, several, of_entry))
+    table = np.append(codes, none).astype(np.uint16)
+    index = _mapped(len(trace.spans), lambda r: table[found.entries(r)], np.uint16)
+    is_several = (n_of_choice > 1) | (by_choice.more > 0)
+    codes = np.where(is_several, several, of_choice)
+    codes[~is_several & (by_choice.more == UNKNOWN_MORE)] = unknown
+    table = np.append(codes, unknown).astype(np.uint16)
+    index[by_choice.spans] = table[by_choice.choice]
+    entries = [(f"expert {e}", f"expert:{e}") for e in range(top + 1)]
+    entries += [
+        ("several experts", "expert:several"),
+        ("experts not known", "expert:unknown"),
+        ("no expert", NONE),
+    ]
+    return _present("expert", index, entries)
+
+
+def _only(owner: Array, value: Array, n: int) -> tuple[Array, Array]:
+    """Return the largest value of each of `n` owners, and how many it has.
+
+    -1 and 0 where it has none; equal values count once.
+    """
+    largest, count = np.full(n, -1, np.int64), np.zeros(n, np.int64)
+    np.maximum.at(largest, owner, value)
+    both = np.unique(np.stack([owner, value], 1), axis=0)
+    np.add.at(count, both[:, 0], 1)
+    return largest, count
+
+
+_Part = Callable[[slice], Array]
+
+
+def _mapped(n: int, part: _Part, dtype: type) -> Array:
+    """Return ``part`` of every chunk of rows, joined."""
+    index: Array = np.empty(n, dtype)
+    for rows in chunks(n):
+        index[rows] = part(rows)
+    return index
+
+
+def _looked_up(codes: Array, meaning: npt.NDArray[np.uint16], dtype: type) -> Array:
+    """Return ``meaning`` of codes of one or two bytes, by the number of their bits."""
+    unsigned = codes.view(np.dtype(f"u{codes.itemsize}"))
+    index: Array = np.empty(len(codes), dtype)
+
+    def look_up(_: int, rows: slice) -> None:
+        if not native.map_codes(codes[rows], meaning, index[rows]):
+            index[rows] = meaning[unsigned[rows]]
+
+    share_out(look_up, chunks(len(codes)))
+    return index
+
+
+class _Values:
+    """The values of a column, and numbers instead of them.
+
+    Attributes
+    ----------
+    count : occurrences of each value; keys ascend. A missing column is -1
+        everywhere.
+    """
+
+    def __init__(self, column: Array | None, n: int) -> None:
+        self._column = column if column is not None and len(column) else None
+        self._n = n
+        if self._column is None:
+            self.count = {-1: n} if n else {}
+        elif self._is_narrow(self._column):
+            self.count = _count_codes(self._column)
+        else:
+            self.count = _count_wide(self._column)
+
+    def mapped(self, meaning: dict[int, int], dtype: type) -> Array:
+        """Return ``meaning`` of the value of every span."""
+        column = self._column
+        if column is not None and self._is_narrow(column):
+            return _looked_up(column, _table(column, meaning), dtype)
+        return _mapped(self._n, self.part(meaning), dtype)
+
+    def part(self, meaning: dict[int, int]) -> _Part:
+        """Return a function from rows to the ``meaning`` of their values."""
+        column = self._column
+        if column is None:
+            alone = meaning.get(-1, 0)
+            return lambda rows: np.full(rows.stop - rows.start, alone, np.int64)
+        if self._is_narrow(column):
+            table = _table(column, meaning)
+            codes = column.view(np.dtype(f"u{column.itemsize}"))
+            return lambda rows: table[codes[rows]]
+        values = np.array(list(self.count), np.int64)
+        means = np.array([meaning[value] for value in self.count], np.int64)
+        low, extent = int(values[0]), int(values[-1] - values[0]) + 1
+        if extent > 1 << 20:
+            return lambda rows: means[np.searchsorted(values, column[rows])]
+        table = np.zeros(extent, np.int64)
+        table[values - low] = means
+        return lambda rows: table[column[rows].astype(np.int64) - low]
+
+    @staticmethod
+    def _is_narrow(column: Array) -> bool:
+        return column.itemsize <= 2
+
+
+def _count_codes(column: Array) -> dict[int, int]:
+    """Return occurrences of each value of a column of one or two bytes."""
+    counts = native.count_codes(column)
+    unsigned = column.view(np.dtype(f"u{column.itemsize}"))
+    if counts is None:
+        counts = np.zeros(1 << (8 * column.itemsize), np.int64)
+        for rows in chunks(len(column)):
+            counts += np.bincount(unsigned[rows], minlength=len(counts))
+    present = np.flatnonzero(counts)
+    values = present.astype(unsigned.dtype).view(column.dtype)
+    found = zip(values.tolist(), counts[present].tolist(), strict=True)
+    return dict(sorted(found))
+
+
+def _count_wide(column: Array) -> dict[int, int]:
+    """Return occurrences of each value of a column of any integers."""
+    low, high = int(column.min()), int(column.max())
+    if high - low >= 1 << 20:
+        values, counts = np.unique(column, return_counts=True)
+        return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    counts = np.zeros(high - low + 1, np.int64)
+    for rows in chunks(len(column)):
+        shifted = column[rows].astype(np.int64) - low
+        counts += np.bincount(shifted, minlength=len(counts))
+    present = np.flatnonzero(counts)
+    found = zip((present + low).tolist(), counts[present].tolist(), strict=True)
+    return dict(found)
+
+
+def _table(column: Array, meaning: dict[int, int]) -> npt.NDArray[np.uint16]:
+    """Return ``meaning`` by the number that the bits of a value make."""
+    table = np.zeros(1 << (8 * column.itemsize), np.uint16)
+    values = np.array(list(meaning), column.dtype)
+    table[values.view(np.dtype(f"u{column.itemsize}"))] = list(meaning.values())
+    return table
+
+
+def _categories(
+    by: ColorBy,
+    values: _Values,
+    order: Sequence[int],
+    entries: Sequence[tuple[str, str]],
+) -> Categories:
+    """Return the colouring whose entry i stands for value ``order[i]``."""
+    place = {code: i for i, code in enumerate(order)}
+    dtype = np.uint8 if len(order) <= 256 else np.uint16
+    return _published(by, values.mapped(place, dtype), entries)
+
+
+def _present(
+    by: ColorBy, index: Array, entries: Sequence[tuple[str, str]]
+) -> Categories:
+    """Return the colouring with only the entries that occur, in their order."""
+    counts = count_values(index, len(entries))
+    kept = np.flatnonzero(counts)
+    place = np.zeros(1 << (8 * index.itemsize), np.uint16)
+    place[kept] = np.arange(len(kept))
+    dtype = np.uint8 if len(kept) <= 256 else np.uint16
+    narrow = _looked_up(index, place, dtype)
+    return _published(by, narrow, [entries[i] for i in kept.tolist()])
+
+
+def _published(
+    by: ColorBy, index: Array, entries: Sequence[tuple[str, str]]
+) -> Categories:
+    """Return the colouring; one without spans still has a label."""
+    index.flags.writeable = False
+    shown = list(entries) or [(NONE, NONE)]
+    return Categories(
+        by, index, tuple(e[0] or "no op" for e in shown), tuple(e[1] for e in shown)
+    )
+
+
+def _distinct_colors(color: Array | None) -> npt.NDArray[np.uint32]:
+    """Return the colours that the file asks for, ascending, without 0."""
+    if color is None:
+        return np.zeros(0, np.uint32)
+    found = [np.unique(color[rows]) for rows in chunks(len(color))]
+    distinct = np.unique(np.concatenate([np.zeros(0, np.uint32), *found]))
+    return np.setdiff1d(distinct, np.zeros(1, np.uint32))
+
+
+_MAKERS: dict[ColorBy, Callable[[Trace], Categories]] = {
+    "family": _by_family,
+    "op": _by_op,
+    "layer": _by_layer,
+    "token": _by_token,
+    "thread": _by_thread,
+    "phase": _by_phase,
+    "source": _by_source,
+    "quality": _by_quality,
+    "backend": _by_backend,
+    "expert": _by_expert,
+}

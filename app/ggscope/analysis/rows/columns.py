@@ -1,0 +1,542 @@
+"""The exact column picture of a row: how busy each pixel column is, and with what."""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.rows import kernels as native
+from ggscope.analysis.rows.groups import CHUNK_ROWS, chunks
+from ggscope.analysis.rows.pyramid import MAX_EXACT, Dominant, RunningSums, ragged
+from ggscope.analysis.rows.rows import (
+    COARSE_STEP,
+    PREFIX_STEP,
+    Row,
+    SortedTicks,
+    SpanIds,
+)
+from ggscope.model.tables import I64, Array
+from ggscope.model.time import TimeRange
+
+_LENGTH_BUCKET = 16
+
+
+class _Once:
+    """A value that is computed when it is first asked for."""
+
+    __slots__ = ("_make", "_value")
+
+    def __init__(self, make: Callable[[], I64]) -> None:
+        self._make = make
+        self._value: I64 | None = None
+
+    def get(self) -> I64:
+        value = self._value
+        if value is None:
+            # Two threads may both get here: they compute the same array.
+            self._value = value = self._make()
+        return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """What each pixel column of a row says.
+
+    Attributes
+    ----------
+    busy : float64[px], covered time / width of the column, 0..1, exact. Where a
+        column is narrower than a tick it is 1.0 if the tick is covered.
+    category : int32[px], the category that covers most of it (ties: smallest
+        number); -1 = idle. Where spans touch the column but all have zero length,
+        that of the first of them.
+    count : int64[px], spans that touch the column.
+    covered_ticks : int64[px], covered time; sums up to that of the whole view.
+    first : int64[px], id of the first span that touches the column, -1: the
+        span itself where `count` is 1.
+    """
+
+    busy: npt.NDArray[np.float64]
+    category: npt.NDArray[np.int32]
+    count: I64
+    covered_ticks: I64
+    first: I64
+    _longest: _Once
+
+    @property
+    def longest(self) -> I64:
+        """int64[px], id of the span that covers most of it (ties: first), -1.
+
+        Computed on first use: pictures of folded columns do without.
+        """
+        return self._longest.get()
+
+
+def column_edges(visible: TimeRange, px: int) -> I64:
+    """Return int64[px + 1] edges of `px` columns over `visible`, exact integers.
+
+    ``edges[k] = start + floor(k * duration / px)`` without overflow.
+    """
+    whole, rest = divmod(visible.duration, px)
+    k = np.arange(px + 1, dtype=np.int64)
+    return visible.start + k * whole + k * rest // px
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Colors:
+    """The categories of a row.
+
+    Attributes
+    ----------
+    category : uint8/uint16[n] per position, the colouring's own numbers; None
+        where all spans are of one category.
+    number : uint16[n_categories], from those to 0..len(names) - 1.
+    names : int32[n_names], the categories that occur, ascending.
+    dominant : tells them apart; None where all spans are of one.
+    """
+
+    category: Array | None
+    number: Array
+    names: npt.NDArray[np.int32]
+    dominant: Dominant | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Filter:
+    """What a filter keeps of a row.
+
+    Attributes
+    ----------
+    mask : bool per span id.
+    keep : bool[n], per position.
+    kept, covered : uint32/int64[n // PREFIX_STEP + 1], kept spans before every
+        PREFIX_STEP-th span, and the time that they cover.
+    sums : running sums of what is kept; None where the row has none.
+    """
+
+    mask: npt.NDArray[np.bool_]
+    keep: npt.NDArray[np.bool_]
+    kept: npt.NDArray[np.uint32]
+    covered: I64
+    sums: RunningSums | None
+
+
+class RowColumns:
+    """Answers column queries for one row under one colouring.
+
+    Parameters
+    ----------
+    row : the row.
+    category : unsigned ints of one or two bytes per *span id* (index with
+        ``row.id``), or None for 0.
+    n_categories : number of categories.
+
+    Notes
+    -----
+    Cost of a query grows with the picture, not with the row: busy by prefix sums
+    and binary search; category by running sums (see ``analysis.pyramid``). Rows
+    with few spans per column are walked instead. May be asked from several
+    threads at once.
+    """
+
+    def __init__(
+        self, row: Row, category: Array | None = None, n_categories: int = 1
+    ) -> None:
+        self._row = row
+        self._by_id = category
+        self._n_categories = n_categories
+        self._colors = _colors_of(row, category, n_categories)
+        # The first step of every search; small enough for a cache.
+        self._top = row.coarse[::COARSE_STEP].copy()
+        self._filter: _Filter | None = None
+        self._selected: RowColumns | None = None
+        self._lengths: I64 | None = None
+        self._packed: bytes | None = None
+
+    @property
+    def row(self) -> Row:
+        """The row; under a filter that of the spans that are kept."""
+        return self._row if self._filter is None else self._plain()._row
+
+    def filtered(self, mask: npt.NDArray[np.bool_]) -> "RowColumns":
+        """Return the same for the spans in `mask`, bool per span id.
+
+        Copies no span: it holds sums of what is kept beside the spans of this
+        row, a byte or two for each. Queries cost the same as without a filter.
+        """
+        row, colors = self._row, self._colors
+        too_many = len(colors.names) > MAX_EXACT
+        if native.builder() is None or too_many or not len(row):
+            # numpy has no pass that skips spans: they are copied.
+            return RowColumns(row.select(mask), self._by_id, self._n_categories)
+        keep = row.values_of(mask)
+        kept = np.zeros(len(row) // PREFIX_STEP + 1, np.uint32)
+        covered = np.zeros(len(kept), np.int64)
+        if not native.fill_kept(row.start, row.end, keep, kept, covered):
+            return RowColumns(row.select(mask), self._by_id, self._n_categories)
+        dominant = colors.dominant
+        sums = (
+            RunningSums(dominant.elements, keep)
+            if dominant is not None and dominant.sums is not None
+            else None
+        )
+        result = copy(self)
+        result._filter = _Filter(mask, keep, kept, covered, sums)
+        result._packed = result._lengths = None
+        return result
+
+    def query(self, edges: I64) -> Columns:
+        """Return the columns between consecutive `edges` (int64[px + 1], ascending).
+
+        Columns without width say what is at their tick.
+        """
+        return query_many([self], edges)[0]
+
+    def packed(self) -> bytes:
+        """Return the row as the kernel takes it; b"" where it cannot."""
+        if self._packed is None:
+            try:
+                self._packed = self._pointers().packed()
+            except TypeError:
+                self._packed = b""
+        return self._packed
+
+    def query_plain(self, edges: I64) -> Columns:
+        """Return the same as `query` by numpy alone."""
+        if self._filter is not None:
+            return self._plain().query_plain(edges)
+        if len(edges) < 2 or not len(self._row):
+            return _idle(max(len(edges) - 1, 0))
+        points = edges[1:] == edges[:-1]
+        if points.any():
+            return self._query_with_points(edges, points)
+        return self._query_wide(edges)
+
+    @property
+    def n_names(self) -> int:
+        """How many categories the row has."""
+        return len(self._colors.names)
+
+    @property
+    def n_spans(self) -> int:
+        """The number of spans, with those that a filter leaves out."""
+        return len(self._row)
+
+    def _plain(self) -> "RowColumns":
+        """Return the kept spans as a row of their own (a copy of them)."""
+        if self._selected is None and self._filter is not None:
+            kept = self._row.select(self._filter.mask)
+            self._selected = RowColumns(kept, self._by_id, self._n_categories)
+        return self if self._selected is None else self._selected
+
+    def _pointers(self) -> native.RowPointers:
+        """Return where the kernel finds everything. Raises TypeError."""
+        row, colors, kept = self._row, self._colors, self._filter
+        ids = row.id
+        sums = None if colors.dominant is None else colors.dominant.sums
+        sums = sums if kept is None else kept.sums
+        runs = None if colors.dominant is None else colors.dominant.elements
+        merged = runs if runs is not None and runs.bounds is not None else None
+        at = native.address
+        return native.RowPointers(
+            start=at(row.start, np.int64),
+            end=at(row.end, np.int64),
+            top=at(self._top, np.int64),
+            coarse=at(row.coarse, np.int64),
+            prefix=at(row.prefix, np.int64),
+            ids=0 if isinstance(ids, SpanIds) else at(ids, np.int32, np.int64),
+            category=at(colors.category, np.uint8, np.uint16),
+            number=at(colors.number, np.uint16),
+            names=at(colors.names, np.int32),
+            fine=at(None if sums is None else sums.fine, np.uint32),
+            base=at(None if sums is None else sums.base, np.int64),
+            keep=at(None if kept is None else kept.keep, np.bool_),
+            kept=at(None if kept is None else kept.kept, np.uint32),
+            kept_covered=at(None if kept is None else kept.covered, np.int64),
+            bounds=at(None if merged is None else merged.bounds, np.int64),
+            element_category=at(
+                None if merged is None else merged.category, np.uint8, np.uint16
+            ),
+            n=len(row),
+            first_id=ids.first if isinstance(ids, SpanIds) else 0,
+            n_names=len(colors.names),
+            n_elements=0 if merged is None else len(merged),
+            id_bytes=0 if isinstance(ids, SpanIds) else ids.itemsize,
+            category_bytes=0 if colors.category is None else colors.category.itemsize,
+            bucket_bits=0 if sums is None else sums.bucket.bit_length() - 1,
+            group_bits=0 if sums is None else sums.group.bit_length() - 1,
+        )
+
+    def _query_wide(self, edges: I64) -> Columns:
+        row = self._row
+        if edges[0] > row.end[-1] or edges[-1] <= row.start[0]:
+            return _idle(len(edges) - 1)
+        n = SortedTicks(row.start, row.coarse).before(edges)
+        covered_before = row.covered_before(edges, n)
+        covered = np.diff(covered_before)
+        # The last span before an edge touches the column behind it if it goes on.
+        is_open = (n > 0) & (row.end[np.maximum(n - 1, 0)] > edges)
+        first = n[:-1] - is_open[:-1]
+        count = n[1:] - first
+        touched = count > 0
+        safe_first = np.minimum(first, len(row) - 1)
+        return Columns(
+            busy=covered / np.diff(edges),
+            category=self._category(
+                n, covered_before, covered, touched, safe_first, count
+            ),
+            count=count,
+            covered_ticks=covered,
+            first=np.where(touched, row.id[safe_first], -1).astype(np.int64),
+            _longest=_Once(lambda: self._longest(edges, first, count)),
+        )
+
+    def _category(
+        self,
+        n: I64,
+        covered_before: I64,
+        covered: I64,
+        touched: npt.NDArray[np.bool_],
+        first: I64,
+        count: I64,
+    ) -> npt.NDArray[np.int32]:
+        dominant, names = self._colors.dominant, self._colors.names
+        if dominant is None:
+            return np.where(touched, names[0], np.int32(-1))
+        # A span alone in its column needs no votes; nor do instants.
+        shared = np.flatnonzero((count > 1) & (covered > 0))
+        local = dominant.query(n, covered_before, shared)
+        alone = touched.copy()
+        alone[shared] = False
+        local[alone] = dominant.category_of(first[alone])
+        return np.where(touched, names[local], np.int32(-1))
+
+    def _query_with_points(self, edges: I64, points: npt.NDArray[np.bool_]) -> Columns:
+        """Answer columns with width and columns without one by one query each."""
+        begin = edges[:-1]
+        if int(edges[-1] - edges[0]) <= len(begin):
+            # The usual case, a view of fewer ticks than pixels: ask every tick.
+            units = self._query_wide(np.arange(edges[0], edges[-1] + 2))
+            place = begin - edges[0]
+            if int(np.diff(edges).max()) <= 1:
+                return _picked(units, units, points, place, place)
+        else:
+            ticks = np.unique(begin[points])
+            outer = np.union1d(ticks, ticks + 1)
+            units = self._query_wide(outer)
+            place = np.minimum(np.searchsorted(outer, begin), len(outer) - 2)
+        distinct = np.unique(edges)
+        wide = self._query_wide(distinct)
+        in_wide = np.minimum(np.searchsorted(distinct, begin), len(distinct) - 2)
+        return _picked(units, wide, points, place, in_wide)
+
+    def _longest(self, edges: I64, first: I64, count: I64) -> I64:
+        """Return the id of the span that covers most of each column."""
+        row, stop, size = self._row, first + count, _LENGTH_BUCKET
+        # The first and the last span may stick out: buckets hold only the others.
+        folded = count > 2 * size
+        head = np.where(folded, first // size + 1, 0)
+        tail = np.where(folded, (stop - 1) // size, 0)
+        inner = self._longest_inside(head, tail)
+        # Three ranges per column: before, best of, and behind the whole buckets.
+        begin = np.stack([first, inner, np.where(folded, tail * size, stop)], axis=1)
+        finish = np.stack(
+            [np.where(folded, head * size, stop), inner + folded, stop], axis=1
+        )
+        owner, index = ragged(begin.ravel(), finish.ravel())
+        owner //= 3
+        part = np.minimum(row.end[index], edges[owner + 1])
+        part -= np.maximum(row.start[index], edges[owner])
+        best = _first_greatest(owner, part)
+        result = np.full(len(first), -1, np.int64)
+        result[owner[best]] = row.id[index[best]]
+        return result
+
+    def _longest_inside(self, head: I64, tail: I64) -> I64:
+        """Return the longest span in buckets head..tail of each column (or 0)."""
+        result = np.zeros(len(head), np.int64)
+        owner, bucket = ragged(head, tail)
+        if not len(owner):
+            return result
+        row = self._row
+        if self._lengths is None:
+            self._lengths = _bucket_maxima(row)
+        best = _first_greatest(owner, self._lengths[bucket])
+        at = bucket[best, None] * _LENGTH_BUCKET + np.arange(_LENGTH_BUCKET)
+        inside = np.argmax(row.end[at] - row.start[at], axis=1)
+        result[owner[best]] = bucket[best] * _LENGTH_BUCKET + inside
+        return result
+
+
+def query_many(rows: Sequence[RowColumns], edges: I64) -> list[Columns]:
+    """Return the columns of several rows, each as ``row.query(edges)`` would.
+
+    The rows are shared among a few threads outside the interpreter; pictures of
+    many rows cost a fraction of asking one after another. Their arrays are rows
+    of common ones.
+    """
+    px = max(len(edges) - 1, 0)
+    kernel = native.kernel()
+    result = [_idle(px) if not px or not row.n_spans else None for row in rows]
+    asked = [i for i, known in enumerate(result) if known is None]
+    if kernel is not None:
+        asked = [i for i in asked if rows[i].packed()]
+        if asked:
+            _ask_kernel(kernel, rows, asked, edges, result)
+    return [
+        rows[i].query_plain(edges) if known is None else known
+        for i, known in enumerate(result)
+    ]
+
+
+def _ask_kernel(
+    kernel: Any,
+    rows: Sequence[RowColumns],
+    asked: list[int],
+    edges: I64,
+    result: list[Columns | None],
+) -> None:
+    """Write the pictures of the rows `asked` to `result` where the kernel knows."""
+    found = native.columns(
+        kernel,
+        [rows[i].packed() for i in asked],
+        np.ascontiguousarray(edges, np.int64),
+        max(rows[i].n_names for i in asked),
+        sum(rows[i].n_spans for i in asked),
+    )
+    for at, i in enumerate(asked):
+        if found.answered[at]:
+            result[i] = Columns(
+                busy=found.busy[at],
+                category=found.category[at],
+                count=found.count[at],
+                covered_ticks=found.covered[at],
+                first=found.first[at],
+                _longest=_Once(partial(_longest_of, rows[i], edges)),
+            )
+
+
+def _longest_of(row: RowColumns, edges: I64) -> I64:
+    return row.query_plain(edges).longest
+
+
+def columns_slow(row: Row, edges: I64, category: Array | None = None) -> Columns:
+    """Return the same by touching every span: the oracle of the tests.
+
+    A plain loop over columns and spans, so that it can be checked by reading.
+    """
+    px = len(edges) - 1
+    busy, names = np.zeros(px), np.full(px, -1, np.int32)
+    count, covered = np.zeros(px, np.int64), np.zeros(px, np.int64)
+    first, longest = np.full(px, -1, np.int64), np.full(px, -1, np.int64)
+    ids = np.asarray(row.id).tolist()
+    spans = list(zip(row.start.tolist(), row.end.tolist(), ids, strict=True))
+    for k in range(px):
+        a, width = int(edges[k]), int(edges[k + 1] - edges[k])
+        b = a + max(width, 1)
+        sums: dict[int, int] = {}
+        most = -1
+        for start, end, span in spans:
+            inside = min(end, b) - max(start, a)
+            if inside < 0 or (inside == 0 and not (start == end and a <= start < b)):
+                continue
+            name = 0 if category is None else int(category[span])
+            sums[name] = sums.get(name, 0) + inside
+            if first[k] < 0:
+                first[k], names[k] = span, name
+            if inside > most:
+                most, longest[k] = inside, span
+            count[k] += 1
+        total = sum(sums.values())
+        covered[k] = total if width else 0
+        busy[k] = total / max(width, 1)
+        if total:
+            names[k] = min(sums, key=lambda name: (-sums[name], name))
+    return Columns(busy, names, count, covered, first, _Once(lambda: longest))
+
+
+def _idle(px: int) -> Columns:
+    return Columns(
+        busy=np.zeros(px),
+        category=np.full(px, -1, np.int32),
+        count=np.zeros(px, np.int64),
+        covered_ticks=np.zeros(px, np.int64),
+        first=np.full(px, -1, np.int64),
+        _longest=_Once(lambda: np.full(px, -1, np.int64)),
+    )
+
+
+def _picked(
+    narrow: Columns,
+    wide: Columns,
+    points: npt.NDArray[np.bool_],
+    in_narrow: I64,
+    in_wide: I64,
+) -> Columns:
+    """Return columns taken from `narrow` where `points`, else from `wide`."""
+
+    def pick(a: Array, b: Array) -> Array:
+        return np.where(points, a[in_narrow], b[in_wide])
+
+    return Columns(
+        busy=pick(narrow.busy, wide.busy),
+        category=pick(narrow.category, wide.category),
+        count=pick(narrow.count, wide.count),
+        covered_ticks=np.where(points, 0, wide.covered_ticks[in_wide]),
+        first=pick(narrow.first, wide.first),
+        _longest=_Once(lambda: pick(narrow.longest, wide.longest)),
+    )
+
+
+def _colors_of(row: Row, category: Array | None, n_categories: int) -> _Colors:
+    """Return the categories of a row; `category` is per span id."""
+    if category is None or not len(row):
+        return _Colors(None, np.zeros(1, np.uint16), np.zeros(1, np.int32), None)
+    values = row.values_of(category)
+    present = _present(values, n_categories)
+    number = np.zeros(n_categories, np.uint16)
+    number[present] = np.arange(len(present))
+    if len(present) == 1:
+        return _Colors(None, number, present, None)
+    dominant = Dominant(row, values, number, len(present))
+    return _Colors(values, number, present, dominant)
+
+
+def _present(values: Array, n_categories: int) -> npt.NDArray[np.int32]:
+    """Return the categories that occur, ascending. Raises IndexError beyond n."""
+    seen = native.seen(values)
+    if seen is None:
+        seen = np.zeros(max(n_categories, int(values.max()) + 1), np.bool_)
+        for part in chunks(len(values)):
+            seen |= np.bincount(values[part], minlength=len(seen)) > 0
+    present = np.flatnonzero(seen).astype(np.int32)
+    if int(present[-1]) >= n_categories:
+        raise IndexError(f"category {int(present[-1])} of {n_categories}")
+    return present
+
+
+def _first_greatest(owner: I64, value: I64) -> I64:
+    """Return the entry with the greatest value of each owner (ties: the first).
+
+    `owner` is ascending.
+    """
+    if not len(owner):
+        return np.zeros(0, np.int64)
+    begin = np.flatnonzero(np.concatenate(([True], owner[1:] != owner[:-1])))
+    group = np.repeat(np.arange(len(begin)), np.diff(np.append(begin, len(owner))))
+    top = np.flatnonzero(value == np.maximum.reduceat(value, begin)[group])
+    return top[np.concatenate(([True], np.diff(group[top]) > 0))]
+
+
+def _bucket_maxima(row: Row) -> I64:
+    """Return the greatest length in each whole bucket of spans."""
+    size = _LENGTH_BUCKET
+    result = np.zeros(len(row) // size, np.int64)
+    for part in chunks(len(result), CHUNK_ROWS // size):
+        spans = slice(part.start * size, part.stop * size)
+        lengths = row.end[spans] - row.start[spans]
+        result[part] = lengths.reshape(-1, size).max(axis=1)
+    return result

@@ -1,0 +1,556 @@
+"""TraceIndex: everything the views derive from a trace once and keep.
+
+What of an index stays true when names and accesses are added to a trace.
+"""
+
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.rows import merges
+from ggscope.analysis.rows.categories import Categories, categorize
+from ggscope.analysis.rows.columns import RowColumns
+from ggscope.analysis.rows.groups import Groups, group_parts, group_spans
+from ggscope.analysis.rows.lanes import (
+    FEW_LANES,
+    TimelineLane,
+    TimelineLanes,
+    count_work,
+    timeline_lanes,
+    work_column,
+    work_parts,
+)
+from ggscope.analysis.rows.rows import (
+    MAX_ROWS,
+    Ids,
+    Row,
+    SpanIds,
+    depths,
+    flatten,
+    stack,
+)
+from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import ColorBy
+from ggscope.model.tables import I64, Array, Phase
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+
+_NEEDS: dict[ColorBy, tuple[str, ...]] = {
+    "family": ("op", "color"),
+    "op": ("op",),
+    "layer": ("layer",),
+    "token": ("token",),
+    "thread": (),
+    "backend": (),
+    "quality": ("flags",),
+}
+"""Columns that a colouring looks at; the others look at names or accesses too."""
+
+
+def stays(
+    old: Trace, new: Trace, is_plain: Callable[[str], bool]
+) -> Callable[[Hashable], bool]:
+    """Return what tells of a key of `TraceIndex`'s cache whether its value stays.
+
+    Parameters
+    ----------
+    is_plain : tells whether a timeline lane, by its key, shows lanes of the trace
+        (not spans by layer or op).
+
+    Notes
+    -----
+    Only columns that are the very same arrays count as unchanged: telling more
+    would cost as much as computing anew.
+    """
+
+    def same(*names: str) -> bool:
+        return all(getattr(old.spans, n) is getattr(new.spans, n) for n in names)
+
+    n_lanes = len(old.lanes)  # side files bring lanes of their own, behind the others
+    if not same("start", "end", "lane") or not new.lanes.begins_with(old.lanes):
+        return lambda _: False
+    ops_stay = old.ops == new.ops
+    colorings = {by for by, needs in _NEEDS.items() if ops_stay and same(*needs)}
+
+    def check(key: Hashable) -> bool:
+        match key:
+            case "order":
+                return True
+            case ("groups", "lane"):
+                return len(new.lanes) == n_lanes
+            case ("rows" | "overlay", str(lane)):
+                return is_plain(lane)
+            case ("columns", str(by), str(lane)):
+                return by in colorings and is_plain(lane)
+            case ("categories", str(by)):
+                return by in colorings
+        return False
+
+    return check
+
+
+_T = TypeVar("_T")
+# Column objects cost a few bytes per span for each colouring and filter.
+_KEPT_COLORINGS = 3
+_KEPT_FILTERS = 2
+_NO_DEPTH = np.iinfo(np.int32).max
+_WORK_SAMPLES = 4096
+"""Spans looked at to tell whether a row holds ops."""
+
+
+class TraceIndex:
+    """Lazily computed, cached and thread-safe companions of one trace.
+
+    Nothing here is computed before it is asked for; every method may be called
+    from any thread. Two threads that ask for the same thing at once compute it
+    once: the second one waits.
+
+    Parameters
+    ----------
+    before : the index of an earlier snapshot of the same file: what was computed
+        of columns that are still the same is taken over.
+    """
+
+    def __init__(self, trace: Trace, before: "TraceIndex | None" = None) -> None:
+        self._trace = trace
+        self._cache = _Cache() if before is None else before.heir_of_cache(trace)
+
+    def heir_of_cache(self, trace: Trace) -> "_Cache":
+        """Return a cache with what stays true of `trace`, the next snapshot."""
+        lanes = cast("TimelineLanes | None", self._cache.known("lanes"))
+
+        def is_plain(key: str) -> bool:
+            at = -1 if lanes is None else lanes.position(key)
+            return lanes is not None and at >= 0 and bool(lanes.lane_id[at] >= 0)
+
+        return self._cache.heir(stays(self._trace, trace, is_plain))
+
+    @property
+    def trace(self) -> Trace:
+        """The trace."""
+        return self._trace
+
+    @property
+    def lanes(self) -> TimelineLanes:
+        """All lanes that the timeline can show, in default order."""
+        return self._cache.get("lanes", self._make_lanes)
+
+    def lane(self, key: str) -> TimelineLane:
+        """Return lane `key`. Raises KeyError for an unknown one."""
+        at = self.lanes.position(key)
+        if at < 0:
+            raise KeyError(key)
+        return self.lanes[at]
+
+    def rows(self, key: str) -> tuple[Row, ...]:
+        """Return the rows of lane `key`. Raises KeyError for an unknown lane.
+
+        Lanes of the trace show nesting and overlap in as many rows as needed;
+        lanes by layer or op have one row with the union of their spans. Counters
+        and lanes of which only the overlay holds spans have none.
+        """
+        lane = self.lane(key)
+        return self._cache.get(("rows", key), lambda: self._make_rows(lane))
+
+    def row_counts(self) -> Array:
+        """Return how many rows each of `lanes` has, int32[n], without making them.
+
+        1 for counters and lanes by a field. For traces of very many lanes, of which
+        few are looked at.
+        """
+        return self._cache.get("row counts", self._count_rows)
+
+    def work_spans(self, lane_ids: Array) -> Array:
+        """Return the ids of the spans in the `work_row` of lanes of the trace.
+
+        For all at once, without making rows; ids ascend.
+        """
+        spans, depth = self._trace.spans, self._depths()
+        chosen = np.zeros(max(len(self._trace.lanes), 1), np.bool_)
+        chosen[lane_ids] = True
+        outermost = np.full(len(chosen), _NO_DEPTH, np.int32)
+        is_op = spans.op >= 0
+        np.minimum.at(outermost, spans.lane[is_op], depth[is_op])
+        outermost[outermost == _NO_DEPTH] = 0
+        wanted = chosen[spans.lane] & (depth == outermost[spans.lane])
+        return np.flatnonzero(wanted)
+
+    def overlay_rows(self, key: str) -> tuple[Row, ...]:
+        """Return the rows of the stalls over lane `key`; () for none."""
+        lane = self.lane(key)
+        return self._cache.get(
+            ("overlay", key),
+            lambda: self._stacked(lane.overlay) if lane.overlay else (),
+        )
+
+    def row_columns(self, key: str, by: ColorBy) -> tuple[RowColumns, ...]:
+        """Return a column query object per row of lane `key`."""
+        rows, categories = self.rows(key), self.categories(by)
+        return self._cache.get(("columns", by, key), lambda: _columns(rows, categories))
+
+    def filtered_columns(
+        self, key: str, by: ColorBy, mask: npt.NDArray[np.bool_], token: object
+    ) -> tuple[RowColumns, ...]:
+        """Return the same for the spans in `mask`; `token` identifies the mask.
+
+        `token` must be hashable. The results of the last two masks are kept.
+        """
+        full = self.row_columns(key, by)
+        name = ("filtered", token)
+        self._cache.keep_latest("filtered", name, _KEPT_FILTERS)
+        return self._cache.get(
+            (*name, by, key), lambda: tuple(row.filtered(mask) for row in full)
+        )
+
+    def categories(self, by: ColorBy) -> Categories:
+        """Return the colouring by `by`."""
+        self._cache.keep_latest("columns", ("columns", by), _KEPT_COLORINGS)
+        self._cache.keep_latest("categories", ("categories", by), _KEPT_COLORINGS)
+        return self._cache.get(("categories", by), lambda: categorize(self._trace, by))
+
+    def time_order(self) -> Array:
+        """Return span ids sorted by (start, id), int32 (int64 beyond 2^31 spans)."""
+        return self._cache.get("order", self._make_order)
+
+    def token_spans(self) -> Array:
+        """Return the ids of the spans of token lanes in time order."""
+        return self._cache.get("tokens", lambda: self._ids_of_kind(LaneKind.TOKEN))
+
+    def phase_bands(self) -> tuple[tuple[str, int, TimeRange], ...]:
+        """Return (name, `Phase` or -1, time) of each phase band in time order.
+
+        Where no lane shows phases, one band per phase from the first to the last
+        span that is in it; () where the trace knows no phases.
+        """
+        return self._cache.get("phases", self._make_phases)
+
+    def lane_of_span(self, span: int) -> str:
+        """Return the key of the primary timeline lane of a span.
+
+        That is the lane of its thread, engine …; for a stall the lane it lies
+        over.
+        """
+        places = self._cache.get("places", self._make_places)
+        at = int(places[self._trace.spans.lane[span]])
+        return self.lanes.keys[at] if at >= 0 else ""
+
+    def row_of_span(self, span: int) -> tuple[str, int]:
+        """Return (lane key, row number) where a span is drawn.
+
+        For stalls over a lane the number is that of their `overlay_rows`.
+        """
+        key, row, _ = self._place(span)
+        return key, row
+
+    def neighbours(self, span: int) -> tuple[int | None, int | None]:
+        """Return the previous and next span in the span's row."""
+        key, number, in_overlay = self._place(span)
+        row = (self.overlay_rows(key) if in_overlay else self.rows(key))[number]
+        start = int(self._trace.spans.start[span])
+        at = row.position(span, start)
+        if at is None:  # it hides in the union of what is deeper than MAX_ROWS
+            before_at, after_at = row.around(start)
+        else:
+            before_at, after_at = at - 1, at + 1
+        before = int(row.id[before_at]) if before_at >= 0 else None
+        after = int(row.id[after_at]) if after_at < len(row) else None
+        return before, after
+
+    def work_row(self, key: str) -> int:
+        """Return the number of the row that says how busy lane `key` is.
+
+        It is the outermost row of ops: the graphs around them last from their
+        first op to their last, however idle the thread is in between. A lane
+        without ops is as busy as its outermost row.
+        """
+        return self._cache.get(("work", key), lambda: self._find_work_row(key))
+
+    def busy_share(self, key: str) -> float:
+        """Return the share of the trace's extent that a lane works, see `work_row`.
+
+        While spans are still being read, of the part of it that is known.
+        """
+        extent, until = self._trace.extent, self._trace.read_until
+        end = extent.end if until is None else min(until, extent.end)
+        rows, duration = self.rows(key), max(end - extent.start, 0)
+        if not rows or not duration:
+            return 0.0
+        return min(rows[self.work_row(key)].total_covered / duration, 1.0)
+
+    def _find_work_row(self, key: str) -> int:
+        op = self._trace.spans.op
+        for number, row in enumerate(self.rows(key)):
+            step = max(1, len(row) // _WORK_SAMPLES)
+            if bool((op[row.id[::step]] >= 0).any()):
+                return number
+        return 0
+
+    def span_at(self, key: str, row: int, tick: int) -> int | None:
+        """Return the span that covers `tick` in a row, or None."""
+        rows = self.rows(key)
+        return rows[row].at(tick) if 0 <= row < len(rows) else None
+
+    def nearest_span(
+        self, key: str, row: int, tick: int, max_distance_ticks: int
+    ) -> int | None:
+        """Return the span that covers most of the ticks around `tick`, or None.
+
+        Looks `max_distance_ticks` to both sides: with half a pixel that is the
+        span a person sees there, be it ever so short (ties: the first).
+        """
+        rows = self.rows(key)
+        if not 0 <= row < len(rows):
+            return None
+        low, high = tick - max_distance_ticks, tick + max_distance_ticks + 1
+        found = rows[row]
+        first, stop = found.touching(low, high)
+        if first == stop:
+            return None
+        part = np.minimum(found.end[first:stop], high)
+        part -= np.maximum(found.start[first:stop], low)
+        return int(found.id[first + int(np.argmax(part))])
+
+    def _groups(self, field: str) -> Groups:
+        """Return the spans by lane, or the work spans by layer or op."""
+        return self._cache.get(("groups", field), lambda: self._make_groups(field))
+
+    def _make_groups(self, field: str) -> Groups:
+        trace = self._trace
+        if field == "lane":
+            return group_spans(trace.spans.lane, len(trace.lanes))
+        column = _field(trace, field)
+        by_lane = self._groups("lane")
+        if by_lane.order is None and len(column):
+            parts = work_parts(trace, by_lane)
+            if len(parts) <= FEW_LANES:
+                return group_parts(column, _n_values(column), parts)
+        return group_spans(work_column(trace, column), _n_values(column))
+
+    def _make_lanes(self) -> TimelineLanes:
+        trace = self._trace
+        by_lane = self._groups("lane")
+        per_layer, per_op = count_work(
+            trace, [_field(trace, "layer"), _field(trace, "op")], by_lane
+        )
+        return timeline_lanes(trace, by_lane.count, per_layer, per_op)
+
+    def _make_rows(self, lane: TimelineLane) -> tuple[Row, ...]:
+        if not lane.field:
+            return self._stacked(lane.lane_ids)
+        spans = self._trace.spans
+        ids = self._groups(lane.field).ids(lane.value)
+        if isinstance(ids, np.ndarray):
+            merged = merges.flatten(spans.start, spans.end, ids)
+            if merged is not None:
+                return (merged,)
+        return (flatten(*self._taken(ids)),)
+
+    def _stacked(self, lane_ids: tuple[int, ...]) -> tuple[Row, ...]:
+        """Return the rows of all spans on the given lanes of the trace."""
+        parts = [self._groups("lane").ids(lane) for lane in lane_ids]
+        if len(parts) == 1:
+            return stack(*self._taken(parts[0]))
+        taken = [self._taken(part) for part in parts]
+        if not taken:
+            return ()
+        start, end, ids = (
+            np.concatenate([np.asarray(part) for part in column])
+            for column in zip(*taken, strict=True)
+        )
+        return stack(start, end, ids)
+
+    def _depths(self) -> Array:
+        """Return how deep each span lies in its own lane, int32[n_spans]."""
+        spans = self._trace.spans
+        return self._cache.get(
+            "depths", lambda: depths(spans.start, spans.end, spans.lane)
+        )
+
+    def _count_rows(self) -> Array:
+        deepest = np.full(max(len(self._trace.lanes), 1), -1, np.int32)
+        np.maximum.at(deepest, self._trace.spans.lane, self._depths())
+        lane_id = self.lanes.lane_id
+        counts = np.minimum(deepest + 1, MAX_ROWS)[lane_id]
+        return np.where(lane_id < 0, 1, counts).astype(np.int32)
+
+    def _taken(self, ids: slice | Array) -> tuple[Array, Array, Ids]:
+        """Return (start, end, ids); views of the trace where ids are a slice."""
+        spans = self._trace.spans
+        numbers: Ids = (
+            SpanIds(ids.start, ids.stop - ids.start, _id_dtype(len(spans)))
+            if isinstance(ids, slice)
+            else ids
+        )
+        return spans.start[ids], spans.end[ids], numbers
+
+    def _make_order(self) -> Array:
+        start = self._trace.spans.start
+        dtype = _id_dtype(len(start))
+        if bool((start[1:] >= start[:-1]).all()):
+            return np.arange(len(start), dtype=dtype)
+        order = merges.time_order(start)
+        if order is not None:
+            return order
+        return np.argsort(start, kind="stable").astype(dtype)
+
+    def _ids_of_kind(self, kind: LaneKind) -> Array:
+        """Return the spans on lanes of a kind in time order."""
+        trace = self._trace
+        lanes = np.flatnonzero(trace.lanes.of_kind(kind)).tolist()
+        taken = [self._taken(self._groups("lane").ids(lane))[2] for lane in lanes]
+        found = [np.asarray(part) for part in taken]
+        ids = np.concatenate([np.zeros(0, _id_dtype(len(trace.spans))), *found])
+        return ids[np.lexsort((ids, trace.spans.start[ids]))]
+
+    def _make_phases(self) -> tuple[tuple[str, int, TimeRange], ...]:
+        trace, spans = self._trace, self._trace.spans
+        ids = self._ids_of_kind(LaneKind.PHASE).tolist()
+        if ids:
+            return tuple(
+                (
+                    trace.span_name(i),
+                    -1 if spans.phase is None else int(spans.phase[i]),
+                    TimeRange(int(spans.start[i]), int(spans.end[i])),
+                )
+                for i in ids
+            )
+        bands: list[tuple[str, int, TimeRange]] = []
+        for phase in Phase if spans.phase is not None else ():
+            inside = np.flatnonzero(spans.phase == phase)
+            if len(inside):
+                time = TimeRange(
+                    int(spans.start[inside].min()), int(spans.end[inside].max())
+                )
+                bands.append((phase.name.lower(), int(phase), time))
+        return tuple(sorted(bands, key=lambda band: band[2]))
+
+    def _make_places(self) -> I64:
+        """Return which of `lanes` shows each lane of the trace, -1 for none."""
+        lanes, place = self.lanes, np.full(len(self._trace.lanes), -1, np.int64)
+        shown = np.flatnonzero(lanes.lane_id >= 0)
+        place[lanes.lane_id[shown]] = shown
+        for at in lanes.with_overlay:
+            place[list(lanes[at].overlay)] = at
+        return place
+
+    def _place(self, span: int) -> tuple[str, int, bool]:
+        """Return (lane key, row number, whether in the overlay)."""
+        key = self.lane_of_span(span)
+        start = int(self._trace.spans.start[span])
+        in_overlay = int(self._trace.spans.lane[span]) in self.lane(key).overlay
+        rows = self.overlay_rows(key) if in_overlay else self.rows(key)
+        numbers = (i for i, r in enumerate(rows) if r.position(span, start) is not None)
+        return key, next(numbers, len(rows) - 1), in_overlay
+
+
+class _Cache:
+    """Values by key, each computed once, by whichever thread asks first."""
+
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._slots: dict[Hashable, _Slot] = {}
+        self._latest: dict[str, list[Hashable]] = {}
+
+    def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """Return the value of `key`, made where it is new.
+
+        `make` may ask for other keys, but not, however indirectly, for `key`. If
+        it raises, the next one who asks tries again.
+        """
+        with self._guard:
+            slot = self._slots.setdefault(key, _Slot())
+        with slot.lock:
+            if not slot.filled:
+                slot.value = make()
+                slot.filled = True
+        return cast(_T, slot.value)
+
+    def known(self, key: Hashable) -> object:
+        """Return the value of `key` if it has been computed, else None."""
+        with self._guard:
+            slot = self._slots.get(key)
+        return slot.value if slot is not None and slot.filled else None
+
+    def heir(self, stays: Callable[[Hashable], bool]) -> "_Cache":
+        """Return a cache that shares the values of the keys that stay."""
+        made = _Cache()
+        with self._guard:
+            made._slots = {k: slot for k, slot in self._slots.items() if stays(k)}
+            made._latest = {k: list(names) for k, names in self._latest.items()}
+        return made
+
+    def keep_latest(self, kind: str, name: tuple[Hashable, ...], n: int) -> None:
+        """Note that `name` is in use; forget all but the latest `n` of its kind.
+
+        Keys belong to `name` if they begin with it.
+        """
+        with self._guard:
+            used = self._latest.setdefault(kind, [])
+            if used and used[-1] == name:
+                return
+            if name in used:
+                used.remove(name)
+            used.append(name)
+            for old in used[:-n]:
+                self._forget(cast("tuple[Hashable, ...]", old))
+            del used[:-n]
+
+    def _forget(self, name: tuple[Hashable, ...]) -> None:
+        gone = [
+            key
+            for key in self._slots
+            if isinstance(key, tuple) and key[: len(name)] == name
+        ]
+        for key in gone:
+            del self._slots[key]
+
+
+def mask_of_lanes(
+    index: TraceIndex, lanes: frozenset[str], time: TimeRange
+) -> npt.NDArray[np.bool_]:
+    """Return bool[n_spans] of the spans on `lanes` that may touch `time`.
+
+    Lanes that the trace does not have are passed over.
+    """
+    mask = np.zeros(len(index.trace.spans), np.bool_)
+    for key in lanes:
+        if index.lanes.position(key) < 0:
+            continue
+        for row in index.rows(key):
+            first = int(np.searchsorted(row.end, time.start, "left"))
+            last = int(np.searchsorted(row.start, time.end, "right"))
+            mask[row.id[first:last]] = True
+    return mask
+
+
+class _Slot:
+    """One value of the cache and the lock of whoever computes it."""
+
+    __slots__ = ("filled", "lock", "value")
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.filled = False
+        self.value: object = None
+
+
+def _columns(rows: tuple[Row, ...], categories: Categories) -> tuple[RowColumns, ...]:
+    n = len(categories.labels)
+    return tuple(RowColumns(row, categories.index, n) for row in rows)
+
+
+def _field(trace: Trace, field: str) -> Array:
+    """Return the column that lanes of a field go by; no rows where it is missing."""
+    column = trace.spans.op if field == "op" else trace.spans.layer
+    return np.zeros(0, np.int8) if column is None else column
+
+
+def _n_values(column: Array) -> int:
+    return int(column.max(initial=-1)) + 1
+
+
+def _id_dtype(n_spans: int) -> type:
+    return np.int32 if n_spans < 1 << 31 else np.int64

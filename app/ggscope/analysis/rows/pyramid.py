@@ -1,0 +1,430 @@
+"""Which category covers most of each pixel column, without touching every span.
+
+Everything here lives in *covered time*: the clock that only runs while the row
+is busy. In it the spans of a row tile the axis without gaps: span i lies at
+``[C[i], C[i + 1])``, where C is the time covered before it (``Row.covered_at``),
+and pixel column k at ``[P[k], P[k + 1])``, where P is the time covered before the
+column's edge. With c(i) the category of span i and n[k] the number of spans that
+begin before edge k, category c covers before the edge::
+
+    W[k, c] = Σ_{i < n[k], c(i) = c} length[i]  -  overhang[k] if c == c(n[k] - 1)
+
+with ``overhang[k] = C[n[k]] - P[k]``, the part of the last span behind the edge.
+A column's share is the difference of W at its two edges, in whole ticks.
+
+Where a row has too many categories for this, neighbouring spans of one category
+are merged into *elements* if that makes far fewer of them (tokens come in long
+runs).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ggscope.analysis.rows import kernels as native
+from ggscope.analysis.rows.groups import CHUNK_ROWS, chunks
+from ggscope.analysis.rows.rows import PREFIX_STEP, Row
+from ggscope.model.tables import I64, Array
+
+RAW_ELEMENTS = 64
+"""Columns with at most so many elements are exact whatever the categories."""
+MAX_EXACT = 256
+"""Rows with at most so many categories are exact at every size."""
+
+_MERGE_FACTOR = 3
+_FAN_OUT = 8
+_DENSE_CELLS = 1 << 18
+# Summing this many elements per pixel costs as much as asking the running sums
+# (0.2 ms at 1920 px): below it the elements are summed one by one.
+_SCAN_PER_PX = 8
+_MAX_GROUP = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Elements:
+    """Runs of spans of one category, or the spans themselves.
+
+    Attributes
+    ----------
+    row : the row.
+    category : unsigned[m], the colouring's own numbers.
+    number : uint16[n_categories], from those to 0..n_names - 1 in this row.
+    n_names : how many categories the row has.
+    bounds : int64[m + 1], covered time before each element; None where elements
+        are spans: the row knows it.
+    first : int64[m], position of the first span of each element; None likewise.
+    """
+
+    row: Row
+    category: Array
+    number: Array
+    n_names: int
+    bounds: I64 | None = None
+    first: I64 | None = None
+
+    def __len__(self) -> int:
+        return len(self.category)
+
+    def names_at(self, index: I64) -> I64:
+        """Return the category of elements as numbers of this row, int64[m]."""
+        return self.number[self.category[index]].astype(np.int64)
+
+    def covered_at(self, index: I64) -> I64:
+        """Return the covered time before elements, int64[m]; `index` may be m."""
+        if self.bounds is None:
+            return self.row.covered_at(index)
+        return self.bounds[index]
+
+    def lengths(self, index: I64 | slice) -> I64:
+        """Return the covered time of elements, int64[m]."""
+        if self.bounds is None:
+            return self.row.end[index] - self.row.start[index]
+        return np.diff(self.bounds)[index]
+
+
+def merge(row: Row, category: Array, number: Array, n_names: int) -> Elements:
+    """Return the elements of `row` under `category` (unsigned[n], per position).
+
+    Rows with few categories stay as they are: running sums answer those, for
+    fewer bytes per span than the bounds of runs would take.
+    """
+    spans = Elements(row, category, number, n_names)
+    if n_names <= MAX_EXACT:
+        return spans
+    new = np.ones(len(row), np.bool_)
+    np.not_equal(category[1:], category[:-1], out=new[1:])
+    if int(np.count_nonzero(new)) * _MERGE_FACTOR > len(row):
+        return spans
+    first = np.flatnonzero(new)
+    bounds = row.covered_at(np.append(first, len(row)))
+    return Elements(row, category[first], number, n_names, bounds, first)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edges:
+    """Edges of pixel columns, as the elements see them.
+
+    Attributes
+    ----------
+    n : int64[px + 1], elements that begin before each edge.
+    overhang : int64[px + 1], what the last of them covers behind the edge.
+    last : int64[px + 1], its category (any where there is none).
+    covered : int64[px + 1], time covered before each edge.
+    """
+
+    n: I64
+    overhang: I64
+    last: I64
+    covered: I64
+
+
+class Dominant:
+    """Tells the category that covers most of each pixel column of one row.
+
+    Parameters
+    ----------
+    row : the row, at least one span.
+    category : unsigned[n], per position, the colouring's own numbers.
+    number : uint16[n_categories], from those to 0..n_names - 1.
+    n_names : how many categories the row has.
+
+    Attributes
+    ----------
+    elements : what is counted.
+    sums : running sums, where there are any; else None.
+
+    Notes
+    -----
+    With at most `MAX_EXACT` categories the answer is exact at every size, for
+    at most two bytes per span. With more, it is exact for columns of up to
+    `RAW_ELEMENTS` elements; wider columns ask a pyramid in which each bucket of
+    8, 64, 512 … elements votes for its dominant category with the time that this
+    covers: minorities within a bucket are not seen. Answers are numbers of the
+    row, 0..n_names - 1.
+    """
+
+    def __init__(self, row: Row, category: Array, number: Array, n_names: int) -> None:
+        self.elements = merge(row, category, number, n_names)
+        self.sums: RunningSums | None = None
+        self._levels: list[tuple[Array, I64]] | None = None
+        if n_names <= MAX_EXACT and len(self.elements) > RAW_ELEMENTS * _FAN_OUT:
+            self.sums = RunningSums(self.elements)
+
+    def query(self, n_spans: I64, covered: I64, columns: I64) -> I64:
+        """Return the dominant category of `columns`, int64[px]; elsewhere anything.
+
+        Parameters
+        ----------
+        n_spans : int64[px + 1], spans that begin before each edge.
+        covered : int64[px + 1], time covered before each edge.
+        columns : numbers of the columns to answer for, ascending.
+
+        Notes
+        -----
+        Of equals the smallest number wins. Where nothing is covered the answer
+        means nothing.
+        """
+        px = len(n_spans) - 1
+        if not len(columns):
+            return np.zeros(px, np.int64)
+        edges = self._edges(n_spans, covered)
+        n_elements = int(edges.n[-1] - edges.n[0])
+        if self.sums is not None and n_elements > _SCAN_PER_PX * px:
+            return self.sums.dominant(edges)
+        best = np.zeros(px, np.int64)
+        best[columns] = self._count_votes(edges, columns)
+        return best
+
+    def category_of(self, positions: I64) -> I64:
+        """Return the category of the spans at `positions`."""
+        e = self.elements
+        if e.first is not None:
+            positions = np.searchsorted(e.first, positions, "right") - 1
+        return e.names_at(positions)
+
+    def _edges(self, n_spans: I64, covered: I64) -> Edges:
+        e = self.elements
+        n = n_spans if e.first is None else np.searchsorted(e.first, n_spans)
+        last = e.names_at(np.maximum(n - 1, 0))
+        return Edges(n, e.covered_at(n) - covered, last, covered)
+
+    def _count_votes(self, edges: Edges, columns: I64) -> I64:
+        """Sum elements, or buckets of them where a column has many."""
+        begin, behind = columns, columns + 1
+        column = np.arange(len(columns))
+        owner = [column, column]
+        category = [edges.last[begin], edges.last[behind]]
+        weight = [edges.overhang[begin], -edges.overhang[behind]]
+        n_begin, n_end = edges.n[begin], edges.n[behind]
+        level = self._level_of(n_end - n_begin)
+        for k in range(int(level.max()) + 1):
+            chosen = np.flatnonzero(level == k)
+            size = _FAN_OUT**k
+            first = -(-n_begin[chosen] // size)
+            local, index = ragged(first, n_end[chosen] // size)
+            owner.append(chosen[local])
+            if k == 0:
+                category.append(self.elements.names_at(index))
+                weight.append(self.elements.lengths(index))
+            else:
+                names, weights = self._votes()[k - 1]
+                category.append(names[index].astype(np.int64))
+                weight.append(weights[index])
+        return heaviest(
+            np.concatenate(owner),
+            np.concatenate(category),
+            np.concatenate(weight),
+            len(columns),
+            self.elements.n_names,
+        )
+
+    def _level_of(self, n_elements: I64) -> I64:
+        """Return the finest level at which a column has at most 64 buckets."""
+        level = np.zeros(len(n_elements), np.int64)
+        if int(n_elements.max()) <= RAW_ELEMENTS:
+            return level
+        limit = RAW_ELEMENTS
+        for _ in self._votes():
+            level += n_elements > limit
+            limit *= _FAN_OUT
+        return level
+
+    def _votes(self) -> list[tuple[Array, I64]]:
+        """Return the pyramid, made when a column first has many elements."""
+        levels = self._levels
+        if levels is None:
+            # Two threads may both get here: they compute the same arrays.
+            self._levels = levels = _vote_levels(self.elements)
+        return levels
+
+
+class RunningSums:
+    """Running sum of each category at every 32nd (64th, 128th …) span.
+
+    A query first compares the sums at the buckets nearest to the edges. Where the
+    winner leads by more than the time between the edges and their buckets, that
+    is the answer; elsewhere the spans in between are added: half a bucket for
+    each edge at most.
+
+    Parameters
+    ----------
+    elements : the spans of a row.
+    keep : bool[n], the spans that count; None: all. `dominant` wants all.
+
+    Attributes
+    ----------
+    bucket : spans from one sum to the next, a power of two >= 32.
+    group : buckets that share a base, a power of two; chosen so that what they
+        cover fits 32 bits.
+    fine : uint32[n_buckets + 1, n_names], time covered before each bucket since
+        the begin of its group.
+    base : int64[n_groups, n_names], time covered before each group.
+    """
+
+    __slots__ = ("_elements", "base", "bucket", "fine", "group")
+
+    def __init__(self, elements: Elements, keep: Array | None = None) -> None:
+        row, c = elements.row, elements.n_names
+        self._elements = elements
+        self.bucket = _bucket_size(c)
+        self.group = _group_size(row, self.bucket)
+        n_buckets = len(elements) // self.bucket
+        self.fine = np.zeros((n_buckets + 1, c), np.uint32)
+        self.base = np.zeros((n_buckets // self.group + 1, c), np.int64)
+        if not native.fill_sums(
+            row.start, row.end, elements.category, elements.number, keep,
+            (self.bucket, self.group), (self.fine, self.base),
+        ):  # fmt: skip
+            self._fill(keep)
+
+    def _fill(self, keep: Array | None) -> None:
+        """Write the sums; the twin of ``ggscope_fill_sums``."""
+        c, bucket, group = self._elements.n_names, self.bucket, self.group
+        n_buckets = len(self.fine) - 1
+        total = np.zeros(c, np.int64)
+        step = max(CHUNK_ROWS // (bucket * group), 1) * group
+        for part in chunks(n_buckets, step):
+            size = part.stop - part.start
+            spans = slice(part.start * bucket, part.stop * bucket)
+            cell = np.repeat(np.arange(size) * c, bucket)
+            cell += self._elements.number[self._elements.category[spans]]
+            length = self._elements.lengths(spans)
+            if keep is not None:
+                length *= keep[spans]
+            amount = np.bincount(cell, length, size * c)
+            running = np.zeros((size + 1, c), np.int64)
+            np.cumsum(amount.astype(np.int64).reshape(-1, c), axis=0, out=running[1:])
+            running += total
+            base = running[:-1:group]
+            self.base[part.start // group :][: len(base)] = base
+            self.fine[part] = running[:-1] - np.repeat(base, group, axis=0)[:size]
+            total = running[-1]
+        if n_buckets % group == 0:
+            self.base[-1] = total
+        self.fine[-1] = total - self.base[-1]
+
+    def at(self, buckets: I64) -> I64:
+        """Return the sums before each of `buckets`, int64[m, n_names]."""
+        return self.base[buckets // self.group] + self.fine[buckets]
+
+    def dominant(self, edges: Edges) -> I64:
+        """Return the category with most time between each two edges, int64[px]."""
+        bucket, e = self.bucket, self._elements
+        nearest = np.minimum((edges.n + bucket // 2) // bucket, len(self.fine) - 1)
+        share = np.diff(self.at(nearest), axis=0)
+        best: I64 = np.argmax(share, axis=1)
+        column = np.arange(len(share))
+        lead = share[column, best]
+        share[column, best] = 0
+        lead -= share.max(axis=1)
+        before = e.row.prefix[nearest * (bucket // PREFIX_STEP)]
+        moved = np.abs(before - edges.covered)
+        unsure = lead <= moved[:-1] + moved[1:]
+        unsure &= edges.covered[1:] > edges.covered[:-1]
+        columns = np.flatnonzero(unsure)
+        if len(columns):
+            at_edge = np.zeros(len(edges.n), np.bool_)
+            at_edge[columns] = at_edge[columns + 1] = True
+            sums = self._before(edges, nearest, np.flatnonzero(at_edge))
+            # The edge behind a column is used too, so it is the next entry.
+            here = (np.cumsum(at_edge) - 1)[columns]
+            best[columns] = np.argmax(sums[here + 1] - sums[here], axis=1)
+        return best
+
+    def _before(self, edges: Edges, nearest: I64, used: I64) -> I64:
+        """Return W at the edges `used`, int64[len(used), n_names]."""
+        e, c = self._elements, self._elements.n_names
+        n, at = edges.n[used], nearest[used] * self.bucket
+        owner, index = ragged(np.minimum(at, n), np.maximum(at, n))
+        cell = owner * c + e.names_at(index)
+        part = np.bincount(cell, e.lengths(index), len(at) * c).reshape(-1, c)
+        result = (part * np.where(at > n, -1, 1)[:, None]).astype(np.int64)
+        result += self.at(nearest[used])
+        result[np.arange(len(at)), edges.last[used]] -= edges.overhang[used]
+        return result
+
+
+def _bucket_size(n_categories: int) -> int:
+    """Return spans per bucket: at most two bytes of sums per span."""
+    size = 32
+    while size < 2 * n_categories:
+        size *= 2
+    return size
+
+
+def _group_size(row: Row, bucket: int) -> int:
+    """Return how many buckets cover less than 2^32 ticks wherever they begin."""
+    group = _MAX_GROUP
+    while group > 1:
+        ends = row.prefix[:: bucket * group // PREFIX_STEP]
+        most = int(np.diff(ends).max(initial=0))
+        most = max(most, int(row.prefix[-1] - ends[-1]))
+        if most < 1 << 32:
+            break
+        group //= 2
+    return group
+
+
+def ragged(first: I64, stop: I64) -> tuple[I64, I64]:
+    """Return (owner, index) of the ranges ``[first[k], stop[k])``, one after another.
+
+    Both are int64[Σ lengths]; range k contributes its numbers with owner k, and
+    nothing where it is empty or turned round.
+    """
+    n = np.maximum(stop - first, 0)
+    owner = np.repeat(np.arange(len(n)), n)
+    index = np.arange(len(owner)) + np.repeat(first - (np.cumsum(n) - n), n)
+    return owner, index
+
+
+def heaviest(
+    owner: I64, category: I64, weight: I64, n_owners: int, n_categories: int
+) -> I64:
+    """Return the category with the greatest sum of weights of each owner.
+
+    Of equals the smallest number wins; 0 where an owner has no entry.
+    """
+    cell = owner * n_categories + category
+    if n_owners * n_categories <= _DENSE_CELLS:
+        # float64 sums of ticks are exact up to 2^53.
+        sums = np.bincount(cell, weight, n_owners * n_categories)
+        best: I64 = np.argmax(sums.reshape(n_owners, n_categories), axis=1)
+        return best
+    order = np.argsort(cell, kind="stable")
+    cell = cell[order]
+    begin = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
+    total = np.add.reduceat(weight[order], begin)
+    owner, category = np.divmod(cell[begin], n_categories)
+    ranked = np.lexsort((category, -total, owner))
+    ranked = ranked[np.concatenate(([True], np.diff(owner[ranked]) > 0))]
+    result = np.zeros(n_owners, np.int64)
+    result[owner[ranked]] = category[ranked]
+    return result
+
+
+def _vote_levels(elements: Elements) -> list[tuple[Array, I64]]:
+    """Return (category, time it covers) of the buckets of each level, finest first."""
+    levels: list[tuple[Array, I64]] = []
+    category: Array = elements.number[elements.category]
+    weight = elements.lengths(slice(None))
+    while len(category) > RAW_ELEMENTS:
+        category, weight = _fold(category, weight)
+        levels.append((category, weight))
+    return levels
+
+
+def _fold(category: Array, weight: I64) -> tuple[Array, I64]:
+    """Return the dominant category of every 8 entries, and its weight."""
+    spare = -len(category) % _FAN_OUT
+    no_name = np.zeros(spare, category.dtype)
+    names: Array = np.append(category, no_name).reshape(-1, _FAN_OUT)
+    weights = np.append(weight, np.zeros(spare, np.int64)).reshape(-1, _FAN_OUT)
+    best = np.zeros(len(names), category.dtype)
+    heaviest_weight = np.full(len(names), -1, np.int64)
+    for k in range(_FAN_OUT):
+        same = names == names[:, k : k + 1]
+        total = np.where(same, weights, 0).sum(axis=1)
+        better = total > heaviest_weight
+        best[better] = names[better, k]
+        heaviest_weight[better] = total[better]
+    return best, heaviest_weight

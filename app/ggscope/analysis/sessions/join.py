@@ -1,0 +1,446 @@
+"""Join what side files tell with a trace: one session out of many files.
+
+Every part is read by a reader of its own into a trace of its own. Here their tables
+come together: tensors of a model under the accesses of the trace, buffers and their
+counters on its clock, graphs with its ops and tensors, choices of experts.
+
+Columns of spans are never copied or changed, so a joined trace costs what its side
+files hold, whatever the size of the trace.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ggscope.analysis.reads.unrecorded import CODE as SILENT
+from ggscope.analysis.reads.unrecorded import silent_warning, with_nodes
+from ggscope.analysis.sessions import tables
+from ggscope.analysis.sessions.concatenate import (
+    has_times,
+    shift_between,
+    unlike_clocks,
+)
+from ggscope.analysis.sessions.correlate import correlate, graph_join
+from ggscope.analysis.sessions.mapping import (
+    Mapping,
+    ModelLayout,
+    Rule,
+    find_mapping,
+    lay_out,
+)
+from ggscope.analysis.sessions.placing import apply_mapping
+from ggscope.model.graph import Graph
+from ggscope.model.names import normalise
+from ggscope.model.tables import Array
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Join, Part, ReadWarning, Severity, Trace
+
+ORDER = ("model", "map", "registry", "buffers", "graph", "experts", "trace")
+"""Parts are joined in this order: a model file's own word counts before a map's."""
+_FITS_FROM = 0.9
+"""From this share of found names on a side file confirms the format of the trace."""
+_ASK_FOR_MODEL = {"map_overlaps", "map_relative_offsets", "tensors_missing_in_map"}
+"""Warnings whose remedy is the model file: none where the session has it."""
+_TABLES_OF_MODELS = ("model", "map", "registry")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """A part that is joined to a trace, as its reader gave it.
+
+    Attributes
+    ----------
+    role : as in `Part`.
+    """
+
+    trace: Trace
+    role: str
+
+    @property
+    def name(self) -> str:
+        """File name."""
+        return tables.name_of(self.trace)
+
+
+def role_of(trace: Trace, claimed: str = "trace") -> str:
+    """Return what a file is to a session, by what was found in it.
+
+    Parameters
+    ----------
+    claimed : what it was taken for before it was read; kept unless it is "trace" and
+        the file turns out to hold no spans.
+    """
+    if claimed != "trace" or len(trace.spans):
+        return claimed
+    for role, holds in (
+        ("graph", len(trace.graphs)),
+        ("experts", len(trace.routing)),
+        ("buffers", len(trace.buffers)),
+        ("map", len(trace.tensors)),
+    ):
+        if holds and not len(trace.accesses):
+            return role
+    return claimed
+
+
+def join(main: Trace, sides: Sequence[Side]) -> Trace:
+    """Return `main` with everything that the sides tell.
+
+    Span ids, lane ids and tensor rows of `main` stay; what is new comes behind them.
+    A side that does not fit is listed as a part, with a warning that says why, and
+    its tensors are left out. `main` itself is not changed; only its table of strings
+    grows.
+    """
+    if not sides:
+        return main
+    ordered = sorted(
+        sides, key=lambda s: ORDER.index(s.role) if s.role in ORDER else len(ORDER)
+    )
+    trace = replace(main, parts=main.parts or (Part(main.info, "trace"),))
+    for side in ordered:
+        trace = _joined(trace, side)
+    trace = _with_graph_join(trace, [s.name for s in ordered if s.trace.graphs])
+    paths = tuple(path for part in trace.parts for path in part.info.paths)
+    return tables.frozen(
+        replace(
+            trace,
+            info=replace(main.info, paths=tuple(dict.fromkeys(paths))),
+            warnings=tables.sorted_warnings(_without_doubt(trace)),
+            extent=_extent(trace),
+            generation=main.generation + 1,
+        )
+    )
+
+
+def _without_doubt(trace: Trace) -> tuple[ReadWarning, ...]:
+    """Return the warnings without doubts and remedies that other files settle.
+
+    Side files that fit confirm what a file was read as, and a model that is there is
+    not asked for.
+    """
+    fits = any(join.n_found > join.n_all * _FITS_FROM for join in trace.joins)
+    kept = [w for w in trace.warnings if not (fits and w.code == "low_confidence")]
+    has_model = any(model.data_offset >= 0 for model in trace.models)
+    moved = {w.place for w in kept if w.code == "offsets_moved"}
+    return tuple(
+        replace(w, remedy="")
+        if (has_model and w.code in _ASK_FOR_MODEL)
+        or (w.code == "map_relative_offsets" and w.place in moved)
+        else w
+        for w in kept
+    )
+
+
+def _joined(trace: Trace, side: Side) -> Trace:
+    """Return the trace with one side in it."""
+    strings = tables.string_map(side.trace.strings, trace.strings)
+    if not has_times(trace) and has_times(side.trace):
+        trace = replace(trace, clock=side.trace.clock)
+    unlike = unlike_clocks(trace, side.trace)
+    shift, notice = (0, (unlike,)) if unlike else shift_between(trace, side.trace)
+    own = tables.placed_warnings(side.trace.warnings, side.name)
+    trace = replace(
+        trace,
+        warnings=(*trace.warnings, *own, *notice),
+        parts=(*trace.parts, Part(side.trace.info, side.role, shift)),
+    )
+    # Ticks of the side, on the trace's clock.
+    by = side.trace.clock.origin + shift - trace.clock.origin
+    rows = np.full(len(side.trace.tensors), -1, np.int32)
+    if side.role in _TABLES_OF_MODELS:
+        trace = _with_model(trace, side, strings)
+    if unlike is None and side.role != "trace":
+        trace = _with_buffers(trace, side, strings, by)
+    if side.trace.graphs:
+        trace = _with_graphs(trace, side, strings, rows)
+    if len(side.trace.routing):
+        trace = _with_routing(trace, side, by)
+    return trace
+
+
+# -- tensors -----------------------------------------------------------------
+
+
+def _with_model(trace: Trace, side: Side, strings: Array) -> Trace:
+    """Return the trace with a model's or map's tensors under its accesses."""
+    if not len(side.trace.tensors):
+        return trace  # a registry with a header only: its own warning says so
+    source = tables.full_tensors(side.trace.tensors)
+    file = source.file
+    has_model = side.role != "model" and any(m.data_offset >= 0 for m in trace.models)
+    first_file = len(trace.models)
+    source = replace(
+        source,
+        name=tables.looked_up(strings, source.name),
+        file=np.where(np.array(file) < 0, -1, np.array(file) + first_file).astype(
+            np.int16
+        ),
+    )
+    layout = lay_out(source, trace.strings)
+    mapping = find_mapping(trace, layout)
+    joined = _join_of(mapping, side)
+    if not mapping.fit.belongs:
+        return replace(
+            trace,
+            joins=(*trace.joins, joined),
+            warnings=(*trace.warnings, _misfit(side, mapping)),
+        )
+    mapped = apply_mapping(trace, layout, mapping)
+    accesses = trace.accesses
+    if mapped.columns is not None:
+        accesses = replace(accesses, patterns=mapped.columns)
+    notes = _notes(trace, side, layout, mapping, has_model)
+    notes += _notes_of_names(side, mapped.n_completed, mapped.n_guessed)
+    names = Join(
+        "names", side.name, mapped.n_completed - mapped.n_guessed, mapped.n_completed
+    )
+    return replace(
+        trace,
+        tensors=mapped.tensors,
+        accesses=accesses,
+        models=(*trace.models, *side.trace.models),
+        joins=(*trace.joins, joined, *((names,) if mapped.n_completed else ())),
+        warnings=(*trace.warnings, *notes),
+    )
+
+
+def _join_of(mapping: Mapping, side: Side) -> Join:
+    """Return the counts of a mapping, in accesses."""
+    uses, fits = mapping.uses, mapping.fit.belongs
+    found = mapping.of_use >= 0 if fits else np.zeros(len(uses), np.bool_)
+    cannot_tell = mapping.fit.is_open and not found.any()
+    rules = {
+        rule.words: int(uses.count[found & (mapping.rule == rule)].sum())
+        for rule in Rule
+        if rule is not Rule.NONE
+    }
+    return Join(
+        kind="registry" if side.role == "registry" else "map",
+        part=side.name,
+        n_found=int(uses.count[found].sum()),
+        n_all=0 if cannot_tell else int(uses.count.sum()),
+        rules={words: n for words, n in rules.items() if n},
+        delta=mapping.fit.delta,
+        n_agree=int(uses.count[mapping.agrees].sum()),
+    )
+
+
+def _misfit(side: Side, mapping: Mapping) -> ReadWarning:
+    return ReadWarning(
+        Severity.NOTICE,
+        "part_does_not_fit",
+        f"{side.name} does not belong to this trace: {mapping.fit.evidence}. "
+        "Its tensors are not shown and no access is mapped to it.",
+        place=side.name,
+        remedy="Take it out of the session, or add the model that was run.",
+    )
+
+
+def _notes(
+    trace: Trace,
+    side: Side,
+    layout: ModelLayout,
+    mapping: Mapping,
+    has_model: bool,
+) -> tuple[ReadWarning, ...]:
+    """Return what people should know of a mapping that fits."""
+    notes: list[ReadWarning] = []
+    uses, fit = mapping.uses, mapping.fit
+    has_accesses = bool(len(trace.accesses.patterns) or len(trace.accesses.loose))
+    others = "the trace tells" if has_accesses else "the other files tell"
+
+    def note(severity: Severity, code: str, text: str, n: int, remedy: str) -> None:
+        notes.append(
+            ReadWarning(severity, code, text, n, place=side.name, remedy=remedy)
+        )
+
+    if fit.delta and layout.is_stated:
+        note(
+            Severity.INFO,
+            "trace_offsets_moved",
+            f"The offsets in the trace were moved by {-fit.delta:,} bytes: they count "
+            f"from elsewhere, {side.name} from its beginning. That fits "
+            f"{fit.n_agree:,} of {fit.n_offsets:,} places.",
+            1,
+            "",
+        )
+    elif fit.delta:
+        note(
+            Severity.INFO,
+            "offsets_moved",
+            f"The offsets of {side.name} were moved by {fit.delta:,} bytes, which fits "
+            f"{fit.n_agree:,} of {fit.n_offsets:,} places that {others} too.",
+            1,
+            "",
+        )
+    if fit.is_open and not (mapping.of_use >= 0).any():
+        note(
+            Severity.NOTICE,
+            "nothing_to_map",
+            f"Nothing tells which tensors of {side.name} this trace accesses: it names "
+            "no tensors and tells no offsets. They are shown, and no access is mapped.",
+            1,
+            "A registry with addresses, or records with names, would tell.",
+        )
+    data = {m.data_offset for m in (*trace.models, *side.trace.models)} - {-1}
+    if fit.delta and has_model and data and fit.delta not in data:
+        note(
+            Severity.NOTICE,
+            "delta_disagrees",
+            f"The offsets of {side.name} had to be moved by {fit.delta:,} bytes, but "
+            f"the data of the model file begin at {min(data):,}.",
+            1,
+            "Check that the map was made of this model file.",
+        )
+    off = (mapping.of_use >= 0) & (uses.offset >= 0) & ~mapping.agrees
+    if fit.delta is not None and off.any():
+        note(
+            Severity.NOTICE,
+            "offsets_disagree",
+            f"Some accesses lie outside the tensor that {side.name} names for them.",
+            int(uses.count[off].sum()),
+            "They keep the offset that the trace says.",
+        )
+    lost = int(uses.count[mapping.of_use < 0].sum())
+    if lost and uses.is_file and len(layout):
+        note(
+            Severity.NOTICE,
+            "tensors_missing_in_map",
+            f"Accesses to the model file have no tensor in {side.name}.",
+            lost,
+            "Add the model file itself: its header lists every tensor.",
+        )
+    return tuple(notes)
+
+
+def _notes_of_names(side: Side, n: int, n_guessed: int) -> tuple[ReadWarning, ...]:
+    if not n:
+        return ()
+    text = f"Names that were cut in the trace were completed from {side.name}"
+    if n_guessed:
+        text += f"; {n_guessed:,} of them, which end in ~, by their beginning alone"
+    return (
+        ReadWarning(Severity.INFO, "names_completed", text + ".", n, place=side.name),
+    )
+
+
+# -- buffers, markers, counters ----------------------------------------------
+
+
+def _with_buffers(trace: Trace, side: Side, strings: Array, by: int) -> Trace:
+    """Return the trace with the buffers, markers and counters of a side."""
+    other = side.trace
+    if not (len(other.buffers) or len(other.markers) or other.counters):
+        return trace
+    lanes, place = tables.appended_lanes(trace.lanes, other.lanes)
+    buffers, _ = tables.joined_buffers(
+        trace.buffers, tables.moved_buffers(other.buffers, strings, by)
+    )
+    return replace(
+        trace,
+        lanes=lanes,
+        buffers=buffers if len(other.buffers) else trace.buffers,
+        markers=tables.joined_markers(
+            trace.markers, tables.moved_markers(other.markers, strings, place, by, -1)
+        ),
+        counters=(
+            *trace.counters,
+            *tables.moved_counters(other.counters, place, by, len(trace.counters)),
+        ),
+    )
+
+
+def _extent(trace: Trace) -> TimeRange:
+    """Return the extent, widened by what sides brought; their tables are small."""
+    low, high = trace.extent.start, trace.extent.end
+    has_spans = bool(len(trace.spans))
+    times = [trace.markers.time] if len(trace.markers) else []
+    times += [series.time for series in trace.counters if len(series)]
+    if not times:
+        return trace.extent
+    lows = [int(time.min()) for time in times]
+    highs = [int(time.max()) for time in times]
+    if not has_spans and trace.extent == TimeRange(0, 0):
+        return TimeRange(min(lows), max(highs))
+    return TimeRange(min(low, *lows), max(high, *highs))
+
+
+# -- graphs --------------------------------------------------------------------
+
+
+def _with_graphs(trace: Trace, side: Side, strings: Array, rows: Array) -> Trace:
+    """Return the trace with a side's graphs, whose nodes name its tensors and ops."""
+    used = np.concatenate([graph.op for graph in side.trace.graphs])
+    ops, op_map = tables.joined_ops(trace.ops, side.trace.ops, used)
+    graphs = [
+        tables.moved_graph(graph, strings, op_map, rows) for graph in side.trace.graphs
+    ]
+    row_of = _rows_by_name(trace)
+    graphs = [_with_tensors(trace, graph, row_of) for graph in graphs]
+    return replace(
+        trace,
+        ops=ops,
+        graphs=(*trace.graphs, *graphs),
+    )
+
+
+def _rows_by_name(trace: Trace) -> dict[str, int]:
+    """Return the first tensor row of each name; those with accesses come first."""
+    names = trace.tensors.name.tolist()
+    return {trace.strings[i]: row for row, i in reversed(list(enumerate(names)))}
+
+
+def _with_tensors(trace: Trace, graph: Graph, row_of: dict[str, int]) -> Graph:
+    """Return the graph with its nodes' tensors, by name without suffixes."""
+    ids, back = np.unique(graph.name, return_inverse=True)
+    found = np.array(
+        [
+            row_of.get(trace.strings[i], row_of.get(normalise(trace.strings[i]), -1))
+            if i >= 0
+            else -1
+            for i in ids.tolist()
+        ],
+        np.int32,
+    )
+    tensor = found[back] if len(found) else graph.tensor
+    return replace(graph, tensor=tensor.astype(np.int32))
+
+
+def _with_graph_join(trace: Trace, names: Sequence[str]) -> Trace:
+    """Return the trace with how many of its ops the graphs of all files have."""
+    if not names:
+        return trace
+    earlier = [join.part for join in trace.joins if join.kind == "graph"]
+    correlation = correlate(trace)
+    others = tuple(join for join in trace.joins if join.kind != "graph")
+    if correlation is None:
+        return replace(trace, joins=others)
+    found = graph_join(trace, correlation, part=", ".join((*earlier, *names)))
+    if found is None:
+        return replace(trace, joins=others)
+    found = with_nodes(trace, found, correlation)
+    warnings = tuple(w for w in trace.warnings if w.code != SILENT)
+    if found.silent_nodes:
+        warnings = (*warnings, silent_warning(trace, found))
+    return replace(trace, joins=(*others, found), warnings=warnings)
+
+
+# -- experts -------------------------------------------------------------------
+
+
+def _with_routing(trace: Trace, side: Side, by: int) -> Trace:
+    """Return the trace with a side's choices of experts, where it has none itself."""
+    # Choices that sizes imply give way to a list.
+    if len(trace.routing.listed()):
+        notice = ReadWarning(
+            Severity.NOTICE,
+            "routing_not_added",
+            f"The session records choices of experts already; those of {side.name} "
+            "are left out, so that none counts twice.",
+            len(side.trace.routing),
+            place=side.name,
+            remedy="Open it alone to see them.",
+        )
+        return replace(trace, warnings=(*trace.warnings, notice))
+    return replace(trace, routing=tables.moved_routing(side.trace.routing, by, None))

@@ -1,0 +1,533 @@
+"""What spans can be grouped by: a small number per span, and what it is called."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.reads.account import (
+    Account,
+    Choosing,
+    account,
+    choosing,
+    loose_bytes,
+)
+from ggscope.analysis.reads.units import scaled
+from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, booked_on
+from ggscope.model.ggml.ops import FAMILIES, family_of
+from ggscope.model.lanes import LaneKind, lane_titles
+from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space
+from ggscope.model.tokens import tokens_of
+from ggscope.model.trace import Trace
+
+NONE = "none"
+"""Label of the spans that have no layer, token, phase or expert."""
+NO_WEIGHT_LABEL = "no weight"
+NOT_RECORDED_LABEL = "not recorded"
+OPEN_LABEL = "unknown"
+"""Label of what is read of experts that no list names."""
+
+_MAX_DENSE = 1 << 18
+"""Up to this many numbers get a group each; beyond, only those that occur."""
+_SPACES = {
+    Space.FILE: "DISK",
+    Space.BUFFER: "BUFFER",
+    Space.DRAM: "DRAM",
+    Space.SPM: "SPM",
+    Space.UNKNOWN: "unknown",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouped:
+    """Spans with their groups; a span may occur several times or not at all.
+
+    Attributes
+    ----------
+    span : int64[m], positions in the rows that were asked for; None = each once.
+    group : int64[m].
+    bytes : int64[m], known bytes that the span accesses for that group; of an op that
+        several spans tell of, with one of them.
+    unknown : int64[m], bytes that it may access besides, at most.
+    share : of the span's time that belongs to that group; None = all of it.
+    """
+
+    span: Array | None
+    group: I64
+    bytes: I64
+    unknown: I64
+    share: "Share | None" = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Share:
+    """Parts of wholes: from ``before / whole`` to ``upto / whole``, int64[m] each."""
+
+    before: I64
+    upto: I64
+    whole: I64
+
+    def of(self, values: I64) -> I64:
+        """Return each part of a value; the parts of one value add up to it."""
+        upto = scaled(self.upto, values, self.whole)
+        return upto - scaled(self.before, values, self.whole)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup:
+    """A grouping as plain arrays, for the compiled scan.
+
+    Attributes
+    ----------
+    column : of the spans; None where all of them are in group 0.
+    low, table : the group of column value v is ``table[v - low]``, int32; a value
+        outside of the table, or -1 in it, is in no group.
+    sizes : the bytes that spans access.
+    """
+
+    column: Array | None
+    low: int
+    table: npt.NDArray[np.int32]
+    sizes: "SpanBytes"
+
+
+class Grouping:
+    """Groups 0..n-1, their labels, and how to find those of given spans.
+
+    Parameters
+    ----------
+    n : number of groups.
+    label : name of a group.
+    of : takes span ids int64[k], ascending.
+    lookup : the same where each span is in one group at most and a table tells
+        which; else None.
+    shares_ops : whether groups are threads that compute ops together: then which part
+        of an op's bytes is whose is not known.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        label: Callable[[int], str],
+        of: Callable[[Array], Grouped],
+        lookup: Lookup | None = None,
+        *,
+        shares_ops: bool = False,
+    ) -> None:
+        self._n = n
+        self.label = label
+        self.of = of
+        self.lookup = lookup
+        self.shares_ops = shares_ops
+
+    def __len__(self) -> int:
+        return self._n
+
+
+def grouping(trace: Trace, by: str) -> Grouping:
+    """Return the groups that `by` names (see ``stats.By``).
+
+    Raises
+    ------
+    ValueError
+        If `by` is unknown.
+    """
+    s = trace.spans
+    if by == "op":
+        n = int(s.op.max(initial=-1)) + 1
+        names = [trace.op_name(i) for i in range(n)]
+        return _by_table(trace, s.op, np.arange(n), names)
+    if by == "family":
+        n = int(s.op.max(initial=-1)) + 1
+        family = [FAMILIES.index(family_of(trace.op_name(i))) for i in range(n)]
+        return _by_table(trace, s.op, np.array(family, np.int64), FAMILIES)
+    if by in ("thread", "engine", "lane"):
+        return _by_lane(trace, by)
+    if by == "phase":
+        return _by_number(trace, s.phase, lambda i: Phase(i).name.lower())
+    if by == "layer":
+        return _by_number(trace, s.layer, str)
+    if by == "token":
+        tokens = tokens_of(trace)
+        return _by_number(trace, tokens.key, tokens.text)
+    if by == "tensor":
+        return _by_weight(trace)
+    if by == "source":
+        return _by_source(trace)
+    if by == "expert":
+        return _by_expert(trace)
+    raise ValueError(f"cannot group by {by!r}")
+
+
+def _by_table(
+    trace: Trace, column: Array, table: I64, labels: Sequence[str]
+) -> Grouping:
+    """Group by ``table[column]``; -1 in the column or the table leaves a span out."""
+    padded = np.append(table, -1)
+    sizes = SpanBytes(trace)
+    lookup = Lookup(column, 0, table.astype(np.int32), sizes)
+
+    def of(ids: Array) -> Grouped:
+        group = padded[column[ids]]
+        if len(group) == 0 or group.min() >= 0:
+            return Grouped(None, group, *sizes.of(ids))
+        kept = np.flatnonzero(group >= 0)
+        return Grouped(kept, group[kept], *sizes.of(ids[kept]))
+
+    return Grouping(len(labels), lambda g: labels[g], of, lookup)
+
+
+def _by_lane(trace: Trace, by: str) -> Grouping:
+    kinds = {"thread": (LaneKind.THREAD,), "engine": (LaneKind.ENGINE,)}.get(
+        by, tuple(LaneKind)
+    )
+    lanes = trace.lanes
+    table = np.where(lanes.of_kind(*kinds), np.arange(len(lanes)), -1)
+    found = _by_table(trace, trace.spans.lane, table, lane_titles(lanes))
+    found.shares_ops = account(trace).n_repeated > 0
+    return found
+
+
+def _by_number(
+    trace: Trace, column: Array | None, label: Callable[[int], str]
+) -> Grouping:
+    """Group by a column of numbers, where -1 is a group of its own."""
+    sizes = SpanBytes(trace)
+    if column is None or not len(column):
+        return Grouping(
+            1,
+            lambda _: NONE,
+            lambda ids: Grouped(None, np.zeros(len(ids), np.int64), *sizes.of(ids)),
+            Lookup(None, 0, np.zeros(1, np.int32), sizes),
+        )
+    low, high = int(column.min()), int(column.max())
+    values = np.unique(column) if high - low >= _MAX_DENSE else None
+
+    def of(ids: Array) -> Grouped:
+        part = column[ids]
+        if values is None:
+            group = part.astype(np.int64) - low
+        else:
+            group = np.searchsorted(values, part).astype(np.int64)
+        return Grouped(None, group, *sizes.of(ids))
+
+    def name(group: int) -> str:
+        value = low + group if values is None else int(values[group])
+        return NONE if value < 0 else label(value)
+
+    if values is not None:
+        return Grouping(len(values), name, of)
+    n = high - low + 1
+    lookup = Lookup(column, low, np.arange(n, dtype=np.int32), sizes)
+    return Grouping(n, name, of, lookup)
+
+
+def _by_weight(trace: Trace) -> Grouping:
+    """Group by the weight that spans read: each is in one group, see ``weights``."""
+    booked, sizes = booked_on(trace), SpanBytes(trace)
+    names = trace.tensors.name.astype(np.int64)
+    used, place = np.unique(names, return_inverse=True)
+    texts = [trace.strings[int(i)] if i >= 0 else NONE for i in used]
+    labels = [*texts, NO_WEIGHT_LABEL, NOT_RECORDED_LABEL]
+    # Negative numbers of `booked_on` count from the end: -2, then -1.
+    table = np.append(place, [len(used) + 1, len(used)]).astype(np.int64)
+    assert (NOT_RECORDED, NO_WEIGHT) == (-2, -1)
+    pattern, computed = trace.accesses.pattern, booked.computed
+
+    def of(ids: Array) -> Grouped:
+        tensor = booked.per_pattern[pattern[ids]]
+        at = np.searchsorted(booked.loose_span, ids)
+        at = np.minimum(at, max(len(booked.loose_span) - 1, 0))
+        if len(booked.loose_span):
+            named = (booked.loose_span[at] == ids) & (tensor < 0)
+            tensor[named] = booked.loose_tensor[at[named]]
+        if computed is not None:
+            own = computed[ids].astype(np.int64)
+            tensor = np.where((tensor == NOT_RECORDED) & (own >= 0), own, tensor)
+        return Grouped(None, table[tensor], *sizes.of(ids))
+
+    lookup = None
+    if not len(booked.loose_span) and len(pattern) == len(trace.spans):
+        if computed is None:
+            groups = table[np.roll(booked.per_pattern, 1)].astype(np.int32)
+            lookup = Lookup(pattern, -1, groups, sizes)
+        elif len(booked.per_pattern) == 1:
+            groups = np.append(len(used) + 1, place).astype(np.int32)
+            lookup = Lookup(computed, -1, groups, sizes)
+    return Grouping(len(labels), lambda g: labels[g], of, lookup)
+
+
+def _by_source(trace: Trace) -> Grouping:
+    """Group by where the bytes live; a span counts once per source."""
+
+    def source(what: AccessColumns) -> I64:
+        return what.space.astype(np.int64)
+
+    found = account(trace)
+    group = np.where(found.is_access, source(found.what), -1)
+    rows = _AccessRows.of_account(found, group)
+    loose = LooseBytes(trace, source(trace.accesses.loose.what))
+    labels = list(_SPACES.values())
+
+    def of(ids: Array) -> Grouped:
+        span, row = rows.of(ids)
+        place, extra = loose.of(ids)
+        known, unknown = rows.sizes(ids, span, row)
+        return Grouped(
+            np.concatenate([span, place]),
+            np.concatenate([rows.group[row], loose.group[extra]]),
+            np.concatenate([known, loose.size[extra]]),
+            np.concatenate([unknown, np.zeros(len(extra), np.int64)]),
+        )
+
+    return Grouping(len(labels), lambda g: labels[g], of)
+
+
+def _by_expert(trace: Trace) -> Grouping:
+    """Group by expert; a span's time is shared out among those that it reads.
+
+    In proportion to the bytes, or evenly where one of them is not known. Then come
+    spans without experts, and what is read of experts that no list names.
+
+    Where experts were chosen from a stack of which nobody says how many it holds, ops
+    count with those that were chosen, and the bytes are unknown.
+    """
+    found, choices = account(trace), choosing(trace)
+    of_tensor = np.append(trace.tensors.expert, -1).astype(np.int64)
+
+    def expert_of(what: AccessColumns) -> I64:
+        told = what.expert.astype(np.int64)
+        return np.where(told >= 0, told, of_tensor[what.tensor])
+
+    expert = expert_of(found.what)
+    loose = LooseBytes(trace, expert_of(trace.accesses.loose.what))
+    n = 1 + max(
+        int(expert.max(initial=-1)),
+        int(loose.group.max(initial=-1)),
+        int(choices.expert.max(initial=-1)),
+    )
+    is_open = found.is_stack & (found.unknown > 0)
+    group = np.where(is_open, n + 1, expert)
+    rows = _AccessRows.of_account(found, np.where(found.is_access, group, -1))
+    share, sizes = _shares(rows.first, rows.known + rows.unknown), SpanBytes(trace)
+    names_experts = np.zeros(len(found) + 1, np.bool_)
+    names_experts[found.owner[(expert >= 0) & found.is_access]] = True
+    unsized = _UnsizedChoices(choices, names_experts, found, n + 1)
+
+    def of(ids: Array) -> Grouped:
+        span, row = rows.of(ids)
+        chosen = unsized.of(ids)
+        kept = ~chosen.is_one[span]
+        apart = rows.sizes(ids, span[~kept], row[~kept])
+        unsure = np.zeros(len(ids), np.int64)
+        np.add.at(unsure, span[~kept], apart[0] + apart[1])
+        span, row = span[kept], row[kept]
+        place, extra = loose.of(ids)
+        # Of the spans that patterns tell nothing of.
+        is_free = ~chosen.is_one
+        is_free[span] = False
+        place, extra = place[is_free[place]], extra[is_free[place]]
+        begin = np.searchsorted(place, np.arange(len(ids) + 1))
+        alone = _shares(begin, loose.size[extra])
+        is_free[place] = False
+        rest = np.flatnonzero(is_free)
+        one, none = np.ones(len(rest), np.int64), np.zeros(len(rest), np.int64)
+        known, unknown = rows.sizes(ids, span, row)
+        of_rest = sizes.of(ids[rest])
+        whole, before = chosen.whole, chosen.before
+        size = unsure[chosen.span]
+        part = scaled(before + 1, size, whole) - scaled(before, size, whole)
+        return Grouped(
+            np.concatenate([span, place, rest, chosen.span]),
+            np.concatenate(
+                [rows.group[row], loose.group[extra], one * n, chosen.group]
+            ),
+            np.concatenate([known, loose.size[extra], of_rest[0], part * 0]),
+            np.concatenate([unknown, np.zeros(len(extra), np.int64), of_rest[1], part]),
+            Share(
+                np.concatenate([share.before[row], alone.before, none, before]),
+                np.concatenate([share.upto[row], alone.upto, one, before + 1]),
+                np.concatenate([share.whole[row], alone.whole, one, whole]),
+            ),
+        )
+
+    labels = {n: NONE, n + 1: OPEN_LABEL}
+    return Grouping(n + 2, lambda g: labels.get(g, str(g)), of)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chosen:
+    """Spans of `_UnsizedChoices`, one row for each expert of each.
+
+    is_one : bool[n_ids], whether the span is such a one.
+    span : positions in the ids; group, before, whole : int64[m], which expert, and the
+        how many-th of how many of its span.
+    """
+
+    is_one: npt.NDArray[np.bool_]
+    span: I64
+    group: I64
+    before: I64
+    whole: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _UnsizedChoices:
+    """Choices from stacks whose slices nobody knows: they have no rows of their own.
+
+    names_experts : bool[n_entries + 1], entries whose rows tell experts apart.
+    open_group : group of experts that no list names.
+    """
+
+    choices: Choosing
+    names_experts: npt.NDArray[np.bool_]
+    account: Account
+    open_group: int
+
+    def of(self, ids: Array) -> _Chosen:
+        """Return the experts that some spans chose."""
+        c = self.choices
+        is_one = np.zeros(len(ids), np.bool_)
+        none = np.zeros(0, np.int64)
+        if not len(c.spans) or not len(c.more):
+            return _Chosen(is_one, none, none, none, none)
+        at = np.minimum(np.searchsorted(c.spans, ids), len(c.spans) - 1)
+        choice = np.where(c.spans[at] == ids, c.choice[at], -1)
+        is_one = (choice >= 0) & ~self.names_experts[self.account.entries(ids)]
+        places = np.flatnonzero(is_one)
+        choice = choice[places]
+        listed = c.first[choice + 1] - c.first[choice]
+        n = listed + (c.more[choice] != 0)
+        span = np.repeat(places, n)
+        before = np.arange(len(span)) - np.repeat(np.cumsum(n) - n, n)
+        is_listed = before < np.repeat(listed, n)
+        row = np.repeat(c.first[choice], n) + before
+        row = np.where(is_listed, row, 0)
+        group = np.where(is_listed, c.expert[row], self.open_group)
+        return _Chosen(is_one, span, group, before, np.repeat(n, n))
+
+
+def _shares(first: I64, size: I64) -> Share:
+    """Return the share of each row of its run ``first[i] : first[i + 1]``."""
+    n = np.diff(first)
+    known = np.add.reduceat(np.append(size > 0, False), first[:-1]) if len(n) else n
+    is_even = np.repeat(np.where(n > 0, known, 0) < n, n)
+    part = np.where(is_even, 1, size).astype(np.int64)
+    total = np.concatenate([[0], np.cumsum(part)]).astype(np.int64)
+    begin = np.repeat(total[first[:-1]], n)
+    whole = np.repeat(total[first[1:]] - total[first[:-1]], n)
+    return Share(total[:-1] - begin, total[1:] - begin, whole)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AccessRows:
+    """Rows of groups per entry: ``first[e] : first[e + 1]`` are those of entry e.
+
+    group : int64[m], distinct for an entry; known, unknown : int64[m], their bytes.
+    """
+
+    account: Account
+    first: I64
+    group: I64
+    known: I64
+    unknown: I64
+
+    @staticmethod
+    def of_account(found: Account, group: Array) -> "_AccessRows":
+        """Return the distinct groups of each entry; -1 leaves a row out."""
+        rows = np.flatnonzero(group >= 0)
+        owner, group = found.owner[rows], group[rows].astype(np.int64)
+        order = np.lexsort((group, owner))
+        owner, group, rows = owner[order], group[order], rows[order]
+        begin = np.flatnonzero(_is_new(owner, group))
+        sums = [
+            np.add.reduceat(values[rows], begin) if len(begin) else values[rows]
+            for values in (found.known, found.unknown)
+        ]
+        first = np.searchsorted(owner[begin], np.arange(len(found) + 1))
+        return _AccessRows(found, first.astype(np.int64), group[begin], *sums)
+
+    def of(self, ids: Array) -> tuple[Array, Array]:
+        """Return (positions in `ids`, rows), one entry for each row of each span."""
+        counts = np.append(np.diff(self.first), 0)
+        p = self.account.entries(ids)
+        n = counts[p]
+        span = np.repeat(np.arange(len(ids)), n)
+        begin = np.repeat(self.first[p] - (np.cumsum(n) - n), n)
+        return span, np.arange(len(span)) + begin
+
+    def sizes(self, ids: Array, span: Array, row: Array) -> tuple[I64, I64]:
+        """Return known and unknown bytes of what `of` found; each op's once."""
+        is_own = (self.account.told(ids) >= 0)[span]
+        return (
+            np.where(is_own, self.known[row], 0).astype(np.int64),
+            np.where(is_own, self.unknown[row], 0).astype(np.int64),
+        )
+
+
+class LooseBytes:
+    """Accesses that are no pattern but name their span, one row per span and group.
+
+    Attributes
+    ----------
+    span : int64[m], ascending.
+    group : int64[m].
+    size : int64[m], known bytes.
+    """
+
+    def __init__(self, trace: Trace, group: I64) -> None:
+        loose = trace.accesses.loose
+        rows = np.flatnonzero((loose.span >= 0) & (group >= 0))
+        span, group = loose.span[rows], group[rows]
+        order = np.lexsort((group, span))
+        span, group = span[order], group[order]
+        size = loose_bytes(trace)[0][rows][order]
+        begin = np.flatnonzero(_is_new(span, group))
+        self.span, self.group = span[begin], group[begin]
+        self.size = np.add.reduceat(size, begin) if len(begin) else size
+
+    def of(self, ids: Array) -> tuple[Array, Array]:
+        """Return (positions in `ids`, rows) of what spans `ids` (ascending) access."""
+        if not len(self.span) or not len(ids):
+            nothing = np.zeros(0, np.int64)
+            return nothing, nothing
+        low, high = np.searchsorted(self.span, (ids[0], ids[-1] + 1))
+        rows = np.arange(low, high)
+        place = np.searchsorted(ids, self.span[rows])
+        found = ids[place] == self.span[rows]
+        return place[found], rows[found]
+
+
+def _is_new(a: Array, b: Array) -> npt.NDArray[np.bool_]:
+    """Tell of each row of a sorted pair of columns whether it differs from the last."""
+    result = np.ones(len(a), np.bool_)
+    result[1:] = (a[1:] != a[:-1]) | (b[1:] != b[:-1])
+    return result
+
+
+class SpanBytes:
+    """Bytes that spans access; of an op that several tell of, with one of them.
+
+    Attributes
+    ----------
+    column : entry of the account of each span.
+    per_entry, unknown_per_entry : int64[n_entries + 1], known bytes, and those that
+        may be accessed besides; the last one, 0, is for "no accesses".
+    loose : what spans access besides.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._account = found = account(trace)
+        self.column = found.column
+        self.per_entry: I64 = np.append(found.per_entry(found.known), 0)
+        self.unknown_per_entry: I64 = np.append(found.per_entry(found.unknown), 0)
+        self.loose = LooseBytes(trace, np.zeros(len(trace.accesses.loose), np.int64))
+
+    def of(self, ids: Array) -> tuple[I64, I64]:
+        """Return known and unknown bytes, int64[len(ids)] each; `ids` ascend."""
+        entry = self._account.told(ids)
+        size: I64 = self.per_entry[entry]
+        place, rows = self.loose.of(ids)
+        size[place] += self.loose.size[rows]
+        return size, self.unknown_per_entry[entry]

@@ -1,0 +1,264 @@
+"""Time that is counted twice: spans within spans, and spans side by side.
+
+The sum of durations tells how much work there was. Where spans nest it counts the
+inner ones twice, and where several lanes work at once it is more than the clock. Self
+time leaves out what lies within; wall time is what passed on the clock while at least
+one of the spans was open.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.filters.masks import touches
+from ggscope.analysis.rows.groups import add_by_group, chunks
+from ggscope.analysis.statistics import scan as stats_scan
+from ggscope.analysis.statistics.figures import SpanBlocks, Wanted
+from ggscope.analysis.statistics.grouping import Grouping
+from ggscope.analysis.workers import Watcher
+from ggscope.model.intervals import latest_owner
+from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
+from ggscope.model.trace import Trace
+
+MOST_SPANS = 1 << 22
+"""Of more spans that the compiled scan cannot go over it is not told how much nests or
+lies side by side: it takes a sort."""
+_MOST_KEY = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nesting:
+    """Self and wall time of groups 0..n-1 and, last, of all together; ticks.
+
+    Attributes
+    ----------
+    own, wall : int64[n + 1]; None where there are too many spans to tell.
+    """
+
+    own: I64 | None
+    wall: I64 | None
+
+
+def nesting(
+    trace: Trace,
+    groups: Grouping,
+    wanted: Wanted,
+    total: I64,
+    n_used: int,
+    *,
+    ids: Array | None = None,
+    blocks: SpanBlocks | None = None,
+    most: int | None = None,
+    watcher: Watcher | None = None,
+) -> Nesting:
+    """Return self and wall time of the spans that are wanted, whose times are used.
+
+    Parameters
+    ----------
+    groups : in which each span belongs to one group at most.
+    total : int64[n], sum of the durations of each group.
+    n_used : how many spans these are.
+    most : of more than these it is not told where they must be sorted; None =
+        MOST_SPANS.
+    """
+    blocks = SpanBlocks(trace) if blocks is None else blocks
+    found = None
+    if ids is None:
+        found = stats_scan.nested(trace, groups, wanted, blocks, watcher)
+    if found is not None:
+        own_sums, wall = found
+        own_sums = total if own_sums is None else own_sums
+        return Nesting(np.append(own_sums, own_sums.sum()), wall)
+    own = _own_times(trace, wanted.worst_used, blocks)
+    whole = np.append(total, total.sum())
+    if own is None and _n_lanes(trace, blocks, only_ops=wanted.only_ops) < 2:
+        return Nesting(whole, whole)
+    if n_used > (MOST_SPANS if most is None else most) or (
+        own is not None and not len(own)
+    ):
+        return Nesting(whole if own is None else None, None)
+    parts = list(_used(trace, groups, wanted, ids, blocks))
+    rows = np.concatenate([np.zeros(0, np.int64), *(rows for rows, _ in parts)])
+    group = np.concatenate([np.zeros(0, np.int64), *(group for _, group in parts)])
+    sums = whole
+    if own is not None:
+        sums = np.zeros(len(whole), np.int64)
+        add_by_group(sums, group, own[rows])
+        sums[-1] = sums[:-1].sum()
+    start, end = trace.spans.start[rows], trace.spans.end[rows]
+    wall = covered(group, start, end, len(groups))
+    return Nesting(sums, np.append(wall, covered(group * 0, start, end, 1)))
+
+
+def own_times(start: I64, end: I64, lane: Array) -> I64:
+    """Return how long each span is the innermost one of its lane, int64[n].
+
+    Where spans overlap without nesting, the one that began last counts; so the times
+    of a lane add up to the time in which it is busy. O(n log n).
+    """
+    order = np.lexsort((-end, start, lane))
+    low, high, where = start[order], end[order], lane[order].astype(np.int64)
+    alone = _alone(low, high, where)
+    own = np.zeros(len(order), np.int64)
+    own[order[alone]] = (high - low)[alone]
+    rest = np.flatnonzero(~alone)
+    for begin, stop in _runs(where[rest]):
+        rows = rest[begin:stop]
+        edges = distinct(np.concatenate([low[rows], high[rows]]))
+        owner = latest_owner(
+            np.searchsorted(edges, low[rows]),
+            np.searchsorted(edges, high[rows]),
+            len(edges),
+        )[:-1]
+        is_owned = owner >= 0
+        length = np.diff(edges)[is_owned]
+        sums = np.zeros(len(rows), np.int64)
+        add_by_group(sums, owner[is_owned], length)
+        own[order[rows]] = sums
+    return own
+
+
+def covered(group: I64, start: I64, end: I64, n_groups: int) -> I64:
+    """Return how much time the spans of each group cover together, int64[n_groups].
+
+    Parameters
+    ----------
+    group, start, end : of each span, in any order. O(n log n).
+    """
+    found = np.zeros(n_groups, np.int64)
+    if not len(start):
+        return found
+    zero = int(start.min())
+    room = int(end.max()) - zero + 1
+    order = np.lexsort((start, group))
+    group, low, high = group[order], start[order] - zero, end[order] - zero
+    if room * n_groups < _MOST_KEY:
+        # Each group has times of its own: the latest end so far stays within it.
+        shift = group * room
+        reach = np.maximum.accumulate(high + shift)
+        before = np.concatenate([[0], reach[:-1]]) - shift
+        length = np.maximum(high - np.maximum(low, before), 0)
+        add_by_group(found, group, length)
+        return found
+    first = np.searchsorted(group, np.arange(n_groups + 1))
+    for g in range(n_groups):
+        part = slice(int(first[g]), int(first[g + 1]))
+        if part.start < part.stop:
+            reach = np.maximum.accumulate(high[part])
+            before = np.concatenate([[low[part][0]], reach[:-1]])
+            length = high[part] - np.maximum(low[part], before)
+            found[g] = int(np.maximum(length, 0).sum())
+    return found
+
+
+def _runs(lane: I64) -> Iterator[tuple[int, int]]:
+    """Yield (first, stop) of each run of equal lanes."""
+    first = np.flatnonzero(np.diff(lane, prepend=-1) != 0)
+    yield from pairwise([*first.tolist(), *([len(lane)] if len(lane) else [])])
+
+
+def _alone(low: I64, high: I64, lane: I64) -> npt.NDArray[np.bool_]:
+    """Tell which spans, in order of lane and start, overlap no other of their lane."""
+    n = len(low)
+    alone = np.ones(n, np.bool_)
+    for begin, stop in _runs(lane):
+        reach = np.maximum.accumulate(high[begin:stop])
+        meets = low[begin + 1 : stop] < reach[:-1]
+        alone[begin + 1 : stop] &= ~meets
+        alone[begin : stop - 1] &= ~meets
+    return alone
+
+
+def _own_times(trace: Trace, worst: Quality, blocks: SpanBlocks) -> I64 | None:
+    """Return the self time of each span; None where none nest, empty where too many."""
+    key = ("own", worst)
+    if key not in blocks.known:
+        blocks.known[key] = _find_own_times(trace, worst)
+    return blocks.known[key]
+
+
+def _find_own_times(trace: Trace, worst: Quality) -> I64 | None:
+    s = trace.spans
+    used = quality_of(s.flags) <= worst
+    rows = None if used.all() else np.flatnonzero(used)
+    start, end, lane = (
+        column if rows is None else column[rows] for column in (s.start, s.end, s.lane)
+    )
+    if not _overlaps(start, end, lane):
+        return None
+    if len(start) > MOST_SPANS:
+        return np.zeros(0, np.int64)
+    found = np.zeros(len(s), np.int64)
+    found[slice(None) if rows is None else rows] = own_times(start, end, lane)
+    return found
+
+
+def _overlaps(start: I64, end: I64, lane: Array) -> bool:
+    """Tell whether any two spans of a lane share time."""
+    is_sorted = True
+    for part in chunks(max(len(start) - 1, 0)):
+        here, there = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
+        same = lane[here] == lane[there]
+        if (same & (end[here] > start[there]) & (start[here] <= start[there])).any():
+            return True
+        is_sorted &= bool((lane[here] <= lane[there]).all())
+        is_sorted &= bool((start[here] <= start[there])[same].all())
+    if is_sorted:
+        return False
+    if len(start) > MOST_SPANS:
+        return True  # not told is better than told wrong
+    order = np.lexsort((start, lane))
+    return bool((~_alone(start[order], end[order], lane[order].astype(np.int64))).any())
+
+
+def _n_lanes(trace: Trace, blocks: SpanBlocks, *, only_ops: bool) -> int:
+    """Return how many lanes have a span, or an op."""
+    key = ("lanes", only_ops)
+    if key not in blocks.known:
+        s, counts = trace.spans, np.zeros(len(trace.lanes), np.int64)
+        for rows in chunks(len(s)):
+            lane = s.lane[rows]
+            lane = lane[s.op[rows] >= 0] if only_ops else lane
+            counts += np.bincount(lane, minlength=len(counts))
+        blocks.known[key] = np.flatnonzero(counts)
+    found = blocks.known[key]
+    return 0 if found is None else len(found)
+
+
+def _used(
+    trace: Trace,
+    groups: Grouping,
+    wanted: Wanted,
+    ids: Array | None,
+    blocks: SpanBlocks,
+) -> Iterator[tuple[I64, I64]]:
+    """Yield the spans whose times are used, with their groups, int64 each."""
+    s, lookup = trace.spans, groups.lookup
+    pieces = (
+        [np.arange(p.start, p.stop) for p in blocks.touching(wanted.time)]
+        if ids is None
+        else [np.unique(np.asarray(ids, np.int64))]
+    )
+    for part in pieces:
+        keep = quality_of(s.flags[part]) <= wanted.worst_used
+        if wanted.only_ops:
+            keep &= s.op[part] >= 0
+        if wanted.mask is not None:
+            keep &= wanted.mask[part]
+        if wanted.time is not None:
+            keep &= touches(s.start[part], s.end[part], wanted.time)
+        rows = part[keep]
+        if lookup is None:
+            found = groups.of(rows)
+            rows = rows if found.span is None else rows[found.span]
+            yield rows, found.group
+        elif lookup.column is None:
+            yield rows, np.zeros(len(rows), np.int64)
+        else:
+            at = lookup.column[rows].astype(np.int64) - lookup.low
+            inside = (at >= 0) & (at < len(lookup.table))
+            group = np.where(inside, lookup.table[np.where(inside, at, 0)], -1)
+            yield rows[group >= 0], group[group >= 0].astype(np.int64)

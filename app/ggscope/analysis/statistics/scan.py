@@ -1,0 +1,394 @@
+"""Statistics by the compiled scan ``stats.c``: no sort, no memory per span."""
+
+import ctypes
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.order.time_merge import TimeRuns
+from ggscope.analysis.statistics.figures import (
+    PERCENTILES,
+    Figures,
+    SpanBlocks,
+    Wanted,
+    between,
+    ranks,
+)
+from ggscope.analysis.statistics.grouping import Grouping, Lookup
+from ggscope.analysis.workers import Watcher, n_workers, share_out
+from ggscope.model.tables import I64, Array, Quality, distinct
+from ggscope.model.trace import Trace
+from ggscope.native import library as compiled
+
+VERSION = 5
+LIBRARY = compiled.FOLDER / "_stats.so"
+_MAX_COUNTERS = 1 << 23
+"""Of each worker's histogram, 4 bytes each; groups beyond 131,072 are for numpy."""
+_MAX_MANTISSA = 8
+_CALL_ROWS = 1 << 19
+"""Spans of one call, about 3 ms: how soon a cancel is heard."""
+_SORT_ROWS = 1 << 18
+_MOST_OPEN = 1 << 22
+"""Spans that are open at once in one lane; 24 bytes each where there are so many."""
+_LONGEST = np.iinfo(np.int64).max
+_N_SUMS, _LEAST, _MOST = 7, 3, 4
+"""Figures of a group, and which of them are no sums."""
+
+_pointer, _number, _flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+
+
+class _Selection(ctypes.Structure):
+    _fields_ = (
+        *((name, _pointer) for name in (
+            "start", "end", "flags", "column", "op", "mask", "pattern", "table",
+            "bytes", "unknown",
+        )),
+        *((name, _number) for name in (
+            "low", "n_table", "n_groups", "n_patterns", "time_start", "time_end",
+        )),
+        *((name, _flag) for name in (
+            "column_width", "op_width", "flags_width", "pattern_width",
+            "has_time", "worst_used", "mantissa",
+        )),
+    )  # fmt: skip
+
+
+class _Figures(ctypes.Structure):
+    _fields_ = tuple(
+        (name, _pointer)
+        for name in (
+            "spans",
+            "bytes",
+            "total",
+            "inside",
+            "least",
+            "most",
+            "unknown",
+            "ops",
+            "histogram",
+        )
+    )
+
+
+@cache
+def kernel() -> Any | None:  # a library of ctypes
+    """Return the compiled scan, or None where it is missing or unwanted."""
+    if not compiled.is_wanted():
+        return None
+    library = compiled.library(LIBRARY, "ggscope_stats_version", VERSION)
+    if library is None:
+        return None
+    arguments: dict[str, list[Any]] = {
+        "count": [_pointer, _number, _number, _pointer],
+        "find": [_pointer, _number, _flag, _number, _pointer, _pointer, _pointer],
+        "collect": [
+            _pointer, _number, _number, _pointer, _number, _pointer, _pointer, _pointer,
+        ],
+        "sort": [_pointer, _pointer, _number],
+    }  # fmt: skip
+    for name, types in arguments.items():
+        function = getattr(library, f"ggscope_stats_{name}")
+        function.argtypes, function.restype = types, None
+    library.ggscope_stats_cover.argtypes = [
+        _pointer, _pointer, _pointer, _pointer, _number, _number, _pointer, _pointer,
+    ]  # fmt: skip
+    library.ggscope_stats_cover.restype = _number
+    library.ggscope_stats_own.argtypes = [
+        _pointer, _number, _number, _pointer, _number, _pointer,
+    ]  # fmt: skip
+    library.ggscope_stats_own.restype = _flag
+    return library
+
+
+def can_scan(trace: Trace, groups: Grouping) -> bool:
+    """Tell whether the compiled scan is there and made for these groups."""
+    return (
+        groups.lookup is not None
+        and 0 < len(groups) * 64 <= _MAX_COUNTERS
+        and trace.spans.flags.dtype.kind in "iu"
+        and kernel() is not None
+    )
+
+
+def figures(
+    trace: Trace,
+    groups: Grouping,
+    wanted: Wanted,
+    blocks: SpanBlocks,
+    watcher: Watcher | None = None,
+) -> Figures:
+    """Return the figures of the spans that are wanted, see `can_scan`.
+
+    Equal to ``stats_plain.figures`` to the last bit. Two passes over the columns on
+    several threads; 20 MB at most, and a few bytes for every hundredth span. Raises
+    Cancelled from the watcher.
+    """
+    return _Scan(trace, groups, wanted, blocks, watcher).run()
+
+
+def nested(
+    trace: Trace,
+    groups: Grouping,
+    wanted: Wanted,
+    blocks: SpanBlocks,
+    watcher: Watcher | None = None,
+) -> tuple[I64 | None, I64] | None:
+    """Return self and wall time of each group, and of all together as the last.
+
+    Self times are int64[n]; None where no two spans of a lane share time. Wall times
+    are int64[n + 1]. None as a whole where the trace does not fall into runs of spans
+    in order of time, one per lane, or where `can_scan` says no. O(n log lanes).
+    Raises Cancelled from the watcher.
+    """
+    if not can_scan(trace, groups):
+        return None
+    edges = TimeRuns(trace).edges
+    if edges is None:
+        return None
+    lanes = trace.spans.lane[edges[:-1]] if len(edges) > 1 else trace.spans.lane[:0]
+    if len(distinct(lanes)) < len(lanes):
+        return None
+    return _Scan(trace, groups, wanted, blocks, watcher).nested(edges)
+
+
+class _Scan:
+    """One computation: the arrays that the kernel reads and writes."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        groups: Grouping,
+        wanted: Wanted,
+        blocks: SpanBlocks,
+        watcher: Watcher | None,
+    ) -> None:
+        assert groups.lookup is not None
+        self._trace, self._groups, self._watcher = trace, groups, watcher
+        self._wanted, self._n = wanted, len(groups)
+        self._kernel: Any = kernel()
+        self._mantissa = _mantissa(self._n)
+        self._n_codes = (64 - self._mantissa) << self._mantissa
+        self._pieces = _joined(blocks.touching(wanted.time))
+        self._total = 2 * sum(rows.stop - rows.start for rows in self._pieces)
+        self._kept: list[Array] = []
+        self._selection = self._make_selection(groups.lookup)
+
+    def _make_selection(self, lookup: Lookup) -> _Selection:
+        s, wanted = self._trace.spans, self._wanted
+        time, pattern = wanted.time, lookup.sizes.column
+        has_pattern = len(pattern) == len(s) and pattern.dtype.kind == "i"
+        op = s.op if wanted.only_ops and s.op is not lookup.column else None
+        sizes = lookup.sizes
+        return _Selection(
+            start=self._at(s.start), end=self._at(s.end), flags=self._at(s.flags),
+            column=self._at(lookup.column), op=self._at(op),
+            mask=self._at(wanted.mask), table=self._at(lookup.table),
+            pattern=self._at(pattern if has_pattern else None),
+            bytes=self._at(sizes.per_entry), unknown=self._at(sizes.unknown_per_entry),
+            n_patterns=len(sizes.per_entry),
+            low=lookup.low, n_table=len(lookup.table), n_groups=self._n,
+            time_start=0 if time is None else time.start,
+            time_end=0 if time is None else time.end, has_time=time is not None,
+            column_width=0 if lookup.column is None else lookup.column.itemsize,
+            op_width=0 if op is None else op.itemsize,
+            flags_width=s.flags.itemsize, pattern_width=pattern.itemsize,
+            worst_used=int(wanted.worst_used), mantissa=self._mantissa,
+        )  # fmt: skip
+
+    def _at(self, column: Array | None) -> int | None:
+        """Return the address of a column's data; it is kept alive."""
+        if column is None:
+            return None
+        self._kept.append(np.ascontiguousarray(column))
+        return self._kept[-1].ctypes.data
+
+    def run(self) -> Figures:
+        """Return the figures."""
+        spans, sums, histogram = self._count()
+        size, total, inside, least, most, unknown, ops = sums
+        for span_group, loose_bytes in self._loose():
+            np.add.at(size, span_group, loose_bytes)
+        timed = spans[:, : self._wanted.worst_used + 1].sum(axis=1)
+        values = np.full((len(PERCENTILES), self._n), np.nan)
+        known = np.flatnonzero(timed)
+        if len(known):
+            values[:, known] = self._percentiles(histogram, timed, known)
+        unused = timed == 0
+        least[unused] = most[unused] = 0
+        return Figures(spans, size, total, least, most, values, inside, unknown, ops)
+
+    def nested(self, edges: I64) -> tuple[I64 | None, I64] | None:
+        """Return self and wall times; see the function of this name."""
+        own, meets = np.zeros(self._n, np.int64), 0
+        # The last part of what the figures were the first of: all but done.
+        whole = 2 * self._total
+        room = int(min(np.diff(edges).max(initial=0), _MOST_OPEN))
+        stack = np.empty((room, 3), np.int64)
+        for low, high in pairwise(edges.tolist()):
+            if self._watcher is not None:
+                self._watcher.progress(whole, whole)
+            meets = max(meets, self._kernel.ggscope_stats_own(
+                ctypes.byref(self._selection), low, high, stack.ctypes.data, room,
+                own.ctypes.data,
+            ))  # fmt: skip
+            if meets > 1:
+                return None
+        cursor, stop = edges[:-1].copy(), np.ascontiguousarray(edges[1:])
+        heap, wall = np.zeros(len(cursor), np.int64), np.zeros(self._n + 1, np.int64)
+        reach = np.full(self._n + 1, np.iinfo(np.int64).min)
+        while self._kernel.ggscope_stats_cover(
+            ctypes.byref(self._selection), stop.ctypes.data, cursor.ctypes.data,
+            heap.ctypes.data, len(cursor), _CALL_ROWS, reach.ctypes.data,
+            wall.ctypes.data,
+        ):  # fmt: skip
+            if self._watcher is not None:
+                self._watcher.progress(whole, whole)
+        return (own if meets else None), wall
+
+    def _count(self) -> tuple[I64, I64, npt.NDArray[np.uint32]]:
+        """Return what the first pass finds, all workers together.
+
+        Spans by group and quality, int64[7, n] in the order of the kernel's figures,
+        and the histogram.
+        """
+        n_parts = n_workers()
+        spans = np.zeros((n_parts, self._n, len(Quality)), np.int64)
+        sums = np.zeros((n_parts, _N_SUMS, self._n), np.int64)
+        sums[:, _LEAST] = _LONGEST
+        # Counters cost memory only where they are used: untouched pages of zeros
+        # are not there.
+        counters = [
+            np.zeros((self._n, self._n_codes), np.uint32) for _ in range(n_parts)
+        ]
+        parts = [
+            _Figures(
+                spans[k].ctypes.data, *(sums[k, j].ctypes.data for j in range(_N_SUMS)),
+                counters[k].ctypes.data,
+            )
+            for k in range(n_parts)
+        ]  # fmt: skip
+
+        def count(worker: int, rows: slice) -> None:
+            self._kernel.ggscope_stats_count(
+                ctypes.byref(self._selection), rows.start, rows.stop,
+                ctypes.byref(parts[worker]),
+            )  # fmt: skip
+
+        share_out(count, self._pieces, self._watcher, total=self._total)
+        for other in counters[1:]:
+            counters[0] += other
+        together = sums.sum(axis=0)
+        together[_LEAST] = sums[:, _LEAST].min(axis=0)
+        together[_MOST] = sums[:, _MOST].max(axis=0)
+        return spans.sum(axis=0), together, counters[0]
+
+    def _loose(self) -> list[tuple[I64, I64]]:
+        """Return (groups, bytes) of accesses that name their span themselves."""
+        assert self._groups.lookup is not None
+        loose, s = self._groups.lookup.sizes.loose, self._trace.spans
+        if not len(loose.span):
+            return []
+        ids, wanted = loose.span, self._wanted
+        keep = np.ones(len(ids), np.bool_)
+        if wanted.only_ops:
+            keep &= s.op[ids] >= 0
+        if wanted.mask is not None:
+            keep &= wanted.mask[ids]
+        if wanted.time is not None:
+            start, end, time = s.start[ids], s.end[ids], wanted.time
+            keep &= (start < time.end) & ((end > time.start) | (start >= time.start))
+        part = self._groups.of(ids[keep])
+        where = slice(None) if part.span is None else part.span
+        return [(part.group, loose.size[keep][where])]
+
+    def _percentiles(
+        self, histogram: npt.NDArray[np.uint32], timed: I64, known: I64
+    ) -> npt.NDArray[np.float64]:
+        """Return the percentiles of the groups `known`, float64[3, len(known)]."""
+        rank, weight = ranks(timed[known], PERCENTILES)
+        wanted = np.full((self._n, 2 * len(PERCENTILES)), -1, np.int64)
+        wanted[known] = rank.reshape(-1, len(known)).T
+        # Ranks ascend for the kernel's walk; p50's upper one may pass p90's lower.
+        order = np.argsort(wanted, axis=1, kind="stable")
+        ascending = np.take_along_axis(wanted, order, axis=1)
+        bucket, before = np.empty_like(ascending), np.empty_like(ascending)
+        self._kernel.ggscope_stats_find(
+            histogram.ctypes.data, self._n, self._mantissa, ascending.shape[1],
+            ascending.ctypes.data, bucket.ctypes.data, before.ctypes.data,
+        )  # fmt: skip
+        found, place = np.unique(bucket[known], return_inverse=True)
+        first, durations = self._collected(histogram, found)
+        at = first[place.reshape(len(known), -1)] + (ascending - before)[known]
+        value = np.empty((len(known), at.shape[1]), np.int64)
+        np.put_along_axis(value, order[known], durations[at], axis=1)
+        pairs = value.T.reshape(rank.shape)
+        return between(pairs[:, 0], pairs[:, 1], weight)
+
+    def _collected(
+        self, histogram: npt.NDArray[np.uint32], bucket: I64
+    ) -> tuple[I64, I64]:
+        """Return (first, durations): bucket k holds durations[first[k]:first[k + 1]].
+
+        The durations ascend within each bucket. Writes over the histogram.
+        """
+        counters = histogram.reshape(-1)
+        first = np.concatenate([[0], np.cumsum(counters[bucket], dtype=np.int64)])
+        counters[:] = 0
+        counters[bucket] = np.arange(1, len(bucket) + 1)
+        durations = np.zeros(int(first[-1]), np.int64)
+        cursor = first[:-1].copy()
+        limit = first[1:].copy()
+
+        def collect(_: int, rows: slice) -> None:
+            self._kernel.ggscope_stats_collect(
+                ctypes.byref(self._selection), rows.start, rows.stop,
+                counters.ctypes.data, len(bucket), cursor.ctypes.data,
+                limit.ctypes.data, durations.ctypes.data,
+            )  # fmt: skip
+
+        def sort(_: int, runs: slice) -> None:
+            self._kernel.ggscope_stats_sort(
+                durations.ctypes.data, first[runs.start :].ctypes.data,
+                runs.stop - runs.start,
+            )  # fmt: skip
+
+        half = self._total // 2
+        share_out(collect, self._pieces, self._watcher, done=half, total=self._total)
+        share_out(sort, _even(first), self._watcher, done=self._total)
+        return first, durations
+
+
+def _mantissa(n_groups: int) -> int:
+    """Return how fine a histogram may be, in bits per power of two."""
+    return max(
+        bits
+        for bits in range(_MAX_MANTISSA + 1)
+        if bits == 0 or n_groups * (64 - bits) << bits <= _MAX_COUNTERS
+    )
+
+
+def _joined(blocks: list[slice]) -> list[slice]:
+    """Return the same rows in pieces of at most `_CALL_ROWS`, neighbours together."""
+    pieces: list[slice] = []
+    for block in blocks:
+        last = pieces[-1] if pieces else None
+        if (
+            last is not None
+            and last.stop == block.start
+            and block.stop - last.start <= _CALL_ROWS
+        ):
+            pieces[-1] = slice(last.start, block.stop)
+        else:
+            pieces.append(block)
+    return pieces
+
+
+def _even(first: I64) -> list[slice]:
+    """Return runs of buckets with about `_SORT_ROWS` durations each."""
+    n = len(first) - 1
+    marks = np.arange(_SORT_ROWS, int(first[-1]), _SORT_ROWS)
+    edges = np.unique(np.concatenate([[0], np.searchsorted(first, marks), [n]]))
+    return [slice(a, b) for a, b in pairwise(np.minimum(edges, n).tolist()) if b > a]

@@ -1,0 +1,1 @@
+"""Benchmarks: opening, frames, memory."""

@@ -1,0 +1,432 @@
+"""``ggscope bench``: open a file in the real window and time what a person sees."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QWidget
+
+from ggscope.bench import panes as bench_panes
+from ggscope.bench.frames import (
+    BenchError,
+    Course,
+    PaintWatch,
+    Pulse,
+    Walk,
+    groups_to_close,
+    pass_time,
+    range_at,
+    wait_until,
+)
+from ggscope.errors import TraceError
+from ggscope.gui.app import create_app, create_window, install_exception_hook
+from ggscope.gui.document import Document
+from ggscope.gui.hand_over import OpenOptions
+from ggscope.gui.main_window import MainWindow
+from ggscope.gui.memory import MainThreadCollector
+from ggscope.model.selection import Selection
+from ggscope.session.loading.loader import LoadState
+from ggscope.session.settings import Layout, Renderer, Settings
+from ggscope.session.settings_store import MemoryStore
+from ggscope.views.base.view import View
+
+if TYPE_CHECKING:  # a pane is imported when the first file is opened
+    from ggscope.views.timeline.view import TimelineView
+
+STARTED_VARIABLE = "GGSCOPE_STARTED"
+"""``time.time()`` at which whoever started this process did so."""
+N_ROWS = 32
+_PATIENCE_S = 900.0
+_QUIET_S = 0.3
+"""So long nothing may run before everything counts as done."""
+_PROBED_S = 2.0
+"""The timeline looks for a graphics card 1.5 s after the file was opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchOptions:
+    """How to measure.
+
+    Attributes
+    ----------
+    seconds : how long to pan and zoom.
+    size : width and height of the window while opening, of the timeline's canvas
+        while moving; device-independent pixels.
+    renderer : what draws the timeline.
+    opening : how to read the file; None = with the reader that fits.
+    panes : measure the panes of the model file and the graph as well, with all panes
+        in sight while the file is opened.
+    """
+
+    seconds: float = 5.0
+    size: tuple[int, int] = (1920, 1080)
+    renderer: Renderer = "auto"
+    opening: OpenOptions | None = None
+    panes: bool = False
+
+
+def measure(path: Path, options: BenchOptions) -> dict[str, object]:
+    """Return the figures of one opening and one walk through `path`.
+
+    Keys, besides the six of the command line: see ``resources/docs/performance.md``.
+    The person's settings are neither read nor written.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read or the window does not paint.
+    """
+    create_app()
+    settings = Settings(MemoryStore())
+    settings.change("drawing", renderer=options.renderer)
+    if options.panes:
+        settings.change("layout", name="grid", bottom_tab="experts")
+    collector = MainThreadCollector()
+    window = create_window(settings)
+    hook = install_exception_hook(window)
+    window.resize(*options.size)
+    bench = _Bench(window, path, options)
+
+    def note(
+        kind: type[BaseException], value: BaseException, trace: TracebackType | None
+    ) -> None:
+        bench.interrupted |= issubclass(kind, KeyboardInterrupt)
+        bench.problem = bench.problem or f"{kind.__name__}: {value}"
+        hook(kind, value, trace)
+
+    sys.excepthook = note
+    try:
+        return bench.run()
+    finally:
+        bench.stop()
+        window.close()
+        collector.stop()
+        sys.excepthook = sys.__excepthook__
+
+
+class _Bench:
+    """One measurement, from the empty window to the last frame.
+
+    Attributes
+    ----------
+    problem : what went wrong in the program meanwhile; "" = nothing. What is
+        broken is quick, so its figures would be worth nothing.
+    interrupted : whether the person interrupts, maybe outside of all loops.
+    """
+
+    def __init__(self, window: MainWindow, path: Path, options: BenchOptions) -> None:
+        self._window = window
+        self.problem = ""
+        self.interrupted = False
+        self._path = path
+        self._options = options
+        self._pulse = Pulse(self._on_beat)
+        self._figures: dict[str, object] = {"file": path.name}
+        self._document: Document | None = None
+        self._watch: PaintWatch | None = None
+        self._heatmap = bench_panes.FirstPicture()
+        self._opened = 0.0
+        self._first: float | None = None
+        self._complete: float | None = None
+        self._quiet_since: float | None = None
+
+    def run(self) -> dict[str, object]:
+        """Return all figures; see `measure`."""
+        self._show_window()
+        self._open()
+        if self._options.panes:
+            self._select()
+            self._move_panes()
+        self._spread()
+        self._move()
+        self._check()
+        self._figures["peak_mb"] = round(self._pulse.peak_mb(), 1)
+        if self._options.panes:
+            self._close()
+        return self._figures
+
+    def stop(self) -> None:
+        """Let go of the window."""
+        self._pulse.stop()
+        self._watch = None
+        self._heatmap.stop()
+
+    # -- the empty window --------------------------------------------------
+
+    def _show_window(self) -> None:
+        painted: list[float] = []
+        watch = PaintWatch(self._window, lambda: painted.append(time.time()))
+        self._window.show()
+        wait_until(lambda: bool(painted), 60, "the window")
+        del watch
+        started = os.environ.get(STARTED_VARIABLE)
+        if started:
+            self._figures["window_s"] = round(painted[0] - float(started), 3)
+        pass_time(_QUIET_S)
+        self._figures["window_mb"] = round(self._pulse.resident_mb(), 1)
+
+    # -- opening -----------------------------------------------------------
+
+    def _open(self) -> None:
+        """Hand over the file, wait for everything, and note when what was there."""
+        cpu, self._opened = time.process_time(), time.perf_counter()
+        self._document = self._window.open_path(self._path, self._options.opening)
+        self._document.problem_reported.connect(self._on_problem)
+        panes_s = time.perf_counter() - self._opened
+        self._pulse.restart()
+        wait_until(self._is_open, _PATIENCE_S, f"{self._path.name} to be read")
+        self._check()
+        assert self._quiet_since is not None
+        assert self._first is not None
+        assert self._complete is not None
+        self._figures |= {
+            "first_s": round(self._first, 3),
+            "complete_s": round(self._complete, 3),
+            "open_s": round(self._quiet_since - self._opened, 3),
+            "open_cpu_s": round(time.process_time() - cpu, 3),
+            "panes_ms": round(panes_s * 1e3, 1),
+            "worst_stall_ms": round(self._pulse.worst_ms, 1),
+            **self._memory(),
+        }
+
+    def _is_open(self) -> bool:
+        """Tell whether nothing has run for a while, or will run again."""
+        document = self._document
+        assert document is not None
+        state, trace = document.loader.state, document.session.trace
+        going = (LoadState.IDLE, LoadState.LOADING, LoadState.READY)
+        if self.problem or state not in going:
+            return True
+        is_read = state is LoadState.READY and trace is not None and not trace.pending
+        is_idle = document.session.tasks.is_idle
+        if not is_read or not is_idle or self._complete is None:
+            self._quiet_since = None
+            return False
+        now = time.perf_counter()
+        if self._quiet_since is None:
+            self._quiet_since = now
+        return now - self._quiet_since >= _QUIET_S
+
+    def _check(self) -> None:
+        """Raise what kept the file from being read or shown."""
+        document = self._document
+        assert document is not None
+        if self.interrupted:
+            raise KeyboardInterrupt
+        if self.problem:
+            raise BenchError(f"the program failed meanwhile: {self.problem}")
+        if document.loader.state is LoadState.READY:
+            return
+        failure = document.loader.failure
+        if failure is None:
+            raise BenchError(f"{self._path.name} was not read.")
+        if isinstance(failure.error, TraceError):
+            raise failure.error
+        raise BenchError(failure.message) from failure.error
+
+    def _memory(self) -> dict[str, object]:
+        assert self._document is not None
+        trace = self._document.session.trace
+        assert trace is not None
+        rest, window = self._pulse.resident_mb(), self._figures["window_mb"]
+        assert isinstance(window, float)
+        n = max(trace.info.n_records, 1)
+        return {
+            "records": trace.info.n_records,
+            "spans": len(trace.spans),
+            "rest_mb": round(rest, 1),
+            "open_peak_mb": round(self._pulse.peak_mb(), 1),
+            "bytes_per_record": round((rest - window) * 1e6 / n, 1),
+        }
+
+    # -- what is painted ---------------------------------------------------
+
+    def _on_beat(self) -> None:
+        """Watch the canvas that there is now: it comes late and is replaced."""
+        if self._options.panes:
+            self._heatmap.look(self._document)
+        canvas = self._canvas()
+        watched = None if self._watch is None else self._watch.widget
+        if canvas is not None and canvas is not watched:
+            self._watch = PaintWatch(canvas, self._on_painted)
+            canvas.update()  # what was painted before the watch began
+
+    def _on_painted(self) -> None:
+        if self._complete is not None or (view := self._timeline()) is None:
+            return
+        prepared = view.prepared()
+        trace = None if prepared is None else prepared.index.trace
+        if trace is None or (trace.pending and not len(trace.spans)):
+            return
+        now = time.perf_counter() - self._opened
+        if self._first is None:
+            self._first = now
+        if "spans" not in trace.pending:
+            self._complete = now
+
+    def _on_problem(self, text: str) -> None:
+        self.problem = self.problem or text
+
+    def _timeline(self) -> "TimelineView | None":
+        from ggscope.views.timeline.view import TimelineView
+
+        document = self._document
+        views: tuple[View, ...] = ()
+        if document is not None:
+            views = document.workspace.views("timeline")
+        return next((v for v in views if isinstance(v, TimelineView)), None)
+
+    def _canvas(self) -> QWidget | None:
+        from ggscope.views.base.canvas import GlCanvas, RasterCanvas
+
+        view = self._timeline()
+        if view is None:
+            return None
+        kinds = (GlCanvas, RasterCanvas)
+        found = [w for w in view.findChildren(QWidget) if isinstance(w, kinds)]
+        return next((w for w in found if w.isVisible()), None)
+
+    # -- moving ------------------------------------------------------------
+
+    def _spread(self) -> None:
+        """Give the timeline the whole size and enough lanes, and let it settle."""
+        document = self._document
+        assert document is not None
+        session = document.session
+        self._show_alone("timeline")
+        assert session.index is not None
+        closed = groups_to_close(session.index.lanes, N_ROWS)
+        session.set_lane_state(replace(session.lane_state, collapsed=closed))
+        self._settle("the lanes")
+        left = self._opened + _PROBED_S - time.perf_counter()
+        if self._options.renderer == "auto" and left > 0:
+            pass_time(left)
+        self._fit_canvas(self._canvas)
+
+    def _show_alone(self, view_id: str) -> None:
+        """Give a view the whole window, and let it settle."""
+        assert self._document is not None
+        settings = self._window.settings
+        settings.change(
+            "layout",
+            name="single",
+            cells=(view_id, *Layout().cells[1:]),
+            shows_details=False,
+            shows_drawer=False,
+        )
+        self._document.workspace.take_layout()
+        self._settle("the panes")
+
+    def _settle(self, what: str) -> None:
+        self._quiet_since = None
+        wait_until(self._is_open, _PATIENCE_S, what)
+        self._check()
+
+    def _fit_canvas(self, find: Callable[[], QWidget | None]) -> None:
+        """Make the window so large that the canvas has the size asked for."""
+        for _ in range(3):  # a scroll bar may come or go
+            canvas = find()
+            if canvas is None:
+                raise BenchError("the view cannot be drawn.")
+            width, height = self._options.size
+            if (canvas.width(), canvas.height()) == (width, height):
+                return
+            self._window.resize(
+                self._window.width() + width - canvas.width(),
+                self._window.height() + height - canvas.height(),
+            )
+            pass_time(_QUIET_S)
+
+    def _move(self) -> None:
+        document, canvas, view = self._document, self._canvas(), self._timeline()
+        if document is None or canvas is None or view is None:
+            raise BenchError("the timeline cannot be drawn.")
+        session, trace = document.session, document.session.trace
+        assert trace is not None
+
+        def go(share: float) -> None:
+            session.set_visible(range_at(trace.extent, share))
+
+        course = Course(go, lambda: session.visible_range)
+        times = Walk(course, canvas, self._options.seconds).run()
+        self._figures |= times.figures()
+        self._figures |= {
+            "rows": _rows_in_view(view),
+            "canvas": [canvas.width(), canvas.height()],
+            "scale": canvas.devicePixelRatioF(),
+            "renderer": view.renderer_text(),
+        }
+
+    # -- the panes of a model file ---------------------------------------------
+
+    def _select(self) -> None:
+        """Select spans and tensors while all panes are in sight."""
+        document, complete = self._document, self._complete
+        assert document is not None
+        assert complete is not None
+        heatmap = bench_panes.heatmap_of(document)
+        canvas, trace = self._canvas(), document.session.trace
+        if heatmap is None or canvas is None or trace is None or not self._heatmap.at:
+            raise BenchError(f"{self._path.name} tells of no place in a model file.")
+        since = self._heatmap.at - self._opened - complete
+        self._figures["heatmap_first_s"] = round(max(since, 0.0), 3)
+        selecting = bench_panes.Selecting(document, (canvas, heatmap.canvas))
+        for name, chosen in bench_panes.selections(trace).items():
+            self._figures |= selecting.figures(name, chosen)
+        selecting.stop()
+        self._check()
+
+    def _move_panes(self) -> None:
+        """Pan and zoom the file heatmap, and the graph where there is one."""
+        document = self._document
+        assert document is not None
+        document.session.select(Selection())
+        seconds = self._options.seconds
+        self._show_alone("heatmap")
+        heatmap = bench_panes.heatmap_of(document)
+        if heatmap is not None:
+            self._fit_canvas(lambda: heatmap.canvas)
+            course = bench_panes.heatmap_course(heatmap)
+            self._figures |= bench_panes.walk("heatmap", heatmap, course, seconds)
+        if document.session.trace is None or not document.session.trace.graphs:
+            return
+        self._show_alone("graph")
+        graph = bench_panes.graph_of(document)
+        if graph is not None:
+            graph.open_all(True)
+            self._settle("the graph")
+            self._fit_canvas(lambda: graph.canvas)
+            course = bench_panes.graph_course(graph)
+            self._figures |= bench_panes.walk("graph", graph, course, seconds)
+
+    def _close(self) -> None:
+        """Close the file while a job of it runs."""
+        document = self._document
+        assert document is not None
+        self._show_alone("heatmap")
+        heatmap = bench_panes.heatmap_of(document)
+        if heatmap is not None:
+            heatmap.invalidate()
+        begin = time.perf_counter()
+        self._window.close_document(document)
+        self._figures["close_ms"] = round((time.perf_counter() - begin) * 1e3, 1)
+        self._document = None
+
+
+def _rows_in_view(view: "TimelineView") -> int:
+    """Return how many rows of spans are at least partly in view."""
+    prepared = view.prepared()
+    if prepared is None:
+        return 0
+    room = view.lane_area_height()
+    return sum(
+        box.y + top < room
+        for box in prepared.layout.boxes
+        if box.lane is not None and box.lane.counter < 0
+        for top in box.row_y
+    )

@@ -1,0 +1,1 @@
+"""``ggscope info``: what a trace holds."""

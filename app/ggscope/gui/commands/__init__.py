@@ -1,0 +1,1 @@
+"""Commands: menu, keys, palette."""

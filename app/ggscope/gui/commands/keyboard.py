@@ -1,0 +1,204 @@
+"""W, A, S and D by where they lie, for keyboards that put other letters there.
+
+Keeps commands from acting while somebody types.
+"""
+
+import sys
+from collections.abc import Callable
+
+import shiboken6
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QWindow
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QDialog,
+    QLineEdit,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
+
+from ggscope.views.base.view import guarded
+
+
+@guarded
+class TextFieldGuard(QObject):
+    """Gives a text field with the focus all keys that mean something to it.
+
+    A shortcut is first offered to the widget with the focus; accepting that offer
+    makes W type a w. Only the field that is typed in is filtered: a filter on the
+    application would run Python code for every event of every widget.
+    """
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        app = QApplication.instance()
+        if isinstance(app, QApplication):
+            app.focusChanged.connect(self._on_focus_changed)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Accept the offer of keys that are text or edit text."""
+        if (
+            isinstance(event, QKeyEvent)
+            and event.type() == QEvent.Type.ShortcutOverride
+            and is_text_field(watched)
+            and means_text(event)
+        ):
+            event.accept()
+            return True
+        return super().eventFilter(watched, event)
+
+    def _on_focus_changed(self, old: QWidget | None, now: QWidget | None) -> None:
+        if old is not None and is_text_field(old):
+            old.removeEventFilter(self)
+        if now is not None and is_text_field(now):
+            now.installEventFilter(self)
+
+
+def is_text_field(widget: QObject) -> bool:
+    """Tell whether one can type text into a widget."""
+    if isinstance(widget, QLineEdit):
+        return not widget.isReadOnly()
+    if isinstance(widget, (QTextEdit, QPlainTextEdit)):
+        return not widget.isReadOnly()
+    if isinstance(widget, QComboBox):
+        return widget.isEditable()
+    return isinstance(widget, QAbstractSpinBox)
+
+
+def means_text(event: QKeyEvent) -> bool:
+    """Tell whether a key means something to a text field."""
+    modifiers = event.modifiers() & ~(
+        Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.KeypadModifier
+    )
+    if not modifiers:
+        return (event.text().isprintable() and bool(event.text())) or (
+            event.key() in _EDITING
+        )
+    if modifiers == Qt.KeyboardModifier.ControlModifier:
+        return event.key() in _CTRL_EDITING
+    return False
+
+
+_EDITING = {
+    Qt.Key.Key_Left,
+    Qt.Key.Key_Right,
+    Qt.Key.Key_Home,
+    Qt.Key.Key_End,
+    Qt.Key.Key_Backspace,
+    Qt.Key.Key_Delete,
+    Qt.Key.Key_Return,
+    Qt.Key.Key_Enter,
+    Qt.Key.Key_Up,
+    Qt.Key.Key_Down,
+}
+_CTRL_EDITING = {
+    Qt.Key.Key_Left,
+    Qt.Key.Key_Right,
+    Qt.Key.Key_C,
+    Qt.Key.Key_V,
+    Qt.Key.Key_X,
+    Qt.Key.Key_Z,
+    Qt.Key.Key_A,
+    Qt.Key.Key_Backspace,
+    Qt.Key.Key_Delete,
+    Qt.Key.Key_Home,
+    Qt.Key.Key_End,
+}
+
+
+# Where the keys lie: X11 and Wayland count key codes from evdev + 8, Windows has
+# scan codes of set 1, macOS leaves the scan code 0 and fills the virtual key.
+_PLACES: dict[str, tuple[int, int, int, int]] = {
+    "linux": (25, 38, 39, 40),
+    "win32": (17, 30, 31, 32),
+    "darwin": (13, 0, 1, 2),
+}
+_COMMANDS = ("zoom.in", "go.left", "zoom.out", "go.right")
+_WITH_SHIFT = {"go.left": "go.left_little", "go.right": "go.right_little"}
+
+
+def command_at(event: QKeyEvent, platform: str = sys.platform) -> str:
+    """Return the command of the key at this place, "" for another key.
+
+    Parameters
+    ----------
+    platform : as in ``sys.platform``; unknown ones have no places.
+    """
+    places = _PLACES.get(platform)
+    if places is None:
+        return ""
+    is_mac = platform == "darwin"
+    # On macOS the place of A is 0, which other keys have in place of a code too.
+    if is_mac and not event.text():
+        return ""
+    code = event.nativeVirtualKey() if is_mac else event.nativeScanCode()
+    if code not in places:
+        return ""
+    command = _COMMANDS[places.index(code)]
+    if event.modifiers() == Qt.KeyboardModifier.ShiftModifier:
+        return _WITH_SHIFT.get(command, "")
+    return "" if event.modifiers() else command
+
+
+@guarded
+class PositionKeys(QObject):
+    """Runs commands by the places of keys, while that is switched on.
+
+    It filters the events of one native window: a handful, not those of every
+    widget.
+    """
+
+    def __init__(self, run: Callable[[str], object], parent: QObject) -> None:
+        super().__init__(parent)
+        self._run = run
+        self._is_on = False
+        self._window: QWindow | None = None
+        app = QGuiApplication.instance()
+        if isinstance(app, QGuiApplication):
+            app.focusWindowChanged.connect(self._on_focus_window)
+
+    def set_on(self, is_on: bool) -> None:
+        """Begin or end to watch the keys of the window that is worked in."""
+        self._is_on = is_on
+        self._watch(QGuiApplication.focusWindow() if is_on else None)
+
+    def _on_focus_window(self, window: QWindow | None) -> None:
+        # Also when a window gets another native one, as for its first OpenGL view.
+        if self._is_on:
+            self._watch(window)
+
+    def _watch(self, window: QWindow | None) -> None:
+        old, self._window = self._window, window
+        if old is not None and shiboken6.isValid(old):
+            old.removeEventFilter(self)
+        if window is not None:
+            window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Take the four keys before shortcuts see what letters they are."""
+        if not isinstance(event, QKeyEvent) or _is_busy():
+            return super().eventFilter(watched, event)
+        kind = event.type()
+        if kind not in (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress):
+            return super().eventFilter(watched, event)
+        command = command_at(event)
+        if not command:
+            return super().eventFilter(watched, event)
+        event.accept()
+        if kind == QEvent.Type.KeyPress:
+            self._run(command)
+        return True
+
+
+def _is_busy() -> bool:
+    """Tell whether somebody types, or works in a menu or a dialog."""
+    focus = QApplication.focusWidget()
+    is_typing = focus is not None and is_text_field(focus)
+    return (
+        is_typing
+        or QApplication.activePopupWidget() is not None
+        or isinstance(QApplication.activeWindow(), QDialog)
+    )

@@ -1,0 +1,465 @@
+"""Dialogs: settings, readers, op tables, about, bookmarks, texts."""
+
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QCoreApplication, Qt, QTimer, qVersion
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QHeaderView,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QSpinBox,
+    QTableWidget,
+    QTableWidgetItem,
+    QTextBrowser,
+    QVBoxLayout,
+    QWidget,
+)
+
+import ggscope
+from ggscope import assets
+from ggscope.gui.widgets import button, label
+from ggscope.model.trace import Trace
+from ggscope.session.settings import FONT_SCALES, MAX_LIMIT_MIB, Settings
+from ggscope.text import one_line
+from ggscope.views.base.plain import set_tip, set_title
+from ggscope.views.base.view import guarded
+
+PACKAGES = (
+    "PySide6-Essentials",
+    "numpy",
+    "pyqtgraph",
+    "PyOpenGL",
+    "gguf",
+    "msgspec",
+    "platformdirs",
+    "psutil",
+)
+_CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
+    "theme": (("system", "like the system"), ("dark", "dark"), ("light", "light")),
+    "renderer": (
+        ("auto", "whichever is faster here"),
+        ("raster", "raster"),
+        ("opengl", "OpenGL"),
+    ),
+    "wheel": (("scroll", "scrolls lanes"), ("zoom", "zooms time")),
+    "place": (
+        ("ask", "in your data folder, and ask"),
+        ("data", "in your data folder"),
+        ("beside", "beside the trace"),
+    ),
+}
+
+
+def tr(text: str) -> str:
+    """Return `text` in the person's language."""
+    return QCoreApplication.translate("Dialogs", text)
+
+
+def _dialog(title: str, parent: QWidget | None, width: int, height: int) -> QDialog:
+    made = QDialog(parent)
+    set_title(made, title)
+    made.setAccessibleName(title)
+    made.resize(width, height)
+    made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box = QVBoxLayout(made)
+    box.setContentsMargins(20, 20, 20, 16)
+    box.setSpacing(12)
+    return made
+
+
+def _box(dialog: QDialog) -> QVBoxLayout:
+    box = dialog.layout()
+    assert isinstance(box, QVBoxLayout)
+    return box
+
+
+def _add_close(dialog: QDialog) -> None:
+    buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, dialog)
+    buttons.rejected.connect(dialog.close)
+    _box(dialog).addWidget(buttons)
+
+
+@guarded
+class SettingsDialog(QDialog):
+    """Shows and changes the settings; every change acts at once."""
+
+    def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._settings = settings
+        set_title(self, self.tr("Settings"))
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setMinimumWidth(460)
+        look, drawing, plugins = (
+            settings.appearance,
+            settings.drawing,
+            settings.plugins,
+        )
+        self.theme = self._choice("appearance", "theme", look.theme)
+        self.font_size = QComboBox(self)
+        self.font_size.addItems([f"{scale} %" for scale in FONT_SCALES])
+        nearest = min(FONT_SCALES, key=lambda s: abs(s - look.font_scale))
+        self.font_size.setCurrentIndex(FONT_SCALES.index(nearest))
+        self.font_size.activated.connect(self._on_font)
+        # Every size styles all widgets anew: a turning wheel must not ask for each.
+        self._font_later = QTimer(self)
+        self._font_later.setSingleShot(True)
+        self._font_later.setInterval(150)
+        self._font_later.timeout.connect(self._apply_font)
+        self.renderer = self._choice("drawing", "renderer", drawing.renderer)
+        self.wheel = self._choice("drawing", "wheel", drawing.wheel)
+        self.place = self._choice("bookmarks", "place", settings.bookmarks.place)
+        self.motion = self._tick(
+            "appearance", "reduced_motion", self.tr("Reduce motion")
+        )
+        self.places = self._tick(
+            "drawing", "keys_by_place", self.tr("W A S D by place, not by letter")
+        )
+        self.memory = QSpinBox(self)
+        self.memory.setRange(0, MAX_LIMIT_MIB)
+        self.memory.setSingleStep(512)
+        self.memory.setSuffix(" MiB")
+        self.memory.setSpecialValueText(self.tr("what the system has"))
+        set_tip(
+            self.memory,
+            self.tr("A file that needs more is not read before you say how much of it"),
+        )
+        self.memory.setValue(settings.memory.limit_mib)
+        self.memory.valueChanged.connect(self._on_memory)
+        self.plugins = QCheckBox(self.tr("Load readers from this folder"), self)
+        self.plugins.setChecked(plugins.is_enabled)
+        self.plugins.toggled.connect(self._on_plugins)
+        self.folder = QLineEdit(plugins.folder, self)
+        self.folder.setAccessibleName(self.tr("Plug-in folder"))
+        self.folder.setPlaceholderText(self.tr("none"))
+        self.folder.editingFinished.connect(self._on_folder)
+        pick = button(self.tr("Choose…"), self._on_pick, self)
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        row.addWidget(self.folder, 1)
+        row.addWidget(pick)
+        form = QFormLayout()
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(10)
+        form.setLabelAlignment(
+            Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        )
+        for text, widget in (
+            (self.tr("Theme"), self.theme),
+            (self.tr("Font size"), self.font_size),
+            (self.tr("Timeline is drawn by"), self.renderer),
+            (self.tr("Mouse wheel"), self.wheel),
+            (self.tr("Memory for a file"), self.memory),
+            (self.tr("Bookmarks are kept"), self.place),
+        ):
+            widget.setAccessibleName(text)
+            form.addRow(text, widget)
+        form.addRow("", self.motion)
+        form.addRow(self.tr("Keys"), self.places)
+        form.addRow(self.tr("Plug-ins"), self.plugins)
+        form.addRow("", row)
+        hint = self.tr(
+            "Plug-ins run with your rights: load only what you trust. They are read "
+            "when the program starts."
+        )
+        box = QVBoxLayout(self)
+        box.setContentsMargins(20, 20, 20, 16)
+        box.setSpacing(12)
+        box.addLayout(form)
+        box.addWidget(label(hint, self, "dim", wraps=True))
+        for problem in settings.problems[:5]:
+            box.addWidget(label(problem, self, "caution", wraps=True))
+        box.addStretch(1)
+        buttons = QDialogButtonBox(
+            QDialogButtonBox.StandardButton.Close
+            | QDialogButtonBox.StandardButton.RestoreDefaults,
+            self,
+        )
+        buttons.rejected.connect(self.close)
+        reset = buttons.button(QDialogButtonBox.StandardButton.RestoreDefaults)
+        for made in buttons.buttons():
+            # Enter in the folder's field must not press one of them.
+            if isinstance(made, QPushButton):
+                made.setAutoDefault(False)
+        reset.clicked.connect(self._on_reset)
+        box.addWidget(buttons)
+
+    def _tick(self, topic: str, name: str, text: str) -> QCheckBox:
+        box = QCheckBox(text, self)
+        box.setProperty("topic", topic)
+        box.setProperty("field", name)
+        box.setChecked(bool(getattr(getattr(self._settings, topic), name)))
+        box.toggled.connect(self._on_tick)
+        return box
+
+    def _on_tick(self, is_on: bool) -> None:
+        box = self.sender()
+        if isinstance(box, QCheckBox):
+            self._settings.change(
+                str(box.property("topic")), **{str(box.property("field")): is_on}
+            )
+
+    def _on_memory(self, mib: int) -> None:
+        self._settings.change("memory", limit_mib=mib)
+
+    def _choice(self, topic: str, name: str, value: str) -> QComboBox:
+        combo = QComboBox(self)
+        combo.setProperty("topic", topic)
+        combo.setProperty("field", name)
+        for key, text in _CHOICES[name]:
+            combo.addItem(self.tr(text), key)
+        combo.setCurrentIndex([key for key, _ in _CHOICES[name]].index(value))
+        combo.activated.connect(self._on_choice)
+        return combo
+
+    def _on_choice(self, _: int) -> None:
+        combo = self.sender()
+        if isinstance(combo, QComboBox):
+            self._settings.change(
+                str(combo.property("topic")),
+                **{str(combo.property("field")): combo.currentData()},
+            )
+
+    def _on_font(self, _: int) -> None:
+        self._font_later.start()
+
+    def _apply_font(self) -> None:
+        self._font_later.stop()
+        scale = FONT_SCALES[self.font_size.currentIndex()]
+        self._settings.change("appearance", font_scale=scale)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Apply what was chosen a moment ago."""
+        if self._font_later.isActive():
+            self._apply_font()
+        super().closeEvent(event)
+
+    def _on_plugins(self, is_on: bool) -> None:
+        self._settings.change("plugins", is_enabled=is_on)
+
+    def _on_folder(self) -> None:
+        self._settings.change("plugins", folder=self.folder.text().strip())
+
+    def _on_pick(self) -> None:
+        chosen = QFileDialog.getExistingDirectory(
+            self, self.tr("Plug-in folder"), self.folder.text()
+        )
+        if chosen:
+            self.folder.setText(chosen)
+            self._on_folder()
+
+    def _on_reset(self) -> None:
+        self._settings.reset()
+        self.close()
+
+
+def choose_one(
+    title: str,
+    text: str,
+    choices: Sequence[tuple[str, str]],
+    current: str,
+    parent: QWidget | None,
+) -> str | None:
+    """Ask for one of `choices` (id, words); return its id, None if cancelled."""
+    dialog = _dialog(title, parent, 480, 420)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    listing = QListWidget(dialog)
+    listing.setObjectName("choices")
+    listing.setAccessibleName(title)
+    for key, words in choices:
+        item = QListWidgetItem(words)
+        item.setData(Qt.ItemDataRole.UserRole, key)
+        listing.addItem(item)
+        if key == current:
+            listing.setCurrentItem(item)
+    buttons = QDialogButtonBox(
+        QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel,
+        dialog,
+    )
+    buttons.accepted.connect(dialog.accept)
+    buttons.rejected.connect(dialog.reject)
+    listing.itemActivated.connect(dialog.accept)
+    box = _box(dialog)
+    box.addWidget(label(text, dialog, "dim", wraps=True))
+    box.addWidget(listing, 1)
+    box.addWidget(buttons)
+    accepted = dialog.exec() == QDialog.DialogCode.Accepted
+    item = listing.currentItem()
+    dialog.deleteLater()
+    if not accepted or item is None:
+        return None
+    return str(item.data(Qt.ItemDataRole.UserRole))
+
+
+def choose_reader(
+    path: Path, readers: Sequence[tuple[str, str]], parent: QWidget | None
+) -> str | None:
+    """Ask which reader to read `path` with; return its id, None if cancelled."""
+    return choose_one(
+        tr("Choose reader"),
+        tr("Read {0} with this reader:").format(path.name),
+        [(key, f"{title}  ({key})") for key, title in readers],
+        "",
+        parent,
+    )
+
+
+AUTO_OPS = "auto"
+
+
+def choose_ops(trace: Trace, parent: QWidget | None) -> str | None:
+    """Ask for an op table; return its id or "auto", None if cancelled."""
+    from ggscope.model.ggml.ops import tables
+
+    now = trace.ops
+    choices = [(AUTO_OPS, tr("as the file says, or as its content fits best"))]
+    choices += [
+        (found.id, tr("{0}  ·  {1} ops").format(found.id, len(found.names)))
+        for found in tables()
+    ]
+    text = tr("The file is read again with this table of op names.")
+    if now is not None and now.margin is not None:
+        text += " " + tr("{0} was inferred with margin {1}.").format(
+            now.id, f"{now.margin:.0f}"
+        )
+    is_chosen = now is not None and now.source == "override"
+    current = now.id if now is not None and is_chosen else AUTO_OPS
+    return choose_one(tr("Op table"), text, choices, current, parent)
+
+
+def readers_dialog(parent: QWidget | None) -> QDialog:
+    """Return a dialog that lists all readers, those that failed too."""
+    from ggscope.readers.registry import statuses
+
+    dialog = _dialog(tr("Readers"), parent, 820, 380)
+    rows = []
+    for status in statuses(waits=False):
+        info = status.info
+        rows.append(
+            (
+                info.id if info else status.path,
+                info.title if info else "",
+                " ".join(info.suffixes) if info else "",
+                status.origin,
+                status.status,
+            )
+        )
+    heads = (tr("Id"), tr("Format"), tr("Suffixes"), tr("Origin"), tr("Status"))
+    _box(dialog).addWidget(_table(dialog, heads, rows), 1)
+    _add_close(dialog)
+    return dialog
+
+
+def _table(
+    parent: QWidget, heads: Sequence[str], rows: Sequence[Sequence[str]]
+) -> QTableWidget:
+    table = QTableWidget(len(rows), len(heads), parent)
+    table.setHorizontalHeaderLabels(list(heads))
+    table.setObjectName("plain")
+    table.verticalHeader().hide()
+    table.setShowGrid(False)
+    table.setAlternatingRowColors(True)
+    table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+    table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
+    table.setAccessibleName(parent.windowTitle())
+    for y, row in enumerate(rows):
+        for x, text in enumerate(row):
+            item = QTableWidgetItem(one_line(text))
+            set_tip(item, text)
+            table.setItem(y, x, item)
+    table.resizeColumnsToContents()
+    header = table.horizontalHeader()
+    header.setSectionResizeMode(len(heads) - 1, QHeaderView.ResizeMode.Stretch)
+    header.setHighlightSections(False)
+    header.setDefaultAlignment(
+        Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+    )
+    return table
+
+
+def text_dialog(
+    title: str, text: str, parent: QWidget | None, *, is_markdown: bool = True
+) -> QDialog:
+    """Return a dialog that shows a text."""
+    dialog = _dialog(title, parent, 760, 600)
+    browser = QTextBrowser(dialog)
+    browser.setOpenExternalLinks(True)
+    browser.setAccessibleName(title)
+    if is_markdown:
+        browser.setMarkdown(text)
+    else:
+        browser.setPlainText(text)
+    _box(dialog).addWidget(browser, 1)
+    _add_close(dialog)
+    return dialog
+
+
+def about_dialog(parent: QWidget | None) -> QDialog:
+    """Return the dialog with version, licence and the licences of what is used."""
+    lines = [
+        f"# ggscope {ggscope.__version__}",
+        tr("Exact timelines of llama.cpp, ggml and NPU runs. MIT licence."),
+        "",
+        f"Python {platform.python_version()}, Qt {qVersion()}",
+        "",
+        tr("| Part | Version | Licence |"),
+        "| --- | --- | --- |",
+    ]
+    lines += [f"| {' | '.join(part)} |" for part in parts()]
+    return text_dialog(tr("About ggscope"), "\n".join(lines), parent)
+
+
+def parts() -> list[tuple[str, str, str]]:
+    """Return (name, version, licence) of the packages that the program uses."""
+    found = []
+    for name in PACKAGES:
+        try:
+            data: Any = importlib.metadata.metadata(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        licence = data.get("License-Expression") or data.get("License") or ""
+        if not licence or len(licence) > 60 or "\n" in licence:
+            named = [
+                line.rsplit("::", 1)[-1].strip()
+                for line in data.get_all("Classifier") or ()
+                if line.startswith("License ::")
+            ]
+            licence = ", ".join(named) or licence.splitlines()[0][:60]
+        found.append((name, str(data.get("Version", "")), str(licence)))
+    return found
+
+
+def system_report() -> str:
+    """Return versions and platform as text, for bug reports."""
+    lines = [
+        f"ggscope {ggscope.__version__}",
+        f"Python {platform.python_version()} on {platform.platform()}",
+        f"Qt {qVersion()}",
+    ]
+    lines += [f"{name} {version}" for name, version, _ in parts()]
+    return "\n".join(lines)
+
+
+def guide_text() -> str:
+    """Return the user guide as Markdown: the first that is there."""
+    for name in ("docs/index.md", "docs/guide.md", "docs/README.md"):
+        try:
+            return assets.path(name).read_text("utf-8")
+        except OSError:
+            continue
+    from ggscope.gui.commands.table import keys_markdown
+
+    return "# ggscope\n\n## " + tr("Keys") + "\n\n" + keys_markdown()

@@ -1,0 +1,327 @@
+"""The popup that adds to the filter: an expression, or picks from lists."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.analysis.filters.masks import read_filter
+from ggscope.analysis.filters.text import parse_filter
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.errors import QueryError
+from ggscope.gui.dialogs.saved_filters import SavedFilters
+from ggscope.gui.widgets import button, label
+from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import ColorBy, Filter
+from ggscope.model.tables import Phase, Space
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes, format_offset
+from ggscope.session.session import Session
+from ggscope.session.settings import Settings
+from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.text import one_line
+from ggscope.views.base.view import guarded
+
+Choice = tuple[str, object]  # what people read, value in the filter
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What can be picked, per field of the filter."""
+
+    by_field: dict[str, tuple[Choice, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChoicesRequest:
+    """Collect what occurs in a trace."""
+
+    index: TraceIndex
+
+    def __call__(self, context: TaskContext) -> Choices:
+        """Return ops, layers, tokens, tensors and so on that occur."""
+        found: dict[str, tuple[Choice, ...]] = {}
+        for name, by in _COLUMNS:
+            context.check_cancelled()
+            found[name] = tuple(_of_categories(self.index, by))
+        trace = self.index.trace
+        works = trace.lanes.of_kind(LaneKind.THREAD, LaneKind.ENGINE)
+        found["threads"] = tuple((name, name) for name in trace.lanes.names_of(works))
+        context.check_cancelled()
+        found["tensors"] = tuple(_tensors(trace))
+        found["experts"] = tuple(_experts(trace))
+        found["buffers"] = tuple(_buffers(trace))
+        return Choices(found)
+
+
+_COLUMNS: tuple[tuple[str, ColorBy], ...] = (
+    ("ops", "op"),
+    ("families", "family"),
+    ("layers", "layer"),
+    ("tokens", "token"),
+    ("phases", "phase"),
+    ("spaces", "source"),
+)
+_FIELDS = (
+    ("ops", "op"),
+    ("families", "op family"),
+    ("layers", "layer"),
+    ("tokens", "token"),
+    ("threads", "thread"),
+    ("phases", "phase"),
+    ("spaces", "source"),
+    ("tensors", "tensor"),
+    ("experts", "expert"),
+    ("buffers", "buffer"),
+)
+MOST_TENSORS = 5_000
+"""More names than this are for typing, not for picking."""
+MOST_LISTED = 2_000
+"""So many values are listed: a row each of 100,000 stops the window for seconds."""
+_PHASES = {int(Phase.PROMPT): "PROMPT", int(Phase.GENERATE): "GENERATE"}
+_SPACES = {
+    int(Space.FILE): "DISK (weights)",
+    int(Space.BUFFER): "BUFFER (runtime)",
+    int(Space.DRAM): "DRAM",
+    int(Space.SPM): "SPM",
+    int(Space.UNKNOWN): "unknown",
+}
+
+
+def _of_categories(index: TraceIndex, by: ColorBy) -> Iterable[Choice]:
+    """Yield the categories of a colouring as choices, numbers in order."""
+    categories = index.categories(by)
+    numbers: list[tuple[int, str]] = []
+    for key, text in zip(categories.keys, categories.labels, strict=True):
+        kind, _, rest = key.partition(":")
+        if not rest:
+            if key != "none":
+                yield text, key
+        elif rest.lstrip("-").isdigit() and kind in _NUMBERED:
+            numbers.append((int(rest), text))
+    words = {"phase": _PHASES, "source": _SPACES}.get(by, {})
+    for number, text in sorted(numbers):
+        yield words.get(number, text), number
+
+
+def _tensors(trace: Trace) -> Iterable[Choice]:
+    """Yield the names of tensors that are accessed, as the file lists them."""
+    rows = np.unique(
+        np.concatenate(
+            [trace.accesses.patterns.tensor, trace.accesses.loose.what.tensor]
+        )
+    )
+    names = dict.fromkeys(
+        trace.strings[int(trace.tensors.name[row])]
+        for row in rows[rows >= 0][:MOST_TENSORS].tolist()
+    )
+    yield from ((name, name) for name in names if name)
+
+
+def _experts(trace: Trace) -> Iterable[Choice]:
+    """Yield the numbers of experts that are accessed or routed to."""
+    found = np.unique(
+        np.concatenate(
+            [
+                trace.accesses.patterns.expert,
+                trace.accesses.loose.what.expert,
+                trace.tensors.expert,
+                trace.routing.expert,
+            ]
+        )
+    )
+    yield from ((f"expert {i}", i) for i in found[found >= 0].tolist())
+
+
+def _buffers(trace: Trace) -> Iterable[Choice]:
+    """Yield the buffers that have an id, the larger ones first."""
+    buffers = trace.buffers
+    seen: set[int] = set()
+    for row in np.argsort(-buffers.size, kind="stable").tolist():
+        address = int(buffers.address[row])
+        if address and address not in seen:
+            seen.add(address)
+            name = trace.strings[int(buffers.name[row])] or "buffer"
+            size = int(buffers.size[row])
+            text = f"{name} · {format_offset(address)}"
+            yield f"{text} · {format_bytes(size)}" if size >= 0 else text, address
+
+
+_NUMBERED = {"layer", "token", "phase", "space"}
+
+
+@guarded
+class FilterPopup(QFrame):
+    """Adds parts to the session's filter; closes on Esc or a click elsewhere."""
+
+    closed = Signal()
+
+    def __init__(
+        self,
+        session: Session,
+        parent: QWidget | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setObjectName("overlay")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._session = session
+        self._choices = Choices({})
+        self._listed: tuple[Choice, ...] = ()
+        self.edit = QLineEdit(self)
+        self.edit.setProperty("mono", True)
+        self.edit.setAccessibleName(self.tr("Filter expression"))
+        self.edit.setPlaceholderText("op=MUL_MAT layer=0-3 not thread=0 dur>10us")
+        self.edit.returnPressed.connect(self._on_expression)
+        self.problem = label("", self, "error", wraps=True)
+        self.problem.hide()
+        self.field = QComboBox(self)
+        self.field.setAccessibleName(self.tr("What to filter by"))
+        for _, title in _FIELDS:
+            self.field.addItem(self.tr(title))
+        self.field.currentIndexChanged.connect(self._fill)
+        self.list = QListWidget(self)
+        self.list.setObjectName("choices")
+        self.list.setAccessibleName(self.tr("Values"))
+        self.list.setUniformItemSizes(True)
+        self.list.itemChanged.connect(self._on_item_changed)
+        self.saved: SavedFilters | None = None
+        if settings is not None:
+            self.saved = SavedFilters(settings, session, self)
+            self.saved.applied.connect(self.close)
+            self.saved.resized.connect(self.adjustSize)
+        self._lay_out()
+        self.setFixedWidth(360)
+        index = session.index
+        if index is not None:
+            session.tasks.run(
+                "filter-choices",
+                ChoicesRequest(index),
+                self._on_choices,
+                on_error=self._on_choices_failed,
+            )
+        self._fill()
+
+    def show_below(self, anchor: QWidget) -> None:
+        """Open under a widget, inside the screen."""
+        self.adjustSize()
+        corner = anchor.mapToGlobal(QPoint(0, anchor.height() + 4))
+        screen = anchor.screen().availableGeometry()
+        corner.setX(max(screen.left(), min(corner.x(), screen.right() - self.width())))
+        self.move(corner)
+        self.show()
+        self.edit.setFocus()
+
+    def closeEvent(self, event: object) -> None:
+        """Tell that it is gone."""
+        self._session.tasks.cancel("filter-choices")
+        self.closed.emit()
+        super().closeEvent(event)  # type: ignore[arg-type]  # QCloseEvent
+
+    def _lay_out(self) -> None:
+        box = QVBoxLayout(self)
+        box.setContentsMargins(12, 12, 12, 12)
+        box.setSpacing(8)
+        box.addWidget(label(self.tr("EXPRESSION"), self, "head"))
+        box.addWidget(self.edit)
+        box.addWidget(self.problem)
+        hint = self.tr(
+            "Fields: op family layer token thread phase source tensor offset expert "
+            "buffer quality dur size time name. Combine with and, or, not, !=, "
+            "/regex/ and parentheses. Enter adds it."
+        )
+        box.addWidget(label(hint, self, "dim", wraps=True))
+        box.addWidget(label(self.tr("OR PICK"), self, "head"))
+        box.addWidget(self.field)
+        self.list.setMinimumHeight(200)
+        box.addWidget(self.list)
+        if self.saved is not None:
+            box.addWidget(self.saved)
+        row = QHBoxLayout()
+        row.addWidget(button(self.tr("Clear filter"), self._on_clear, self))
+        row.addStretch(1)
+        row.addWidget(button(self.tr("Done"), self.close, self, primary=True))
+        box.addLayout(row)
+
+    def _on_choices(self, choices: Choices) -> None:
+        self._choices = choices
+        self._fill()
+
+    def _on_choices_failed(self, failure: TaskFailure) -> None:
+        self._say(failure.message)
+
+    def _fill(self) -> None:
+        name = _FIELDS[self.field.currentIndex()][0]
+        chosen = getattr(self._session.filter, name) or frozenset()
+        choices = self._choices.by_field.get(name)
+        # What is left out of the list stays in the filter, as what is typed does.
+        self._listed = (choices or ())[:MOST_LISTED]
+        self.list.blockSignals(True)
+        self.list.clear()
+        for text, value in self._listed:
+            item = QListWidgetItem(one_line(text[:200]))
+            is_on = value in chosen
+            item.setCheckState(
+                Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked
+            )
+            self.list.addItem(item)
+        if not choices:
+            text = "…" if choices is None else self.tr("does not occur in this trace")
+            self._add_remark(text)
+        elif len(choices) > MOST_LISTED:
+            n_more = f"{len(choices) - MOST_LISTED:,}"
+            text = self.tr("and {} more: type them above").format(n_more)
+            self._add_remark(text)
+        self.list.blockSignals(False)
+
+    def _add_remark(self, text: str) -> None:
+        """Add a row that cannot be picked."""
+        item = QListWidgetItem(text)
+        item.setFlags(Qt.ItemFlag.NoItemFlags)
+        self.list.addItem(item)
+
+    def _on_item_changed(self, _: QListWidgetItem) -> None:
+        name = _FIELDS[self.field.currentIndex()][0]
+        old = self._session.filter
+        picked = {
+            value
+            for i, (_, value) in enumerate(self._listed)
+            if self.list.item(i).checkState() is Qt.CheckState.Checked
+        }
+        # What was typed and cannot be picked, such as op=MUL*, stays.
+        listed = {value for _, value in self._listed}
+        values = frozenset(picked | ((getattr(old, name) or frozenset()) - listed))
+        parts: dict[str, Any] = {name: values or None}
+        self._session.set_filter(replace(old, **parts))
+
+    def _on_expression(self) -> None:
+        text = self.edit.text().strip()
+        try:
+            trace = self._session.trace
+            added = parse_filter(text) if trace is None else read_filter(text, trace)
+        except QueryError as error:
+            self._say(str(error))
+            return
+        self._session.set_filter(self._session.filter.merged(added))
+        self.close()
+
+    def _on_clear(self) -> None:
+        self._session.set_filter(Filter())
+        self.close()
+
+    def _say(self, text: str) -> None:
+        self.problem.setText(text)
+        self.problem.setVisible(bool(text))
+        self.adjustSize()

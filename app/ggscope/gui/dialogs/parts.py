@@ -1,0 +1,250 @@
+"""The dialog that lists the files of a session, how they fit, and lets one go."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QDialog,
+    QHBoxLayout,
+    QHeaderView,
+    QLineEdit,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, parsed_shift
+from ggscope.analysis.sessions.tables import part_name
+from ggscope.errors import QueryError
+from ggscope.gui.widgets import button, label
+from ggscope.model.time import Unit
+from ggscope.model.trace import Part, Trace
+from ggscope.model.units import format_bytes, format_exact_bytes
+from ggscope.text import one_line
+from ggscope.views.base.plain import set_tip, set_title
+from ggscope.words.sessions import fit_words, joins_of
+
+if TYPE_CHECKING:
+    from ggscope.gui.document import Document
+
+_FILE, _ROLE, _SIZE, _SHIFT, _FIT = range(5)
+
+
+class PartsDialog(QDialog):
+    """Shows the parts of one tab; follows what is added and taken out.
+
+    Parameters
+    ----------
+    add : asks for files and adds them.
+    """
+
+    def __init__(
+        self, document: "Document", add: Callable[[], object], parent: QWidget
+    ) -> None:
+        super().__init__(parent)
+        self._document = document
+        set_title(self, self.tr("Files of this session"))
+        self.setAccessibleName(self.windowTitle())
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.resize(860, 340)
+        self._words = {
+            "trace": self.tr("trace"),
+            "model": self.tr("model file"),
+            "map": self.tr("tensor map"),
+            "registry": self.tr("tensor registry"),
+            "buffers": self.tr("buffers"),
+            "graph": self.tr("graph"),
+            "experts": self.tr("choices of experts"),
+        }
+        self.table = self._make_table()
+        self.add_button = button(self.tr("Add…"), add, self)
+        set_tip(self.add_button, self.tr("Read further files into this session"))
+        self.shift_field = QLineEdit(self)
+        self.shift_field.setPlaceholderText(self.tr("such as -1.5ms"))
+        self.shift_field.setAccessibleName(self.tr("Shift of the selected file"))
+        self.shift_field.setMaximumWidth(150)
+        self.shift_field.returnPressed.connect(self._on_typed)
+        self.earlier_button = button("−", partial(self._nudge, -1), self)
+        self.later_button = button("+", partial(self._nudge, 1), self)
+        self.own_button = button(self.tr("By the clocks"), self._on_own, self)
+        for part, tip in (
+            (self.shift_field, self.tr("What is added to its times; Enter moves it")),
+            (self.earlier_button, self.tr("Earlier by a hundredth of what is shown")),
+            (self.later_button, self.tr("Later by a hundredth of what is shown")),
+            (
+                self.own_button,
+                self.tr("Its times as the clocks of the files tell"),
+            ),
+        ):
+            set_tip(part, tip)
+            part.setAccessibleDescription(tip)
+        self.remove_button = button(self.tr("Remove"), self._on_remove, self)
+        set_tip(self.remove_button, self.tr("Take the selected files out of it"))
+        close = button(self.tr("Close"), self.close, self, primary=True)
+        row = QHBoxLayout()
+        for part in (self.add_button, self.remove_button):
+            row.addWidget(part)
+        row.addStretch(1)
+        row.addWidget(label(self.tr("Shift"), self, "dim"))
+        for part in (
+            self.earlier_button,
+            self.shift_field,
+            self.later_button,
+            self.own_button,
+        ):
+            row.addWidget(part)
+        row.addStretch(1)
+        row.addWidget(close)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(20, 20, 20, 16)
+        box.setSpacing(12)
+        text = self.tr(
+            "What each file tells is joined by names, addresses and offsets. A shift "
+            "is what its times were moved by; the first file's are the session's."
+        )
+        box.addWidget(label(text, self, "dim", wraps=True))
+        box.addWidget(self.table, 1)
+        box.addLayout(row)
+        self.table.itemSelectionChanged.connect(self._refresh_buttons)
+        document.loader.parts_changed.connect(self._refresh)
+        document.loader.state_changed.connect(self._refresh)
+        document.destroyed.connect(self.close)
+        self._refresh()
+
+    def _make_table(self) -> QTableWidget:
+        table = QTableWidget(0, 5, self)
+        table.setHorizontalHeaderLabels(
+            [
+                self.tr("File"),
+                self.tr("Part"),
+                self.tr("Size"),
+                self.tr("Shift"),
+                self.tr("How it fits"),
+            ]
+        )
+        table.setAccessibleName(self.tr("Files of this session"))
+        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        table.verticalHeader().hide()
+        table.setTabKeyNavigation(False)
+        head = table.horizontalHeader()
+        head.setStretchLastSection(True)
+        head.setDefaultAlignment(
+            Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        )
+        for column in (_FILE, _ROLE, _SIZE, _SHIFT):
+            head.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
+        return table
+
+    def _refresh(self, _: object = None) -> None:
+        trace = self._document.session.trace
+        rows = [] if trace is None else _rows(trace)
+        self.table.setRowCount(len(rows))
+        for number, part in enumerate(rows):
+            self._fill(number, part, trace)
+        self._refresh_buttons()
+
+    def _fill(self, number: int, part: Part, trace: Trace | None) -> None:
+        path = part.info.paths[0] if part.info.paths else Path()
+        fits = [] if trace is None else joins_of(trace.joins, part_name(part.info))
+        words = "; ".join(fit_words(j) for j in fits if j.kind != "names")
+        unit = "ns" if trace is None else trace.clock.unit
+        texts = {
+            _FILE: (part_name(part.info), str(path)),
+            _ROLE: (self._words.get(part.role, part.role), part.info.format),
+            _SIZE: (
+                format_bytes(part.info.byte_size),
+                format_exact_bytes(part.info.byte_size),
+            ),
+            _SHIFT: (f"{part.shift:,} {unit}" if part.shift else "", ""),
+            _FIT: (words, words),
+        }
+        for column, (text, tip) in texts.items():
+            cell = QTableWidgetItem(one_line(text))
+            set_tip(cell, tip)
+            if column in (_SIZE, _SHIFT):
+                cell.setTextAlignment(
+                    Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+                )
+            cell.setData(Qt.ItemDataRole.UserRole, path)
+            self.table.setItem(number, column, cell)
+
+    def _selected(self) -> list[Path]:
+        rows = sorted({index.row() for index in self.table.selectedIndexes()})
+        cells = [self.table.item(row, _FILE) for row in rows]
+        return [c.data(Qt.ItemDataRole.UserRole) for c in cells if c is not None]
+
+    def _refresh_buttons(self) -> None:
+        chosen, n_parts = self._selected(), self.table.rowCount()
+        self.remove_button.setEnabled(0 < len(chosen) < n_parts)
+        part = self._moveable()
+        for widget in (
+            self.shift_field,
+            self.earlier_button,
+            self.later_button,
+            self.own_button,
+        ):
+            widget.setEnabled(part is not None)
+        self.own_button.setEnabled(
+            part is not None and SHIFT_OPTION in part.info.options
+        )
+        unit = "ns" if part is None else self._unit()
+        text = "" if part is None else f"{part.shift:,} {unit}"
+        self.shift_field.setText(text)
+
+    def _unit(self) -> Unit:
+        trace = self._document.session.trace
+        return "ns" if trace is None else trace.clock.unit
+
+    def _moveable(self) -> Part | None:
+        """Return the one selected file, if its times can be moved."""
+        trace, chosen = self._document.session.trace, self._selected()
+        if trace is None or len(chosen) != 1:
+            return None
+        found = [
+            part
+            for part in trace.parts[1:]
+            if part.info.paths and part.info.paths[0] == chosen[0]
+        ]
+        timed = ("trace", "buffers", "experts")
+        return found[0] if found and found[0].role in timed else None
+
+    def _on_typed(self) -> None:
+        part = self._moveable()
+        if part is None:
+            return
+        try:
+            ticks = parsed_shift(self.shift_field.text(), self._unit())
+        except QueryError as error:
+            self._document.session.said.emit(str(error))
+            self.shift_field.selectAll()
+            return
+        self._move(part, ticks)
+
+    def _nudge(self, by: int) -> None:
+        part = self._moveable()
+        if part is not None:
+            step = max(self._document.session.visible_range.duration // 100, 1)
+            self._move(part, part.shift + by * step)
+
+    def _on_own(self) -> None:
+        part = self._moveable()
+        if part is not None:
+            self._document.parts.shift(part.info.paths[0], "")
+
+    def _move(self, part: Part, ticks: int) -> None:
+        """Add `ticks` to the times of a file; the selection stays on it."""
+        self._document.parts.shift(part.info.paths[0], str(ticks))
+
+    def _on_remove(self) -> None:
+        self._document.parts.remove(self._selected())
+
+
+def _rows(trace: Trace) -> tuple[Part, ...]:
+    """Return the parts; of a file that was read alone the file itself."""
+    return trace.parts or (Part(trace.info, "trace"),)

@@ -1,0 +1,193 @@
+"""Dialogs and lists that belong to the window: what its commands open."""
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication
+
+from ggscope.gui.commands.command import Command
+from ggscope.gui.commands.command import tr as command_tr
+from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
+from ggscope.gui.commands.table import COMMANDS
+from ggscope.gui.dialogs.export import ExportTarget, ask_target, write_figure
+from ggscope.gui.dialogs.saved_filters import ask_and_save
+from ggscope.views.base.plain import ask_text_then
+from ggscope.views.base.widgets import copy_text
+
+if TYPE_CHECKING:
+    from ggscope.gui.document import Document
+    from ggscope.gui.main_window import MainWindow
+
+
+def tr(text: str) -> str:
+    """Return `text` in the person's language."""
+    return QCoreApplication.translate("WindowDialogs", text)
+
+
+class WindowDialogs:
+    """Opens dialogs over `window`, for the tab in front.
+
+    Most dialogs are imported when they are asked for, not before the window.
+    """
+
+    def __init__(self, window: "MainWindow") -> None:
+        self._window = window
+        self._last_export: ExportTarget | None = None
+
+    def export_figure(self) -> None:
+        """Ask for a name and write the timeline as a figure."""
+        document = self._window.document
+        if document is None or document.session.trace is None:
+            return
+        target = ask_target(
+            document, self._window.settings, self._window.themes.current, self._window
+        )
+        if target is not None:
+            self._last_export = target
+            self._write_figure(document, target)
+
+    def repeat_export(self) -> None:
+        """Write the figure once more, to the same name."""
+        document = self._window.document
+        if self._last_export is None:
+            self.export_figure()
+        elif document is not None and document.session.trace is not None:
+            self._write_figure(document, self._last_export)
+
+    def show_palette(self) -> None:
+        """Open the command palette."""
+        entries = [
+            Entry(
+                self._title(c).removesuffix("…"),
+                self._window.actions_[c.id].trigger,
+                command_tr(c.menu).replace("/", " › "),
+                self._window.actions_.keys_text(c),
+            )
+            for c in COMMANDS
+            if self._is_possible(c) and c.id != "go.palette"
+        ]
+        self._window.palette_.offer(entries, tr("Type a command"))
+
+    def _title(self, command: Command) -> str:
+        now = "" if command.title is None else command.title(self._window)
+        return now or command_tr(command.text)
+
+    def _is_possible(self, command: Command) -> bool:
+        action = self._window.actions_[command.id]
+        return action.isEnabled() and action.isVisible()
+
+    def show_go_to(self) -> None:
+        """Open the list of lanes and tensors."""
+        session = self._window.session
+        if session is None or session.trace is None or session.index is None:
+            return
+        request = PlacesRequest(session.index, session.reveal_lane, self._find_tensor)
+        if request.is_small:
+            self._offer_places(request())
+            return
+        session.tasks.run(
+            "go-to",
+            request,
+            self._offer_places,
+            title=tr("Listing lanes and tensors"),
+            is_urgent=True,
+        )
+
+    def _offer_places(self, places: Places) -> None:
+        session = self._window.session
+        if session is None or session.index is not places.index:
+            return  # the person has gone to another trace meanwhile
+        hint = tr("Go to lane or tensor")
+        if len(places) > FEW:
+            hint += tr(" – type to find one of {0}").format(f"{len(places):,}")
+        self._window.palette_.offer(places, hint)
+
+    def show_keys(self) -> None:
+        """Show the keys sheet."""
+        from ggscope.gui.commands.keys_sheet import KeysSheet
+
+        KeysSheet(self._window.actions_, self._window).show()
+
+    def show_settings(self) -> None:
+        """Show the settings."""
+        from ggscope.gui.dialogs.dialogs import SettingsDialog
+
+        SettingsDialog(self._window.settings, self._window).show()
+
+    def show_readers(self) -> None:
+        """List the readers."""
+        from ggscope.gui.dialogs.dialogs import readers_dialog
+
+        readers_dialog(self._window).show()
+
+    def show_op_tables(self) -> None:
+        """Let the person choose the op table, and read the file again with it."""
+        from ggscope.gui.dialogs.dialogs import AUTO_OPS, choose_ops
+
+        session = self._window.session
+        if session is None or session.trace is None:
+            return
+        chosen = choose_ops(session.trace, self._window)
+        if chosen is not None:
+            session.reload({"ops": "" if chosen == AUTO_OPS else chosen})
+
+    def show_parts(self) -> None:
+        """List the files of the session in front."""
+        from ggscope.gui.dialogs.parts import PartsDialog
+
+        if self._window.document is not None:
+            PartsDialog(
+                self._window.document, self._window.add_dialog, self._window
+            ).show()
+
+    def show_guide(self) -> None:
+        """Show the user guide."""
+        from ggscope.gui.dialogs.dialogs import guide_text, text_dialog
+
+        text_dialog(tr("User guide"), guide_text(), self._window).show()
+
+    def show_about(self) -> None:
+        """Show version and licences."""
+        from ggscope.gui.dialogs.dialogs import about_dialog
+
+        about_dialog(self._window).show()
+
+    def copy_system_report(self) -> None:
+        """Copy versions of everything, for bug reports."""
+        from ggscope.gui.dialogs.dialogs import system_report
+
+        text = system_report()
+        if self._window.document is not None:
+            text += f"\nRenderer: {self._window.document.status.renderer.text()}"
+        copy_text(text)
+        self._window.notice.say(tr("The system report is on the clipboard."))
+
+    def name_bookmark(self) -> None:
+        """Ask for a name and keep a bookmark of the selection."""
+        session = self._window.session
+        if session is None or session.trace is None:
+            return
+        # Now: the mouse leaves the timeline for the dialog.
+        subject = session.bookmark_subject()
+
+        def make(name: str) -> None:
+            if session.trace is not None:
+                session.add_bookmark(name, subject)
+
+        ask_text_then(self._window, tr("Bookmark"), tr("Name of the bookmark"), make)
+
+    def save_filter(self) -> None:
+        """Ask for a name and keep the present filter."""
+        if self._window.session is not None:
+            ask_and_save(self._window.settings, self._window.session, self._window)
+
+    def _find_tensor(self, name: str) -> None:
+        if self._window.document is not None:
+            self._window.document.toolbar.search.edit.setText(name)
+            self._window.document.session.search(name)
+            self._window.document.session.step_hit(1)
+
+    def _write_figure(self, document: "Document", target: ExportTarget) -> None:
+        write_figure(document, target, self._on_exported, self._window.report)
+
+    def _on_exported(self, path: str) -> None:
+        self._window.notice.say(tr("{0} written.").format(path))

@@ -1,0 +1,1 @@
+"""Pages that stand where no trace is shown."""

@@ -1,0 +1,322 @@
+"""What a tab shows while a file is read, when it cannot be, and when it changed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QMenu,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.errors import AmbiguousFormatError, ReadError, UnknownFormatError
+from ggscope.gui.widgets import ElidedLabel, GlyphButton, button, label, set_property
+from ggscope.session.loading.loader import read_error
+from ggscope.session.tasks import TaskFailure
+from ggscope.views.base.plain import Label, add_action, set_tip
+from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import copy_text
+
+ReaderChoice = tuple[str, str]  # id, title
+_CARD_WIDTH = 620
+_SALVAGE = "option strict"
+"""How readers name the option that keeps what stands before a fault."""
+
+
+class ProblemPage(QWidget):
+    """A tab whose file could not be read: what, where, and what to do.
+
+    Signals
+    -------
+    reload_requested : read it again.
+    salvage_requested : read what stands before the fault.
+    reader_chosen(id) : read it with this reader.
+    """
+
+    reload_requested = Signal()
+    salvage_requested = Signal()
+    reader_chosen = Signal(str)
+    close_requested = Signal()
+
+    def __init__(self, path: Path | None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._path = path
+        self._report = ""
+        self.setAccessibleName(self.tr("This file could not be read"))
+        self.head = label("", self, "large", wraps=True)
+        self.message = label("", self, wraps=True)
+        self.where = ElidedLabel("", self)
+        self.where.setProperty("mono", True)
+        self.where.setProperty("role", "dim")
+        self.hint = label("", self, "dim", wraps=True)
+        for text in (self.message, self.hint):
+            text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.reload_button = button(
+            self.tr("Reload"),
+            self.reload_requested.emit,
+            self,
+            primary=True,
+            tip=self.tr("Read the file again (F5)"),
+        )
+        self.salvage_button = button(
+            self.tr("Open what is whole"),
+            self.salvage_requested.emit,
+            self,
+            primary=True,
+            tip=self.tr("Show what stands before the fault"),
+        )
+        self.salvage_button.hide()
+        self.reader_button = QPushButton(self.tr("Open with another reader"), self)
+        self.reader_button.setAccessibleName(self.tr("Open with another reader"))
+        self._readers = QMenu(self.reader_button)
+        self._readers.triggered.connect(self._on_reader)
+        self.reader_button.setMenu(self._readers)
+        self.copy_button = button(self.tr("Copy"), self._copy, self)
+        self.close_button = button(
+            self.tr("Close tab"), self.close_requested.emit, self
+        )
+        self._lay_out()
+
+    def show_failure(
+        self, failure: TaskFailure | None, readers: Sequence[ReaderChoice]
+    ) -> None:
+        """Say why reading failed; `readers` fill the menu."""
+        error = read_error(failure)
+        name = self._path.name if self._path is not None else ""
+        if failure is None:
+            self.head.setText(self.tr("Reading was cancelled"))
+            self.message.setText(self.tr("{0} has not been read.").format(name))
+            where, hint = "", self.tr("Reload reads it from the beginning.")
+        elif error is None:
+            self.head.setText(self.tr("The program failed on this file"))
+            self.message.setText(failure.message[:2000])
+            where = ""
+            hint = self.tr("This is a fault of ggscope. Copy gives a report of it.")
+        else:
+            self.head.setText(self._headline(error))
+            self.message.setText(_sentence(error.message)[:2000])
+            where, hint = self._place(error), self._remedy(error)
+        self.where.set_text(where)
+        self.where.setVisible(bool(where))
+        self.hint.setText(hint)
+        self.hint.setVisible(bool(hint))
+        self.salvage_button.setVisible(error is not None and _SALVAGE in error.hint)
+        self._report = self._report_of(failure)
+        self._fill_readers(error, readers)
+        can_salvage = not self.salvage_button.isHidden()
+        self.setFocusProxy(self.salvage_button if can_salvage else self.reload_button)
+
+    def _headline(self, error: ReadError) -> str:
+        name = self._path.name if self._path is not None else ""
+        if isinstance(error, AmbiguousFormatError):
+            return self.tr("Several readers claim {0}").format(name)
+        if isinstance(error, UnknownFormatError):
+            return self.tr("{0} is not a trace that ggscope knows").format(name)
+        return self.tr("{0} could not be read").format(name)
+
+    def _remedy(self, error: ReadError) -> str:
+        """Return what to do here; readers speak of the command line's options."""
+        if "--format" in error.hint:
+            return self.tr("If you know its format, choose its reader below.")
+        if _SALVAGE in error.hint:
+            return self.tr("What stands before the fault can be opened.")
+        return error.hint
+
+    def _place(self, error: ReadError) -> str:
+        parts = [str(error.path or self._path or "")]
+        if error.offset:  # byte 0 is no place: the file as a whole is meant
+            parts.append(self.tr("at byte {0}").format(f"{error.offset:,}"))
+        if error.reader_id:
+            parts.append(self.tr("reader {0}").format(error.reader_id))
+        return " · ".join(part for part in parts if part)
+
+    def _report_of(self, failure: TaskFailure | None) -> str:
+        lines = [
+            self.head.text(),
+            self.message.text(),
+            self.where.full_text(),
+            self.hint.text(),
+        ]
+        if failure is not None and failure.report:
+            lines.append(failure.report)
+        return "\n".join(line for line in lines if line)
+
+    def _fill_readers(
+        self, error: ReadError | None, readers: Sequence[ReaderChoice]
+    ) -> None:
+        self._readers.clear()
+        first = error.candidates if isinstance(error, AmbiguousFormatError) else ()
+        for reader_id, title in sorted(readers, key=lambda r: r[0] not in first):
+            add_action(self._readers, f"{title}  ({reader_id})").setData(reader_id)
+        can_salvage = error is not None and _SALVAGE in error.hint
+        self.reader_button.setVisible(bool(readers) and not can_salvage)
+        is_format = isinstance(error, (AmbiguousFormatError, UnknownFormatError))
+        set_property(self.reader_button, "primary", is_format)
+        set_property(self.reload_button, "primary", not (is_format or can_salvage))
+
+    def _on_reader(self, action: QAction) -> None:
+        self.reader_chosen.emit(str(action.data()))
+
+    def _copy(self) -> None:
+        copy_text(self._report)
+
+    def _lay_out(self) -> None:
+        card = QFrame(self)
+        card.setObjectName("card")
+        card.setMaximumWidth(_CARD_WIDTH)
+        card.setMinimumWidth(360)
+        inner = QVBoxLayout(card)
+        inner.setContentsMargins(28, 24, 28, 24)
+        inner.setSpacing(10)
+        for text in (self.head, self.message, self.where, self.hint):
+            inner.addWidget(text)
+        row = QHBoxLayout()
+        row.setContentsMargins(0, 10, 0, 0)
+        row.setSpacing(8)
+        for part in (
+            self.salvage_button,
+            self.reload_button,
+            self.reader_button,
+            self.copy_button,
+        ):
+            row.addWidget(part)
+        row.addStretch(1)
+        row.addWidget(self.close_button)
+        inner.addLayout(row)
+        centre(self, card)
+
+
+@guarded
+class LoadingCard(QFrame):
+    """Lies over the empty panes while the first picture is on its way.
+
+    Nothing is shown in the first 300 ms, so that a quick file does not flicker.
+    """
+
+    cancel_requested = Signal()
+
+    def __init__(self, name: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._over = parent
+        self.setObjectName("overlay")
+        self.setAccessibleName(self.tr("Reading {0}").format(name))
+        self._is_wanted = False
+        head = ElidedLabel(self.tr("Reading {0}").format(name), self)
+        head.setProperty("role", "large")
+        self.text = ElidedLabel(" ", self)
+        self.text.setProperty("role", "dim")
+        self.bar = QProgressBar(self)
+        self.bar.setTextVisible(False)
+        self.bar.setRange(0, 0)
+        stop = button(self.tr("Cancel"), self.cancel_requested.emit, self)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(24, 20, 24, 16)
+        box.setSpacing(10)
+        for part in (head, self.bar, self.text):
+            box.addWidget(part)
+        box.addWidget(stop, 0, Qt.AlignmentFlag.AlignRight)
+        self.hide()
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setInterval(300)
+        self._later.timeout.connect(self._show)
+        parent.installEventFilter(self)
+
+    def set_wanted(self, is_wanted: bool) -> None:
+        """Show the card in 300 ms, or take it away."""
+        self._is_wanted = is_wanted
+        if is_wanted:
+            self._later.start()
+        else:
+            self._later.stop()
+            self.hide()
+
+    def set_progress(self, text: str, done: int, total: int) -> None:
+        """Show how far the reading is."""
+        self.text.set_text(text)
+        if total > 0:
+            self.bar.setRange(0, 1000)
+            self.bar.setValue(done * 1000 // total)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Stay in the middle."""
+        if event.type() == QEvent.Type.Resize:
+            self._place()
+        return super().eventFilter(watched, event)
+
+    def _show(self) -> None:
+        if self._is_wanted:
+            self._place()
+            self.show()
+            self.raise_()
+
+    def _place(self) -> None:
+        room = self._over.size()
+        wide = min(440, max(200, room.width() - 48))
+        high = self.sizeHint().height()
+        self.setGeometry(
+            QRect((room.width() - wide) // 2, (room.height() - high) // 3, wide, high)
+        )
+
+
+class Banner(QFrame):
+    """A quiet line above the panes, with one button; × closes it."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("banner")
+        self.text = Label(parent=self)
+        self.text.setWordWrap(True)
+        self.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.action_button = button("", self._on_action, self, link=True)
+        self._action: object = None
+        self.close_button = GlyphButton("close", self.tr("Close this message"), self)
+        self.close_button.clicked.connect(self.hide)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 4, 4, 4)
+        row.setSpacing(12)
+        row.addWidget(self.text, 1)
+        row.addWidget(self.action_button)
+        row.addWidget(self.close_button)
+        self.hide()
+
+    def say(
+        self, text: str, action_text: str = "", action: object = None, level: str = ""
+    ) -> None:
+        """Show a message; `action` is called by the button, if there is one."""
+        self.text.setText(text[:1000])
+        self.setAccessibleName(text)
+        self._action = action
+        self.action_button.setText(action_text)
+        self.action_button.setAccessibleName(action_text)
+        set_tip(self.action_button, action_text)
+        self.action_button.setVisible(bool(action_text))
+        set_property(self, "level", level)
+        self.show()
+
+    def _on_action(self) -> None:
+        if callable(self._action):
+            self._action()
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def centre(page: QWidget, card: QWidget) -> None:
+    """Put `card` a little above the middle of `page`."""
+    box = QVBoxLayout(page)
+    box.setContentsMargins(24, 24, 24, 24)
+    row = QHBoxLayout()
+    row.addStretch(1)
+    row.addWidget(card, 100)
+    row.addStretch(1)
+    box.addStretch(2)
+    box.addLayout(row)
+    box.addStretch(3)

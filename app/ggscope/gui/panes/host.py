@@ -1,0 +1,497 @@
+"""The frame around a view: title, chooser, full screen, and what if it fails.
+
+The head of a pane: one takes it to drag the pane onto another.
+"""
+
+import logging
+import re
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import (
+    QAction,
+    QActionGroup,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QPen,
+    QShowEvent,
+)
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QHBoxLayout,
+    QMenu,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.gui.widgets import GlyphButton, button, label
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session
+from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.view import View, ViewEntry, cell_views, guarded
+from ggscope.views.base.widgets import copy_text
+
+logger = logging.getLogger(__name__)
+
+
+@guarded
+class PaneHead(QWidget):
+    """A slim row that can be dragged; positions are global."""
+
+    drag_moved = Signal(object)  # QPoint
+    drag_dropped = Signal(object)  # QPoint
+    drag_ended = Signal()  # after a drop, or given up
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("paneHead")
+        self.is_movable = False
+        self._pressed: QPointF | None = None
+        self._is_dragged = False
+
+    def event(self, event: QEvent) -> bool:
+        """Keep Esc for the drag while there is one."""
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and self._is_dragged
+            and event.key() == Qt.Key.Key_Escape
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Give the drag up on Esc."""
+        if self._is_dragged and event.key() == Qt.Key.Key_Escape:
+            self._end()
+        else:
+            super().keyPressEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Remember where a drag may begin."""
+        if self.is_movable and event.button() == Qt.MouseButton.LeftButton:
+            self._pressed = event.globalPosition()
+            event.accept()
+            pane = self.parentWidget()
+            if pane is not None:
+                pane.setFocus(Qt.FocusReason.MouseFocusReason)
+        else:
+            super().mousePressEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Drag once the mouse has moved far enough."""
+        if self._pressed is None:
+            super().mouseMoveEvent(event)
+            return
+        at = event.globalPosition()
+        far = (at - self._pressed).manhattanLength()
+        if not self._is_dragged and far >= QApplication.startDragDistance():
+            self._is_dragged = True
+            self.grabKeyboard()
+            self.setCursor(Qt.CursorShape.ClosedHandCursor)
+        if self._is_dragged:
+            self.drag_moved.emit(at.toPoint())
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Drop."""
+        if self._is_dragged and event.button() == Qt.MouseButton.LeftButton:
+            at = event.globalPosition().toPoint()
+            self._end()
+            self.drag_dropped.emit(at)
+        self._pressed = None
+
+    def _end(self) -> None:
+        self._pressed, self._is_dragged = None, False
+        self.releaseKeyboard()
+        self.unsetCursor()
+        self.drag_ended.emit()
+
+
+@guarded
+class DropMark(QWidget):
+    """A frame over the pane that a dragged one would change places with."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.hide()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw a tint that the pane shines through."""
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            color = self.palette().color(QPalette.ColorRole.Accent)
+            painter.setPen(QPen(color, 2))
+            color.setAlphaF(0.16)
+            painter.setBrush(color)
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 6, 6)
+
+    def show_over(self, pane: QWidget | None) -> None:
+        """Lie over `pane`; None hides the frame."""
+        over = self.parentWidget()
+        if pane is None or over is None:
+            self.hide()
+            return
+        corner = pane.mapTo(over, QPoint(0, 0))
+        self.setGeometry(corner.x(), corner.y(), pane.width(), pane.height())
+        self.raise_()
+        self.show()
+
+
+_BINDING_WORDS = re.compile(r"Error calling Python override of [\w:]+\(\): ")
+"""What PySide 6.11 puts before the message of an exception in an event handler."""
+
+_NO_MEMORY = re.compile(r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b")
+"""The last line of a report of too little memory, by Python or numpy."""
+
+ViewLoader = Callable[[ViewEntry], View]
+
+
+def load_view(entry: ViewEntry) -> View:
+    """Return a new view of this kind; raises whatever its module raises."""
+    return entry.load().factory()
+
+
+class ErrorPanel(QWidget):
+    """What stands in the place of a view that failed."""
+
+    retry_requested = Signal()
+
+    def __init__(self, title: str, report: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.report = report
+        self.setAccessibleName(self.tr("{0} failed").format(title))
+        last = report.strip().splitlines()[-1] if report.strip() else ""
+        last = _BINDING_WORDS.sub("", last)
+        head = label(self.tr("{0} stopped working").format(title), self, "large")
+        text = label(self._advice(last), self, "dim", wraps=True)
+        what = label(last[:400], self, "error", wraps=True)
+        what.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.retry_button = button(
+            self.tr("Retry"), self.retry_requested.emit, self, primary=True
+        )
+        self.copy_button = button(self.tr("Copy report"), self._copy, self)
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        row.addWidget(self.retry_button)
+        row.addWidget(self.copy_button)
+        row.addStretch(1)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(24, 24, 24, 24)
+        box.setSpacing(8)
+        box.addStretch(1)
+        for part in (head, text, what):
+            box.addWidget(part)
+        box.addLayout(row)
+        box.addStretch(2)
+
+    def _advice(self, last: str) -> str:
+        if _NO_MEMORY.search(last):
+            return self.tr(
+                "There is not enough memory for this view; the rest of the program "
+                "goes on. Close other tabs or programs, then Retry, or open a part "
+                "of the file only."
+            )
+        return self.tr(
+            "The rest of the program goes on; nothing of the trace is lost. "
+            "Retry starts this view anew. The report helps to repair it."
+        )
+
+    def _copy(self) -> None:
+        copy_text(self.report)
+
+
+@guarded
+class ViewHost(QFrame):
+    """One pane: a slim head and a view below it.
+
+    The view is made when the pane is first shown, or, where `waits`, when it is its
+    turn. Where making, attaching or drawing it raises, an `ErrorPanel` takes its
+    place.
+    """
+
+    chosen = Signal(str)  # another view id was picked in the head
+    full_screen_requested = Signal()
+    view_ready = Signal(object)  # the View that now stands here
+    more_requested = Signal()
+    float_requested = Signal(str)  # view id
+
+    def __init__(
+        self,
+        entry: ViewEntry,
+        session: Session,
+        theme: Theme,
+        parent: QWidget | None = None,
+        *,
+        is_cell: bool = True,
+        has_head: bool = True,
+        can_float: bool = False,
+        waits: bool = False,
+        loader: ViewLoader = load_view,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("pane")
+        # A view's own wishes must not keep the window from being made small.
+        self.setMinimumSize(160, 60)
+        self.entry = entry
+        self._session = session
+        self._theme = theme
+        self._loader = loader
+        self._waits = waits
+        self._view: View | None = None
+        self._panel: ErrorPanel | None = None
+        self._box = QVBoxLayout(self)
+        self._box.setContentsMargins(0, 0, 0, 4 if has_head else 0)
+        self._box.setSpacing(0)
+        self.full_screen_button: GlyphButton | None = None
+        self.float_button: GlyphButton | None = None
+        self.head = PaneHead(self)
+        self.head.setVisible(has_head)
+        self._head_row: QHBoxLayout | None = None
+        if has_head:
+            self._fill_head(self.head, is_cell, can_float)
+            # At the top, also while there is nothing below it.
+            self._box.addWidget(self.head, 0, Qt.AlignmentFlag.AlignTop)
+
+    @property
+    def view(self) -> View | None:
+        """The view, or None before it is shown and while it is broken."""
+        return self._view
+
+    @property
+    def error_panel(self) -> ErrorPanel | None:
+        """The panel shown in place of a broken view."""
+        return self._panel
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        if self._view is not None:
+            self._guarded(self._view.set_theme, theme)
+
+    def ensure_view(self) -> None:
+        """Make the view now if there is none yet."""
+        self._waits = False
+        if self._view is None and self._panel is None:
+            self._build()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the view is not made before its turn."""
+        return self._waits and self._view is None and self._panel is None
+
+    def stop_waiting(self) -> None:
+        """Make the view now where the pane is seen, else as soon as it is."""
+        self._waits = False
+        if self.isVisible():
+            self.ensure_view()
+
+    def fail(self, report: str) -> None:
+        """Put the error panel in the view's place."""
+        if self._panel is not None:
+            return
+        logger.error("view %s failed:\n%s", self.entry.id, report)
+        self._drop_view()
+        self._panel = ErrorPanel(self.entry.title, report, self)
+        self._panel.retry_requested.connect(self.retry)
+        self._box.addWidget(self._panel, 1)
+
+    def retry(self) -> None:
+        """Make a new view in the place of a broken one."""
+        if self._panel is not None:
+            self._box.removeWidget(self._panel)
+            self._panel.hide()
+            self._panel.deleteLater()
+            self._panel = None
+        self._build()
+
+    def rebuild(self) -> None:
+        """Make the view anew, for what is only decided while it is made."""
+        if self._view is not None:
+            self._drop_view()
+            self._build()
+
+    def release(self) -> None:
+        """Detach the view from the session; the pane is about to go."""
+        self._drop_view()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Take the keys, also where the pane has nothing to press."""
+        self.setFocus(Qt.FocusReason.MouseFocusReason)
+        super().mousePressEvent(event)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Make the view when it is first seen."""
+        if not self._waits:
+            self.ensure_view()
+        if self._view is not None:
+            self._view.show()  # a layout does not in a pane that is about to be seen
+        super().showEvent(event)
+
+    def set_is_full(self, is_full: bool) -> None:
+        """Say in the head whether this pane fills the screen."""
+        if self.full_screen_button is not None:
+            show_full_screen_state(self.full_screen_button, is_full)
+
+    def _build(self) -> None:
+        try:
+            view = self._loader(self.entry)
+        except Exception:  # noqa: BLE001 - a view's fault stays in its pane
+            self.fail(traceback.format_exc())
+            return
+        self._view = view
+        view.setParent(self)
+        view.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        if not self._guarded(view.set_theme, self._theme):
+            return
+        if not self._guarded(view.attach, self._session):
+            return
+        self._box.addWidget(view, 1)
+        self._place_head_widget(view.head_widget())
+        self.setFocusProxy(view)
+        self.view_ready.emit(view)
+
+    def _guarded(self, call: Callable[..., object], *arguments: object) -> bool:
+        try:
+            call(*arguments)
+        except Exception:  # noqa: BLE001 - a view's fault stays in its pane
+            self.fail(traceback.format_exc())
+            return False
+        return True
+
+    def _place_head_widget(self, part: QWidget | None) -> None:
+        """Put what the view wants in the head between chooser and buttons."""
+        if part is not None and self._head_row is not None:
+            self._head_row.insertWidget(1, part, 100)
+            part.show()
+
+    def _drop_view(self) -> None:
+        view, self._view = self._view, None
+        if view is None:
+            return
+        part = view.head_widget()
+        if part is not None:
+            part.hide()
+            part.setParent(view)
+        self.setFocusProxy(None)  # type: ignore[arg-type]  # None ends it
+        try:
+            view.detach()
+        except Exception:
+            logger.warning("view %s did not detach", self.entry.id, exc_info=True)
+        self._box.removeWidget(view)
+        view.hide()
+        view.deleteLater()
+
+    def _fill_head(self, head: PaneHead, is_cell: bool, can_float: bool) -> None:
+        row = QHBoxLayout(head)
+        row.setContentsMargins(8, 2, 4, 2)
+        row.setSpacing(4)
+        self._head_row = row
+        if is_cell:
+            row.addWidget(self._make_chooser(head))
+            row.addStretch(1)
+            self._add_float_button(row, head, can_float)
+            head.is_movable = True
+            set_tip(head, self.tr("Drag onto another pane to change places"))
+            self._add_full_screen_button(row, head)
+        else:
+            title = Label(self.entry.title, head)
+            title.setObjectName("paneTitle")
+            title.setContentsMargins(4, 0, 0, 0)
+            row.addWidget(title)
+            row.addStretch(1)
+            self._add_float_button(row, head, can_float)
+            self._add_full_screen_button(row, head)
+            hide = GlyphButton("close", self.tr("Hide this pane"), head)
+            hide.clicked.connect(self.more_requested)
+            row.addWidget(hide)
+
+    def _add_float_button(
+        self, row: QHBoxLayout, head: QWidget, can_float: bool
+    ) -> None:
+        if can_float:
+            text = self.tr("Float in a window of its own")
+            self.float_button = GlyphButton("float", text, head)
+            self.float_button.clicked.connect(self._on_float)
+            row.addWidget(self.float_button)
+
+    def _add_full_screen_button(self, row: QHBoxLayout, head: QWidget) -> None:
+        self.full_screen_button = GlyphButton("expand", "", head)
+        self.set_is_full(False)
+        self.full_screen_button.clicked.connect(self.full_screen_requested)
+        row.addWidget(self.full_screen_button)
+
+    def _on_float(self) -> None:
+        self.float_requested.emit(self.entry.id)
+
+    def _make_chooser(self, head: QWidget) -> QToolButton:
+        chooser = QToolButton(head)
+        chooser.setObjectName("paneChooser")
+        chooser.setText(self.entry.title + "  ▾")
+        set_tip(chooser, self.tr("Choose what this pane shows"))
+        chooser.setAccessibleName(
+            self.tr("{0}; choose another view").format(self.entry.title)
+        )
+        chooser.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        chooser.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        menu = QMenu(chooser)
+        group = QActionGroup(menu)
+        for entry in cell_views():
+            action = QAction(entry.title, menu)
+            action.setData(entry.id)
+            action.setCheckable(True)
+            action.setChecked(entry.id == self.entry.id)
+            group.addAction(action)
+            menu.addAction(action)
+        menu.triggered.connect(self._on_chosen)
+        chooser.setMenu(menu)
+        self.chooser = chooser
+        return chooser
+
+    def _on_chosen(self, action: QAction) -> None:
+        self.chosen.emit(str(action.data()))
+
+
+def show_full_screen_state(button: GlyphButton, is_full: bool) -> None:
+    """Let the button of a pane fill the screen, or leave that."""
+    if is_full:
+        button.set_glyph("shrink", button.tr("Leave full screen (Esc)"))
+    else:
+        button.set_glyph("expand", button.tr("Fill the screen with this view (F11)"))
+
+
+def host_of(trace: TracebackType | None) -> ViewHost | None:
+    """Return the pane in whose view an exception arose, or None.
+
+    The innermost frame whose ``self`` is a widget inside a pane decides.
+    """
+    found: ViewHost | None = None
+    while trace is not None:
+        owner = trace.tb_frame.f_locals.get("self")
+        if isinstance(owner, QObject):
+            host = _enclosing_host(owner)
+            found = host or found
+        trace = trace.tb_next
+    return found
+
+
+def _enclosing_host(owner: QObject) -> ViewHost | None:
+    try:
+        here: QObject | None = owner
+        while here is not None:
+            if isinstance(here, View):
+                parent = here.parent()
+                return parent if isinstance(parent, ViewHost) else None
+            here = here.parent()
+    except RuntimeError:  # the C++ object is gone already
+        return None
+    return None

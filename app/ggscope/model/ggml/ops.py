@@ -1,0 +1,217 @@
+"""ggml's op numbers: every table there ever was, families, and which table fits.
+
+``enum ggml_op`` has been renumbered 58 times on the main lines, and traces store
+the bare number. `infer` finds the table from what the records themselves say.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+
+from ggscope import assets
+from ggscope.model.ggml.rules import COMMON, expected_ops, fits_arity
+from ggscope.model.trace import OpTable
+
+FAMILIES = (
+    "matmul",
+    "attention",
+    "norm",
+    "elementwise",
+    "move",
+    "moe",
+    "rope",
+    "other",
+)
+"""What `family_of` may return, in the order of legends."""
+
+TRACER_PRIVATE = OpTable(
+    "tracer-private", ("", "MUL_MAT", "ADD", "ROPE"), source="format"
+)
+"""Op numbers of the 64- and 128-byte records of the first tensor tracer."""
+
+UNCERTAIN_MARGIN = 3.0
+"""Below this lead (natural log) another table is nearly as likely."""
+
+MAX_MARGIN = 1e6
+"""The margin where no table decodes the present codes differently."""
+
+_FAMILY_TEXT = {
+    "matmul": "MUL_MAT OUT_PROD CONV_* IM2COL* COL2IM_1D TE_* FLASH_FF SOLVE_TRI",
+    "attention": """FLASH_ATTN* SOFT_MAX* DIAG_MASK_* VE_SOFTMAX* RWKV_* GATED_* SSM_*
+        LIGHTNING_INDEXER""",
+    "norm": "*NORM NORM *NORM_BACK VE_LAYERNORM* VE_RMSNORM* VE_*NORM*",
+    "moe": "MUL_MAT_ID ADD_ID ARGSORT TOP_K",
+    "rope": "ROPE* VE_ROPE* ALIBI",
+    "move": """CPY DUP CONT VIEW RESHAPE PERMUTE TRANSPOSE GET_ROWS* SET_ROWS SET CONCAT
+        REPEAT* PAD* ROLL DMA_* FILL WIN_* UPSCALE ACC""",
+    "elementwise": """ADD ADD1 SUB MUL DIV SQR SQRT LOG SIN COS SUM SUM_ROWS CUMSUM MEAN
+        ARGMAX COUNT_EQUAL SCALE CLAMP UNARY GLU LEAKY_RELU SILU* GELU* RELU ABS SGN NEG
+        STEP TANH ELU TRI DIAG DIAG_MASK MAP_* ADD_REL_POS DSV4_* VE_*""",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OpSample:
+    """Records that agree in op number and names.
+
+    Attributes
+    ----------
+    code : op number as stored.
+    dst : name of the result, or the op's label; "" unknown.
+    sources : names of the sources; () unknown.
+    n_sources : how many sources there are (4 may mean more); None unknown.
+    count : how many records agree.
+    """
+
+    code: int
+    dst: str = ""
+    sources: tuple[str, ...] = ()
+    n_sources: int | None = None
+    count: int = 1
+
+
+def tables(*, mainline: bool = True) -> tuple[OpTable, ...]:
+    """Return the op tables, newest first; the main lines' 59 by default.
+
+    ``mainline=False`` appends those of side branches. Read once, on first use.
+    """
+    main, side = _loaded()
+    return main if mainline else main + side
+
+
+def table(table_id: str) -> OpTable:
+    """Return the table with this id, of a main line or a side branch.
+
+    Raises
+    ------
+    KeyError
+        If there is none.
+    """
+    for found in (*tables(mainline=False), TRACER_PRIVATE):
+        if found.id == table_id:
+            return found
+    raise KeyError(table_id)
+
+
+@cache
+def all_op_names() -> frozenset[str]:
+    """Return the names of ops in all tables, as ggml spells them."""
+    every = (TRACER_PRIVATE, *tables(mainline=False))
+    return frozenset(name for one in every for name in one.names if name)
+
+
+@lru_cache(maxsize=1024)
+def family_of(op_name: str) -> str:
+    """Return the family of an op, one of `FAMILIES`; "other" for unknown names.
+
+    Knows the ops of ggml and the engine ops of NPU traces (``TE_GEMM``,
+    ``DMA_LOAD`` …). The case of letters does not matter.
+    """
+    name = op_name.upper()
+    for family, patterns in _family_patterns():
+        if any(_matches(pattern, name) for pattern in patterns):
+            return family
+    return "other"
+
+
+def infer(
+    samples: Iterable[OpSample], *, candidates: Sequence[OpTable] | None = None
+) -> OpTable:
+    """Return the table under which the samples make most sense.
+
+    Parameters
+    ----------
+    samples : any number, best distinct ones with their counts.
+    candidates : tables to choose from, the preferred first; the main lines' by
+        default, newest first.
+
+    Returns
+    -------
+    A table with ``source="inferred"`` and ``margin`` = its lead in natural-log
+    likelihood over the best table that names the present codes differently: 0.0
+    without samples, `MAX_MARGIN` where all tables name them alike. Ties go to the
+    earlier candidate.
+    """
+    choices = tables() if candidates is None else tuple(candidates)
+    evidence = _evidence(samples)
+    if not evidence:
+        return replace(choices[0], source="inferred", margin=0.0)
+    codes = sorted({code for code, _, _ in evidence})
+    scores = [_score(choice, evidence) for choice in choices]
+    best = scores.index(max(scores))
+    decoding = [choices[best].name(code) for code in codes]
+    rivals = [
+        score
+        for score, choice in zip(scores, choices, strict=True)
+        if [choice.name(code) for code in codes] != decoding
+    ]
+    margin = min(scores[best] - max(rivals), MAX_MARGIN) if rivals else MAX_MARGIN
+    return replace(choices[best], source="inferred", margin=round(margin, 3))
+
+
+def likelihood(candidate: OpTable, samples: Iterable[OpSample]) -> float:
+    """Return the natural log of how likely the samples are under a table, <= 0."""
+    return _score(candidate, _evidence(samples))
+
+
+_Evidence = dict[tuple[int, frozenset[str], int | None], float]
+
+
+def _evidence(samples: Iterable[OpSample]) -> _Evidence:
+    """Return the weight of each distinct (code, expected ops, arity).
+
+    The root keeps ops that run in every layer from outvoting the few that tell
+    two tables apart.
+    """
+    counts: Counter[tuple[int, frozenset[str], int | None]] = Counter()
+    for s in samples:
+        expected = expected_ops(s.dst, s.sources, s.n_sources)
+        counts[s.code, expected, s.n_sources] += s.count
+    return {key: math.sqrt(min(count, 50)) for key, count in counts.items()}
+
+
+def _score(candidate: OpTable, evidence: _Evidence) -> float:
+    """Return the log likelihood of the evidence under a table."""
+    names = candidate.names
+    total = 0.0
+    for (code, expected, n_sources), weight in evidence.items():
+        if code >= len(names):
+            likelihood = 0.004
+        elif expected:
+            likelihood = 0.98 if names[code] in expected else 0.02
+        elif n_sources is not None and not fits_arity(names[code], n_sources):
+            likelihood = 0.05
+        else:
+            likelihood = 0.9 if names[code] in COMMON else 0.25
+        total += weight * math.log(likelihood)
+    return total
+
+
+@cache
+def _loaded() -> tuple[tuple[OpTable, ...], tuple[OpTable, ...]]:
+    """Return the tables of the main lines and those of side branches."""
+    rows = json.loads(assets.path("ggml/op_tables.json").read_text("utf-8"))
+    parts: dict[bool, list[OpTable]] = {True: [], False: []}
+    for row in rows:
+        parts[row["mainline"]].append(OpTable(row["id"], tuple(row["ops"].split())))
+    return tuple(parts[True]), tuple(parts[False])
+
+
+@cache
+def _family_patterns() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((family, tuple(text.split())) for family, text in _FAMILY_TEXT.items())
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Tell whether `name` fits `pattern`, where ``*`` stands for anything."""
+    parts = pattern.split("*")
+    if len(parts) == 1:
+        return name == pattern
+    return (
+        name.startswith(parts[0])
+        and name.endswith(parts[-1])
+        and all(part in name for part in parts)
+    )

@@ -1,0 +1,1 @@
+"""The compiled library: its sources, and the one loader."""

@@ -1,0 +1,1 @@
+"""Lives of buffers and allocations."""

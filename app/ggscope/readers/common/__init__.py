@@ -1,0 +1,1 @@
+"""What several formats share: JSON, CSV, lives of buffers."""

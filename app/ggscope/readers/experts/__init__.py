@@ -1,0 +1,1 @@
+"""Expert routing, in CSV."""

@@ -1,0 +1,420 @@
+"""Reader of routing tables: which expert of which layer was chosen, a row each.
+
+Source of the format: ``examples/moe-trace`` of llama.cpp (pull request 28544), rows of
+``layer,expert`` in the order of evaluation. Tables with more columns are read by the
+names in their first line: token or step, rank or slot, score or weight.
+
+Numbers out of comma-separated lines, a column at a time.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.errors import CorruptError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.routing import Routing
+from ggscope.model.tables import I64, Array
+from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.readers.api import (
+    HEAD_BYTES,
+    NOT_MINE,
+    Estimate,
+    Head,
+    ReadContext,
+    ReaderInfo,
+    Sniff,
+)
+from ggscope.readers.source import Source
+
+Bytes8 = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+
+_NEWLINE, _RETURN, _COMMA, _BLANK = (ord(c) for c in "\n\r, ")
+_MAX_DIGITS = 18
+_MAX_NUMBER_CHARS = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Lines of a text with a fixed number of fields.
+
+    Attributes
+    ----------
+    data : uint8, whole lines.
+    line : int64[n], which line of `data` each row is, from 0.
+    bounds : int64[n, c + 1]; field k of row i is
+        ``data[bounds[i, k] + 1 : bounds[i, k + 1]]``.
+    strays : int64, lines that have another number of fields; blank ones and
+        comments (``#``) aside.
+    n_lines : all lines of `data`.
+    """
+
+    data: Bytes8
+    line: I64
+    bounds: I64
+    strays: I64
+    n_lines: int
+
+    def integers(self, column: int) -> tuple[I64, Bools]:
+        """Return the numbers of a column, and which fields are whole numbers.
+
+        Blanks around a number are allowed, signs are not.
+        """
+        start, end = self._trimmed(column)
+        width = end - start
+        good = (width > 0) & (width <= _MAX_DIGITS)
+        value = np.zeros(len(start), np.int64)
+        for k in range(int(width[good].max(initial=0))):
+            inside = good & (k < width)
+            digit = self.data[np.where(inside, start + k, 0)].astype(np.int64) - 48
+            good &= ~inside | ((digit >= 0) & (digit <= 9))
+            value = np.where(inside, value * 10 + digit, value)
+        return value, good
+
+    def decimals(self, column: int) -> npt.NDArray[np.float64]:
+        """Return the numbers of a column, NaN for what is none."""
+        start, end = self._trimmed(column)
+        width = np.minimum(end - start, _MAX_NUMBER_CHARS)
+        widest = int(width.max(initial=0))
+        if not widest:
+            return np.full(len(start), np.nan)
+        k = np.arange(widest)
+        inside = k < width[:, None]
+        chars = np.where(inside, self.data[np.where(inside, start[:, None] + k, 0)], 0)
+        texts = np.ascontiguousarray(chars, np.uint8).view(f"S{widest}").reshape(-1)
+        texts[width == 0] = b"nan"
+        try:
+            return texts.astype(np.float64)
+        except ValueError:
+            return np.array([_number_slow(text) for text in texts.tolist()])
+
+    def _trimmed(self, column: int) -> tuple[I64, I64]:
+        """Return where the fields of a column begin and end, without one blank."""
+        start, end = self.bounds[:, column] + 1, self.bounds[:, column + 1]
+        last = len(self.data) - 1
+        start = start + ((start < end) & (self.data[np.minimum(start, last)] == _BLANK))
+        end = end - ((end > start) & (self.data[np.maximum(end - 1, 0)] == _BLANK))
+        return start, end
+
+
+def rows_of(data: Bytes8, n_columns: int) -> Rows:
+    """Return the lines with `n_columns` fields of a text that ends with a line end."""
+    ends = np.flatnonzero(data == _NEWLINE)
+    starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
+    n_lines = len(ends)
+    has_return = (ends > starts) & (data[np.maximum(ends - 1, 0)] == _RETURN)
+    stops = ends - has_return
+    commas = np.flatnonzero(data == _COMMA)
+    first = np.searchsorted(commas, starts)
+    n_commas = np.searchsorted(commas, stops) - first
+    fits = (n_commas == n_columns - 1) & (stops > starts)
+    line = np.flatnonzero(fits)
+    inner = commas[first[line, None] + np.arange(n_columns - 1)]
+    bounds = np.column_stack([starts[line] - 1, inner, stops[line]])
+    filled = stops > starts
+    is_comment = filled & (data[np.minimum(starts, len(data) - 1)] == ord("#"))
+    return Rows(
+        data, line, bounds, np.flatnonzero(filled & ~fits & ~is_comment), n_lines
+    )
+
+
+def _number_slow(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+BLOCK_BYTES = 4 << 20
+_BOM = b"\xef\xbb\xbf"
+_COLUMNS = {
+    "layer": ("layer", "layer_id", "il"),
+    "expert": ("expert", "expert_id", "expert_idx"),
+    "token": ("token", "token_id", "token_idx", "step"),
+    "rank": ("rank", "slot", "expert_rank"),
+    "score": ("score", "weight", "prob", "routing_score"),
+}
+_LIMITS = {"layer": 1 << 15, "expert": 1 << 15, "token": 1 << 31, "rank": 1 << 15}
+_HEADER = re.compile(rb"^[ \t]*([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)+)[ \t]*\r?$")
+_PAIR = re.compile(rb"[ \t]*\d{1,5}[ \t]*,[ \t]*\d{1,5}[ \t]*\r?")
+_FITTING_NAME = re.compile(r"moe|expert|rout", re.IGNORECASE)
+_ROW_BYTES = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the columns are.
+
+    Attributes
+    ----------
+    position : of each known column.
+    n_columns : of all, known or not.
+    names : as the first line has them; () without one.
+    start : where the rows begin.
+    n_before : lines before the one with the names, that and comments aside.
+    """
+
+    position: dict[str, int]
+    n_columns: int
+    names: tuple[str, ...] = ()
+    start: int = 0
+    n_before: int = 0
+
+
+class MoeCsvReader:
+    """Reads routing tables."""
+
+    info = ReaderInfo(
+        id="moe-csv",
+        title="Expert routing (CSV)",
+        suffixes=(".csv", ".txt"),
+        doc="Rows of layer and expert, as llama.cpp's moe-trace example writes them.",
+    )
+
+    def sniff(self, head: Head) -> Sniff:
+        """Judge a file by the names of its columns, or by rows of two numbers."""
+        if b"\0" in head.data:
+            return NOT_MINE
+        if _layout_with_names(head.data) is not None:
+            return Sniff(90, "columns layer and expert of a routing table")
+        lines = [
+            line
+            for line in head.data.removeprefix(_BOM).split(b"\n")[:-1]
+            if line.strip() and not line.startswith(b"#")
+        ]
+        fitting = sum(_PAIR.fullmatch(line) is not None for line in lines)
+        if not lines or fitting * 10 < len(lines) * 9:
+            return NOT_MINE
+        is_named = _FITTING_NAME.search(head.name) is not None
+        reason = "rows of two numbers, as layer and expert of a routing table"
+        return Sniff(60 if is_named else 25, reason)
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return what reading a file would cost, by the length of its rows."""
+        n_lines = head.data.count(b"\n")
+        if not n_lines:
+            return None
+        records = head.size * n_lines // len(head.data)
+        final = records * _ROW_BYTES
+        return Estimate(records, final, 2 * final + 16 * BLOCK_BYTES)
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return a trace of no spans with the choices of the routers.
+
+        Raises
+        ------
+        CorruptError
+            If there is no row.
+        """
+        context.progress(0, source.size)
+        layout = _layout(source)
+        intake = _Intake(layout)
+        _read_rows(source, context, layout, intake)
+        if not intake.n_rows:
+            raise CorruptError(
+                "no line holds a layer and an expert.",
+                offset=0,
+                hint="Is this a routing table?",
+            )
+        builder = TraceBuilder()
+        builder.routing = intake.routing()
+        intake.note(builder)
+        return builder.snapshot(
+            TraceInfo(
+                paths=(source.path,),
+                reader_id=self.info.id,
+                format=self.info.title,
+                format_version="",
+                byte_size=source.size,
+                n_records=intake.n_rows,
+                producer={"columns": ", ".join(layout.names)} if layout.names else {},
+                modified_ns=source.modified_ns,
+            )
+        )
+
+
+@dataclass(slots=True)
+class _Intake:
+    """Takes rows block by block."""
+
+    layout: Layout
+    n_rows: int = 0
+    n_lines: int = 0
+    n_strays: int = 0
+    first_stray: int = -1
+    n_bad_scores: int = 0
+    first_bad_score: int = -1
+    has_open_end: bool = False
+    _parts: dict[str, list[Array]] = field(default_factory=dict)
+
+    def take(self, rows: Rows) -> None:
+        """Take the rows of a block; lines that are none are counted."""
+        values, good = self._values(rows)
+        strays = np.union1d(rows.strays, rows.line[~good])
+        if len(strays):
+            self.n_strays += len(strays)
+            if self.first_stray < 0:
+                self.first_stray = self.n_lines + int(strays[0])
+        for name, column in values.items():
+            self._parts.setdefault(name, []).append(column[good])
+        self.n_rows += int(np.count_nonzero(good))
+        self.n_lines += rows.n_lines
+
+    def routing(self) -> Routing:
+        """Return the choices, in file order."""
+        n = self.n_rows
+
+        def column(name: str, dtype: type) -> Array:
+            parts = self._parts.pop(name, None)
+            return np.full(n, -1, dtype) if parts is None else np.concatenate(parts)
+
+        score = self._parts.pop("score", None)
+        return Routing(
+            time=np.full(n, -1, np.int64),
+            span=np.full(n, -1, np.int64),
+            token=column("token", np.int32),
+            layer=column("layer", np.int16),
+            expert=column("expert", np.int16),
+            rank=column("rank", np.int16),
+            score=np.full(n, np.nan, np.float32)
+            if score is None
+            else np.concatenate(score),
+            is_used=np.ones(n, np.bool_),
+        )
+
+    def note(self, builder: TraceBuilder) -> None:
+        """Say what was skipped and what the table does not have."""
+        if self.n_strays:
+            builder.warn(
+                Severity.DATA_LOSS,
+                "stray_line",
+                "lines that hold no layer and expert were skipped.",
+                count=self.n_strays,
+                place=f"line {self.first_stray + 1:,}",
+            )
+        if self.n_bad_scores:
+            builder.warn(
+                Severity.NOTICE,
+                "bad_score",
+                "scores are infinite or beyond what a router computes; they are "
+                "unknown here.",
+                count=self.n_bad_scores,
+                place=f"line {self.first_bad_score + 1:,}",
+            )
+        if self.has_open_end:
+            builder.warn(
+                Severity.DATA_LOSS,
+                "unfinished_line",
+                "the last line has no line end, so that its last number may be cut; "
+                "it was left out.",
+                place=f"line {self.n_lines + 1:,}",
+                remedy="Add a line end where the line is whole.",
+            )
+        if self.layout.n_before:
+            builder.warn(
+                Severity.INFO,
+                "lines_before_table",
+                "lines before the names of the columns were skipped.",
+                count=self.layout.n_before,
+                place="line 1",
+            )
+        known = set(self.layout.position.values())
+        ignored = [n for i, n in enumerate(self.layout.names) if i not in known]
+        if ignored:
+            builder.warn(
+                Severity.INFO,
+                "unknown_column",
+                f"columns that this version does not show: {', '.join(ignored)}.",
+                count=len(ignored),
+            )
+        if "token" not in self.layout.position:
+            builder.warn(
+                Severity.INFO,
+                "tokens_not_recorded",
+                "the table does not say for which token an expert was chosen; figures "
+                "per token are not available.",
+            )
+
+    def _values(self, rows: Rows) -> tuple[dict[str, Array], Bools]:
+        good = np.ones(len(rows.line), np.bool_)
+        values: dict[str, Array] = {}
+        for name, position in self.layout.position.items():
+            if name == "score":
+                values[name] = self._scores(rows, position)
+                continue
+            value, is_number = rows.integers(position)
+            is_number &= value < _LIMITS[name]
+            dtype = np.int32 if name == "token" else np.int16
+            values[name] = np.where(is_number, value, -1).astype(dtype)
+            if name in ("layer", "expert"):
+                good &= is_number
+        return values, good
+
+    def _scores(self, rows: Rows, position: int) -> Array:
+        """Return scores; NaN for those that are none, or beyond all scores."""
+        with np.errstate(over="ignore"):
+            scores = rows.decimals(position).astype(np.float32)
+        wrong = np.flatnonzero(np.isinf(scores))
+        if len(wrong):
+            self.n_bad_scores += len(wrong)
+            if self.first_bad_score < 0:
+                self.first_bad_score = self.n_lines + int(rows.line[wrong[0]])
+            scores[wrong] = np.nan
+        return scores
+
+
+def _layout(source: Source) -> Layout:
+    head = source.head(HEAD_BYTES)
+    found = _layout_with_names(head)
+    if found is not None:
+        return found
+    start = len(_BOM) if head.startswith(_BOM) else 0
+    return Layout({"layer": 0, "expert": 1}, 2, start=start)
+
+
+def _layout_with_names(head: bytes) -> Layout | None:
+    """Return the layout that a line of column names tells; None if there is none."""
+    start, n_before = len(_BOM) if head.startswith(_BOM) else 0, 0
+    for line in head[start:].splitlines(keepends=True):
+        found = _HEADER.match(line.rstrip(b"\n"))
+        start += len(line)
+        if found is not None:
+            names = tuple(n.strip().decode().lower() for n in found[1].split(b","))
+            position = {
+                column: names.index(name)
+                for column, spellings in _COLUMNS.items()
+                for name in spellings[::-1]
+                if name in names
+            }
+            if {"layer", "expert"} <= position.keys():
+                return Layout(position, len(names), names, start, n_before)
+        n_before += bool(line.strip()) and not line.startswith(b"#")
+    return None
+
+
+def _read_rows(
+    source: Source, context: ReadContext, layout: Layout, intake: _Intake
+) -> None:
+    rest = np.empty(0, np.uint8)
+    intake.n_lines = source.head(layout.start).count(b"\n")
+    for offset, block in source.blocks(layout.start, source.size, BLOCK_BYTES):
+        data: Bytes8 = np.concatenate([rest, block])
+        end = _last_line_end(data)
+        if end:
+            intake.take(rows_of(data[:end], layout.n_columns))
+        rest = data[end:].copy()
+        if len(rest) > BLOCK_BYTES:
+            raise CorruptError(
+                f"a line is longer than {BLOCK_BYTES >> 20} MiB.", offset=offset
+            )
+        context.progress(offset + len(block), source.size)
+    intake.has_open_end = bool(rest.tobytes().strip())
+
+
+def _last_line_end(data: I64 | Bytes8) -> int:
+    """Return the number of bytes up to and with the last line end."""
+    breaks = np.flatnonzero(data == ord("\n"))
+    return int(breaks[-1]) + 1 if len(breaks) else 0

@@ -1,0 +1,169 @@
+"""How a ``.ggmlviz`` file is to be read, and what that would cost."""
+
+from dataclasses import dataclass
+
+from ggscope.errors import ReadError
+from ggscope.readers.api import (
+    NAMES_CHOICES,
+    NAMES_OPTION,
+    RANGE_OPTION,
+    Estimate,
+    Head,
+    ReadContext,
+    parse_range,
+)
+from ggscope.readers.ggmlviz.columns import EVENT_BYTES, NAMES_EVERY, Wanted, kernel
+from ggscope.readers.ggmlviz.layouts import (
+    DETECT_BYTES,
+    HEADER_BYTES,
+    LAYOUT_BY_ID,
+    MAGIC,
+    Layout,
+    detect,
+    walk,
+)
+from ggscope.readers.ggmlviz.threads import NUMBERING_OPTION, NUMBERINGS
+from ggscope.readers.source import Source
+
+_SAMPLED_EVENTS = 1024
+_USUAL_EVENT_BYTES = 56
+_ENDLESS = 1 << 62
+_HOLE_BYTES = 8192
+"""So much of a sparse file's empty end is read: enough to see that it is zeros."""
+
+_SPAN_BYTES = 40
+_BESIDE_BYTES, _BESIDE_BYTES_NUMPY = 28, 270
+"""What a span takes in the trace; and at worst beside the events while it is made,
+with and without compiled parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to read, and as what.
+
+    Attributes
+    ----------
+    end : bytes of the file that are looked at; the empty end of a sparse file is
+        left out but for a little.
+    n_events : about how many events that is.
+    ops : op table, or "auto".
+    options : those that shape the trace, as `TraceInfo` holds them.
+    numbering : which numbers barriers and threads have; see `ggmlviz_threads`.
+    """
+
+    layout: Layout
+    wanted: Wanted
+    end: int
+    n_events: int
+    ops: str
+    options: dict[str, str]
+    numbering: str = "auto"
+
+
+def choose(source: Source, context: ReadContext) -> Choice:
+    """Return what the options ask for.
+
+    Raises
+    ------
+    ReadError
+        If one of them has a value that does not exist.
+    """
+    head = source.head(DETECT_BYTES)
+    layout = _layout(head, source.size, context.options.get("layout", "auto"))
+    written = max((end for _, end in source.data_extents()), default=0)
+    end = min(source.size, max(written, HEADER_BYTES) + _HOLE_BYTES)
+    n_events, _ = _counted(head, end, layout)
+    options = {"layout": layout.id}
+    names = context.options.get(NAMES_OPTION, "all")
+    if names not in NAMES_EVERY:
+        raise ReadError(
+            f"there is no way {names!r} to read names.",
+            hint="Known ones: " + ", ".join(NAMES_CHOICES) + ".",
+        )
+    if names != "all":
+        options[NAMES_OPTION] = names
+    first, stop = _range(context.options.get(RANGE_OPTION, ""), n_events)
+    if first or stop is not None:
+        options[RANGE_OPTION] = f"{first}:{'' if stop is None else stop}"
+        last = n_events if stop is None else min(stop, n_events)
+        n_events = max(last - first, 0)
+    wanted = Wanted(
+        first=first,
+        stop=stop,
+        names_every=NAMES_EVERY[names],
+        memory_bytes=context.limits.memory_bytes,
+    )
+    ops = context.options.get("ops", "auto")
+    numbering = context.options.get(NUMBERING_OPTION, "auto")
+    if numbering not in NUMBERINGS:
+        raise ReadError(
+            f"there is no numbering {numbering!r} of barriers and threads.",
+            hint="Known ones: " + ", ".join(NUMBERINGS) + ".",
+        )
+    if numbering != "auto":
+        options[NUMBERING_OPTION] = numbering
+    return Choice(layout, wanted, end, n_events, ops, options, numbering)
+
+
+def estimate(head: Head) -> Estimate | None:
+    """Return what reading a whole file would cost; None where that is unknown."""
+    if not head.data.startswith(MAGIC):
+        return None
+    layout = detect(head.data, head.size)
+    n_events, share = _counted(head.data, head.size, layout)
+    spans = int(n_events * share)
+    beside = _BESIDE_BYTES_NUMPY if kernel() is None else _BESIDE_BYTES
+    peak = n_events * EVENT_BYTES + spans * beside
+    return Estimate(
+        records=n_events,
+        final_bytes=spans * _SPAN_BYTES,
+        peak_bytes=peak + (16 << 20),
+        can_range=True,
+        can_sample_names=True,
+    )
+
+
+def _layout(head: bytes, size: int, wanted: str) -> Layout:
+    if wanted == "auto":
+        return detect(head, size)
+    if wanted not in LAYOUT_BY_ID:
+        raise ReadError(
+            f"there is no event layout {wanted!r}.",
+            hint="Known ones: auto, " + ", ".join(LAYOUT_BY_ID) + ".",
+        )
+    return LAYOUT_BY_ID[wanted]
+
+
+def _counted(head: bytes, end: int, layout: Layout) -> tuple[int, float]:
+    """Return about how many events a file has, and the share of begins in them."""
+    n_events = n_begins = 0
+    at = HEADER_BYTES
+    for event in walk(head, HEADER_BYTES, layout):
+        n_events += 1
+        n_begins += event.type in (0, 2)
+        at = event.offset + event.size
+        if n_events == _SAMPLED_EVENTS:
+            break
+    each = (at - HEADER_BYTES) / n_events if n_events else _USUAL_EVENT_BYTES
+    share = n_begins / n_events if n_events else 0.5
+    return max(round((end - HEADER_BYTES) / each), 0), share
+
+
+def _range(text: str, n_events: int) -> tuple[int, int | None]:
+    """Return the first event and the one behind the last; None = to the end.
+
+    How many events there are is known only at the end of reading: numbers are
+    taken as they are, and shares are those of about so many.
+    """
+    if not text.strip():
+        return 0, None
+    if "%" not in text:
+        n_events = _ENDLESS
+    try:
+        first, stop = parse_range(text, n_events)
+    except ValueError as error:
+        raise ReadError(
+            f"{error}.", hint="Give FIRST:STOP, such as 0:1000000, or 50%:60%."
+        ) from None
+    is_open = stop == _ENDLESS or (stop == n_events and text.rstrip().endswith(":"))
+    return first, None if is_open else stop

@@ -1,0 +1,462 @@
+"""Reader of ``.ggmlviz``: the event stream that ggml-viz's hooks write.
+
+One reading of a ``.ggmlviz`` file, from its first byte to the finished trace.
+
+Early pictures of a long ``.ggmlviz`` file: when, and what is in them.
+"""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from ggscope.errors import (
+    CorruptError,
+    LimitExceededError,
+    ReadError,
+    TruncatedError,
+    UnsupportedVersionError,
+)
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated, stated_figure, without_verdict
+from ggscope.model.ggml import ops as ggml
+from ggscope.model.tables import I64
+from ggscope.model.time import Clock, TimeRange
+from ggscope.model.trace import OpTable, Trace, TraceInfo
+from ggscope.readers.api import (
+    NAMES_CHOICES,
+    NAMES_OPTION,
+    NOT_MINE,
+    RANGE_OPTION,
+    Estimate,
+    Head,
+    ReadContext,
+    ReaderInfo,
+    Sniff,
+)
+from ggscope.readers.ggmlviz.columns import TOO_LARGE_HINT, Intake, make_intake
+from ggscope.readers.ggmlviz.events import Events, blocks, counts, gather
+from ggscope.readers.ggmlviz.layouts import (
+    DAY_NS,
+    HEADER_BYTES,
+    LAYOUT_BY_ID,
+    MAGIC,
+    ZERO_RUN,
+    EventType,
+)
+from ggscope.readers.ggmlviz.memory import add_memory
+from ggscope.readers.ggmlviz.pairing import IntervalFlag, Intervals, pair_events
+from ggscope.readers.ggmlviz.plan import Choice, choose, estimate
+from ggscope.readers.ggmlviz.problems import (
+    note_changed,
+    note_damage,
+    note_end,
+    note_failure,
+    note_gaps,
+    note_ops,
+    note_pairing,
+    note_parts,
+    note_version,
+)
+from ggscope.readers.ggmlviz.records import GgmlvizRecords
+from ggscope.readers.ggmlviz.threads import NUMBERING_OPTION, NUMBERINGS, renumber
+from ggscope.readers.ggmlviz.trace import add_intervals, choose_ops, type_name
+from ggscope.readers.ggmlviz.walk import Scan, Walk, Window, first_in
+from ggscope.readers.source import Source
+
+PENDING = frozenset({"spans", "names", "accesses"})
+
+FIRST_S = 0.1
+MOST = 4
+"""One part in so many of the events is the most that is shown early: each picture
+costs as much as finishing so many events does, and is thrown away."""
+
+_TAIL_BYTES = 1 << 16
+
+
+class Stages:
+    """Decides when an early picture is worth its cost.
+
+    Parameters
+    ----------
+    n_events : about how many there are.
+    """
+
+    def __init__(self, n_events: int, *, enabled: bool) -> None:
+        self._most = n_events // MOST
+        self._next_s = time.monotonic() + FIRST_S if enabled else float("inf")
+        self._shown = 0
+
+    def n_due(self, n_read: int) -> int:
+        """Return how many events to show now; 0 for none."""
+        if time.monotonic() < self._next_s:
+            return 0
+        n = min(n_read, self._most)
+        if n < max(2 * self._shown, 1):
+            return 0
+        self._shown = n
+        return n
+
+
+def known_part(events: Events, intervals: Intervals) -> tuple[Intervals, int]:
+    """Return the intervals that later events cannot change, and up to which ns.
+
+    What is still open ends there for now. Ops may begin before their own begin event
+    where they share the time of a graph, so nothing is known of open graphs.
+    """
+    time = events.time
+    until = int(time.max())
+    if len(events.backward):
+        # Events to come may be as late as those so far.
+        until -= int((np.maximum.accumulate(time) - time).max())
+    if intervals.open_from is not None:
+        until = min(until, intervals.open_from)
+    part = intervals.take(np.flatnonzero(time[intervals.begin] < until))
+    is_open = part.has(IntervalFlag.UNFINISHED)
+    part.end[is_open] = np.minimum(part.end[is_open], until)
+    ends = part.stray_ends
+    return part.with_strays(ends[time[ends] < until]), until
+
+
+def last_time(
+    source: Source, walk: Walk, events: Events, origin: int
+) -> TimeRange | None:
+    """Return the time of the whole file, told from its end; None if it is not clear.
+
+    Only a run of sound events that leads to the very end, with times that belong to
+    those read so far, is believed.
+    """
+    window = Window(source, walk.end, _TAIL_BYTES)
+    begin = max(walk.end - _TAIL_BYTES, 0)
+    window.cover(begin, walk.end)
+    tail = Walk(window, walk.layout, walk.max_label)
+    middle = int(np.median(events.time[:ZERO_RUN]))
+    found = first_in(tail, begin, window.end, middle)
+    if found is None:
+        return None
+    starts, end, _ = tail.slowly(found, window.end)
+    stamps: I64 = tail.stamps(starts)
+    is_near = (abs(stamps - np.int64(middle)) <= DAY_NS) & (stamps > 0)
+    if end < walk.end - tail.reach or not is_near.all():
+        return None
+    return TimeRange(0, max(int(stamps.max()) - origin, 0))
+
+
+_SPARE_ROWS = 64
+_MOST_ROWS_AT_FIRST = 1 << 26
+"""Room for more events than this is made when they turn up."""
+
+
+class Reading:
+    """Reads one file once.
+
+    Parameters
+    ----------
+    version : what the header states.
+    intake : where events go; None for the fastest one there is.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        context: ReadContext,
+        choice: Choice,
+        version: int,
+        intake: Intake | None = None,
+    ) -> None:
+        self._source, self._context = source, context
+        self._choice, self._version = choice, version
+        wanted, layout = choice.wanted, choice.layout
+        room = min(choice.n_events * 51 // 50 + _SPARE_ROWS, _MOST_ROWS_AT_FIRST)
+        self._intake: Intake | None = intake or make_intake(wanted, room, layout)
+        max_label = context.limits.label_bytes
+        window_bytes = max(self._intake.window_bytes, 4 * max_label) + (1 << 16)
+        window = Window(source, choice.end, window_bytes)
+        self._walk = Walk(window, layout, max_label)
+        self._scan = Scan(self._walk, self._intake, HEADER_BYTES, stop_row=wanted.stop)
+        self._shown_until = -1
+        self._stages = Stages(choice.n_events, enabled=context.wants_stages)
+
+    def run(self, *, is_known: bool) -> Trace:
+        """Return the whole trace.
+
+        Parameters
+        ----------
+        is_known : whether the version is one that is known.
+        """
+        builder = TraceBuilder()
+        if not is_known:
+            note_version(builder, self._version)
+        self._read(builder)
+        return self._finished(builder)
+
+    def _read(self, builder: TraceBuilder) -> None:
+        """Take all events; warn about what cannot be read."""
+        intake, size = self._intake, self._source.size
+        assert intake is not None
+        for _ in self._scan.stretches(self._context):
+            self._context.progress(self._scan.position // 2, size)
+            n = self._stages.n_due(intake.columns.n)
+            if n:
+                self._publish(intake, n)
+        self._note_reading(builder, intake.columns.n)
+        self._context.progress(size // 2, size)
+
+    def _finished(self, builder: TraceBuilder) -> Trace:
+        """Return the trace of all events."""
+        context, size = self._context, self._source.size
+        records = self._records()
+        events = self._all_events(builder)
+        note_damage(builder, events, records, context)
+        n, n_of_kind = len(events), counts(events.kind, 256, context)
+        is_sure = renumber(builder, events, n_of_kind, self._choice.numbering)
+        n_of_kind = counts(events.kind, 256, context)
+        summary: dict[str, object] = {
+            "events": {
+                type_name(kind, is_sure=is_sure): int(n_of_kind[kind])
+                for kind in np.flatnonzero(n_of_kind).tolist()
+            },
+            "threads": events.n_threads,
+        }
+        stated = self._stated(events, int(n_of_kind[EventType.OP_BEGIN]))
+        builder.ops = self._ops(builder, events)
+        context.progress(size * 5 // 8, size)
+        if n:
+            origin, end = int(events.time.min()), int(events.time.max())
+            builder.clock = Clock("ns", origin)
+            summary.update(add_memory(builder, events, origin, context))
+            intervals = pair_events(events, end, context)
+            context.progress(size * 3 // 4, size)
+            summary["graphs"] = intervals.n_graphs
+            note_pairing(builder, events, intervals, records)
+            add_intervals(
+                builder, events, intervals, origin, context, is_numbering_sure=is_sure
+            )
+        builder.records = records
+        note_changed(builder, self._source.change(), n, self._scan.position)
+        context.progress(size, size)
+        if builder.has_loss:
+            stated = tuple(map(without_verdict, stated))
+        builder.warn_stated(stated)
+        info = self._info(builder.ops, n, summary)
+        return builder.snapshot(replace(info, stated=stated))
+
+    def _stated(self, events: Events, n_ops: int) -> tuple[Stated, ...]:
+        """Return how many nodes graphs say they have, beside the ops that began.
+
+        A full buffer drops ops, and some writers log none: fewer contradict nothing.
+        """
+        wanted, n_nodes, n_graphs = self._choice.wanted, 0, 0
+        for block in blocks(len(events), self._context):
+            is_graph = events.kind[block] == EventType.GRAPH_BEGIN
+            n_nodes += int(events.number[block][is_graph].sum(dtype=np.int64))
+            n_graphs += int(np.count_nonzero(is_graph))
+        if not n_graphs or wanted.first or wanted.stop is not None:
+            return ()
+        figure = stated_figure(
+            "nodes of graphs",
+            n_nodes,
+            n_ops or None,
+            basis="ops that began",
+            place="GRAPH_BEGIN",
+            at_least=True,
+        )
+        return () if figure is None else (figure,)
+
+    def _all_events(self, builder: TraceBuilder) -> Events:
+        """Return the events; from now on nobody else holds them."""
+        assert self._intake is not None
+        events = gather(
+            self._intake, builder.strings, self._context,
+            first_record=self._choice.wanted.first,
+        )  # fmt: skip
+        self._intake = None
+        self._scan.close()
+        return events
+
+    def _publish(self, intake: Intake, n: int) -> None:
+        """Hand out the first `n` events as far as later ones cannot change them."""
+        context, wanted = self._context, self._choice.wanted
+        builder = TraceBuilder()
+        events = gather(
+            intake, builder.strings, context, n=n, first_record=wanted.first
+        )
+        origin, end = int(events.time.min()), int(events.time.max())
+        builder.clock = Clock("ns", origin)
+        intervals = pair_events(events, end, context)
+        part, until = known_part(events, intervals)
+        if until <= max(origin, self._shown_until):
+            return
+        self._shown_until = until
+        builder.ops = self._ops(builder, events)
+        extent = None
+        if wanted.stop is None:
+            extent = last_time(self._source, self._walk, events, origin)
+        builder.records = self._records()
+        add_intervals(builder, events, part, origin, context)
+        trace = builder.snapshot(
+            self._info(builder.ops, n, {}), PENDING,
+            read_until=until - origin, extent=extent,
+        )  # fmt: skip
+        context.publish(trace)
+
+    def _ops(self, builder: TraceBuilder, events: Events) -> OpTable | None:
+        """Return the op table, after warnings about it; None where there are no ops."""
+        wanted = self._choice.ops
+        try:
+            table = choose_ops(builder, events, wanted, self._context)
+        except KeyError:
+            raise ReadError(
+                f"there is no op table {wanted!r}.",
+                hint=f"The newest one is {ggml.tables()[0].id}.",
+            ) from None
+        if table is not None:
+            note_ops(builder, events, table, self._context)
+        return table
+
+    def _note_reading(self, builder: TraceBuilder, n: int) -> None:
+        """Warn about what could not be read, and what was not to be."""
+        scan, wanted = self._scan, self._choice.wanted
+        note_gaps(builder, scan)
+        if not scan.is_cut_short:
+            note_end(builder, scan, self._source.size, self._context)
+        note_failure(builder, self._walk.window.failure, scan.position)
+        if wanted.first and not n:
+            raise ReadError(
+                f"the range begins at event {wanted.first:,}, but the file holds "
+                f"{scan.count:,} events.",
+                hint="Give a range within them.",
+            )
+        note_parts(builder, wanted, n)
+
+    def _records(self) -> GgmlvizRecords:
+        path, layout = self._source.path, self._choice.layout
+        return GgmlvizRecords(path, layout, self._scan.anchors())
+
+    def _info(
+        self, ops: OpTable | None, n: int, summary: dict[str, object]
+    ) -> TraceInfo:
+        source, options = self._source, dict(self._choice.options)
+        if ops is not None:
+            options["ops"] = ops.id
+        parts: dict[str, object] = {
+            name: options[name]
+            for name in (RANGE_OPTION, NAMES_OPTION)
+            if name in options
+        }
+        return TraceInfo(
+            paths=(source.path,),
+            reader_id="ggmlviz",
+            format="ggmlviz",
+            format_version=str(self._version),
+            byte_size=source.size,
+            n_records=n,
+            options=options,
+            summary={**summary, **parts},
+            modified_ns=source.modified_ns,
+        )
+
+
+VERSION = 1
+
+_OPTIONS = {
+    "layout": "layout of the events: auto or one of " + ", ".join(LAYOUT_BY_ID),
+    "ops": "op table: auto or the id of one, such as ggml-2025-06-30-86",
+    NUMBERING_OPTION: "numbers of barrier and thread events: " + ", ".join(NUMBERINGS),
+    RANGE_OPTION: "FIRST:STOP, numbers of events or shares such as 5%: read only these",
+    NAMES_OPTION: "labels: " + ", ".join(NAMES_CHOICES),
+}
+
+
+class GgmlvizReader:
+    """Reads graph, op and memory events; see the modules ``ggmlviz_*``."""
+
+    info = ReaderInfo(
+        id="ggmlviz",
+        title="ggml-viz event stream",
+        suffixes=(".ggmlviz",),
+        doc="Begin and end events of graphs and ops, and memory events, as the hooks "
+        "of ggml-viz write them.",
+        options=_OPTIONS,
+    )
+
+    def sniff(self, head: Head) -> Sniff:
+        """Judge by the magic number, else by the suffix."""
+        data = head.data[:HEADER_BYTES]
+        if data.startswith(MAGIC):
+            if len(data) < HEADER_BYTES:
+                return Sniff(90, "the magic number, and a header that is cut")
+            version = int.from_bytes(data[len(MAGIC) :], "little")
+            return Sniff(
+                100 if version == VERSION else 90, f"magic number, version {version}"
+            )
+        if _is_other_version(data):
+            return Sniff(90, f"magic number {_shown(data)}, not {_shown(MAGIC)}")
+        if data and head.size < HEADER_BYTES and MAGIC.startswith(data):
+            # One to three letters could begin anything.
+            return Sniff(90 if len(data) > 3 else 25, "the beginning of the header")
+        if head.suffix in self.info.suffixes:
+            return Sniff(10, "only the name says so: the magic number is missing")
+        return NOT_MINE
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return the cost of reading a file with this head; None if unknown."""
+        return estimate(head)
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return the trace; a file with a header and no events gives an empty one.
+
+        Raises
+        ------
+        CorruptError, UnsupportedVersionError, TruncatedError
+            If the header is not that of a ``.ggmlviz`` file.
+        LimitExceededError
+            If the events take more memory than there is or the context allows.
+        ReadError
+            If an option has a value that does not exist.
+        """
+        version = _version(source)
+        try:
+            reading = Reading(source, context, choose(source, context), version)
+            return reading.run(is_known=version == VERSION)
+        except MemoryError:
+            raise LimitExceededError(
+                "there is not enough memory for the events of this file.",
+                hint=TOO_LARGE_HINT,
+            ) from None
+
+
+def _is_other_version(data: bytes) -> bool:
+    """Tell whether the magic number is ours but for its last character."""
+    return len(data) >= len(MAGIC) and data[: len(MAGIC) - 1] == MAGIC[:-1]
+
+
+def _shown(data: bytes) -> str:
+    """Return the first bytes as text and, where they are none, in hex."""
+    start = data[: len(MAGIC)]
+    text = start.decode("latin-1")
+    if text.isascii() and text.isprintable():
+        return f'"{text}"'
+    return start.hex(" ")
+
+
+def _version(source: Source) -> int:
+    """Check the header; return the version that it states."""
+    data = source.head(HEADER_BYTES)
+    if data.startswith(MAGIC) and len(data) == HEADER_BYTES:
+        return int.from_bytes(data[len(MAGIC) :], "little")
+    if data.startswith(MAGIC) or MAGIC.startswith(data):
+        raise TruncatedError(
+            f"short header: {len(data)} of its {HEADER_BYTES} bytes are there.",
+            offset=len(data), hint="The writer was stopped before its first event.",
+        )  # fmt: skip
+    if _is_other_version(data):
+        raise UnsupportedVersionError(
+            f"the magic number is {_shown(data)}; only {_shown(MAGIC)} is known.",
+            offset=0, hint="A newer ggscope may read it.",
+        )  # fmt: skip
+    raise CorruptError(
+        f"this is no .ggmlviz file: the magic number is {_shown(data)}, not "
+        f"{_shown(MAGIC)}.",
+        offset=0, hint="Check that the file was not converted or cut at its start.",
+    )  # fmt: skip

@@ -1,0 +1,400 @@
+"""From the events of a ``.ggmlviz`` file to the spans and markers of a trace.
+
+A lane for each thread of each backend in a ``.ggmlviz`` file.
+
+Which op table a ``.ggmlviz`` file was written with.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ggscope.model import names
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.ggml import ops as ggml
+from ggscope.model.ggml.rules import expected_ops
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import I64, Array, SpanFlag, narrow
+from ggscope.model.tensors import Tensors
+from ggscope.model.trace import OpTable, Severity
+from ggscope.readers.api import ReadContext
+from ggscope.readers.ggmlviz.columns import encode
+from ggscope.readers.ggmlviz.events import Events, blocks, counts, taken
+from ggscope.readers.ggmlviz.layouts import EventType
+from ggscope.readers.ggmlviz.pairing import IntervalFlag, Intervals
+from ggscope.readers.ggmlviz.threads import add_threads
+
+MAX_LANES = 4096
+
+
+def add_lanes(
+    builder: TraceBuilder,
+    events: Events,
+    begins: Array,
+    instants: I64,
+    context: ReadContext,
+) -> tuple[Array, Array]:
+    """Add a lane for each backend and thread; return those of begins and instants.
+
+    Parameters
+    ----------
+    begins, instants : rows of events, in the order of time. Instants without a
+        backend go to the first lane of their thread.
+    """
+    begin_place, place = taken(events.place, begins, context), events.place[instants]
+    nowhere = events.kind[instants] >= EventType.BARRIER_WAIT
+    if nowhere.any():
+        thread = events.thread_of[place]
+        home = np.full(events.n_threads, -1, np.int32)
+        home[thread] = place
+        # Written backwards, so that the first span of each thread stays.
+        home[events.thread_of[begin_place][::-1]] = begin_place[::-1]
+        place[nowhere] = home[thread[nowhere]]
+    n_places = len(events.thread_of)
+    n_uses = counts(begin_place, n_places, context)
+    n_uses += np.bincount(place, minlength=n_places)
+    lane_of = _name_lanes(builder, events, np.flatnonzero(n_uses))
+    for block in blocks(len(begins), context):
+        begin_place[block] = lane_of[begin_place[block]]
+    return narrow(begin_place), lane_of[place]
+
+
+def _name_lanes(builder: TraceBuilder, events: Events, places: I64) -> Array:
+    """Add a lane for each of the places; return the lane of every place.
+
+    Counters may have taken lanes before.
+    """
+    keys = events.thread_of[places], events.backend_of[places]
+    places = places[np.lexsort(keys)]
+    groups = _group_names(events.backends)
+    lane_of = np.full(len(events.thread_of), -1, np.int32)
+    for place in places[:MAX_LANES].tolist():
+        backend, thread = int(events.backend_of[place]), int(events.thread_of[place])
+        lane_of[place] = builder.add_lane(
+            f"thread {thread}",
+            LaneKind.THREAD,
+            (groups[backend],),
+            (backend, thread),
+            raw=str(events.thread_ids[thread]),
+            backend=f"0x{events.backends[backend]:x}",
+        )
+    if len(places) > MAX_LANES:
+        lane_of[places[MAX_LANES:]] = builder.add_lane(
+            "other threads", LaneKind.THREAD, ("Others",)
+        )
+        builder.warn(
+            Severity.NOTICE,
+            "too_many_lanes",
+            f"the file names {len(places):,} pairs of backend and thread; those beyond "
+            f"the first {MAX_LANES:,} share one lane.",
+        )
+    return narrow(lane_of)
+
+
+def _group_names(backends: Array) -> list[str]:
+    """Name backends in the order of their appearance; NULL is the CPU."""
+    found: list[str] = []
+    n_others = 0
+    for pointer in backends.tolist():
+        n_others += pointer != 0
+        found.append(f"Backend {n_others}" if pointer else "CPU backend")
+    return found
+
+
+MAX_OP = (1 << 15) - 1
+"""Larger op numbers are damage."""
+
+_TYPE_NAMES = {int(kind): kind.name for kind in EventType}
+
+_FLAGS = np.array(
+    [
+        SpanFlag.UNFINISHED * bool(i & IntervalFlag.UNFINISHED)
+        | SpanFlag.ESTIMATED * bool(i & IntervalFlag.ESTIMATED)
+        for i in range(8)
+    ],
+    np.uint16,
+)
+"""Flags of a span by those of its interval."""
+
+
+def type_name(kind: int, *, is_sure: bool = True) -> str:
+    """Return ``OP_BEGIN`` or, for a number without a name, ``event type 42``.
+
+    A question mark stands behind 8 where it is not sure what it means: writers without
+    backend-buffer events, had they emitted it, meant THREAD_FREE.
+    """
+    doubt = "?" if kind == EventType.BARRIER_WAIT and not is_sure else ""
+    return _TYPE_NAMES.get(kind, f"event type {kind}") + doubt
+
+
+def add_intervals(
+    builder: TraceBuilder,
+    events: Events,
+    intervals: Intervals,
+    origin: int,
+    context: ReadContext,
+    *,
+    is_numbering_sure: bool = False,
+) -> None:
+    """Add lanes, a span for each interval and a marker for each other instant.
+
+    Where it is sure which events tell of barriers and threads, these are bars.
+
+    Columns of events and intervals are released on the way: the two largest tables
+    lie side by side here.
+    """
+    instants = _instants(events, intervals.stray_ends, context)
+    lane, marker_lane = add_lanes(builder, events, intervals.begin, instants, context)
+    if is_numbering_sure:
+        is_bar = add_threads(builder, events, instants, marker_lane, origin)
+        instants, marker_lane = instants[~is_bar], marker_lane[~is_bar]
+    _add_markers(
+        builder, events, instants, marker_lane, origin, is_sure=is_numbering_sure
+    )
+    tables = _add_tensors(builder, events, context)
+    events.release("kind", "place", "time")
+    small = np.int32 if len(lane) < 1 << 31 else np.int64
+    order = np.argsort(lane, kind="stable").astype(small)
+    context.check_cancelled()
+    lane = taken(lane, order, context)
+    intervals.arrange(order, context)
+    # The memory of the order is needed for what follows.
+    del order
+    intervals.start -= origin
+    intervals.end -= origin
+    _add_spans(builder, events, intervals, lane, tables, context)
+
+
+def _add_spans(
+    builder: TraceBuilder,
+    events: Events,
+    intervals: Intervals,
+    lane: Array,
+    tables: tuple[Array, Array],
+    context: ReadContext,
+) -> None:
+    """Add a span for each interval, in their order.
+
+    Parameters
+    ----------
+    tables : tensor and layer of each label.
+    """
+    tensor_of, layer_of = tables
+    begin = intervals.begin
+    graphs = np.flatnonzero(intervals.has(IntervalFlag.GRAPH))
+    number = taken(events.number, begin, context)
+    events.release("number")
+    label = taken(events.label, begin, context)
+    events.release("label")
+    name_of, graph_names = _names(builder, events, label[graphs], number[graphs])
+    builder.add_spans(
+        start=intervals.start,
+        end=intervals.end,
+        lane=lane,
+        name=_with(taken(name_of, label, context), graphs, graph_names),
+        op=_with(_ops(builder, number, graphs), graphs, -1),
+        flags=taken(_FLAGS, intervals.flags, context),
+        tensor=_with(taken(tensor_of, label, context), graphs, -1),
+        layer=_with(taken(layer_of, label, context), graphs, -1),
+        record=_records(begin, events.first_record),
+    )
+
+
+def _with(column: Array, rows: I64, values: Array | int) -> Array:
+    column[rows] = values
+    return column
+
+
+def _records(begin: Array, first: int) -> Array:
+    if first == 0:
+        return narrow(begin)
+    return narrow(begin.astype(np.int64) + first)
+
+
+def _add_markers(
+    builder: TraceBuilder,
+    events: Events,
+    instants: I64,
+    lane: Array,
+    origin: int,
+    *,
+    is_sure: bool,
+) -> None:
+    if not len(instants):
+        return
+    kinds, distinct, _ = encode(events.kind[instants])
+    texts = [type_name(kind, is_sure=is_sure) for kind in distinct.tolist()]
+    builder.add_markers(
+        time=events.time[instants] - origin,
+        lane=lane,
+        name=narrow(builder.strings.intern_many(texts))[kinds],
+        detail=events.string_of[events.label[instants]],
+        record=narrow(events.first_record + instants),
+    )
+
+
+def _instants(events: Events, stray_ends: Array, context: ReadContext) -> I64:
+    """Return the rows that become markers, in the order of time."""
+    others = events.rows_of(EventType.BARRIER_WAIT, 255, context)
+    if not len(stray_ends):
+        return others
+    rows = np.sort(np.concatenate([others, stray_ends.astype(np.int64)]))
+    if events.order is None:
+        return rows
+    return rows[np.argsort(events.time[rows], kind="stable")]
+
+
+def _names(
+    builder: TraceBuilder, events: Events, label: Array, n_nodes: Array
+) -> tuple[Array, Array]:
+    """Return the string id of each label, and of the graphs with these labels."""
+    codes, distinct, _ = encode(n_nodes)
+    texts = [f"graph ({n} node{'s' * (n != 1)})" for n in distinct.tolist()]
+    unnamed = label < 0
+    ids = events.string_of[label].astype(np.int32)
+    ids[unnamed] = builder.strings.intern_many(texts)[codes[unnamed]]
+    widest = narrow(np.array([-1, len(builder.strings)])).dtype
+    return events.string_of.astype(widest), ids.astype(widest)
+
+
+def _ops(builder: TraceBuilder, number: Array, graphs: I64) -> Array:
+    """Return the op number of each span; that of graphs says nothing."""
+    number[graphs] = 0
+    beyond = np.flatnonzero(number > MAX_OP)
+    if len(beyond):
+        builder.warn(
+            Severity.NOTICE,
+            "bad_op_number",
+            f"op number {number[beyond[0]]:,} cannot be one; such ops have no name.",
+            count=len(beyond),
+        )
+        number[beyond] = 0
+    op = narrow(number)
+    op[beyond] = -1
+    return op
+
+
+def _add_tensors(
+    builder: TraceBuilder, events: Events, context: ReadContext
+) -> tuple[Array, Array]:
+    """Fill the tensors from the labels of ops and allocations.
+
+    Returns
+    -------
+    The tensor and the layer of each label, -1 for others and at the end (where
+    label -1 looks).
+    """
+    n = len(events.string_of)
+    is_used = np.zeros(n, np.bool_)
+    for block in blocks(len(events), context):
+        kind = events.kind[block]
+        is_about = (kind >= EventType.OP_BEGIN) & (kind <= EventType.TENSOR_FREE)
+        is_used[events.label[block][is_about]] = True
+    used = np.flatnonzero(is_used[:-1])
+    strings = builder.strings
+    base = np.array(events.string_of[used], np.int32)
+    told = strings.texts()
+    if not np.array_equal(base, np.arange(len(told))):
+        told = [told[i] for i in base.tolist()]
+    shapes, which = names.shapes_of(told)
+    tensor, layer = np.full(n, -1, np.int32), np.full(n, -1, np.int16)
+    # Names of one shape are equally long. Most have no suffix: they are their own base.
+    has_suffix = np.zeros(len(shapes), np.bool_)
+    sample = np.zeros(len(shapes), np.int64)
+    sample[which] = np.arange(len(told))
+    for k, (s, i) in enumerate(zip(shapes, sample.tolist(), strict=True)):
+        has_suffix[k] = s.end - s.begin != len(told[i])
+    for i in np.flatnonzero(has_suffix[which]).tolist():
+        s = shapes[which[i]]
+        base[i] = strings.intern(told[i][s.begin : s.end])
+    tensor[used], distinct, first = encode(base)
+    layer[used] = _numbers(told, which, [s.layer for s in shapes])
+    builder.tensors = Tensors(
+        name=distinct.astype(np.int32),
+        offset=np.full(len(distinct), -1, np.int64),
+        size=np.full(len(distinct), -1, np.int64),
+        layer=layer[used][first],
+        expert=_numbers(told, which, [s.expert for s in shapes])[first],
+    )
+    return narrow(tensor), narrow(layer)
+
+
+def _numbers(
+    told: Sequence[str], which: Array, digits: Sequence[tuple[int, int]]
+) -> Array:
+    """Return the number in each name, int16[n]; -1 where its shape has none.
+
+    `which` tells the shape of each name, `digits` where a number stands in each shape.
+    """
+    found = np.full(len(told), -1, np.int16)
+    has_digits = np.array([stop > 0 for _, stop in digits], np.bool_)
+    rows = np.flatnonzero(has_digits[which])
+    found[rows] = [
+        names.number_at(told[i], digits[k])
+        for i, k in zip(rows.tolist(), which[rows].tolist(), strict=True)
+    ]
+    return found
+
+
+_MAX_SAMPLES = 1 << 14
+MAX_OPS = 1 << 18
+"""So many ops tell the table: more of them are the same graphs again."""
+
+_FIRST_ERA, _LAST_ERA = "ggml-2025-06-18", "ggml-2025-08-18"
+"""Tables in force while the writers of this format were written."""
+
+_USUAL = "ggml-2025-06-30-86"
+"""In force for most of that time, and the table of the real files there are."""
+
+
+def choose_ops(
+    builder: TraceBuilder, events: Events, wanted: str, context: ReadContext
+) -> OpTable | None:
+    """Return the table that names the op numbers; None where there are no ops.
+
+    Parameters
+    ----------
+    wanted : "auto", or the id of a table.
+
+    Raises
+    ------
+    KeyError
+        If there is no table of that id.
+    """
+    if wanted != "auto":
+        return replace(ggml.table(wanted), source="override", margin=None)
+    rows = _some_ops(events, context)
+    if not len(rows):
+        return None
+    pairs = events.number[rows].astype(np.int64) << 32
+    pairs += events.string_of[events.label[rows]].astype(np.int64) + 1
+    codes, distinct, _ = encode(pairs)
+    counts = np.bincount(codes)[:_MAX_SAMPLES].tolist()
+    strings = builder.strings
+    samples = [
+        ggml.OpSample(pair >> 32, strings[(pair & 0xFFFF_FFFF) - 1], (), None, n)
+        for pair, n in zip(distinct[:_MAX_SAMPLES].tolist(), counts, strict=True)
+    ]
+    everything = ggml.tables()
+    era = [t for t in everything if _FIRST_ERA <= t.id <= _LAST_ERA]
+    era.sort(key=lambda t: t.id != _USUAL)
+    if not any(expected_ops(s.dst, (), None) for s in samples):
+        return replace(ggml.infer(samples, candidates=era), margin=0.0)
+    known = {t.id for t in era}
+    others = [t for t in everything if t.id not in known]
+    return ggml.infer(samples, candidates=era + others)
+
+
+def _some_ops(events: Events, context: ReadContext) -> Array:
+    """Return the rows of the first `MAX_OPS` begins of ops."""
+    parts: list[Array] = [np.empty(0, np.int64)]
+    n = 0
+    for block in blocks(len(events), context):
+        is_op = events.kind[block] == EventType.OP_BEGIN
+        rows = np.flatnonzero(is_op & (events.number[block] <= MAX_OP))
+        parts.append(rows[: MAX_OPS - n] + block.start)
+        n += len(parts[-1])
+        if n == MAX_OPS:
+            break
+    return np.concatenate(parts)

@@ -1,0 +1,419 @@
+"""Reader of GGUF model files: where which tensor lies; no weight is read.
+
+By default the head is walked by our own reader, which needs neither a map of the
+file nor an object per token string and keeps what it can of damaged files. Option
+``header=package`` reads undamaged ones with the ``gguf`` package; tests hold both
+equal.
+
+The metadata of a GGUF head as short facts for people and for joining.
+
+Where in the file the tensors of a GGUF head lie, and how large they are.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from ggscope.errors import ReadError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated, stated_figure
+from ggscope.model.ggml.types import file_type_name, fills_blocks, find_type
+from ggscope.model.tables import I64
+from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
+from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.readers.common.tensor_rows import MAX_OFFSET, TensorRows, stated_size
+from ggscope.readers.gguf.checks import Layout, check_layout
+from ggscope.readers.gguf.header import (
+    HEAD_BYTES,
+    MAGIC,
+    VERSIONS,
+    GgufField,
+    GgufHeader,
+    Scalar,
+    read_header,
+)
+from ggscope.readers.gguf.package import package_header
+from ggscope.readers.gguf.split import Parts, find_parts, note_missing, note_total
+from ggscope.readers.source import Source
+
+MAX_FACTS = 512
+_MAX_TEXT = 200
+_ARCHITECTURE = "general.architecture"
+_TOKENS = "tokenizer.ggml.tokens"
+_EMBEDDING = "token_embd.weight"
+_DERIVED = (
+    ("n_layers", "block_count"),
+    ("n_vocab", "vocab_size"),
+    ("n_embd", "embedding_length"),
+    ("n_experts", "expert_count"),
+    ("n_experts_used", "expert_used_count"),
+    ("n_ctx", "context_length"),
+)
+"""(our name, key behind the architecture)."""
+
+
+def model_facts(header: GgufHeader) -> dict[str, str]:
+    """Return metadata by key: the derived facts first, then the file's own keys.
+
+    Derived are ``n_layers, n_vocab, n_embd, n_experts, n_experts_used, n_ctx`` and
+    ``file_type``, each only where the file tells it. Long texts and arrays stand as
+    their length.
+    """
+    facts: dict[str, str] = {}
+    architecture = header.text(_ARCHITECTURE)
+    for name, key in _DERIVED:
+        value = header.integer(f"{architecture}.{key}")
+        if name == "n_vocab" and value < 0:
+            value = _n_vocab(header)
+        if value >= 0:
+            facts[name] = str(value)
+    kind = file_type_name(header.integer("general.file_type"))
+    if kind:
+        facts["file_type"] = kind
+    for key, found in header.fields.items():
+        if len(facts) >= MAX_FACTS:
+            break
+        facts[key] = _text(found)
+    return facts
+
+
+def model_name(header: GgufHeader, file_name: str) -> str:
+    """Return what the model calls itself, else the name of its file."""
+    return header.text("general.name") or file_name
+
+
+def _n_vocab(header: GgufHeader) -> int:
+    """Return the number of tokens, by the vocabulary or the embedding's rows."""
+    tokens = header.fields.get(_TOKENS)
+    if tokens is not None:
+        return tokens.length
+    for tensor in header.tensors:
+        if tensor.name == _EMBEDDING and len(tensor.shape) > 1:
+            return tensor.shape[1]
+    return -1
+
+
+def _text(found: GgufField) -> str:
+    value = found.value
+    if isinstance(value, tuple):
+        text = f"[{', '.join(map(_scalar, value))}]"
+        return text if len(text) <= _MAX_TEXT else f"{found.length:,} values"
+    if value is None:
+        what = "values" if found.is_array else "bytes of text"
+        return f"{found.length:,} {what}"
+    text = _scalar(value)
+    return text if len(text) <= _MAX_TEXT else f"{found.length:,} bytes of text"
+
+
+def _scalar(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    return str(value)
+
+
+def places(header: GgufHeader, file_size: int) -> tuple[I64, I64, I64]:
+    """Return offset, size and `SizeSource` of the tensors of one file, int64[n] each.
+
+    Offsets count from the start of the file; -1 where they cannot be told. What is
+    odd is noted in `header`.
+    """
+    n = len(header.tensors)
+    offset = np.full(n, -1, np.int64)
+    size = np.full(n, -1, np.int64)
+    impossible: list[int] = []
+    for i, tensor in enumerate(header.tensors):
+        size[i] = stated_size(tensor.type, tensor.shape or (1,))
+        place = header.data_offset + tensor.offset
+        if header.data_offset >= 0:
+            offset[i] = place if place <= MAX_OFFSET else -1
+        is_huge = size[i] < 0 and find_type(tensor.type) is not None
+        if is_huge or place > MAX_OFFSET - max(int(size[i]), 0):
+            impossible.append(i)
+    offset[impossible] = -1
+    if impossible:
+        first = header.tensors[impossible[0]]
+        header.warn(
+            Severity.DATA_LOSS,
+            "gguf_impossible_tensor",
+            f"{first.name} claims a shape or an offset larger than any file; it is "
+            "listed without a place.",
+            first.at,
+            count=len(impossible),
+            place=first.name,
+        )
+    return _with_unknown_types(header, offset, size, file_size)
+
+
+def _with_unknown_types(
+    header: GgufHeader, offset: I64, size: I64, file_size: int
+) -> tuple[I64, I64, I64]:
+    """Give tensors of unknown types the space up to the next one."""
+    source = np.where(size >= 0, SizeSource.STATED, SizeSource.UNKNOWN).astype(np.int64)
+    unknown = [i for i, t in enumerate(header.tensors) if find_type(t.type) is None]
+    if not unknown:
+        return offset, size, source
+    starts = np.unique(np.append(offset[offset >= 0], file_size))
+    rows = np.asarray(unknown, np.int64)
+    rows = rows[(offset[rows] >= 0) & (offset[rows] < file_size)]
+    following = starts[np.searchsorted(starts, offset[rows], side="right")]
+    size[rows] = following - offset[rows]
+    source[rows] = SizeSource.REPAIRED
+    first = header.tensors[unknown[0]]
+    numbers = sorted({header.tensors[i].type for i in unknown})
+    header.warn(
+        Severity.NOTICE,
+        "gguf_unknown_type",
+        f"Tensors have types that this version does not know (number "
+        f"{', '.join(map(str, numbers[:4]))}); their sizes are the space up to the "
+        "next tensor.",
+        first.at,
+        count=len(unknown),
+        place=first.name,
+    )
+    return offset, size, source
+
+
+def check_rows(header: GgufHeader, names: list[str]) -> None:
+    """Note repeated names and rows that are no whole blocks of their type."""
+    first_row = {name: i for i, name in reversed(list(enumerate(names)))}
+    repeated = [i for i, name in enumerate(names) if first_row[name] != i]
+    if repeated:
+        first = header.tensors[repeated[0]]
+        header.warn(
+            Severity.NOTICE,
+            "gguf_repeated_tensor",
+            f"{first.name} is listed more than once.",
+            first.at,
+            count=len(repeated),
+            place=first.name,
+        )
+    odd = [t for t in header.tensors if not fills_blocks(t.type, t.shape)]
+    if odd:
+        header.warn(
+            Severity.NOTICE,
+            "gguf_odd_rows",
+            f"The rows of {odd[0].name} are no whole blocks of its type; ggml refuses "
+            "such tensors.",
+            odd[0].at,
+            count=len(odd),
+            place=odd[0].name,
+        )
+
+
+OPTION = "header"
+CHOICES = ("walk", "package")
+
+
+class GgufReader:
+    """Reads the tables of tensors of GGUF files, split ones too."""
+
+    info = ReaderInfo(
+        "gguf",
+        "GGUF model file",
+        (".gguf",),
+        "A model of llama.cpp: its metadata and the places of its tensors.",
+        {
+            OPTION: "walk (default): our own reader; package: the gguf package, "
+            "undamaged heads only",
+        },
+    )
+
+    def sniff(self, head: Head) -> Sniff:
+        """Judge a file by its magic number and version."""
+        if not head.data.startswith(MAGIC):
+            return NOT_MINE
+        raw = head.data[4:8]
+        version = min(int.from_bytes(raw, "little"), int.from_bytes(raw, "big"))
+        if len(head.data) < HEAD_BYTES or version not in VERSIONS:
+            return Sniff(60, "it begins with GGUF")
+        if not head.data[8:HEAD_BYTES].strip(b"\0"):
+            return Sniff(60, "it begins with GGUF, but holds neither keys nor tensors")
+        return Sniff(100, f"magic number and version {version} of GGUF")
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return the tensors and metadata of a model, of all its parts at hand.
+
+        Raises
+        ------
+        CorruptError, TruncatedError, UnsupportedVersionError
+            If nothing can be told of the opened file.
+        """
+        choice = context.options.get(OPTION, CHOICES[0])
+        build = _Build(choice if choice in CHOICES else CHOICES[0])
+        header = _header(source, context, choice)
+        parts = find_parts(source.path, header)
+        for part in parts.found:
+            context.check_cancelled()
+            if part.number == parts.number:
+                build.add(header, source, parts, part.number)
+                continue
+            _add_sibling(build, header, parts, part.path, part.number, context)
+        context.progress(source.size, source.size)
+        note_missing(parts, header)
+        if build.n_files == parts.count > 1:
+            note_total(header, len(build.rows))
+        return build.trace(source, header)
+
+
+def _header(source: Source, context: ReadContext, choice: str) -> GgufHeader:
+    if choice == "package":
+        return package_header(source, context.check_cancelled)
+    return read_header(source, context.check_cancelled)
+
+
+def _add_sibling(
+    build: "_Build",
+    opened: GgufHeader,
+    parts: Parts,
+    path: Path,
+    number: int,
+    context: ReadContext,
+) -> None:
+    """Read another part; what is wrong with it is told of the opened one."""
+    try:
+        with Source(path) as source:
+            header = _header(source, context, build.choice)
+            build.add(header, source, parts, number)
+    except ReadError as error:
+        opened.warn(
+            Severity.DATA_LOSS,
+            "gguf_part_unreadable",
+            f"Part {number + 1} ({path.name}) cannot be read: {error.message} Its "
+            "tensors are not listed.",
+            error.offset,
+            place=path.name,
+            remedy=error.hint,
+        )
+
+
+class _Build:
+    """Tensors and model files of all parts."""
+
+    def __init__(self, choice: str) -> None:
+        self.choice = choice
+        self.rows = TensorRows()
+        self._builder = TraceBuilder()
+        self._models: list[ModelFile] = []
+        self._source: list[int] = []
+        self._paths: list[Path] = []
+        self._n_bytes = 0
+        self._headers: list[tuple[GgufHeader, str]] = []
+
+    @property
+    def n_files(self) -> int:
+        """Parts that could be read."""
+        return len(self._models)
+
+    def add(
+        self, header: GgufHeader, source: Source, parts: Parts, number: int
+    ) -> None:
+        """Add the tensors of one part."""
+        file = len(self._models)
+        self._models.append(
+            ModelFile(
+                source.path.name,
+                source.size,
+                header.data_offset,
+                number,
+                parts.count,
+                model_facts(header),
+            )
+        )
+        self._paths.append(source.path)
+        self._n_bytes += source.size
+        self._headers.append((header, source.path.name if parts.count > 1 else ""))
+        offsets, sizes, sources = places(header, source.size)
+        for tensor, offset, size in zip(
+            header.tensors, offsets.tolist(), sizes.tolist(), strict=True
+        ):
+            self.rows.add(
+                tensor.name,
+                offset=offset,
+                size=size,
+                type_number=tensor.type,
+                shape=tensor.shape or (1,),
+                file=file,
+                at=tensor.at,
+            )
+        self._source += sources.tolist()
+        names = [t.name for t in header.tensors]
+        check_rows(header, names)
+        check_layout(Layout(names, offsets, sizes, source.size), header)
+
+    def trace(self, source: Source, opened: GgufHeader) -> Trace:
+        """Return the trace of all parts."""
+        builder = self._builder
+        builder.models = tuple(self._models)
+        builder.tensors = self.rows.table(
+            builder.strings,
+            place=Place.STATED,
+            size_source=np.asarray(self._source, np.uint8),
+        )
+        for header, part in self._headers:
+            for w in header.warnings:
+                builder.warn(
+                    w.severity,
+                    w.code,
+                    f"{part}: {w.message}" if part else w.message,
+                    w.offset,
+                    w.count,
+                    place=w.place,
+                    remedy=w.remedy,
+                )
+        stated = _stated(opened, builder.tensors)
+        builder.warn_stated(stated)
+        others = [p for p in self._paths if p != source.path]
+        return builder.snapshot(
+            TraceInfo(
+                paths=(source.path, *others),
+                reader_id=GgufReader.info.id,
+                format=GgufReader.info.title,
+                format_version=str(opened.version)
+                + (", big-endian" if opened.is_big_endian else ""),
+                byte_size=self._n_bytes,
+                n_records=len(self.rows),
+                producer=_producer(self._headers[0][0], source.path.name),
+                options={OPTION: self.choice} if self.choice != CHOICES[0] else {},
+                stated=stated,
+                modified_ns=source.modified_ns,
+            )
+        )
+
+
+def _stated(header: GgufHeader, tensors: Tensors) -> tuple[Stated, ...]:
+    """Return the counts of the metadata beside those of the tensors.
+
+    A model may have more layers than tensors tell of: parts can be missing.
+    """
+    architecture = header.text("general.architecture")
+    layers = np.unique(tensors.layer[tensors.layer >= 0])
+    n_experts = (
+        None if tensors.n_experts is None else int(tensors.n_experts.max(initial=0))
+    )
+    figures = (
+        stated_figure(
+            name,
+            None if (n := header.integer(f"{architecture}.{key}")) < 0 else n,
+            found,
+            basis=basis,
+            place=f"{architecture}.{key}",
+            at_least=True,
+        )
+        for name, key, found, basis in (
+            ("layers", "block_count", len(layers), "layers of its tensors"),
+            ("experts", "expert_count", n_experts, "its stacks of experts"),
+        )
+    )
+    return tuple(figure for figure in figures if figure is not None)
+
+
+def _producer(header: GgufHeader, file_name: str) -> dict[str, str]:
+    facts = {
+        "model": model_name(header, file_name),
+        "architecture": header.text("general.architecture"),
+        "quantized_by": header.text("general.quantized_by"),
+    }
+    return {key: value for key, value in facts.items() if value}

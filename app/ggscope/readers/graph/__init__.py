@@ -1,0 +1,1 @@
+"""Computation graphs, in JSON and DOT."""

@@ -1,0 +1,1 @@
+"""Maps of model files: what lies where."""

@@ -1,0 +1,1 @@
+"""Traces of NPU simulators, in JSON."""

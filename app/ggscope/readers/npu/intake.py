@@ -1,0 +1,607 @@
+"""Takes the events of a file in, block by block, and makes the trace of them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from ggscope.errors import CorruptError, LimitExceededError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import I64
+from ggscope.model.trace import Severity, Trace
+from ggscope.readers.api import ReadContext
+from ggscope.readers.common.json_cursor import Block, JsonCursor
+from ggscope.readers.common.json_repeats import Repeats, repeats, repeats_in
+from ggscope.readers.common.json_text import (
+    JsonSyntaxError,
+    NotANumberError,
+    fault_in,
+    parse_json,
+    without_paste,
+)
+from ggscope.readers.common.json_walk import Places, note_repeated
+from ggscope.readers.npu.columns import MAX_OPS, EventColumns, RowTaker
+from ggscope.readers.npu.header import HEADER_KEYS, Header
+from ggscope.readers.npu.plan import TOO_LARGE_HINT, Progress, Settings, note_part
+from ggscope.readers.npu.scan import STUB, ScannedBlock, scanner
+from ggscope.readers.npu.schema import (
+    EVENT,
+    EVENTS,
+    LEFT_OUT,
+    NO_REASON,
+    REASONS,
+    SAMPLE,
+    SAMPLES,
+    STUBS,
+    Event,
+    Problems,
+    Rules,
+    Sample,
+    Stub,
+)
+from ggscope.readers.npu.stages import Snapshots
+from ggscope.readers.npu.trace import Stages, max_end
+from ggscope.readers.source import Source
+
+_STUBS = frozenset(STUBS)
+_LISTED = 6
+"""Odd words that one message spells out."""
+_CHECK_EVERY = 1024
+"""Events decoded one by one between two looks at whether anybody still waits."""
+
+
+class _TooDeepError(Exception):
+    """A value is nested more deeply than can be followed."""
+
+
+class Intake:
+    """Everything that is known of one file while it is read.
+
+    Parameters
+    ----------
+    source : the file; its path goes into the trace.
+    lines : JSON Lines instead of one object.
+    stages : when to publish what has been read so far.
+
+    Attributes
+    ----------
+    builder : of the trace to be; holds the warnings.
+    n_records : events so far, those left out included.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        context: ReadContext,
+        settings: Settings,
+        *,
+        lines: bool,
+        stages: Stages,
+    ) -> None:
+        self.builder = TraceBuilder()
+        self.n_records = 0
+        self._unfinished: int | None = None
+        self._n_kept = 0
+        self._source = source
+        self._context = context
+        self._settings = settings
+        self._lines = lines
+        self._header = Header(self.builder)
+        self._problems = Problems(self.builder, lines=lines)
+        self._rules = Rules(self._problems)
+        self._columns = EventColumns(self.builder.strings)
+        self._scanner = scanner(source.size)
+        self._taker = (
+            None
+            if self._scanner is None
+            else RowTaker(self._columns, self._scanner.texts)
+        )
+        self._places = Places()
+        self._snapshots = Snapshots(
+            source,
+            context,
+            settings,
+            stages,
+            header=self._header,
+            columns=self._columns,
+            places=self._places,
+        )
+        self._n_samples = 0
+        self._n_bad_lines = 0
+        self._has_timeline = lines
+
+    def take_object(self, cursor: JsonCursor) -> None:
+        """Read the object form to its end.
+
+        Raises
+        ------
+        JsonSyntaxError
+            Where the text is no JSON; what came before is kept.
+        CorruptError
+            If the root is no object or the timeline no array.
+        """
+        if cursor.peek() != b"{":
+            # A text that is no JSON at all is told as such.
+            self._shallow(*cursor.value())
+            raise CorruptError(
+                "the root is not an object; there is nothing to show.",
+                offset=0,
+                hint='Events belong into {"version": "1.0", "timeline_events": [...]}.',
+            )
+        for key in cursor.members():
+            begins_array = cursor.peek() == b"["
+            if key == "timeline_events" and begins_array:
+                self._take_timeline(cursor)
+            elif key == "bandwidth_samples" and begins_array:
+                for block in cursor.blocks():
+                    self._take_samples(block)
+            else:
+                self._take_value(key, cursor)
+        if cursor.peek():
+            raise cursor.fault("Extra data")
+
+    def take_lines(self, cursor: JsonCursor) -> None:
+        """Read JSON Lines to the end of the file; bad lines are warnings."""
+        scanner = self._scanner
+        for block in cursor.lines(None if scanner is None else scanner.cut_lines):
+            self._context.progress(block.offset, self._source.size)
+            self._take_lines_of(block)
+            self._snapshots.publish_so_far(
+                self.builder, cursor.position, self.n_records
+            )
+        if self._n_bad_lines and not self.n_records:
+            raise CorruptError(
+                f"none of its {self._n_bad_lines:,} lines is a JSON object.", offset=0
+            )
+
+    def _take_lines_of(self, block: Block) -> None:
+        n = len(block.start)
+        if isinstance(block, ScannedBlock) and len(self._wanted(n)) == n:
+            self._keep_rows(block)
+            return
+        events = None if block.overlong else block.decode_lines(EVENT)
+        if events is not None:
+            self._note_repeats_of(block)
+            self._keep(block, block.start, block.end, events)
+        else:
+            self._take_lines_slow(block)
+
+    @property
+    def generation(self) -> int:
+        """How many snapshots have been handed out."""
+        return self._snapshots.generation
+
+    @property
+    def progress(self) -> Progress:
+        """How far reading has come."""
+        return Progress(self.n_records, self._unfinished, self._has_timeline)
+
+    def trace(self) -> Trace:
+        """Return the trace of what was taken in.
+
+        Raises
+        ------
+        UnsupportedVersionError, CorruptError
+            If the version is not known or there is no timeline.
+        ReadError
+            If the range that was asked for holds no event.
+        """
+        self._header.check_version(optional=self._lines)
+        if not self._has_timeline:
+            raise CorruptError("timeline_events missing; there is nothing to show.")
+        self._header.check_types()
+        self._header.check_total(max_end(self._columns))
+        self._note_totals()
+        note_part(self.builder, self._settings, self.n_records)
+        self._context.check_cancelled()
+        if self._settings.is_part:
+            self._columns.drop_samples_outside()
+        return self._snapshots.finish(self.builder, self.n_records)
+
+    def _take_timeline(self, cursor: JsonCursor) -> None:
+        if self.n_records:
+            self.builder.warn(
+                Severity.NOTICE,
+                "duplicate_key",
+                "timeline_events occurs twice; the events of both are shown",
+                cursor.position,
+                place="timeline_events",
+            )
+        self._has_timeline = True
+        scanner = self._scanner
+        self._unfinished = cursor.position + 1
+        for block in cursor.blocks(None if scanner is None else scanner.cut_array):
+            self._context.progress(block.offset, self._source.size)
+            self._take_block(block)
+            self._unfinished = done = cursor.position
+            self._snapshots.publish_so_far(self.builder, done, self.n_records)
+        self._unfinished = None
+
+    def _take_block(self, block: Block) -> None:
+        if isinstance(block, ScannedBlock):
+            # Here the number of elements is certain.
+            n = len(block.rows)
+            wanted = self._wanted(n)
+            if len(wanted) == n:
+                self._keep_rows(block)
+                return
+            if not wanted:
+                self.n_records += n
+                return
+        events = block.decode_array(EVENTS)
+        if events is not None and len(events) == len(block.start):
+            self._note_repeats_of(block)
+            self._keep(block, block.start, block.end, events)
+        else:
+            self._take_block_slow(block)
+
+    def _wanted(self, n: int) -> range:
+        """Return which of the next `n` events are in the range asked for."""
+        first, stop = self._settings.first, self._settings.stop
+        low = min(max(first - self.n_records, 0), n)
+        high = n if stop is None else min(max(stop - self.n_records, low), n)
+        return range(low, high)
+
+    def _is_wanted(self, index: int) -> bool:
+        stop = self._settings.stop
+        return index >= self._settings.first and (stop is None or index < stop)
+
+    def _take_block_slow(self, block: Block) -> None:
+        """Decode each element alone, so that a bad one costs only itself."""
+        bounds: list[tuple[int, int]] = []
+        events: list[Event | None] = []
+        try:
+            for start, end in block.elements():
+                if len(bounds) % _CHECK_EVERY == 0:
+                    self._context.check_cancelled()
+                index = self.n_records + len(bounds)
+                self._problems.at(index, block.offset + start)
+                event = None
+                if self._is_wanted(index):
+                    data = block.element(start, end)
+                    event = self._event(data, block.offset + start)
+                    self._note_repeats(repeats_in(data))
+                bounds.append((start, end))
+                events.append(event)
+        finally:
+            where = np.array(bounds, np.int64).reshape(-1, 2)
+            self._keep(block, where[:, 0], where[:, 1], events)
+
+    def _event(self, data: bytes, offset: int) -> Event | None:
+        """Return the event of one element; None where it is left out."""
+        try:
+            event = EVENT.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        else:
+            if not isinstance(event, STUBS):
+                return event
+        try:
+            value = self._parsed(data, offset)
+        except _TooDeepError:
+            self._problems.loss(
+                "too_deep", f"{self._problems.subject} is nested too deeply; {LEFT_OUT}"
+            )
+            return None
+        return self._rules.event(value)
+
+    def _note_repeats_of(self, block: Block) -> None:
+        """Note the keys that events of a block name twice."""
+        found = repeats(block.data, block.start, block.end)
+        if found is not None:
+            row = found.element
+            self._at(block, row, int(block.start[row]), self.n_records)
+            self._note_repeats(found)
+
+    def _note_repeats(self, found: Repeats | None) -> None:
+        """Note the keys that the event at hand names twice."""
+        if found is not None:
+            place, offset = self._problems.place(found.key), self._problems.offset
+            note_repeated(self.builder, place, offset, found.count)
+
+    def _keep(
+        self,
+        block: Block,
+        start: I64,
+        end: I64,
+        events: Sequence[Event | Stub | None],
+    ) -> None:
+        """Add events with the places of their texts; markers get their details now."""
+        wanted = self._wanted(len(events))
+        first = self._announced(len(wanted)) + wanted.start
+        events = events[wanted.start : wanted.stop]
+        if not _STUBS.isdisjoint(map(type, events)):
+            events = [
+                self._marker(block, int(start[row]), int(end[row]), row)
+                if type(event) in _STUBS
+                else event
+                for row, event in zip(wanted, events, strict=True)
+            ]
+        record = np.arange(first, first + len(events))
+        self._kept(block, start, end, self._columns.add(events, record))
+
+    def _keep_rows(self, block: ScannedBlock) -> None:
+        """Add events that are rows already; look at those that need it."""
+        assert self._taker is not None  # who else made rows
+        rows = block.rows
+        first = self._announced(len(rows))
+        odd = np.flatnonzero(rows.kind >= STUB)
+        bounds = zip(
+            odd.tolist(),
+            block.start[odd].tolist(),
+            block.end[odd].tolist(),
+            strict=True,
+        )
+        events = [self._marker(block, start, end, row) for row, start, end in bounds]
+        dropped = self._taker.add(rows, first, events, odd)
+        self._kept(block, block.start, block.end, dropped)
+
+    def _announced(self, n: int) -> int:
+        """Return the number of the next record, of which `n` are to be kept.
+
+        Raises
+        ------
+        LimitExceededError
+            If there are too many.
+        """
+        limit = self._context.limits.records
+        if self._n_kept + n > limit:
+            raise LimitExceededError(
+                f"there are more than {limit:,} events.", hint=TOO_LARGE_HINT
+            )
+        return self.n_records
+
+    def _kept(self, block: Block, start: I64, end: I64, dropped: I64) -> None:
+        """Note where the events just added stand, and which ones end too early."""
+        first, wanted = self.n_records, self._wanted(len(start))
+        rows = slice(wanted.start, wanted.stop)
+        self._places.append(start[rows] + block.offset, (end - start)[rows])
+        self._n_kept += len(wanted)
+        self.n_records += len(start)
+        for record in dropped.tolist():
+            self._at(block, record - first, int(start[record - first]), first)
+            self._problems.error(
+                "end_before_start",
+                f"{self._problems.subject}: end_cycle is before start_cycle; "
+                f"{LEFT_OUT}",
+                "end_cycle",
+            )
+
+    def _marker(self, block: Block, start: int, end: int, row: int) -> Event | None:
+        self._at(block, row, start, self.n_records)
+        return self._event(block.element(start, end), block.offset + start)
+
+    def _at(self, block: Block, row: int, start: int, first: int) -> None:
+        line = 0 if block.line is None else int(block.line[row])
+        self._problems.at(first + row, block.offset + start, line)
+
+    def _take_lines_slow(self, block: Block) -> None:
+        """Look at each line alone: headers, samples, events and what is neither."""
+        assert block.line is not None  # lines always have numbers
+        kept: list[int] = []
+        events: list[Event | None] = []
+        bounds = zip(block.start.tolist(), block.end.tolist(), strict=True)
+        for row, (start, end) in enumerate(bounds):
+            if row % _CHECK_EVERY == 0:
+                self._context.check_cancelled()
+            line, offset = int(block.line[row]), block.offset + start
+            self._problems.at(self.n_records + len(events), offset, line)
+            if block.overlong:
+                self._bad_line(line, "it is too long", offset)
+                continue
+            data = block.element(start, end)
+            try:
+                event = EVENT.decode(data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                event = None
+            if event is not None and not isinstance(event, STUBS):
+                self._note_repeats(repeats_in(data))
+                events.append(event)
+                kept.append(row)
+                continue
+            found = self._line(data, offset, line)
+            if not found:
+                continue
+            value = found[0]
+            self._note_repeats(repeats_in(data))
+            if isinstance(value, dict) and self._is_header(value, offset, line):
+                continue
+            is_wanted = self._is_wanted(self.n_records + len(events))
+            events.append(self._rules.event(value) if is_wanted else None)
+            kept.append(row)
+        rows = np.array(kept, np.int64)
+        self._keep(
+            replace(block, line=block.line[rows]),
+            block.start[rows],
+            block.end[rows],
+            events,
+        )
+
+    def _line(self, data: bytes, offset: int, line: int) -> tuple[object, ...]:
+        """Return the value of a line as the only item; nothing where it has none."""
+        if not data.strip():
+            return ()  # what is left of a comment
+        try:
+            return (self._parsed(data, offset),)
+        except JsonSyntaxError as fault:
+            cleaned = without_paste(data)
+            if cleaned == data:
+                self._bad_line(line, f"{fault.text} at byte {fault.offset:,}", offset)
+                return ()
+        except _TooDeepError:
+            self._bad_line(line, "it is nested too deeply", offset)
+            return ()
+        self.note_paste(offset)
+        return self._line(cleaned, offset, line) if cleaned.strip() else ()
+
+    def note_paste(self, offset: int | None = None) -> None:
+        """Note that comments or headings of a web page stand in the file."""
+        self.builder.warn(
+            Severity.NOTICE,
+            "pasted_copy",
+            'comments or lines such as "Copy code" stand between the JSON; they are '
+            "passed over",
+            offset,
+        )
+
+    def _bad_line(self, line: int, why: str, offset: int) -> None:
+        self._n_bad_lines += 1
+        self.builder.warn(
+            Severity.DATA_LOSS,
+            "bad_line",
+            f"line {line} is skipped: {why}",
+            offset,
+            place=f"line {line}",
+        )
+
+    def _is_header(self, value: dict[str, object], offset: int, line: int) -> bool:
+        """Take a line without a type that is no event; tell whether it was one."""
+        if "type" in value:
+            return False
+        if "timeline_events" in value:
+            self._bad_line(line, "it holds a trace of its own", offset)
+            return True
+        if "window_cycles" in value:
+            self._add_samples([value], offset, line)
+            return True
+        known = HEADER_KEYS & value.keys()
+        for key in known:
+            part = value[key]
+            if key == "bandwidth_samples" and isinstance(part, list):
+                self._add_samples(part, offset, line)
+            else:
+                self._header.set(key, part, offset)
+        return bool(known)
+
+    def _take_samples(self, block: Block) -> None:
+        self._context.progress(block.offset, self._source.size)
+        samples = block.decode_array(SAMPLES)
+        if samples is not None and len(samples) == len(block.start):
+            self._columns.add_samples(samples)
+            self._n_samples += len(samples)
+            return
+        for start, end in block.elements():
+            data, offset = block.element(start, end), block.offset + start
+            try:
+                self._columns.add_samples([SAMPLE.decode(data)])
+                self._n_samples += 1
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                self._add_samples([self._shallow(data, offset)], offset)
+
+    def _add_samples(self, values: list[object], offset: int, line: int = 0) -> None:
+        samples: list[Sample] = []
+        for value in values:
+            self._problems.at(self._n_samples, offset, line, sample=True)
+            self._n_samples += 1
+            sample = self._rules.sample(value)
+            if sample is not None:
+                samples.append(sample)
+        self._columns.add_samples(samples)
+
+    def _take_value(self, key: str, cursor: JsonCursor) -> None:
+        data, offset = cursor.value()
+        value = self._shallow(data, offset, key)
+        if key == "timeline_events":
+            raise CorruptError(
+                "timeline_events is not an array; there is nothing to show.",
+                offset=offset,
+            )
+        if key == "bandwidth_samples":
+            self.builder.warn(
+                Severity.ERROR,
+                "wrong_type",
+                "bandwidth_samples is not an array; it is ignored",
+                offset,
+                place=key,
+            )
+        elif key in HEADER_KEYS:
+            self._header.set(key, value, offset)
+
+    def _shallow(self, data: bytes, offset: int, place: str = "") -> object:
+        """Return a value; None, with a warning, where it is nested too deeply."""
+        try:
+            return self._parsed(data, offset)
+        except _TooDeepError:
+            self.builder.warn(
+                Severity.DATA_LOSS,
+                "too_deep",
+                f"{place or 'a sample'} is nested too deeply; it is left out",
+                offset,
+                place=place,
+            )
+        return None
+
+    def _parsed(self, data: bytes, offset: int) -> object:
+        """Return the value of a text; raises where it is no JSON."""
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            text = data.decode("utf-8", "replace")
+            self.builder.warn(
+                Severity.NOTICE,
+                "invalid_utf8",
+                "text is not UTF-8; its odd bytes are shown as \ufffd",
+                offset + error.start,
+                place=self._problems.place(),
+            )
+        try:
+            return parse_json(text)
+        except (json.JSONDecodeError, NotANumberError):
+            raise fault_in(data, offset) from None
+        except RecursionError:
+            raise _TooDeepError from None
+
+    def _note_reasons(self) -> None:
+        """Note stalls for reasons that the format does not list."""
+        stalls, strings = self._columns.stalls, self.builder.strings
+        names = stalls.column("name")
+        known = [strings.find(text) for text in (*REASONS, NO_REASON)]
+        odd = np.flatnonzero(~np.isin(names, known))
+        if not len(odd):
+            return
+        ids, n = np.unique(names[odd], return_counts=True)
+        order = np.argsort(-n, kind="stable")[:_LISTED]
+        each = ", ".join(f"{strings[int(ids[i])][:80]} ({n[i]:,})" for i in order)
+        more = len(ids) - len(order)
+        first = int(stalls.column("record")[odd].min())
+        self.builder.warn(
+            Severity.NOTICE,
+            "unknown_reason",
+            "stalls for reasons that the format does not list are shown as they are: "
+            + each
+            + (f" and {more:,} more" if more else ""),
+            self._places.offset(first - self._settings.first),
+            count=len(odd),
+            place=f"event {first}"
+            if self._lines
+            else f"timeline_events[{first}].reason",
+        )
+
+    def _note_totals(self) -> None:
+        self._note_reasons()
+        columns, unknown = self._columns, self._rules.unknown
+        if unknown:
+            each = ", ".join(f"{kind} ({n:,})" for kind, n in unknown.items())
+            self.builder.warn(
+                Severity.NOTICE,
+                "unknown_event_type",
+                f"types that the format does not define are shown as markers: {each}",
+                count=sum(unknown.values()),
+                place=self._rules.first_unknown,
+            )
+        if columns.n_bad_colors:
+            self.builder.warn(
+                Severity.NOTICE,
+                "color_hint_unknown",
+                "color_hint names no colour; the engine's own is used",
+                count=columns.n_bad_colors,
+            )
+        if len(columns.ops) == MAX_OPS:
+            self.builder.warn(
+                Severity.NOTICE,
+                "too_many_ops",
+                f"there are more than {MAX_OPS:,} different ops; the later ones have "
+                "no name of their own",
+            )

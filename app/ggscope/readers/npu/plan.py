@@ -1,0 +1,441 @@
+"""Is it an NPU trace, and in which of its two forms? Judged by the first 64 KiB.
+
+Options of the NPU reader, and what reading a file would cost.
+
+What is said of an NPU file that is cut, broken, or changed while it is read.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ggscope.errors import CorruptError, ReadError, TruncatedError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.trace import Severity
+from ggscope.readers.api import (
+    HEAD_BYTES,
+    NOT_MINE,
+    RANGE_OPTION,
+    Estimate,
+    Head,
+    ReadContext,
+    Sniff,
+    parse_range,
+)
+from ggscope.readers.common.json_cursor import JsonCursor
+from ggscope.readers.common.json_text import (
+    JsonSyntaxError,
+    JsonText,
+    JsonTooLargeError,
+    MemoryText,
+    locate,
+    without_paste,
+)
+from ggscope.readers.npu.header import HEADER_KEYS
+from ggscope.readers.source import Change
+
+BOM = b"\xef\xbb\xbf"
+_TYPES = (
+    rb"(?:(?:ENGINE|MEM_ACCESS|TOKEN|MARKER|CMD|STALL|BUS|ERROR)_EVENT|POWER_ESTIMATE)"
+)
+KNOWN_TYPE = re.compile(rb'"type"\s*:\s*"' + _TYPES + rb'"')
+_EVENT_LINE = re.compile(
+    rb'^[ \t]*\{.*"type"[ \t]*:[ \t]*"' + _TYPES + rb'".*\}[ \t\r]*$', re.MULTILINE
+)
+_OWN_KEYS = HEADER_KEYS - {"version"}
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What is seen of the first value of a text.
+
+    Attributes
+    ----------
+    first : its first byte, b"" for an empty text.
+    keys : its keys as far as they are seen, if it is an object.
+    type : text of its value of "type", b"" if none.
+    closed : whether it ends within the text.
+    followed : whether anything comes after it.
+    """
+
+    first: bytes
+    keys: frozenset[str] = frozenset()
+    type: bytes = b""
+    closed: bool = False
+    followed: bool = False
+
+
+def sniff_npu(head: Head) -> Sniff:
+    """Judge a file; never raises."""
+    data = head.data.removeprefix(BOM)
+    if b"\0" in data or b'"' not in data:
+        return NOT_MINE
+    if has_comments(data):
+        data = without_paste(data)
+    root = look(data)
+    if root.first == b"{":
+        return _object_sniff(root, data)
+    if root.first == b"[" and (KNOWN_TYPE.search(data) or b'"timeline_events"' in data):
+        return Sniff(50, "NPU events in a JSON array; the format wants an object")
+    if _EVENT_LINE.search(data):
+        return Sniff(50, "some lines are NPU timeline events")
+    return NOT_MINE
+
+
+def has_comments(data: bytes) -> bool:
+    """Tell whether a text begins with something, or holds comments, that pasting adds.
+
+    Slashes within strings, as of web addresses, are no comments; what stands behind the
+    last quotation mark is not looked at, as it may be half a string.
+    """
+    data = data.removeprefix(BOM)
+    data = data[: data.rfind(b'"') + 1]
+    if data.lstrip().startswith((b"{", b"[")) and not (b"//" in data or b"/*" in data):
+        return False
+    return without_paste(data) != data
+
+
+def is_lines(data: bytes) -> bool:
+    """Tell whether a text that begins with `data` has one event per line."""
+    root = look(data)
+    if root.first == b"{":
+        if "timeline_events" in root.keys:
+            return False
+        if root.type and (KNOWN_TYPE.search(b'"type":' + root.type) or root.closed):
+            return True
+        # After one whole object only another line can follow.
+        return root.closed and root.followed
+    return root.first != b"[" and _EVENT_LINE.search(data) is not None
+
+
+def look(data: bytes) -> Root:
+    """Return what can be seen of the first value of a text, cut or not."""
+    cursor = JsonCursor(MemoryText(data))
+    first = cursor.peek()
+    if first != b"{":
+        return Root(first)
+    keys: list[str] = []
+    kind = b""
+    try:
+        for key in cursor.members():
+            keys.append(key)
+            value, _ = cursor.value()
+            kind = value if key == "type" else kind
+    except (JsonSyntaxError, JsonTooLargeError, RecursionError):
+        return Root(first, frozenset(keys), kind)
+    return Root(first, frozenset(keys), kind, True, cursor.peek() != b"")
+
+
+def _object_sniff(root: Root, data: bytes) -> Sniff:
+    if "timeline_events" in root.keys:
+        sure = root.keys & HEADER_KEYS
+        return Sniff(90 if sure else 60, "key timeline_events of an NPU trace")
+    if KNOWN_TYPE.match(b'"type":' + root.type):
+        return Sniff(90, "lines of NPU timeline events")
+    if len(root.keys & _OWN_KEYS) + ("version" in root.keys) >= 2:
+        return Sniff(50, "keys of an NPU trace, but no timeline_events so far")
+    if root.closed and _EVENT_LINE.search(data):
+        return Sniff(50, "some lines are NPU timeline events")
+    if root.type.endswith(b'_EVENT"'):
+        return Sniff(50, "lines with event types as in NPU traces")
+    if not root.closed and root.keys & {"bandwidth_samples", "config_snapshot"}:
+        return Sniff(50, "keys of an NPU trace, but no timeline_events so far")
+    return NOT_MINE
+
+
+OPTIONS = {
+    "end_cycle": "exclusive (default) or inclusive: whether a span's end_cycle "
+    "belongs to it",
+    "hz": "clock frequency in cycles per second, to show times",
+    "strict": "true: refuse a cut or broken file, of which otherwise all that stands "
+    "before the fault is shown",
+    RANGE_OPTION: "FIRST:STOP, numbers of events or shares such as 5%: read only these",
+}
+TOO_LARGE_HINT = f"Read a part of the file with option {RANGE_OPTION}=FIRST:STOP."
+_ENDLESS = 1 << 62
+_SAMPLES = 16
+"""Places of a file where events are counted for the sake of shares."""
+
+_FINAL_BYTES, _PEAK_BYTES = 64, 150
+"""Memory per event: when all is read, and at the worst moment, measured."""
+_FIXED_BYTES = 32 << 20
+"""Blocks and the tables of the scanner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Reader options.
+
+    Attributes
+    ----------
+    inclusive : end cycles belong to their spans.
+    hz : cycles per second; None if not known.
+    strict : refuse a file with a syntax error; else what stands before it is kept.
+    first, stop : numbers of the events to read, half-open; None = to the end.
+    """
+
+    inclusive: bool = False
+    hz: float | None = None
+    strict: bool = False
+    first: int = 0
+    stop: int | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether some events are left out."""
+        return self.first > 0 or self.stop is not None
+
+    def texts(self) -> dict[str, str]:
+        """Return the options that shape the trace, as `TraceInfo` holds them."""
+        options = {"end_cycle": "inclusive" if self.inclusive else "exclusive"}
+        if self.hz is not None:
+            options["hz"] = f"{self.hz:g}"
+        if self.strict:
+            options["strict"] = "true"
+        if self.is_part:
+            stop = "" if self.stop is None else self.stop
+            options[RANGE_OPTION] = f"{self.first}:{stop}"
+        return options
+
+
+def settings_of(context: ReadContext, text: JsonText) -> Settings:
+    """Return what the options ask for.
+
+    Raises
+    ------
+    ReadError
+        If one of them has a value that does not exist.
+
+    Notes
+    -----
+    Nobody knows how many events a file holds before it is read: shares in a range
+    are of an estimate, from a look at some places of the file.
+    """
+    end = context.options.get("end_cycle", "exclusive")
+    if end not in ("exclusive", "inclusive"):
+        raise ReadError(
+            f"option end_cycle is {end!r}.", hint="Give exclusive or inclusive."
+        )
+    hz_text = context.options.get("hz", "")
+    try:
+        hz = float(hz_text) if hz_text else None
+    except ValueError:
+        hz = math.nan
+    if hz is not None and not 0 < hz < math.inf:
+        raise ReadError(
+            f"option hz is {hz_text!r}.", hint="Give cycles per second, e.g. 1e9."
+        )
+    strict = _is_strict(context.options)
+    first, stop = _range(context.options.get(RANGE_OPTION, ""), text)
+    return Settings(end == "inclusive", hz, strict, first, stop)
+
+
+def estimate(head: Head) -> Estimate | None:
+    """Return what reading a whole file would cost; None where that is unknown."""
+    per_byte = _density(head.data)
+    if not per_byte:
+        return None
+    records = max(round(per_byte * head.size), 1)
+    return Estimate(
+        records=records,
+        final_bytes=records * _FINAL_BYTES,
+        peak_bytes=records * _PEAK_BYTES + _FIXED_BYTES,
+        can_range=True,
+    )
+
+
+def _is_strict(options: Mapping[str, str]) -> bool:
+    strict = options.get("strict", "").lower() in ("true", "1", "yes")
+    # What files were once opened with; they are opened without it now.
+    return strict or options.get("salvage", "").lower() in ("false", "0", "no")
+
+
+def _range(wanted: str, text: JsonText) -> tuple[int, int | None]:
+    """Return the numbers of the events to read; None = to the end."""
+    if not wanted:
+        return 0, None
+    n_events = _counted(text) if "%" in wanted else _ENDLESS
+    try:
+        first, stop = parse_range(wanted, n_events)
+    except ValueError as error:
+        raise ReadError(
+            f"option {RANGE_OPTION} is {wanted!r}.",
+            hint="Give FIRST:STOP, numbers of events or shares, e.g. 0:500000 or "
+            "50%:60%.",
+        ) from error
+    return first, None if stop == n_events else stop
+
+
+def _counted(text: JsonText) -> int:
+    """Return about how many events a text holds."""
+    step = max(text.size // _SAMPLES, HEAD_BYTES)
+    buffer = np.empty(min(HEAD_BYTES, text.size), np.uint8)
+    densities = []
+    for offset in range(0, text.size, step):
+        data = buffer[: text.read_into(offset, buffer)].tobytes()
+        densities.append(len(KNOWN_TYPE.findall(data)) / max(len(data), 1))
+    return max(round(sum(densities) / len(densities) * text.size), 1)
+
+
+def _density(data: bytes) -> float:
+    """Return the number of events per byte, as the head of a file shows it."""
+    starts = [found.start() for found in KNOWN_TYPE.finditer(data)]
+    if len(starts) < 2:
+        return len(starts) / max(len(data), 1)
+    return (len(starts) - 1) / (starts[-1] - starts[0])
+
+
+_CHANGES = {
+    Change.GROWN: "the file grew while it was read; what came later is missing",
+    Change.SHRUNK: "the file was cut while it was read",
+    Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
+    "may not belong together",
+    Change.REPLACED: "another file took the name of this one while it was read",
+    Change.GONE: "the file was removed while it was read",
+}
+BREAKING = (Change.GROWN, Change.SHRUNK, Change.REWRITTEN)
+"""Changes that may be why the text is no JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far reading has come when something happens.
+
+    Attributes
+    ----------
+    n_events : whole ones so far.
+    unfinished : where the rest of the list of events begins; None outside of it.
+    has_timeline : whether that list has been met.
+    """
+
+    n_events: int
+    unfinished: int | None = None
+    has_timeline: bool = True
+
+
+def explained(fault: JsonSyntaxError, text: JsonText, progress: Progress) -> ReadError:
+    """Return the error that tells a person where the text is no JSON."""
+    n = progress.n_events
+    hint = "Open it without option strict to see them." if n else ""
+    whole = f"{n:,} whole event comes" if n == 1 else f"{n:,} whole events come"
+    place = locate(text, fault.offset)
+    where = (
+        f"{fault.text}: line {place.line} column {place.column} (char {place.char}), "
+        f"byte {fault.offset:,}"
+    )
+    if not fault.at_end:
+        return CorruptError(
+            f"{where}; {whole} before it.", offset=fault.offset, hint=hint
+        )
+    end = _end(text)
+    return TruncatedError(
+        f"{_cut(text, progress)}, at byte {end:,}; {whole} before it ({where}).",
+        offset=min(fault.offset, end),
+        hint=hint or "Check that the program that should write it ran to its end.",
+    )
+
+
+def note_fault(builder: TraceBuilder, error: ReadError, n_events: int) -> None:
+    """Note that only what stands before a fault is shown."""
+    is_cut = isinstance(error, TruncatedError)
+    builder.warn(
+        Severity.DATA_LOSS,
+        "truncated_json" if is_cut else "broken_json",
+        f"{error.message} What stands before it was kept.",
+        error.offset,
+        place=f"timeline_events[{n_events}]",
+        remedy="Write the file again, or go on with what is there.",
+    )
+
+
+def note_failure(builder: TraceBuilder, error: ReadError, n_events: int) -> None:
+    """Note that the rest of the file could not be read."""
+    builder.warn(
+        Severity.DATA_LOSS,
+        "read_failed",
+        f"{error.message} The {_events(n_events)} before that were kept.",
+        error.offset,
+        remedy=error.hint,
+    )
+
+
+def note_change(
+    builder: TraceBuilder, change: Change, n_events: int, position: int
+) -> None:
+    """Note what happened to the file while it was read, if anything.
+
+    Parameters
+    ----------
+    n_events, position : how many events were read, up to which byte.
+    """
+    if change is Change.NONE:
+        return
+    builder.warn(
+        Severity.DATA_LOSS if change in BREAKING else Severity.NOTICE,
+        "file_changed",
+        f"{_CHANGES[change]}; the {_events(n_events)} up to byte {position:,} were "
+        "kept.",
+        position,
+        remedy="Open it again when it is complete.",
+    )
+
+
+def note_part(builder: TraceBuilder, settings: Settings, n_events: int) -> None:
+    """Say which events were left out because the options ask for it.
+
+    Raises
+    ------
+    ReadError
+        If that leaves none.
+    """
+    if not settings.is_part:
+        return
+    stop = n_events if settings.stop is None else min(settings.stop, n_events)
+    if settings.first >= stop:
+        raise ReadError(
+            f"the range {settings.texts()[RANGE_OPTION]} holds none of its "
+            f"{_events(n_events)}.",
+            hint=f"Give another {RANGE_OPTION}.",
+        )
+    builder.warn(
+        Severity.INFO,
+        "range_read",
+        f"only events {settings.first:,} to {stop:,} of {n_events:,} were read, as "
+        "asked for; tokens, commands and dependencies outside are not known.",
+        remedy=f"Leave out reader option {RANGE_OPTION} to read all.",
+    )
+
+
+def _cut(text: JsonText, progress: Progress) -> str:
+    """Say in the middle of what a text ends."""
+    n = progress.n_events
+    if progress.unfinished is None:
+        where = "behind" if progress.has_timeline else "before"
+        return f"the file ends {where} its list of events, within its JSON object"
+    buffer = np.empty(256, np.uint8)
+    got = text.read_into(progress.unfinished, buffer)
+    if buffer[:got].tobytes().strip(b", \t\r\n"):
+        return f"the file ends in the middle of event {n:,}"
+    if not n:
+        return "the file ends before its first event"
+    return f"the file ends behind event {n - 1:,}, within its list of events"
+
+
+def _end(text: JsonText) -> int:
+    """Return where a text ends now: perhaps it has been cut."""
+    low, high = 0, text.size
+    byte = np.empty(1, np.uint8)
+    while low < high:
+        middle = (low + high) // 2
+        if text.read_into(middle, byte):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _events(n: int) -> str:
+    return f"{n:,} event" if n == 1 else f"{n:,} events"

@@ -1,0 +1,206 @@
+"""Reader of NPU simulator traces: one JSON object, or JSON Lines of events."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ggscope.errors import (
+    CorruptError,
+    LimitExceededError,
+    ReadError,
+    TruncatedError,
+)
+from ggscope.model.trace import Trace
+from ggscope.readers.api import (
+    HEAD_BYTES,
+    Estimate,
+    Head,
+    ReadContext,
+    ReaderInfo,
+    Sniff,
+)
+from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
+from ggscope.readers.common.json_text import (
+    JsonSyntaxError,
+    JsonText,
+    JsonTooLargeError,
+    MemoryText,
+    without_paste,
+)
+from ggscope.readers.npu.intake import Intake
+from ggscope.readers.npu.plan import (
+    BOM,
+    BREAKING,
+    OPTIONS,
+    TOO_LARGE_HINT,
+    Settings,
+    estimate,
+    explained,
+    has_comments,
+    is_lines,
+    note_change,
+    note_failure,
+    note_fault,
+    settings_of,
+    sniff_npu,
+)
+from ggscope.readers.npu.trace import FIRST_SECONDS, Stages
+from ggscope.readers.source import Source
+
+PASTE_BYTES = 256 << 20
+"""Larger files are not looked through for comments: that takes their size twice."""
+
+
+class NpuJsonReader:
+    """Reads NPU simulator traces.
+
+    Parameters
+    ----------
+    block_bytes : size of the blocks that are decoded in one piece.
+    value_bytes : largest single value or line that is taken.
+    first_seconds : reading time before the first early snapshot.
+    """
+
+    info = ReaderInfo(
+        "npu-json",
+        "NPU simulator trace",
+        (".json", ".jsonl"),
+        "Timeline events of an NPU simulator as one JSON object, or one per line.",
+        OPTIONS,
+    )
+
+    def __init__(
+        self,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        value_bytes: int = VALUE_BYTES,
+        first_seconds: float = FIRST_SECONDS,
+    ) -> None:
+        self._block_bytes = block_bytes
+        self._value_bytes = value_bytes
+        self._first_seconds = first_seconds
+
+    def sniff(self, head: Head) -> Sniff:
+        """Judge a file by its keys and event types."""
+        return sniff_npu(head)
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return what reading a file would cost, by the density of its events."""
+        return estimate(head)
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return the trace of a file.
+
+        Raises
+        ------
+        CorruptError, TruncatedError
+            If the text is no JSON, or has no timeline.
+        UnsupportedVersionError
+            If the format's major version is not 1.
+        LimitExceededError
+            If there is too little memory.
+        """
+        try:
+            return self._read_somehow(source, context)
+        except MemoryError:
+            raise LimitExceededError(
+                "there is too little memory for its events.", hint=TOO_LARGE_HINT
+            ) from None
+
+    def _read_somehow(self, source: Source, context: ReadContext) -> Trace:
+        """Read a file as it is or, where that fails, without what pasting adds."""
+        settings = settings_of(context, source)
+        if has_comments(source.head(HEAD_BYTES)):
+            pasted = self._pasted(source)
+            if pasted is not None:
+                return self._read(source, pasted, context, settings, pasted=True)
+        try:
+            return self._read(source, source, context, settings)
+        except (CorruptError, TruncatedError):
+            pasted = self._pasted(source)
+            if pasted is None:
+                raise
+        return self._read(source, pasted, context, settings, pasted=True)
+
+    def _pasted(self, source: Source) -> MemoryText | None:
+        """Return the text without what pasting adds; None where there is nothing."""
+        if source.size > PASTE_BYTES or source.change() in BREAKING:
+            return None
+        data = source.read(0, source.size)
+        cleaned = without_paste(data)
+        return None if cleaned == data else MemoryText(cleaned)
+
+    def _read(
+        self,
+        source: Source,
+        text: JsonText,
+        context: ReadContext,
+        settings: Settings,
+        *,
+        pasted: bool = False,
+    ) -> Trace:
+        head = _head(text)
+        start = len(BOM) if head.startswith(BOM) else 0
+        lines = is_lines(head[start:])
+        # What was published before a comment turned up is not published again.
+        stages = Stages(context.wants_stages and not pasted, self._first_seconds)
+        intake = Intake(source, context, settings, lines=lines, stages=stages)
+        if pasted:
+            intake.note_paste()
+        cursor = JsonCursor(
+            text,
+            start,
+            block_bytes=self._block_bytes,
+            value_bytes=self._value_bytes,
+            reuses_buffer=True,
+        )
+        try:
+            if lines:
+                intake.take_lines(cursor)
+            else:
+                intake.take_object(cursor)
+        except JsonSyntaxError as fault:
+            # Comments may begin anywhere; only now is it worth looking for them.
+            cleaned = None if pasted else self._pasted(source)
+            if cleaned is not None:
+                again = self._read(source, cleaned, context, settings, pasted=True)
+                return replace(again, generation=again.generation + intake.generation)
+            _keep_up_to(fault, intake, source, text, settings)
+        except JsonTooLargeError as too_large:
+            raise LimitExceededError(
+                f"one value is larger than {too_large.limit:,} bytes.",
+                offset=too_large.offset,
+                hint="Is this a trace?",
+            ) from None
+        except ReadError as error:
+            # Only the file itself gives a plain one: the disk, the network.
+            if type(error) is not ReadError or not intake.n_records:
+                raise
+            note_failure(intake.builder, error, intake.n_records)
+        note_change(intake.builder, source.change(), intake.n_records, cursor.position)
+        return intake.trace()
+
+
+def _keep_up_to(
+    fault: JsonSyntaxError,
+    intake: Intake,
+    source: Source,
+    text: JsonText,
+    settings: Settings,
+) -> None:
+    """Go on with what stands before a fault, if there is something; else raise.
+
+    A file that changes while it is read breaks off anywhere: what has been read is
+    kept then, and `note_change` says so.
+    """
+    error = explained(fault, text, intake.progress)
+    is_changing = source.change() in BREAKING
+    if not intake.n_records or (settings.strict and not is_changing):
+        raise error from None
+    if not is_changing:
+        note_fault(intake.builder, error, intake.n_records)
+
+
+def _head(text: JsonText) -> bytes:
+    buffer = np.empty(min(HEAD_BYTES, text.size), np.uint8)
+    return buffer[: text.read_into(0, buffer)].tobytes()

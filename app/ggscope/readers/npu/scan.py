@@ -1,0 +1,345 @@
+"""Calls of ``npu_scan.c``: timeline events from JSON text straight into rows.
+
+Optional, see `ggscope.native.library`: without it, and for every block that it does not
+judge, the typed decoder of `npu_events` does the work. Calls release the
+interpreter lock.
+"""
+
+import ctypes
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import Array
+from ggscope.native import library as compiled
+from ggscope.readers.common.json_cursor import Block, Bytes8
+
+LIBRARY = compiled.FOLDER / "_npu_scan.so"
+VERSION = 1
+
+WORDS = ("DMA", "TE", "VE", "CTRL", "HOST", "OTHER", "BUS", "TRACE")
+"""Engines and masters in the kernel's order; engines are the first six."""
+ENGINE, ACCESS, TOKEN, STALL, COMMAND, STUB, ODD = range(7)
+"""Kinds of rows. STUB has a known type without columns, ODD is sound JSON that the
+typed decoder has to look at."""
+_MORE, _CLOSED, _FULL, _STRANGE = range(4)
+
+N_ROWS = 1 << 15
+"""Events that one scan takes; a block ends where they are used up."""
+_N_DEPS = 1 << 16
+_N_TEXTS = 1 << 16
+_TEXT_BYTES = 4 << 20
+_UNSET = -2
+
+_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+_ROW_COLUMNS = {
+    "kind": np.uint8,
+    "word": np.uint8,
+    "way": np.uint8,
+    "begin": np.int32,
+    "finish": np.int32,
+    "line": np.int32,
+    "unit": np.int32,
+    "dep_count": np.int32,
+    "time": np.int64,
+    "until": np.int64,
+    "number": np.int64,
+    "size": np.int64,
+    "address": np.int64,
+    "text0": np.int32,
+    "text1": np.int32,
+    "text2": np.int32,
+    "text3": np.int32,
+}
+
+
+class _RowsStruct(ctypes.Structure):
+    """``Rows`` of the C source."""
+
+    _fields_ = (
+        ("capacity", _NUMBER),
+        ("deps_capacity", _NUMBER),
+        ("n_rows", _NUMBER),
+        ("n_deps", _NUMBER),
+        ("length", _NUMBER),
+        ("n_lines", _NUMBER),
+        ("status", _NUMBER),
+        *((name, _POINTER) for name in _ROW_COLUMNS),
+        ("deps", _POINTER),
+    )
+
+
+class _TextsStruct(ctypes.Structure):
+    """``Texts`` of the C source."""
+
+    _fields_ = (
+        ("capacity", _NUMBER),
+        ("n_bytes_capacity", _NUMBER),
+        ("count", _NUMBER),
+        ("n_bytes", _NUMBER),
+        ("secret", ctypes.c_uint64),
+        ("n_slots", _NUMBER),
+        ("slots", _POINTER),
+        ("hashes", _POINTER),
+        ("offsets", _POINTER),
+        ("bytes", _POINTER),
+    )
+
+
+class Texts:
+    """The texts of a file by number, as many as there is room for; 0 is "".
+
+    Attributes
+    ----------
+    generation : grows when the texts are forgotten to make room for others.
+    """
+
+    def __init__(self, capacity: int, n_bytes: int) -> None:
+        self.generation = 0
+        self.capacity = capacity
+        self._slots = np.zeros(1 << (2 * capacity - 1).bit_length(), np.int32)
+        self._hashes = np.empty(capacity, np.uint64)
+        self._offsets = np.zeros(capacity + 1, np.int64)
+        self._bytes = np.empty(n_bytes, np.uint8)
+        self.struct = _TextsStruct(
+            capacity=capacity,
+            n_bytes_capacity=n_bytes,
+            count=1,
+            secret=secrets.randbits(64),
+            n_slots=len(self._slots),
+            slots=self._slots.ctypes.data,
+            hashes=self._hashes.ctypes.data,
+            offsets=self._offsets.ctypes.data,
+            bytes=self._bytes.ctypes.data,
+        )
+
+    def __getitem__(self, number: int) -> str:
+        """Return the text of a number."""
+        first, stop = self._offsets[number : number + 2].tolist()
+        return self._bytes[first:stop].tobytes().decode()
+
+    def forget(self) -> None:
+        """Make room; numbers given out so far mean nothing any more."""
+        self.generation += 1
+        self._slots[:] = 0
+        self.struct.count, self.struct.n_bytes = 1, 0
+
+
+class Numbered:
+    """What each text stands for in one role (an op, a layer …), worked out once.
+
+    Parameters
+    ----------
+    texts : of the file.
+    memo : number of each text; -1 or so for None.
+    """
+
+    def __init__(self, texts: Texts, memo: Mapping[str | None, int]) -> None:
+        self._texts, self._memo = texts, memo
+        self._generation = texts.generation
+        # The last entry is that of text number -1.
+        self._known = np.full(texts.capacity + 1, _UNSET, np.int64)
+        self._known[-1] = memo[None]
+
+    def column(self, numbers: Array, dtype: npt.DTypeLike) -> Array:
+        """Return what texts stand for, in the order in which they first occur."""
+        if self._generation != self._texts.generation:
+            self._generation = self._texts.generation
+            self._known[:-1] = _UNSET
+        found = self._known[numbers]
+        new = numbers[found == _UNSET]
+        if len(new):
+            for number in dict.fromkeys(new.tolist()):
+                self._known[number] = self._memo[self._texts[number]]
+            found = self._known[numbers]
+        return found.astype(dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Events of one block, valid until the next scan.
+
+    Attributes
+    ----------
+    kind : uint8[n], ENGINE … ODD.
+    word : uint8[n], engine or master (in `WORDS`), memory, phase or step.
+    way : uint8[n], direction of an access.
+    unit : int32[n], number of the engine or master.
+    time, until : int64[n], cycles.
+    number : int64[n], cmdq_id, cmd_id or token_index.
+    size, address : int64[n], of an access; -1 where unknown.
+    texts : four int32[n]; of an engine event op, layer, tile and colour; of an
+        access the source engine; of a stall the reason; of a command source and
+        phase. -1 = none.
+    dep_count : int32[n], how many of `deps` belong to each engine event.
+    deps : int64[k].
+    """
+
+    kind: Array
+    word: Array
+    way: Array
+    unit: Array
+    time: Array
+    until: Array
+    number: Array
+    size: Array
+    address: Array
+    texts: tuple[Array, Array, Array, Array]
+    dep_count: Array
+    deps: Array
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ScannedBlock(Block):
+    """A block whose events are already rows.
+
+    Attributes
+    ----------
+    rows : one for each element.
+    """
+
+    rows: Rows
+
+
+class Scanner:
+    """Cuts JSON text into blocks of events and reads these on the way.
+
+    Parameters
+    ----------
+    library : the compiled kernel.
+    n_rows, n_texts, n_bytes : room for events, texts and their bytes (tests make
+        it small).
+    """
+
+    def __init__(
+        self,
+        library: Any,  # a library of foreign functions
+        *,
+        n_rows: int = N_ROWS,
+        n_texts: int = _N_TEXTS,
+        n_bytes: int = _TEXT_BYTES,
+    ) -> None:
+        self.texts = Texts(n_texts, n_bytes)
+        scan = library.ggscope_npu_scan
+        i32 = ctypes.c_int32
+        scan.argtypes = (_POINTER, _NUMBER, i32, i32, _POINTER, _POINTER)
+        scan.restype = None
+        self._scan: Callable[..., None] = scan
+        self._columns = {name: np.empty(n_rows, t) for name, t in _ROW_COLUMNS.items()}
+        self._deps = np.empty(_N_DEPS, np.int64)
+        self._struct = _RowsStruct(
+            capacity=n_rows,
+            deps_capacity=_N_DEPS,
+            deps=self._deps.ctypes.data,
+            **{name: int(c.ctypes.data) for name, c in self._columns.items()},
+        )
+        self._is_full = False
+
+    def cut_array(self, buffer: Bytes8, offset: int, first: bool) -> Block | None:
+        """Return the events at the start of a text; None where others must look.
+
+        Like `json_blocks.cut_array`, for arrays of objects.
+        """
+        status = self._run(buffer[1:-1], 0, first)
+        if not self._struct.n_rows:
+            return None
+        begin, finish = self._bounds()
+        return ScannedBlock(
+            buffer=buffer,
+            offset=offset,
+            start=begin,
+            end=finish,
+            length=self._struct.length,
+            first=first,
+            last=status == _CLOSED,
+            rows=self._rows(),
+        )
+
+    def cut_lines(
+        self, buffer: Bytes8, offset: int, at_end: bool, number: int
+    ) -> tuple[Block, int] | None:
+        """Return the whole lines at the start of a text, and how many line breaks.
+
+        None where the first one is no event of the usual kind.
+        """
+        self._run(buffer[1:-1], 2 if at_end else 1, True)
+        if not self._struct.n_rows:
+            return None
+        begin, finish = self._bounds()
+        line = self._columns["line"][: self._struct.n_rows].astype(np.int64)
+        block = ScannedBlock(
+            buffer=buffer,
+            offset=offset,
+            start=begin,
+            end=finish,
+            length=self._struct.length,
+            line=line + number,
+            rows=self._rows(),
+        )
+        return block, self._struct.n_lines
+
+    def _run(self, data: Bytes8, lines: int, first: bool) -> int:
+        self._call(data, lines, first)
+        if self._is_full and not self._struct.n_rows:
+            self._call(data, lines, first)  # with all texts forgotten
+        return int(self._struct.status)
+
+    def _call(self, data: Bytes8, lines: int, first: bool) -> None:
+        if self._is_full:
+            self.texts.forget()
+        found = self._struct
+        self._scan(
+            data.ctypes.data,
+            len(data),
+            lines,
+            int(first),
+            ctypes.byref(found),
+            ctypes.byref(self.texts.struct),
+        )
+        # Out of rows is no reason to forget texts.
+        self._is_full = found.status == _FULL and found.n_rows < found.capacity
+
+    def _bounds(self) -> tuple[Array, Array]:
+        n = self._struct.n_rows
+        begin, finish = self._columns["begin"][:n], self._columns["finish"][:n]
+        return begin.astype(np.int64), finish.astype(np.int64)
+
+    def _rows(self) -> Rows:
+        n = self._struct.n_rows
+        column = {name: values[:n] for name, values in self._columns.items()}
+        texts = tuple(column.pop(f"text{i}") for i in range(4))
+        for name in ("begin", "finish", "line"):
+            del column[name]
+        return Rows(
+            **column,
+            texts=texts,  # type: ignore[arg-type]  # four of them
+            deps=self._deps[: self._struct.n_deps],
+        )
+
+
+def scanner(size: int, library: Path = LIBRARY) -> Scanner | None:
+    """Return a scanner for a file; None where there is no kernel, or it is unwanted.
+
+    Parameters
+    ----------
+    size : bytes of the file; little ones get little room.
+    """
+    if not compiled.is_wanted():
+        return None
+    found = compiled.library(library, "ggscope_npu_version", VERSION)
+    if found is None:
+        return None
+    return Scanner(
+        found,
+        n_rows=min(N_ROWS, size // 2 + 1),
+        n_texts=min(_N_TEXTS, size // 8 + 16),
+        n_bytes=min(_TEXT_BYTES, size + 1),
+    )

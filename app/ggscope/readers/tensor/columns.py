@@ -1,0 +1,520 @@
+"""Header columns of a tensor trace while it is read, in the order of the file.
+
+Where the records of a tensor trace lie in its file.
+
+The file is often preallocated to 2 GiB and mostly empty; holes of a sparse file are
+never read.
+
+Long array operations in short pieces: nobody waits long to cancel or to paint.
+
+Columns of 33 million rows are put into another order, narrowed and searched here.
+What matters is memory: no temporary array is longer than a piece.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64, Array, narrow
+from ggscope.readers.api import SAMPLED_SHARE, ReadContext
+from ggscope.readers.source import Source
+from ggscope.readers.tensor import kernel as tensor_kernel
+from ggscope.readers.tensor.layouts import Layout
+
+ROOM_SHARE = 32
+"""Columns are made longer by one part in so many: the spans of passes and phases
+follow those of the records. Memory that is never touched costs nothing."""
+
+SAMPLE_RECORDS = 4096
+"""Names are sampled in blocks of so many records."""
+
+N_THREADS = 1 << 16
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wants:
+    """What a scan is to take from the records.
+
+    Attributes
+    ----------
+    names : one of ``NAMES_CHOICES``.
+    """
+
+    layout: Layout
+    names: str = "all"
+
+    @property
+    def sample_every(self) -> int:
+        """One block of `SAMPLE_RECORDS` in so many has names; 0: none has."""
+        return {"all": 1, "sampled": SAMPLED_SHARE, "none": 0}[self.names]
+
+    @property
+    def name_words(self) -> tuple[int, int]:
+        """The words of the name that may begin a pass, as (first, stop)."""
+        if not self.layout.dst_width:
+            return 0, 0
+        first = 8 if self.layout.source is None else 3
+        return first, first + self.layout.dst_width // 8
+
+    @property
+    def keeps_hashes(self) -> bool:
+        """Whether every record's name must be hashed, for want of its pattern."""
+        return self.names != "all" and bool(self.layout.dst_width)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Columns:
+    """Header columns of all op records, in file order.
+
+    Attributes
+    ----------
+    time : int64[n], raw stamps.
+    token : int32[n]; -1 where the claim cannot be a token number.
+    layer : int16[n]; -1 none.
+    thread : uint16[n], raw.
+    op, phase : uint8[n], raw.
+    duration : int64[n], ns from the spare bytes; None where there cannot be any.
+    name_hash : uint32[n] of the destination's name, 0 where that is blank; None
+        where patterns tell.
+    pattern : int32[n], number in the table of whoever read the record, -1 none;
+        None where names are not wanted.
+    record : number of the record in the file; None where it is the row number
+        + `first_record`.
+    record_dtype : of `record`, wide enough for every number in the file.
+    """
+
+    time: I64
+    token: npt.NDArray[np.int32]
+    layer: npt.NDArray[np.int16]
+    thread: npt.NDArray[np.uint16]
+    op: npt.NDArray[np.uint8]
+    phase: npt.NDArray[np.uint8]
+    duration: I64 | None
+    name_hash: npt.NDArray[np.uint32] | None
+    pattern: Array | None
+    record: Array | None = None
+    first_record: int = 0
+    record_dtype: npt.DTypeLike = np.int32
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def first(self, n: int) -> "Columns":
+        """Return the first `n` rows, without a copy."""
+        return self._each(lambda column: column[:n])
+
+    def keep(self, at: int, row: int, is_kept: npt.NDArray[np.bool_]) -> int:
+        """Move the chosen ones of the rows from `row` on to `at`; return their end."""
+        rows = slice(row, row + len(is_kept))
+        stop = at + int(np.count_nonzero(is_kept))
+        for name in _PER_ROW:
+            column = getattr(self, name)
+            if column is not None:
+                column[at:stop] = column[rows][is_kept]
+        if self.duration is not None:
+            self.duration[stop : rows.stop] = 0
+        return stop
+
+    def number(self, at: int, stop: int, records: Array | int) -> None:
+        """Note the file's numbers of rows `at` to `stop`.
+
+        `records` is the number of the first of them where they follow each other.
+        """
+        if isinstance(records, int):
+            if self.record is None and records == self.first_record + at:
+                return
+            records = np.arange(records, records + stop - at)
+        if self.record is None:
+            # Few files have gaps; the others do without this column.
+            self.record = np.empty(len(self), self.record_dtype)
+            self.record[:at] = np.arange(self.first_record, self.first_record + at)
+        self.record[at:stop] = records
+
+    def _each(self, change: Callable[[Array], Array]) -> "Columns":
+        changed: dict[str, Any] = {
+            f.name: change(column)
+            for f in fields(self)
+            if isinstance(column := getattr(self, f.name), np.ndarray)
+        }
+        return replace(self, **changed)
+
+
+_PER_ROW = (
+    "time", "token", "layer", "thread", "op", "phase", "duration", "name_hash",
+    "pattern",
+)  # fmt: skip
+
+
+def empty_columns(wants: Wants, ranges: Sequence[tuple[int, int]]) -> Columns:
+    """Return columns for the records of the ranges, with nothing in them yet."""
+    capacity = sum(stop - first for first, stop in ranges)
+    stop = ranges[-1][1] if ranges else 0
+    room = capacity + capacity // ROOM_SHARE + 256
+    has_durations = wants.layout.source is not None
+    return Columns(
+        # Its memory later holds the ends of all spans; see `arrange`.
+        time=np.empty(room, np.int64)[:capacity],
+        token=np.empty(capacity, np.int32),
+        layer=np.empty(capacity, np.int16),
+        thread=np.empty(capacity, np.uint16),
+        op=np.empty(capacity, np.uint8),
+        phase=np.empty(capacity, np.uint8),
+        duration=np.zeros(capacity, np.int64) if has_durations else None,
+        name_hash=np.empty(capacity, np.uint32) if wants.keeps_hashes else None,
+        pattern=np.empty(capacity, np.int32) if wants.sample_every else None,
+        first_record=ranges[0][0] if ranges else 0,
+        record_dtype=np.int32 if stop < 1 << 31 else np.int64,
+    )
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a scan counted.
+
+    Attributes
+    ----------
+    n_records : records that are not all zero.
+    n_ops : those that are ops, one row of the columns each.
+    n_extension, n_bad_time, n_expert : how many are extension records, have an
+        impossible stamp, are ops that list experts.
+    n_empty : all-zero records between others.
+    first_bad_time, first_empty : number of the first such record; -1 none.
+    has_layers : some op record names a layer other than 0.
+    has_durations : some op record has something in its spare bytes.
+    """
+
+    n_records: int = 0
+    n_ops: int = 0
+    n_extension: int = 0
+    n_bad_time: int = 0
+    n_expert: int = 0
+    n_empty: int = 0
+    first_bad_time: int = -1
+    first_empty: int = -1
+    has_layers: bool = False
+    has_durations: bool = False
+
+    def add(self, other: "Tally") -> None:
+        """Add what was counted in records behind these."""
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("first_bad_time", "first_empty"):
+            if getattr(self, name) < 0:
+                setattr(self, name, getattr(other, name))
+        self.has_layers |= other.has_layers
+        self.has_durations |= other.has_durations
+
+    def note_holes(
+        self, ranges: Sequence[tuple[int, int]], first: int, ended_at: int
+    ) -> None:
+        """Count the records between the ranges, from `first` on, as empty ones.
+
+        `ended_at` is the first record that could not be read; -1 none.
+        """
+        at = first
+        for low, stop in ranges:
+            if 0 <= ended_at < low:
+                return
+            if low > at:
+                self.n_empty += low - at
+                if self.first_empty < 0 or at < self.first_empty:
+                    self.first_empty = at
+            at = stop
+
+
+_SUMS = (
+    "n_records", "n_ops", "n_extension", "n_bad_time", "n_expert", "n_empty",
+)  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Threads:
+    """Raw thread ids by the first record that has them.
+
+    Attributes
+    ----------
+    first : int64[65536], number of the first op record, `NEVER` for none.
+    """
+
+    first: I64 = field(default_factory=lambda: np.full(N_THREADS, NEVER, np.int64))
+
+    def add(self, other: I64) -> None:
+        """Take over the first records of some more of the file."""
+        np.minimum(self.first, other, out=self.first)
+
+    def ids(self) -> list[int]:
+        """Return the raw ids in order of first appearance."""
+        used = np.flatnonzero(self.first != NEVER)
+        ids: list[int] = used[np.argsort(self.first[used])].tolist()
+        return ids
+
+
+SCAN_BYTES = 1 << 20
+"""Block size; fits the second-level cache, so that column reads are cheap."""
+
+_PROBE_BYTES = 1 << 20
+_U64 = np.uint64
+
+Words = npt.NDArray[np.uint64]
+Ranges = list[tuple[int, int]]
+
+
+def data_bounds(source: Source, context: ReadContext) -> tuple[int, int]:
+    """Return where the first non-zero byte is and where the last one ends.
+
+    (0, 0) if there is none. Holes of a sparse file are never read.
+    """
+    extents = source.data_extents()
+    end = _last_data(source, context, extents)
+    for start, stop in extents if end else ():
+        for offset in range(start, stop, _PROBE_BYTES):
+            context.check_cancelled()
+            block = source.array(offset, min(_PROBE_BYTES, stop - offset))
+            if block.any():
+                return offset + int(np.argmax(block != 0)), end
+    return 0, 0
+
+
+def _last_data(source: Source, context: ReadContext, extents: Ranges) -> int:
+    """Return the offset behind the last non-zero byte; 0 if there is none."""
+    for start, stop in reversed(extents):
+        while stop > start:
+            context.check_cancelled()
+            offset = max(start, stop - _PROBE_BYTES)
+            block = source.array(offset, stop - offset)
+            if block.any():
+                return offset + len(block) - int(np.argmax(block[::-1] != 0))
+            stop = offset
+    return 0
+
+
+def n_file_records(source: Source, size: int, end: int) -> int:
+    """Return how many whole records of `size` bytes begin before `end`."""
+    return min(-(-end // size), source.size // size)
+
+
+def record_ranges(source: Source, size: int, begin: int, end: int) -> Ranges:
+    """Return [first, stop) record numbers of the stored parts of ``[begin, end)``.
+
+    Ascending and apart from each other. A record cut off by the end of the file is
+    left out, one that merely ends in zeros is not.
+    """
+    stop_all = n_file_records(source, size, end)
+    ranges: Ranges = []
+    for start, stop in source.data_extents():
+        low = max(start, begin) // size
+        high = min(-(-min(stop, end) // size), stop_all)
+        if ranges and low <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(high, ranges[-1][1]))
+        elif low < high:
+            ranges.append((low, high))
+    return ranges
+
+
+def cut_ranges(ranges: Ranges, first: int, stop: int) -> Ranges:
+    """Return the parts of `ranges` within ``[first, stop)``."""
+    cut = [(max(low, first), min(high, stop)) for low, high in ranges]
+    return [(low, high) for low, high in cut if low < high]
+
+
+def count_records(ranges: Ranges) -> int:
+    """Return how many records the ranges hold."""
+    return sum(stop - first for first, stop in ranges)
+
+
+def spread_records(ranges: Ranges, n: int) -> list[int]:
+    """Return the numbers of up to `n` records, evenly spread over the ranges."""
+    total = count_records(ranges)
+    if not total:
+        return []
+    at = np.unique(np.linspace(0, total - 1, n).astype(np.int64))
+    lengths = np.array([stop - first for first, stop in ranges], np.int64)
+    before = np.cumsum(lengths) - lengths
+    of_range = np.searchsorted(before, at, "right") - 1
+    firsts = np.array([first for first, _ in ranges], np.int64)
+    numbers: list[int] = (firsts[of_range] + at - before[of_range]).tolist()
+    return numbers
+
+
+def word_blocks(
+    source: Source, size: int, ranges: Ranges
+) -> Iterator[tuple[int, Words]]:
+    """Yield (first record number, words uint64[m, size / 8]) over the ranges.
+
+    The same memory is used for every block. Stops where the file has become
+    shorter.
+    """
+    for first, stop in ranges:
+        at = first
+        for offset, block in source.blocks(first * size, stop * size, SCAN_BYTES):
+            at = offset // size
+            m = len(block) // size
+            yield at, block[: m * size].view(_U64).reshape(m, size // 8)
+            at += m
+        if at < stop:
+            return
+
+
+_PIECE_ROWS = 1 << 19
+
+
+class Work:
+    """Does array operations piece by piece.
+
+    Parameters
+    ----------
+    check : called between pieces; raises Cancelled where they are not wanted.
+    """
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self.check = check
+        self._library: Any | None = tensor_kernel.kernel()
+
+    def pieces(self, n: int, first: int = 0) -> Iterator[slice]:
+        """Yield slices that cover ``[first, n)``, with a check before each."""
+        for at in range(first, n, _PIECE_ROWS):
+            self.check()
+            yield slice(at, min(at + _PIECE_ROWS, n))
+
+    def find(self, n: int, marked: Callable[[slice], Array]) -> I64:
+        """Return where ``marked(piece)`` is true, ascending, int64[m]."""
+        found = [
+            piece.start + np.flatnonzero(marked(piece)) for piece in self.pieces(n)
+        ]
+        return np.concatenate([np.zeros(0, np.int64), *found])
+
+    def changes(self, column: Array) -> I64:
+        """Return the rows, but for the first, that differ from the one before."""
+        return 1 + self.find(
+            len(column) - 1,
+            lambda p: column[p] != column[p.start + 1 : p.stop + 1],
+        )
+
+    def counts(self, column: Array, n: int) -> I64:
+        """Return how often each number below `n` occurs, int64[n]."""
+        total = np.zeros(n, np.int64)
+        for piece in self.pieces(len(column)):
+            total += np.bincount(column[piece], minlength=n)
+        return total
+
+    def lane_order(
+        self, thread: npt.NDArray[np.uint16], ids: list[int]
+    ) -> tuple[I64, Array | None]:
+        """Return the first row of each lane, and positions by lane.
+
+        Parameters
+        ----------
+        ids : raw thread ids in lane order, all that occur.
+
+        Returns
+        -------
+        int64[n_lanes + 1], and int32[n] (int64 where there are very many); None
+        where that is the order already.
+        """
+        n, n_lanes = len(thread), len(ids)
+        if n_lanes <= 1:
+            return np.array([0, n][: n_lanes + 1], np.int64), None
+        counts = self.counts(thread, N_THREADS)[ids]
+        lane_first = np.concatenate([[0], np.cumsum(counts)])
+        order = np.empty(n, np.int32 if n < 1 << 31 else np.int64)
+        if self._library is None or order.dtype != np.int32:
+            self._fill_order(thread, ids, lane_first, order)
+            return lane_first, order
+        lane_of = np.zeros(N_THREADS, np.uint16)
+        lane_of[ids] = np.arange(n_lanes)
+        following, limit = lane_first[:-1].copy(), lane_first[1:].copy()
+        address = tensor_kernel.address
+        for piece in self.pieces(n):
+            fits = self._library.ggscope_tensor_order(
+                address(thread), piece.start, piece.stop, address(lane_of),
+                address(following), address(limit), address(order),
+            )  # fmt: skip
+            assert fits, "a thread has more records than were counted"
+        return lane_first, order
+
+    def gather(self, column: Array, order: Array | None, out: Array) -> None:
+        """Write ``column[order]`` to the first rows of `out`, whatever its dtype.
+
+        All values must fit. `order` None stands for the order as it is.
+        """
+        n = len(column) if order is None else len(order)
+        for piece in self.pieces(n):
+            if order is None:
+                out[piece] = column[piece]
+            elif not self._gather(column, order[piece], out[piece]):
+                out[piece] = column[order[piece]]
+
+    def taken(self, column: Array, order: Array | None, room: int = 0) -> Array:
+        """Return ``column[order]`` in the narrowest signed dtype that holds it.
+
+        Parameters
+        ----------
+        room : rows to leave free at the end.
+        """
+        out = np.empty(len(column) + room, narrowest(column))
+        self.gather(column, order, out)
+        return out
+
+    def _gather(self, column: Array, order: Array, out: Array) -> bool:
+        """Let compiled code do it; return False where it cannot."""
+        is_signed_or_same = column.dtype.kind == "i" or column.itemsize == out.itemsize
+        return (
+            self._library is not None
+            and order.dtype == np.int32
+            and is_signed_or_same
+            and column.flags.c_contiguous
+            and bool(
+                self._library.ggscope_tensor_gather(
+                    tensor_kernel.address(column), column.itemsize,
+                    tensor_kernel.address(order), len(order),
+                    tensor_kernel.address(out), out.itemsize,
+                )
+            )
+        )  # fmt: skip
+
+    def _fill_order(
+        self, thread: Array, ids: list[int], lane_first: I64, order: Array
+    ) -> None:
+        """Write the order with numpy: the twin of ``ggscope_tensor_order``."""
+        lane_of = np.zeros(N_THREADS, np.uint16)
+        lane_of[ids] = np.arange(len(ids))
+        at = lane_first[:-1].copy()
+        for piece in self.pieces(len(thread)):
+            lane = lane_of[thread[piece]]
+            # 16-bit keys are sorted by radix, in linear time.
+            by_lane = np.argsort(lane, kind="stable")
+            counts = np.bincount(lane, minlength=len(ids))
+            begin = np.repeat(at - (np.cumsum(counts) - counts), counts)
+            order[begin + np.arange(len(lane))] = piece.start + by_lane
+            at += counts
+
+
+def narrowest(column: Array) -> np.dtype[Any]:
+    """Return the narrowest signed dtype that holds the values of `column` and -1."""
+    low = int(column.min(initial=0)) if column.dtype.kind == "i" else 0
+    return narrow(np.array([min(low, -1), int(column.max(initial=0))])).dtype
+
+
+def extended(column: Array, n: int, *tails: Array) -> Array:
+    """Return the first `n` rows of `column` followed by `tails`, without a copy.
+
+    `column` must have room for them behind row `n`; else it is copied after all.
+    """
+    total = n + sum(map(len, tails))
+    if len(column) < total:
+        column = np.concatenate([column[:n], np.empty(total - n, column.dtype)])
+    at = n
+    for tail in tails:
+        column[at : at + len(tail)] = tail
+        at += len(tail)
+    return column[:total]
+
+
+def with_room(view: Array) -> Array:
+    """Return the whole memory of a view that begins where the memory does."""
+    base = view.base
+    return base if isinstance(base, np.ndarray) else view

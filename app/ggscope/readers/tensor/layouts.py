@@ -1,0 +1,374 @@
+"""Layouts of the fixed-size records of the tensor tracers, as numpy dtypes.
+
+No header says which layout a file has; see `ggscope.readers.tensor.detect`. All
+integers are little-endian. Field names are the same in every layout that has them.
+
+Single records of a tensor trace, decoded on demand for tooltips and the hex pane.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.errors import TruncatedError
+from ggscope.model.trace import OpTable, RecordView
+from ggscope.model.units import NOT_AVAILABLE, format_bytes
+from ggscope.readers.source import read_at
+
+NO_LAYER = 0xFFFF
+NO_INDEX = 0xFFFF_FFFF
+NO_OFFSET = 0xFFFF_FFFF_FFFF_FFFF
+FIRST_EXTENSION_OP = 0xF0
+"""Op numbers from here on are extension records: expert data, never ops."""
+
+MAX_TIMESTAMP = (1 << 62) - (1 << 41)
+"""Larger stamps are damage; 2^41 leaves room for the longest duration on top."""
+
+_Field = tuple[str, str, int]
+
+_HEADER: tuple[_Field, ...] = (
+    ("timestamp_ns", "<u8", 0),
+    ("token_id", "<u4", 8),
+    ("layer_id", "<u2", 12),
+    ("thread_id", "<u2", 14),
+    ("operation_type", "u1", 16),
+    ("phase", "u1", 17),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Layout:
+    """One record layout.
+
+    Attributes
+    ----------
+    id : what option ``layout`` calls it.
+    title : what people read.
+    dtype : fields of a record at their offsets, `size` bytes in all.
+    source : dtype of one entry of ``sources``; None where the record itself
+        describes the one source.
+    dst_width : bytes of ``dst_name`` (or of ``tensor_name``); 0 without names.
+    key : bool[size], the bytes by which two records are the same access pattern.
+    has_ggml_ops : ops are ``enum ggml_op``, not the first tracer's own numbers.
+    """
+
+    id: str
+    title: str
+    dtype: np.dtype[np.void]
+    source: np.dtype[np.void] | None = None
+    dst_width: int = 0
+    key: npt.NDArray[np.bool_] = field(repr=False)
+    has_ggml_ops: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of one record, a multiple of 8."""
+        return self.dtype.itemsize
+
+    @property
+    def source_width(self) -> int:
+        """Bytes of a source's name; 0 where the record is the source."""
+        return 0 if self.source is None else self.source["name"].itemsize
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether records may list the experts that a router chose."""
+        return "num_experts" in (self.dtype.names or ())
+
+    def fields(self) -> list[tuple[str, int, int]]:
+        """Return (name, byte offset, byte length) of every field, nested ones too."""
+        found: list[tuple[str, int, int]] = []
+        for name, (dtype, offset) in _entries(self.dtype).items():
+            if name == "sources" and self.source is not None:
+                for k in range(4):
+                    base = offset + k * self.source.itemsize
+                    found += [
+                        (f"sources[{k}].{inner}", base + at, inner_type.itemsize)
+                        for inner, (inner_type, at) in _entries(self.source).items()
+                    ]
+            else:
+                found.append((name, offset, dtype.itemsize))
+        return found
+
+
+def _entries(dtype: np.dtype[np.void]) -> Mapping[str, tuple[np.dtype[np.void], int]]:
+    """Return name -> (dtype, offset) of the fields of a structured dtype."""
+    assert dtype.fields is not None
+    return {name: (entry[0], entry[1]) for name, entry in dtype.fields.items()}
+
+
+def _structured(fields: tuple[_Field, ...], size: int) -> np.dtype[np.void]:
+    names, formats, offsets = zip(*fields, strict=True)
+    return np.dtype(
+        {
+            "names": list(names),
+            "formats": list(formats),
+            "offsets": list(offsets),
+            "itemsize": size,
+        }
+    )
+
+
+def _key(size: int, *spans: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return a mask of `size` bytes, True in each [start, end)."""
+    mask = np.zeros(size, np.bool_)
+    for start, end in spans:
+        mask[start:end] = True
+    mask.flags.writeable = False
+    return mask
+
+
+_LAYER_BYTES, _OP_BYTES, _COUNT_BYTES = (12, 14), (16, 17), (18, 19)
+
+
+def _single_source(tail: tuple[_Field, ...]) -> tuple[_Field, ...]:
+    """Return the fields of a record about one source, up to its expert fields."""
+    return (*_HEADER, ("padding1", "V6", 18), ("tensor_idx", "<u4", 24), *tail)
+
+
+def _tail(at: int) -> tuple[_Field, ...]:
+    """Return the fields from ``tensor_ptr``, which lies at byte `at`."""
+    return (
+        ("tensor_ptr", "<u8", at),
+        ("file_offset", "<u8", at + 8),
+        ("size_bytes", "<u4", at + 16),
+        ("attention_head", "u1", at + 20),
+        ("qkv_type", "u1", at + 21),
+        ("padding2", "V2", at + 22),
+        ("expert_id", "u1", at + 24),
+        ("expert_rank", "u1", at + 25),
+        ("routing_score", "<u2", at + 26),
+    )
+
+
+def _with_sources(
+    id_: str,
+    size: int,
+    dst_width: int,
+    source_width: int,
+    tail: tuple[_Field, ...] = (),
+) -> Layout:
+    """Return a layout with a destination name and four sources."""
+    source_size = source_width + 32
+    source = _structured(
+        (
+            ("name", f"S{source_width}", 0),
+            ("tensor_ptr", "<u8", source_width),
+            ("size_bytes", "<u4", source_width + 8),
+            ("layer_id", "<u2", source_width + 12),
+            ("memory_source", "u1", source_width + 14),
+            ("pad", "V1", source_width + 15),
+            ("disk_offset_or_buffer_id", "<u8", source_width + 16),
+            ("tensor_idx", "<u4", source_width + 24),
+            ("pad2", "V4", source_width + 28),
+        ),
+        source_size,
+    )
+    first = 24 + dst_width
+    keyed = [
+        (first + k * source_size, first + k * source_size + source_width + 15)
+        for k in range(4)
+    ] + [
+        (
+            first + k * source_size + source_width + 16,
+            first + k * source_size + source_width + 24,
+        )
+        for k in range(4)
+    ]
+    names = (
+        *_HEADER,
+        ("num_sources", "u1", 18),
+        ("duration", "V5", 19),
+        ("dst_name", f"S{dst_width}", 24),
+    )
+    plain = _structured((*names, *tail), size)
+    dtype = np.dtype(
+        {
+            "names": [*(plain.names or ()), "sources"],
+            "formats": [
+                *(entry[0] for entry in _entries(plain).values()),
+                (source, (4,)),
+            ],
+            "offsets": [*(entry[1] for entry in _entries(plain).values()), first],
+            "itemsize": size,
+        }
+    )
+    return Layout(
+        id=id_,
+        title=f"tensor-access {id_}-byte",
+        dtype=dtype,
+        source=source,
+        dst_width=dst_width,
+        key=_key(size, _LAYER_BYTES, _OP_BYTES, _COUNT_BYTES, (24, first), *keyed),
+        has_ggml_ops=True,
+    )
+
+
+LAYOUT_64P = Layout(
+    id="64p",
+    title="tensor-access 64-byte packed",
+    dtype=_structured(
+        (*_single_source(_tail(28)), ("padding3", "V8", 56)),
+        64,
+    ),
+    key=_key(64, _LAYER_BYTES, _OP_BYTES, (28, 50), (52, 53)),
+)
+LAYOUT_64A = Layout(
+    id="64a",
+    title="tensor-access 64-byte aligned",
+    dtype=_structured(
+        (*_single_source(_tail(32)), ("padding0", "V4", 28), ("padding3", "V4", 60)),
+        64,
+    ),
+    key=_key(64, _LAYER_BYTES, _OP_BYTES, (32, 54), (56, 57)),
+)
+LAYOUT_128 = Layout(
+    id="128",
+    title="tensor-access 128-byte",
+    dtype=_structured(
+        (
+            *_single_source(_tail(28)),
+            ("padding3", "V8", 56),
+            ("tensor_name", "S64", 64),
+        ),
+        128,
+    ),
+    dst_width=64,
+    key=_key(128, _LAYER_BYTES, _OP_BYTES, (28, 50), (52, 53), (64, 128)),
+)
+LAYOUT_256 = _with_sources("256", 256, 24, 20)
+LAYOUT_1024 = _with_sources(
+    "1024",
+    1024,
+    128,
+    128,
+    (("expert_ids", "(16,)<i4", 792), ("num_experts", "u1", 856)),
+)
+BUFFER_128 = Layout(
+    id="buffer128",
+    title="buffer events 128-byte",
+    dtype=_structured(
+        (
+            ("timestamp_ns", "<u8", 0),
+            ("event_type", "u1", 8),
+            ("usage", "u1", 9),
+            ("layer_id", "<u2", 10),
+            ("buffer_id", "<u8", 12),
+            ("buffer_ptr", "<u8", 20),
+            ("size_bytes", "<u8", 28),
+            ("name", "S64", 36),
+            ("backend", "S16", 100),
+            ("padding", "V12", 116),
+        ),
+        128,
+    ),
+    key=_key(128),
+)
+
+LAYOUTS: Mapping[str, Layout] = {
+    layout.id: layout
+    for layout in (
+        LAYOUT_1024,
+        LAYOUT_256,
+        LAYOUT_128,
+        BUFFER_128,
+        LAYOUT_64P,
+        LAYOUT_64A,
+    )
+}
+"""All layouts by id, the larger records first: ties in detection go to them."""
+
+
+_MISSING = {
+    "layer_id": NO_LAYER,
+    "token_id": NO_INDEX,
+    "tensor_idx": NO_INDEX,
+    "file_offset": NO_OFFSET,
+    "disk_offset_or_buffer_id": NO_OFFSET,
+    "attention_head": 0xFF,
+    "qkv_type": 0xFF,
+    "expert_id": 0xFF,
+    "expert_rank": 0xFF,
+}
+_WORDS = {
+    "phase": ("prompt", "generate"),
+    "memory_source": ("disk (weight in the file)", "buffer"),
+    "event_type": ("alloc", "dealloc"),
+    "usage": ("any", "weights", "compute"),
+}
+_POINTERS = frozenset(
+    ("tensor_ptr", "buffer_id", "buffer_ptr", "disk_offset_or_buffer_id", "file_offset")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRecords:
+    """Gives back records of one file by their number in it.
+
+    Attributes
+    ----------
+    ops : names for the op numbers; None where records have none.
+    """
+
+    path: Path
+    layout: Layout
+    ops: OpTable | None = None
+
+    def view(self, record: int) -> RecordView:
+        """Return record `record`, decoded.
+
+        Raises
+        ------
+        IndexError
+            If the number is negative.
+        ReadError
+            If the file is gone or has become too short.
+        """
+        if record < 0:
+            raise IndexError(record)
+        offset = record * self.layout.size
+        data = read_at(self.path, offset, self.layout.size)
+        if len(data) < self.layout.size:
+            raise TruncatedError(
+                f"record {record:,} is no longer there; the file has become shorter.",
+                path=self.path,
+                offset=offset,
+                hint="Open the file again.",
+            )
+        fields = tuple(
+            (name, self._text(name, data[at : at + length]), at, length)
+            for name, at, length in sorted(self.layout.fields(), key=lambda f: f[1])
+        )
+        return RecordView(offset, data, fields)
+
+    def _text(self, name: str, raw: bytes) -> str:
+        """Return a field's value as people read it; N/A for sentinels."""
+        field = name.rpartition(".")[2]
+        if field.endswith("name") or field == "backend":
+            text = raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+            return repr(text) if text else NOT_AVAILABLE
+        if field.startswith("pad"):
+            return raw.hex(" ") if any(raw) else "0"
+        if field == "expert_ids":
+            return ", ".join(map(str, np.frombuffer(raw, "<i4").tolist()))
+        value = int.from_bytes(raw, "little")
+        if value == _MISSING.get(field):
+            return NOT_AVAILABLE
+        if field == "operation_type":
+            return self._op_text(value)
+        if field in _WORDS:
+            words = _WORDS[field]
+            return f"{value} = {words[value]}" if value < len(words) else str(value)
+        if field in _POINTERS:
+            return f"0x{value:x}"
+        if field == "size_bytes":
+            return f"{value:,} = {format_bytes(value)}"
+        return f"{value:,}" if field == "timestamp_ns" else str(value)
+
+    def _op_text(self, code: int) -> str:
+        if self.layout.has_ggml_ops and code >= FIRST_EXTENSION_OP:
+            return f"{code} = extension record"
+        return f"{code} = {self.ops.name(code)}" if self.ops else str(code)

@@ -1,0 +1,435 @@
+"""Decode access patterns: names to string ids, sources to access rows.
+
+What the records of a tensor trace touch, once per distinct pattern.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.claims import Claims
+from ggscope.model.names import layer_of, parse
+from ggscope.model.strings import StringTable
+from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space, narrow
+from ggscope.model.tensors import Buffers, BufferUsage, Tensors
+from ggscope.model.trace import OpTable
+from ggscope.readers.tensor.columns import Words, Work
+from ggscope.readers.tensor.layouts import NO_INDEX, Layout
+
+_MAX_OFFSET = np.uint64(1 << 62)
+_PART_DTYPES = {
+    "tensor": np.int32,
+    "space": np.uint8,
+    "offset": np.int64,
+    "size": np.int64,
+    "buffer_id": np.uint64,
+    "layer": np.int16,
+    "expert": np.int16,
+    "address": np.uint64,
+    "raw_name": np.int32,
+    "raw_layer": np.int32,
+    "index": np.int64,
+}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(slots=True)
+class _Names:
+    """Distinct raw names: string ids, tensor row, layer, expert, whether cut."""
+
+    index: dict[bytes, int] = field(default_factory=dict)
+    raw: list[int] = field(default_factory=list)
+    string: list[int] = field(default_factory=list)
+    tensor: list[int] = field(default_factory=list)
+    layer: list[int] = field(default_factory=list)
+    expert: list[int] = field(default_factory=list)
+    is_cut: list[bool] = field(default_factory=list)
+
+
+class PatternDecoder:
+    """Turns the first record of every pattern into columns.
+
+    Parameters
+    ----------
+    strings : takes the names.
+    ops : names the ops of sources that have no name of their own.
+    claims_layers : the file's layer numbers mean something (a field that is zero
+        throughout was never set).
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        strings: StringTable,
+        ops: OpTable,
+        *,
+        claims_layers: bool = True,
+    ) -> None:
+        self._layout = layout
+        self._strings = strings
+        self._ops = ops
+        self._claims_layers = claims_layers
+        self._names: dict[int, _Names] = {}
+        self._rows: dict[str, int] = {}
+        self._tensor_name: list[int] = []
+        self._tensor_layer: list[int] = []
+        self._tensor_expert: list[int] = []
+        self._counts: list[Array] = []
+        self._destinations: list[tuple[Array, Array, Array, Array]] = []
+        self._claims: list[dict[str, Array]] = []
+        self._parts: list[dict[str, Array]] = []
+
+    def add(self, records: Array) -> None:
+        """Decode `records`, a structured array of the layout, one per pattern."""
+        if self._layout.source is not None:
+            self._add_sources(records)
+        else:
+            self._add_single(records)
+
+    def counts(self) -> Array:
+        """Return the number of accesses of each pattern."""
+        return _joined(self._counts, np.int64)
+
+    def destinations(self) -> tuple[Array, Array, Array, Array]:
+        """Return name (string id), tensor, layer and is-cut of each pattern."""
+        columns = (
+            zip(*self._destinations, strict=True)
+            if self._destinations
+            else (
+                (),
+                (),
+                (),
+                (),
+            )
+        )
+        name, tensor, layer, is_cut = columns
+        return (
+            _joined(name, np.int32),
+            _joined(tensor, np.int32),
+            _joined(layer, np.int16),
+            _joined(is_cut, np.bool_),
+        )
+
+    def accesses(self) -> tuple[AccessColumns, Buffers]:
+        """Return the accesses of all patterns, and the buffers they lie in."""
+        c = {
+            key: _joined([part[key] for part in self._parts], dtype)
+            for key, dtype in _PART_DTYPES.items()
+        }
+        n = len(c["tensor"])
+        in_buffer = (c["space"] == Space.BUFFER) & (c["buffer_id"] != 0)
+        ids, row = np.unique(c["buffer_id"][in_buffer], return_inverse=True)
+        buffer = np.full(n, -1, np.int32)
+        buffer[in_buffer] = row
+        columns = AccessColumns(
+            tensor=c["tensor"],
+            kind=np.full(n, AccessKind.READ, np.uint8),
+            space=c["space"],
+            offset=c["offset"],
+            size=c["size"],
+            buffer=buffer,
+            layer=c["layer"],
+            expert=c["expert"],
+            address=c["address"],
+        )
+        return columns, self._buffers(ids)
+
+    def claims(self) -> Claims:
+        """Return what the records say word for word."""
+
+        def column(name: str, dtype: type) -> Array:
+            return _joined([part[name] for part in self._claims], dtype)
+
+        def of_rows(name: str) -> Array:
+            return _joined([part[name] for part in self._parts], _PART_DTYPES[name])
+
+        return Claims(
+            name=column("name", np.int32),
+            layer=column("layer", np.int32),
+            n_sources=column("n_sources", np.int16),
+            lists_experts=column("lists_experts", np.bool_),
+            source_name=of_rows("raw_name"),
+            source_layer=of_rows("raw_layer"),
+            source_index=of_rows("index"),
+            has_results=self._layout.source is not None,
+        )
+
+    def tensors(self, accesses: AccessColumns) -> Tensors:
+        """Return the tensors, sized and placed by what `accesses` tell of them."""
+        n = len(self._tensor_name)
+        size = np.full(n, -1, np.int64)
+        known = accesses.tensor >= 0
+        np.maximum.at(size, accesses.tensor[known], accesses.size[known])
+        unplaced = np.iinfo(np.int64).max
+        offset = np.full(n, unplaced, np.int64)
+        placed = known & (accesses.offset >= 0)
+        np.minimum.at(offset, accesses.tensor[placed], accesses.offset[placed])
+        offset[offset == unplaced] = -1
+        return Tensors(
+            name=np.array(self._tensor_name, np.int32),
+            offset=offset,
+            size=size,
+            layer=np.array(self._tensor_layer, np.int16),
+            expert=np.array(self._tensor_expert, np.int16),
+        )
+
+    def _buffers(self, ids: Array) -> Buffers:
+        n = len(ids)
+        names = [f"buffer 0x{number:x}" for number in ids.tolist()]
+        return Buffers(
+            name=self._strings.intern_many(names),
+            backend=np.full(n, -1, np.int32),
+            usage=np.full(n, BufferUsage.ANY, np.uint8),
+            size=np.full(n, -1, np.int64),
+            allocated=np.full(n, -1, np.int64),
+            freed=np.full(n, -1, np.int64),
+            address=ids.astype(np.uint64),
+        )
+
+    def _add_sources(self, records: Array) -> None:
+        raw_names = records["dst_name"].tolist()
+        name, tensor, told_layer, _, is_cut = self._resolved(
+            raw_names, self._layout.dst_width
+        )
+        layer = _claimed(records["layer_id"])
+        self._destinations.append(
+            (name, tensor, np.where(layer < 0, told_layer, layer), is_cut)
+        )
+        room = records["sources"].shape[1]
+        count = np.minimum(records["num_sources"], room)
+        source = records["sources"][np.arange(room) < count[:, None]]
+        op = np.repeat(records["operation_type"], count)
+        part = self._access_part(
+            source, source["name"].tolist(), self._layout.source_width, op
+        )
+        where = source["disk_offset_or_buffer_id"]
+        in_file, in_buffer = source["memory_source"] == 0, source["memory_source"] == 1
+        space = np.full(len(source), Space.UNKNOWN, np.uint8)
+        space[in_file] = Space.FILE
+        space[in_buffer] = Space.BUFFER
+        part["space"] = space
+        part["offset"] = _offsets(where, in_file)
+        part["buffer_id"] = np.where(in_buffer, where, np.uint64(0))
+        self._parts.append(part)
+        self._counts.append(count.astype(np.int64))
+        self._claim(records, raw_names, self._layout.dst_width, records["num_sources"])
+
+    def _add_single(self, records: Array) -> None:
+        n, width = len(records), self._layout.dst_width
+        names = records["tensor_name"].tolist() if width else [b""] * n
+        part = self._access_part(records, names, width, records["operation_type"])
+        offset = _offsets(records["file_offset"], records["file_offset"] != 0)
+        part["offset"] = offset
+        part["space"] = np.where(offset < 0, Space.UNKNOWN, Space.FILE).astype(np.uint8)
+        part["buffer_id"] = np.zeros(n, np.uint64)
+        self._parts.append(part)
+        self._counts.append(np.ones(n, np.int64))
+        name, _, _, _, is_cut = self._resolved(names, width)
+        synthetic = np.array(self._tensor_name, np.int32)[part["tensor"]]
+        self._destinations.append(
+            (np.where(name < 0, synthetic, name), part["tensor"], part["layer"], is_cut)
+        )
+        self._claim(records, names, width, np.ones(n))
+
+    def _claim(
+        self, records: Array, names: Sequence[bytes], width: int, count: Array
+    ) -> None:
+        """Note what the records say word for word."""
+        experts = np.zeros(len(records), np.uint8)
+        if self._layout.has_experts:
+            experts = records["num_experts"]
+        self._claims.append(
+            {
+                "name": self._raw_names(names, width),
+                "layer": _claimed(records["layer_id"]),
+                "n_sources": count,
+                "lists_experts": experts != 0,
+            }
+        )
+
+    def _access_part(
+        self, source: Array, names: Sequence[bytes], width: int, op: Array
+    ) -> dict[str, Array]:
+        """Return the columns that every layout's sources share."""
+        _, tensor, told_layer, expert, _ = self._resolved(names, width)
+        pointers = source["tensor_ptr"].astype(np.uint64)
+        for i in np.flatnonzero(tensor < 0).tolist():
+            text = f"{self._ops.name(int(op[i]))}@0x{int(pointers[i]):x}"
+            tensor[i] = self._tensor_row(text, -1, -1)
+        layer = _claimed(source["layer_id"])
+        if not self._claims_layers:
+            layer[:] = -1
+        return {
+            "tensor": tensor,
+            "size": source["size_bytes"].astype(np.int64),
+            "layer": np.where(layer < 0, told_layer, layer),
+            "expert": expert,
+            "address": pointers,
+            "raw_name": self._raw_names(names, width),
+            "raw_layer": _claimed(source["layer_id"]),
+            "index": _indexes(source["tensor_idx"]),
+        }
+
+    def _tensor_row(self, text: str, layer: int, expert: int) -> int:
+        row = self._rows.get(text)
+        if row is None:
+            row = self._rows[text] = len(self._tensor_name)
+            self._tensor_name.append(self._strings.intern(text))
+            self._tensor_layer.append(layer)
+            self._tensor_expert.append(expert)
+        return row
+
+    def _resolved(
+        self, raw: Sequence[bytes], width: int
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        """Return string id, tensor, layer, expert and is-cut of each raw name."""
+        names = self._names.setdefault(width, _Names())
+        for name in dict.fromkeys(raw):
+            if name not in names.index:
+                self._decode(names, name, width)
+        at = np.fromiter(map(names.index.__getitem__, raw), np.int64, len(raw))
+        return (
+            np.array(names.string, np.int32)[at],
+            np.array(names.tensor, np.int32)[at],
+            np.array(names.layer, np.int16)[at],
+            np.array(names.expert, np.int16)[at],
+            np.array(names.is_cut, np.bool_)[at],
+        )
+
+    def _raw_names(self, raw: Sequence[bytes], width: int) -> Array:
+        """Return the string id of each raw name that `_resolved` knows."""
+        names = self._names[width]
+        at = np.fromiter(map(names.index.__getitem__, raw), np.int64, len(raw))
+        return np.array(names.raw, np.int32)[at]
+
+    def _decode(self, names: _Names, raw: bytes, width: int) -> None:
+        """Learn a raw name; writers cut names one byte before the field's end."""
+        names.index[raw] = len(names.string)
+        text = raw.split(b"\0", 1)[0]
+        is_cut = len(text) >= max(width - 1, 1)
+        told = text.decode("utf-8", "replace")
+        readable = _CONTROL.sub("\ufffd", told).strip()
+        names.raw.append(self._strings.intern(told) if told else -1)
+        if not readable:
+            for column in (names.string, names.tensor, names.layer, names.expert):
+                column.append(-1)
+            names.is_cut.append(False)
+            return
+        parsed = parse(readable)
+        # A number that touches the cut may have lost digits.
+        is_doubtful = is_cut and readable[-1].isdigit()
+        layer = layer_of(readable + "…") if is_doubtful else parsed.layer
+        expert = parsed.expert if parsed.expert < 1 << 15 else -1
+        base = parsed.base or f"({parsed.suffixes[0]})"
+        names.string.append(self._strings.intern(readable))
+        names.tensor.append(self._tensor_row(base, layer, expert))
+        names.layer.append(layer)
+        names.expert.append(expert)
+        names.is_cut.append(is_cut)
+
+
+def _claimed(layer: Array) -> npt.NDArray[np.int16]:
+    """Return a claimed layer number as int16, -1 for none and impossible ones."""
+    return np.where(layer < 1 << 15, layer, 0xFFFF).astype(np.uint16).view(np.int16)
+
+
+def _indexes(index: Array) -> npt.NDArray[np.int64]:
+    """Return numbers of a registry, -1 for none."""
+    return np.where(index == NO_INDEX, -1, index.astype(np.int64))
+
+
+def _offsets(where: Array, in_file: Array) -> npt.NDArray[np.int64]:
+    """Return file offsets, -1 where there is none."""
+    known = in_file & (where < _MAX_OFFSET)
+    offset = np.where(known, where, np.uint64(0)).astype(np.int64)
+    offset[~known] = -1
+    return offset
+
+
+def _joined(parts: Sequence[Array], dtype: type) -> Array:
+    """Return the parts in one array of `dtype`."""
+    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype, copy=False)
+
+
+_DECODED_AT_ONCE = 2048
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Patterns:
+    """What the records touch, once per distinct pattern.
+
+    Attributes
+    ----------
+    first : int64[n_patterns + 1]; pattern p makes the accesses
+        ``columns[first[p] : first[p + 1]]``.
+    columns : the accesses.
+    name : string id of the destination, -1 without name.
+    tensor : row of `tensors` for the destination.
+    layer : claimed by the record, else told by its name; -1 none.
+    is_cut : bool, the destination's name fills its field and may go on.
+    claims : what the records say word for word.
+
+    Notes
+    -----
+    name, tensor, layer and is_cut have one row more than there are patterns: row -1
+    is what a record without a pattern gets.
+    """
+
+    first: I64
+    columns: AccessColumns
+    name: Array
+    tensor: Array
+    layer: Array
+    is_cut: npt.NDArray[np.bool_]
+    tensors: Tensors
+    buffers: Buffers
+    claims: Claims
+
+
+def decode_patterns(
+    exemplars: Words, layout: Layout, decoder: PatternDecoder, work: Work
+) -> Patterns:
+    """Return what `decoder` makes of the first record of each pattern.
+
+    Parameters
+    ----------
+    exemplars : uint64[n_patterns, record size / 8].
+    """
+    for at in range(0, len(exemplars), _DECODED_AT_ONCE):
+        work.check()
+        rows = np.ascontiguousarray(exemplars[at : at + _DECODED_AT_ONCE])
+        decoder.add(rows.view(layout.dtype).reshape(-1))
+    return _gathered(decoder)
+
+
+def decode_records(records: Array, decoder: PatternDecoder, work: Work) -> Patterns:
+    """Return what `decoder` makes of records, one per pattern.
+
+    Parameters
+    ----------
+    records : structured array of the decoder's layout.
+    """
+    for at in range(0, len(records), _DECODED_AT_ONCE):
+        work.check()
+        decoder.add(records[at : at + _DECODED_AT_ONCE])
+    return _gathered(decoder)
+
+
+def _gathered(decoder: PatternDecoder) -> Patterns:
+    columns, buffers = decoder.accesses()
+    first = np.concatenate([[0], np.cumsum(decoder.counts())]).astype(np.int64)
+    name, tensor, layer, is_cut = decoder.destinations()
+    return Patterns(
+        first=first,
+        columns=columns,
+        name=narrow(np.append(name, -1)),
+        tensor=narrow(np.append(tensor, -1)),
+        layer=narrow(np.append(layer, -1)),
+        is_cut=np.append(is_cut, False),
+        tensors=decoder.tensors(columns),
+        buffers=buffers,
+        claims=decoder.claims(),
+    )

@@ -1,0 +1,479 @@
+"""Reader of tensor-access traces: fixed-size records without a header.
+
+Written by the tensor tracers for llama.cpp (``tensor_trace.bin``). The file is read
+once, from end to end. Of a file that takes its time, the spans so far are published
+now and then; then all spans, and at last their names and accesses.
+
+Early pictures of a tensor trace: when to publish one, and what it can promise.
+
+While the file is read, the spans so far are published now and then. The rest of the
+file is looked at in a few places only, to tell how far it reaches.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ggscope.errors import CorruptError, LimitExceededError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.strings import StringTable
+from ggscope.model.tables import I64, Array
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.readers.api import (
+    NAMES_OPTION,
+    NOT_MINE,
+    RANGE_OPTION,
+    Estimate,
+    Head,
+    ReadContext,
+    ReaderInfo,
+    Sniff,
+)
+from ggscope.readers.source import Source
+from ggscope.readers.tensor import plan as tensor_options
+from ggscope.readers.tensor import problems as notes
+from ggscope.readers.tensor.buffer_events import add_buffer_events
+from ggscope.readers.tensor.columns import (
+    NEVER,
+    Ranges,
+    Words,
+    Work,
+    cut_ranges,
+    data_bounds,
+    n_file_records,
+    narrowest,
+    record_ranges,
+    spread_records,
+)
+from ggscope.readers.tensor.detect import STRONG, detect, detect_head
+from ggscope.readers.tensor.layouts import (
+    BUFFER_128,
+    LAYOUT_64A,
+    LAYOUT_64P,
+    LAYOUTS,
+    MAX_TIMESTAMP,
+    Layout,
+    TensorRecords,
+)
+from ggscope.readers.tensor.names import PatternDecoder, Patterns, decode_patterns
+from ggscope.readers.tensor.passes import arrange, room_for
+from ggscope.readers.tensor.patterns import HashCollisionError
+from ggscope.readers.tensor.plan import File, Job
+from ggscope.readers.tensor.repeats import (
+    Joins,
+    joined,
+    joined_patterns,
+    joined_rows,
+    op_starts,
+)
+from ggscope.readers.tensor.scan import Scan
+from ggscope.readers.tensor.trace import (
+    assemble,
+    assemble_nameless,
+    assemble_part,
+    find_ops,
+    make_info,
+    make_job,
+)
+
+FIRST_S = 0.04
+"""When the first early picture is due; it takes about as long to make."""
+
+SHORT_S = 0.15
+"""A file that is read sooner needs no early picture."""
+
+MOST = 8
+GROWTH = 2
+"""A further picture shows at least so many times as much."""
+
+_COST_SHARE = 0.2
+"""What all early pictures may take of the time for reading."""
+
+_LARGEST_SHARE = 0.4
+"""No early picture of more than this share of the file: its arrays lie beside those
+of the whole trace until that replaces them."""
+
+_N_PROBES = 64
+_TAIL_RECORDS = 256
+_U64 = np.uint64
+
+
+class Outlook:
+    """Time stamps of some records of the whole file.
+
+    Attributes
+    ----------
+    low, high : the earliest and the latest stamp seen; (`NEVER`, -1) for none.
+    """
+
+    def __init__(self, source: Source, size: int, ranges: Ranges) -> None:
+        numbers, stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        tail = max(ranges[-1][0], ranges[-1][1] - _TAIL_RECORDS) if ranges else 0
+        spots = [(number, 1) for number in spread_records(ranges, _N_PROBES)]
+        spots += [(tail, ranges[-1][1] - tail)] if ranges else []
+        for first, count in spots:
+            block = source.array(first * size, count * size)
+            whole = block[: len(block) // size * size].reshape(-1, size)
+            time_of = np.ascontiguousarray(whole[:, :8]).view(_U64)[:, 0]
+            # An all-zero record has no stamp.
+            good = (time_of > 0) & (time_of <= _U64(MAX_TIMESTAMP))
+            numbers.append(first + np.flatnonzero(good))
+            stamps.append(time_of[good].astype(np.int64))
+        self._numbers, self._stamps = np.concatenate(numbers), np.concatenate(stamps)
+        has_any = bool(len(self._stamps))
+        self.low = int(self._stamps.min()) if has_any else NEVER
+        self.high = int(self._stamps.max()) if has_any else -1
+
+    def earliest_from(self, record: int) -> int | None:
+        """Return the earliest stamp of the known records from `record` on."""
+        later = self._stamps[self._numbers >= record]
+        return int(later.min()) if len(later) else None
+
+
+class _Lateness:
+    """How far the stamps of the file go back behind earlier ones."""
+
+    def __init__(self) -> None:
+        self.latest = 0
+        self.most = 0
+        self._n = 0
+
+    def add(self, stamps: I64, work: Work) -> None:
+        """Take the stamps of all rows so far, of which some are known already."""
+        for piece in work.pieces(len(stamps), self._n):
+            part = stamps[piece]
+            ahead = np.maximum(np.maximum.accumulate(part), self.latest)
+            self.most = max(self.most, int((ahead - part).max()))
+            self.latest = int(ahead[-1])
+        self._n = len(stamps)
+
+
+class Pace:
+    """Decides when an early picture is worth its time.
+
+    Parameters
+    ----------
+    clock : seconds from anywhere.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._spent = 0.0
+        self._price = 0.0
+        self._last = 0
+        self._count = 0
+
+    def is_due(self, done: int, total: int) -> bool:
+        """Tell whether to publish, with `done` of `total` records read."""
+        if not done or self._count >= MOST or done > _LARGEST_SHARE * total:
+            return False
+        reading = self._clock() - self._began - self._spent
+        if not self._count:
+            return reading >= FIRST_S and reading * total / done >= SHORT_S
+        cost = self._spent + self._price * done
+        affordable = _COST_SHARE * reading * total / done
+        return done >= GROWTH * self._last and cost <= affordable
+
+    def note(self, done: int, seconds: float) -> None:
+        """Note that a picture of `done` records took some time."""
+        self._spent += seconds
+        self._price = seconds / done
+        self._last = done
+        self._count += 1
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether reading takes so long that early pictures are wanted."""
+        return self._count > 0 or self._clock() - self._began >= SHORT_S
+
+    def timed(self, publish: Callable[[], None], done: int) -> None:
+        """Publish, and note what it took."""
+        began = self._clock()
+        publish()
+        self.note(done, self._clock() - began)
+
+
+class Stages:
+    """Publishes the spans so far while a file is being scanned."""
+
+    def __init__(
+        self,
+        file: File,
+        ranges: Ranges,
+        work: Work,
+        publish: Callable[[Trace], None],
+    ) -> None:
+        self._file = file
+        self._work = work
+        self._publish = publish
+        self._ranges = ranges
+        self._outlook: Outlook | None = None
+        self._lateness = _Lateness()
+        self.pace = Pace()
+
+    def offer(self, scan: Scan) -> None:
+        """Publish what the scan has, if it is time for that."""
+        if scan.is_done or not scan.n_rows:
+            return
+        if self.pace.is_due(scan.n_done, scan.n_all):
+            self.pace.timed(lambda: self._publish(self._part(scan)), scan.n_done)
+
+    def _part(self, scan: Scan) -> Trace:
+        columns, work = scan.columns(), self._work
+        if self._outlook is None:
+            size = self._file.choice.wants.layout.size
+            self._outlook = Outlook(self._file.source, size, self._ranges)
+        outlook = self._outlook
+        self._lateness.add(columns.time, work)
+        earliest = int(np.argmin(columns.time))
+        origin = min(int(columns.time[earliest]), outlook.low)
+        threads = scan.threads
+        marks = scan.pass_marks(earliest)
+        rows = arrange(columns, threads, marks, work, origin=origin)
+        if self._file.choice.wants.layout.source is None:
+            starts = op_starts(rows, columns.op, self._file.ops, work)
+            rows = joined_rows(rows, starts)
+        strings = StringTable()
+        job = make_job(self._file, scan.tally, threads, columns, rows, strings, work)
+        until = self._lateness.latest - self._lateness.most
+        ahead = outlook.earliest_from(scan.next_record)
+        if ahead is not None:
+            until = min(until, ahead)
+        extent = TimeRange(0, max(outlook.high - origin, 0))
+        return assemble_part(job, strings, max(until - origin, 0), extent)
+
+
+_MAX_SEEDS = 8
+
+
+class TensorAccessReader:
+    """Reads tensor-access records of 64, 128, 256 and 1024 bytes."""
+
+    info = ReaderInfo(
+        id="tensor-access",
+        title="Tensor-access records",
+        suffixes=(".bin",),
+        doc="Fixed-size records of every op and its sources, as the tensor tracers "
+        "for llama.cpp write them; no header.",
+        options=tensor_options.OPTIONS,
+    )
+
+    def sniff(self, head: Head) -> Sniff:
+        """Judge a file by laying every record layout over its head."""
+        if not any(head.data):
+            if head.suffix in self.info.suffixes:
+                return Sniff(5, "all zero so far: a preallocated trace, perhaps")
+            return NOT_MINE
+        match = detect_head(head.data, head.size)
+        if match is None:
+            return Sniff(0, "no record layout fits the first 64 KiB")
+        confidence = 40 if match.score >= STRONG else 25
+        return Sniff(confidence, f"the fields of {match.layout.title} records fit")
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return the cost of reading a file with this head; None if unknown."""
+        return tensor_options.estimate(head)
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return the trace, after early snapshots of a large file if wanted.
+
+        Raises
+        ------
+        CorruptError
+            If no layout fits.
+        ReadError
+            If an option is not understood.
+        LimitExceededError
+            If there are more records than the context allows, or than fit into
+            memory.
+        """
+        try:
+            return _read(source, context)
+        except MemoryError as error:
+            raise LimitExceededError(
+                "there is too little memory to read this trace.",
+                path=source.path,
+                hint=f"Read a part of it with the option {RANGE_OPTION}=FIRST:STOP, "
+                f"or leave names out with {NAMES_OPTION}=sampled or "
+                f"{NAMES_OPTION}=none.",
+            ) from error
+
+
+def _read(source: Source, context: ReadContext) -> Trace:
+    options = context.options
+    wanted = tensor_options.wanted_layout(source, options)
+    begin, end = data_bounds(source, context)
+    if not end:
+        return _empty_trace(source, wanted)
+    layout = wanted or _detected(source, begin, end)
+    n_file = n_file_records(source, layout.size, end)
+    choice = tensor_options.choose(source, layout, n_file, options)
+    ranges = record_ranges(source, layout.size, begin, end)
+    ranges = cut_ranges(ranges, choice.first, choice.stop)
+    if layout is BUFFER_128:
+        return _buffer_trace(source, ranges, end)
+    ops = find_ops(source, layout, ranges, options.get(tensor_options.OPS_OPTION))
+    file = File(source=source, options=options, choice=choice, end=end, ops=ops)
+    for seed in range(_MAX_SEEDS):
+        try:
+            return _Reading(file, ranges, context, seed).run()
+        except HashCollisionError:
+            continue
+    raise AssertionError("hashes of every seed collide")
+
+
+class _Reading:
+    """One attempt to read a file's records: scan, arrange, decode.
+
+    Parameters
+    ----------
+    seed : for the hashes of the numpy path.
+    """
+
+    def __init__(
+        self, file: File, ranges: Ranges, context: ReadContext, seed: int
+    ) -> None:
+        self._file = file
+        self._ranges = ranges
+        self._context = context
+        self._seed = seed
+        self._work = Work(context.check_cancelled)
+        self._generation = 0
+        self._strings = StringTable()
+        size = file.choice.wants.layout.size
+        self._bytes = sum(stop - first for first, stop in ranges) * size
+
+    def run(self) -> Trace:
+        """Return the whole trace."""
+        file, context = self._file, self._context
+        stages = Stages(file, self._ranges, self._work, self._publish)
+        with Scan(
+            file.source,
+            file.choice.wants,
+            self._ranges,
+            context.limits,
+            self._work,
+            seed=self._seed,
+        ) as scan:
+            self._scan(scan, stages)
+            job, of_row, exemplars, joins = self._arranged(scan)
+        context.progress(self._bytes, self._bytes)
+        if context.wants_stages and stages.pace.is_slow:
+            self._publish(assemble_nameless(job, self._strings, self._work))
+        patterns = self._decoded(job, exemplars)
+        if joins is not None:
+            patterns = joined(patterns, joins)
+        trace = assemble(job, self._strings, patterns, of_row, exemplars, self._work)
+        context.check_cancelled()
+        return replace(trace, generation=self._generation + 1)
+
+    def _publish(self, trace: Trace) -> None:
+        self._generation += 1
+        self._context.publish(replace(trace, generation=self._generation))
+
+    def _scan(self, scan: Scan, stages: Stages) -> None:
+        size = self._file.choice.wants.layout.size
+        while not scan.is_done:
+            scan.step()
+            self._context.progress(scan.n_done * size, self._bytes)
+            if self._context.wants_stages:
+                stages.offer(scan)
+        scan.tally.note_holes(self._ranges, self._file.choice.first, scan.ended_at)
+
+    def _arranged(self, scan: Scan) -> tuple[Job, Array, Words, Joins | None]:
+        """Return all spans but for names, their patterns, and what these stand for.
+
+        The patterns are those of ops, joined from those of records where a record
+        describes one source.
+        """
+        file, work, tally = self._file, self._work, scan.tally
+        n = scan.n_rows
+        time = scan.columns().time
+        earliest = int(np.argmin(time)) if n else 0
+        origin = int(time[earliest]) if n else 0
+        del time
+        marks = scan.pass_marks(earliest)
+        ids, exemplars = scan.patterns()
+        tables = [np.append(numbers, np.int32(-1)) for numbers in ids]
+        pattern = np.full(n, -1, np.int8)
+        if file.choice.wants.sample_every:
+            pattern = scan.spread(tables, narrowest(np.array([len(exemplars)])))
+        threads, ended_at = scan.threads, scan.ended_at
+        columns = scan.take_columns()
+        columns.pattern = None
+        if not _claims_layers(file.choice.wants.layout, tally.has_layers):
+            columns.layer[:] = -1
+        rows = arrange(columns, threads, marks, work, origin=origin, may_consume=True)
+        del marks
+        of_record = np.empty(n + room_for(n), pattern.dtype)
+        work.gather(pattern, rows.order, of_record)
+        del pattern
+        joins, of_row = None, of_record
+        if file.choice.wants.layout.source is None:
+            starts = op_starts(rows, columns.op, file.ops, work)
+            of_ops, joins = joined_patterns(of_record[:n], starts, len(exemplars))
+            rows = joined_rows(rows, starts)
+            of_row = np.empty(len(rows) + room_for(len(rows)), narrowest(of_ops))
+            of_row[: len(rows)] = of_ops
+        job = make_job(
+            file, tally, threads, columns, rows, self._strings, work,
+            ended_at=ended_at, may_consume=True,
+        )  # fmt: skip
+        job = replace(job, rows=replace(job.rows, order=None))
+        return job, of_row[: len(rows) + len(job.band_names)], exemplars, joins
+
+    def _decoded(self, job: Job, exemplars: Words) -> Patterns:
+        layout = self._file.choice.wants.layout
+        if notes.is_full(self._file, job.tally):
+            # In the table at the same place, with and without early snapshots.
+            self._strings.intern(notes.FULL_TEXT)
+        claims_layers = _claims_layers(layout, job.tally.has_layers)
+        decoder = PatternDecoder(
+            layout, self._strings, self._file.ops, claims_layers=claims_layers
+        )
+        return decode_patterns(exemplars, layout, decoder, self._work)
+
+
+def _claims_layers(layout: Layout, has_layers: bool) -> bool:
+    """Tell whether layer numbers mean something.
+
+    The first tracer never set the layer of its 64-byte records.
+    """
+    return has_layers or layout not in (LAYOUT_64P, LAYOUT_64A)
+
+
+def _detected(source: Source, begin: int, end: int) -> Layout:
+    match = detect(source, begin, end)
+    if match is None:
+        raise CorruptError(
+            "this is not a tensor-access trace: no record layout fits its content.",
+            path=source.path,
+            offset=begin,
+            hint="Force one with the option layout="
+            + ", layout=".join(LAYOUTS)
+            + " if you know it.",
+        )
+    return match.layout
+
+
+def _empty_trace(source: Source, layout: Layout | None) -> Trace:
+    """Return a trace without spans, for a file that is all zero."""
+    builder = TraceBuilder()
+    notes.nothing_flushed(builder, source.size)
+    title = layout.title if layout else "tensor-access, layout unknown"
+    version = layout.id if layout else ""
+    return builder.snapshot(make_info(source, title, version))
+
+
+def _buffer_trace(source: Source, ranges: Ranges, end: int) -> Trace:
+    builder = TraceBuilder()
+    n = add_buffer_events(builder, source, ranges)
+    notes.file_state(builder, source, BUFFER_128, end)
+    notes.file_change(builder, source, n)
+    builder.records = TensorRecords(source.path, BUFFER_128)
+    info = make_info(source, BUFFER_128.title, BUFFER_128.id)
+    return builder.snapshot(replace(info, n_records=n, summary={"layout": "buffer128"}))

@@ -1,0 +1,598 @@
+"""Read a tensor trace from end to end, once: header columns and patterns.
+
+The file is read in stretches of some milliseconds each, so that whoever drives the
+scan can report, cancel and publish in between. Two stretches are read side by side
+where there is a second processor.
+
+Read stretches of records into columns: in numpy, or with the compiled kernel.
+
+Both do the same; tests hold them together. A reader of blocks keeps the patterns
+that it met in a table of its own, so that two of them can work side by side.
+"""
+
+import ctypes
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.errors import LimitExceededError
+from ggscope.model.tables import I64, Array
+from ggscope.readers.api import RANGE_OPTION, Limits
+from ggscope.readers.source import Source
+from ggscope.readers.tensor import columns as tensor_ranges
+from ggscope.readers.tensor import kernel as tensor_kernel
+from ggscope.readers.tensor.columns import (
+    N_THREADS,
+    NEVER,
+    SAMPLE_RECORDS,
+    Columns,
+    Ranges,
+    Tally,
+    Threads,
+    Wants,
+    Words,
+    Work,
+    count_records,
+    empty_columns,
+)
+from ggscope.readers.tensor.layouts import FIRST_EXTENSION_OP, MAX_TIMESTAMP
+from ggscope.readers.tensor.patterns import (
+    PatternNumbers,
+    PatternTable,
+    hash_factors,
+    hash_name,
+    key_words,
+    merged,
+)
+
+OP, EMPTY, BAD_TIME, EXTENSION = range(4)
+"""Kinds of records."""
+
+BUFFER_BYTES = 256 << 10
+"""What the kernel reads at once; stays in the second-level cache."""
+
+_NUMBER_OF_EXPERTS = 856
+_U64 = np.uint64
+
+
+class BlockReader(Protocol):
+    """Reads stretches of records into the rows of columns.
+
+    Attributes
+    ----------
+    tally : what the last call counted.
+    kind : uint8, kind of each record of the last call.
+    thread_first : int64[65536], first op record of each raw thread id in the last
+        call, `NEVER` for none.
+    """
+
+    tally: Tally
+    kind: npt.NDArray[np.uint8]
+    thread_first: I64
+
+    def read(self, first: int, stop: int, columns: Columns, row: int) -> int:
+        """Read records ``[first, stop)`` into rows from `row` on.
+
+        Every record gets a row, ops or not; only those of ops mean something.
+
+        Returns
+        -------
+        The number of records read, fewer than asked for where the file ends.
+        """
+        ...
+
+    def patterns(self) -> tuple[Array, I64]:
+        """Return the first record of each pattern so far, and its number.
+
+        uint64[n_patterns, size / 8] and int64[n_patterns].
+        """
+        ...
+
+
+class NumpyBlocks:
+    """Reads blocks with numpy: the twin of ``ggscope_tensor_scan``."""
+
+    def __init__(self, source: Source, wants: Wants, seed: int = 0) -> None:
+        self._source = source
+        self._wants = wants
+        self._numbers = PatternNumbers(wants.layout, seed)
+        self.tally = Tally()
+        self.kind = np.zeros(0, np.uint8)
+        self.thread_first = np.full(N_THREADS, NEVER, np.int64)
+
+    def read(self, first: int, stop: int, columns: Columns, row: int) -> int:
+        """Read records ``[first, stop)``; see `BlockReader`."""
+        self.tally = Tally()
+        self.kind = np.zeros(stop - first, np.uint8)
+        self.thread_first.fill(NEVER)
+        done = 0
+        size = self._wants.layout.size
+        for at, words in tensor_ranges.word_blocks(self._source, size, [(first, stop)]):
+            self._take(at, words, columns, row + done, self.kind[done:])
+            done += len(words)
+        return done
+
+    def patterns(self) -> tuple[Array, I64]:
+        """Return the first record of each pattern, and its number."""
+        return self._numbers.exemplars(), self._numbers.first_record()
+
+    def _take(
+        self, first: int, words: Words, columns: Columns, row: int, kind: Array
+    ) -> None:
+        """Take the records of a block that starts with record number `first`."""
+        kind[: len(words)] = self._kinds(first, words)
+        is_op = kind[: len(words)] == OP
+        at = slice(row, row + len(words))
+        _take_header(np.ascontiguousarray(words[:, :3]), columns, at)
+        layers = (words[:, 1] >> _U64(32)) & _U64(0xFFFF)
+        self.tally.has_layers |= bool(layers[is_op].any())
+        self._note_threads(first, columns.thread[at], is_op)
+        if columns.name_hash is not None:
+            name = words[:, slice(*self._wants.name_words)]
+            columns.name_hash[at] = hash_name(name)
+        if columns.duration is not None:
+            columns.duration[at] = np.where(is_op, words[:, 2] >> _U64(24), 0)
+            self.tally.has_durations |= bool(columns.duration[at].any())
+        if self._wants.layout.has_experts:
+            experts = (words[:, _NUMBER_OF_EXPERTS // 8] & _U64(0xFF)) != 0
+            self.tally.n_expert += int(np.count_nonzero(experts & is_op))
+        if columns.pattern is not None:
+            self._number(first, words, is_op, columns.pattern[at])
+
+    def _kinds(self, first: int, words: Words) -> npt.NDArray[np.uint8]:
+        """Return what each record is, and count them."""
+        t = self.tally
+        is_empty = np.asarray((words[:, 0] | words[:, 1] | words[:, 2]) == 0)
+        if is_empty.any():
+            is_empty[is_empty] = ~words[is_empty].any(axis=1)
+            _count(t, "empty", first, is_empty)
+        is_bad = words[:, 0] > _U64(MAX_TIMESTAMP)
+        _count(t, "bad_time", first, is_bad)
+        is_extension = np.zeros(len(words), np.bool_)
+        if self._wants.layout.has_ggml_ops:
+            is_extension = (words[:, 2] & _U64(0xFF)) >= _U64(FIRST_EXTENSION_OP)
+            is_extension &= ~is_bad
+        t.n_extension += int(np.count_nonzero(is_extension))
+        kind = is_empty * EMPTY + is_bad * BAD_TIME + is_extension * EXTENSION
+        t.n_records += len(words) - int(np.count_nonzero(is_empty))
+        t.n_ops += int(np.count_nonzero(kind == OP))
+        return np.asarray(kind.astype(np.uint8))
+
+    def _note_threads(self, first: int, thread: Array, is_op: Array) -> None:
+        rows = np.flatnonzero(is_op)
+        ids, at = np.unique(thread[rows], return_index=True)
+        self.thread_first[ids] = np.minimum(self.thread_first[ids], first + rows[at])
+
+    def _number(self, first: int, words: Words, is_op: Array, pattern: Array) -> None:
+        record = np.arange(first, first + len(words))
+        every = self._wants.sample_every
+        is_wanted = is_op & (record // SAMPLE_RECORDS % every == 0)
+        pattern[:] = -1
+        if is_wanted.all():
+            pattern[:] = self._numbers.number(words, record)
+        elif is_wanted.any():
+            chosen = words[is_wanted]
+            pattern[is_wanted] = self._numbers.number(chosen, record[is_wanted])
+
+
+class CompiledBlocks:
+    """Reads blocks with the compiled kernel, straight from the file."""
+
+    def __init__(self, source: Source, wants: Wants, library: Any) -> None:
+        self._source = source
+        self._scan = library.ggscope_tensor_scan
+        self._size = wants.layout.size
+        self._table = PatternTable(wants.layout)
+        self._buffer = np.empty(BUFFER_BYTES // 8, np.uint64)
+        self._constants = _form_constants(wants)
+        self._form = _form(wants, self._constants)
+        self.tally = Tally()
+        self.kind = np.zeros(0, np.uint8)
+        self.thread_first = np.full(N_THREADS, NEVER, np.int64)
+
+    def read(self, first: int, stop: int, columns: Columns, row: int) -> int:
+        """Read records ``[first, stop)``; see `BlockReader`."""
+        self.thread_first.fill(NEVER)
+        if len(self.kind) < stop - first:
+            self.kind = np.empty(stop - first, np.uint8)
+        counts = tensor_kernel.TallyStruct(first_bad_time=-1, first_empty=-1)
+        done = 0
+        while True:
+            done += self._scan(
+                self._source.descriptor,
+                first + done,
+                stop,
+                self._buffer.ctypes.data,
+                self._buffer.nbytes // self._size,
+                ctypes.byref(self._form),
+                ctypes.byref(self._rows(columns, row + done, done)),
+                ctypes.byref(self._table.struct),
+                self.thread_first.ctypes.data,
+                ctypes.byref(counts),
+            )
+            if counts.status != tensor_kernel.TABLE_FULL:
+                break
+            self._table.grow()
+        if counts.status == tensor_kernel.FAILED:
+            raise self._source.failure(counts.error, (first + done) * self._size)
+        self.tally = Tally(**{f.name: getattr(counts, f.name) for f in fields(Tally)})
+        self.tally.has_layers = bool(counts.has_layers)
+        self.tally.has_durations = bool(counts.has_durations)
+        return int(done)
+
+    def patterns(self) -> tuple[Array, I64]:
+        """Return the first record of each pattern, and its number."""
+        return self._table.exemplars(), self._table.first_record()
+
+    def _rows(
+        self, columns: Columns, row: int, done: int
+    ) -> tensor_kernel.ColumnsStruct:
+        """Return where the rows from `row` on lie."""
+        rows = {
+            name: tensor_kernel.address(column[row:])
+            for name in _SCANNED
+            if (column := getattr(columns, name)) is not None
+        }
+        return tensor_kernel.ColumnsStruct(
+            kind=tensor_kernel.address(self.kind[done:]), **rows
+        )
+
+
+_SCANNED = (
+    "time", "token", "layer", "thread", "op", "phase", "duration", "name_hash",
+    "pattern",
+)  # fmt: skip
+
+
+def _form_constants(wants: Wants) -> tuple[Words, Words, Words]:
+    """Return mask and factors of the key, whole records long, and of the name.
+
+    The factors differ from run to run: nobody can craft a file whose patterns all
+    fall into one slot.
+    """
+    first, used = key_words(wants.layout)
+    mask = np.zeros(wants.layout.size // 8, _U64)
+    mask[first : first + len(used)] = used
+    factors = np.random.default_rng().integers(0, 1 << 63, len(mask), _U64)
+    name_first, name_stop = wants.name_words
+    of_name = hash_factors(name_stop - name_first, 1)[:, 0]
+    return mask, factors * _U64(2) + _U64(1), np.ascontiguousarray(of_name)
+
+
+def _form(
+    wants: Wants, constants: tuple[Words, Words, Words]
+) -> tensor_kernel.FormStruct:
+    layout = wants.layout
+    first, used = key_words(layout)
+    mask, factors, of_name = constants
+    return tensor_kernel.FormStruct(
+        n_words=layout.size // 8,
+        key_first=first,
+        key_stop=first + len(used),
+        name_first=wants.name_words[0],
+        name_stop=wants.name_words[1],
+        experts_word=_NUMBER_OF_EXPERTS // 8 if layout.has_experts else 0,
+        max_time=MAX_TIMESTAMP,
+        first_extension=FIRST_EXTENSION_OP if layout.has_ggml_ops else 1 << 8,
+        has_durations=layout.source is not None,
+        sample_records=SAMPLE_RECORDS,
+        sample_every=wants.sample_every,
+        key_mask=tensor_kernel.address(mask),
+        key_factors=tensor_kernel.address(factors),
+        name_factors=tensor_kernel.address(of_name),
+    )
+
+
+def _take_header(head: Words, columns: Columns, at: slice) -> None:
+    columns.time[at] = head[:, 0].view(np.int64)
+    token = (head[:, 1] & _U64(0xFFFF_FFFF)).astype(np.uint32)
+    columns.token[at] = np.where(token < 1 << 31, token, 0xFFFF_FFFF).view(np.int32)
+    layer = ((head[:, 1] >> _U64(32)) & _U64(0xFFFF)).astype(np.uint16)
+    columns.layer[at] = np.where(layer < 1 << 15, layer, 0xFFFF).view(np.int16)
+    columns.thread[at] = head[:, 1] >> _U64(48)
+    columns.op[at] = head[:, 2] & _U64(0xFF)
+    columns.phase[at] = (head[:, 2] >> _U64(8)) & _U64(0xFF)
+
+
+def _count(tally: Tally, what: str, first: int, marked: Array) -> None:
+    """Add the marked records to ``n_<what>``; note the first of them."""
+    count = int(np.count_nonzero(marked))
+    if not count:
+        return
+    setattr(tally, f"n_{what}", getattr(tally, f"n_{what}") + count)
+    if getattr(tally, f"first_{what}") < 0:
+        setattr(tally, f"first_{what}", first + int(np.argmax(marked)))
+
+
+PEAK_BYTES = 44
+"""What a record costs in memory at the worst moment of reading, about."""
+
+STRETCH_BYTES = 4 << 20
+"""What one reader of blocks takes at first; see `_LEAST_S`."""
+
+FIRST_NAME = b"inp_embd"
+"""The first op of llama.cpp's graphs; begins a pass."""
+
+_SEGMENTS, _SEGMENT_ROWS = 8, 1 << 14
+_ALIKE = 0.6
+"""Share of addresses that passes found by one of them have in common."""
+_MOST_STRETCH_BYTES = 64 << 20
+_LEAST_S, _MOST_S = 0.006, 0.02
+"""A stretch that takes less time is doubled, one that takes more is halved: a
+person who cancels waits for one, and so does whoever wants the interpreter."""
+
+
+class Scan:
+    """One pass over the records of a file.
+
+    Parameters
+    ----------
+    ranges : record numbers [first, stop), ascending and apart.
+    n_readers : stretches read side by side; None for what the machine has.
+    seed : for the hashes of the numpy path; see `PatternNumbers`.
+
+    Attributes
+    ----------
+    tally : what was counted so far.
+    n_done, n_all : records passed, and in all.
+    n_rows : ops among those passed.
+    ended_at : number of the first record that the file no longer had; -1 none.
+    stretch : records that each reader of blocks takes at a time.
+
+    Raises
+    ------
+    LimitExceededError
+        If there are more records than `limits` allow.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        wants: Wants,
+        ranges: Ranges,
+        limits: Limits,
+        work: Work,
+        *,
+        n_readers: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.n_all = count_records(ranges)
+        if self.n_all > min(limits.records, limits.memory_bytes // PEAK_BYTES):
+            raise LimitExceededError(
+                f"the file may hold {self.n_all:,} records, more than the limit "
+                "allows.",
+                path=source.path,
+                hint=f"Read a part of it with the option {RANGE_OPTION}=FIRST:STOP, "
+                "or raise the limit.",
+            )
+        self.tally = Tally()
+        self.n_done = 0
+        self.ended_at = -1
+        self._wants = wants
+        self._work = work
+        self._left = list(ranges)
+        self._columns = empty_columns(wants, ranges)
+        self.n_rows = 0
+        self._pieces: list[tuple[int, int, int]] = []
+        self._threads = Threads()
+        self._readers = _block_readers(source, wants, n_readers, seed)
+        self.stretch = max(STRETCH_BYTES // wants.layout.size, 1)
+        self._most = max(_MOST_STRETCH_BYTES // wants.layout.size, 1)
+        self._pool = (
+            ThreadPoolExecutor(len(self._readers) - 1, "tensor-scan")
+            if len(self._readers) > 1
+            else None
+        )
+
+    def __enter__(self) -> "Scan":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every record has been read, or the file has come to its end."""
+        return not self._left
+
+    @property
+    def next_record(self) -> int:
+        """Number of the first record that has not been read."""
+        return self._left[0][0]
+
+    @property
+    def threads(self) -> list[int]:
+        """Raw thread ids in order of first appearance."""
+        return self._threads.ids()
+
+    def step(self) -> None:
+        """Read the next stretch of records."""
+        first, stop = self._left[0]
+        parts = [
+            (low, min(low + self.stretch, stop))
+            for low in range(first, stop, self.stretch)[: len(self._readers)]
+        ]
+        began = time.monotonic()
+        counts = self._read(parts)
+        self.adapt(time.monotonic() - began)
+        base = self.n_rows - first
+        for number, ((low, high), count) in enumerate(zip(parts, counts, strict=True)):
+            self._accept(number, low, base + low, count)
+            if count < high - low:
+                self.ended_at = low + count
+                self._left.clear()
+                return
+        reached = parts[-1][1]
+        if reached < stop:
+            self._left[0] = (reached, stop)
+        else:
+            del self._left[0]
+
+    def columns(self) -> Columns:
+        """Return the rows so far, without a copy."""
+        found = self._columns.first(self.n_rows)
+        if not self.tally.has_durations:
+            found.duration = None
+        return found
+
+    def take_columns(self) -> Columns:
+        """Return the rows and forget them: they may be changed and given up."""
+        found = self.columns()
+        self._columns = empty_columns(self._wants, [])
+        return found
+
+    def pass_marks(self, first: int) -> npt.NDArray[np.bool_] | None:
+        """Return which rows may begin a pass, by their names; None where none can.
+
+        It is the name of row `first`, the first one in time. A trace that begins in
+        the middle of a pass begins with some other name, which may occur several
+        several times per pass; then the graph's first op serves, where it occurs.
+
+        Without names it is the address and op of row `first`, where what follows it is
+        alike each time: 64-byte records claim one token throughout.
+        """
+        low, high = self._wants.name_words
+        if not self.n_rows:
+            return None
+        if low == high:
+            return self._marks_by_address(first)
+        padded = FIRST_NAME.ljust(8 * (high - low), b"\0")
+        usual = int(hash_name(np.frombuffer(padded, np.uint64)[None])[0])
+        column = self._columns.name_hash
+        if column is not None:
+            column = column[: self.n_rows]
+            own = int(column[first])
+            key = usual if bool((column == usual).any()) else own
+            return None if not own else np.asarray(column == key)
+        tables = [
+            # Row -1 stands for no pattern.
+            np.append(hash_name(reader.patterns()[0][:, low:high]), np.uint32(0))
+            for reader in self._readers
+        ]
+        own = int(self.spread(tables, np.uint32, first, first + 1)[0])
+        key = usual if any(bool((table == usual).any()) for table in tables) else own
+        if not own:
+            return None
+        return self.spread([table == key for table in tables], np.bool_)
+
+    def _marks_by_address(self, first: int) -> npt.NDArray[np.bool_] | None:
+        """Return the rows with address and op of row `first`; None where unsound."""
+        if self._columns.pattern is None:
+            return None
+        layout = self._wants.layout
+        tables = []
+        for reader in self._readers:
+            words = np.ascontiguousarray(reader.patterns()[0])
+            record = words.view(np.uint8).reshape(-1, layout.size).view(layout.dtype)
+            op = record["operation_type"].reshape(-1).astype(np.uint64)
+            address = record["tensor_ptr"].reshape(-1).astype(np.uint64)
+            # Row -1 stands for no pattern.
+            tables.append(np.append(address * np.uint64(256) + op, np.uint64(0)))
+        own = self.spread(tables, np.uint64, first, first + 1)[0]
+        marks = self.spread([table == own for table in tables], np.bool_)
+        begins = self._work.find(len(marks), lambda piece: marks[piece])
+        if not own or len(begins) < 2:
+            return None
+        ends = np.append(begins[1:], self.n_rows)
+        picks = np.unique(np.linspace(0, len(begins) - 1, _SEGMENTS).astype(np.int64))
+        seen: list[Array] = []
+        for low, high in zip(begins[picks].tolist(), ends[picks].tolist(), strict=True):
+            stop = min(high, low + _SEGMENT_ROWS)
+            seen.append(np.unique(self.spread(tables, np.uint64, low, stop)))
+        # The last one may be cut; an activation's address leads into other layers.
+        for part in seen[1:-1] or seen[1:]:
+            n_same = len(np.intersect1d(seen[0], part))
+            if n_same < _ALIKE * max(len(seen[0]), len(part)):
+                return None
+        return marks
+
+    def patterns(self) -> tuple[list[npt.NDArray[np.int32]], Words]:
+        """Return all patterns; see `merged`."""
+        return merged([r.patterns() for r in self._readers], self._wants.layout)
+
+    def spread(
+        self,
+        tables: Sequence[Array],
+        dtype: npt.DTypeLike,
+        first: int = 0,
+        stop: int | None = None,
+    ) -> Array:
+        """Return one value per row of ``[first, stop)``: that of its pattern.
+
+        Parameters
+        ----------
+        tables : for each reader of blocks, a value for each of its patterns, and at
+            last one for rows without a pattern.
+        """
+        stop = self.n_rows if stop is None else stop
+        found = np.empty(stop - first, dtype)
+        pattern = self._columns.pattern
+        assert pattern is not None
+        for low, high, number in self._pieces:
+            for part in self._work.pieces(min(high, stop), max(low, first)):
+                rows = slice(part.start - first, part.stop - first)
+                found[rows] = tables[number][pattern[part]]
+        return found
+
+    def _read(self, parts: Ranges) -> list[int]:
+        """Read the parts side by side; return the number of records of each."""
+
+        def read(number: int) -> int:
+            low, high = parts[number]
+            row = self.n_rows + low - parts[0][0]
+            return self._readers[number].read(low, high, self._columns, row)
+
+        if self._pool is None:
+            return [read(0)]
+        others = [self._pool.submit(read, number) for number in range(1, len(parts))]
+        return [read(0), *(other.result() for other in others)]
+
+    def adapt(self, seconds: float) -> None:
+        """Choose the next stretch by what the last one took."""
+        if seconds < _LEAST_S:
+            self.stretch = min(2 * self.stretch, self._most)
+        elif seconds > _MOST_S:
+            self.stretch = max(self.stretch // 2, 1)
+
+    def _accept(self, number: int, first: int, row: int, count: int) -> None:
+        """Take over what one reader has read: records from `first` on, at `row`."""
+        reader, at = self._readers[number], self.n_rows
+        is_op = reader.kind[:count] == OP
+        stop = at + reader.tally.n_ops
+        if stop == row + count:
+            self._columns.number(at, stop, first)
+        else:
+            self._columns.keep(at, row, is_op)
+            self._columns.number(at, stop, first + np.flatnonzero(is_op))
+        last = self._pieces[-1] if self._pieces else (0, 0, -1)
+        if last[2] == number:
+            self._pieces[-1] = (last[0], stop, number)
+        else:
+            self._pieces.append((at, stop, number))
+        self.n_rows = stop
+        self.n_done += count
+        self.tally.add(reader.tally)
+        self._threads.add(reader.thread_first)
+
+
+def _block_readers(
+    source: Source, wants: Wants, n_readers: int | None, seed: int
+) -> list[BlockReader]:
+    library = tensor_kernel.kernel()
+    if library is None:
+        return [NumpyBlocks(source, wants, seed)]
+    n = min(os.cpu_count() or 1, 2) if n_readers is None else n_readers
+    return [CompiledBlocks(source, wants, library) for _ in range(n)]

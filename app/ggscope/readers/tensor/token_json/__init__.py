@@ -1,0 +1,1 @@
+"""The same accesses as JSON, with an entry per token."""

@@ -1,0 +1,378 @@
+"""Numbers for the op names of a token trace, and names that were printed wrong.
+
+Patterns of a token trace as records, so that they are decoded like any others.
+
+The records have the fields of the binary ones, as wide as this file needs them; the
+tables of a trace then come out the same whether it was read from records or JSON.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ggscope.errors import ReadError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.ggml.ops import TRACER_PRIVATE, table, tables
+from ggscope.model.ggml.repair import (
+    ENOUGH,
+    PrintedSample,
+    Repair,
+    agreement,
+    needs_repair,
+    repair,
+    unknown_number,
+)
+from ggscope.model.tables import I64, Array
+from ggscope.model.trace import OpTable, Severity
+from ggscope.readers.tensor.layouts import (
+    LAYOUT_128,
+    LAYOUT_256,
+    LAYOUT_1024,
+    NO_INDEX,
+    NO_LAYER,
+    NO_OFFSET,
+    Layout,
+)
+from ggscope.readers.tensor.token_json.entries import Access, Pattern
+
+AS_PRINTED = "as-printed"
+"""Value of the option ``ops`` that takes every name as it stands."""
+
+_MOST_OPS = 256
+_LISTED = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrintedOps:
+    """What the ops of a file are.
+
+    Attributes
+    ----------
+    table : names for the numbers.
+    of_pattern : number of each pattern's op.
+    repair : how the printed names were put right; None where they stand.
+    before : share of the records whose names tell their op that agree with the
+        names as printed; None where no record tells it.
+    is_doubtful : the names are wrong, and nothing explains them.
+    """
+
+    table: OpTable
+    of_pattern: list[int]
+    repair: Repair | None
+    before: float | None
+    is_doubtful: bool
+
+
+def find_ops(
+    patterns: Sequence[Pattern], counts: I64, wanted: str, *, is_private: bool
+) -> PrintedOps:
+    """Return the ops of the patterns, repaired where they were printed wrong.
+
+    Parameters
+    ----------
+    counts : entries of each pattern.
+    wanted : option ``ops``: "" to find out, `AS_PRINTED`, or the id of the table of
+        the program that was traced.
+    is_private : the file has the 128-byte schema, whose writer numbered ops in a
+        way of its own.
+
+    Raises
+    ------
+    ReadError
+        If there is no table `wanted`.
+    """
+    samples = _samples(patterns, counts)
+    chosen = _chosen(wanted)
+    usual = (TRACER_PRIVATE,) if is_private else None
+    writers = usual if chosen is None else (chosen,)
+    before, fixed = agreement(samples), None
+    is_wrong = wanted != AS_PRINTED and needs_repair(samples)
+    if is_wrong:
+        fixed = repair(samples, writers=writers)
+    names = [p.op if fixed is None else fixed.names[p.op] for p in patterns]
+    if fixed is not None:
+        base = fixed.writer
+    elif chosen is not None:
+        base = chosen
+    elif is_private and set(names) <= set(TRACER_PRIVATE.names):
+        base = replace(TRACER_PRIVATE, source="spelled")
+    else:
+        base = _newest_with(names)
+    numbered, numbers = _numbered(names, base)
+    return PrintedOps(
+        table=replace(numbered, source="override") if chosen else numbered,
+        of_pattern=[numbers[name] for name in names],
+        repair=fixed,
+        before=before,
+        is_doubtful=is_wrong and fixed is None,
+    )
+
+
+def note_ops(builder: TraceBuilder, ops: PrintedOps) -> None:
+    """Note names that were put right, or should have been."""
+    if ops.repair is not None:
+        _note_repair(builder, ops.repair)
+    elif ops.is_doubtful and ops.before is not None and ops.before < ENOUGH:
+        builder.warn(
+            Severity.NOTICE,
+            "op_names_doubtful",
+            f"op names contradict the names of tensors: {ops.before:.1%} of the "
+            "entries that tell their op agree. No op table explains it; the names "
+            "are shown as printed.",
+            remedy="Name the traced program's table with the option ops=<id>.",
+        )
+
+
+def _note_repair(builder: TraceBuilder, fixed: Repair) -> None:
+    changed = [(a, b) for a, b in fixed.names.items() if a != b]
+    shown = ", ".join(f"{a} is {b}" for a, b in changed[:_LISTED])
+    more = f" and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
+    margin = fixed.writer.margin
+    builder.warn(
+        Severity.NOTICE,
+        "ops_repaired",
+        f"op names were printed with an outdated table ({fixed.printer.id}) and are "
+        f"put right: {shown}{more}. {fixed.before:.1%} of the entries that tell their "
+        f"op agreed with it; {fixed.after:.1%} agree with the table of the traced "
+        f"program, {fixed.writer.id} (inferred, margin {margin}).",
+        count=len(changed),
+        remedy=f"See the names as printed with the option ops={AS_PRINTED}.",
+    )
+
+
+def _chosen(wanted: str) -> OpTable | None:
+    if wanted in ("", "auto", AS_PRINTED):
+        return None
+    try:
+        return table(wanted)
+    except KeyError:
+        raise ReadError(
+            f"there is no op table {wanted!r}.",
+            hint=f"Ids look like ggml-2025-11-25-95; {AS_PRINTED} takes the names as "
+            "they stand.",
+        ) from None
+
+
+def _samples(patterns: Sequence[Pattern], counts: I64) -> list[PrintedSample]:
+    found: Counter[tuple[str, str, tuple[str, ...], int | None]] = Counter()
+    for p, n in zip(patterns, counts.tolist(), strict=True):
+        sources = tuple(a.name for a in p.accesses)
+        name, n_sources = (p.name, len(sources)) if p.has_result else ("", None)
+        found[p.op, name, sources, n_sources] += n
+    return [
+        PrintedSample(op, name, sources, n_sources, n)
+        for (op, name, sources, n_sources), n in found.items()
+    ]
+
+
+def _newest_with(names: Iterable[str]) -> OpTable:
+    """Return the newest table that has all names, or that has the most of them."""
+    wanted = {name for name in names if unknown_number(name) is None}
+    # The first of equals is the newest.
+    found = max(tables(), key=lambda t: len(wanted.intersection(t.names)))
+    return replace(found, source="spelled")
+
+
+def _numbered(names: Iterable[str], base: OpTable) -> tuple[OpTable, Mapping[str, int]]:
+    """Return the table with whatever `base` lacks, and the number of each name.
+
+    A number without a name keeps its number where that is free, so that it can be
+    told by another table one day.
+    """
+    slots = list(base.names)
+    wanted = sorted(set(names))
+    numbers = {name: slots.index(name) for name in wanted if name in slots}
+    taken = set(numbers.values())
+    for name in (name for name in wanted if name not in numbers):
+        code = unknown_number(name)
+        if code is not None and code < _MOST_OPS and code not in taken:
+            slots += [""] * (code + 1 - len(slots))
+            slots[code] = ""
+        else:
+            code = _free_slot(slots, taken)
+            slots[code] = name if unknown_number(name) is None else f"op#{name[8:]}"
+        taken.add(code)
+        numbers[name] = code
+    return replace(base, names=tuple(slots)), numbers
+
+
+def _free_slot(slots: list[str], taken: set[int]) -> int:
+    """Return a number for a name that no table has, behind all others if it can be."""
+    if len(slots) < _MOST_OPS:
+        slots.append("")
+        return len(slots) - 1
+    free = np.setdiff1d(np.arange(_MOST_OPS), sorted(taken))
+    return int(free[-1]) if len(free) else _MOST_OPS - 1
+
+
+_BY_VERSION = {"256-byte": LAYOUT_256, "1024-byte": LAYOUT_1024}
+
+
+def schema_of(patterns: Sequence[Pattern], version: str) -> Layout:
+    """Return the binary layout that the entries were exported from.
+
+    Parameters
+    ----------
+    version : what the file says, "" where it says nothing; where that is unknown
+        it follows from the entries.
+    """
+    if version in _BY_VERSION:
+        return _BY_VERSION[version]
+    has_results = any(p.has_result for p in patterns)
+    if not has_results and patterns:
+        return LAYOUT_128
+    if not version.startswith("128") and any(p.lists_experts for p in patterns):
+        return LAYOUT_1024
+    return LAYOUT_256
+
+
+def as_records(
+    patterns: Sequence[Pattern], ops: Sequence[int], schema: Layout
+) -> tuple[Layout, Array]:
+    """Return the patterns as records of a layout of their own.
+
+    Parameters
+    ----------
+    ops : number of each pattern's op.
+    schema : gives the widths of names; longer names make them wider.
+    """
+    if schema.source is None and not any(p.has_result for p in patterns):
+        return _single_records(patterns, ops, schema)
+    patterns = [p if p.has_result else _one_source(p) for p in patterns]
+    result_width = _width((p.name for p in patterns), schema.dst_width or 24)
+    names = (a.name for p in patterns for a in p.accesses)
+    source_width = _width(names, schema.source_width or 20)
+    n_slots = max((len(p.accesses) for p in patterns), default=0) or 1
+    layout = _layout(schema, result_width, source_width, n_slots)
+    records = np.zeros(len(patterns), layout.dtype)
+    records["layer_id"] = [_layer(p.layer) for p in patterns]
+    records["operation_type"] = ops
+    records["dst_name"] = [_raw(p.name) for p in patterns]
+    records["num_experts"] = [p.lists_experts for p in patterns]
+    counts = np.array([len(p.accesses) for p in patterns], np.int64)
+    # What the entries claim is not told here: some of it may have been left out.
+    records["num_sources"] = counts
+    flat = [a for p in patterns for a in p.accesses]
+    at = np.repeat(np.arange(len(patterns)), counts)
+    slot = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
+    sources = np.zeros(len(flat), layout.source)
+    _fill(sources, flat)
+    records["sources"][at, slot] = sources
+    return layout, records
+
+
+def _single_records(
+    patterns: Sequence[Pattern], ops: Sequence[int], schema: Layout
+) -> tuple[Layout, Array]:
+    accesses = [p.accesses[0] for p in patterns]
+    width = _width((a.name for a in accesses), schema.dst_width)
+    dtype = np.dtype(
+        [
+            ("layer_id", "<u2"),
+            ("operation_type", "u1"),
+            ("tensor_idx", "<i8"),
+            ("tensor_ptr", "<u8"),
+            ("file_offset", "<u8"),
+            ("size_bytes", "<i8"),
+            ("tensor_name", f"S{width}"),
+        ]
+    )
+    records = np.zeros(len(patterns), dtype)
+    records["layer_id"] = [_layer(a.layer) for a in accesses]
+    records["operation_type"] = ops
+    records["tensor_idx"] = [_index(a.index) for a in accesses]
+    records["tensor_ptr"] = [a.pointer for a in accesses]
+    records["file_offset"] = [a.where or 0 for a in accesses]
+    records["size_bytes"] = [a.size for a in accesses]
+    records["tensor_name"] = [_raw(a.name) for a in accesses]
+    return _made(schema, dtype, None, width), records
+
+
+def _layout(schema: Layout, dst_width: int, width: int, n_slots: int) -> Layout:
+    source = np.dtype(
+        [
+            ("name", f"S{width}"),
+            ("tensor_ptr", "<u8"),
+            ("size_bytes", "<i8"),
+            ("layer_id", "<u2"),
+            ("memory_source", "u1"),
+            ("disk_offset_or_buffer_id", "<u8"),
+            ("tensor_idx", "<i8"),
+        ]
+    )
+    dtype = np.dtype(
+        [
+            ("layer_id", "<u2"),
+            ("operation_type", "u1"),
+            ("num_sources", "<i2"),
+            ("num_experts", "u1"),
+            ("dst_name", f"S{dst_width}"),
+            ("sources", source, (n_slots,)),
+        ]
+    )
+    return _made(schema, dtype, source, dst_width)
+
+
+def _made(
+    schema: Layout,
+    dtype: np.dtype[Any],
+    source: np.dtype[Any] | None,
+    dst_width: int,
+) -> Layout:
+    return Layout(
+        id=schema.id,
+        title=f"token trace JSON, {schema.id}-byte schema",
+        dtype=dtype,
+        source=source,
+        dst_width=dst_width,
+        key=np.zeros(0, np.bool_),
+        has_ggml_ops=schema.has_ggml_ops,
+    )
+
+
+def _fill(sources: Array, accesses: Sequence[Access]) -> None:
+    sources["name"] = [_raw(a.name) for a in accesses]
+    sources["tensor_ptr"] = [a.pointer for a in accesses]
+    sources["size_bytes"] = [a.size for a in accesses]
+    sources["layer_id"] = [_layer(a.layer) for a in accesses]
+    sources["memory_source"] = [a.space for a in accesses]
+    sources["disk_offset_or_buffer_id"] = [
+        (NO_OFFSET if a.space == 0 else 0) if a.where is None else a.where
+        for a in accesses
+    ]
+    sources["tensor_idx"] = [_index(a.index) for a in accesses]
+
+
+def _one_source(pattern: Pattern) -> Pattern:
+    """Return an entry of one access as an op without a name that reads it."""
+    return Pattern(
+        op=pattern.op,
+        name="",
+        layer=pattern.layer,
+        n_sources=1,
+        accesses=pattern.accesses,
+        has_result=True,
+        lists_experts=False,
+    )
+
+
+def _width(names: Iterable[str], usual: int) -> int:
+    """Return the usual width of a name's field, or a wider one for a longer name."""
+    longest = max((len(_raw(name)) for name in names), default=0)
+    return usual if longest <= usual else longest + 2
+
+
+def _raw(name: str) -> bytes:
+    # A NUL would end the name: records end theirs so.
+    return name.encode("utf-8", "replace").replace(b"\0", b"\xef\xbf\xbd")
+
+
+def _layer(layer: int) -> int:
+    return NO_LAYER if layer < 0 else layer
+
+
+def _index(index: int) -> int:
+    return NO_INDEX if index < 0 else index

@@ -1,0 +1,460 @@
+"""Reader of token traces: the ops of one token as JSON, with all their sources.
+
+``traces/token-NNNNN.json`` is what the exporter of the tensor tracers for llama.cpp
+makes of their binary records; there are three schemas, after the size of these.
+
+From the entries of a token trace to the tables of a trace.
+
+Passes, durations, names and accesses are made as for binary records; only where the
+entries come from differs.
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Claims, Stated, stated_figure, without_verdict
+from ggscope.model.strings import StringTable
+from ggscope.model.tables import I64, Array, narrow
+from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.readers.api import (
+    HEAD_BYTES,
+    NOT_MINE,
+    Estimate,
+    Head,
+    ReadContext,
+    ReaderInfo,
+    Sniff,
+)
+from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
+from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError, locate
+from ggscope.readers.source import Change, Source
+from ggscope.readers.tensor import problems as notes
+from ggscope.readers.tensor.columns import (
+    N_THREADS,
+    Columns,
+    Tally,
+    Wants,
+    Work,
+    narrowest,
+)
+from ggscope.readers.tensor.layouts import Layout
+from ggscope.readers.tensor.names import PatternDecoder, decode_records
+from ggscope.readers.tensor.passes import arrange, room_for
+from ggscope.readers.tensor.plan import Choice, File, Job
+from ggscope.readers.tensor.repeats import (
+    Joins,
+    joined,
+    joined_patterns,
+    joined_rows,
+    op_starts,
+)
+from ggscope.readers.tensor.routing import MAX_LISTED, Reading, add_choices
+from ggscope.readers.tensor.scan import FIRST_NAME
+from ggscope.readers.tensor.token_json.entries import Pattern
+from ggscope.readers.tensor.token_json.intake import NONE, Intake
+from ggscope.readers.tensor.token_json.ops import (
+    AS_PRINTED,
+    PrintedOps,
+    as_records,
+    find_ops,
+    note_ops,
+    schema_of,
+)
+from ggscope.readers.tensor.trace import add_spans, make_builder, make_info, make_job
+
+READER_ID = "trace-json"
+OPS_OPTION = "ops"
+ENTRY_ID = "first_entry_id"
+"""Fact of ``TraceInfo.producer``: entry ids count on from this number."""
+
+_ENTRIES = "entries"
+"""Name of the figure whose contradiction has a warning of its own."""
+_NAME = re.compile(r"token-(\d{1,9})\.json")
+_MOST_TOKENS = 1 << 31
+_MOST_LAYERS = 1 << 15
+_MOST_SOURCES = 0x7FFF
+
+
+def build(intake: Intake, source: Source, context: ReadContext) -> Trace:
+    """Return the trace of all entries that were taken. ReadError for bad options."""
+    work = Work(context.check_cancelled)
+    patterns = intake.book.patterns
+    schema = schema_of(patterns, str(intake.facts.get("format_version") or ""))
+    of_entry = intake.columns.joined("pattern", np.int32)
+    counts = np.bincount(of_entry, minlength=len(patterns)).astype(np.int64)
+    wanted = context.options.get(OPS_OPTION, "")
+    is_private = schema.source is None
+    ops = find_ops(patterns, counts, wanted, is_private=is_private)
+    layout, records = as_records(patterns, ops.of_pattern, schema)
+    n = intake.n_entries
+    choice = Choice(Wants(layout), 0, n, n)
+    file = File(
+        source=source, options={}, choice=choice, end=source.size, ops=ops.table
+    )
+    strings = StringTable()
+    job, of_op, joins = _job(intake, file, of_entry, ops, strings, work)
+    decoder = PatternDecoder(layout, strings, ops.table)
+    decoded = decode_records(records, decoder, work)
+    decoded = replace(decoded, claims=_claims(decoded.claims, patterns))
+    n = len(job.rows)
+    of_row = np.empty(n + room_for(n), narrow(np.array([len(patterns)])).dtype)
+    if joins is None:
+        work.gather(of_entry, job.rows.order, of_row)
+    else:
+        decoded = joined(decoded, joins)
+        of_row = np.empty(n + room_for(n), narrowest(of_op))
+        of_row[:n] = of_op
+    access = intake.places.records(source.path, 0, noun="entry", reader_id=READER_ID)
+    builder = make_builder(job, strings, access)
+    _note_all(builder, job, ops, intake, work)
+    add_spans(builder, job, decoded, of_row[: n + len(job.band_names)], work)
+    lists = _lists(intake, job) if intake.lists else None
+    add_choices(builder, job, decoded, of_row[:n], lists, work)
+    context.progress(source.size, source.size)
+    stated = _stated(intake, of_entry, job)
+    builder.warn_stated(f for f in stated if f.name != _ENTRIES)
+    if builder.has_loss:
+        stated = tuple(map(without_verdict, stated))
+    return builder.snapshot(replace(_info(intake, job, schema, wanted), stated=stated))
+
+
+def _job(
+    intake: Intake,
+    file: File,
+    of_entry: Array,
+    ops: PrintedOps,
+    strings: StringTable,
+    work: Work,
+) -> tuple[Job, Array, Joins | None]:
+    """Return all spans but for their names; and their patterns, if entries are joined.
+
+    Entries that describe one source each are joined to ops.
+    """
+    patterns, columns = intake.book.patterns, intake.columns
+    time = columns.joined("time", np.int64)
+    token = columns.joined("token", np.int32)
+    token[token == NONE] = _token_of_file(intake, file.source.path)
+    claimed = [p.layer if p.layer < _MOST_LAYERS else NONE for p in patterns]
+    thread = np.minimum(columns.joined("thread", np.int32), N_THREADS - 1)
+    header = Columns(
+        time=time,
+        token=token,
+        layer=np.array([*claimed, NONE], np.int16)[of_entry],
+        thread=thread.astype(np.uint16),
+        op=np.array([*ops.of_pattern, 0], np.uint8)[of_entry],
+        phase=columns.joined("phase", np.uint8),
+        duration=None,
+        name_hash=None,
+        pattern=None,
+        record=columns.joined("index", np.int64),
+        record_dtype=np.int32 if intake.n_elements < 1 << 31 else np.int64,
+    )
+    earliest = int(np.argmin(time)) if len(time) else 0
+    origin = int(time[earliest]) if len(time) else 0
+    marks = _pass_marks(patterns, of_entry, earliest)
+    threads = intake.threads[:N_THREADS]
+    numbers = list(range(len(threads)))
+    rows = arrange(header, numbers, marks, work, origin=origin)
+    n = intake.n_entries
+    of_op, joins = of_entry, None
+    if file.choice.wants.layout.source is None:
+        starts = op_starts(rows, header.op, file.ops, work)
+        of_record = np.empty(n, of_entry.dtype)
+        work.gather(of_entry, rows.order, of_record)
+        of_op, joins = joined_patterns(of_record, starts, len(patterns))
+        rows = joined_rows(rows, starts)
+    tally = Tally(n_records=n, n_ops=n, has_layers=True)
+    job = make_job(file, tally, threads, header, rows, strings, work)
+    return job, of_op, joins
+
+
+def _pass_marks(
+    patterns: list[Pattern], of_entry: Array, first: int
+) -> npt.NDArray[np.bool_] | None:
+    """Return which entries may begin a pass; None where no name can tell.
+
+    It is the graph's first op where it occurs, else the op of entry `first`, the
+    first one in time.
+    """
+    own = patterns[int(of_entry[first])].name if len(of_entry) else ""
+    if not own:
+        return None
+    names = [p.name for p in patterns]
+    usual = FIRST_NAME.decode()
+    key = usual if usual in names else own
+    return np.array([name == key for name in names], np.bool_)[of_entry]
+
+
+def _token_of_file(intake: Intake, path: Path) -> int:
+    """Return the token of entries that do not say it: the file's, else its name's."""
+    claimed = intake.facts.get("token_id")
+    if isinstance(claimed, int) and 0 <= claimed < _MOST_TOKENS:
+        return claimed
+    found = _NAME.fullmatch(path.name)
+    return int(found[1]) if found else NONE
+
+
+def _claims(claims: Claims, patterns: list[Pattern]) -> Claims:
+    """Return the claims with the number of sources that entries tell."""
+    told = [min(p.n_sources, _MOST_SOURCES) for p in patterns]
+    return replace(claims, n_sources=np.array(told, np.int16))
+
+
+def _lists(intake: Intake, job: Job) -> Reading:
+    """Return a function that looks up the expert lists of rows."""
+    of_entry = np.append(intake.columns.joined("experts", np.int32), NONE)
+    table = np.zeros((len(intake.lists) + 1, MAX_LISTED), np.int32)
+    count = np.zeros(len(intake.lists) + 1, np.int64)
+    for i, experts in enumerate(intake.lists):
+        kept = [e if 0 <= e < _MOST_LAYERS else NONE for e in experts[:MAX_LISTED]]
+        table[i, : len(kept)] = kept
+        count[i] = len(kept)
+
+    def read(rows: I64) -> tuple[Array, Array]:
+        number = of_entry[job.rows.positions(rows)]
+        return table[number], count[number]
+
+    return read
+
+
+def _note_all(
+    builder: TraceBuilder, job: Job, ops: PrintedOps, intake: Intake, work: Work
+) -> None:
+    """Add everything that is wrong with the file."""
+    rows = job.rows
+    for w in intake.builder.snapshot(_no_info(job)).warnings:
+        builder.warn(
+            w.severity, w.code, w.message, w.offset, w.count,
+            place=w.place, remedy=w.remedy,
+        )  # fmt: skip
+    notes.file_change(builder, job.file.source, intake.n_entries)
+    notes.order_repairs(builder, rows)
+    notes.time_gaps(builder, rows)
+    notes.op_doubts(builder, ops.table, work.counts(job.spans["op"][: len(rows)], 256))
+    note_ops(builder, ops)
+    stated = intake.facts.get("total_entries")
+    if isinstance(stated, int) and stated != intake.n_elements:
+        builder.warn(
+            Severity.NOTICE,
+            "entry_count",
+            f"the file says that it holds {stated:,} entries; there are "
+            f"{intake.n_elements:,}.",
+        )
+
+
+def _stated(intake: Intake, of_entry: Array, job: Job) -> tuple[Stated, ...]:
+    """Return what the file says of itself beside what its entries hold.
+
+    The duration is without the last op, of which no end is recorded.
+    """
+    start, facts = job.spans["start"][: len(job.rows)], intake.facts
+    first = job.rows.origin + int(start.min()) if len(start) else None
+    last = job.rows.origin + int(start.max(initial=0))
+    patterns = intake.book.patterns
+    uses = np.bincount(of_entry, minlength=len(patterns))
+    has_lists = bool(patterns) and all(p.has_result for p in patterns)
+    told, listed = (
+        int(uses @ np.array(counts, np.int64)) if has_lists else None
+        for counts in (
+            [p.n_sources for p in patterns],
+            [len(p.accesses) for p in patterns],
+        )
+    )
+    by = "its entries"
+    figures = (
+        stated_figure(
+            _ENTRIES,
+            facts.get("total_entries"),
+            intake.n_elements,
+            basis="its list of entries",
+            place="metadata.total_entries",
+        ),
+        stated_figure(
+            "duration",
+            facts.get("duration_ms"),
+            None if first is None else (last - first) / 1e6,
+            unit="ms",
+            basis="the stamps of its entries",
+            place="metadata.duration_ms",
+        ),
+        stated_figure(
+            "first time stamp",
+            facts.get("timestamp_start_ns"),
+            first,
+            unit="ns",
+            basis=by,
+            place="metadata.timestamp_start_ns",
+        ),
+        stated_figure(
+            "sources", told, listed, basis="those listed", place="entries.num_sources"
+        ),
+    )
+    return tuple(figure for figure in figures if figure is not None)
+
+
+def _no_info(job: Job) -> TraceInfo:
+    return make_info(job.file.source, "", "")
+
+
+def _info(intake: Intake, job: Job, schema: Layout, wanted: str) -> TraceInfo:
+    facts = intake.facts
+    version = schema.id + (" v4" if intake.has_expert_keys else "")
+    producer = {
+        key: str(value)
+        for key, value in facts.items()
+        if key in ("format_version", "token_id") and value is not None
+    }
+    if intake.id_shift:
+        producer[ENTRY_ID] = str(intake.id_shift)
+    summary = {
+        key: facts[key]
+        for key in ("total_entries", "duration_ms", "timestamp_start_ns")
+        if isinstance(facts.get(key), int | float)
+    }
+    return replace(
+        make_info(job.file.source, job.file.choice.wants.layout.title, version),
+        reader_id=READER_ID,
+        n_records=intake.n_elements,
+        n_passes=job.rows.n_passes,
+        producer=producer,
+        options={OPS_OPTION: wanted} if wanted else {},
+        summary={"layout": schema.id, **summary},
+    )
+
+
+BOM = b"\xef\xbb\xbf"
+
+_ENTRIES_json = re.compile(rb'"entries"\s*:\s*\[')
+_ENTRY_KEYS = (b'"timestamp_ns"', b'"operation_type"')
+_SOURCE_KEYS = (b'"sources"', b'"tensor_name"')
+_EMPTY = re.compile(rb'"entries"\s*:\s*\[\s*\]')
+_BYTES_PER_ENTRY = 800
+_FINAL_BYTES = 48
+_PEAK_BYTES = 110
+_FIXED_BYTES = 32 << 20
+
+
+class TraceJsonReader:
+    """Reads token traces.
+
+    Parameters
+    ----------
+    block_bytes : size of the blocks that are decoded in one piece.
+    value_bytes : largest single value that is taken.
+    """
+
+    info = ReaderInfo(
+        "trace-json",
+        "Token trace",
+        (".json",),
+        "The ops of one token with their sources, exported as JSON from the records "
+        "of the tensor tracers for llama.cpp.",
+        {
+            "ops": f"{AS_PRINTED}, or id of the traced program's op table, e.g. "
+            "ggml-2025-11-25-95"
+        },
+    )
+
+    def __init__(
+        self, *, block_bytes: int = BLOCK_BYTES, value_bytes: int = VALUE_BYTES
+    ) -> None:
+        self._block_bytes = block_bytes
+        self._value_bytes = value_bytes
+
+    def sniff(self, head: Head) -> Sniff:
+        """Judge a file by the keys of its root and of its first entry."""
+        data = head.data.removeprefix(BOM).lstrip()
+        if not data.startswith(b"{") or not _ENTRIES_json.search(data):
+            return NOT_MINE
+        has_token = b'"token_id"' in data
+        if all(key in data for key in _ENTRY_KEYS):
+            if any(key in data for key in _SOURCE_KEYS):
+                return Sniff(80, "entries with time stamps, ops and sources")
+            return Sniff(50, "entries with time stamps and ops")
+        if has_token and b'"total_entries"' in data and _EMPTY.search(data):
+            return Sniff(50, "a token trace without entries")
+        return NOT_MINE
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return what reading a file would cost, by the usual size of an entry."""
+        records = head.size // _BYTES_PER_ENTRY
+        return Estimate(
+            records=records,
+            final_bytes=_FIXED_BYTES + _FINAL_BYTES * records,
+            peak_bytes=_FIXED_BYTES + _PEAK_BYTES * records,
+        )
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return the trace of a file.
+
+        Raises
+        ------
+        CorruptError, TruncatedError
+            If the text is no JSON before its first entry, or has no entries.
+        ReadError
+            If an option is not understood.
+        LimitExceededError
+            If there are too many entries, or too many different ones.
+        """
+        intake = Intake(source, context)
+        start = len(BOM) if source.head(len(BOM)) == BOM else 0
+        cursor = JsonCursor(
+            source,
+            start,
+            block_bytes=self._block_bytes,
+            value_bytes=self._value_bytes,
+            reuses_buffer=True,
+        )
+        try:
+            intake.take(cursor)
+        except JsonSyntaxError as fault:
+            _keep_before(fault, intake, source)
+        except JsonTooLargeError as too_large:
+            raise LimitExceededError(
+                f"one value is larger than {too_large.limit:,} bytes.",
+                path=source.path,
+                offset=too_large.offset,
+                hint="Is this a token trace?",
+            ) from None
+        except ReadError as error:
+            # Only the file itself gives a plain one: the disk, the network.
+            if type(error) is not ReadError or not intake.n_entries:
+                raise
+            intake.note_failure(str(error), cursor.position)
+        if not intake.has_entries:
+            raise CorruptError(
+                'this is no token trace: it has no "entries".',
+                path=source.path,
+                hint=_begins(source),
+            )
+        return build(intake, source, context)
+
+
+def _keep_before(fault: JsonSyntaxError, intake: Intake, source: Source) -> None:
+    """Go on with the entries before a fault; raise where there are none."""
+    place = locate(source, fault.offset)
+    where = f"line {place.line}, column {place.column}"
+    text = f"{fault.text} ({where})"
+    if intake.n_entries:
+        intake.note_fault(text, fault.offset, is_cut=fault.at_end)
+        return
+    kind = TruncatedError if fault.at_end else CorruptError
+    changing = source.change() in (Change.GROWN, Change.REWRITTEN)
+    raise kind(
+        f"the JSON breaks off: {text}."
+        if fault.at_end
+        else f"this is not JSON: {text}.",
+        path=source.path,
+        offset=fault.offset,
+        hint="Open it again when it is complete." if changing else "",
+    )
+
+
+def _begins(source: Source) -> str:
+    return f"It begins with {source.head(HEAD_BYTES)[:40]!r}."

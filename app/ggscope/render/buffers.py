@@ -1,0 +1,531 @@
+"""Buffers over time: stacked occupancy with its peak, and the lives of buffers.
+
+Figures of buffers over time, without any display.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.buffers import Grouping, Lives, Occupancy, lives, occupancy
+from ggscope.errors import ExportError
+from ggscope.model.tables import I64
+from ggscope.model.tensors import BufferUsage
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    format_bytes,
+    format_exact_bytes,
+    shown_form,
+)
+from ggscope.render.axis import axis_ticks
+from ggscope.render.batch import (
+    Align,
+    AreaBatch,
+    Batch,
+    Clip,
+    DisplayList,
+    Face,
+    LineList,
+    RectList,
+    Text,
+    TextList,
+)
+from ggscope.render.charts import Axis, axis_values, in_bytes
+from ggscope.render.export import CSS_DPI, ensure_gui_application, export_display_list
+from ggscope.render.theme import Theme, category_color, label_color, mix, with_alpha
+from ggscope.render.theme import theme as theme_named
+from ggscope.render.timeline.scene import TimeScale
+from ggscope.words.spans import time_text
+
+LEFT = 82.0
+"""Width of the labels at the left; the time axis begins there."""
+ROW_HEIGHT = 20.0
+_AXIS = 26.0
+_LEGEND = 22.0
+_LABEL_SIZE = 10.5
+_CHARACTER = 0.602 * _LABEL_SIZE
+_LEAST_LABEL_PX = 34.0
+_FADE_STEPS = 12
+_FADE_PX = 30.0
+_MAX_LIVES_SHARE = 0.45
+_PILL_ROOM = 26.0
+_USAGE_KEYS = {"WEIGHTS": "space:0", "COMPUTE": "space:1", "ANY": "space:4"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BuffersScene:
+    """Everything the picture of buffers depends on.
+
+    Attributes
+    ----------
+    visible : ticks shown, the session's.
+    scroll : pixels that the lives are scrolled down.
+    hover : row of ``Trace.buffers`` under the mouse, -1.
+    selected : rows that are selected.
+    accessed : rows that the selection accesses.
+    alive : rows alive at the selected op; None = nothing is asked, all alike.
+    cursor_tick : where the hair line is, None = nowhere.
+    absolute : whether times are on the file's own clock.
+    """
+
+    trace: Trace
+    occupancy: Occupancy
+    lives: Lives
+    visible: TimeRange
+    width: float
+    height: float
+    theme: Theme
+    by: Grouping = "usage"
+    scale: float = 1.0
+    scroll: float = 0.0
+    hover: int = -1
+    selected: frozenset[int] = field(default_factory=frozenset)
+    accessed: frozenset[int] = field(default_factory=frozenset)
+    alive: frozenset[int] | None = None
+    cursor_tick: int | None = None
+    absolute: bool = False
+
+
+class BuffersGeometry:
+    """Where the parts of the picture lie, in device-independent pixels.
+
+    Attributes
+    ----------
+    time : the scale of time.
+    axis_y : top of the time axis; the legend is above it.
+    area_y, area_bottom : of the occupancy.
+    lives_y, bottom : of the lives.
+    """
+
+    __slots__ = ("area_bottom", "area_y", "axis_y", "bottom", "lives_y", "scene",
+                 "time")  # fmt: skip
+
+    def __init__(self, scene: BuffersScene) -> None:
+        self.scene = scene
+        left = min(LEFT, scene.width * 0.4)
+        self.time = TimeScale(scene.visible, left, scene.width, scene.scale)
+        self.axis_y = _LEGEND
+        self.area_y = _LEGEND + _AXIS
+        self.bottom = max(scene.height, self.area_y + 2)
+        wanted = scene.lives.n_rows * ROW_HEIGHT + 8
+        room = self.bottom - self.area_y
+        self.lives_y = self.time.snap(
+            self.bottom - min(wanted, max(room * _MAX_LIVES_SHARE, ROW_HEIGHT + 8))
+        )
+        self.area_bottom = max(self.lives_y - 4, self.area_y + 1)
+
+    @property
+    def max_scroll(self) -> float:
+        """How far the lives can be scrolled."""
+        needed = self.scene.lives.n_rows * ROW_HEIGHT + 8
+        return max(needed - (self.bottom - self.lives_y), 0.0)
+
+    @property
+    def area_clip(self) -> Clip:
+        """Where the occupancy is."""
+        x, width = self.time.x0, self.time.x1 - self.time.x0
+        return Clip(x, self.area_y, width, self.area_bottom - self.area_y)
+
+    @property
+    def lives_clip(self) -> Clip:
+        """Where the lives are."""
+        x, width = self.time.x0, self.time.x1 - self.time.x0
+        return Clip(x, self.lives_y, width, self.bottom - self.lives_y)
+
+    def tick_at(self, x: float) -> int:
+        """Return the tick at a position."""
+        return self.time.tick(x)
+
+    def buffer_at(self, x: float, y: float) -> int:
+        """Return the buffer whose life is at a position, -1 = none."""
+        if not (self.lives_y <= y < self.bottom and self.time.x0 <= x < self.time.x1):
+            return -1
+        lives = self.scene.lives
+        row = int((y - self.lives_y + self.scene.scroll) // ROW_HEIGHT)
+        x0, x1 = self.life_xs()
+        hit = np.flatnonzero((lives.row == row) & (x0 <= x) & (x < x1))
+        return int(lives.buffer[hit[0]]) if len(hit) else -1
+
+    def life_xs(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return where each life begins and ends; at least two pixels long."""
+        buffers, rows = self.scene.trace.buffers, self.scene.lives.buffer
+        born, freed = buffers.allocated[rows], buffers.freed[rows]
+        end = np.where(freed < 0, self.end_tick, freed)
+        x0, x1 = self.time.xs(born), self.time.xs(np.maximum(end, born))
+        return x0, np.maximum(x1, x0 + 2)
+
+    @property
+    def end_tick(self) -> int:
+        """Where the record ends: buffers not freed by then fade out."""
+        return max(self.scene.trace.extent.end, self.last_change)
+
+    @property
+    def last_change(self) -> int:
+        """The last tick that the occupancy knows of."""
+        time = self.scene.occupancy.time
+        return int(time[-1]) if len(time) else self.scene.trace.extent.end
+
+
+def group_color(title: str, position: int, by: Grouping, theme: Theme) -> int:
+    """Return the colour of a group of the occupancy."""
+    if by == "usage":
+        return category_color(_USAGE_KEYS.get(title, "space:4"), theme)
+    return category_color(f"backend:{position}", theme)
+
+
+def buffer_name(trace: Trace, row: int) -> str:
+    """Return what people call a buffer: its name, else its number."""
+    name = int(trace.buffers.name[row])
+    return (trace.strings[name] if name >= 0 else "") or f"buffer {row}"
+
+
+def usage_name(trace: Trace, row: int) -> str:
+    """Return WEIGHTS, COMPUTE or ANY."""
+    return BufferUsage(int(trace.buffers.usage[row])).name
+
+
+def compose_buffers(scene: BuffersScene) -> DisplayList:
+    """Return the picture of occupancy and lives."""
+    place = BuffersGeometry(scene)
+    batches: list[Batch] = [*_time_axis(place)]
+    batches += _occupancy(place)
+    batches += _lives(place)
+    batches += _legend(place)
+    batches += _peak(place)
+    batches += _hair(place)
+    return DisplayList(
+        scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches)
+    )
+
+
+def area_columns(occupancy: Occupancy, time: TimeScale) -> tuple[I64, I64]:
+    """Return the level of each group in each pixel column, where it was highest.
+
+    Returns
+    -------
+    level : int64[px, g], the groups at the instant with the largest total of the
+        column, so that they add up to a total that occurred.
+    total : int64[px].
+    """
+    n = time.n_columns
+    first = np.searchsorted(occupancy.time, time.edges[:-1], "right") - 1
+    last = np.searchsorted(occupancy.time, time.edges[1:], "left") - 1
+    row = np.maximum(first, 0)
+    # Few columns hold a change: only those are searched for their highest level.
+    for column in np.flatnonzero(last > first).tolist():
+        begin = max(int(first[column]), 0)
+        span = occupancy.total[begin : int(last[column]) + 1]
+        row[column] = begin + int(np.argmax(span))
+    known = np.maximum(first, last) >= 0
+    level = np.zeros((n, len(occupancy.groups)), np.int64)
+    level[known] = occupancy.level[row[known]]
+    return level, level.sum(axis=1, dtype=np.int64)
+
+
+def _occupancy(place: BuffersGeometry) -> list[Batch]:
+    scene, time, theme = place.scene, place.time, place.scene.theme
+    occupancy = scene.occupancy
+    if occupancy.peak is None or not occupancy.peak.bytes:
+        return []
+    level, _ = area_columns(occupancy, time)
+    height = place.area_bottom - place.area_y
+    room = max(height - _PILL_ROOM, height / 2)  # what the peak's words leave free
+    axis = Axis(
+        0.0, occupancy.peak.bytes * height / room, words=in_bytes, is_binary=True
+    )
+    batches = _levels(place, axis)
+    # What was occupied after the record's end is not known.
+    n = int(np.count_nonzero(time.edges[:-1] <= place.end_tick))
+    if not n:
+        return batches
+    x = time.column_x(np.arange(n + 1)).astype(np.float32)
+    upto = np.cumsum(level[:n], axis=1)
+    # The highest stack first; each lower one covers all but its own part.
+    for group in range(len(occupancy.groups) - 1, -1, -1):
+        color = group_color(occupancy.groups[group], group, scene.by, theme)
+        y = place.area_bottom - axis.share(upto[:, group].astype(np.float64)) * height
+        fill = mix(theme.pane, color, 0.5)
+        batches.append(
+            AreaBatch(
+                x, y.astype(np.float32), place.area_bottom, fill, color,
+                place.area_clip,
+            )
+        )  # fmt: skip
+    return batches
+
+
+def _levels(place: BuffersGeometry, axis: Axis) -> list[Batch]:
+    """Return the lines and labels of bytes."""
+    theme, height = place.scene.theme, place.area_bottom - place.area_y
+    lines, texts = LineList(1 / place.time.scale), TextList()
+    for value in axis_values(axis, int(height / 30)):
+        y = place.area_bottom - float(axis.share(value)) * height
+        if y < place.area_y + 6:
+            continue
+        snapped = place.time.snap(y)
+        lines.add(place.time.x0, snapped, place.time.x1, snapped, theme.grid)
+        texts.append(
+            Text(place.time.x0 - 8, y, axis.words(value), theme.dim, _LABEL_SIZE,
+                 Face.NUMBERS, Align.RIGHT)
+        )  # fmt: skip
+    return [*lines.batch(), *texts.batch()]
+
+
+def _time_axis(place: BuffersGeometry) -> list[Batch]:
+    scene, time, theme = place.scene, place.time, place.scene.theme
+    axis = axis_ticks(
+        scene.visible, time.x1 - time.x0, scene.trace.clock, absolute=scene.absolute
+    )
+    marks, grid, texts = LineList(1 / time.scale), LineList(1 / time.scale), TextList()
+    foot = place.axis_y + _AXIS
+    for tick, label in axis.ticks:
+        x = time.x(tick)
+        if not time.x0 <= x <= time.x1:
+            continue
+        snapped = time.snap(x)
+        marks.add(snapped, foot - 6, snapped, foot, theme.faint)
+        grid.add(snapped, foot, snapped, place.bottom, theme.grid)
+        half = len(label) * _CHARACTER / 2
+        at = max(min(x, time.x1 - half - 2), time.x0 + half + 2)
+        texts.append(
+            Text(at, place.axis_y + 11, label, theme.dim, _LABEL_SIZE, Face.NUMBERS,
+                 Align.CENTER)
+        )  # fmt: skip
+    base = axis.base or ("cycles" if scene.trace.clock.unit == "cycle" else "")
+    if base:
+        texts.append(
+            Text(8, place.axis_y + 11, base, theme.dim, _LABEL_SIZE, Face.NUMBERS,
+                 width=time.x0 - 12)
+        )  # fmt: skip
+    return [*grid.batch(), *marks.batch(), *texts.batch()]
+
+
+def _legend(place: BuffersGeometry) -> list[Batch]:
+    scene, theme = place.scene, place.scene.theme
+    swatches, texts = RectList(), TextList()
+    x, y = 12.0, _LEGEND / 2 + 1
+    for i, title in enumerate(scene.occupancy.groups):
+        color = group_color(title, i, scene.by, theme)
+        words = title if scene.by == "backend" else title.lower()
+        swatches.add(x, x + 9, y - 4.5, y + 4.5, mix(theme.pane, color, 0.6), color)
+        texts.append(Text(x + 15, y, words, theme.text, 11.0))
+        x += 15 + len(words) * 7.0 + 16
+    return [*swatches.batch(), *texts.batch()]
+
+
+def _lives(place: BuffersGeometry) -> list[Batch]:
+    scene, theme = place.scene, place.scene.theme
+    lives, buffers = scene.lives, scene.trace.buffers
+    if not len(lives.buffer):
+        return []
+    top = place.lives_y + 6 + lives.row * ROW_HEIGHT - scene.scroll
+    x0, x1 = place.life_xs()
+    is_seen = (x1 > place.time.x0) & (x0 < place.time.x1)
+    is_seen &= (top + ROW_HEIGHT > place.lives_y) & (top < place.bottom)
+    rects, outlines, texts = RectList(), RectList(), TextList()
+    for i in np.flatnonzero(is_seen).tolist():
+        row = int(lives.buffer[i])
+        color = _life_color(scene, row)
+        is_dim = scene.alive is not None and row not in scene.alive
+        fill = mix(theme.pane, color, 0.22 if is_dim else 0.62)
+        left, right = max(x0[i], place.time.x0), min(x1[i], place.time.x1)
+        y0, y1 = float(top[i]), float(top[i]) + ROW_HEIGHT - 4
+        solid = right
+        if buffers.freed[row] < 0 and x1[i] <= place.time.x1 + 0.5:
+            solid = max(right - _FADE_PX, left + (right - left) / 2)
+            _fade(rects, (solid, right), (y0, y1), fill, theme)
+        rects.add(left, solid, y0, y1, fill)
+        edge = _edge(scene, row)
+        if edge:
+            outlines.add(left, right, y0 - 1, y1 + 1, 0, edge)
+        _label(texts, place, row, (left, right), (y0 + y1) / 2, fill)
+    clip = place.lives_clip
+    line = LineList(1 / place.time.scale)
+    line.add(0, place.lives_y, scene.width, place.lives_y, theme.line)
+    return [
+        *line.batch(), *_lives_head(place), *rects.batch(clip=clip),
+        *outlines.batch(clip=clip), *texts.batch(),
+    ]  # fmt: skip
+
+
+def _lives_head(place: BuffersGeometry) -> list[Batch]:
+    theme, texts = place.scene.theme, TextList()
+    y, room = place.lives_y + 6 + (ROW_HEIGHT - 4) / 2, place.time.x0 - 16
+    texts.append(Text(12, y, "Buffers", theme.text, 11.0, Face.HEADING, width=room))
+    n_more = place.scene.lives.n_left_out
+    if n_more:
+        texts.append(
+            Text(12, y + 16, f"+{n_more:,} smaller", theme.dim, _LABEL_SIZE,
+                 width=room)
+        )  # fmt: skip
+    return texts.batch()
+
+
+def _life_color(scene: BuffersScene, row: int) -> int:
+    group = int(scene.occupancy.group[row])
+    return group_color(scene.occupancy.groups[group], group, scene.by, scene.theme)
+
+
+def _edge(scene: BuffersScene, row: int) -> int:
+    """Return the colour of the frame of a life, 0 = none."""
+    if row in scene.selected:
+        return scene.theme.selection
+    if row in scene.accessed:
+        return scene.theme.accent
+    return scene.theme.text if row == scene.hover else 0
+
+
+def _fade(
+    rects: RectList,
+    xs: tuple[float, float],
+    ys: tuple[float, float],
+    fill: int,
+    theme: Theme,
+) -> None:
+    """Draw an end that nobody saw: from the fill to nothing, opaque for print."""
+    edges = np.linspace(*xs, _FADE_STEPS + 1)
+    shares = np.linspace(0.92, 0.08, _FADE_STEPS).tolist()
+    colors = np.array([mix(theme.pane, fill, share) for share in shares], np.uint32)
+    rects.add(edges[:-1], edges[1:], *ys, colors)
+
+
+def _label(
+    texts: TextList,
+    place: BuffersGeometry,
+    row: int,
+    xs: tuple[float, float],
+    y: float,
+    fill: int,
+) -> None:
+    left, right = xs
+    if right - left < _LEAST_LABEL_PX:
+        return
+    scene = place.scene
+    size = int(scene.trace.buffers.size[row])
+    amount = format_bytes(size) if size >= 0 else NOT_AVAILABLE
+    texts.append(
+        Text(left + 6, y, f"{buffer_name(scene.trace, row)} · {amount}",
+             label_color(fill), _LABEL_SIZE, width=right - left - 10,
+             clip=place.lives_clip)
+    )  # fmt: skip
+
+
+def peak_words(scene: BuffersScene) -> str:
+    """Return what the pill at the peak says."""
+    peak = scene.occupancy.peak
+    if peak is None:
+        return ""
+    n = len(peak.alive)
+    what = "1 buffer" if n == 1 else f"{n:,} buffers"
+    when = time_text(scene.trace, peak.time, absolute=scene.absolute)
+    return f"peak {format_bytes(peak.bytes)} · {what} · {when}"
+
+
+def _peak(place: BuffersGeometry) -> list[Batch]:
+    scene, time, theme = place.scene, place.time, place.scene.theme
+    peak = scene.occupancy.peak
+    if peak is None or not peak.bytes:
+        return []
+    x = time.x(peak.time)
+    words = peak_words(scene)
+    width = len(words) * _CHARACTER + 18
+    lines, pill, texts = LineList(dashed=True), RectList(), TextList()
+    if time.x0 <= x <= time.x1:
+        lines.add(x, place.area_y, x, place.area_bottom, theme.caution)
+    # Beyond the view the pill stays at the edge where the peak is.
+    left = max(min(x - width / 2, time.x1 - width - 4), time.x0 + 4)
+    y = place.area_y + 11
+    pill.add(left, left + width, y - 9, y + 9, mix(theme.pane, theme.caution, 0.2),
+             theme.caution)  # fmt: skip
+    texts.append(
+        Text(left + width / 2, y, words, theme.text, _LABEL_SIZE, Face.NUMBERS,
+             Align.CENTER, width=width)
+    )  # fmt: skip
+    return [*lines.batch(place.area_clip), *pill.batch(radius=9.0), *texts.batch()]
+
+
+def _hair(place: BuffersGeometry) -> list[Batch]:
+    scene, time, theme = place.scene, place.time, place.scene.theme
+    tick = scene.cursor_tick
+    if tick is None or not scene.visible.start <= tick <= scene.visible.end:
+        return []
+    x = time.snap(time.x(tick))
+    lines, plate, texts = LineList(1 / time.scale), RectList(), TextList()
+    lines.add(x, place.area_y, x, place.bottom, with_alpha(theme.text, 0.5))
+    total = int(scene.occupancy.at(tick).sum())
+    form = shown_form(scene.visible, scene.trace.clock, absolute=scene.absolute)
+    words = f"{form.text(tick)} · {format_bytes(total)}"
+    half = len(words) * _CHARACTER / 2 + 6
+    at = max(min(x, time.x1 - half), time.x0 + half)
+    y = place.axis_y + 11
+    plate.add(at - half, at + half, y - 9, y + 9, theme.raised, theme.line)
+    texts.append(
+        Text(at, y, words, theme.text, _LABEL_SIZE, Face.NUMBERS, Align.CENTER)
+    )
+    return [*lines.batch(), *plate.batch(radius=4.0), *texts.batch()]
+
+
+def export_buffers(
+    trace: Trace,
+    path: Path | str,
+    *,
+    size: tuple[int, int] = (1400, 560),
+    dpi: float = CSS_DPI,
+    theme: str = "light",
+    by: Grouping = "usage",
+    visible: TimeRange | None = None,
+    overwrite: bool = True,
+) -> None:
+    """Write a figure of the occupancy over time, its peak and the lives of buffers.
+
+    Parameters
+    ----------
+    path : ends in ``.png``, ``.svg`` or ``.pdf``.
+    size : width and height in device-independent pixels (96 per inch).
+    dpi : dots per inch: a PNG has ``size * dpi / 96`` pixels.
+    visible : ticks; the whole trace and all buffers where None.
+
+    Raises
+    ------
+    ExportError
+        If no allocation of a buffer is recorded, the suffix is unknown or the file
+        cannot be written.
+    """
+    ensure_gui_application()
+    found = occupancy(trace, by)
+    if found.peak is None:
+        raise ExportError("No allocation of a buffer is recorded in this trace.")
+    scene = BuffersScene(
+        trace=trace,
+        occupancy=found,
+        lives=lives(trace.buffers),
+        visible=_whole(trace) if visible is None else visible,
+        width=float(size[0]),
+        height=float(size[1]),
+        theme=theme_named(theme),
+        by=by,
+        scale=dpi / CSS_DPI,
+    )
+    name = trace.info.paths[0].name if trace.info.paths else "trace"
+    export_display_list(
+        compose_buffers(scene),
+        path,
+        title=f"{name} · buffers",
+        description=(
+            f"{len(trace.buffers):,} buffers by {by}; the peak is "
+            f"{format_exact_bytes(found.peak.bytes)} in "
+            f"{len(found.peak.alive):,} of them."
+        ),
+        dpi=dpi,
+        overwrite=overwrite,
+    )
+
+
+def _whole(trace: Trace) -> TimeRange:
+    """Return the extent with some air, so that a sudden start can be seen."""
+    extent = trace.extent
+    return extent.padded(max(extent.duration // 40, 8))

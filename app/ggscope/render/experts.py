@@ -1,0 +1,395 @@
+"""Pictures of experts: which worked how much, and what they do from token to token.
+
+Figures of experts, without any display.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+
+from ggscope.analysis.experts.experts import Choices, ExpertSource
+from ggscope.analysis.experts.figures import (
+    F64,
+    Beside,
+    ExpertsRequest,
+    ExpertsResult,
+    ScoreHistogram,
+    layer_shares,
+)
+from ggscope.errors import ExportError
+from ggscope.model.trace import Trace
+from ggscope.render import theme as colormap
+from ggscope.render.batch import DisplayList
+from ggscope.render.charts import (
+    Axis,
+    ChartScene,
+    Curve,
+    Rule,
+    compose_chart,
+    in_bytes,
+    in_percent,
+    plain,
+)
+from ggscope.render.export import CSS_DPI, ensure_gui_application, export_display_list
+from ggscope.render.grid import (
+    Cell,
+    GridGeometry,
+    GridScene,
+    Side,
+    compose_grid,
+    placed,
+    share_values,
+    unit_scale,
+)
+from ggscope.render.theme import ScaleKind, Theme, category_color, color_scale
+from ggscope.render.theme import theme as theme_named
+
+_SIDE_BY_SIDE_PX = 620.0
+_STACKED_PX = 400.0
+_MAX_CURVES = 8
+
+
+class Measure(Enum):
+    """What the cells of the layer × expert matrix show."""
+
+    COUNT = "count"
+    BYTES = "bytes"
+    SHARE = "share"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpertsScene:
+    """Everything the pictures of experts depend on.
+
+    Attributes
+    ----------
+    with_second : whether the second picture is drawn where there is room.
+    hover, cursor, selected, lit : cells (row of the layer, expert).
+    hover_beside : cell of the second picture.
+    """
+
+    width: float
+    height: float
+    theme: Theme
+    result: ExpertsResult
+    measure: Measure = Measure.COUNT
+    kind: ScaleKind = ScaleKind.LINEAR
+    with_second: bool = True
+    map_name: str = colormap.DEFAULT
+    scale: float = 1.0
+    hover: Cell | None = None
+    hover_beside: Cell | None = None
+    cursor: Cell | None = None
+    selected: tuple[Cell, ...] = field(default_factory=tuple)
+    lit: tuple[Cell, ...] = field(default_factory=tuple)
+
+    @property
+    def choices(self) -> Choices:
+        """What was chosen, and of which layers and tokens."""
+        return self.result.base.choices
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where a picture lies in the whole: left, top, width, height."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    def contains(self, x: float, y: float) -> bool:
+        """Tell whether a position is in it."""
+        return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
+
+
+def frames(scene: ExpertsScene) -> tuple[Frame, Frame | None]:
+    """Return where the matrix lies, and the second picture where there is room."""
+    whole = Frame(0.0, 0.0, scene.width, scene.height)
+    if not scene.with_second:
+        return whole, None
+    if scene.width >= _SIDE_BY_SIDE_PX:
+        left = round(scene.width * 0.54 * scene.scale) / scene.scale
+        return (
+            Frame(0.0, 0.0, left, scene.height),
+            Frame(left, 0.0, scene.width - left, scene.height),
+        )
+    if scene.height >= _STACKED_PX:
+        top = round(scene.height * 0.52 * scene.scale) / scene.scale
+        return (
+            Frame(0.0, 0.0, scene.width, top),
+            Frame(0.0, top, scene.width, scene.height - top),
+        )
+    return whole, None
+
+
+def compose_experts(scene: ExpertsScene) -> DisplayList:
+    """Return the matrix of layers by experts, and the second picture beside it."""
+    main, second = frames(scene)
+    parts = [(compose_grid(main_grid(scene, main)), main.x, main.y)]
+    if second is not None:
+        parts.append((_second(scene, second), second.x, second.y))
+    return placed(scene.width, scene.height, scene.scale, scene.theme.pane, parts)
+
+
+def cell_at(scene: ExpertsScene, x: float, y: float) -> Cell | None:
+    """Return the (row of the layer, expert) at a position of the whole picture."""
+    main, _ = frames(scene)
+    if not main.contains(x, y):
+        return None
+    return GridGeometry(main_grid(scene, main)).cell_at(x - main.x, y - main.y)
+
+
+def cell_beside_at(scene: ExpertsScene, x: float, y: float) -> Cell | None:
+    """Return the cell of the second picture at a position; None for charts."""
+    _, second = frames(scene)
+    if second is None or scene.result.matrix is None or not second.contains(x, y):
+        return None
+    grid = _second_grid(scene, second)
+    return GridGeometry(grid).cell_at(x - second.x, y - second.y)
+
+
+def main_values(scene: ExpertsScene) -> F64:
+    """Return what the cells show, float64[L, E]; NaN = not known."""
+    grid = scene.result.grid
+    is_open = grid.more != 0
+    if scene.measure is Measure.SHARE:
+        return layer_shares(grid.count, is_open)
+    # Of choices that no list names some may be of an expert that none is known of.
+    unknown = is_open[:, None] & (grid.count == 0)
+    if scene.measure is Measure.BYTES:
+        unknown = unknown | (grid.bytes < 0)
+        return np.where(unknown, np.nan, grid.bytes.astype(np.float64))
+    return np.where(unknown, np.nan, grid.count.astype(np.float64))
+
+
+def main_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
+    """Return the scene of the layer × expert matrix."""
+    values = main_values(scene)
+    of_router = (ExpertSource.ROUTING, ExpertSource.SIZES)
+    unit = "choices" if scene.choices.source in of_router else "accesses"
+    title, words = {
+        Measure.COUNT: (unit, plain),
+        Measure.BYTES: ("bytes read", in_bytes),
+        Measure.SHARE: ("share of the layer", in_percent),
+    }[scene.measure]
+    choices, token = scene.choices, scene.result.token
+    of_token = "" if token is None else f" · token {choices.tokens[token]}"
+    return GridScene(
+        width=frame.width,
+        height=frame.height,
+        theme=scene.theme,
+        scale=scene.scale,
+        values=values,
+        colors=color_scale(values, scene.kind),
+        map_name=scene.map_name,
+        row_labels=[str(n) for n in scene.choices.layers.tolist()],
+        column_labels=[str(n) for n in range(values.shape[1])],
+        row_title="layer",
+        column_title="expert",
+        value_title=title,
+        title=f"Experts{of_token}",
+        words=words,
+        missing="N/A: choices of this layer are not recorded"
+        if (scene.result.grid.more != 0).any()
+        else "N/A: the sizes of the experts are not known",
+        side=Side(scene.result.figures.entropy_share, "entropy"),
+        hover=scene.hover,
+        cursor=scene.cursor,
+        selected=scene.selected,
+        lit=scene.lit,
+    )
+
+
+def second_title(scene: ExpertsScene) -> str:
+    """Return the heading of the second picture."""
+    layers, row = scene.choices.layers, scene.result.layer
+    of = "all layers" if row is None else f"layer {layers[row]}"
+    return {
+        Beside.OVERLAP: "Overlap with the previous token",
+        Beside.TRANSITION: f"From token to token, {of}",
+        Beside.TOGETHER: f"Working together, {of}",
+        Beside.SCORES: f"Router scores, {of}",
+        Beside.COVER: "Share of the hottest slots",
+    }[scene.result.beside]
+
+
+def _second(scene: ExpertsScene, frame: Frame) -> DisplayList:
+    if scene.result.beside is Beside.SCORES and scene.result.scores is not None:
+        return compose_chart(_score_chart(scene, scene.result.scores, frame))
+    if scene.result.beside is Beside.COVER and scene.result.curve is not None:
+        return compose_chart(_cover_chart(scene, scene.result.curve, frame))
+    if scene.result.matrix is not None:
+        return compose_grid(_second_grid(scene, frame))
+    return DisplayList(frame.width, frame.height, scene.scale, scene.theme.pane)
+
+
+def _second_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
+    matrix = np.zeros((0, 0)) if scene.result.matrix is None else scene.result.matrix
+    common = {
+        "width": frame.width,
+        "height": frame.height,
+        "theme": scene.theme,
+        "scale": scene.scale,
+        "map_name": scene.map_name,
+        "title": second_title(scene),
+        "hover": scene.hover_beside,
+    }
+    if scene.result.beside is Beside.OVERLAP:
+        known = ~np.isnan(matrix)
+        n = known.sum(axis=1)
+        total = np.where(known, matrix, 0.0).sum(axis=1)
+        mean = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
+        return GridScene(
+            **common,  # type: ignore[arg-type]  # the fields of every scene
+            values=share_values(matrix),
+            colors=unit_scale(),
+            row_labels=[str(layer) for layer in scene.choices.layers.tolist()],
+            column_labels=[str(token) for token in scene.choices.tokens.tolist()],
+            row_title="layer",
+            column_title="token",
+            value_title="experts kept",
+            words=in_percent,
+            missing="N/A: no two neighbouring tokens are recorded",
+            side=Side(mean, "mean"),
+        )
+    experts = [str(i) for i in range(len(matrix))]
+    follows = scene.result.beside is Beside.TRANSITION
+    return GridScene(
+        **common,  # type: ignore[arg-type]
+        values=matrix,
+        colors=color_scale(matrix, scene.kind),
+        row_labels=experts,
+        column_labels=experts,
+        row_title="expert",
+        column_title="expert of the next token" if follows else "expert",
+        value_title="times",
+    )
+
+
+def _score_chart(
+    scene: ExpertsScene, scores: ScoreHistogram, frame: Frame
+) -> ChartScene:
+    n_ranks, n_bins = scores.count.shape
+    edges = np.linspace(0, 1, n_bins + 1)
+    curves = [
+        Curve(
+            edges,
+            np.append(scores.count[rank], 0).astype(np.float64),
+            category_color(f"rank:{rank}", scene.theme),
+            f"rank {rank}",
+            is_step=True,
+            fills=True,
+        )
+        for rank in range(min(n_ranks, _MAX_CURVES))
+    ]
+    most = float(scores.count.max(initial=1))
+    return ChartScene(
+        frame.width,
+        frame.height,
+        scene.theme,
+        Axis(0.0, 1.0, "score"),
+        Axis(0.0, most * 1.05, "choices"),
+        tuple(curves),
+        title=second_title(scene),
+        scale=scene.scale,
+    )
+
+
+def _cover_chart(scene: ExpertsScene, curve: F64, frame: Frame) -> ChartScene:
+    n = len(curve) - 1
+    x = np.arange(n + 1, dtype=np.float64)
+    even = np.array([0.0, 1.0])
+    curves: Sequence[Curve] = (
+        Curve(np.array([0.0, float(n)]), even, scene.theme.faint, "even",
+              is_dashed=True),
+        Curve(x, curve, scene.theme.accent, "choices", fills=True),
+    )  # fmt: skip
+    rules = (
+        Rule(in_percent(scene.result.wanted), y=scene.result.wanted),
+        *_where_covered(curve, scene.result.wanted),
+    )
+    return ChartScene(
+        frame.width,
+        frame.height,
+        scene.theme,
+        Axis(0.0, float(max(n, 1)), "hottest (layer, expert) slots"),
+        Axis(0.0, 1.0, "share of all choices", in_percent),
+        tuple(curves) if not np.isnan(curve).any() else (),
+        rules,
+        title=second_title(scene),
+        scale=scene.scale,
+    )
+
+
+def _where_covered(curve: F64, wanted: float) -> tuple[Rule, ...]:
+    if np.isnan(curve).any():
+        return ()
+    n = int(np.searchsorted(curve, wanted - 1e-12))
+    return (Rule(f"{n:,} slots", x=float(n)),)
+
+
+_HIDDEN = {
+    ExpertSource.NONE: "Nothing in this trace has to do with experts.",
+    ExpertSource.STACKS: "Ops of this trace touch whole stacks of experts; which "
+    "experts worked was not recorded.",
+}
+
+
+def export_experts(
+    trace: Trace,
+    path: Path | str,
+    *,
+    size: tuple[int, int] = (1400, 560),
+    dpi: float = CSS_DPI,
+    theme: str = "light",
+    measure: Measure = Measure.COUNT,
+    kind: ScaleKind = ScaleKind.LINEAR,
+    beside: Beside | None = Beside.OVERLAP,
+    overwrite: bool = True,
+) -> None:
+    """Write a figure of the layer × expert matrix and the picture beside it.
+
+    Parameters
+    ----------
+    path : ends in ``.png``, ``.svg`` or ``.pdf``.
+    size : width and height in device-independent pixels (96 per inch).
+    dpi : dots per inch: a PNG has ``size * dpi / 96`` pixels.
+
+    Raises
+    ------
+    ExportError
+        If the trace does not tell which experts worked, the suffix is unknown or
+        the file cannot be written.
+    """
+    ensure_gui_application()
+    result = ExpertsRequest(trace, None, None, None, beside or Beside.OVERLAP)()
+    choices, figures = result.base.choices, result.figures
+    if choices.source in _HIDDEN:
+        raise ExportError(_HIDDEN[choices.source])
+    scene = ExpertsScene(
+        width=float(size[0]),
+        height=float(size[1]),
+        theme=theme_named(theme),
+        scale=dpi / CSS_DPI,
+        result=result,
+        measure=measure,
+        kind=kind,
+        with_second=beside is not None,
+    )
+    name = trace.info.paths[0].name if trace.info.paths else "trace"
+    export_display_list(
+        compose_experts(scene),
+        path,
+        title=f"{name} · experts",
+        description=(
+            f"{figures.n_active:,} of {figures.n_slots:,} (layer, expert) slots "
+            f"active, {len(choices.tokens):,} tokens, known from "
+            f"{choices.source.value}."
+        ),
+        dpi=dpi,
+        overwrite=overwrite,
+    )

@@ -1,0 +1,1 @@
+"""The display list, drawn by OpenGL."""

@@ -1,0 +1,301 @@
+"""What lies over the picture of a graph: outlines, overview, legend, title."""
+
+import numpy as np
+
+from ggscope.analysis.graph.layout import BoxKind
+from ggscope.model.graph import count_words
+from ggscope.model.tables import I64
+from ggscope.render.batch import (
+    Align,
+    Batch,
+    Clip,
+    Face,
+    Pattern,
+    RectList,
+    Text,
+    TextList,
+)
+from ggscope.render.graph.look import GraphColorBy
+from ggscope.render.graph.scene import (
+    FULL_ZOOM,
+    SHORT_ZOOM,
+    TITLE_HEIGHT,
+    GraphScene,
+    amount_words,
+    boxes_of,
+    corners,
+    layer_words,
+    letter_size,
+    visible_boxes,
+)
+from ggscope.render.painter import text_width
+from ggscope.render.theme import (
+    DEFAULT,
+    ScaleKind,
+    color_bar,
+    mix,
+    outline_pair,
+    with_alpha,
+)
+
+MAP_WIDTH, MAP_HEIGHT = (44.0, 150.0), 210.0
+"""Narrowest and widest overview, and its greatest height."""
+_MARGIN = 10.0
+_TITLE_PX = 12.0
+_LEAST_HEIGHT = 150.0
+"""Pictures lower than this have no legend."""
+_ROOMY = 640.0, 420.0
+"""In smaller pictures nothing lies over boxes: there is no room to move them away."""
+_LEGEND_HEIGHT = 26.0
+_MOST_BOXES = 2_000
+"""The overview leaves out boxes of graphs larger than this evenly."""
+
+
+def outline_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
+    """Return the outlines of selected, linked, found and hovered boxes."""
+    theme = scene.theme
+    found: list[Batch] = []
+    for nodes, color, width in (
+        (scene.hits, theme.caution, 1),
+        (scene.linked, theme.accent, 2),
+        (scene.selected, theme.selection, 3),
+    ):
+        if nodes is not None and nodes.any():
+            chosen = np.intersect1d(boxes_of(scene.layout, nodes), boxes)
+            if color == theme.caution:
+                found += _outlines(scene, chosen, color, width)
+            else:
+                found += _cased(scene, chosen, color, width)
+    if scene.hover >= 0 and scene.layout.kind[scene.hover] != BoxKind.FRAME:
+        found += _outlines(scene, np.array([scene.hover]), theme.text, 1)
+    return found
+
+
+def _cased(scene: GraphScene, boxes: I64, color: int, width: int) -> list[Batch]:
+    """Return outlines that show on any fill: a line between two of its opposite."""
+    line, casing = outline_pair(color)
+    x0, y0, x1, y1 = corners(scene, boxes)
+    rects = RectList()
+    for grow in range(-1, width + 1):
+        ring = line if 0 <= grow < width else casing
+        rects.add(x0 - grow, x1 + grow, y0 - grow, y1 + grow, 0, ring)
+    return rects.batch(clip=scene.clip)
+
+
+def _outlines(scene: GraphScene, boxes: I64, color: int, width: int) -> list[Batch]:
+    x0, y0, x1, y1 = corners(scene, boxes)
+    rects = RectList()
+    for grow in range(width):
+        rects.add(x0 - grow, x1 + grow, y0 - grow, y1 + grow, 0, color)
+    return rects.batch(clip=scene.clip)
+
+
+def frame_title_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
+    """Return the titles of open layers, which stay in sight while any of them is."""
+    layout, theme = scene.layout, scene.theme
+    open_ = boxes[layout.kind[boxes] == BoxKind.FRAME]
+    if scene.zoom < SHORT_ZOOM:
+        return []
+    rects, texts = RectList(), TextList()
+    size = max(letter_size(scene, _TITLE_PX), 9.0)
+    x0, y0, x1, y1 = (values.tolist() for values in corners(scene, open_))
+    for i, box in enumerate(open_.tolist()):
+        title, inside = layer_words(scene, int(layout.layer[box]))
+        words = f"▾ {title}" + (f"  {inside}" if scene.zoom >= FULL_ZOOM else "")
+        left, top = max(x0[i], 0.0) + 6, max(y0[i], scene.clip.y) + 3
+        width = text_width(words, Face.HEADING, size) + 12
+        height = size * 1.6
+        if top + height > y1[i] or left + width > x1[i]:
+            continue
+        if y0[i] < scene.clip.y:
+            rects.add(left, left + width, top, top + height, theme.raised)
+        texts.append(
+            Text(left + 6, top + height / 2, words, theme.dim, size, Face.HEADING,
+                 clip=scene.clip)
+        )  # fmt: skip
+    return [*rects.batch(radius=4.0, clip=scene.clip), *texts.batch()]
+
+
+def minimap_place(scene: GraphScene) -> Clip | None:
+    """Return where the overview lies; None where all is in view or no room is."""
+    layout = scene.layout
+    if not len(layout) or scene.width < 320 or scene.height < 200:
+        return None
+    right = scene.x + scene.width / scene.zoom
+    bottom = scene.y + scene.height / scene.zoom
+    if scene.x <= 0 and scene.y <= 0 and right >= layout.width and (
+        bottom >= layout.height
+    ):  # fmt: skip
+        return None
+    height = min(MAP_HEIGHT, scene.height * 0.5)
+    width = height * layout.width / max(layout.height, 1.0)
+    width = min(max(width, MAP_WIDTH[0]), MAP_WIDTH[1])
+    height = min(height, max(width * layout.height / max(layout.width, 1.0), 30.0))
+    place = Clip(
+        scene.width - width - _MARGIN, scene.height - height - _MARGIN, width, height
+    )
+    return None if _hides_boxes(scene, place) else place
+
+
+def _hides_boxes(scene: GraphScene, place: Clip) -> bool:
+    """Tell whether something at `place` would lie over boxes of a small picture."""
+    if scene.width >= _ROOMY[0] and scene.height >= _ROOMY[1]:
+        return False
+    boxes = visible_boxes(scene)
+    boxes = boxes[scene.layout.kind[boxes] != BoxKind.FRAME]
+    x0, y0, x1, y1 = corners(scene, boxes)
+    over = (x0 < place.x + place.width + 4) & (x1 > place.x - 4)
+    over &= (y0 < place.y + place.height + 4) & (y1 > place.y - 4)
+    return bool(over.any())
+
+
+def minimap_batches(scene: GraphScene) -> list[Batch]:
+    """Return the overview in the corner: all boxes, and what is in view."""
+    place = minimap_place(scene)
+    if place is None:
+        return []
+    layout, theme = scene.layout, scene.theme
+    rects = RectList()
+    x, y, w, h = place.x, place.y, place.width, place.height
+    rects.add(x - 4, x + w + 4, y - 4, y + h + 4, mix(theme.pane, theme.window, 0.5),
+              theme.line)  # fmt: skip
+    plate = rects.batch(radius=4.0)
+    sx, sy = w / max(layout.width, 1.0), h / max(layout.height, 1.0)
+    boxes = np.flatnonzero(layout.kind != BoxKind.FRAME)
+    if len(boxes) > _MOST_BOXES:
+        boxes = boxes[:: -(-len(boxes) // _MOST_BOXES)]
+    inside = RectList()
+    x0, y0 = x + layout.x0[boxes] * sx, y + layout.y0[boxes] * sy
+    x1, y1 = x + layout.x1[boxes] * sx, y + layout.y1[boxes] * sy
+    fill = scene.look.fill[boxes]
+    if not scene.look.by.is_heat:  # a mixture has no colour of its own
+        fill = np.where(layout.kind[boxes] == BoxKind.LAYER, theme.faint, fill)
+    inside.add(x0, np.maximum(x1, x0 + 1), y0, np.maximum(y1, y0 + 1), fill)
+    view = RectList()
+    vx0, vx1 = x + scene.x * sx, x + (scene.x + scene.width / scene.zoom) * sx
+    vy0, vy1 = y + scene.y * sy, y + (scene.y + scene.height / scene.zoom) * sy
+    vx0, vx1 = min(max(vx0, x), x + w), max(min(vx1, x + w), x)
+    vy0, vy1 = min(max(vy0, y), y + h), max(min(vy1, y + h), y)
+    view.add(vx0, max(vx1, vx0 + 3), vy0, max(vy1, vy0 + 3),
+             with_alpha(theme.accent, 0.18), theme.accent)  # fmt: skip
+    return [*plate, *inside.batch(clip=place), *view.batch()]
+
+
+def legend_batches(scene: GraphScene) -> list[Batch]:
+    """Return the legend in the lower left corner: kinds, or the bar of amounts.
+
+    A small picture has none where it would lie over what it explains.
+    """
+    if scene.height < _LEAST_HEIGHT:
+        return []
+    if scene.look.by.is_heat:
+        return _heat_legend(scene)
+    rects, texts = RectList(), TextList()
+    size, swatch, gap = 11.0, 10.0, 14.0
+    widths = [
+        swatch + 5 + text_width(word, Face.WORDS, size) for word, _ in scene.look.legend
+    ]
+    n = len(widths)
+    while n and sum(widths[:n]) + gap * (n - 1) > scene.width - 230:
+        n -= 1
+    if not n:
+        return []
+    total = sum(widths[:n]) + gap * (n - 1) + 20
+    if _hides_boxes(scene, _plate_place(scene, total)):
+        return []
+    found, x, y = _plate(scene, total)
+    for (word, color), width in zip(scene.look.legend[:n], widths[:n], strict=True):
+        rects.add(x, x + swatch, y - swatch / 2, y + swatch / 2, color)
+        texts.append(Text(x + swatch + 5, y, word, scene.theme.text, size))
+        x += width + gap
+    return [*found, *rects.batch(), *texts.batch()]
+
+
+def _plate_place(scene: GraphScene, width: float) -> Clip:
+    top = scene.height - _MARGIN - _LEGEND_HEIGHT
+    return Clip(_MARGIN, top, width, _LEGEND_HEIGHT)
+
+
+def _plate(scene: GraphScene, width: float) -> tuple[list[Batch], float, float]:
+    """Return a plate, and where its content begins and its middle lies."""
+    theme, rects, place = scene.theme, RectList(), _plate_place(scene, width)
+    rects.add(place.x, place.x + width, place.y, place.y + place.height,
+              with_alpha(theme.pane, 0.92), theme.line)  # fmt: skip
+    return rects.batch(radius=4.0), place.x + 10, place.y + place.height / 2
+
+
+def _heat_legend(scene: GraphScene) -> list[Batch]:
+    theme, by = scene.theme, scene.look.by
+    if scene.width < 460:
+        return []
+    texts, rects = TextList(), RectList()
+    word = {
+        GraphColorBy.TIME: "time of its spans",
+        GraphColorBy.ACCESSES: "accesses of its tensor",
+        GraphColorBy.BYTES: "bytes accessed of its tensor",
+    }[by]
+    low, high = _lowest(scene), _highest(scene)
+    if _is_log(scene):
+        word += ", logarithmic"
+    size, bar = 11.0, 90.0
+    pieces = [text_width(w, Face.WORDS, size) for w in (word, low, high)]
+    missing = "not in the trace"
+    total = sum(pieces) + bar + 46 + 18 + text_width(missing, Face.WORDS, size) + 20
+    if _hides_boxes(scene, _plate_place(scene, total)):
+        return []
+    found, x, y = _plate(scene, total)
+    texts.append(Text(x, y, word, theme.dim, size))
+    x += pieces[0] + 14
+    texts.append(Text(x, y, low, theme.text, size))
+    x += pieces[1] + 6
+    found.append(color_bar(x, y - 5, bar, 10, DEFAULT))
+    x += bar + 6
+    texts.append(Text(x, y, high, theme.text, size))
+    x += pieces[2] + 16
+    rects.add(x, x + 14, y - 5, y + 5, theme.line, theme.line,
+              int(Pattern.FAINT_HATCH))  # fmt: skip
+    texts.append(Text(x + 20, y, missing, theme.text, size))
+    return [*found, *rects.batch(), *texts.batch()]
+
+
+def _is_log(scene: GraphScene) -> bool:
+    scale = scene.look.scale
+    return scale is not None and scale.kind is ScaleKind.LOG
+
+
+def _lowest(scene: GraphScene) -> str:
+    """Return what the coldest colour stands for."""
+    scale = scene.look.scale
+    low = scale.low if scale is not None and _is_log(scene) else 0.0
+    return amount_words(low, scene.look.by, scene.trace)
+
+
+def _highest(scene: GraphScene) -> str:
+    """Return what the hottest colour stands for: for nodes, and for closed layers."""
+    look, is_layer = scene.look, scene.layout.kind == BoxKind.LAYER
+    words = []
+    for scale, rows, word in (
+        (look.scale, ~is_layer, ""),
+        (look.layer_scale, is_layer, " in a layer"),
+    ):
+        if scale is not None and bool((look.values[rows] > 0).any()):
+            words.append(amount_words(scale.high, look.by, scene.trace) + word)
+    return ", ".join(words) or amount_words(0.0, look.by, scene.trace)
+
+
+def title_batches(scene: GraphScene) -> list[Batch]:
+    """Return the head of a figure: its title, and how much it shows."""
+    theme = scene.theme
+    graph, layout = scene.table, scene.layout
+    n_boxes = int((layout.kind != BoxKind.FRAME).sum())
+    words = f"{count_words(graph)} in {n_boxes:,} boxes"
+    y = TITLE_HEIGHT / 2
+    texts = TextList(
+        [
+            Text(12, y, scene.title, theme.text, 13.0, Face.HEADING,
+                 width=max(scene.width * 0.6, 1)),
+            Text(scene.width - 12, y, words, theme.dim, 11.0, align=Align.RIGHT,
+                 width=max(scene.width * 0.35, 1)),
+        ]
+    )  # fmt: skip
+    return list(texts.batch())

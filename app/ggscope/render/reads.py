@@ -1,0 +1,435 @@
+"""Pictures of hot and cold tensors: ranking, coverage, jumps, KV traffic.
+
+The miss-ratio curve as a chart.
+
+Figures of hot and cold tensors and of the what-if cache.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ggscope.analysis.reads.hotness import GroupBy, Ranking, Seeks, coverage, ranking
+from ggscope.analysis.reads.what_if import (
+    Optimum,
+    WhatIf,
+    answer,
+    best_possible,
+    what_if,
+)
+from ggscope.errors import ExportError
+from ggscope.model.names import parse
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_share,
+)
+from ggscope.render.batch import DisplayList
+from ggscope.render.charts import (
+    Axis,
+    Bar,
+    BarScene,
+    ChartScene,
+    Curve,
+    Rule,
+    compose_bars,
+    compose_chart,
+    in_bytes,
+    in_percent,
+    plain,
+)
+from ggscope.render.export import CSS_DPI, export_display_list
+from ggscope.render.grid import GridScene, compose_grid
+from ggscope.render.theme import ScaleKind, Theme, category_color, color_scale
+from ggscope.render.theme import theme as theme_named
+from ggscope.words.reads import HotCold, answer_words, hot_cold, hot_facts, rests_on
+
+HotPicture = Literal["ranking", "cold", "coverage", "place", "jumps", "layers", "kv"]
+Measure = Literal["bytes", "accesses", "time"]
+HOT_PICTURES: tuple[HotPicture, ...] = (
+    "ranking",
+    "cold",
+    "coverage",
+    "place",
+    "jumps",
+    "layers",
+    "kv",
+)
+MOST_BARS = 1000
+_COMPONENT_KEYS = {
+    "attention": "attention",
+    "ffn": "matmul",
+    "experts": "moe",
+    "router": "moe",
+    "norm": "norm",
+    "embedding": "move",
+    "output": "elementwise",
+    "cache": "rope",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HotScene:
+    """What a picture of hot and cold depends on."""
+
+    trace: Trace
+    found: HotCold
+    width: float
+    height: float
+    theme: Theme
+    scale: float = 1.0
+    picture: HotPicture = "ranking"
+    by: GroupBy = "tensor"
+    measure: Measure = "bytes"
+    only_file: bool = True
+    lit: frozenset[int] = frozenset()
+    """Rows of ``Trace.tensors`` that are selected."""
+    scroll: int = 0
+    hover: int = -1
+    hover_at: tuple[float, float] | None = None
+    title: str = ""
+    scale_kind: ScaleKind = ScaleKind.LINEAR
+    hover_cell: tuple[int, int] | None = None
+
+
+def ranked(scene: HotScene) -> Ranking:
+    """Return the groups that the ranking, or the list of cold ones, shows."""
+    if scene.picture != "cold":
+        return ranking(
+            scene.trace,
+            scene.found.heat,
+            scene.by,
+            measure="accesses" if scene.measure == "accesses" else "bytes",
+            only_file=scene.only_file,
+        )
+    whole = ranking(scene.trace, scene.found.heat, scene.by)
+    # What experts that no list names or ops without a record may touch is not known
+    # to be cold.
+    is_open = (whole.maybe > 0) | (whole.unrecorded > 0)
+    never = np.flatnonzero((whole.accesses == 0) & ~is_open)
+    never = never[np.argsort(-whole.size[never], kind="stable")]
+    return Ranking(
+        tuple(whole.keys[i] for i in never.tolist()),
+        whole.accesses[never],
+        whole.bytes[never],
+        whole.size[never],
+        whole.tensor[never],
+        whole.expert[never],
+        whole.layer[never],
+        whole.maybe[never],
+        whole.unknown[never],
+        whole.unrecorded[never],
+    )
+
+
+def bars_of(scene: HotScene, groups: Ranking) -> BarScene:
+    """Return the ranking as bars."""
+    is_cold = scene.picture == "cold"
+    values = groups.size if is_cold else (
+        groups.accesses if scene.measure == "accesses" else groups.bytes
+    )  # fmt: skip
+    total = int(values.sum()) or 1
+    bars = []
+    for i in range(min(len(groups), MOST_BARS)):
+        value = int(values[i])
+        words = (
+            format_count(value)
+            if scene.measure == "accesses" and not is_cold
+            else format_bytes(value)
+        )
+        if not is_cold:
+            words += f" · {format_share(value / total)}"
+            if groups.unknown[i] and scene.measure != "accesses":
+                words += f" · ≤ {format_bytes(int(groups.unknown[i]))} not known"
+        is_lit = int(groups.tensor[i]) in scene.lit and int(groups.tensor[i]) >= 0
+        color = bar_color(groups.keys[i], scene.theme)
+        bars.append(Bar(groups.keys[i], value, words, color, is_lit))
+    return BarScene(
+        scene.width, scene.height, scene.theme, tuple(bars), scene.title,
+        scene.scale, scene.scroll, scene.hover,
+    )  # fmt: skip
+
+
+def bar_color(name: str, theme: Theme) -> int:
+    """Return the colour of a tensor by what it belongs to."""
+    component = parse(name).component
+    return category_color(_COMPONENT_KEYS.get(component, "other"), theme)
+
+
+def compose_hot(scene: HotScene, groups: Ranking | None = None) -> DisplayList:
+    """Return the picture; `groups` spares the ranking where it is at hand."""
+    if scene.picture in ("ranking", "cold"):
+        return compose_bars(bars_of(scene, groups or ranked(scene)))
+    if scene.picture == "layers":
+        return compose_grid(layers_scene(scene))
+    return compose_chart(chart_of(scene))
+
+
+def layers_scene(scene: HotScene) -> GridScene:
+    """Return the matrix of layers by tokens."""
+    found = scene.found.layers
+    unit = scene.trace.clock.unit
+    counts, title, words = {
+        "bytes": (found.bytes, "bytes accessed", in_bytes),
+        "accesses": (found.ops, "ops", plain),
+        "time": (found.ticks, "time", lambda v: format_duration(round(v), unit)),
+    }[scene.measure]
+    values = counts.astype(np.float64)
+    return GridScene(
+        scene.width, scene.height, scene.theme, values,
+        color_scale(values, scene.scale_kind),
+        [str(n) if n >= 0 else "none" for n in found.layers.tolist()],
+        list(found.names),
+        row_title="layer", column_title=found.by, value_title=title,
+        title=scene.title, words=words, scale=scene.scale, hover=scene.hover_cell,
+    )  # fmt: skip
+
+
+def chart_of(scene: HotScene) -> ChartScene:
+    """Return the chart of a picture that is one."""
+    if scene.picture in ("coverage", "place"):
+        return _coverage(scene)
+    if scene.picture == "kv":
+        return _kv(scene)
+    return _jumps(scene, scene.found.seeks)
+
+
+def _coverage(scene: HotScene) -> ChartScene:
+    by_place = scene.picture == "place"
+    of_bytes = scene.measure != "accesses"
+    curve = coverage(scene.found.heat, by_place=by_place, of_bytes=of_bytes)
+    size = curve.size.astype(np.float64)
+    amount = (curve.bytes if of_bytes else curve.accesses).astype(np.float64)
+    share = amount / (amount[-1] or 1.0)
+    what = "bytes read" if of_bytes else "accesses"
+    rules: tuple[Rule, ...] = ()
+    if not by_place and amount[-1]:
+        need = curve.size_for(0.8, of_bytes=of_bytes)
+        rules = (Rule(f"80 % in {format_bytes(need)}", x=float(need)),)
+    label = (
+        "bytes of tensors in the order of the file"
+        if by_place
+        else "bytes of tensors, the hottest first"
+    )
+    return ChartScene(
+        scene.width, scene.height, scene.theme,
+        Axis(0, float(max(size[-1], 1)), label, in_bytes, is_binary=True),
+        Axis(0, 1, f"share of {what}", in_percent),
+        (Curve(size, share, scene.theme.accent, fills=True),),
+        rules, scene.title, scene.scale, scene.hover_at,
+    )  # fmt: skip
+
+
+def _jumps(scene: HotScene, found: Seeks) -> ChartScene:
+    used = np.flatnonzero(found.forward + found.backward)
+    low, high = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 1)
+    edges = np.exp2(np.arange(low, high, dtype=np.float64))
+    theme = scene.theme
+    most = float(max(found.forward.max(), found.backward.max(), 1))
+    return ChartScene(
+        scene.width, scene.height, theme,
+        Axis(2.0**low, 2.0**high, "distance of the jump", in_bytes, is_log=True,
+             is_binary=True),
+        Axis(0, most, "jumps", plain),
+        (
+            Curve(edges, found.forward[low:high].astype(np.float64), theme.accent,
+                  "forward", is_step=True, fills=True),
+            Curve(edges, found.backward[low:high].astype(np.float64), theme.caution,
+                  "back", is_step=True, fills=True),
+        ),
+        (), scene.title, scene.scale, scene.hover_at,
+    )  # fmt: skip
+
+
+def _kv(scene: HotScene) -> ChartScene:
+    found, theme = scene.found, scene.theme
+    token = found.kv.tokens.astype(np.float64)
+    most = float(max(found.kv.read.max(initial=1), found.kv.written.max(initial=1)))
+    low = float(token[0]) if len(token) else 0.0
+    high = float(token[-1]) + 1 if len(token) else 1.0
+    curves = [
+        Curve(token, found.kv.read.astype(np.float64), theme.accent, "read",
+              is_step=True, fills=True)
+    ]  # fmt: skip
+    if found.kv.written.any():
+        curves.append(
+            Curve(token, found.kv.written.astype(np.float64), theme.caution, "written",
+                  is_step=True)
+        )  # fmt: skip
+    return ChartScene(
+        scene.width, scene.height, theme, Axis(low, high, "token", plain),
+        Axis(0, most, "bytes of the KV cache", in_bytes, is_binary=True),
+        tuple(curves), (), scene.title, scene.scale, scene.hover_at,
+    )  # fmt: skip
+
+
+_MOST_STEPS = 4000
+"""More steps than a chart has pixels; a curve is thinned to them, keeping its ends."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CacheScene:
+    """What the chart of the what-if cache depends on.
+
+    Attributes
+    ----------
+    best : Belady's rule, once it is known.
+    capacity : the chosen size of the cache, bytes; -1 none.
+    in_bytes : amounts on the y axis, else shares of what the run asks for.
+    """
+
+    found: WhatIf
+    width: float
+    height: float
+    theme: Theme
+    scale: float = 1.0
+    best: Optimum | None = None
+    capacity: int = -1
+    in_bytes: bool = False
+    hover: tuple[float, float] | None = None
+    title: str = ""
+
+
+def chart_of_cache(scene: CacheScene) -> ChartScene:
+    """Return the chart."""
+    curve, theme = scene.found.curve, scene.theme
+    widest = max(scene.found.working_set * 1.08, scene.capacity * 1.02, 1.0)
+    asked = float(max(curve.bytes_asked, 1))
+    unit = 1.0 if scene.in_bytes else asked
+    x, y = _thinned(curve.capacity, curve.bytes_read)
+    curves = [Curve(x, y / unit, theme.accent, "LRU", is_step=True, fills=True)]
+    if scene.best is not None:
+        best = scene.best
+        curves.append(
+            Curve(
+                best.capacity.astype(np.float64),
+                best.bytes_read.astype(np.float64) / unit,
+                theme.caution,
+                "Belady's optimum (no cache reads less)",
+                is_dashed=True,
+            )
+        )
+    rules = [Rule("first reads", y=curve.cold_bytes / unit, color=theme.faint)]
+    if scene.capacity >= 0:
+        read, _ = curve.at(scene.capacity)
+        words = f"{format_bytes(scene.capacity)} · {format_bytes(read)} read"
+        rules.append(Rule(words, x=float(scene.capacity), color=theme.selection))
+    high = asked / unit
+    return ChartScene(
+        scene.width, scene.height, theme,
+        Axis(0, widest, "page cache", in_bytes, is_binary=True),
+        Axis(0, high * 1.02, "read from disk",
+             in_bytes if scene.in_bytes else in_percent, is_binary=scene.in_bytes),
+        tuple(curves), tuple(rules), scene.title, scene.scale, scene.hover,
+    )  # fmt: skip
+
+
+def _thinned(capacity: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if len(capacity) > _MOST_STEPS:
+        at = np.linspace(0, len(capacity) - 1, _MOST_STEPS).astype(np.int64)
+        capacity, read = capacity[at], read[at]
+    return capacity.astype(np.float64), read.astype(np.float64)
+
+
+def compose_cache(scene: CacheScene) -> DisplayList:
+    """Return the picture."""
+    return compose_chart(chart_of_cache(scene))
+
+
+def export_hot(
+    trace: Trace,
+    path: Path | str,
+    *,
+    size: tuple[int, int] = (1200, 640),
+    dpi: float = CSS_DPI,
+    theme: str = "light",
+    picture: HotPicture = "ranking",
+    by: GroupBy = "tensor",
+    measure: Measure = "bytes",
+    visible: TimeRange | None = None,
+    title: str | None = None,
+    overwrite: bool = True,
+) -> None:
+    """Write a figure of what is hot and what is cold.
+
+    Parameters
+    ----------
+    path : ends in ``.png``, ``.svg`` or ``.pdf``.
+    size : width and height in device-independent pixels (96 per inch).
+    visible : only ops that start in it; None = all.
+    title : what the picture shows where None.
+
+    Raises
+    ------
+    ExportError
+        If the trace accesses nothing, or the file cannot be written.
+    """
+    found = hot_cold(trace, visible)
+    if not len(trace.accesses.patterns):
+        raise ExportError("This trace does not tell which tensors its ops access.")
+    words = f"Tensors, {picture}" if title is None else title
+    scene = HotScene(
+        trace, found, float(size[0]), float(size[1]), theme_named(theme),
+        dpi / CSS_DPI, picture, by, measure, title=words,
+    )  # fmt: skip
+    facts = " ".join(f"{f.title}: {f.words}." for f in hot_facts(trace, found))
+    export_display_list(
+        compose_hot(scene),
+        path,
+        title=words,
+        description=facts,
+        dpi=dpi,
+        overwrite=overwrite,
+    )
+
+
+def export_cache(
+    trace: Trace,
+    path: Path | str,
+    *,
+    size: tuple[int, int] = (1200, 520),
+    dpi: float = CSS_DPI,
+    theme: str = "light",
+    capacity: int | None = None,
+    visible: TimeRange | None = None,
+    title: str | None = None,
+    overwrite: bool = True,
+) -> None:
+    """Write a figure of the miss-ratio curve.
+
+    Parameters
+    ----------
+    path : ends in ``.png``, ``.svg`` or ``.pdf``.
+    size : width and height in device-independent pixels (96 per inch).
+    capacity : size of the cache to mark, bytes.
+    visible : only reads that begin in it; None = all.
+
+    Raises
+    ------
+    ExportError
+        If the trace tells no reads of a model file, or the figure cannot be written.
+    """
+    found = what_if(trace, visible)
+    if not found.curve.n_reads:
+        raise ExportError("This trace tells no reads of a model file.")
+    words = "Read from disk by size of the page cache" if title is None else title
+    scene = CacheScene(
+        found, float(size[0]), float(size[1]), theme_named(theme), dpi / CSS_DPI,
+        best_possible(found), -1 if capacity is None else capacity, title=words,
+    )  # fmt: skip
+    lines = list(rests_on(found))
+    if capacity is not None:
+        lines = [*answer_words(found, answer(found, capacity)), *lines]
+    export_display_list(
+        compose_cache(scene),
+        path,
+        title=words,
+        description=" ".join(lines),
+        dpi=dpi,
+        overwrite=overwrite,
+    )

@@ -1,0 +1,334 @@
+"""What lies on the lanes: rows of spans, stalls over them, and curves.
+
+Counter lanes: an area under the highest value of each pixel column.
+"""
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ggscope.analysis.rows.columns import Columns, RowColumns, query_many
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import LaneBox, TimelineLane
+from ggscope.analysis.rows.rows import Row
+from ggscope.analysis.series import series_columns, series_range
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Array, CounterSeries
+from ggscope.model.units import format_bytes, format_count
+from ggscope.render.batch import (
+    Align,
+    AreaBatch,
+    Batch,
+    Clip,
+    Face,
+    LineList,
+    Pattern,
+    RectList,
+    Text,
+    TextList,
+)
+from ggscope.render.theme import category_color, with_alpha
+from ggscope.render.timeline.rows import (
+    LABEL_PX,
+    RowPicture,
+    RowsDraft,
+    RowStyle,
+    stall_color,
+)
+from ggscope.render.timeline.scene import TimelineGeometry, TimeScale
+
+FILL_SHARE = 0.5
+_TOP_PX = 5.0
+_BOTTOM_PX = 4.0
+_MAX_PIECES = 64
+
+
+def counter_batches(
+    series: CounterSeries,
+    time: TimeScale,
+    y: float,
+    bottom: float,
+    color: int,
+    clip: Clip,
+) -> list[Batch]:
+    """Return the curve of `series` between `y` and `bottom`.
+
+    Peaks are never lost: each column shows its highest value (its lowest, where
+    that is further from zero). Columns that the series says nothing about stay
+    empty. The scale is that of the whole series, so panning does not change it.
+    """
+    columns = series_columns(series, time.edges)
+    low, high = series_range(series)
+    if high <= low:
+        return []
+    top, foot = y + _TOP_PX, bottom - _BOTTOM_PX
+    per_unit = (foot - top) / (high - low)
+    base = foot + low * per_unit
+    value = np.where(-columns.low > columns.high, columns.low, columns.high)
+    level = (base - np.nan_to_num(value) * per_unit).astype(np.float32)
+    x = time.column_x(np.arange(time.n_columns + 1)).astype(np.float32)
+    fill = with_alpha(color, FILL_SHARE)
+    zero = LineList(1 / time.scale)
+    foot_y = time.snap(base) - 0.5 / time.scale
+    zero.add(time.x0, foot_y, time.x1, foot_y, with_alpha(color, 0.35))
+    batches = zero.batch(clip)
+    for begin, stop, edge in _pieces(value, color):
+        batches.append(
+            AreaBatch(x[begin : stop + 1], level[begin:stop], base, fill, edge, clip)
+        )
+    return batches
+
+
+BYTE_UNITS = ("bytes", "byte", "B")
+
+
+def counter_note(series: CounterSeries) -> str:
+    """Return the peak of a series, for its header: ``624.0 MiB``."""
+    low, high = series_range(series)
+    return format_value(high if high >= -low else low, series.unit)
+
+
+def format_value(value: float, unit: str) -> str:
+    """Return a counter's value with its unit."""
+    if unit in BYTE_UNITS:
+        return format_bytes(value)
+    number = format_count(int(value)) if float(value).is_integer() else f"{value:.4g}"
+    return f"{number} {unit}".rstrip()
+
+
+def _pieces(value: np.ndarray, color: int) -> list[tuple[int, int, int]]:
+    """Return (first column, stop, colour of the upper edge) of each known stretch.
+
+    A series of very many short stretches (single changes) becomes one piece
+    without an edge: the edge would run along the foot where nothing is known.
+    """
+    known = np.concatenate([[False], ~np.isnan(value), [False]])
+    change = np.flatnonzero(known[1:] != known[:-1])
+    pairs = change.reshape(-1, 2).tolist()
+    if len(pairs) > _MAX_PIECES:
+        return [(0, len(value), 0)]
+    return [(begin, stop, color) for begin, stop in pairs]
+
+
+_STYLES = {
+    LaneKind.GRAPH: RowStyle.NEUTRAL,
+    LaneKind.TOKEN: RowStyle.TOKEN,
+    LaneKind.PHASE: RowStyle.PHASE,
+    LaneKind.STALL: RowStyle.STALL,
+}
+_WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)
+_MAX_REASONS = 100
+
+_KEPT_VIEWS = 3
+"""Several timelines may show a trace, each at a size of its own."""
+# Not keyed by the rows: their `Columns` refer to them, so none would ever go.
+_last_columns: WeakKeyDictionary[
+    TraceIndex, dict[tuple[object, ...], dict[RowColumns, Columns]]
+] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A row to draw, whose columns are asked for together with those of others."""
+
+    y0: float
+    y1: float
+    style: RowStyle
+    shown: RowColumns
+    ghost: RowColumns | None
+    around: tuple[bool, bool] | None
+
+
+class LanesDraft:
+    """Collects the contents of the boxes of one region (pinned or scrolled).
+
+    Attributes
+    ----------
+    notes : what the header of a lane says dimly at its right, by lane key.
+    """
+
+    def __init__(self, geometry: TimelineGeometry, clip: Clip) -> None:
+        self._geometry, self._clip = geometry, clip
+        self._scene, self._time = geometry.scene, geometry.time
+        self._index, self._theme = geometry.scene.index, geometry.scene.theme
+        self._rows = RowsDraft(geometry, clip)
+        self._waiting: list[_Waiting] = []
+        self._grounds = RectList()
+        self._overlay = RectList()
+        self._areas: list[Batch] = []
+        self._texts = TextList()
+        self.notes: dict[str, str] = {}
+
+    def add(self, box: LaneBox, y: float) -> None:
+        """Draw what lies on `box`, whose top is at `y` of the picture."""
+        lane, theme, time = box.lane, self._theme, self._time
+        bottom = time.snap(y + box.height)
+        if lane is None:
+            self._grounds.add(time.x0, time.x1, y, bottom, theme.pane)
+            return
+        self._grounds.add(time.x0, time.x1, y, bottom, theme.lane)
+        if lane.kind == LaneKind.COUNTER:
+            self._add_counter(lane, y, bottom)
+            return
+        self._add_rows(lane, box, y)
+        if self._scene.show_stalls and lane.overlay:
+            self._add_stalls(lane, box, y)
+
+    def grounds(self) -> list[Batch]:
+        """Return the backgrounds of the boxes; grid lines go on top of them."""
+        return self._grounds.batch(clip=self._clip)
+
+    def batches(self) -> list[Batch]:
+        """Return everything else, in drawing order."""
+        self._draw_rows()
+        return [
+            *self._rows.batches(),
+            *self._areas,
+            *self._overlay.batch(clip=self._clip),
+            *self._texts.batch(),
+        ]
+
+    def _extent(self, box: LaneBox, row: int, y: float) -> tuple[float, float]:
+        """Return top and bottom of a row's spans, one or two pixels inside."""
+        inset = 1.0 if box.lane is not None and box.lane.thin else 2.0
+        top = y + box.row_y[row]
+        return (
+            self._time.snap(top + inset),
+            self._time.snap(top + box.row_height - inset),
+        )
+
+    def _add_rows(self, lane: TimelineLane, box: LaneBox, y: float) -> None:
+        scene = self._scene
+        full = self._index.row_columns(lane.key, scene.color_by)
+        shown = full
+        if scene.mask is not None:
+            shown = self._index.filtered_columns(
+                lane.key, scene.color_by, scene.mask, scene.mask_token
+            )
+        is_work = lane.kind in _WORK_KINDS and not lane.thin
+        for row in range(min(len(full), len(box.row_y))):
+            y0, y1 = self._extent(box, row, y)
+            if y1 <= self._clip.y or y0 >= self._clip.y + self._clip.height:
+                continue
+            style = _STYLES.get(lane.kind, RowStyle.CATEGORY)
+            is_filtered = shown is not full
+            around = (
+                self._spans_around(full[row].row)
+                if is_work and not is_filtered
+                else None
+            )
+            ghost = full[row] if is_filtered else None
+            self._waiting.append(_Waiting(y0, y1, style, shown[row], ghost, around))
+
+    def _draw_rows(self) -> None:
+        """Ask for the columns of all rows at once, and hand the rows on."""
+        rows, waiting, self._waiting = self._rows, self._waiting, []
+        pairs = [
+            (
+                rows.held(row.shown, row.style),
+                None
+                if row.ghost is None
+                else rows.held(row.ghost, row.style, ghost=True),
+            )
+            for row in waiting
+        ]
+        asked = []
+        for row, (shown, ghost) in zip(waiting, pairs, strict=True):
+            asked += [] if shown else [row.shown]
+            asked += [] if ghost or row.ghost is None else [row.ghost]
+        found = self._query(asked)
+        for row, (shown, ghost) in zip(waiting, pairs, strict=True):
+            before = ghost or (None if row.ghost is None else found[row.ghost])
+            rows.add(
+                RowPicture(
+                    row.y0,
+                    row.y1,
+                    row.style,
+                    shown or found[row.shown],
+                    before,
+                    row.around,
+                )
+            )
+
+    def _query(self, asked: list[RowColumns]) -> dict[RowColumns, Columns]:
+        """Return the columns of the view; those of the last picture if unchanged.
+
+        Moving the mouse repaints without moving the view.
+        """
+        scene, time = self._scene, self._time
+        view = (time.visible, time.n_columns, scene.color_by, scene.mask_token)
+        kept = _last_columns.setdefault(self._index, {})
+        shown = kept.setdefault(view, {})
+        for old in list(kept)[:-_KEPT_VIEWS]:  # figures are drawn on other threads
+            kept.pop(old, None)
+        new = [columns for columns in asked if columns not in shown]
+        shown.update(zip(new, query_many(new, time.edges), strict=True))
+        return shown
+
+    def _spans_around(self, row: Row) -> tuple[bool, bool] | None:
+        """Tell whether a row has spans before and after the view."""
+        if not len(row):
+            return None
+        visible = self._time.visible
+        return (int(row.start[0]) < visible.start, int(row.end[-1]) > visible.end)
+
+    def _add_stalls(self, lane: TimelineLane, box: LaneBox, y: float) -> None:
+        """Hatch the stalls of a lane over its first row, with their reason."""
+        if not box.row_y:
+            return
+        y0, y1 = self._extent(box, 0, y)
+        color = stall_color(self._theme)
+        for row in self._index.overlay_rows(lane.key):
+            ids, x0, x1 = self._merged(row)
+            self._overlay.add(x0, x1, y0, y1, color, pattern=int(Pattern.HATCH))
+            self._overlay.add(x0, x1, y1 - 2, y1, color)
+            roomy = np.flatnonzero(x1 - x0 >= 2 * LABEL_PX)[:_MAX_REASONS]
+            for i in roomy.tolist():
+                middle, width = float(x0[i] + x1[i]) / 2, float(x1[i] - x0[i])
+                reason = self._index.trace.span_name(int(ids[i]))
+                plate = min(len(reason) * 6.0 + 8, width) / 2
+                self._overlay.add(
+                    middle - plate,
+                    middle + plate,
+                    y0 + 2,
+                    y1 - 2,
+                    with_alpha(self._theme.lane, 0.85),
+                )
+                self._texts.append(
+                    Text(
+                        middle,
+                        (y0 + y1) / 2,
+                        reason,
+                        self._theme.text,
+                        10.0,
+                        Face.WORDS,
+                        Align.CENTER,
+                        width=width - 4,
+                        clip=self._clip,
+                    )
+                )
+
+    def _merged(self, row: Row) -> tuple[Array, Array, Array]:
+        """Return (ids, x0, x1) of a row's spans in view, merged per column.
+
+        Spans that begin in the same column are drawn as one, so the result never
+        holds more than one entry per column.
+        """
+        visible, time = self._time.visible, self._time
+        low = int(np.searchsorted(row.end, visible.start, "right"))
+        high = int(np.searchsorted(row.start, visible.end, "left"))
+        start, end = row.start[low:high], row.end[low:high]
+        column = np.searchsorted(time.edges, start, "right")
+        first = np.flatnonzero(np.diff(column, prepend=-1))
+        last = np.append(first[1:], len(start))[: len(first)] - 1
+        x0 = np.maximum(time.xs(start[first]), time.x0)
+        x1 = np.minimum(time.xs(end[last]), time.x1)
+        return row.id[low:high][first], x0, np.maximum(x1, x0 + 1)
+
+    def _add_counter(self, lane: TimelineLane, y: float, bottom: float) -> None:
+        """Draw the curve of a counter."""
+        series = self._index.trace.counters[lane.counter]
+        color = category_color("space:1", self._theme)
+        self._areas += counter_batches(series, self._time, y, bottom, color, self._clip)
+        self.notes[lane.key] = counter_note(series)

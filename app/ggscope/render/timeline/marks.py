@@ -1,0 +1,626 @@
+"""What lies over the lanes: selection, marked range, markers, hits, the hair line.
+
+Spans that belong to what is selected elsewhere, lit quietly on their lanes.
+"""
+
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import LaneBox, TimelineLane
+from ggscope.analysis.rows.rows import Row
+from ggscope.model.tables import I64, Array
+from ggscope.model.trace import INVALID_TRACE
+from ggscope.model.units import format_duration, shown_form
+from ggscope.render.batch import (
+    Align,
+    Batch,
+    Clip,
+    Face,
+    LineList,
+    RectList,
+    Text,
+    TextList,
+)
+from ggscope.render.theme import label_color, mix, with_alpha
+from ggscope.render.timeline.bookmark_labels import SIZE, bookmark_labels
+from ggscope.render.timeline.scene import (
+    AXIS_HEIGHT,
+    LitSpans,
+    SortedSpans,
+    TimelineGeometry,
+    TimeScale,
+)
+
+LIT_SHARE = 0.3
+"""How much of the selection's colour lies over a lit span."""
+NARROW_SHARE = 0.85
+"""The same for one that is too narrow for its own colour to matter."""
+_MIN_PX = 3.0
+_NARROW_PX = 8.0
+_MANY = 2_000
+"""More spans than this on a lane in view are thinned to one a pixel column."""
+_TIES = 8
+"""Spans of no length that may share their end with one looked for."""
+
+
+def lit_batches(
+    geometry: TimelineGeometry, boxes: list[tuple[LaneBox, float]]
+) -> list[Batch]:
+    """Return a tint and a thin frame for each lit span in view, at least 3 px wide.
+
+    Only what is in view is looked at, and of very many on a lane one a pixel column.
+    """
+    lit, theme = geometry.scene.lit, geometry.scene.theme
+    if lit is None or not len(lit.ids):
+        return []
+    line = max(1.0, 1 / geometry.time.scale)
+    # On white the selection's colour is that of some ops: dark lines tell it apart.
+    color = theme.selection if theme.is_dark else theme.text
+    tints = {True: RectList(), False: RectList()}
+    frames = {True: RectList(), False: RectList()}
+    for box, y in boxes:
+        lane = box.lane
+        if lane is None or lane.counter >= 0 or not box.row_y:
+            continue
+        for row, x0, x1 in _places(geometry, box, lane, lit):
+            inset = 0.0 if lane.thin else 1.0
+            top = geometry.time.snap(y + box.row_y[row] + inset)
+            bottom = geometry.time.snap(y + box.row_y[row] + box.row_height - inset)
+            narrow = x1 - x0 < _NARROW_PX
+            thin = _united(x0[narrow], x1[narrow])
+            wide = x0[~narrow], x1[~narrow]
+            own = tints[box.pinned], frames[box.pinned]
+            own[0].add(*thin, top, bottom, with_alpha(color, NARROW_SHARE))
+            own[0].add(*wide, top, bottom, with_alpha(theme.selection, LIT_SHARE))
+            # Shape and not only colour: a line above and below.
+            own[1].add(*wide, top, top + line, color)
+            own[1].add(*wide, bottom - line, bottom, color)
+    clips = {True: geometry.pinned_clip, False: geometry.body_clip}
+    return [
+        batch
+        for rects in (tints, frames)
+        for pinned, clip in clips.items()
+        for batch in rects[pinned].batch(clip=clip)
+    ]
+
+
+def _places(
+    geometry: TimelineGeometry, box: LaneBox, lane: TimelineLane, lit: LitSpans
+) -> list[tuple[int, Array, Array]]:
+    """Return (row, x0, x1) of the lit spans of a box that are in view."""
+    index, time = geometry.scene.index, geometry.time
+    ids, ends = _in_view(time, lit.on(index.trace.spans, lane))
+    if not len(ids):
+        return []
+    rows = list(enumerate(index.rows(lane.key)[: len(box.row_y)]))
+    if lane.overlay:
+        rows += [(0, row) for row in index.overlay_rows(lane.key)]
+    found = []
+    for number, row in rows:
+        at = _positions(row, ids, ends)
+        if len(at):
+            x0, x1 = time.xs(row.start[at]), time.xs(row.end[at])
+            lack = np.maximum(_MIN_PX - (x1 - x0), 0) / 2
+            found.append((number, x0 - lack, x1 + lack))
+    return found
+
+
+def _united(x0: Array, x1: Array) -> tuple[Array, Array]:
+    """Return narrow boxes with those that overlap as one: far fewer to draw."""
+    if len(x0) < 2:
+        return x0, x1
+    order = np.argsort(x0, kind="stable")
+    left, reach = x0[order], np.maximum.accumulate(x1[order])
+    begins = np.flatnonzero(np.append(True, left[1:] > reach[:-1]))
+    return left[begins], reach[np.append(begins[1:], len(left)) - 1]
+
+
+def _in_view(time: TimeScale, some: SortedSpans) -> tuple[I64, I64]:
+    """Return ids and ends of the spans that touch the view, thinned if very many."""
+    ids, start, end, longest = some
+    low, high = np.searchsorted(
+        start, (time.visible.start - longest, time.visible.end + 1)
+    )
+    ids, start, end = ids[low:high], start[low:high], end[low:high]
+    seen = end >= time.visible.start
+    ids, start, end = ids[seen], start[seen], end[seen]
+    if len(ids) > _MANY:
+        # The longest of a column would be better, but no reader of 3 px could tell.
+        column = time.column_of(start)
+        first = np.append(True, column[1:] != column[:-1])
+        wide = end - start > time.duration // time.n_columns
+        ids, end = ids[first | wide], end[first | wide]
+    return ids, end
+
+
+def _positions(row: Row, ids: I64, ends: I64) -> I64:
+    """Return where in a row those of the spans `ids` are that it shows."""
+    at = np.searchsorted(row.end, ends, "left")
+    found: list[I64] = []
+    for _ in range(_TIES):
+        inside = at < len(row)
+        at, ids, ends = at[inside], ids[inside], ends[inside]
+        if not len(at):
+            break
+        hit = row.id[at] == ids
+        found.append(at[hit])
+        # Spans of no length may end where another one does: look further.
+        again = ~hit & (row.end[at] == ends)
+        at, ids, ends = at[again] + 1, ids[again], ends[again]
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+PILL_SIZE = 11.0
+MAX_OUTLINES = 500
+MIN_OUTLINE_PX = 3.0
+_FLAG_GAP_PX = 10.0
+_SEARCH_TICK_PX = 5.0
+_INVALID_PX = 3.0
+
+Boxes = list[tuple[LaneBox, float]]
+_marker_order: WeakKeyDictionary[TraceIndex, tuple[Array, Array]] = WeakKeyDictionary()
+"""Ids of a trace's markers in time order, and their times."""
+_invalid_times: WeakKeyDictionary[TraceIndex, Array] = WeakKeyDictionary()
+"""Times of the markers that call a trace invalid, int64[n]."""
+
+
+def text_width(text: str, size: float) -> float:
+    """Return a good guess of the width of `text` in the monospaced face."""
+    return len(text) * 0.602 * size
+
+
+def mark_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return everything that lies over the lanes but under axis and headers."""
+    return [
+        *_marker_lines(geometry),
+        *_invalid_lines(geometry),
+        *_bookmark_lines(geometry),
+        *_marked_range(geometry, boxes),
+        *lit_batches(geometry, boxes),
+        *_outlines(geometry, boxes),
+        *_hair_line(geometry),
+    ]
+
+
+def flag_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return what lies over the axis: flags, hits, the pill and the time label."""
+    return [
+        *_invalid_band(geometry),
+        *_search_ticks(geometry),
+        *_flags(geometry),
+        *_pill(geometry, boxes),
+        *_flash(geometry, boxes),
+        *_time_label(geometry),
+    ]
+
+
+def visible_markers(geometry: TimelineGeometry) -> Array:
+    """Return the first marker of each pixel column in view, in time order.
+
+    A marker at the very end of the view belongs to it.
+    """
+    index, time = geometry.scene.index, geometry.time
+    known = _marker_order.get(index)
+    if known is None:
+        times = index.trace.markers.time
+        order = np.argsort(times, kind="stable")
+        known = _marker_order[index] = (order, times[order])
+    order, times = known
+    at = np.searchsorted(times, np.append(time.edges, time.visible.end + 1), "left")
+    return order[at[:-1][np.diff(at) > 0]]
+
+
+def _marker_lines(geometry: TimelineGeometry) -> list[Batch]:
+    theme, time = geometry.scene.theme, geometry.time
+    markers = visible_markers(geometry)
+    selection = geometry.scene.selection
+    lines = LineList()
+    if len(markers):
+        # Many markers must not paint the lanes over: the more, the fainter.
+        share = 0.55 if len(markers) <= 40 else 0.2
+        xs = _pixel_middle(time, geometry.scene.index.trace.markers.time[markers])
+        lines.add(
+            xs, geometry.lanes_y, xs, geometry.bottom, with_alpha(theme.dim, share)
+        )
+    chosen = LineList(2.0)
+    if selection.table == "markers":
+        ids = np.array(selection.ids[:MAX_OUTLINES], np.int64)
+        ids = ids[ids < len(geometry.scene.index.trace.markers)]
+        xs = _pixel_middle(time, geometry.scene.index.trace.markers.time[ids])
+        xs = xs[(xs >= time.x0) & (xs <= time.x1)]
+        chosen.add(xs, geometry.lanes_y, xs, geometry.bottom, theme.selection)
+    clip = _lane_clip(geometry)
+    return [*lines.batch(clip), *chosen.batch(clip)]
+
+
+def _invalid(geometry: TimelineGeometry) -> Array:
+    """Return when the trace's writer called it invalid."""
+    index = geometry.scene.index
+    if index not in _invalid_times:
+        trace = index.trace
+        name = trace.strings.find(INVALID_TRACE)
+        has_any = name >= 0 and len(trace.markers) > 0
+        times = trace.markers.time
+        _invalid_times[index] = (
+            times[trace.markers.name == name] if has_any else times[:0]
+        )
+    return _invalid_times[index]
+
+
+def _invalid_lines(geometry: TimelineGeometry) -> list[Batch]:
+    time, lines = geometry.time, LineList(2.0)
+    xs = _pixel_middle(time, _invalid(geometry))
+    xs = xs[(xs >= time.x0) & (xs <= time.x1)]
+    error = geometry.scene.theme.error
+    lines.add(xs, geometry.lanes_y, xs, geometry.bottom, error)
+    return lines.batch(_lane_clip(geometry))
+
+
+def _invalid_band(geometry: TimelineGeometry) -> list[Batch]:
+    """Return a band along the axis over all of a trace that is called invalid.
+
+    The marker says so of the whole trace, not of what lies before or behind it.
+    """
+    if not len(_invalid(geometry)):
+        return []
+    scene, time, band = geometry.scene, geometry.time, RectList()
+    extent = scene.index.trace.extent
+    x0, x1 = time.xs(np.array([extent.start, extent.end])).tolist()
+    y0, color = geometry.axis_y, scene.theme.error
+    band.add(x0, max(x1, x0 + 1), y0, time.snap(y0 + _INVALID_PX), color)
+    clip = Clip(time.x0, y0, time.x1 - time.x0, AXIS_HEIGHT)
+    return band.batch(clip=clip)
+
+
+def _bookmark_lines(geometry: TimelineGeometry) -> list[Batch]:
+    theme, time = geometry.scene.theme, geometry.time
+    lines, bands = LineList(dashed=True), RectList()
+    for _, span in geometry.scene.bookmarks:
+        x0, x1 = time.xs(np.array([span.start, span.end])).tolist()
+        if x1 < time.x0 or x0 > time.x1:
+            continue
+        if x1 - x0 >= 2:
+            bands.add(
+                x0,
+                x1,
+                geometry.lanes_y,
+                geometry.bottom,
+                with_alpha(theme.caution, 0.08),
+            )
+            lines.add(x1, geometry.lanes_y, x1, geometry.bottom, theme.caution)
+        lines.add(x0, geometry.lanes_y, x0, geometry.bottom, theme.caution)
+    clip = _lane_clip(geometry)
+    return [*bands.batch(clip=clip), *lines.batch(clip)]
+
+
+def _marked_range(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    marked = geometry.scene.marked
+    if marked is None:
+        return []
+    theme, time = geometry.scene.theme, geometry.time
+    x0, x1 = time.xs(np.array([marked.time.start, marked.time.end])).tolist()
+    x1 = max(x1, x0 + 1)
+    bands, edges = RectList(), LineList()
+    fill = with_alpha(theme.accent, 0.2 if theme.is_dark else 0.14)
+    for y0, y1 in _bands(geometry, boxes):
+        bands.add(x0, x1, y0, y1, fill)
+        xs = np.array([_middle(time, x0), _middle(time, x1)])
+        edges.add(xs, y0, xs, y1, theme.accent)
+    clip = _lane_clip(geometry)
+    return [*bands.batch(clip=clip), *edges.batch(clip)]
+
+
+def _bands(geometry: TimelineGeometry, boxes: Boxes) -> list[tuple[float, float]]:
+    """Return the vertical pieces that the marked range covers."""
+    marked = geometry.scene.marked
+    if marked is None or marked.lanes is None:
+        return [(geometry.lanes_y, geometry.bottom)]
+    pieces: list[tuple[float, float]] = []
+    for box, y in boxes:
+        if box.lane is None or box.lane.key not in marked.lanes:
+            continue
+        clip = geometry.clip_of(box)
+        y0, y1 = max(y, clip.y), min(y + box.height, clip.y + clip.height)
+        if pieces and abs(pieces[-1][1] - y0) < 0.5:
+            pieces[-1] = (pieces[-1][0], y1)
+        elif y1 > y0:
+            pieces.append((y0, y1))
+    return pieces
+
+
+def _pill(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return the length of the marked range on a pill at its top."""
+    scene, time = geometry.scene, geometry.time
+    bands = _bands(geometry, boxes)
+    if scene.marked is None or not bands:
+        return []
+    span = scene.marked.time
+    x0, x1 = time.xs(np.array([span.start, span.end])).tolist()
+    x0, x1 = max(x0, time.x0), min(x1, time.x1)
+    if x1 < x0:
+        return []
+    words = format_duration(span.duration, scene.index.trace.clock.unit)
+    half = text_width(words, PILL_SIZE) / 2 + 9
+    x = max(min((x0 + x1) / 2, time.x1 - half - 2), time.x0 + half + 2)
+    y = min(max(bands[0][0] + 13, geometry.lanes_y + 13), geometry.bottom - 10)
+    pill, texts = RectList(), TextList()
+    y = time.snap(y)
+    pill.add(time.snap(x - half), time.snap(x + half), y - 9, y + 9, scene.theme.accent)
+    texts.append(
+        Text(
+            x,
+            y,
+            words,
+            label_color(scene.theme.accent),
+            PILL_SIZE,
+            Face.NUMBERS,
+            Align.CENTER,
+        )
+    )
+    return [*pill.batch(radius=9.0), *texts.batch()]
+
+
+def _flash(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return a frame around the lane that was gone to, header and all."""
+    scene, rects = geometry.scene, RectList()
+    for box, y in boxes:
+        if box.lane is None or box.lane.key != scene.flash_lane:
+            continue
+        accent = scene.theme.accent
+        rects.add(
+            1.0,
+            scene.width - 1,
+            y,
+            geometry.time.snap(y + box.height),
+            with_alpha(accent, 0.16),
+            accent,
+        )
+    area = Clip(0, geometry.lanes_y, scene.width, geometry.bottom - geometry.lanes_y)
+    return rects.batch(clip=area)
+
+
+def _outlines(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return frames around the selected spans and the one under the cursor."""
+    scene, theme = geometry.scene, geometry.scene.theme
+    batches: list[Batch] = []
+    if scene.hover_span >= 0:
+        batches += _frames(geometry, boxes, (scene.hover_span,), 1.0, theme.text)
+    if scene.lit is not None and scene.lit.looked_at >= 0:
+        looked_at = (scene.lit.looked_at,)
+        batches += _frames(geometry, boxes, looked_at, 2.0, theme.selection)
+    if scene.selection.table == "spans":
+        ids = scene.selection.ids[:MAX_OUTLINES]
+        batches += _frames(geometry, boxes, ids, 2.0, theme.selection)
+    return batches
+
+
+def _frames(
+    geometry: TimelineGeometry,
+    boxes: Boxes,
+    ids: tuple[int, ...],
+    width: float,
+    color: int,
+) -> list[Batch]:
+    """Return frames around spans wherever they are drawn, at least 3 px wide."""
+    time, index = geometry.time, geometry.scene.index
+    spans = index.trace.spans
+    chosen = np.array([i for i in ids if 0 <= i < len(spans)], np.int64)
+    chosen = chosen[
+        (spans.end[chosen] >= time.visible.start)
+        & (spans.start[chosen] <= time.visible.end)
+    ]
+    if not len(chosen):
+        return []
+    frames = {True: RectList(), False: RectList()}
+    for box, y in boxes:
+        thin = box.lane is not None and box.lane.thin
+        inset = 0.0 if thin else 1.0
+        for row, start, end in _places_marks(geometry, box, chosen):
+            top = time.snap(y + box.row_y[row] + inset)
+            bottom = time.snap(y + box.row_y[row] + box.row_height - inset)
+            x0, x1 = time.xs(start), time.xs(end)
+            lack = np.maximum(MIN_OUTLINE_PX - (x1 - x0), 0) / 2
+            _frame(
+                frames[box.pinned],
+                time,
+                (x0 - lack, x1 + lack),
+                (top, bottom),
+                width,
+                color,
+            )
+    return [
+        *frames[True].batch(clip=geometry.pinned_clip),
+        *frames[False].batch(clip=geometry.body_clip),
+    ]
+
+
+def _places_marks(
+    geometry: TimelineGeometry, box: LaneBox, ids: Array
+) -> list[tuple[int, Array, Array]]:
+    """Return (row, start, end) of those of the spans `ids` that are in `box`.
+
+    The times are those that the row shows: in a lane of several threads the
+    begin of a span may be hidden behind another one.
+    """
+    lane, index = box.lane, geometry.scene.index
+    if lane is None or lane.counter >= 0 or not box.row_y:
+        return []
+    spans = index.trace.spans
+    if lane.field:
+        column = getattr(spans, lane.field)
+        own = ids[:0] if column is None else ids[column[ids] == lane.value]
+    else:
+        own = ids[np.isin(spans.lane[ids], (*lane.lane_ids, *lane.overlay))]
+    if not len(own):
+        return []
+    found = []
+    rows = list(enumerate(index.rows(lane.key)[: len(box.row_y)]))
+    if lane.overlay:
+        rows += [(0, row) for row in index.overlay_rows(lane.key)]
+    for number, row in rows:
+        # Ends ascend in a row; several spans of no length may share one.
+        low = np.searchsorted(row.end, spans.end[own], "left").tolist()
+        high = np.searchsorted(row.end, spans.end[own], "right").tolist()
+        at = [
+            a + int(hit[0])
+            for span, a, b in zip(own.tolist(), low, high, strict=True)
+            if len(hit := np.flatnonzero(row.id[a:b] == span))
+        ]
+        if at:
+            found.append((number, row.start[at], row.end[at]))
+    return found
+
+
+def _frame(
+    rects: RectList,
+    time: TimeScale,
+    x: tuple[Array, Array],
+    y: tuple[float, float],
+    width: float,
+    color: int,
+) -> None:
+    """Draw frames as four thin rectangles each, snapped outwards."""
+    x0 = np.floor(x[0] * time.scale) / time.scale
+    x1 = np.ceil(x[1] * time.scale) / time.scale
+    y0, y1 = y
+    rects.add(x0, x1, y0, y0 + width, color)
+    rects.add(x0, x1, y1 - width, y1, color)
+    rects.add(x0, np.minimum(x0 + width, x1), y0 + width, y1 - width, color)
+    rects.add(np.maximum(x1 - width, x0), x1, y0 + width, y1 - width, color)
+
+
+def _hair_line(geometry: TimelineGeometry) -> list[Batch]:
+    tick, time = geometry.scene.cursor_tick, geometry.time
+    if tick is None:
+        return []
+    x = _middle(time, time.x(tick))
+    lines = LineList(1 / time.scale)
+    lines.add(
+        x,
+        geometry.lanes_y,
+        x,
+        geometry.bottom,
+        with_alpha(geometry.scene.theme.text, 0.5),
+    )
+    return lines.batch(_lane_clip(geometry))
+
+
+def _time_label(geometry: TimelineGeometry) -> list[Batch]:
+    """Return the time under the cursor, on the axis."""
+    scene, time = geometry.scene, geometry.time
+    tick = scene.cursor_tick
+    if tick is None or not time.visible.start <= tick <= time.visible.end:
+        return []
+    clock = scene.index.trace.clock
+    words = shown_form(time.visible, clock, absolute=scene.absolute).text(tick)
+    half = text_width(words, PILL_SIZE) / 2 + 6
+    x = max(min(time.x(tick), time.x1 - half), time.x0 + half)
+    y = geometry.axis_y + AXIS_HEIGHT / 2 - 1
+    plate, texts = RectList(), TextList()
+    plate.add(
+        time.snap(x - half),
+        time.snap(x + half),
+        y - 9,
+        y + 9,
+        scene.theme.raised,
+        scene.theme.line,
+    )
+    texts.append(
+        Text(x, y, words, scene.theme.text, PILL_SIZE, Face.NUMBERS, Align.CENTER)
+    )
+    return [*plate.batch(radius=4.0), *texts.batch()]
+
+
+def _search_ticks(geometry: TimelineGeometry) -> list[Batch]:
+    """Return a tick at the foot of the axis for each column with a hit."""
+    scene, time = geometry.scene, geometry.time
+    if scene.hits is None:
+        return []
+    columns = hit_columns(scene.hits.times, time)
+    x = time.column_x(columns)
+    width = max(2.0, 1 / time.scale)
+    y1 = geometry.lanes_y - 1
+    ticks = RectList()
+    border = 0 if scene.theme.is_dark else mix(scene.theme.selection, 0xFF000000, 0.2)
+    ticks.add(x, x + width, y1 - _SEARCH_TICK_PX, y1, scene.theme.selection, border)
+    return ticks.batch(
+        clip=Clip(time.x0, geometry.axis_y, time.x1 - time.x0, AXIS_HEIGHT)
+    )
+
+
+def hit_columns(times: Array, time: TimeScale) -> Array:
+    """Return the columns that hold at least one of the sorted `times`."""
+    at = np.searchsorted(times, time.edges, "left")
+    return np.flatnonzero(np.diff(at) > 0)
+
+
+def _flags(geometry: TimelineGeometry) -> list[Batch]:
+    """Return the names of bookmarks on the axis, and of markers where there is room."""
+    scene, time, trace = geometry.scene, geometry.time, geometry.scene.index.trace
+    markers = visible_markers(geometry)
+    wanted: list[tuple[float, str, int]] = []
+    if len(markers) <= 200:
+        wanted += [
+            (
+                time.x(int(trace.markers.time[m])),
+                trace.strings[int(trace.markers.name[m])],
+                scene.theme.dim,
+            )
+            for m in markers.tolist()
+        ]
+    plates, texts, taken = RectList(), TextList(), list[tuple[float, float]]()
+    y = time.snap(geometry.lanes_y - 6.5)
+    for label in bookmark_labels(scene.bookmarks, time):
+        left, right = label.left, label.right
+        taken.append((left, right))
+        color, ground = scene.theme.caution, scene.theme.raised
+        plates.add(left, right, y - 5.5, y + 5.5, ground, color)
+        room = right - left - 4
+        texts.append(
+            Text(
+                left + 4,
+                y,
+                label.text,
+                scene.theme.text,
+                SIZE,
+                Face.NUMBERS,
+                width=room,
+            )
+        )
+    for x, name, color in wanted:
+        if not name or not time.x0 - 1 <= x <= time.x1:
+            continue
+        width = text_width(name, 9) + 8
+        left = time.snap(min(max(x, time.x0), time.x1 - width))
+        if any(
+            left < b + _FLAG_GAP_PX and left + width + _FLAG_GAP_PX > a
+            for a, b in taken
+        ):
+            continue
+        taken.append((left, left + width))
+        plates.add(left, left + width, y - 5.5, y + 5.5, scene.theme.raised, color)
+        texts.append(
+            Text(left + 4, y, name, scene.theme.text, 9, Face.NUMBERS, width=width - 4)
+        )
+    return [*plates.batch(radius=2.0), *texts.batch()]
+
+
+def _lane_clip(geometry: TimelineGeometry) -> Clip:
+    time = geometry.time
+    return Clip(
+        time.x0,
+        geometry.lanes_y,
+        time.x1 - time.x0,
+        max(geometry.bottom - geometry.lanes_y, 0),
+    )
+
+
+def _middle(time: TimeScale, x: float) -> float:
+    """Return the middle of the device pixel that holds `x`."""
+    return float((np.floor(x * time.scale) + 0.5) / time.scale)
+
+
+def _pixel_middle(time: TimeScale, ticks: Array) -> Array:
+    return (np.floor(time.xs(ticks) * time.scale) + 0.5) / time.scale

@@ -1,0 +1,263 @@
+"""The overview strip: the whole trace, its phases, hits and the shown range."""
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.rows.columns import RowColumns, query_many
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import FEW_LANES
+from ggscope.model.tables import Array
+from ggscope.render.batch import (
+    Batch,
+    Clip,
+    DisplayList,
+    Face,
+    ImageBatch,
+    LineList,
+    RectList,
+    Text,
+    TextList,
+)
+from ggscope.render.theme import lut, mix, phase_color, with_alpha
+from ggscope.render.timeline.marks import hit_columns
+from ggscope.render.timeline.pending import pending_strip
+from ggscope.render.timeline.scene import OverviewScene, TimeScale
+
+BAND_PX = 4.0
+_HIT_PX = 6.0
+_TEXT_SIZE = 9.5
+_BAR_STRENGTH = 0.8
+_MAX_KEPT = 4
+_MAX_NAMES = 40
+_NAME_PX = 44.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skyline:
+    """How busy the whole trace is, column by column.
+
+    Attributes
+    ----------
+    busy : float64[px], mean over all working lanes (threads, engines), 0..1.
+    category : int32[px], that of the busiest lane, -1 = idle. Of very many lanes
+        that which takes most of the time in all of them.
+    """
+
+    busy: npt.NDArray[np.float64]
+    category: npt.NDArray[np.int32]
+
+
+_kept: WeakKeyDictionary[TraceIndex, dict[Any, Skyline]] = WeakKeyDictionary()
+_kept_lock = Lock()
+
+
+def compose_overview(scene: OverviewScene) -> DisplayList:
+    """Return the picture of the overview strip.
+
+    The extent of the trace is spread over the whole width. Heights say how busy
+    the threads (engines) are on average; the first picture of a trace asks every
+    working lane once, later ones with the same width reuse that.
+    """
+    trace, theme = scene.index.trace, scene.theme
+    time = TimeScale(trace.extent, 0, scene.width, scene.scale)
+    top, bottom = time.snap(BAND_PX + 2), time.snap(scene.height - 1)
+    batches: list[Batch] = []
+    if len(trace.spans):
+        batches += _phases(scene, time)
+        batches += _bars(scene, time, top, bottom)
+        batches += _phase_names(scene, time)
+    batches += pending_strip(scene, time)
+    batches += _marks(scene, time, bottom)
+    batches += _window(scene, time)
+    return DisplayList(
+        scene.width, scene.height, scene.scale, theme.pane, tuple(batches)
+    )
+
+
+def skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
+    """Return the busy shares of the strip, computed once per width and colouring."""
+    key = (time.n_columns, time.visible, scene.color_by, scene.mask_token)
+    with _kept_lock:
+        kept = _kept.setdefault(scene.index, {})
+        found = kept.get(key)
+    if found is not None:
+        return found
+    found = _skyline(scene, time)
+    with _kept_lock:
+        while len(kept) >= _MAX_KEPT:
+            kept.pop(next(iter(kept)))
+        kept[key] = found
+    return found
+
+
+def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
+    index, by = scene.index, scene.color_by
+    chosen = np.flatnonzero(index.lanes.is_work())
+    if not len(chosen):
+        chosen = np.flatnonzero((index.lanes.lane_id >= 0) & (index.lanes.n_spans > 0))
+    if len(chosen) > FEW_LANES:
+        return _skyline_of_many(scene, time, index.lanes.lane_id[chosen])
+    lanes = [index.lanes[i] for i in chosen.tolist()]
+    n = time.n_columns
+    total, most = np.zeros(n), np.zeros(n)
+    category = np.full(n, -1, np.int32)
+    rows: list[RowColumns] = []
+    for lane in lanes:
+        columns = (
+            index.row_columns(lane.key, by)
+            if scene.mask is None
+            else index.filtered_columns(lane.key, by, scene.mask, scene.mask_token)
+        )
+        rows += [columns[index.work_row(lane.key)]] if columns else []
+    for picture in query_many(rows, time.edges):
+        total += picture.busy
+        better = picture.busy > most
+        most[better] = picture.busy[better]
+        category[better] = picture.category[better]
+    return Skyline(total / max(len(lanes), 1), category)
+
+
+def _skyline_of_many(scene: OverviewScene, time: TimeScale, lanes: Array) -> Skyline:
+    """Return the skyline from the spans themselves, without a row per lane."""
+    index, n, edges = scene.index, time.n_columns, time.edges
+    ids = index.work_spans(lanes)
+    if scene.mask is not None:
+        ids = ids[scene.mask[ids]]
+    start, end = index.trace.spans.start[ids], index.trace.spans.end[ids]
+    categories = index.categories(scene.color_by)
+    n_categories, kind = len(categories.labels), categories.index[ids].astype(np.int64)
+    first, last = time.column_of(start), time.column_of(end)
+    # Ticks by category and column: both ends of a span, and columns between them.
+    shape, size = (n_categories, n + 1), n_categories * (n + 1)
+
+    def summed(column: Array, ticks: Array) -> npt.NDArray[np.float64]:
+        found = np.bincount(kind * (n + 1) + column, ticks, size)
+        return np.asarray(found, np.float64).reshape(shape)
+
+    ends_elsewhere = first < last
+    until = edges[np.minimum(first + 1, n)]
+    ticks = summed(first, np.where(ends_elsewhere, until, end) - start)
+    ticks += summed(last, np.where(ends_elsewhere, end - edges[last], 0))
+    steps = summed(np.minimum(first + 1, n), ends_elsewhere.astype(np.int64))
+    steps -= summed(last, ends_elsewhere.astype(np.int64))
+    width = np.append(np.diff(edges), 0)
+    ticks = (ticks + np.cumsum(steps, axis=1) * width)[:, :n]
+    busy = ticks.sum(axis=0)
+    category = np.where(busy > 0, ticks.argmax(axis=0), -1).astype(np.int32)
+    return Skyline(busy / np.maximum(width[:n], 1) / len(lanes), category)
+
+
+def _bars(
+    scene: OverviewScene, time: TimeScale, top: float, bottom: float
+) -> list[Batch]:
+    """Return the skyline as a picture with one texel per device pixel."""
+    sky, theme = skyline(scene, time), scene.theme
+    n_rows = max(round((bottom - top) * scene.scale), 1)
+    colors = lut(scene.index.categories(scene.color_by), theme)
+    colors = np.append(colors, np.uint32(theme.dim))
+    rgb = colors[sky.category] & np.uint32(0xFFFFFF)
+    height = np.ceil(sky.busy * n_rows).astype(np.int64)
+    solid = rgb | np.uint32(round(255 * _BAR_STRENGTH) << 24)
+    level = np.arange(n_rows, 0, -1)[:, None]
+    pixels = np.where(level <= height, solid, np.uint32(0))
+    y0 = (top + np.arange(n_rows) / scene.scale).astype(np.float32)
+    y1 = (top + np.arange(1, n_rows + 1) / scene.scale).astype(np.float32)
+    return [ImageBatch(pixels, time.x0, time.x1, y0, y1)]
+
+
+def _phases(scene: OverviewScene, time: TimeScale) -> list[Batch]:
+    """Return the band at the top that says prompt or generate."""
+    bands = scene.index.phase_bands()
+    start = np.array([span.start for _, _, span in bands], np.int64)
+    end = np.array([span.end for _, _, span in bands], np.int64)
+    fill = np.array([phase_color(p, scene.theme) for _, p, _ in bands], np.uint32)
+    x0, x1 = time.xs(start), time.xs(end)
+    rects = RectList()
+    rects.add(x0, np.maximum(x1, x0 + 1), 0.0, BAND_PX, fill)
+    return rects.batch()
+
+
+def _phase_names(scene: OverviewScene, time: TimeScale) -> list[Batch]:
+    """Return the names of the phases on plates over the bars."""
+    if scene.height < 30:
+        return []
+    theme, y = scene.theme, BAND_PX + 9
+    plates, texts = RectList(), TextList()
+    tokens = np.sort(scene.index.trace.spans.start[scene.index.token_spans()])
+    for name, _, span in scene.index.phase_bands():
+        x0, x1 = time.xs(np.array([span.start, span.end])).tolist()
+        if x1 - x0 < _NAME_PX or len(texts) == _MAX_NAMES:
+            continue
+        low, high = np.searchsorted(tokens, [span.start, span.end], "left").tolist()
+        n = high - low
+        words = f"{name}, {n:,} token" + ("" if n == 1 else "s") if n else name
+        plates.add(
+            x0,
+            x0 + min(len(words) * 6.0 + 8, x1 - x0),
+            y - 7,
+            y + 7,
+            with_alpha(theme.pane, 0.72),
+        )
+        texts.append(
+            Text(
+                x0 + 4, y, words, theme.text, _TEXT_SIZE, Face.WORDS, width=x1 - x0 - 6
+            )
+        )
+    return [*plates.batch(), *texts.batch()]
+
+
+def _marks(scene: OverviewScene, time: TimeScale, bottom: float) -> list[Batch]:
+    """Return hits, selection, bookmarks and the marked range."""
+    theme, trace = scene.theme, scene.index.trace
+    rects, lines = RectList(), LineList()
+    if scene.hits is not None:
+        x = time.column_x(hit_columns(scene.hits.times, time))
+        border = 0 if theme.is_dark else mix(theme.selection, 0xFF000000, 0.2)
+        rects.add(
+            x,
+            x + max(1.5, 1 / scene.scale),
+            bottom - _HIT_PX,
+            bottom,
+            theme.selection,
+            border,
+        )
+    if scene.marked is not None:
+        x0, x1 = time.xs(
+            np.array([scene.marked.time.start, scene.marked.time.end])
+        ).tolist()
+        rects.add(x0, max(x1, x0 + 1), BAND_PX, bottom, with_alpha(theme.accent, 0.3))
+    for _, span in scene.bookmarks:
+        at = time.snap(time.x(span.start))
+        lines.add(at, 0, at, bottom, theme.caution)
+    active = scene.selection.active
+    if scene.selection.table == "spans" and active is not None:
+        x0, x1 = time.xs(
+            np.array([trace.spans.start[active], trace.spans.end[active]])
+        ).tolist()
+        rects.add(
+            x0 - 1,
+            max(x1, x0 + 1) + 1,
+            BAND_PX,
+            bottom,
+            with_alpha(theme.selection, 0.7),
+        )
+    clip = Clip(0, 0, scene.width, scene.height)
+    return [*rects.batch(clip=clip), *lines.batch(clip)]
+
+
+def _window(scene: OverviewScene, time: TimeScale) -> list[Batch]:
+    """Return the frame around the shown range, at least 6 px wide."""
+    theme = scene.theme
+    x0, x1 = time.xs(np.array([scene.visible.start, scene.visible.end])).tolist()
+    lack = max(6.0 - (x1 - x0), 0) / 2
+    x0 = max(time.snap(x0 - lack), 0.0)
+    x1 = min(time.snap(x1 + lack), scene.width)
+    frame = RectList()
+    share = 0.0 if x1 - x0 >= scene.width - 1 else 0.22
+    frame.add(x0, x1, 0.0, scene.height, with_alpha(theme.accent, share), theme.accent)
+    return frame.batch(radius=3.0)

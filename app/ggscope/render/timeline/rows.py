@@ -1,0 +1,585 @@
+"""Rows of spans: the exact column picture, and boxes where spans are wide.
+
+All rows of a region are worked on together: sixteen rows cost hardly more numpy
+calls than one.
+
+Tokens: quiet boxes with round corners, their number and how long they took.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.rows.columns import Columns, RowColumns
+from ggscope.model.tables import I64, Array, Quality, quality_of
+from ggscope.model.tokens import numbers_per_phase, token_text
+from ggscope.model.units import format_duration
+from ggscope.render.batch import (
+    F32,
+    U32,
+    Batch,
+    Clip,
+    ColumnBatch,
+    ColumnRow,
+    Face,
+    ImageBatch,
+    LineList,
+    Pattern,
+    RectList,
+    Text,
+    TextList,
+)
+from ggscope.render.painter import column_pixels
+from ggscope.render.theme import (
+    Theme,
+    category_color,
+    label_color,
+    lut,
+    mix,
+    phase_color,
+    with_alpha,
+)
+from ggscope.render.timeline.scene import TimelineGeometry, TimelineScene, TimeScale
+from ggscope.render.timeline.wide import (
+    LABEL_SIZE,
+    HeldRow,
+    Numbered,
+    Runs,
+    Wide,
+    empty_runs,
+    filled_runs,
+    gap_runs,
+    held_row,
+    joined,
+    wide_runs,
+)
+
+TOKEN_LABEL_PX = 22.0
+_ROUND_PX = 16.0
+"""Narrower boxes have square corners: nobody sees round ones."""
+
+
+def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: Wide) -> list[Batch]:
+    """Return tokens as quiet boxes with round corners."""
+    scene, spans = geometry.scene, geometry.scene.index.trace.spans
+    theme, rects, visible = scene.theme, RectList(), geometry.time.visible
+    marked = _is_selected(scene, wide.ids)
+    border = np.where(marked, np.uint32(theme.selection), np.uint32(theme.line))
+    # Boxes that go on outside the view must not show round ends in it.
+    x0 = wide.x0 - np.where(spans.start[wide.ids] < visible.start, 8.0, 0.0)
+    x1 = wide.x1 + np.where(spans.end[wide.ids] > visible.end, 8.0, 0.0)
+    narrow = RectList()
+    for target, chosen in (
+        (rects, x1 - x0 >= _ROUND_PX),
+        (narrow, x1 - x0 < _ROUND_PX),
+    ):
+        target.add(
+            x0[chosen],
+            x1[chosen] - 1,
+            wide.y0[chosen],
+            wide.y1[chosen],
+            theme.raised,
+            border[chosen],
+        )
+    return [
+        *narrow.batch(clip=clip),
+        *rects.batch(radius=4.0, clip=clip),
+    ]
+
+
+def token_labels(
+    geometry: TimelineGeometry, clip: Clip, wide: Wide
+) -> list[tuple[float, Text]]:
+    """Return (width, text) of the tokens with room for one."""
+    scene, trace = geometry.scene, geometry.scene.index.trace
+    theme, spans, tokens = scene.theme, trace.spans, trace.spans.token
+    marked = _is_selected(scene, wide.ids)
+    labels = []
+    for i in np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX).tolist():
+        span, width = int(wide.ids[i]), float(wide.x1[i] - wide.x0[i])
+        number = -1 if tokens is None else int(tokens[span])
+        words = f"#{number}" if number >= 0 else trace.span_name(span)
+        length = int(spans.end[span] - spans.start[span])
+        whole = token_text(trace, span) or words
+        took = format_duration(length, trace.clock.unit)
+        for more in (whole, f"{words} {took}", f"{whole} {took}"):
+            if len(more) * 6.6 + 10 <= width:
+                words = more
+        labels.append(
+            (
+                width,
+                Text(
+                    float(wide.x0[i]) + 7,
+                    float(wide.y0[i] + wide.y1[i]) / 2,
+                    words,
+                    theme.selection if marked[i] else theme.text,
+                    LABEL_SIZE,
+                    Face.WORDS,
+                    width=width - 9,
+                    clip=clip,
+                ),
+            )
+        )
+    return labels
+
+
+def _is_selected(scene: TimelineScene, ids: Array) -> npt.NDArray[np.bool_]:
+    """Tell which token spans are those of the active span."""
+    selection, tokens = scene.selection, scene.index.trace.spans.token
+    active = selection.active
+    if selection.table != "spans" or active is None or tokens is None:
+        return np.zeros(len(ids), np.bool_)
+    same: npt.NDArray[np.bool_] = tokens[ids] == tokens[active]
+    phase = scene.index.trace.spans.phase
+    if phase is not None and numbers_per_phase(scene.index.trace):
+        same &= phase[ids] == phase[active]
+    return same & (tokens[ids] >= 0)
+
+
+GHOST = 0.4
+"""Opacity of what the filter left out, beside what it kept."""
+WIDE_PX = 3.0
+"""Spans at least this wide are looked at one by one."""
+EDGE_PX = 5.0
+"""Spans at least this wide are told apart by a dark right edge."""
+BOX_PX = 8.0
+"""Spans at least this wide become a box; below, their columns look the same."""
+LABEL_PX = 30.0
+MAX_LABELS = 400
+_IDLE_PX = 8.0
+_UNFINISHED_PX = 12.0
+
+
+class RowStyle(Enum):
+    """What gives the spans of a row their colour and shape."""
+
+    CATEGORY = 0
+    NEUTRAL = 1
+    PHASE = 2
+    TOKEN = 3
+    STALL = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowPicture:
+    """One row to draw.
+
+    Attributes
+    ----------
+    y0, y1 : where it goes.
+    shown : its columns; `ghost` those before filtering, None without a filter.
+        A `HeldRow` stands for columns that are found while the row is drawn.
+    idle_around : whether spans lie before and after the view; gaps between
+        spans are hatched then. None hatches nothing.
+    """
+
+    y0: float
+    y1: float
+    style: RowStyle
+    shown: Columns | HeldRow
+    ghost: Columns | HeldRow | None = None
+    idle_around: tuple[bool, bool] | None = None
+
+
+class RowsDraft:
+    """Collects rows of one region (pinned or scrolled) and draws them."""
+
+    def __init__(self, geometry: TimelineGeometry, clip: Clip) -> None:
+        scene, theme = geometry.scene, geometry.scene.theme
+        self._geometry = geometry
+        self._scene, self._theme, self._time = scene, theme, geometry.time
+        self._clip = clip
+        self._trace = scene.index.trace
+        self._spans = scene.index.trace.spans
+        self._rows: list[RowPicture] = []
+        self._neutral = mix(theme.dim, theme.lane, 0.45)
+        categories = scene.index.categories(scene.color_by)
+        # One entry more than categories: index -1 reads the neutral colour.
+        self._lut = np.append(lut(categories, theme), np.uint32(self._neutral))
+        self._by_id = categories.index
+        self._n_categories = len(categories.labels)
+        self._phases = np.array(
+            [phase_color(phase, theme) for phase in (0, 1, -1)], np.uint32
+        )
+
+    def held(
+        self, columns: RowColumns, style: RowStyle, *, ghost: bool = False
+    ) -> HeldRow | None:
+        """Return a row that need not be asked for its columns, else None.
+
+        `ghost` rows show what the filter left out, in one hue.
+        """
+        scene = self._scene
+        if scene.holder is None or style is RowStyle.PHASE:
+            return None
+        if "spans" in self._trace.pending:
+            return None  # the next snapshot brings other rows
+        in_hues = style is RowStyle.CATEGORY and not ghost
+        by_id = self._by_id if in_hues else None
+        return held_row(scene.holder, columns, self._time, by_id, self._n_categories)
+
+    def add(self, row: RowPicture) -> None:
+        """Add a row."""
+        self._rows.append(row)
+
+    def batches(self) -> list[Batch]:
+        """Return everything, in drawing order; labels last."""
+        if not self._rows:
+            return []
+        y0 = np.array([row.y0 for row in self._rows])
+        y1 = np.array([row.y1 for row in self._rows])
+        wide = self._wide(y0, y1)
+        tokens = self._rows_of(RowStyle.TOKEN)[wide.row]
+        plain, boxed = wide.take(~tokens), wide.take(tokens)
+        fill = self._fills(plain)
+        labels = [
+            *self._labels(plain, fill),
+            *token_labels(self._geometry, self._clip, boxed),
+        ]
+        labels.sort(key=lambda item: -item[0])
+        texts = TextList(text for _, text in labels[:MAX_LABELS])
+        return [
+            *self._idle(y0, y1),
+            *self._ghosts(y0, y1),
+            *self._image(y0, y1, self._edge_columns(plain, fill)),
+            *self._boxes(plain, fill),
+            *self._doubts(plain),
+            *token_boxes(self._geometry, self._clip, boxed),
+            *texts.batch(),
+        ]
+
+    def _rows_of(self, style: RowStyle) -> npt.NDArray[np.bool_]:
+        return np.array([row.style is style for row in self._rows])
+
+    def _image(
+        self, y0: Array, y1: Array, edges: tuple[Array, Array, U32]
+    ) -> list[Batch]:
+        """Return the rows as they are shown, with the right edges of wide spans."""
+        shown = [row.shown for row in self._rows]
+        one_hue = [self._one_hue(row.style) for row in self._rows]
+        batches = self._pictures(shown, one_hue, np.arange(len(shown)), y0, y1)
+        row, column, color = edges
+        if len(row) and isinstance(batches[0], ImageBatch):
+            known = np.cumsum([isinstance(found, Columns) for found in shown]) - 1
+            batches[0].pixels[known[row], column] = color
+        return batches
+
+    def _ghosts(self, y0: Array, y1: Array) -> list[Batch]:
+        """Return the rows before filtering, pale."""
+        chosen = [i for i, row in enumerate(self._rows) if row.ghost]
+        ghosts = [row.ghost for row in self._rows if row.ghost]
+        one_hue: list[int | None] = [self._neutral] * len(ghosts)
+        return self._pictures(ghosts, one_hue, np.array(chosen), y0, y1, GHOST)
+
+    def _one_hue(self, style: RowStyle) -> int | None:
+        """Return the colour of all folded columns of a row, None if they differ."""
+        if style is RowStyle.NEUTRAL:
+            return self._neutral
+        if style is RowStyle.TOKEN:
+            # Close to the frames of the boxes, whose edges end in mid-column.
+            return mix(self._theme.line, self._theme.dim, 0.3)
+        return stall_color(self._theme) if style is RowStyle.STALL else None
+
+    def _pictures(
+        self,
+        rows: Sequence[Columns | HeldRow],
+        one_hue: Sequence[int | None],
+        numbers: Array,
+        y0: Array,
+        y1: Array,
+        strength: float = 1.0,
+    ) -> list[Batch]:
+        """Return rows `numbers` as pictures: those known, and those to be found."""
+        known = [i for i, row in enumerate(rows) if isinstance(row, Columns)]
+        batches: list[Batch] = []
+        if known:
+            columns = [row for row in rows if isinstance(row, Columns)]
+            hues = [one_hue[i] for i in known]
+            rgb = self._hues(columns, hues, [self._rows[numbers[i]] for i in known])
+            busy = np.stack([found.busy for found in columns])
+            count = np.stack([found.count for found in columns])
+            pixels = column_pixels(busy, count, rgb, strength)
+            batches.append(ImageBatch(pixels, *self._place(numbers[known], y0, y1)))
+        held = [i for i, row in enumerate(rows) if isinstance(row, HeldRow)]
+        if held:
+            to_find = tuple(
+                self._column_row(row, hue, strength)
+                for row, hue in zip(rows, one_hue, strict=True)
+                if isinstance(row, HeldRow)
+            )
+            place = self._place(numbers[held], y0, y1)
+            batches.append(ColumnBatch(to_find, self._time.edges, *place))
+        return batches
+
+    def _place(
+        self, numbers: Array, y0: Array, y1: Array
+    ) -> tuple[float, float, F32, F32, Clip]:
+        top, bottom = y0[numbers].astype(np.float32), y1[numbers].astype(np.float32)
+        return self._time.x0, self._time.x1, top, bottom, self._clip
+
+    def _column_row(self, row: HeldRow, hue: int | None, strength: float) -> ColumnRow:
+        colors = self._lut if hue is None else np.array([hue], np.uint32)
+        return ColumnRow(row.columns, colors, strength, row.low, row.high)
+
+    def _hues(
+        self,
+        columns: list[Columns],
+        one_hue: list[int | None],
+        rows: list[RowPicture],
+    ) -> U32:
+        """Return the colour of every column, uint32[rows, columns]."""
+        rgb = np.empty((len(columns), self._time.n_columns), np.uint32)
+        for i, (found, hue) in enumerate(zip(columns, one_hue, strict=True)):
+            if hue is not None:
+                rgb[i] = hue
+            elif rows[i].style is RowStyle.PHASE:
+                rgb[i] = self._phase_fills(found.longest)
+            else:
+                rgb[i] = self._lut[found.category]
+        return rgb
+
+    def _wide(self, y0: Array, y1: Array) -> Wide:
+        """Return the spans that are at least WIDE_PX wide.
+
+        A wide span is a run of columns that it fills alone: a span of three
+        columns' width fills at least two from edge to edge. Its box covers those
+        whole columns only, so the picture under it stays exact. Rows that show
+        the union of several threads need no exception: what a span is hidden
+        behind does not belong to its run.
+        """
+        n, least = self._time.n_columns, WIDE_PX * self._time.scale - 1
+        runs = self._runs(filled_runs, wide_runs, least)
+        return Wide(
+            runs.owner,
+            runs.row,
+            runs.first == 0,
+            runs.stop == n,
+            self._time.column_x(runs.first),
+            self._time.column_x(runs.stop),
+            y0[runs.row],
+            y1[runs.row],
+            quality_of(self._spans.flags[runs.owner]),
+        )
+
+    def _runs(
+        self,
+        of_columns: Callable[[list[Columns], I64], Runs],
+        of_held: Callable[[Numbered, TimeScale, int], Runs],
+        least: float,
+        chosen: Array | None = None,
+    ) -> Runs:
+        """Return runs of at least `least` columns of all (or the chosen) rows."""
+        numbers = range(len(self._rows)) if chosen is None else chosen.tolist()
+        shown = [(i, self._rows[i].shown) for i in numbers]
+        known = [(i, row) for i, row in shown if isinstance(row, Columns)]
+        parts: list[Runs] = []
+        if known:
+            at = np.array([i for i, _ in known])
+            runs = of_columns([row for _, row in known], at)
+            parts.append(runs.take(runs.stop - runs.first >= least))
+        held = [(i, row) for i, row in shown if isinstance(row, HeldRow)]
+        if held:
+            parts.append(of_held(held, self._time, max(ceil(least), 1)))
+        return parts[0] if len(parts) == 1 else joined(parts)
+
+    def _fills(self, wide: Wide) -> U32:
+        """Return the colour of each span, uint32[n]."""
+        fill: U32 = self._lut[self._by_id[wide.ids]]
+        neutral = self._rows_of(RowStyle.NEUTRAL)[wide.row]
+        fill[neutral] = self._neutral
+        fill[self._rows_of(RowStyle.STALL)[wide.row]] = stall_color(self._theme)
+        phase = self._rows_of(RowStyle.PHASE)[wide.row]
+        if phase.any():
+            fill[phase] = self._phase_fills(wide.ids[phase])
+        return fill
+
+    def _phase_fills(self, ids: Array) -> U32:
+        if self._spans.phase is None:
+            return np.full(len(ids), self._phases[2], np.uint32)
+        known = np.where(ids < 0, -1, self._spans.phase[ids])
+        fills: U32 = self._phases[known]
+        return fills
+
+    def _boxes(self, wide: Wide, fill: U32) -> list[Batch]:
+        """Return boxes, and a dark right edge that keeps neighbours apart.
+
+        A frame all round would leave nothing of the narrow ones. Plain boxes look
+        like the columns under them, so only figures made of shapes draw them.
+        """
+        plain, dotted, edges = RectList(), RectList(), RectList()
+        estimated = wide.quality == Quality.ESTIMATED
+        boxed = (wide.x1 - wide.x0 >= BOX_PX) & ~estimated
+        if self._scene.holder is not None:
+            boxed[:] = False  # a screen, which has no use for shapes
+        plain.add(
+            wide.x0[boxed], wide.x1[boxed], wide.y0[boxed], wide.y1[boxed], fill[boxed]
+        )
+        guess = wide.take(estimated)
+        dotted.add(
+            guess.x0,
+            guess.x1,
+            guess.y0,
+            guess.y1,
+            fill[estimated],
+            pattern=int(Pattern.DOTTED),
+        )
+        stalls = wide.take(self._rows_of(RowStyle.STALL)[wide.row])
+        dotted.add(
+            stalls.x0,
+            stalls.x1,
+            stalls.y0,
+            stalls.y1,
+            self._theme.lane,
+            pattern=int(Pattern.HATCH),
+        )
+        echo = RectList()
+        is_echo = self._is_in_picture(wide)
+        for ends, target in (
+            (_has_edge(wide) & is_echo, echo),
+            (_has_edge(wide) & ~is_echo, edges),
+        ):
+            x1, color = wide.x1[ends], darker(fill[ends])
+            target.add(x1 - 1, x1, wide.y0[ends], wide.y1[ends], color)
+        return [
+            *plain.batch(clip=self._clip, echo=True),
+            *dotted.batch(clip=self._clip),
+            *echo.batch(clip=self._clip, echo=True),
+            *edges.batch(clip=self._clip),
+        ]
+
+    def _is_in_picture(self, wide: Wide) -> npt.NDArray[np.bool_]:
+        """Tell which spans have their right edge in the picture of their row.
+
+        That is where a pixel of the design is a whole number of columns, the row's
+        columns are known, and no pattern lies between the two.
+        """
+        if not float(self._time.scale).is_integer():
+            return np.zeros(len(wide.ids), np.bool_)
+        rows = [
+            isinstance(row.shown, Columns) and row.style is not RowStyle.STALL
+            for row in self._rows
+        ]
+        chosen = np.array(rows, np.bool_)[wide.row]
+        chosen &= wide.quality != Quality.ESTIMATED
+        return chosen
+
+    def _edge_columns(self, wide: Wide, fill: U32) -> tuple[Array, Array, U32]:
+        """Return (row, column, colour) of the right edges that are in the picture."""
+        chosen = _has_edge(wide) & self._is_in_picture(wide)
+        ends, fill = wide.take(chosen), fill[chosen]
+        n = round(self._time.scale)
+        stop = np.rint((ends.x1 - self._time.x0) * self._time.scale).astype(np.int64)
+        column = (stop[:, None] - 1 - np.arange(n)).ravel()
+        return np.repeat(ends.row, n), column, np.repeat(darker(fill), n)
+
+    def _doubts(self, wide: Wide) -> list[Batch]:
+        """Mark what is not measured: derived, estimated and unfinished ends."""
+        quality = wide.quality
+        if not quality.any():
+            return []
+        theme = self._theme
+        edges, marks = LineList(dashed=True), RectList()
+        derived = wide.take(
+            (quality == Quality.DERIVED)
+            & ~wide.at_right
+            & (wide.x1 - wide.x0 >= BOX_PX)
+        )
+        edge = derived.x1 - 0.5
+        edges.add(edge, derived.y0, edge, derived.y1, theme.lane)
+        guess = wide.take(quality == Quality.ESTIMATED)
+        marks.add(
+            guess.x0,
+            np.minimum(guess.x0 + 7, guess.x1),
+            guess.y0,
+            guess.y0 + 2,
+            theme.caution,
+        )
+        open_end = wide.take(quality == Quality.UNFINISHED)
+        begin = np.maximum(open_end.x1 - _UNFINISHED_PX, open_end.x0)
+        marks.add(
+            begin,
+            open_end.x1,
+            open_end.y0,
+            open_end.y1,
+            with_alpha(theme.lane, 0.75),
+            pattern=int(Pattern.HATCH),
+        )
+        return [*edges.batch(self._clip), *marks.batch(clip=self._clip)]
+
+    def _idle(self, y0: Array, y1: Array) -> list[Batch]:
+        """Hatch the gaps between spans that are wide enough to matter."""
+        rects, n = RectList(), self._time.n_columns
+        chosen = [i for i, row in enumerate(self._rows) if row.idle_around]
+        if not chosen:
+            return []
+        runs = self._runs(
+            empty_runs, gap_runs, _IDLE_PX * self._time.scale, np.array(chosen)
+        )
+        around = np.array([row.idle_around or (False, False) for row in self._rows])
+        keep = (runs.first > 0) | around[runs.row, 0]
+        keep &= (runs.stop < n) | around[runs.row, 1]
+        runs = runs.take(keep)
+        rects.add(
+            self._time.column_x(runs.first),
+            self._time.column_x(runs.stop),
+            y0[runs.row] + 1,
+            y1[runs.row] - 1,
+            self._theme.idle,
+            pattern=int(Pattern.FAINT_HATCH),
+        )
+        return rects.batch(clip=self._clip)
+
+    def _labels(self, wide: Wide, fill: U32) -> list[tuple[float, Text]]:
+        width = wide.x1 - wide.x0
+        roomy = np.flatnonzero((width >= LABEL_PX) & (wide.y1 - wide.y0 >= 9.5))
+        if len(roomy) > MAX_LABELS:
+            widest = np.argpartition(-width[roomy], MAX_LABELS)
+            roomy = np.sort(roomy[widest[:MAX_LABELS]])
+        middle = ((wide.y0 + wide.y1) / 2)[roomy]
+        size = np.minimum(LABEL_SIZE, wide.y1 - wide.y0 - 1.5)[roomy]
+        columns = (
+            wide.ids[roomy],
+            wide.x0[roomy],
+            width[roomy],
+            middle,
+            size,
+            fill[roomy],
+        )
+        return [
+            (
+                room,
+                Text(
+                    x + 5,
+                    y,
+                    self._trace.span_name(span),
+                    label_color(ground),
+                    height,
+                    Face.WORDS,
+                    width=room - 8,
+                    clip=self._clip,
+                ),
+            )
+            for span, x, room, y, height, ground in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
+        ]
+
+
+def _has_edge(wide: Wide) -> npt.NDArray[np.bool_]:
+    """Tell which spans end in view and are wide enough for a dark right edge."""
+    return ~wide.at_right & (wide.x1 - wide.x0 >= EDGE_PX)
+
+
+def stall_color(theme: Theme) -> int:
+    """Return the colour of stalls."""
+    return category_color("quality:3", theme)
+
+
+def darker(fill: U32) -> U32:
+    """Return an edge colour per fill: half as bright."""
+    halved: U32 = ((fill >> np.uint32(1)) & np.uint32(0x7F7F7F)) | np.uint32(0xFF000000)
+    return halved

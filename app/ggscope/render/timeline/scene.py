@@ -1,0 +1,293 @@
+"""What a timeline or overview picture depends on, and where its parts lie.
+
+Spans to light up on the timeline, found quickly lane by lane.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.filters.masks import SearchHits
+from ggscope.analysis.rows.columns import RowColumns, column_edges
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
+from ggscope.model.selection import ColorBy, MarkedRange, Selection
+from ggscope.model.tables import I64, Array, Spans
+from ggscope.model.time import TimeRange
+from ggscope.render.batch import Clip
+from ggscope.render.gl.store import RowPeaks
+from ggscope.render.theme import Theme
+
+SortedSpans = tuple[I64, I64, I64, int]
+"""Ids, starts and ends by start, and the longest of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LitSpans:
+    """Spans to light up, and which lane shows which; made once per selection.
+
+    Attributes
+    ----------
+    ids : int64[n], span ids, ascending.
+    looked_at : the one of them that stands out, -1 none.
+    """
+
+    ids: I64
+    looked_at: int = -1
+    _of_lane: dict[str, SortedSpans] = field(default_factory=dict)
+
+    def on(self, spans: Spans, lane: TimelineLane) -> SortedSpans:
+        """Return those that lie on a lane of the timeline, in order of their start."""
+        known = self._of_lane.get(lane.key)
+        if known is not None:
+            return known
+        ids = self.ids[self.ids < len(spans)]
+        if lane.field:
+            column: Array | None = getattr(spans, lane.field)
+            own = ids[:0] if column is None else ids[column[ids] == lane.value]
+        else:
+            own = ids[np.isin(spans.lane[ids], (*lane.lane_ids, *lane.overlay))]
+        own = own[np.argsort(spans.start[own], kind="stable")]
+        start, end = spans.start[own], spans.end[own]
+        longest = int((end - start).max(initial=0))
+        self._of_lane[lane.key] = (own, start, end, longest)
+        return own, start, end, longest
+
+
+AXIS_HEIGHT = 26
+HEADER_WIDTH = 168
+TITLE_HEIGHT = 34
+LEGEND_HEIGHT = 30
+_TICK_LIMIT = (1 << 62) - 1
+
+
+class RowHolder(Protocol):
+    """Something that draws rows without asking the processor for their columns."""
+
+    def hold(
+        self, columns: RowColumns, by_id: Array | None, n_categories: int
+    ) -> RowPeaks | None:
+        """Return what is long in a row if it can be drawn now, else None.
+
+        `by_id` is the category per span id, None for a row of one hue.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimelineScene:
+    """Everything that a timeline picture depends on.
+
+    Attributes
+    ----------
+    width, height : of the whole picture, device-independent pixels; lane
+        headers take `header_width` at the left, the axis AXIS_HEIGHT at the top.
+    scale : device pixels per device-independent pixel.
+    scroll_y : how far the lane area is scrolled.
+    mask : bool[n_spans] of the filter, None = all; spans outside are drawn as
+        ghosts. `mask_token` identifies it for caches.
+    hover_span : span under the cursor, -1.
+    cursor_tick : where the hair line is, None = nowhere.
+    bookmarks : (name, range) of every bookmark, temporary ones too.
+    absolute : whether the axis shows the file's own clock.
+    flash_lane : key of a lane to frame because it was gone to, "" = none.
+    title : printed figures only: a title line and a legend are drawn when not
+        empty.
+    lit : spans that belong to a selection which is no span; None = none.
+    holder : what draws rows by itself, None = the processor finds all columns.
+    """
+
+    index: TraceIndex
+    layout: LaneLayout
+    visible: TimeRange
+    width: float
+    height: float
+    theme: Theme
+    scale: float = 1.0
+    scroll_y: float = 0.0
+    header_width: float = HEADER_WIDTH
+    color_by: ColorBy = "family"
+    mask: npt.NDArray[np.bool_] | None = None
+    mask_token: object = None
+    selection: Selection = field(default_factory=Selection)
+    marked: MarkedRange | None = None
+    hits: SearchHits | None = None
+    hover_span: int = -1
+    cursor_tick: int | None = None
+    bookmarks: tuple[tuple[str, TimeRange], ...] = ()
+    absolute: bool = False
+    show_stalls: bool = True
+    flash_lane: str = ""
+    title: str = ""
+    lit: LitSpans | None = None
+    holder: RowHolder | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OverviewScene:
+    """Everything that the overview strip depends on: the whole trace, small."""
+
+    index: TraceIndex
+    visible: TimeRange
+    width: float
+    height: float
+    theme: Theme
+    scale: float = 1.0
+    color_by: ColorBy = "family"
+    hits: SearchHits | None = None
+    selection: Selection = field(default_factory=Selection)
+    marked: MarkedRange | None = None
+    bookmarks: tuple[tuple[str, TimeRange], ...] = ()
+    mask: npt.NDArray[np.bool_] | None = None
+    mask_token: object = None
+
+
+class TimeScale:
+    """Maps ticks to pixels; its columns are whole device pixels.
+
+    Parameters
+    ----------
+    visible : ticks shown; an empty range counts as one tick long.
+    left, right : device-independent pixels, moved to the next device pixel.
+    scale : device pixels per device-independent pixel.
+
+    Attributes
+    ----------
+    x0, x1 : device-independent pixels that the columns cover exactly.
+    n_columns : number of device pixel columns, >= 1.
+    """
+
+    __slots__ = ("duration", "edges", "n_columns", "scale", "visible", "x0", "x1")
+
+    def __init__(
+        self, visible: TimeRange, left: float, right: float, scale: float
+    ) -> None:
+        if visible.duration == 0:
+            visible = TimeRange(visible.start, visible.start + 1)
+        first = round(left * scale)
+        self.visible = visible
+        self.duration = visible.duration
+        self.scale = scale
+        self.n_columns = max(round(right * scale) - first, 1)
+        self.x0 = first / scale
+        self.x1 = (first + self.n_columns) / scale
+        self.edges: I64 = column_edges(visible, self.n_columns)
+
+    @property
+    def px_per_tick(self) -> float:
+        """Device-independent pixels per tick."""
+        return (self.x1 - self.x0) / self.duration
+
+    def x(self, tick: int) -> float:
+        """Return the position of a tick; it may lie outside."""
+        return self.x0 + (tick - self.visible.start) * self.px_per_tick
+
+    def tick(self, x: float) -> int:
+        """Return the tick at `x`, clamped to what int64 arithmetic bears."""
+        tick = self.visible.start + int((x - self.x0) // self.px_per_tick)
+        return max(-_TICK_LIMIT, min(tick, _TICK_LIMIT))
+
+    def xs(self, ticks: Array) -> npt.NDArray[np.float64]:
+        """Return the positions of many ticks, float64[n].
+
+        Ticks further away than the width of the view are moved to that distance
+        before anything becomes a float, so the result is good for float32.
+        """
+        low = self.visible.start - self.duration
+        high = self.visible.end + self.duration
+        away = np.clip(ticks.astype(np.int64), low, high) - self.visible.start
+        return np.asarray(self.x0 + away * self.px_per_tick, np.float64)
+
+    def column_of(self, ticks: Array) -> I64:
+        """Return the column in which each tick lies, 0..n_columns.
+
+        Ticks before the view are at its left edge, those behind it at its right.
+        As ``searchsorted(edges, ticks, "right") - 1``, without the search.
+        """
+        last, edges = self.n_columns, self.edges
+        inside = np.clip(ticks, edges[0], edges[-1])
+        # A float of a tick is good to one column, and its neighbours are at hand.
+        guess = ((inside - edges[0]) * (last / self.duration)).astype(np.int64)
+        guess = np.minimum(guess, last)
+        guess -= edges[guess] > inside
+        guess += edges[np.minimum(guess + 1, last)] <= inside
+        return np.asarray(np.minimum(guess, last), np.int64)
+
+    def column_x(self, column: Array) -> npt.NDArray[np.float64]:
+        """Return the left edge of columns in device-independent pixels."""
+        return np.asarray(self.x0 + column / self.scale, np.float64)
+
+    def snap(self, value: float) -> float:
+        """Return `value` on the next device pixel."""
+        return round(value * self.scale) / self.scale
+
+
+class TimelineGeometry:
+    """Where the parts of a timeline picture lie, in device-independent pixels.
+
+    Attributes
+    ----------
+    time : scale of the lane area.
+    axis_y : top of the axis.
+    lanes_y : top of the lane area, below the axis.
+    bottom : lower end of the lane area.
+    pinned_height : height of the pinned boxes, which do not scroll.
+    """
+
+    __slots__ = (
+        "axis_y",
+        "body_clip",
+        "bottom",
+        "lanes_y",
+        "pinned_clip",
+        "pinned_height",
+        "scene",
+        "time",
+    )
+
+    def __init__(self, scene: TimelineScene) -> None:
+        self.scene = scene
+        left = min(scene.header_width, scene.width - 1)
+        self.time = TimeScale(scene.visible, left, scene.width, scene.scale)
+        self.axis_y = float(TITLE_HEIGHT) if scene.title else 0.0
+        self.lanes_y = self.axis_y + AXIS_HEIGHT
+        self.bottom = scene.height - (LEGEND_HEIGHT if scene.title else 0)
+        self.pinned_height = scene.layout.pinned_height
+        x, width = self.time.x0, self.time.x1 - self.time.x0
+        split = min(self.lanes_y + self.pinned_height, self.bottom)
+        self.pinned_clip = Clip(x, self.lanes_y, width, max(split - self.lanes_y, 0))
+        self.body_clip = Clip(x, split, width, max(self.bottom - split, 0))
+
+    def box_y(self, box: LaneBox) -> float:
+        """Return the top of a box in the picture, on a device pixel."""
+        scroll = 0.0 if box.pinned else self.scene.scroll_y
+        return self.time.snap(self.lanes_y + box.y - scroll)
+
+    def clip_of(self, box: LaneBox) -> Clip:
+        """Return the part of the lane area that `box` may draw in."""
+        return self.pinned_clip if box.pinned else self.body_clip
+
+    def visible_boxes(self) -> list[tuple[LaneBox, float]]:
+        """Return (box, top in the picture) of the boxes that are to be seen."""
+        layout, clip = self.scene.layout, self.body_clip
+        # Boxes are moved to whole pixels: those beside the edge are asked as well.
+        top = clip.y - self.lanes_y + self.scene.scroll_y - 2
+        near = layout.boxes_between(top, top + clip.height + 4)
+        found = []
+        for box in (*layout.pinned, *(box for box in near if not box.pinned)):
+            y, clip = self.box_y(box), self.clip_of(box)
+            if y < clip.y + clip.height and y + box.height > clip.y:
+                found.append((box, y))
+        return found
+
+    def layout_y(self, y: float) -> float | None:
+        """Return the lane area coordinate of picture coordinate `y`.
+
+        It is what ``LaneLayout.box_at`` takes; None on the axis or below.
+        """
+        if not self.lanes_y <= y < self.bottom:
+            return None
+        inside = y - self.lanes_y
+        return inside if inside < self.pinned_height else inside + self.scene.scroll_y

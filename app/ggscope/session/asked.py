@@ -1,0 +1,292 @@
+"""Filter and search of one session: what is asked, and what was found.
+
+Filter and search as background requests.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.filters.masks import SearchHits, filter_mask, search
+from ggscope.errors import QueryError
+from ggscope.model.selection import Filter, Selection
+from ggscope.model.tables import I64
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.session.tasks import Request, TaskContext, TaskFailure
+
+if TYPE_CHECKING:
+    from ggscope.session.session import Session
+
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderedHits:
+    """Search hits as one list in time order.
+
+    Attributes
+    ----------
+    hits : what the views read.
+    marker_times : int64[m], ticks of the markers found, sorted.
+    marker_places : int64[m], the positions of the markers in the list, ascending.
+
+    Notes
+    -----
+    The list of both is not made: spans are hits by the million, markers few. At the
+    same tick spans come first.
+    """
+
+    hits: SearchHits
+    marker_times: I64
+    marker_places: I64
+
+    def __len__(self) -> int:
+        return len(self.hits.ids) + len(self.marker_places)
+
+    def at(self, position: int) -> tuple[str, int]:
+        """Return ("spans" or "markers", id) of the hit at `position`."""
+        marker, is_marker = self._marker(position)
+        if is_marker:
+            return ("markers", int(self.hits.markers[marker]))
+        return ("spans", int(self.hits.ids[position - marker]))
+
+    def tick(self, position: int) -> int:
+        """Return the tick at which the hit at `position` begins."""
+        marker, is_marker = self._marker(position)
+        if is_marker:
+            return int(self.marker_times[marker])
+        return int(self.hits.times[position - marker])
+
+    def step(self, position: int, by: int, tick: int) -> int:
+        """Return the position `by` away from `position`, round and round.
+
+        From -1 (none yet) the first step goes to the hit nearest to `tick`.
+        """
+        if position < 0:
+            first = int(np.searchsorted(self.hits.times, tick))
+            first += int(np.searchsorted(self.marker_times, tick))
+            position = first - 1 if by > 0 else first
+        return (position + by) % len(self)
+
+    def _marker(self, position: int) -> tuple[int, bool]:
+        """Return how many markers come before, and whether here is one."""
+        if position < 0:
+            position += len(self)
+        before = int(np.searchsorted(self.marker_places, position))
+        here = before < len(self.marker_places)
+        return before, here and int(self.marker_places[before]) == position
+
+
+def ordered(trace: Trace, hits: SearchHits) -> OrderedHits:
+    """Return the hits of spans and markers merged by time."""
+    times = trace.markers.time[hits.markers]
+    before = np.searchsorted(hits.times, times, "right")
+    return OrderedHits(hits, times, before + np.arange(len(times)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilterRequest:
+    """Compute the mask of a filter."""
+
+    trace: Trace
+    wanted: Filter
+
+    def __call__(self, context: TaskContext) -> Mask | None:
+        """Return bool[n_spans], or None for "all"."""
+        context.check_cancelled()
+        return filter_mask(self.trace, self.wanted, context)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchRequest:
+    """Find a text."""
+
+    trace: Trace
+    text: str
+
+    def __call__(self, context: TaskContext) -> OrderedHits:
+        """Return the hits in time order."""
+        context.check_cancelled()
+        return ordered(self.trace, search(self.trace, self.text, context))
+
+
+SYNC_SPANS = 200_000
+"""Below this, filters and searches are quicker than a trip to a worker."""
+
+
+class Queries:
+    """The filter and the search of `session`, which tells about them by its signals.
+
+    Attributes
+    ----------
+    filter : which spans to show.
+    mask : bool[n_spans] of the spans that match the filter; None = all.
+    text : what is searched; "" = nothing.
+    found : the hits in time order, or None.
+    position : the hit that `step` stands on; -1 = none yet.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self.filter = Filter()
+        self.mask: Mask | None = None
+        self._mask_filter = Filter()
+        self.text = ""
+        self.found: OrderedHits | None = None
+        self.position = -1
+
+    def on_trace(self, *, keeps_rows: bool) -> None:
+        """Ask again of a new trace; hits stay meanwhile where rows keep their ids."""
+        self.mask = None
+        if not keeps_rows:
+            self._set_hits(None)
+
+    def ask_again(self) -> None:
+        """Compute mask and hits of the present trace."""
+        if self.filter:
+            self._refilter()
+        if self.text:
+            self._research()
+
+    def forget(self) -> None:
+        """Let go of what was found; the trace is gone."""
+        self.mask = self.found = None
+
+    # -- filter ------------------------------------------------------------
+
+    def set_filter(self, wanted: Filter) -> None:
+        """Show only what matches; see `Session.set_filter`."""
+        self.filter = wanted
+        if self._session.trace is None or self._is_small:
+            self._filter_now(wanted)
+        else:
+            self._session.filter_changed.emit(wanted)
+            self._refilter()
+
+    def _filter_now(self, wanted: Filter) -> None:
+        mask: Mask | None = None
+        trace = self._session.trace
+        try:
+            if trace is not None and wanted:
+                mask = FilterRequest(trace, wanted)(_quiet())
+        except QueryError as error:
+            self.filter = self._mask_filter
+            self._session.problem_reported.emit(str(error))
+            return
+        self._session.filter_changed.emit(wanted)
+        self._on_mask(wanted, mask)
+
+    def _refilter(self) -> None:
+        """Compute the mask of the current filter for the current trace."""
+        wanted, trace = self.filter, self._session.trace
+        if trace is None or not wanted:
+            self._session.tasks.cancel("filter")
+            self._on_mask(wanted, None)
+            return
+
+        def on_result(mask: Mask | None) -> None:
+            self._on_mask(wanted, mask)
+
+        def on_error(failure: TaskFailure) -> None:
+            self.filter = self._mask_filter
+            self._session.filter_changed.emit(self.filter)
+            self._session.report(failure)
+
+        self._run(
+            "filter", "Filtering", FilterRequest(trace, wanted), on_result, on_error
+        )
+
+    def _on_mask(self, wanted: Filter, mask: Mask | None) -> None:
+        self.mask, self._mask_filter = mask, wanted
+        self._session.mask_changed.emit(None)
+
+    # -- search ------------------------------------------------------------
+
+    def search(self, text: str) -> None:
+        """Find `text` (or ``/regex/``); "" ends the search."""
+        if text != self.text:
+            self.text = text
+            self._research()
+
+    def step(self, by: int) -> None:
+        """Select the next or previous hit; see `Session.step_hit`."""
+        session, found = self._session, self.found
+        if found is None or not len(found):
+            return
+        self._set_position(found.step(self.position, by, session.visible_range.start))
+        table, row = found.at(self.position)
+        if table == "spans":
+            session.select_span(row)
+        else:
+            session.select(Selection("markers", (row,)))
+            tick = found.tick(self.position)
+            session.bring_into_view(TimeRange(tick, tick))
+
+    def _research(self) -> None:
+        trace = self._session.trace
+        if trace is None or not self.text:
+            self._session.tasks.cancel("search")
+            self._set_hits(None)
+            return
+        self._run(
+            "search",
+            "Searching",
+            SearchRequest(trace, self.text),
+            self._set_hits,
+            self._on_search_failed,
+        )
+
+    def _on_search_failed(self, failure: TaskFailure) -> None:
+        self._set_hits(None)
+        self._session.report(failure)
+
+    def _set_hits(self, found: OrderedHits | None) -> None:
+        if found is None and self.found is None:
+            return
+        self.found = found
+        self._set_position(-1)
+        self._session.search_changed.emit(self._session.hits)
+
+    def _set_position(self, position: int) -> None:
+        if position != self.position:
+            self.position = position
+            self._session.hit_position_changed.emit(position)
+
+    # -- work --------------------------------------------------------------
+
+    @property
+    def _is_small(self) -> bool:
+        trace = self._session.trace
+        return trace is not None and len(trace.spans) < SYNC_SPANS
+
+    def _run(
+        self,
+        key: str,
+        title: str,
+        request: Request[Any],
+        on_result: Callable[[Any], None],
+        on_error: Callable[[TaskFailure], None],
+    ) -> None:
+        """Run at once where the trace is small, else on a worker."""
+        tasks = self._session.tasks
+        tasks.cancel(key)
+        if not self._is_small:
+            tasks.run(key, request, on_result, title=title, on_error=on_error)
+            return
+        try:
+            result = request(_quiet())
+        except QueryError as error:
+            on_error(TaskFailure(key, title, str(error), error))
+        else:
+            on_result(result)
+
+
+def _quiet() -> TaskContext:
+    """Return a context for work that is done at once."""
+    return TaskContext(Event(), lambda _done, _total: None, lambda _value: None)

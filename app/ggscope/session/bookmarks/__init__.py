@@ -1,0 +1,1 @@
+"""Bookmarks: values, files, and what keeps them."""

@@ -1,0 +1,258 @@
+"""Bookmarks: named points and ranges, as plain values, and the undoing of changes.
+
+What a bookmark is set on: a time, and in words the span or lane that was meant.
+"""
+
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.time import TimeRange
+
+MAX_BOOKMARKS = 1000
+"""So many can be made of one trace."""
+MAX_NAME = 200
+MAX_NOTE = 2000
+MAX_UNDO = 200
+TEMPORARY = "mark"
+"""Name of the one bookmark that is not kept."""
+_NUMBERED = re.compile(r"Bookmark (\d{1,9})")
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+"""Characters that have no place in a line: controls, and those that turn it round."""
+
+
+def new_id() -> str:
+    """Return an id that no other bookmark has, in whichever window it is made."""
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """A named point or range.
+
+    Attributes
+    ----------
+    time : ticks; start == end is a point.
+    permanent : False = a mark for now, which the next one replaces.
+    note : what the person wrote about it.
+    what : what it was set on, in words: a span, its lane.
+    lane : key of that lane, "" = none.
+    id : 16 hexadecimal digits, the same in all windows and files.
+    """
+
+    name: str
+    time: TimeRange
+    permanent: bool = True
+    note: str = ""
+    what: str = ""
+    lane: str = ""
+    id: str = field(default_factory=new_id)
+
+
+Bookmarks = tuple[Bookmark, ...]
+
+
+def clean_line(text: str, length: int) -> str:
+    """Return `text` without control characters and line breaks, cut to `length`."""
+    return " ".join(_UNSEEN.sub(" ", text[: 4 * length]).split())[:length].rstrip()
+
+
+def added(bookmarks: Bookmarks, made: Bookmark) -> Bookmarks:
+    """Return the bookmarks with one more at the end.
+
+    There is at most one that is not permanent: a new one replaces it.
+    """
+    kept = tuple(b for b in bookmarks if b.permanent or made.permanent)
+    return (*kept, made)
+
+
+def free_name(bookmarks: Bookmarks) -> str:
+    """Return "Bookmark n" with the first number above all that are taken."""
+    taken = (_NUMBERED.fullmatch(b.name) for b in bookmarks)
+    return f"Bookmark {max((int(t[1]) for t in taken if t), default=0) + 1}"
+
+
+def without(bookmarks: Bookmarks, positions: Sequence[int]) -> Bookmarks:
+    """Return the bookmarks less some; IndexError where there is none."""
+    gone = {bookmarks[position].id for position in positions}
+    return tuple(b for b in bookmarks if b.id not in gone)
+
+
+def renamed(bookmarks: Bookmarks, position: int, name: str) -> Bookmarks:
+    """Return the bookmarks with another name for one, which is kept from now on.
+
+    A name of nothing but blanks changes nothing. IndexError where there is none.
+    """
+    old, clean = bookmarks[position], clean_line(name, MAX_NAME)
+    if not clean or clean == old.name:
+        return bookmarks
+    return _with(bookmarks, position, replace(old, name=clean, permanent=True))
+
+
+def noted(bookmarks: Bookmarks, position: int, note: str) -> Bookmarks:
+    """Return the bookmarks with another note for one; IndexError likewise."""
+    old, clean = bookmarks[position], clean_line(note, MAX_NOTE)
+    if clean == old.note:
+        return bookmarks
+    return _with(bookmarks, position, replace(old, note=clean, permanent=True))
+
+
+def moved(bookmarks: Bookmarks, source: int, target: int) -> Bookmarks:
+    """Return the bookmarks with one in another place, which is cut to those there are.
+
+    IndexError where there is none at `source`.
+    """
+    kept = list(bookmarks)
+    one = kept.pop(source)
+    kept.insert(max(0, min(target, len(kept))), one)
+    return tuple(kept)
+
+
+def _with(bookmarks: Bookmarks, position: int, new: Bookmark) -> Bookmarks:
+    kept = list(bookmarks)
+    kept[position] = new
+    return tuple(kept)
+
+
+def reverted(now: Bookmarks, before: Bookmarks, after: Bookmarks) -> Bookmarks:
+    """Return `now` without what changed from `before` to `after`.
+
+    What came from elsewhere since then, such as from another window, stays.
+    """
+    old = {b.id: b for b in before}
+    new = {b.id: b for b in after}
+    present = {b.id for b in now}
+    changed = {i for i, b in old.items() if i in new and new[i] != b}
+    kept = [
+        old[b.id] if b.id in changed else b
+        for b in now
+        if b.id not in new or b.id in old
+    ]
+    for place, bookmark in enumerate(before):
+        if bookmark.id not in new and bookmark.id not in present:
+            kept.insert(place, bookmark)
+    if old.keys() == new.keys():  # the order may be what changed
+        places = {b.id: place for place, b in enumerate(before)}
+        kept.sort(key=lambda b: places.get(b.id, len(places)))
+    return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    words: str
+    before: Bookmarks
+    after: Bookmarks
+
+
+class BookmarkList:
+    """The bookmarks of a session, and what was done to them.
+
+    Attributes
+    ----------
+    now : the bookmarks, in the person's order.
+    """
+
+    def __init__(self) -> None:
+        self.now: Bookmarks = ()
+        self._undo: list[_Step] = []
+        self._redo: list[_Step] = []
+
+    @property
+    def undo_words(self) -> str:
+        """What `undo` would undo; "" = there is nothing."""
+        return self._undo[-1].words if self._undo else ""
+
+    @property
+    def redo_words(self) -> str:
+        """What `redo` would do again; "" = there is nothing."""
+        return self._redo[-1].words if self._redo else ""
+
+    def change(self, wanted: Bookmarks, words: str) -> bool:
+        """Do something that can be undone; tell whether it changed anything."""
+        if wanted == self.now:
+            return False
+        self._undo.append(_Step(words, self.now, wanted))
+        del self._undo[:-MAX_UNDO]
+        self._redo.clear()
+        self.now = wanted
+        return True
+
+    def replace(self, wanted: Bookmarks, *, forgets_steps: bool = False) -> bool:
+        """Take what came from elsewhere; tell whether it changed anything.
+
+        With `forgets_steps` nothing before it can be undone.
+        """
+        if forgets_steps:
+            self._undo.clear()
+            self._redo.clear()
+        is_new, self.now = wanted != self.now, wanted
+        return is_new
+
+    def undo(self) -> str:
+        """Undo the last change; return what it was, "" where there is none."""
+        if not self._undo:
+            return ""
+        step = self._undo.pop()
+        self._redo.append(step)
+        self.now = reverted(self.now, step.before, step.after)
+        return step.words
+
+    def redo(self) -> str:
+        """Do once more what was undone last; return what, "" where there is none."""
+        if not self._redo:
+            return ""
+        step = self._redo.pop()
+        self._undo.append(step)
+        self.now = reverted(self.now, step.after, step.before)
+        return step.words
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a bookmark is set on.
+
+    Attributes
+    ----------
+    what : in words, "" = nothing but a time.
+    lane : key of the one lane that it lies on, "" = none.
+    is_range : whether it is a range that the person marked.
+    """
+
+    time: TimeRange
+    what: str = ""
+    lane: str = ""
+    is_range: bool = False
+
+
+def subject_of_range(index: TraceIndex | None, marked: MarkedRange) -> Subject:
+    """Return a marked range and the lanes that it covers, where it does not all."""
+    keys = () if index is None or marked.lanes is None else sorted(marked.lanes)
+    if len(keys) != 1 or index is None:
+        what = f"{len(keys)} lanes" if keys else ""
+        return Subject(marked.time, what, is_range=True)
+    what = clean_line(_title(index, keys[0]), MAX_NAME)
+    return Subject(marked.time, what, keys[0], is_range=True)
+
+
+def subject_of_selection(
+    index: TraceIndex | None, selection: Selection, time: TimeRange
+) -> Subject:
+    """Return what is selected, which takes `time`, with the lane of a span."""
+    if index is None or selection.active is None:
+        return Subject(time)
+    trace, n = index.trace, len(selection.ids)
+    if n > 1 or selection.table != "spans":
+        word = str(selection.table)
+        return Subject(time, f"{n} {word if n > 1 else word.removesuffix('s')}")
+    lane = index.lane_of_span(selection.active)
+    title = _title(index, lane)
+    words = " · ".join(t for t in (trace.span_name(selection.active), title) if t)
+    return Subject(time, clean_line(words, MAX_NAME), lane)
+
+
+def _title(index: TraceIndex, key: str) -> str:
+    at = index.lanes.position(key)
+    return index.lanes.titles[at] if at >= 0 else ""

@@ -1,0 +1,350 @@
+"""Keeps a session's bookmarks: found when its trace is opened, written when changed."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+
+from ggscope.errors import TraceError
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.session.bookmarks.bookmarks import Bookmark, Bookmarks
+from ggscope.session.bookmarks.file import (
+    BookmarkFile,
+    BookmarkSet,
+    Entry,
+    merged,
+    now_ms,
+)
+from ggscope.session.bookmarks.store import (
+    FindRequest,
+    Found,
+    KeepRequest,
+    Kept,
+    Shelf,
+    can_lie_beside,
+    side_car,
+    stamp_of,
+)
+from ggscope.session.loading.loader import Loader, LoadState
+from ggscope.session.session import Session
+from ggscope.session.settings import Settings
+from ggscope.session.tasks import TaskFailure
+
+logger = logging.getLogger(__name__)
+
+QUIET_MS = 250
+"""Bookmarks are written after so long without another change."""
+WATCH_MS = 2000
+_FIND, _KEEP = "bookmarks-find", "bookmarks-keep"
+
+
+class BookmarkKeeper(QObject):
+    """Looks after the bookmarks of one session.
+
+    They belong to the trace that was opened first. What lies outside of the part that
+    is shown is kept too, though it is not listed.
+
+    Parameters
+    ----------
+    is_watching : asked before the file that has them is looked at.
+    """
+
+    said = Signal(str, str, object)  # text, text of a button or "", what it does
+    place_asked = Signal()  # the first bookmark was kept: where should they be?
+
+    def __init__(
+        self,
+        session: Session,
+        loader: Loader,
+        settings: Settings,
+        is_watching: Callable[[], bool] = lambda: True,
+    ) -> None:
+        super().__init__(session)
+        self._session = session
+        self._loader = loader
+        self._settings = settings
+        self._is_watching = is_watching
+        self._known: dict[str, Bookmark] = {}
+        self._changed: dict[str, int] = {}
+        self._deleted: dict[str, int] = {}
+        self._aside: tuple[Entry, ...] = ()
+        self._accepted: frozenset[str] = frozenset()
+        self._origin = 0
+        self._path: Path | None = None
+        self._place: Path | None = None
+        self._stamp: tuple[int, int, int] | None = None
+        self._is_found = self._is_taking = self._is_keeping = self._is_due = False
+        self._has_asked = False
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setInterval(QUIET_MS)
+        self._later.timeout.connect(self._keep)
+        self._watch = QTimer(self)
+        self._watch.setInterval(WATCH_MS)
+        self._watch.setTimerType(Qt.TimerType.VeryCoarseTimer)
+        self._watch.timeout.connect(self.check_file)
+        loader.state_changed.connect(self._on_load_state)
+        loader.parts_changed.connect(self._follow_clock)
+        session.bookmarks_changed.connect(self._on_bookmarks_changed)
+        settings.changed.connect(self._on_settings_changed)
+
+    # -- where ---------------------------------------------------------------
+
+    @property
+    def trace_path(self) -> Path | None:
+        """The file that the bookmarks belong to; None where there is none."""
+        trace = self._session.trace
+        if trace is None:
+            return None
+        infos = [part.info for part in trace.parts] or [trace.info]
+        paths = [path for info in infos for path in info.paths]
+        if self._path not in paths:  # files that are added may come before it
+            self._path = paths[0] if paths else None
+        return self._path
+
+    def _shelf(self) -> Shelf | None:
+        trace, path = self._session.trace, self.trace_path
+        if trace is None or path is None:
+            return None
+        data = self._settings.data_folder
+        return Shelf(
+            path,
+            trace.clock.unit,
+            None if data is None else data / "bookmarks",
+            self._settings.bookmarks.place == "beside" and not self._settings.is_safe,
+            self._accepted,
+        )
+
+    def _say_place(self, is_elsewhere: bool = False) -> None:
+        """Tell the session in words where its bookmarks are."""
+        words, path = "", self.trace_path
+        if self._place is None:
+            words = self.tr("Bookmarks of this trace are not kept.")
+        elif path is not None and self._place == side_car(path):
+            words = self.tr("Kept beside the trace, in {0}").format(self._place.name)
+        else:
+            words = self.tr("Kept in your data folder")
+            if is_elsewhere:
+                words += self.tr("; nothing can be written beside the trace")
+        self._session.set_bookmarks_kept(words if self._known else "")
+
+    # -- finding -------------------------------------------------------------
+
+    def _on_load_state(self, state: LoadState) -> None:
+        if state in (LoadState.READY, LoadState.STOPPED):
+            self._follow_clock()
+            self._find()
+        else:
+            self._watch.stop()
+
+    def _follow_clock(self, _: object = None) -> None:
+        """Keep bookmarks at their times where tick 0 is another moment now."""
+        trace = self._session.trace
+        if trace is None:
+            return
+        by, self._origin = self._origin - trace.clock.origin, trace.clock.origin
+        if by and self._is_found and self._known:
+            self._is_taking = True
+            self._session.replace_bookmarks(
+                tuple(_shifted(b, by) for b in self._session.bookmarks),
+                forgets_steps=True,
+            )
+            self._known = _by_id(self._session.bookmarks)
+            self._is_taking = False
+
+    def _find(self) -> None:
+        shelf = self._shelf()
+        if shelf is not None:
+            self._session.tasks.run(
+                _FIND,
+                FindRequest(shelf),
+                partial(self._on_found, shelf.path),
+                on_error=self._on_lost,
+                even_if_held=True,
+            )
+
+    def _on_found(self, path: Path, found: Found) -> None:
+        if found.of is None or self.trace_path != path:
+            return
+        self._accepted |= {found.of.digest}
+        self._place, self._stamp = found.place, None
+        if found.place is not None:
+            self._stamp = stamp_of(found.place)
+            self._watch.start()
+        self._is_found = True
+        ours = self._ours()
+        self._take(merged(ours, found.kept))
+        if merged(found.kept, ours) != found.kept:
+            self._later.start()
+        self._say_place()
+        if found.foreign is not None and found.foreign.kept.entries:
+            self._say_foreign(path, found.foreign)
+        elif found.problem:
+            self.said.emit(found.problem, "", None)
+
+    def _say_foreign(self, path: Path, foreign: BookmarkFile) -> None:
+        text = self.tr(
+            "{0} is about other content than {1} has now; its bookmarks ({2}) are not "
+            "shown."
+        ).format(side_car(path).name, path.name, len(foreign.kept.entries))
+        accept = partial(self._accept, foreign.of.digest)
+        trace = self._session.trace
+        if trace is None or foreign.unit != trace.clock.unit:
+            self.said.emit(text, "", None)
+        else:
+            self.said.emit(text, self.tr("Show them"), accept)
+
+    def _accept(self, digest: str) -> None:
+        self._accepted |= {digest}
+        self._find()
+
+    def _on_lost(self, failure: TaskFailure) -> None:
+        logger.warning("bookmarks: %s", failure.message)
+
+    def check_file(self) -> None:
+        """Look whether another window has changed them; called every two seconds."""
+        if self._place is None or self._is_keeping or self._later.isActive():
+            return
+        if self._is_watching() and stamp_of(self._place) != self._stamp:
+            self._find()
+
+    # -- the session's bookmarks and what is kept of them ----------------------
+
+    def _ours(self) -> BookmarkSet:
+        """Return all that is known, in values of the trace's own clock."""
+        listed = tuple(
+            Entry(_shifted(b, self._origin), self._changed[b.id])
+            for b in self._session.bookmarks
+            if b.id in self._known
+        )
+        return BookmarkSet((*listed, *self._aside), dict(self._deleted))
+
+    def _take(self, kept: BookmarkSet) -> None:
+        """List what is kept, as far as it lies in the trace."""
+        trace = self._session.trace
+        if trace is None:
+            return
+        shown, aside = [], []
+        for entry in kept.entries:
+            mark = _shifted(entry.bookmark, -self._origin)
+            if _lies_in(mark.time, trace) or mark.id in self._known:
+                shown.append(mark)
+            else:
+                aside.append(entry)
+        self._aside = tuple(aside)
+        self._changed = {e.bookmark.id: e.changed for e in kept.entries}
+        self._deleted = dict(kept.deleted)
+        self._known = {b.id: b for b in shown}
+        others = tuple(b for b in self._session.bookmarks if not b.permanent)
+        self._is_taking = True
+        self._session.replace_bookmarks((*shown, *others))
+        self._is_taking = False
+
+    def _on_bookmarks_changed(self, bookmarks: Bookmarks) -> None:
+        """Note what the person did, and keep it soon."""
+        if self._is_taking:
+            return
+        now = now_ms()
+        kept = _by_id(bookmarks)
+        for name, mark in kept.items():
+            if self._known.get(name) != mark:
+                # Later than its deletion, which may have been undone this very moment.
+                self._changed[name] = max(now, self._deleted.pop(name, -1) + 1)
+        for name in self._known.keys() - kept.keys():
+            self._deleted[name] = max(now, self._changed.pop(name, 0))
+        self._known = kept
+        if self._is_found:
+            self._later.start()
+            self._ask()
+        self._say_place()
+
+    # -- keeping -------------------------------------------------------------
+
+    def _keep(self) -> None:
+        shelf = self._shelf()
+        if shelf is None or not self._is_found:
+            return
+        if self._is_keeping:
+            self._is_due = True
+            return
+        self._is_keeping = True
+        self._session.tasks.run(
+            _KEEP,
+            KeepRequest(shelf, self._ours()),
+            self._on_kept,
+            on_error=self._on_not_kept,
+            even_if_held=True,
+        )
+
+    def _on_kept(self, kept: Kept) -> None:
+        self._is_keeping = False
+        self._accepted |= {kept.of.digest}
+        self._place, self._stamp = kept.place, kept.stamp
+        if kept.place is not None:
+            self._watch.start()
+        self._take(merged(self._ours(), kept.kept))
+        self._say_place(kept.is_elsewhere)
+        self._keep_again()
+
+    def _on_not_kept(self, failure: TaskFailure) -> None:
+        self._is_keeping = False
+        self._session.set_bookmarks_kept(
+            self.tr("Not kept: {0}").format(failure.message)
+        )
+        self.said.emit(
+            self.tr("Bookmarks could not be kept. {0}").format(failure.message),
+            self.tr("Try again"),
+            self._keep,
+        )
+        self._keep_again()
+
+    def _keep_again(self) -> None:
+        if self._is_due:
+            self._is_due = False
+            self._keep()
+
+    def release(self) -> None:
+        """Write what is not written yet, now: the session is about to close."""
+        self._watch.stop()
+        shelf = self._shelf()
+        is_due = self._later.isActive() or self._is_keeping
+        self._later.stop()
+        if shelf is None or not self._is_found or not is_due:
+            return
+        try:
+            KeepRequest(shelf, self._ours())()
+        except (TraceError, OSError) as error:
+            logger.warning("bookmarks of %s are not kept: %s", shelf.path, error)
+
+    # -- asking --------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """Ask once where bookmarks should be kept; the data folder meanwhile."""
+        path = self.trace_path
+        is_open = self._settings.bookmarks.place == "ask" and not self._has_asked
+        if is_open and self._known and self._settings.data_folder is not None:
+            self._has_asked = True
+            if path is not None and can_lie_beside(path):
+                self.place_asked.emit()
+
+    def _on_settings_changed(self, topic: str) -> None:
+        if topic == "bookmarks" and self._is_found and (self._known or self._aside):
+            self._later.start()
+
+
+def _by_id(bookmarks: Bookmarks) -> dict[str, Bookmark]:
+    return {b.id: b for b in bookmarks if b.permanent}
+
+
+def _shifted(mark: Bookmark, by: int) -> Bookmark:
+    if not by:
+        return mark
+    return replace(mark, time=mark.time.shifted(by))
+
+
+def _lies_in(time: TimeRange, trace: Trace) -> bool:
+    return time.intersect(trace.extent) is not None

@@ -1,0 +1,1 @@
+"""Opening files on workers, part by part."""

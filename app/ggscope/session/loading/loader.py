@@ -1,0 +1,689 @@
+"""Opening, reopening and watching the file of a session, on a worker.
+
+What a worker is asked to do with files: read them, add some, look beside them.
+
+What becomes of a trace whose reading ended before its end.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+
+from ggscope.errors import ReadError, TooLargeError
+from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.model.units import format_count
+from ggscope.session.session import Session, TraceChange
+from ggscope.session.tasks import TaskContext, TaskFailure
+
+if TYPE_CHECKING:
+    from ggscope.readers.api import Estimate, ReadContext
+    from ggscope.readers.survey import Bundle
+    from ggscope.session.loading.opening import Opened
+
+logger = logging.getLogger(__name__)
+
+
+WINDOW_BYTES = 32
+"""What the panes keep of each record, beside the trace itself."""
+
+
+@dataclass(slots=True)
+class Outlook:
+    """What is known of a file before it is read; filled in on the worker.
+
+    Attributes
+    ----------
+    estimate : what reading would cost, None where the reader cannot tell.
+    opened : the parts that were read, once they are.
+    """
+
+    estimate: "Estimate | None" = None
+    opened: "Opened | None" = None
+
+    @property
+    def n_records(self) -> int:
+        """How many records the file holds, about; 0 = not known."""
+        return 0 if self.estimate is None else self.estimate.records
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """Read a file with the reader that fits, or with a named one; or several as one.
+
+    Attributes
+    ----------
+    path : the file, or a folder, whose files are then found on the worker.
+    more : further files of the same session.
+    left_out : files of a folder that the person took out of the session.
+    limit_bytes : memory that reading may use; 0 = what the system has to give.
+    is_forced : read it whether it fits into memory or not.
+    outlook : where to put the estimate.
+    shifts : what is added to the times of files; see `opening.open_parts`.
+    """
+
+    path: Path
+    reader_id: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    limit_bytes: int = 0
+    is_forced: bool = False
+    outlook: Outlook = field(default_factory=Outlook)
+    more: tuple[Path, ...] = ()
+    left_out: frozenset[Path] = frozenset()
+    shifts: Mapping[Path, str] = field(default_factory=dict)
+
+    def __call__(self, context: TaskContext) -> Trace:
+        """Return the whole trace; early ones are published on the way."""
+        # Readers are imported here, on the worker, not before the first window.
+        from ggscope.readers.api import ReadContext
+
+        reading = ReadContext(
+            progress=context.progress,
+            cancel=context.cancel,
+            publish=context.publish,
+            options=self.options,
+        )
+        if self.more or self.path.is_dir():
+            return self._read_parts(reading)
+        return self._read_alone(reading)
+
+    def _read_alone(self, reading: "ReadContext") -> Trace:
+        """Return what one file holds."""
+        from ggscope.readers.registry import open_trace
+        from ggscope.session.loading.opening import alone, with_troubles
+
+        trace = open_trace(
+            self.path,
+            reader_id=self.reader_id,
+            context=reading,
+            admit=self._admit,
+        )
+        trace = with_troubles(trace, reading)
+        self.outlook.opened = alone(trace, self.path)
+        return trace
+
+    def _read_parts(self, reading: "ReadContext") -> Trace:
+        """Return what all files hold together."""
+        from ggscope.readers.survey import survey
+        from ggscope.session.loading.opening import open_parts
+
+        bundle = survey((self.path, *self.more), reading.check_cancelled)
+        opened = open_parts(
+            bundle.without(self.left_out),
+            reader_id=self.reader_id,
+            context=reading,
+            admit=self._admit,
+            shifts=self.shifts,
+        )
+        self.outlook.opened = opened
+        return opened.trace
+
+    def _admit(self, estimate: "Estimate") -> None:
+        """Refuse a file that would not fit, unless the person wants it all the same."""
+        from ggscope.readers.memory import judge, too_large
+
+        self.outlook.estimate = estimate
+        if self.is_forced:
+            return
+        fit = judge(
+            estimate,
+            self.options,
+            limit_bytes=self.limit_bytes,
+            extra_per_record=WINDOW_BYTES,
+        )
+        if not fit.fits:
+            raise too_large(fit, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class PartsRequest:
+    """Add files to a session that has been read, or take some out; the rest stays.
+
+    Attributes
+    ----------
+    opened : the session as it is.
+    added : files to add.
+    removed : files to take out.
+    shifts : files whose times to move, and by what; "" = as their clocks tell.
+    """
+
+    opened: "Opened"
+    added: tuple[Path, ...] = ()
+    removed: tuple[Path, ...] = ()
+    shifts: Mapping[Path, str] = field(default_factory=dict)
+
+    def __call__(self, context: TaskContext) -> "Opened":
+        """Return the session as it should be."""
+        from ggscope.readers.api import ReadContext
+        from ggscope.readers.survey import survey
+        from ggscope.session.loading.opening import shifted, with_more, without
+
+        if not (self.added or self.removed):
+            return shifted(self.opened, self.shifts)
+        if self.removed:
+            return without(self.opened, self.removed)
+        reading = ReadContext(progress=context.progress, cancel=context.cancel)
+        bundle = survey(self.added, reading.check_cancelled)
+        return with_more(self.opened, bundle, reading)
+
+
+@dataclass(frozen=True, slots=True)
+class BesideRequest:
+    """Look for files beside a trace that may belong to it."""
+
+    path: Path
+
+    def __call__(self, context: TaskContext) -> "Bundle":
+        """Return what lies there."""
+        from ggscope.readers.survey import beside
+
+        return beside(self.path, context.check_cancelled)
+
+
+def kept_of_stopped(trace: Trace, n_records: int = 0) -> Trace:
+    """Return what was read when a person stopped the reading, and a note of it.
+
+    Nothing is pending any more; `read_until` still says how far the spans go.
+
+    Parameters
+    ----------
+    n_records : of the whole file, about, where that is known; else 0.
+    """
+    total = max(n_records, trace.info.n_records)
+    n = n_records_read(trace, total)
+    if not trace.is_partial:
+        missing = ", ".join(sorted(trace.pending))
+        message = f"Reading was stopped after the spans; {missing} are incomplete."
+    elif n < total:
+        message = (
+            f"Reading was stopped at {format_count(n)} of {format_count(total)} "
+            "records; what follows is not shown."
+        )
+    else:
+        message = f"Reading was stopped after {format_count(n)} records."
+    return _with(
+        trace,
+        ReadWarning(
+            Severity.NOTICE,
+            "reading_stopped",
+            message,
+            remedy="Reload reads the rest.",
+        ),
+    )
+
+
+def kept_of_failed(trace: Trace, message: str) -> Trace:
+    """Return what was read before reading failed, and a note of it."""
+    n = format_count(n_records_read(trace))
+    return _with(
+        trace,
+        ReadWarning(
+            Severity.DATA_LOSS,
+            "reading_failed",
+            f"Reading failed after {n} records, which are shown: {message}",
+            remedy="Reload reads the file from its beginning.",
+        ),
+    )
+
+
+def n_records_read(trace: Trace, n_records: int = 0) -> int:
+    """Return how many records a snapshot was made of, about.
+
+    Readers count in `info` what they have read so far; where they name the whole
+    file there, the spans tell. `n_records` : of the whole file, 0 = not known.
+    """
+    named = trace.info.n_records
+    if named and (not trace.is_partial or named < n_records):
+        return named
+    record = trace.spans.record
+    if record is None or not len(record):
+        return len(trace.spans)
+    return int(record.max()) + 1
+
+
+def _with(trace: Trace, warning: ReadWarning) -> Trace:
+    warnings = sorted((*trace.warnings, warning), key=lambda w: -w.severity)
+    return replace(
+        trace,
+        pending=frozenset(),
+        warnings=tuple(warnings),
+        generation=trace.generation + 1,
+    )
+
+
+WATCH_MS = 2000
+_KEY = "load"
+_PARTS_KEY = "parts"
+_BESIDE_KEY = "beside"
+_MAX_WATCHED = 64
+"""Files of a session that are looked at every two seconds."""
+
+
+class LoadState(Enum):
+    """How far a file has come.
+
+    STOPPED and CANCELLED : a person ended the reading, and what had been read is
+    shown, or nothing new is. TOO_LARGE : nothing was read, because it would not
+    fit into memory.
+    """
+
+    IDLE = "idle"
+    LOADING = "loading"
+    READY = "ready"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    STOPPED = "stopped"
+    TOO_LARGE = "too large"
+
+
+_SHOWN = (LoadState.READY, LoadState.STOPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """What tells one state of a file from the next."""
+
+    size: int
+    modified_ns: int
+
+
+class Loader(QObject):
+    """Reads the file of one session and watches it.
+
+    Parameters
+    ----------
+    is_watching : asked before the file on disk is looked at.
+
+    Attributes
+    ----------
+    failure : why the last attempt failed, or None.
+    limit_bytes : memory that reading may use; 0 = what the system has to give.
+    """
+
+    state_changed = Signal(object)  # LoadState
+    shown = Signal()  # the first snapshot of an attempt is in the session
+    file_changed = Signal(object)  # True: it differs from what is shown; False: not
+    parts_changed = Signal(object)  # tuple of paths that came, () where one went
+    shift_changed = Signal(object)  # (path, what is added to its times; "" = nothing)
+    beside_found = Signal(object)  # Bundle: files that may belong to the one opened
+
+    def __init__(
+        self, session: Session, is_watching: Callable[[], bool] = lambda: True
+    ) -> None:
+        super().__init__(session)
+        self._is_watching = is_watching
+        self._session = session
+        self._state = LoadState.IDLE
+        self._reader_id: str | None = None
+        self._options: dict[str, str] = {}
+        self._stamp: _Stamp | None = None
+        self._part_stamps: dict[Path, _Stamp] = {}
+        self._is_stale = False
+        self._is_forced = False
+        self._outlook = Outlook()
+        self._more: tuple[Path, ...] = ()
+        self._left_out: frozenset[Path] = frozenset()
+        self._shifts: dict[Path, str] = {}
+        self._early: Trace | None = None
+        self._next: tuple[Trace, bool] | None = None
+        self._has_picture = False
+        self.failure: TaskFailure | None = None
+        self.limit_bytes = 0
+        self._watch = QTimer(self)
+        self._watch.setInterval(WATCH_MS)
+        self._watch.setTimerType(Qt.TimerType.VeryCoarseTimer)
+        self._watch.timeout.connect(self.check_file)
+        session.reload_requested.connect(self._on_reload_requested)
+        session.tasks.urgent_done.connect(self._on_urgent_done)
+
+    @property
+    def state(self) -> LoadState:
+        """How far the file has come."""
+        return self._state
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Reader options of the last attempt."""
+        return dict(self._options)
+
+    @property
+    def reader_id(self) -> str | None:
+        """Reader that was asked for, None = the one that fits."""
+        return self._reader_id
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the file on disk differs from what is shown."""
+        return self._is_stale
+
+    @property
+    def n_records(self) -> int:
+        """How many records the file holds, about; 0 = not known."""
+        return self._outlook.n_records
+
+    @property
+    def opened(self) -> "Opened | None":
+        """The files of the session, once they are read."""
+        return self._outlook.opened if self._state in _SHOWN else None
+
+    @property
+    def more(self) -> tuple[Path, ...]:
+        """Files of the session beside its first one, as they were named."""
+        return self._more
+
+    def set_more(self, paths: Sequence[Path]) -> None:
+        """Name further files of the session, before it is opened."""
+        self._more = tuple(dict.fromkeys(paths))
+
+    def add(self, paths: Sequence[Path]) -> None:
+        """Read further files into the session; nothing else is read again."""
+        if self.opened is None:
+            self.set_more((*self._more, *paths))
+            self._open(self._reader_id, None)
+            return
+        self._change_parts(
+            PartsRequest(self.opened, tuple(paths)),
+            self.tr("Adding {0}").format(", ".join(p.name for p in paths[:3])),
+        )
+
+    def remove(self, *paths: Path) -> None:
+        """Take files out of the session; the last trace of it stays."""
+        opened = self.opened
+        if opened is None:
+            return
+        gone = tuple(path for path in opened.paths if path in paths)
+        kept = opened.mains or opened.sides
+        if gone and any(piece.path not in gone for piece in kept):
+            self._change_parts(
+                PartsRequest(opened, removed=gone),
+                self.tr("Removing {0}").format(", ".join(p.name for p in gone[:3])),
+            )
+
+    def set_shifts(self, shifts: Mapping[Path, str]) -> None:
+        """Say what is added to the times of files, before the session is opened."""
+        self._shifts = dict(shifts)
+
+    def shift(self, path: Path, by: str) -> None:
+        """Move the times of one file against the others; nothing is read again.
+
+        `by` is added to its own times, such as ``-1.5ms``; "" = what the clocks tell.
+        A text that is no time is reported as a problem.
+        """
+        if self.opened is not None:
+            self._change_parts(
+                PartsRequest(self.opened, shifts={path: by}),
+                self.tr("Moving {0}").format(path.name),
+            )
+
+    def _look_beside(self) -> None:
+        """Look for files that may belong to a trace that was opened alone."""
+        path, opened = self._session.path, self.opened
+        is_alone = opened is not None and len(opened.mains) == 1 and not opened.sides
+        if path is not None and is_alone and not self._left_out:
+            self._session.tasks.run(
+                _BESIDE_KEY, BesideRequest(path), self._on_beside, on_error=_ignored
+            )
+
+    def _on_beside(self, bundle: "Bundle") -> None:
+        if bundle.members and self._state in _SHOWN:
+            self.beside_found.emit(bundle)
+
+    def _change_parts(self, request: PartsRequest, title: str) -> None:
+        def on_result(opened: "Opened") -> None:
+            now = self._outlook.opened
+            if now is None or self._state not in _SHOWN:
+                return  # it is being read anew
+            if now is request.opened:
+                self._on_parts(request, opened)
+            else:  # read anew meanwhile: what was asked for is done to what is there
+                self._change_parts(replace(request, opened=now), title)
+
+        self._session.tasks.run(_PARTS_KEY, request, on_result, title=title, unit="B")
+
+    def _on_parts(self, request: PartsRequest, opened: "Opened") -> None:
+        self._outlook.opened = opened
+        self._more = tuple(dict.fromkeys((*self._more, *request.added)))
+        self._left_out -= set(request.added)
+        self._left_out |= set(request.removed)
+        self._more = tuple(p for p in self._more if p not in request.removed)
+        same_spans = opened.main is request.opened.main and not request.removed
+        # Rows of other tables go when a part goes: what refers to them is looked up.
+        change = TraceChange.GREW if same_spans else TraceChange.EXTENDED
+        if request.shifts:
+            self._shifts |= request.shifts
+            change = TraceChange.EXTENDED
+        elif opened.main is not request.opened.main:
+            change = TraceChange.REPLACED
+        self._session.set_trace(opened.trace, change)
+        self._note_stamps()
+        self.parts_changed.emit(request.added)
+        for path, by in request.shifts.items():
+            self.shift_changed.emit((path, by))
+
+    def open(
+        self,
+        reader_id: str | None = None,
+        options: Mapping[str, str] | None = None,
+        *,
+        is_forced: bool = False,
+    ) -> None:
+        """Read the session's file; a running attempt is given up.
+
+        With `is_forced` it is read even where it will hardly fit into memory, now
+        and whenever it is reloaded.
+        """
+        self._is_forced = is_forced
+        self._open(reader_id, options)
+
+    def _open(self, reader_id: str | None, options: Mapping[str, str] | None) -> None:
+        path = self._session.path
+        if path is None:
+            return
+        self._reader_id = reader_id
+        if options is not None:
+            self._options = dict(options)
+        self.failure = None
+        self._early = self._next = None
+        self._has_picture = False
+        self._outlook = Outlook()
+        self._stamp = None if path.is_dir() else _stamp(path)
+        self._part_stamps = {}
+        self._set_stale(False)
+        self._set_state(LoadState.LOADING)
+        self._session.tasks.run(
+            _KEY,
+            LoadRequest(
+                path,
+                reader_id,
+                dict(self._options),
+                self.limit_bytes,
+                self._is_forced,
+                self._outlook,
+                self._more,
+                self._left_out,
+                self._shifts,
+            ),
+            self._on_trace,
+            title=self.tr("Reading {0}").format(path.name),
+            unit="B",
+            on_error=self._on_error,
+            on_publish=self._on_early,
+            on_cancel=self._on_cancelled,
+            even_if_held=True,
+        )
+
+    def reload(
+        self, options: Mapping[str, str] | None = None, *, is_forced: bool = False
+    ) -> None:
+        """Read the file again with the same reader; options are added.
+
+        An option of "" is taken away. For `is_forced` see `open`; once on it stays.
+        """
+        self._is_forced = self._is_forced or is_forced
+        merged = {**self._options, **(options or {})}
+        self._open(self._reader_id, {k: v for k, v in merged.items() if v})
+
+    def cancel(self) -> None:
+        """Stop reading; what has been read is kept."""
+        if self._state is not LoadState.LOADING:
+            return
+        self._session.tasks.cancel(_KEY)
+        self._on_cancelled()  # now: the reader may take a moment to notice
+
+    def release(self) -> None:
+        """Let go of everything; the session is about to close."""
+        self._watch.stop()
+        self._state = LoadState.IDLE
+        self._early = self._next = self.failure = None
+        self._outlook = Outlook()
+
+    def check_file(self) -> None:
+        """Compare the file with what was read; called every two seconds.
+
+        Nothing is looked at while nobody is watching, so that a file on a slow
+        network costs nothing in the background.
+        """
+        path = self._session.path
+        if path is None or self._state not in _SHOWN:
+            return
+        if not self._is_watching():
+            return
+        now = None if path.is_dir() else _stamp(path)
+        is_stale = now is not None and now != self._stamp
+        for part, before in self._part_stamps.items():
+            now = _stamp(part)
+            is_stale = is_stale or (now is not None and now != before)
+        self._set_stale(is_stale)
+
+    def _note_stamps(self) -> None:
+        """Remember what the files of the session looked like when they were read."""
+        trace = self._session.trace
+        parts = () if trace is None else trace.parts[:_MAX_WATCHED]
+        self._part_stamps = {
+            part.info.paths[0]: _Stamp(part.info.byte_size, part.info.modified_ns)
+            for part in parts
+            if len(part.info.paths) == 1 and part.info.modified_ns
+        }
+
+    def _on_reload_requested(self, options: object) -> None:
+        self.reload(options if isinstance(options, dict) else None)
+
+    def _on_early(self, trace: Trace) -> None:
+        self._show_soon(trace, is_whole=False)
+
+    def _on_trace(self, trace: Trace) -> None:
+        self._show_soon(trace, is_whole=True)
+
+    def _show_soon(self, trace: Trace, *, is_whole: bool) -> None:
+        """Show a snapshot, but let the picture of the last one be made first.
+
+        A newer snapshot cancels the work on an older one. The first picture is
+        always waited for; later ones only while the newer one is no more than
+        another prefix: else a file that is read faster than it is drawn would show
+        nothing before its end.
+        """
+        if self._state is not LoadState.LOADING:
+            return
+        is_drawing = self._early is not None and self._session.tasks.has_urgent
+        if is_drawing and (trace.is_partial or not self._has_picture):
+            self._next = (trace, is_whole)
+            return
+        self._next = None
+        self._show(trace)
+        # Small ones are drawn at once.
+        self._has_picture = self._has_picture or not self._session.tasks.has_urgent
+        if is_whole:
+            self._early = None
+            self._note_stamps()
+            self._set_state(LoadState.READY)
+            self._look_beside()
+
+    def _on_urgent_done(self) -> None:
+        """Go on with the snapshot that came while a picture was being made."""
+        self._has_picture = self._early is not None
+        waiting, self._next = self._next, None
+        if waiting is not None:
+            self._show_soon(waiting[0], is_whole=waiting[1])
+
+    def _show(self, trace: Trace) -> None:
+        """Show the next snapshot, or the first of this attempt."""
+        before, self._early = self._early, trace
+        if before is None:
+            change = TraceChange.REPLACED
+        elif before.is_partial:
+            change = TraceChange.EXTENDED
+        else:
+            change = TraceChange.GREW
+        self._session.set_trace(trace, change)
+        if before is None:
+            self.shown.emit()
+
+    def _on_error(self, failure: TaskFailure) -> None:
+        self.failure = failure
+        logger.info("%s: %s", self._session.path, failure.message)
+        if isinstance(failure.error, TooLargeError):
+            self._set_state(LoadState.TOO_LARGE)
+            return
+        self._keep(lambda early: kept_of_failed(early, failure.message))
+        self._set_state(LoadState.FAILED)
+
+    def _on_cancelled(self) -> None:
+        if self._state is not LoadState.LOADING:
+            return
+        if self._next is not None and self._next[1]:  # it is all there
+            self._has_picture = True
+            self._show_soon(self._next[0], is_whole=True)
+            return
+        n_records = self.n_records
+        has_some = self._keep(lambda early: kept_of_stopped(early, n_records))
+        self._set_state(LoadState.STOPPED if has_some else LoadState.CANCELLED)
+
+    def _keep(self, finish: Callable[[Trace], Trace]) -> bool:
+        """Show what was read of this attempt as final; tell whether there is any."""
+        if self._next is not None:
+            self._show(self._next[0])
+        early = self._early
+        self._early = self._next = None
+        if early is None:
+            return False
+        self._session.set_trace(finish(early), TraceChange.GREW)
+        return True
+
+    def _set_state(self, state: LoadState) -> None:
+        if state in _SHOWN:
+            self._watch.start()
+        else:
+            self._watch.stop()
+        self._state = state
+        self.state_changed.emit(state)
+
+    def _set_stale(self, is_stale: bool) -> None:
+        if is_stale != self._is_stale:
+            self._is_stale = is_stale
+            self.file_changed.emit(is_stale)
+
+
+def _ignored(failure: TaskFailure) -> None:
+    """Let a failed look around be: nobody asked for it."""
+    logger.debug("looking beside the file failed: %s", failure.message)
+
+
+def read_error(failure: TaskFailure | None) -> ReadError | None:
+    """Return the reader's error behind a failure, or None for another fault."""
+    if failure is not None and isinstance(failure.error, ReadError):
+        return failure.error
+    return None
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    """Return the file's size and time, None where it is gone."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return _Stamp(status.st_size, status.st_mtime_ns)

@@ -1,0 +1,443 @@
+"""Read the files of a bundle, one after the other, and join them. Without Qt.
+
+The window and the command line both come here. A file alone is read as it always
+was; several are read in the order of the bundle, traces first, and joined in
+`analysis.joining`.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, concatenate
+from ggscope.analysis.sessions.join import Side, join, role_of
+from ggscope.errors import ReadError, TooLargeError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
+from ggscope.readers import registry
+from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, ReadContext
+from ggscope.readers.survey import TRACE, Bundle, Member, Skipped
+
+Admit = Callable[[Estimate], None]
+_OF_TRACES = (RANGE_OPTION, NAMES_OPTION, "ops")
+"""Reader options that speak of traces; side files are not asked to heed them."""
+_MAX_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A file of the session, as it was read alone."""
+
+    member: Member
+    trace: Trace
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.member.path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A session of several files.
+
+    Attributes
+    ----------
+    trace : everything joined.
+    main : the traces on one clock, without the sides; shares their columns.
+    mains, sides : the files that could be read.
+    notes : what the session as a whole has to say: files that could not be read …
+    """
+
+    trace: Trace
+    main: Trace
+    mains: tuple[Piece, ...]
+    sides: tuple[Piece, ...]
+    notes: tuple[ReadWarning, ...] = ()
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All files that take part, traces first."""
+        return tuple(piece.path for piece in (*self.mains, *self.sides))
+
+
+def open_bundle(
+    bundle: Bundle,
+    *,
+    reader_id: str | None = None,
+    context: ReadContext | None = None,
+    admit: Admit | None = None,
+    shifts: Mapping[Path, str] | None = None,
+) -> Trace:
+    """Return the files of a bundle as one trace; see `open_parts`."""
+    return open_parts(
+        bundle, reader_id=reader_id, context=context, admit=admit, shifts=shifts
+    ).trace
+
+
+def open_parts(
+    bundle: Bundle,
+    *,
+    reader_id: str | None = None,
+    context: ReadContext | None = None,
+    admit: Admit | None = None,
+    shifts: Mapping[Path, str] | None = None,
+) -> Opened:
+    """Read the files of a bundle and join them.
+
+    Early snapshots are those of the trace; where there are several, those of the
+    first one with spans still to come. The whole trace is published before the side
+    files are joined to it, so that nobody waits for them. A file that cannot be read
+    is a warning ``part_unreadable``, as long as there is another one.
+
+    Parameters
+    ----------
+    reader_id : for the traces; side files are read by who recognised them.
+    admit : is told what reading the traces would cost; see `registry.open_trace`.
+    shifts : what is added to the times of some files, such as ``-1.5ms``, in place of
+        what their clocks tell.
+
+    Raises
+    ------
+    QueryError
+        If a shift is no time.
+    ReadError
+        If none of the files can be read, or the bundle is empty.
+    TooLargeError
+        If a trace was not admitted.
+    Cancelled
+        If the context was cancelled.
+    """
+    context = context or ReadContext()
+    if not bundle.members:
+        raise _nothing_found(bundle)
+    work = _Work(context, sum(m.size for m in bundle.members))
+    notes = list(_notes_of(bundle))
+    errors: list[ReadError] = []
+
+    def read(members: Sequence[Member], how: _How) -> list[Piece]:
+        pieces: list[Piece] = []
+        for i, member in enumerate(members):
+            try:
+                pieces.append(work.read(member, how, is_first=i == 0))
+            except TooLargeError:
+                raise
+            except ReadError as error:
+                errors.append(error)
+                notes.append(_unreadable(member, error))
+        return pieces
+
+    is_alone = len(bundle.mains) == 1
+    mains = read(bundle.mains, _How(reader_id, admit, True, is_alone))
+    mains = [_moved(piece, shifts or {}) for piece in mains]
+    sides = [p for p in mains if p.member.role != TRACE]
+    mains = [p for p in mains if p.member.role == TRACE]
+    main = _main_of(mains)
+    if main is not None and (bundle.sides or not is_alone):
+        pending = main.pending | ({OTHER_FILES} if bundle.sides else set())
+        context.publish(replace(main, pending=pending))
+    sides += [_moved(piece, shifts or {}) for piece in read(bundle.sides, _How())]
+    if main is None and not sides:
+        raise errors[0]
+    if main is None:
+        main = _empty(sides[0].trace)
+    opened = _joined(main, tuple(mains), tuple(sides), tuple(notes))
+    return replace(opened, trace=with_troubles(opened.trace, context))
+
+
+def with_more(opened: Opened, bundle: Bundle, context: ReadContext) -> Opened:
+    """Return a session with further files; what it has is not read again.
+
+    Raises
+    ------
+    ReadError
+        If none of the new files can be read.
+    """
+    known = set(opened.paths)
+    members = [m for m in bundle.members if m.path not in known]
+    if not members:
+        raise ReadError(
+            "these files are in the session already, or no reader takes them.",
+            hint=_reasons(bundle),
+        )
+    more = open_parts(
+        replace(
+            bundle,
+            mains=tuple(m for m in members if m.role == TRACE),
+            sides=tuple(m for m in members if m.role != TRACE),
+        ),
+        context=_Part(context, 0, 1, 1, may_publish=False),
+    )
+    mains = (*opened.mains, *more.mains)
+    main = _main_of(mains) if more.mains else opened.main
+    return _joined(
+        main or opened.main,
+        mains,
+        (*opened.sides, *more.sides),
+        (*opened.notes, *more.notes),
+    )
+
+
+def without(opened: Opened, paths: Collection[Path]) -> Opened:
+    """Return a session without some of its files; nothing is read again.
+
+    Raises
+    ------
+    ValueError
+        If no trace would be left, or nothing at all.
+    """
+    mains = tuple(p for p in opened.mains if p.path not in paths)
+    sides = tuple(p for p in opened.sides if p.path not in paths)
+    if not (mains or sides) or (opened.mains and not mains):
+        raise ValueError("a session needs a trace, or another file")
+    main = opened.main
+    if len(mains) < len(opened.mains):
+        main = _main_of(mains) or main
+    elif not mains:
+        main = _empty(sides[0].trace)
+    return _joined(main, mains, sides, opened.notes)
+
+
+def shifted(opened: Opened, shifts: Mapping[Path, str]) -> Opened:
+    """Return a session with the times of some files moved; nothing is read again.
+
+    Parameters
+    ----------
+    shifts : as in `open_parts`; "" = as their clocks tell.
+
+    Raises
+    ------
+    QueryError
+        If a shift is no time.
+    """
+    mains = tuple(_moved(piece, shifts) for piece in opened.mains)
+    sides = tuple(_moved(piece, shifts) for piece in opened.sides)
+    is_same = all(a is b for a, b in zip(mains, opened.mains, strict=True))
+    main = opened.main if is_same else _main_of(mains) or opened.main
+    return _joined(main, mains, sides, opened.notes)
+
+
+def _moved(piece: Piece, shifts: Mapping[Path, str]) -> Piece:
+    """Return a file with what was said of its clock; itself where nothing is new."""
+    said = shifts.get(piece.path)
+    info = piece.trace.info
+    if said is None or said == info.options.get(SHIFT_OPTION, ""):
+        return piece
+    options = {k: v for k, v in info.options.items() if k != SHIFT_OPTION}
+    if said:
+        options[SHIFT_OPTION] = said
+    moved = replace(piece.trace, info=replace(info, options=options))
+    return replace(piece, trace=moved)
+
+
+def alone(trace: Trace, path: Path) -> Opened:
+    """Return a session of one trace that has been read already."""
+    role = role_of(trace)
+    piece = Piece(Member(path, role, trace.info.reader_id, trace.info.byte_size), trace)
+    if role == TRACE:
+        return Opened(trace, trace, (piece,), ())
+    return Opened(trace, _empty(trace), (), (piece,))
+
+
+def with_troubles(trace: Trace, context: ReadContext) -> Trace:
+    """Return the trace with a notice of every plug-in that is switched off.
+
+    Only where people look at early snapshots: what is here is shown to them before
+    plug-ins that are still being loaded are waited for. Others wait for nothing.
+    """
+    if not context.wants_stages:
+        return trace
+    if registry.are_loading():
+        context.publish(replace(trace, pending=trace.pending | {OTHER_FILES}))
+    return registry.with_troubles(trace)
+
+
+def _joined(
+    main: Trace,
+    mains: tuple[Piece, ...],
+    sides: tuple[Piece, ...],
+    notes: tuple[ReadWarning, ...],
+) -> Opened:
+    if sides or notes or len(mains) > 1:
+        trace = join(main, [Side(p.trace, p.member.role) for p in sides])
+        if not mains and trace.parts:
+            trace = replace(trace, parts=trace.parts[1:])
+        warnings = sorted((*trace.warnings, *notes), key=lambda w: -w.severity)
+        trace = replace(trace, warnings=tuple(warnings))
+    else:
+        trace = main
+    return Opened(trace, main, mains, sides, notes)
+
+
+class _Part(ReadContext):
+    """The context of one file of several: progress counts over all of them."""
+
+    def __init__(
+        self,
+        whole: ReadContext,
+        begin: int,
+        size: int,
+        total: int,
+        *,
+        may_publish: bool,
+        as_part: bool = False,
+        drops: Sequence[str] = (),
+    ) -> None:
+        options = {k: v for k, v in whole.options.items() if k not in drops}
+        super().__init__(options=options, limits=whole.limits, strict=whole.strict)
+        self._whole = whole
+        self._begin, self._size, self._total = begin, size, total
+        self._may_publish = may_publish
+        self._as_part = as_part
+
+    def progress(self, done: int, total: int) -> None:
+        """Report progress in bytes of all files."""
+        share = min(done / total, 1.0) if total > 0 else 0.0
+        self._whole.progress(self._begin + int(self._size * share), self._total)
+
+    def check_cancelled(self) -> None:
+        """Raise Cancelled where the whole is no longer wanted."""
+        self._whole.check_cancelled()
+
+    def publish(self, trace: Trace) -> None:
+        """Hand out an early snapshot, where this file's are worth showing.
+
+        Of the first of several traces it says that spans are to come, for the next
+        snapshot will have more of them.
+        """
+        self.check_cancelled()
+        if not self._may_publish:
+            return
+        if self._as_part:
+            until = trace.read_until
+            trace = replace(
+                trace,
+                pending=trace.pending | {"spans"},
+                read_until=trace.extent.end if until is None else until,
+            )
+        self._whole.publish(trace)
+
+    @property
+    def wants_stages(self) -> bool:
+        """Whether anybody listens to early snapshots of this file."""
+        return self._may_publish and self._whole.wants_stages
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How files are to be read; see `open_parts`."""
+
+    reader_id: str | None = None
+    admit: Admit | None = None
+    may_publish: bool = False
+    is_alone: bool = True
+
+
+class _Work:
+    """Reads files one after the other, and knows how far it is."""
+
+    def __init__(self, context: ReadContext, total: int) -> None:
+        self._context = context
+        self._total = max(total, 1)
+        self._done = 0
+
+    def read(self, member: Member, how: _How, *, is_first: bool) -> Piece:
+        """Return what a file holds. Raises ReadError."""
+        is_side = member.role != TRACE
+        part = _Part(
+            self._context,
+            self._done,
+            member.size,
+            self._total,
+            may_publish=how.may_publish and is_first,
+            as_part=not how.is_alone,
+            drops=_OF_TRACES if is_side else (),
+        )
+        try:
+            trace = registry.open_trace(
+                member.path,
+                reader_id=member.reader_id if is_side else how.reader_id,
+                context=part,
+                admit=how.admit,
+            )
+        finally:
+            self._done += member.size
+        return Piece(replace(member, role=role_of(trace, member.role)), trace)
+
+
+def _main_of(mains: Sequence[Piece]) -> Trace | None:
+    """Return the traces on one clock; None where there is none."""
+    return concatenate([piece.trace for piece in mains]) if mains else None
+
+
+def _empty(like: Trace) -> Trace:
+    """Return a trace without anything, to which sides can be joined."""
+    builder = TraceBuilder()
+    info = replace(like.info, n_records=0, n_passes=0)
+    return builder.snapshot(info, extent=TimeRange(0, 0))
+
+
+def _unreadable(member: Member, error: ReadError) -> ReadWarning:
+    remedy = error.hint or "Take it out of the session, or make it again."
+    return ReadWarning(
+        Severity.ERROR,
+        "part_unreadable",
+        f"{member.path.name} could not be read: {error.message}",
+        offset=error.offset,
+        place=member.path.name,
+        remedy=remedy,
+    )
+
+
+def _notes_of(bundle: Bundle) -> tuple[ReadWarning, ...]:
+    """Return what became of the files that take no part."""
+    notes = [_not_opened(skipped) for skipped in bundle.skipped if skipped.is_fault]
+    others = [skipped for skipped in bundle.skipped if not skipped.is_fault]
+    if others:
+        # Several files are often passed over for one reason.
+        reasons: dict[str, list[str]] = {}
+        for skipped in others[:_MAX_NAMED]:
+            reasons.setdefault(skipped.reason, []).append(skipped.path.name)
+        told = " ".join(f"{', '.join(n)}: {why}" for why, n in reasons.items())
+        more = "" if len(others) <= _MAX_NAMED else " There are more."
+        notes.append(
+            ReadWarning(
+                Severity.INFO,
+                "files_passed_over",
+                f"Files that take no part. {told}{more}",
+                len(others),
+                place=others[0].path.name,
+            )
+        )
+    if bundle.n_left:
+        notes.append(
+            ReadWarning(
+                Severity.NOTICE,
+                "files_left",
+                "There are more files in the folder than are looked at.",
+                bundle.n_left,
+                remedy="Name the files, or open a folder of one experiment.",
+            )
+        )
+    return tuple(notes)
+
+
+def _not_opened(skipped: Skipped) -> ReadWarning:
+    return ReadWarning(
+        Severity.ERROR,
+        "part_unreadable",
+        f"{skipped.path.name} could not be read: {skipped.reason}",
+        place=skipped.path.name,
+        remedy="Check the path and who may read it, or leave the file out.",
+    )
+
+
+def _nothing_found(bundle: Bundle) -> ReadError:
+    return ReadError(
+        "there is nothing in it that ggscope reads.", hint=_reasons(bundle)
+    )
+
+
+def _reasons(bundle: Bundle) -> str:
+    return " ".join(f"{s.path.name}: {s.reason}" for s in bundle.skipped[:_MAX_NAMED])

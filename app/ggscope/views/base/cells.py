@@ -1,0 +1,443 @@
+"""The columns of the trace table and the texts of its cells. No Qt model here.
+
+Rows as text for spreadsheets, reports and programs: TSV, Markdown, JSON.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+
+from ggscope.analysis.sessions.correlate import Correlation, node_words
+from ggscope.analysis.workers import Watcher
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Array
+from ggscope.model.tokens import numbers_per_phase, token_text
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    TimeForm,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_exact,
+    format_exact_bytes,
+)
+from ggscope.text import Value, json_text, markdown_row, tsv_text
+from ggscope.views.base.widgets import tr
+from ggscope.words.spans import (
+    PENDING,
+    access_facts,
+    access_line,
+    duration_of,
+    exact_time_text,
+    quality_word,
+    quality_words,
+    record_of,
+    time_form,
+)
+
+NONE = "–"
+"""Stands where a thing has no such property (an add has no layer of its own)."""
+_SCAN = 1 << 20
+_NOT_LISTED = (
+    LaneKind.TOKEN,
+    LaneKind.PHASE,
+    LaneKind.MARKER,
+    LaneKind.COUNTER,
+    LaneKind.MEMORY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table.
+
+    Attributes
+    ----------
+    key : stable name, also of `table_order.Sorting`.
+    title : what the header says; `tip` says more.
+    width : pixels at normal font size; `stretch` > 0 shares what is left.
+    right : whether its texts are right-aligned.
+    """
+
+    key: str
+    title: str
+    tip: str
+    width: int
+    right: bool = False
+    stretch: int = 0
+
+
+def columns_of(trace: Trace) -> tuple[Column, ...]:
+    """Return the columns for which `trace` has anything to say, in order."""
+    has_accesses = bool(len(trace.accesses.patterns)) or "accesses" in trace.pending
+    has_ops = trace.ops is not None or _any(trace.spans.op)
+    wanted = [
+        (bool(trace.graphs), Column("dot", "●", tr("Found in the graph or not"), 30)),
+        (True, _record_column(trace)),
+        (True, _time_column(trace)),
+        (has_ops, Column("op", tr("op"), tr("Operation"), 138)),
+        (_any(trace.spans.layer), Column("layer", "L", tr("Layer"), 34)),
+        (len(trace.lanes) > 0, _lane_column(trace)),
+        (
+            _any(trace.spans.token),
+            Column(
+                "token",
+                tr("token"),
+                tr("Token"),
+                96 if numbers_per_phase(trace) else 62,
+            ),
+        ),
+        (True, _name_column(trace)),
+        (
+            has_accesses,
+            Column("sources", tr("sources"), tr("What it reads"), 160, stretch=3),
+        ),
+        (
+            has_accesses,
+            Column("bytes", tr("bytes"), tr("Bytes that its record lists"), 82, True),
+        ),
+        (True, Column("duration", tr("duration"), tr("End minus start"), 86, True)),
+        (
+            True,
+            Column(
+                "quality", tr("quality"), tr("How far to trust the times"), 82, True
+            ),
+        ),
+    ]
+    return tuple(column for applies, column in wanted if applies)
+
+
+def _record_column(trace: Trace) -> Column:
+    last = max(trace.info.n_records, len(trace.spans))
+    width = max(48, _text_width(format_count(last)))
+    return Column("record", "#", tr("Record number in the file"), width, right=True)
+
+
+def _time_column(trace: Trace) -> Column:
+    form = time_form(trace)
+    ends = (trace.extent.start, trace.extent.end, min(trace.extent.end, 999_999_999))
+    width = max(_text_width(form.text(tick)) for tick in ends)
+    return Column("time", tr("time"), tr("Start"), max(72, width), True)
+
+
+def _text_width(text: str) -> int:
+    """Return the width of a monospaced text with its padding, at normal font size."""
+    return round(len(text) * 7.3) + 18
+
+
+def _name_column(trace: Trace) -> Column:
+    if trace.ops is None:
+        return Column("destination", tr("name"), tr("Name of the span"), 120, stretch=2)
+    tip = tr("Tensor that the op writes, or name of the span")
+    return Column("destination", tr("destination"), tip, 112, stretch=2)
+
+
+_MEASURED_LANES = 4096
+"""The width of the column goes by the names of so many lanes."""
+
+
+def _lane_column(trace: Trace) -> Column:
+    lanes = trace.lanes
+    is_listed = ~lanes.of_kind(*_NOT_LISTED)
+    is_listed[_MEASURED_LANES:] = False
+    names = lanes.names_of(is_listed)
+    longest = max((len(_short_lane(name)) for name in names), default=1)
+    width = min(max(32, longest * 8 + 16), 130)
+    if (is_listed & lanes.of_kind(LaneKind.ENGINE)).any():
+        return Column("lane", tr("engine"), tr("Engine"), max(width + 16, 64))
+    if longest <= 6:
+        return Column("lane", "T", tr("Thread"), min(width, 40))
+    return Column("lane", tr("lane"), tr("Thread or other lane"), width)
+
+
+def _short_lane(name: str) -> str:
+    return name.removeprefix("thread ")
+
+
+def _any(values: Array | None) -> bool:
+    """Tell whether any value is not -1, looking no further than the first."""
+    if values is None:
+        return False
+    return any(
+        bool((values[i : i + _SCAN] >= 0).any()) for i in range(0, len(values), _SCAN)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellTexts:
+    """Makes the cells of one trace; may be used on any thread.
+
+    Attributes
+    ----------
+    absolute : whether times are those of the file's own clock.
+    correlation : with the graph's nodes, once it is known.
+    """
+
+    trace: Trace
+    form: TimeForm
+    absolute: bool = False
+    correlation: Correlation | None = None
+
+    @classmethod
+    def of(
+        cls,
+        trace: Trace,
+        *,
+        absolute: bool = False,
+        correlation: Correlation | None = None,
+    ) -> "CellTexts":
+        """Return the texts of `trace` with times in its usual unit."""
+        form = time_form(trace, absolute=absolute)
+        return cls(trace, form, absolute, correlation)
+
+    def text(self, span: int, key: str) -> str:
+        """Return what the cell of column `key` says."""
+        return _MAKERS[key](self, span)
+
+    def tip(self, span: int, key: str) -> str:
+        """Return every digit of a cell, or why it is as it is."""
+        trace = self.trace
+        if key == "dot":
+            return self._dot_tip(span)
+        if key == "time":
+            return exact_time_text(trace, int(trace.spans.start[span]))
+        if key == "duration":
+            exact = format_exact(duration_of(trace, span), trace.clock.unit)
+            return f"{exact} {tr(quality_words(trace, span))}"
+        if key == "quality":
+            return tr(quality_words(trace, span))
+        if key == "bytes":
+            n = self._known_bytes(span)
+            return NOT_AVAILABLE if n is None else format_exact_bytes(n)
+        if key == "sources":
+            found = access_facts(trace, span)
+            return "\n".join(access_line(a) for a in found) or tr("no sources")
+        return self.text(span, key)
+
+    def raw(self, span: int, key: str) -> int | str | list[str] | None:
+        """Return a cell as a number or plain text; None where it is not known."""
+        trace, spans = self.trace, self.trace.spans
+        if key == "time":
+            return int(spans.start[span]) + trace.clock.shift(self.absolute)
+        if key == "duration":
+            return duration_of(trace, span)
+        if key == "record":
+            record = record_of(trace, span)
+            return record if record >= 0 else None
+        if key in ("layer", "token"):
+            return _number(getattr(spans, key), span)
+        if key == "bytes":
+            return self._known_bytes(span)
+        if key == "op":
+            return trace.op_name(int(spans.op[span])) or None
+        if key == "lane":
+            return trace.lanes.names[int(spans.lane[span])]
+        if key == "dot":
+            return "yes" if self.is_in_graph(span) else "no"
+        if key == "sources":
+            return [f"{a.badge} {a.name}" for a in access_facts(trace, span)]
+        if key == "quality":
+            return quality_word(trace, span)
+        return trace.strings[int(spans.name[span])] or None
+
+    def is_in_graph(self, span: int) -> bool:
+        """Tell whether a span was found in the graph."""
+        return self.correlation is not None and self.correlation.node_of(span)[0] >= 0
+
+    def _dot(self, span: int) -> str:
+        return "●" if self.is_in_graph(span) else "○"
+
+    def _dot_tip(self, span: int) -> str:
+        """Return by which rule a span was found in the graph, or why it was not."""
+        if self.correlation is None:
+            return tr("Spans are still being matched with the graph.")
+        if int(self.trace.spans.op[span]) < 0:
+            return tr("Not in the graph: this span is no op.")
+        node, rule = self.correlation.node_of(span)
+        if node >= 0:
+            words = tr("In the graph as {0}, found by {1}.")
+            return words.format(node_words(self.trace, node), tr(rule.words))
+        name = self.trace.span_name(span)
+        words = tr(
+            "Not in the graph: no node is called “{0}”, with or without suffix. "
+            "Addresses of graphs and traces are of different things and not compared."
+        )
+        return words.format(name)
+
+    def _record(self, span: int) -> str:
+        record = record_of(self.trace, span)
+        return format_count(record) if record >= 0 else NOT_AVAILABLE
+
+    def _time(self, span: int) -> str:
+        return self.form.text(int(self.trace.spans.start[span]))
+
+    def _op(self, span: int) -> str:
+        return self.trace.op_name(int(self.trace.spans.op[span])) or NONE
+
+    def _layer(self, span: int) -> str:
+        layer = _number(self.trace.spans.layer, span)
+        return NONE if layer is None else format_count(layer)
+
+    def _lane(self, span: int) -> str:
+        return _short_lane(self.trace.lanes.names[int(self.trace.spans.lane[span])])
+
+    def _token(self, span: int) -> str:
+        return token_text(self.trace, span) or NONE
+
+    def _destination(self, span: int) -> str:
+        return self.trace.span_name(span)
+
+    def _sources(self, span: int) -> str:
+        found = access_facts(self.trace, span)
+        if not found:
+            return tr(PENDING) if "accesses" in self.trace.pending else NONE
+        more = f" +{len(found) - 1}" if len(found) > 1 else ""
+        return f"{found[0].badge} {found[0].name}{more}"
+
+    def _bytes(self, span: int) -> str:
+        n = self._known_bytes(span)
+        if n is not None:
+            return format_bytes(n)
+        return "…" if "accesses" in self.trace.pending else NOT_AVAILABLE
+
+    def _duration(self, span: int) -> str:
+        return format_duration(duration_of(self.trace, span), self.trace.clock.unit)
+
+    def _quality(self, span: int) -> str:
+        return tr(quality_word(self.trace, span))
+
+    def _known_bytes(self, span: int) -> int | None:
+        accesses = self.trace.accesses
+        pattern = int(accesses.pattern[span])
+        if pattern < 0:
+            return None
+        first, end = int(accesses.first[pattern]), int(accesses.first[pattern + 1])
+        size = accesses.patterns.size[first:end]
+        known = size[size >= 0]
+        return int(known.astype(np.int64).sum()) if len(known) else None
+
+
+_MAKERS: dict[str, Callable[[CellTexts, int], str]] = {
+    "dot": CellTexts._dot,
+    "record": CellTexts._record,
+    "time": CellTexts._time,
+    "op": CellTexts._op,
+    "layer": CellTexts._layer,
+    "lane": CellTexts._lane,
+    "token": CellTexts._token,
+    "destination": CellTexts._destination,
+    "sources": CellTexts._sources,
+    "bytes": CellTexts._bytes,
+    "duration": CellTexts._duration,
+    "quality": CellTexts._quality,
+}
+
+
+def _number(values: Array | None, span: int) -> int | None:
+    if values is None or int(values[span]) < 0:
+        return None
+    return int(values[span])
+
+
+CopyForm = Literal["tsv", "markdown", "json"]
+MAX_COPIED_ROWS = 100_000
+"""More than a spreadsheet's clipboard takes well; the rest is left out, and said."""
+_ROWS_AT_A_TIME = 8
+_TITLES = {"record": "record", "layer": "layer"}
+
+
+def to_tsv(titles: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
+    """Return tab-separated lines under a header line."""
+    return tsv_text(chain([titles], rows))
+
+
+def to_markdown(
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Sequence[bool] | None = None,
+) -> str:
+    """Return a Markdown table; `right` says which columns are right-aligned."""
+    lines = [*_markdown_head(titles, right), *map(markdown_row, rows)]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyRequest:
+    """Makes the text of some spans' rows; runs on a worker for many.
+
+    Attributes
+    ----------
+    spans : ids in table order.
+    columns : the columns shown, in order.
+
+    Notes
+    -----
+    TSV and JSON hold plain numbers with the unit in the title, so that a sheet
+    can add them up; Markdown holds the words of the table.
+    """
+
+    texts: CellTexts
+    spans: Array
+    columns: tuple[Column, ...]
+    form: CopyForm
+
+    def __call__(self, context: Watcher | None = None) -> str:
+        """Return the text. Raises Cancelled from the context, between rows."""
+        columns = tuple(c for c in self.columns if c.key != "dot")
+        titles = [self._title(c) for c in columns]
+        # Each row becomes one string at once: a hundred thousand lists of cells
+        # would keep the garbage collector busy for a second.
+        if self.form == "json":
+            keys = [c.key for c in columns]
+            lines = [_json_line(keys, row) for row in self._rows(columns, context)]
+            return "[\n" + ",\n".join(lines) + "\n]\n"
+        if self.form == "tsv":
+            return to_tsv(titles, self._rows(columns, context))
+        return to_markdown(
+            titles, self._rows(columns, context), [c.right for c in columns]
+        )
+
+    def _rows(
+        self, columns: tuple[Column, ...], context: Watcher | None
+    ) -> Iterator[list[Any]]:
+        """Yield the cells of one row after the other: texts, for JSON values."""
+        spans = self.spans.tolist()
+        for n, span in enumerate(spans):
+            if context is not None and n % _ROWS_AT_A_TIME == 0:
+                context.progress(n, len(spans))
+                # Lets the main thread paint: it asks for the interpreter hundreds
+                # of times per picture, and would wait 5 ms each time.
+                time.sleep(0)
+            yield [self._cell(span, c.key) for c in columns]
+
+    def _cell(self, span: int, key: str) -> object:
+        if self.form == "markdown":
+            return self.texts.text(span, key)
+        value = self.texts.raw(span, key)
+        if self.form == "json":
+            return value
+        return "; ".join(value) if isinstance(value, list) else value
+
+    def _title(self, column: Column) -> str:
+        title = _TITLES.get(column.key, column.title)
+        title = "thread" if title == "T" else title
+        if self.form == "tsv" and column.key in ("time", "duration"):
+            unit = self.texts.trace.clock.unit
+            return f"{title} ({'ns' if unit == 'ns' else 'cycles'})"
+        return title
+
+
+def _json_line(keys: Sequence[str], values: Sequence[object]) -> str:
+    record = dict(zip(keys, values, strict=True))
+    return " " + json_text(record)
+
+
+def _markdown_head(titles: Sequence[str], right: Sequence[bool] | None) -> list[str]:
+    sides = right if right is not None else [False] * len(titles)
+    rule = "|".join(" ---: " if side else " --- " for side in sides)
+    return [markdown_row(titles), f"|{rule}|"]

@@ -1,0 +1,177 @@
+"""FactList: facts as labelled lines."""
+
+from PySide6.QtCore import QPointF, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QFontMetrics, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from ggscope.model.units import NOT_AVAILABLE
+from ggscope.render.theme import Theme
+from ggscope.text import html, one_line, plain
+from ggscope.views.base.plain import set_tip
+from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import mono_font, qcolor, scaled, tr, words_font
+from ggscope.words.spans import Fact
+
+
+@guarded
+class FactList(QWidget):
+    """Labels at the left, values right-aligned; exact values in tooltips.
+
+    Painted rather than made of labels, so that showing another span never
+    creates widgets and never moves anything but the text.
+    """
+
+    hovered = Signal(object)  # row number | None
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._facts: tuple[Fact, ...] = ()
+        self._theme: Theme | None = None
+        self._rows: list[QRect] = []
+        # Layouts ask for the height at the same few widths again and again.
+        self._heights: dict[int, tuple[int, ...]] = {}
+        self.setMouseTracking(True)
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """What it shows."""
+        return self._facts
+
+    def set_facts(self, facts: tuple[Fact, ...]) -> None:
+        """Show these."""
+        if facts != self._facts:
+            self._heights.clear()
+        self._facts = facts
+        text = "; ".join(f"{f.label}: {f.exact or f.value}" for f in facts)
+        self.setAccessibleDescription(text)
+        self.updateGeometry()
+        self.update()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.update()
+
+    def hasHeightForWidth(self) -> bool:
+        """Return True: long values wrap."""
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        """Return the height of all rows."""
+        return sum(self._row_heights(width))
+
+    def sizeHint(self) -> QSize:
+        """Return the size at a pane's usual width."""
+        return QSize(scaled(240), self.heightForWidth(scaled(240)))
+
+    def minimumSizeHint(self) -> QSize:
+        """Return a width down to which values wrap."""
+        return QSize(scaled(120), scaled(20))
+
+    def _value_flags(self, text: str, metrics: QFontMetrics, width: int) -> int:
+        """Return how to draw a value: broken at words, where they are short enough."""
+        longest = max((metrics.horizontalAdvance(w) for w in text.split()), default=0)
+        by_words = longest <= width
+        wrap = Qt.TextFlag.TextWordWrap if by_words else Qt.TextFlag.TextWrapAnywhere
+        return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop | wrap)
+
+    def _is_stacked(self, fact: Fact, width: int) -> bool:
+        """Tell whether a long label leaves too little room for the value beside it."""
+        label = QFontMetrics(words_font(12)).horizontalAdvance(tr(fact.label))
+        value = QFontMetrics(mono_font(12)).horizontalAdvance(fact.value)
+        return label > width * 0.4 and label + scaled(12) + value > width
+
+    def _value_width(self, fact: Fact, width: int) -> int:
+        if self._is_stacked(fact, width):
+            return max(width, scaled(60))
+        label = QFontMetrics(words_font(12)).horizontalAdvance(tr(fact.label))
+        return max(width - label - scaled(12), scaled(60))
+
+    def _lines(self, fact: Fact) -> tuple[tuple[str, bool], ...]:
+        """Return the value's lines and whether each is a caution."""
+        if fact.caution and fact.qualifier:
+            number = fact.value.removesuffix(fact.qualifier).strip()
+            return ((plain(number), False), (plain(fact.qualifier), True))
+        return ((plain(fact.value), fact.caution),)
+
+    def _row_heights(self, width: int) -> tuple[int, ...]:
+        """Return the height of each row."""
+        known = self._heights.get(width)
+        if known is None:
+            known = tuple(self._row_height(fact, width) for fact in self._facts)
+            self._heights[width] = known
+        return known
+
+    def _row_height(self, fact: Fact, width: int) -> int:
+        total = scaled(6) + (scaled(16) if self._is_stacked(fact, width) else 0)
+        for text, is_words in self._lines(fact):
+            metrics = QFontMetrics(words_font(11.5) if is_words else mono_font(12))
+            room = self._value_width(fact, width)
+            box = metrics.boundingRect(
+                QRect(0, 0, room, 10_000),
+                self._value_flags(text, metrics, room),
+                text or " ",
+            )
+            total += box.height()
+        return max(total, scaled(22))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the visible rows."""
+        if self._theme is None:
+            return
+        with QPainter(self) as painter:
+            top = 0
+            self._rows = []
+            heights = self._row_heights(self.width())
+            for fact, height in zip(self._facts, heights, strict=True):
+                box = QRect(0, top, self.width(), height)
+                self._rows.append(box)
+                if box.intersects(event.rect()):
+                    self._paint_row(painter, box, fact, self._theme)
+                top += height
+
+    def _paint_row(
+        self, painter: QPainter, box: QRect, fact: Fact, theme: Theme
+    ) -> None:
+        inner = box.adjusted(0, scaled(3), 0, -scaled(3))
+        painter.setFont(words_font(12))
+        painter.setPen(qcolor(theme.dim))
+        # Words and figures come in two faces: share the baseline, not the top.
+        baseline = inner.top() + QFontMetrics(mono_font(12)).ascent()
+        painter.drawText(inner.left(), baseline, one_line(tr(fact.label)))
+        width = self._value_width(fact, box.width())
+        area = QRect(inner.right() - width + 1, inner.top(), width, inner.height())
+        if self._is_stacked(fact, box.width()):
+            area.setTop(area.top() + scaled(16))
+        for text, is_words in self._lines(fact):
+            missing = text == NOT_AVAILABLE
+            painter.setFont(words_font(11.5) if is_words else mono_font(12))
+            color = theme.caution if is_words else theme.dim if missing else theme.text
+            painter.setPen(qcolor(color))
+            flags = self._value_flags(text, painter.fontMetrics(), width)
+            drawn = painter.drawText(area, flags, text)
+            area.setTop(area.top() + QRect(drawn).height())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Show the exact value of the row under the mouse."""
+        row = self._row_at(event.position())
+        self.hovered.emit(row)
+        if row is None:
+            set_tip(self, "")
+            return
+        fact = self._facts[row]
+        tip = fact.exact or fact.value
+        set_tip(self, html("<p>{}: {}</p>", tr(fact.label), tip))
+
+    def leaveEvent(self, event: object) -> None:
+        """Forget the row under the mouse."""
+        self.hovered.emit(None)
+
+    def _row_at(self, place: QPointF) -> int | None:
+        for row, box in enumerate(self._rows):
+            if box.contains(place.toPoint()):
+                return row
+        return None

@@ -1,0 +1,298 @@
+"""What all views share that paint one picture: canvas, fonts, hovering, waiting."""
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, QSize, Qt, QTimer
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QHelpEvent,
+    QMouseEvent,
+    QShowEvent,
+    QSinglePointEvent,
+)
+from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
+
+from ggscope.render.batch import Align, DisplayList, Text, TextBatch
+from ggscope.render.theme import Theme, theme
+from ggscope.session.session import Session
+from ggscope.session.tasks import Request
+from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
+from ggscope.views.base.plain import show_tip
+from ggscope.views.base.view import View
+
+Connection = tuple[Any, Any]
+"""A signal of the session and the slot of the view that hears it."""
+
+_NUMBERS = itertools.count(1)
+
+
+class PaintedView(View):
+    """A view that consists of a picture (and what a subclass puts around it).
+
+    A subclass gives the picture of what it has computed (`compose`), the words of a
+    tooltip (`tooltip_at`) and of a menu (`menu_at`), and starts its computations in
+    `refresh`, which is called when the trace has changed and the view can be seen,
+    or as soon as it is seen. Positions are those of the picture, in its
+    device-independent pixels, whatever the font scale.
+
+    Attributes
+    ----------
+    box : layout of the view; the canvas is in it, other widgets may be added.
+    session : what is shown, or None.
+    """
+
+    uses_gl = False
+    """Whether the picture gains from OpenGL where there is a graphics card."""
+
+    def __init__(self, accessible_name: str) -> None:
+        super().__init__()
+        self.setAccessibleName(accessible_name)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.session: Session | None = None
+        self.theme: Theme = theme("dark")
+        self._zoom = 1.0
+        self._is_stale = True
+        # A timer of its own: PySide keeps the method of `QTimer.singleShot`, and with
+        # it the view, where the view is closed before the shot.
+        self._chooser = QTimer(self, singleShot=True, interval=0)
+        self._chooser.timeout.connect(self._choose_canvas)
+        self._wish = "auto"
+        # Another view of this kind may be in the drawer: each has jobs of its own.
+        self._number = next(_NUMBERS)
+        self._keys: set[str] = set()
+        self._canvas: RasterCanvas | GlCanvas = RasterCanvas(self, self)
+        self.box = QVBoxLayout(self)
+        self.box.setContentsMargins(0, 0, 0, 0)
+        self.box.setSpacing(0)
+        self.box.addWidget(self._canvas, 1)
+
+    # -- what a subclass says ------------------------------------------------
+
+    @abstractmethod
+    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
+        """Return the picture, or None where there is nothing to draw yet."""
+
+    def empty_words(self) -> tuple[str, str]:
+        """Return a headline and a sentence for where there is no picture."""
+        return self.tr("Nothing to show"), ""
+
+    def refresh(self) -> None:
+        """Compute anew what the picture is drawn from."""
+        self.repaint_picture()
+
+    def connections(self, session: Session) -> Sequence[Connection]:
+        """Return what the view hears, beside changes of the trace."""
+        return ()
+
+    def tooltip_at(self, x: float, y: float) -> str:
+        """Return the words of the tooltip at a position; "" = none."""
+        return ""
+
+    def menu_at(self, x: float, y: float) -> QMenu | None:
+        """Return the menu of a position, with this view as its parent."""
+        return None
+
+    def pointer_event(self, event: QEvent) -> bool:
+        """Handle a press, release, move, double click, wheel or leave of the mouse.
+
+        Use `position_of` for where. Return whether the event is done with.
+        """
+        return False
+
+    # -- session ---------------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        self.detach()
+        self.session = session
+        for signal, slot in self._all_connections(session):
+            signal.connect(slot)
+        self.invalidate()
+
+    def detach(self) -> None:
+        """Stop showing the session, and give up what is being computed."""
+        session, self.session = self.session, None
+        if session is not None:
+            for key in self._keys:
+                session.tasks.cancel(key)
+            for signal, slot in self._all_connections(session):
+                signal.disconnect(slot)
+        self.repaint_picture()
+
+    def _all_connections(self, session: Session) -> list[Connection]:
+        return [(session.trace_changed, self.invalidate), *self.connections(session)]
+
+    def invalidate(self, _: object = None) -> None:
+        """Compute anew: now if the view can be seen, else when it will be."""
+        self._is_stale = True
+        if self.isVisible():
+            self._refresh_stale()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catch up with what has changed while nobody looked."""
+        super().showEvent(event)
+        if self.uses_gl:
+            self._chooser.start()
+        self._refresh_stale()
+
+    def _refresh_stale(self) -> None:
+        if self._is_stale and self.session is not None:
+            self._is_stale = False
+            self.refresh()
+
+    def run(self, key: str, request: Request[Any], then: Any, title: str) -> None:
+        """Run a request on a worker; the newest one of a key of this view wins.
+
+        See ``session.tasks``: `request` gets a TaskContext, `then` the result on
+        the main thread. `title` is shown in the status bar after 300 ms.
+        """
+        if self.session is not None:
+            own = self._own_key(key)
+            self._keys.add(own)
+            self.session.tasks.run(own, request, then, title=title)
+
+    def is_computing(self, key: str) -> bool:
+        """Tell whether a request of this key and view is under way."""
+        session = self.session
+        return session is not None and session.tasks.is_running(self._own_key(key))
+
+    def cancel(self, key: str) -> None:
+        """Give up the request of this key and view, if there is one."""
+        if self.session is not None:
+            self.session.tasks.cancel(self._own_key(key))
+
+    def _own_key(self, key: str) -> str:
+        return f"{key} {self._number}"
+
+    # -- picture ---------------------------------------------------------------
+
+    def repaint_picture(self, _: object = None) -> None:
+        """Draw the picture again, soon."""
+        self._canvas.update()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self.theme = theme
+        self._canvas.update()
+
+    def set_zoom(self, zoom: float) -> None:
+        """Draw everything `zoom` times as large."""
+        self._zoom = self._canvas.zoom = zoom
+        self._canvas.update()
+
+    @property
+    def font_zoom(self) -> float:
+        """How much larger the picture is drawn than designed: the font scale."""
+        return self._zoom
+
+    def canvas_size(self) -> QSize:
+        """Return the size of the picture in its own pixels."""
+        return self._canvas.size() / self._zoom
+
+    @property
+    def canvas(self) -> QWidget:
+        """What the picture is drawn on: tests and drags send it events."""
+        return self._canvas
+
+    def picture(self, width: float, height: float, scale: float) -> DisplayList:
+        """Return the picture for a canvas of this size."""
+        found = None if self.session is None else self.compose(width, height, scale)
+        return self._empty(width, height, scale) if found is None else found
+
+    def _empty(self, width: float, height: float, scale: float) -> DisplayList:
+        head, sentence = self.empty_words()
+        room = max(width - 24.0, 1.0)
+        middle = height / 2
+        lines = (
+            Text(width / 2, middle - 9, head, self.theme.dim, 13.0, align=Align.CENTER,
+                 width=room),
+            Text(width / 2, middle + 11, sentence, self.theme.faint, 11.5,
+                 align=Align.CENTER, width=room),
+        )  # fmt: skip
+        texts = TextBatch(tuple(line for line in lines if line.text))
+        return DisplayList(width, height, scale, self.theme.pane, (texts,))
+
+    # -- input -----------------------------------------------------------------
+
+    def position_of(self, event: QEvent) -> QPointF:
+        """Return where in the picture a mouse or wheel event is."""
+        if isinstance(event, QSinglePointEvent):
+            return event.position() / self._zoom
+        if isinstance(event, QHelpEvent | QContextMenuEvent):
+            return QPointF(event.pos()) / self._zoom
+        return QPointF()
+
+    def canvas_event(self, event: QEvent) -> bool:
+        """Handle an input event of the canvas."""
+        if isinstance(event, QHelpEvent):
+            at = self.position_of(event)
+            words = self.tooltip_at(at.x(), at.y())
+            show_tip(event.globalPos(), words, self._canvas)
+            return True
+        if isinstance(event, QContextMenuEvent):
+            at = self.position_of(event)
+            return self._show_menu(at, event.globalPos())
+        if (
+            isinstance(event, QMouseEvent)
+            and event.type() == QEvent.Type.MouseButtonPress
+        ):
+            self.setFocus(Qt.FocusReason.MouseFocusReason)
+        return self.pointer_event(event)
+
+    def _show_menu(self, at: QPointF, where: QPoint) -> bool:
+        menu = self.menu_at(at.x(), at.y())
+        if menu is None:
+            return False
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(where)
+        return True
+
+    def set_canvas_cursor(self, shape: Qt.CursorShape) -> None:
+        """Change the shape of the mouse over the picture."""
+        self._canvas.setCursor(shape)
+
+    # -- which canvas ------------------------------------------------------------
+
+    def choose_renderer(self, wish: str) -> None:
+        """Draw by "opengl" or "raster"; "auto" = what suits the machine."""
+        self._wish = wish
+        if self.isVisible():
+            self._choose_canvas()
+
+    def renderer_text(self) -> str:
+        """Return what draws, for the status bar."""
+        return self._canvas.renderer_text()
+
+    def canvas_failed(self, message: str) -> None:
+        """Fall back to the raster canvas."""
+        self._wish = "raster"
+        QTimer.singleShot(0, self, partial(self._replace_canvas, use_gl=False))
+
+    def canvas_ready(self) -> None:
+        """Do nothing: the timeline tells what draws."""
+
+    def search_failed(self, message: str) -> None:
+        """Do nothing: such pictures search nothing."""
+
+    def _choose_canvas(self) -> None:
+        use_gl = self._wish == "opengl" or (
+            self._wish == "auto" and hardware_renderer() is not None
+        )
+        if self.uses_gl and use_gl != isinstance(self._canvas, GlCanvas):
+            self._replace_canvas(use_gl=use_gl)
+
+    def _replace_canvas(self, *, use_gl: bool) -> None:
+        old = self._canvas
+        if isinstance(old, GlCanvas):
+            old.release()
+        self._canvas = GlCanvas(self, self) if use_gl else RasterCanvas(self, self)
+        self._canvas.zoom = self._zoom
+        self._canvas.setCursor(old.cursor())
+        self.box.replaceWidget(old, self._canvas)
+        old.hide()
+        old.deleteLater()
+        self._canvas.show()

@@ -1,0 +1,150 @@
+"""Words on widgets: labels and tooltips that show any text as it is.
+
+Qt looks at a text and shows it as rich text where it seems to be such, loading
+what it names. So no other file makes a QLabel or sets a tooltip; what may be rich
+text is `ggscope.text.Html`, and everything else is shown letter by letter.
+
+Tooltips as small tables: a title, and labels with their values.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QInputDialog,
+    QLabel,
+    QListWidgetItem,
+    QMenu,
+    QMessageBox,
+    QTabBar,
+    QTableWidgetItem,
+    QToolTip,
+    QTreeWidgetItem,
+    QWidget,
+)
+
+from ggscope.text import Html, caption, html, join_html, one_line, plain, tooltip
+from ggscope.views.base.view import guarded
+from ggscope.words.spans import Fact
+
+Tipped = QWidget | QAction | QListWidgetItem | QTableWidgetItem
+"""What has one tooltip."""
+
+
+@guarded
+class Label(QLabel):
+    """A label that shows any text as it is, and Html as rich text."""
+
+    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        if text:
+            self.setText(text)
+
+    def setText(self, text: str) -> None:
+        """Show `text`."""
+        is_rich = isinstance(text, Html)
+        form = Qt.TextFormat.RichText if is_rich else Qt.TextFormat.PlainText
+        # Before the text: a label that is plain never parses what it gets.
+        if form != self.textFormat():
+            super().setText("")
+            self.setTextFormat(form)
+        super().setText(text if is_rich else plain(text))
+
+
+def set_tip(target: Tipped, text: str) -> None:
+    """Give a widget, action or item a tooltip; "" takes it away."""
+    target.setToolTip(tooltip(text))
+
+
+def set_column_tip(item: QTreeWidgetItem, column: int, text: str) -> None:
+    """Give a column of a tree's line a tooltip."""
+    item.setToolTip(column, tooltip(text))
+
+
+def set_tab_tip(bar: QTabBar, position: int, text: str) -> None:
+    """Give a tab a tooltip."""
+    bar.setTabToolTip(position, tooltip(text))
+
+
+def show_tip(
+    at: QPoint, text: str, widget: QWidget, place: QRect | None = None
+) -> None:
+    """Show a tooltip now, until the mouse leaves `place` of the widget; "" hides it."""
+    QToolTip.showText(at, tooltip(text), widget, QRect() if place is None else place)
+
+
+def add_action(menu: QMenu, text: str, tip: str = "") -> QAction:
+    """Add an entry that says `text`, & and all; its tooltip says the same or `tip`."""
+    action = menu.addAction(caption(text))
+    set_tip(action, tip or text)
+    return action
+
+
+def ask_text(parent: QWidget, title: str, words: str) -> str | None:
+    """Ask for a line of text; None where the person thinks better of it."""
+    # Its label takes words for rich text as a tooltip does.
+    text, is_good = QInputDialog.getText(parent, one_line(title), tooltip(words))
+    return text if is_good else None
+
+
+def ask_yes(parent: QWidget, words: str) -> bool:
+    """Ask a question whose safe answer is No; tell whether it was Yes."""
+    box = QMessageBox(parent)
+    box.setIcon(QMessageBox.Icon.Question)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText(plain(words))
+    box.setStandardButtons(
+        QMessageBox.StandardButton.Yes | QMessageBox.StandardButton.No
+    )
+    box.setDefaultButton(QMessageBox.StandardButton.No)
+    return box.exec() == QMessageBox.StandardButton.Yes
+
+
+def ask_text_then(
+    parent: QWidget, title: str, words: str, then: Callable[[str], object]
+) -> None:
+    """Ask for a line of text over `parent`, and hand it to `then` if it is given.
+
+    Returns at once: the rest of the program goes on meanwhile.
+    """
+    dialog = QInputDialog(parent)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.setWindowTitle(one_line(title))
+    dialog.setLabelText(tooltip(words))
+    dialog.textValueSelected.connect(then)
+    dialog.open()
+
+
+def set_title(window: QWidget, text: str) -> None:
+    """Name a window; Qt would take [*] for the place of its own sign."""
+    window.setWindowTitle(one_line(text).replace("[*]", "[*][*]"))
+
+
+def tip_table(title: str, rows: Iterable[Sequence[str]]) -> Html:
+    """Return rows as a small table under a title.
+
+    Parameters
+    ----------
+    rows : (label, value) or (label, value, what stands below the value).
+    """
+    lines = join_html(_line(*row) for row in rows)
+    return html("<p><b>{}</b></p><table>{}</table>", title, lines)
+
+
+def fact_table(title: str, facts: Iterable[Fact]) -> Html:
+    """Return facts as a small table, with all digits where fewer are shown."""
+    return tip_table(
+        title,
+        [(f.label, f.value, f.exact if f.exact != f.value else "") for f in facts],
+    )
+
+
+def _line(label: str, value: str, below: str = "") -> Html:
+    return html(
+        "<tr><td style='padding-right:12px'>{}</td><td><b>{}</b>{}</td></tr>",
+        label,
+        value,
+        html("<br>{}", below) if below else "",
+    )

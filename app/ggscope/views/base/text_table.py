@@ -1,0 +1,445 @@
+"""TextTable: a small sortable table of texts that copies as TSV or Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPoint,
+    QPointF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPixmap,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QHeaderView,
+    QMenu,
+    QStyleOptionViewItem,
+    QTableView,
+    QWidget,
+)
+
+from ggscope.render.theme import Theme, css, mix, theme
+from ggscope.text import Value, one_line, tooltip
+from ggscope.views.base.cells import to_markdown, to_tsv
+from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import (
+    copy_text,
+    mono_font,
+    qcolor,
+    scaled,
+    tr,
+    words_font,
+)
+
+Index = QModelIndex | QPersistentModelIndex
+Shape = Literal["square", "circle", "triangle", "diamond"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell.
+
+    Attributes
+    ----------
+    text : as people read it.
+    sort : what it is sorted by; None sorts last in both directions.
+    raw : plain form for spreadsheets, a number where it is one; None = `text`.
+    tip : every digit.
+    color : sign before the text, 0 = none; `shape` is its form.
+    caution : whether the text is drawn in the caution colour.
+    """
+
+    text: str
+    sort: float | str | None = None
+    raw: Value = None
+    tip: str = ""
+    color: int = 0
+    shape: Shape = "square"
+    caution: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column.
+
+    Attributes
+    ----------
+    title, tip : what the header says.
+    width : pixels at normal font size; `stretch` takes what the others leave, but
+        no less, or a share of the table for words: then the table scrolls.
+    right, words : right-aligned; words rather than figures or names.
+    copied : title above plain figures in a spreadsheet, with their unit.
+    """
+
+    title: str
+    tip: str = ""
+    width: int = 80
+    right: bool = False
+    words: bool = False
+    stretch: bool = False
+    copied: str = ""
+
+
+_LEAST_WORDS = 0.4
+"""Share of a table that a stretching column of sentences gets at least."""
+
+
+@guarded
+class TextTableModel(QAbstractTableModel):
+    """Rows of `Cell`, sorted in Python: for hundreds of rows, not millions."""
+
+    def __init__(
+        self, headings: Sequence[Heading], parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.headings = tuple(headings)
+        self._rows: list[tuple[Cell, ...]] = []
+        self._totals: tuple[Cell, ...] | None = None
+        self._payloads: list[object] = []
+        self._sorted_by = (-1, Qt.SortOrder.AscendingOrder)
+        self.theme = theme("dark")
+        self._is_stale = False
+        self._fonts: dict[tuple[bool, bool], QFont] = {}
+
+    def set_stale(self, is_stale: bool) -> None:
+        """Grey the texts while newer ones are on their way, or colour them again."""
+        if is_stale != self._is_stale:
+            self._is_stale = is_stale
+            if self.rowCount():
+                last = self.index(self.rowCount() - 1, self.columnCount() - 1)
+                self.dataChanged.emit(self.index(0, 0), last)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the texts are greyed."""
+        return self._is_stale
+
+    def set_headings(self, headings: Sequence[Heading]) -> None:
+        """Change titles; their number stays."""
+        self.headings = tuple(headings)
+        last = len(self.headings) - 1
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, last)
+
+    def set_rows(
+        self,
+        rows: Sequence[tuple[Cell, ...]],
+        totals: tuple[Cell, ...] | None = None,
+        payloads: Sequence[object] | None = None,
+    ) -> None:
+        """Show these rows in the current order; `totals` stays at the end.
+
+        `payloads` are what rows stand for, one each.
+        """
+        self.beginResetModel()
+        self._fonts.clear()
+        self._rows, self._totals = list(rows), totals
+        self._payloads = list(rows if payloads is None else payloads)
+        self._arrange()
+        self.endResetModel()
+
+    def update_rows(
+        self,
+        rows: Sequence[tuple[Cell, ...]],
+        payloads: Sequence[object],
+    ) -> None:
+        """Show these rows in the order given; selection and editor stay if as many."""
+        if len(rows) != len(self._rows) or not rows:
+            self.set_rows(rows, payloads=payloads)
+            return
+        self._rows, self._payloads = list(rows), list(payloads)
+        last = self.index(self.rowCount() - 1, self.columnCount() - 1)
+        self.dataChanged.emit(self.index(0, 0), last)
+
+    def row(self, row: int) -> tuple[Cell, ...]:
+        """Return a row's cells; the last one may be the totals."""
+        if row == len(self._rows) and self._totals is not None:
+            return self._totals
+        return self._rows[row]
+
+    def payload(self, row: int) -> object:
+        """Return what a row stands for; None for the totals."""
+        return self._payloads[row] if row < len(self._payloads) else None
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own
+        """Return the number of rows, totals included."""
+        if parent.isValid():
+            return 0
+        return len(self._rows) + (self._totals is not None)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own
+        """Return the number of columns."""
+        return 0 if parent.isValid() else len(self.headings)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Return a cell's text, tooltip, alignment, font, colour or square."""
+        if not index.isValid():
+            return None
+        cell = self.row(index.row())[index.column()]
+        heading = self.headings[index.column()]
+        is_total = index.row() == len(self._rows)
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
+            return one_line(cell.text)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return tooltip(cell.tip or cell.text)
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _alignment(heading)
+        if role == Qt.ItemDataRole.FontRole:
+            return self._font(heading.words, is_total)
+        if role == Qt.ItemDataRole.ForegroundRole:
+            if self._is_stale:
+                return qcolor(self.theme.faint)
+            return qcolor(self.theme.caution if cell.caution else self.theme.text)
+        if role == Qt.ItemDataRole.BackgroundRole and is_total:
+            return qcolor(self.theme.raised)
+        if role == Qt.ItemDataRole.DecorationRole and cell.color:
+            return _sign(cell.color, cell.shape)
+        return None
+
+    def _font(self, is_words: bool, is_bold: bool) -> QFont:
+        """Return a font; Qt asks for one per cell and picture."""
+        key = (is_words, is_bold)
+        if key not in self._fonts:
+            make = words_font if is_words else mono_font
+            self._fonts[key] = make(12, bold=is_bold)
+        return self._fonts[key]
+
+    def headerData(
+        self,
+        section: int,
+        orientation: Qt.Orientation,
+        role: int = Qt.ItemDataRole.DisplayRole,
+    ) -> Any:
+        """Return a column's title, tooltip or alignment."""
+        if orientation != Qt.Orientation.Horizontal:
+            return None
+        heading = self.headings[section]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return one_line(heading.title)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return tooltip(heading.tip or heading.title)
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _alignment(heading)
+        return None
+
+    def sort(
+        self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder
+    ) -> None:
+        """Sort by a column; -1 keeps the order in which rows came."""
+        self._sorted_by = (column, order)
+        self.layoutAboutToBeChanged.emit()
+        self._arrange()
+        self.layoutChanged.emit()
+
+    def _arrange(self) -> None:
+        column, order = self._sorted_by
+        if not 0 <= column < len(self.headings):
+            return
+        pairs = list(zip(self._rows, self._payloads, strict=True))
+        known = [p for p in pairs if p[0][column].sort is not None]
+        rest = [p for p in pairs if p[0][column].sort is None]
+        is_down = order == Qt.SortOrder.DescendingOrder
+        known.sort(key=lambda p: _sort_key(p[0][column].sort), reverse=is_down)
+        arranged = known + rest
+        self._rows = [row for row, _ in arranged]
+        self._payloads = [payload for _, payload in arranged]
+
+    def tsv(self, rows: Sequence[int]) -> str:
+        """Return rows for a spreadsheet: plain figures under a header."""
+        titles = [h.copied or h.title for h in self.headings]
+        cells = [
+            [c.text if c.raw is None else c.raw for c in self.row(r)] for r in rows
+        ]
+        return to_tsv(titles, cells)
+
+    def markdown(self, rows: Sequence[int]) -> str:
+        """Return rows as a Markdown table, worded as shown."""
+        titles = [h.title for h in self.headings]
+        cells = [[c.text for c in self.row(r)] for r in rows]
+        return to_markdown(titles, cells, [h.right for h in self.headings])
+
+
+@guarded
+class TextTable(QTableView):
+    """Shows a `TextTableModel`; Ctrl+C copies TSV, Ctrl+Shift+C Markdown."""
+
+    row_opened = Signal(int)
+
+    def __init__(self, model: TextTableModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.elide_mode = Qt.TextElideMode.ElideMiddle
+        self.rows = model
+        self.setModel(model)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setShowGrid(False)
+        self.setAlternatingRowColors(True)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setIconSize(QSize(scaled(9), scaled(9)))
+        self.setTabKeyNavigation(False)
+        self.verticalHeader().hide()
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.verticalHeader().setDefaultSectionSize(scaled(24))
+        header = self.horizontalHeader()
+        header.setHighlightSections(False)
+        header.setSectionsClickable(True)
+        header.setFixedHeight(scaled(28))
+        header.setFont(words_font(11.5, bold=True))
+        header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
+        for section, heading in enumerate(model.headings):
+            header.resizeSection(section, scaled(heading.width))
+        # Rows that are looked at for the width of a column.
+        header.setResizeContentsPrecision(64)
+        self.setSortingEnabled(True)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.customContextMenuRequested.connect(self._on_menu)
+        self.doubleClicked.connect(self._on_opened)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self.rows.theme = theme
+        stripe = css(mix(theme.pane, theme.raised, 0.35))
+        chosen = css(mix(theme.pane, theme.accent, 0.22))
+        self.setStyleSheet(
+            f"QTableView {{ background: {css(theme.pane)}; color: {css(theme.text)};"
+            f" alternate-background-color: {stripe}; border: none;"
+            f" selection-background-color: {chosen};"
+            f" selection-color: {css(theme.text)}; }}"
+            " QTableView::item { padding: 0px 8px; border: none; }"
+            f" QTableView::item:selected {{ background: {chosen}; }}"
+            f" QHeaderView {{ background: {css(theme.raised)}; border: none; }}"
+            f" QHeaderView::section {{ background: {css(theme.raised)};"
+            f" color: {css(theme.dim)}; border: none; padding: 0px 8px; }}"
+            f" QHeaderView::section:hover {{ color: {css(theme.text)}; }}"
+        )
+        self.viewport().update()
+
+    def fit_columns(self) -> None:
+        """Widen columns to their texts; none gets narrower, so nothing jumps."""
+        header = self.horizontalHeader()
+        for section, heading in enumerate(self.rows.headings):
+            wanted = min(self.sizeHintForColumn(section) + scaled(8), scaled(240))
+            if not heading.stretch and wanted > header.sectionSize(section):
+                header.resizeSection(section, wanted)
+        self._stretch()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give what is left to the columns that stretch."""
+        super().resizeEvent(event)
+        self._stretch()
+
+    def _stretch(self) -> None:
+        header, width = self.horizontalHeader(), self.viewport().width()
+        stretched = [i for i, h in enumerate(self.rows.headings) if h.stretch]
+        others = sum(
+            header.sectionSize(i)
+            for i in range(len(self.rows.headings))
+            if i not in stretched
+        )
+        for section in stretched:
+            heading = self.rows.headings[section]
+            least = width * _LEAST_WORDS if heading.words else scaled(heading.width)
+            share = (width - others) // len(stretched)
+            header.resizeSection(section, max(share, round(least)))
+
+    def initViewItemOption(self, option: QStyleOptionViewItem) -> None:
+        """Cut texts in the middle, for names differ at both ends, or as is set."""
+        super().initViewItemOption(option)
+        option.textElideMode = self.elide_mode
+
+    def chosen_rows(self) -> list[int]:
+        """Return the selected rows, or all where none is."""
+        found = sorted({i.row() for i in self.selectionModel().selectedRows()})
+        return found or list(range(self.rows.rowCount()))
+
+    def copy_tsv(self) -> None:
+        """Copy the selected rows (or all) for a spreadsheet."""
+        copy_text(self.rows.tsv(self.chosen_rows()))
+
+    def copy_markdown(self) -> None:
+        """Copy the selected rows (or all) as a Markdown table."""
+        copy_text(self.rows.markdown(self.chosen_rows()))
+
+    def fill_menu(self, menu: QMenu) -> None:
+        """Add the copy commands to `menu`."""
+        menu.addAction(tr("Copy as TSV"), self.copy_tsv)
+        menu.addAction(tr("Copy as Markdown"), self.copy_markdown)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Copy; everything else is Qt's."""
+        both = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+        if event.key() == Qt.Key.Key_C and event.modifiers() == both:
+            self.copy_markdown()
+        elif event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_tsv()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._on_opened(self.currentIndex())
+        else:
+            super().keyPressEvent(event)
+
+    def _on_menu(self, place: QPoint) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.fill_menu(menu)
+        menu.popup(self.viewport().mapToGlobal(place))
+
+    def _on_opened(self, index: QModelIndex) -> None:
+        if index.isValid():
+            self.row_opened.emit(index.row())
+
+
+def _alignment(heading: Heading) -> Qt.AlignmentFlag:
+    side = Qt.AlignmentFlag.AlignRight if heading.right else Qt.AlignmentFlag.AlignLeft
+    return side | Qt.AlignmentFlag.AlignVCenter
+
+
+def _sort_key(value: float | str | None) -> tuple[int, float, str]:
+    if isinstance(value, str):
+        return (1, 0.0, value.casefold())
+    return (0, float(value or 0), "")
+
+
+def _sign(color: int, shape: Shape) -> QPixmap:
+    """Return a small sign; its form tells the same as its colour."""
+    size, ratio = scaled(10), 3
+    picture = QPixmap(size * ratio, size * ratio)
+    picture.setDevicePixelRatio(ratio)
+    picture.fill(QColor(0, 0, 0, 0))
+    painter = QPainter(picture)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(qcolor(color))
+    half = size / 2
+    if shape == "circle":
+        painter.drawEllipse(QPointF(half, half), half - 1, half - 1)
+    elif shape == "triangle":
+        corners = (QPointF(half, 0), QPointF(size, size - 1), QPointF(0, size - 1))
+        painter.drawPolygon(corners)
+    elif shape == "diamond":
+        painter.drawPolygon(
+            (
+                QPointF(half, 0),
+                QPointF(size, half),
+                QPointF(half, size),
+                QPointF(0, half),
+            )
+        )
+    else:
+        painter.drawRoundedRect(0, 0, size, size, 2, 2)
+    painter.end()
+    return picture

@@ -1,0 +1,313 @@
+"""Small things that several views are made of: fonts, badges, empty states.
+
+A line of text that ends in … where it does not fit, and says all in a tooltip.
+"""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QCoreApplication, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontDatabase,
+    QFontInfo,
+    QFontMetrics,
+    QGuiApplication,
+    QPainter,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import (
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Space
+from ggscope.model.trace import Trace
+from ggscope.render.theme import Theme, category_color, css, label_color
+from ggscope.text import caption, one_line, plain
+from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.view import guarded
+
+Connections = tuple[tuple[object, Callable[..., object]], ...]
+"""Signals and their slots."""
+_DESIGN_PX = 12.0
+"""Height of the words for which the sizes below are drawn."""
+
+
+def tr(text: str) -> str:
+    """Return `text` in the person's language, for code that is no QObject."""
+    return QCoreApplication.translate("views", text)
+
+
+def qcolor(color: int) -> QColor:
+    """Return a QColor of 0xAARRGGBB."""
+    return QColor.fromRgba(color)
+
+
+def scaled(px: float) -> int:
+    """Return a size of the design in pixels, grown with the application's font."""
+    info = QFontInfo(QGuiApplication.font())
+    return round(px * max(0.75, min(2.0, info.pixelSize() / _DESIGN_PX)))
+
+
+def words_font(px: float = 12, *, bold: bool = False) -> QFont:
+    """Return the system face, `px` pixels high at normal font size."""
+    font = QFont(QGuiApplication.font())
+    font.setPixelSize(scaled(px))
+    font.setBold(bold)
+    return font
+
+
+def mono_font(px: float = 12, *, bold: bool = False) -> QFont:
+    """Return the monospaced face of numbers and names."""
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    font.setPixelSize(scaled(px))
+    font.setBold(bold)
+    return font
+
+
+def heading_font() -> QFont:
+    """Return the face of section heads: small, spaced capitals."""
+    font = words_font(10.5, bold=True)
+    font.setCapitalization(QFont.Capitalization.AllUppercase)
+    font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, 0.6)
+    return font
+
+
+def space_color(space: Space, theme: Theme) -> int:
+    """Return the colour of a memory space: DISK blue, BUFFER green."""
+    return category_color(f"space:{int(space)}", theme)
+
+
+def badge_size(letters: str) -> QSize:
+    """Return the size of a badge with these letters."""
+    width = QFontMetrics(words_font(9.5, bold=True)).horizontalAdvance(letters)
+    return QSize(max(width + scaled(12), scaled(38)), scaled(16))
+
+
+def swatch_key(trace: Trace, span: int) -> str:
+    """Return the colour key of a span: its op's, or that of its engine, or ""."""
+    op = trace.op_name(int(trace.spans.op[span]))
+    if op:
+        return f"op:{op}"
+    lane = trace.lanes[int(trace.spans.lane[span])]
+    return f"engine:{lane.name}" if lane.kind == LaneKind.ENGINE else ""
+
+
+def paint_badge(
+    painter: QPainter, left: float, middle: float, letters: str, fill: int
+) -> float:
+    """Draw a badge centred on `middle`; return the x right of it."""
+    size = badge_size(letters)
+    box = QRectF(left, middle - size.height() / 2, size.width(), size.height())
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(qcolor(fill))
+    painter.drawRoundedRect(box, 3, 3)
+    painter.setFont(words_font(9.5, bold=True))
+    painter.setPen(qcolor(label_color(fill)))
+    painter.drawText(box, Qt.AlignmentFlag.AlignCenter, letters)
+    painter.restore()
+    return left + size.width()
+
+
+def copy_text(text: str) -> None:
+    """Put `text` on the clipboard, where a terminal may be the next to read it."""
+    QGuiApplication.clipboard().setText(plain(text))
+
+
+def copy_name(name: str) -> None:
+    """Put a name on the clipboard, in one line: pasted, a line is a command."""
+    copy_text(one_line(name))
+
+
+def set_label_color(label: QWidget, color: int) -> None:
+    """Give a widget's words this colour."""
+    # A palette would lose against any style sheet of a parent.
+    label.setStyleSheet(f"color: {css(color)}; background: transparent;")
+
+
+class EmptyState(QWidget):
+    """What a pane says while it has nothing to show: a sentence and a hint."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._title = Label(parent=self)
+        self._hint = Label(parent=self)
+        for label, px in ((self._title, 13), (self._hint, 12)):
+            label.setFont(words_font(px))
+            label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            label.setWordWrap(True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 24, 12, 24)
+        layout.setSpacing(4)
+        layout.addStretch(1)
+        layout.addWidget(self._title)
+        layout.addWidget(self._hint)
+        layout.addStretch(2)
+
+    def say(self, title: str, hint: str = "") -> None:
+        """Show these words."""
+        self._title.setText(title)
+        self._hint.setText(hint)
+        self.setAccessibleName(f"{title} {hint}".strip())
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return " ".join(t for t in (self._title.text(), self._hint.text()) if t)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        set_label_color(self._title, theme.dim)
+        set_label_color(self._hint, theme.dim)
+
+
+@guarded
+class LinkButton(QPushButton):
+    """A command that looks like a link; focusable, at least 24 px high."""
+
+    def __init__(self, text: str, tip: str, parent: QWidget | None = None) -> None:
+        super().__init__(caption(text), parent)
+        set_tip(self, tip)
+        self.setFlat(True)
+        self.setFont(words_font(12))
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setMinimumHeight(scaled(24))
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+    def setText(self, text: str) -> None:
+        """Show `text`, & and all."""
+        super().setText(caption(text))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the accent colour."""
+        self.setStyleSheet(
+            f"QPushButton {{ color: {css(theme.accent)}; border: none;"
+            " background: transparent; text-align: left; padding: 2px 0px; }"
+            " QPushButton:hover, QPushButton:focus { text-decoration: underline; }"
+            f" QPushButton:disabled {{ color: {css(theme.faint)}; }}"
+        )
+
+
+class Disclosure(QWidget):
+    """A section that opens and closes; its contents are made when first opened."""
+
+    opened = Signal()
+
+    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._head = QToolButton(self)
+        self._head.setText(title)
+        set_tip(self._head, tr("Open or close this section"))
+        self._head.setAccessibleName(title)
+        self._head.setCheckable(True)
+        self._head.setFont(heading_font())
+        self._head.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self._head.setArrowType(Qt.ArrowType.RightArrow)
+        self._head.setAutoRaise(True)
+        self._head.setMinimumHeight(scaled(24))
+        self._head.toggled.connect(self._on_toggled)
+        self._content: QWidget | None = None
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(4)
+        self._layout.addWidget(self._head)
+
+    def set_content(self, content: QWidget) -> None:
+        """Show `content` below the head while open."""
+        self._content = content
+        content.setVisible(self.is_open)
+        self._layout.addWidget(content)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the contents show."""
+        return self._head.isChecked()
+
+    def set_open(self, is_open: bool) -> None:
+        """Open or close."""
+        self._head.setChecked(is_open)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._head.setStyleSheet(
+            f"QToolButton {{ color: {css(theme.dim)}; border: none; padding: 0px;"
+            " background: transparent; }"
+            f" QToolButton:hover, QToolButton:focus {{ color: {css(theme.text)}; }}"
+        )
+
+    def _on_toggled(self, is_open: bool) -> None:
+        arrow = Qt.ArrowType.DownArrow if is_open else Qt.ArrowType.RightArrow
+        self._head.setArrowType(arrow)
+        if self._content is not None:
+            self._content.setVisible(is_open)
+        if is_open:
+            self.opened.emit()
+
+
+def connect_all(pairs: Connections) -> None:
+    """Connect each signal to its slot."""
+    for signal, slot in pairs:
+        signal.connect(slot)  # type: ignore[attr-defined]  # SignalInstance
+
+
+def disconnect_all(pairs: Connections) -> None:
+    """Undo `connect_all`."""
+    for signal, slot in pairs:
+        signal.disconnect(slot)  # type: ignore[attr-defined]  # SignalInstance
+
+
+@guarded
+class ElidedLabel(Label):
+    """A label that can be as narrow as its neighbours need it to be.
+
+    `text` is what it shows, `full_text` what it was given.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent=parent)
+        self._full = ""
+        self.tip = ""
+        """Tooltip to show in any case; "" = the whole text where it is cut."""
+
+    @property
+    def full_text(self) -> str:
+        """The whole text."""
+        return self._full
+
+    def setText(self, text: str) -> None:
+        """Show `text`, as much of it as fits."""
+        self._full = one_line(text)
+        self.setAccessibleName(text)
+        self.updateGeometry()
+        self._elide()
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self.setText("")
+
+    def sizeHint(self) -> QSize:
+        """Ask for room for the whole text."""
+        width = self.fontMetrics().horizontalAdvance(self._full)
+        return QSize(width + 2, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        """Get by with room for one letter."""
+        return QSize(self.fontMetrics().averageCharWidth(), super().sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the text to the new width."""
+        super().resizeEvent(event)
+        self._elide()
+
+    def _elide(self) -> None:
+        metrics, mode = self.fontMetrics(), Qt.TextElideMode.ElideRight
+        shown = metrics.elidedText(self._full, mode, max(self.width(), 0))
+        super().setText(shown)
+        set_tip(self, self.tip or ("" if shown == self._full else self._full))

@@ -1,0 +1,1 @@
+"""Buffers and memory over time."""

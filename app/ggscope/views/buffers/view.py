@@ -1,0 +1,598 @@
+"""Buffers: what lay in memory when, its peak, and who used it.
+
+Mouse and trackpad on the picture of buffers; time moves as on the timeline.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QSplitter, QWidget
+
+from ggscope.analysis.buffers import (
+    BufferUse,
+    Grouping,
+    Lives,
+    Occupancy,
+    alive_at,
+    buffer_use,
+    lives,
+    occupancy,
+)
+from ggscope.model.selection import Selection
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.render.batch import DisplayList
+from ggscope.render.buffers import (
+    ROW_HEIGHT,
+    BuffersGeometry,
+    BuffersScene,
+    buffer_name,
+    compose_buffers,
+)
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session
+from ggscope.session.tasks import TaskContext
+from ggscope.views.base.painted import Connection, PaintedView
+from ggscope.views.base.plain import add_action, set_tip
+from ggscope.views.base.view import ViewSpec
+from ggscope.views.base.widgets import (
+    ElidedLabel,
+    copy_text,
+    scaled,
+    set_label_color,
+    words_font,
+)
+from ggscope.views.buffers import words as buffers_words
+from ggscope.views.buffers.table import BuffersTable
+
+ZOOM_STEP = 1.25
+"""Zoom factor of one wheel notch, as on the timeline."""
+DRAG_PX = 4.0
+"""A press that moves less is a click."""
+_BUTTONS = (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
+
+
+class BuffersGestures:
+    """Turns mouse events into calls of the view and its session."""
+
+    def __init__(self, view: "BuffersView") -> None:
+        self._view = view
+        self._pressed: QPointF | None = None
+        self._pressed_range = TimeRange(0, 1)
+        self._is_panning = False
+        self._pointer: QPointF | None = None
+
+    def follow(self) -> None:
+        """Look again at what lies under a pointer that rests: the picture has moved."""
+        session, place = self._view.session, self._view.geometry_now()
+        if self._pointer is None or self._pressed is not None:
+            return
+        if session is not None and place is not None:
+            self._hover(self._pointer, session, place)
+
+    def handle(self, event: QEvent) -> bool:
+        """Handle one event; return whether it is done with."""
+        session, place = self._view.session, self._view.geometry_now()
+        if event.type() == QEvent.Type.Leave:
+            self._pointer = None
+            self._view.point_at(-1)
+            if session is not None:
+                session.cursor_tick = None
+            return False
+        if session is None or place is None:
+            return False
+        if isinstance(event, QWheelEvent):
+            self._wheel(event, session, place)
+            return True
+        if isinstance(event, QNativeGestureEvent):
+            return self._pinch(event, session, place)
+        if not isinstance(event, QMouseEvent):
+            return False
+        kind = event.type()
+        if kind == QEvent.Type.MouseButtonPress:
+            return self._press(event, session)
+        if kind == QEvent.Type.MouseMove:
+            self._move(event, session, place)
+            return True
+        if kind == QEvent.Type.MouseButtonRelease:
+            return self._release(event, session, place)
+        if kind == QEvent.Type.MouseButtonDblClick:
+            at = self._view.position_of(event)
+            row = place.buffer_at(at.x(), at.y())
+            if row >= 0:
+                self._view.show_life(row)
+            elif at.y() < place.area_y:
+                session.fit()
+            return True
+        return False
+
+    def _press(self, event: QMouseEvent, session: Session) -> bool:
+        if event.button() not in (
+            Qt.MouseButton.LeftButton,
+            Qt.MouseButton.MiddleButton,
+        ):
+            return False
+        self._pressed, self._is_panning = self._view.position_of(event), False
+        self._pressed_range = session.visible_range
+        return True
+
+    def _move(
+        self, event: QMouseEvent, session: Session, place: BuffersGeometry
+    ) -> None:
+        at = self._view.position_of(event)
+        self._hover(at, session, place)
+        if self._pressed is None:
+            return
+        dx = self._pressed.x() - at.x()
+        if self._is_panning or abs(dx) >= DRAG_PX:
+            self._is_panning = True
+            shift = round(dx / place.time.px_per_tick)
+            session.set_visible(self._pressed_range.shifted(shift))
+
+    def _hover(self, at: QPointF, session: Session, place: BuffersGeometry) -> None:
+        self._pointer = at
+        session.cursor_tick = place.tick_at(at.x()) if at.x() >= place.time.x0 else None
+        if self._pressed is None:
+            self._view.point_at(place.buffer_at(at.x(), at.y()))
+
+    def _release(
+        self, event: QMouseEvent, session: Session, place: BuffersGeometry
+    ) -> bool:
+        pressed, self._pressed = self._pressed, None
+        if pressed is None or self._is_panning:
+            self._is_panning = False
+            return pressed is not None
+        at = self._view.position_of(event)
+        row = place.buffer_at(at.x(), at.y())
+        if row >= 0:
+            adds = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+            self._view.select_buffer(row, add=adds)
+        elif session.selection.table == "buffers":
+            session.select(Selection())
+        return True
+
+    def _wheel(
+        self, event: QWheelEvent, session: Session, place: BuffersGeometry
+    ) -> None:
+        pixels, angle, mods = event.pixelDelta(), event.angleDelta(), event.modifiers()
+        dx = float(pixels.x()) if not pixels.isNull() else angle.x() / 2
+        dy = float(pixels.y()) if not pixels.isNull() else angle.y() / 2
+        zooms = bool(mods & Qt.KeyboardModifier.ControlModifier) != session.wheel_zooms
+        if mods & Qt.KeyboardModifier.ShiftModifier:
+            dx, dy, zooms = dx or dy, 0.0, False
+        if zooms and dy:
+            tick = place.tick_at(self._x_of(event))
+            session.zoom(ZOOM_STEP ** (-dy / 60), tick)
+        elif abs(dx) > abs(dy):
+            shift = round(-dx / place.time.px_per_tick)
+            session.set_visible(session.visible_range.shifted(shift))
+        elif dy:
+            self._view.scroll_to(self._view.scroll_y - dy)
+
+    def _x_of(self, event: QWheelEvent | QNativeGestureEvent) -> float:
+        return self._view.position_of(event).x()
+
+    def _pinch(
+        self, event: QNativeGestureEvent, session: Session, place: BuffersGeometry
+    ) -> bool:
+        if event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture:
+            return False
+        tick = place.tick_at(self._x_of(event))
+        session.zoom(1.0 / max(0.1, 1.0 + event.value()), tick)
+        return True
+
+
+_KEY = "buffers"
+_WITH_PICTURE, _WITHOUT = [550, 450], [300, 700]
+"""Shares of the width of picture and table."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BuffersResult:
+    """What the picture and the table are made from."""
+
+    trace: Trace
+    by: Grouping
+    occupancy: Occupancy
+    lives: Lives
+    use: BufferUse
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BuffersRequest:
+    """Computes a `BuffersResult`; runs on a worker."""
+
+    trace: Trace
+    by: Grouping
+    use: BufferUse | None = None
+
+    def __call__(self, context: TaskContext | None = None) -> BuffersResult:
+        """Return the numbers. Raises Cancelled from the context."""
+        found = occupancy(self.trace, self.by)
+        packed = lives(self.trace.buffers)
+        if context is not None:
+            context.check_cancelled()
+        use = buffer_use(self.trace) if self.use is None else self.use
+        return BuffersResult(self.trace, self.by, found, packed, use)
+
+
+class BuffersView(PaintedView):
+    """Stacked occupancy over the timeline's time, lives below, a table beside.
+
+    The wheel scrolls lives, Ctrl+wheel zooms time, a drag pans; a click selects a
+    buffer, Up and Down go through them by size.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self.tr("Buffers"))
+        self._result: BuffersResult | None = None
+        self._hover = -1
+        self._scroll = 0.0
+        self._gestures = BuffersGestures(self)
+        self.table = BuffersTable(self)
+        self.table.chosen.connect(self._on_table_chosen)
+        self.table.opened.connect(self._on_table_opened)
+        self._make_head()
+        # The canvas never becomes one of OpenGL here, so it may move house.
+        self.box.removeWidget(self.canvas)
+        self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
+        self.splitter.setChildrenCollapsible(False)
+        self.splitter.addWidget(self.canvas)
+        self.splitter.addWidget(self.table)
+        self.splitter.setStretchFactor(0, 3)
+        self.splitter.setStretchFactor(1, 2)
+        self.splitter.setSizes(_WITH_PICTURE)
+        self.box.addWidget(self._head)
+        self.box.addWidget(self.splitter, 1)
+        self.set_theme(self.theme)
+
+    def _make_head(self) -> None:
+        self._head = QWidget(self)
+        self.about, self.note = ElidedLabel(self._head), ElidedLabel(self._head)
+        self.by = QComboBox(self._head)
+        self.by.addItem(self.tr("by usage"), "usage")
+        self.by.addItem(self.tr("by backend"), "backend")
+        self.by.setAccessibleName(self.tr("Stack by"))
+        set_tip(self.by, self.tr("Stack by"))
+        self.by.setMinimumHeight(scaled(24))
+        self.by.currentIndexChanged.connect(self._on_by_changed)
+        row = QHBoxLayout(self._head)
+        row.setContentsMargins(12, 4, 8, 2)
+        row.setSpacing(12)
+        for widget in (self.about, self.note, self.by):
+            widget.setFont(words_font(12))
+            row.addWidget(widget)
+        row.setStretch(0, 3)
+        row.setStretch(1, 2)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        super().set_theme(theme)
+        self.table.set_theme(theme)
+        set_label_color(self.about, theme.dim)
+        set_label_color(self.note, theme.caution)
+
+    # -- computing -----------------------------------------------------------------
+
+    def connections(self, session: Session) -> Sequence[Connection]:
+        """Return what the view hears."""
+        return (
+            (session.selection_changed, self._on_selection),
+            (session.linked_changed, self.repaint_picture),
+            (session.visible_range_changed, self._on_moved),
+            (session.cursor_changed, self.repaint_picture),
+            (session.absolute_time_changed, self._on_clock),
+        )
+
+    def detach(self) -> None:
+        """Stop showing the session."""
+        if self.session is not None:
+            self.session.tasks.cancel(_KEY)
+        self._forget()
+        super().detach()
+
+    def refresh(self) -> None:
+        """Compute the occupancy anew, on a worker."""
+        session = self.session
+        trace = None if session is None else session.trace
+        if self._result is not None and self._result.trace is not trace:
+            self._forget()
+        if trace is None or not len(trace.buffers):
+            self._forget()
+            return
+        use = None if self._result is None else self._result.use
+        by: Grouping = self.by.currentData()
+        self.run(_KEY, BuffersRequest(trace, by, use), self._show, self.tr("Buffers"))
+
+    def _forget(self) -> None:
+        self._result, self._hover, self._scroll = None, -1, 0.0
+        self.about.clear()
+        self.note.clear()
+        self.table.show_buffers(None, None, absolute=False)
+        self.table.setVisible(False)
+        self.repaint_picture()
+
+    def _show(self, result: BuffersResult) -> None:
+        self._result = result
+        trace = result.trace
+        self.about.setText(buffers_words.about_words(trace, result.occupancy))
+        self.note.setText(buffers_words.gap_head(trace))
+        set_tip(self.note, buffers_words.gap_words(trace))
+        self._on_clock()
+        if not self.table.isVisibleTo(self):
+            has_picture = result.occupancy.peak is not None
+            self.splitter.setSizes(_WITH_PICTURE if has_picture else _WITHOUT)
+        self.table.setVisible(True)
+        self._on_selection()
+
+    @property
+    def result(self) -> BuffersResult | None:
+        """What is shown; None before it is computed."""
+        return self._result
+
+    def _on_moved(self, _: object) -> None:
+        self._gestures.follow()
+        self.repaint_picture()
+
+    @property
+    def _absolute(self) -> bool:
+        return self.session is not None and self.session.absolute_time
+
+    def _on_clock(self, _: object = None) -> None:
+        if self._result is not None:
+            self.table.show_buffers(
+                self._result.trace, self._result.use, absolute=self._absolute
+            )
+            self.table.show_selected(frozenset(self._selected()))
+        self.repaint_picture()
+
+    def _on_by_changed(self, _: int) -> None:
+        self.invalidate()
+
+    # -- selection -----------------------------------------------------------------
+
+    def _selected(self) -> tuple[int, ...]:
+        session, result = self.session, self._result
+        if session is None or session.selection.table != "buffers" or result is None:
+            return ()
+        n = len(result.trace.buffers)
+        return tuple(row for row in session.selection.ids if 0 <= row < n)
+
+    def _on_selection(self, _: object = None) -> None:
+        self.table.show_selected(frozenset(self._selected()))
+        self.repaint_picture()
+
+    def _on_table_chosen(self, rows: object) -> None:
+        if self.session is not None and isinstance(rows, tuple) and rows:
+            self.session.select(Selection("buffers", rows))
+
+    def _on_table_opened(self, row: object) -> None:
+        if isinstance(row, int):
+            self.show_life(row)
+
+    def show_life(self, row: int) -> None:
+        """Select a buffer and show its whole life."""
+        session, result = self.session, self._result
+        if session is None or result is None:
+            return
+        session.select(Selection("buffers", (row,)))
+        buffers = result.trace.buffers
+        born, freed = int(buffers.allocated[row]), int(buffers.freed[row])
+        if born != -1:
+            end = result.trace.extent.end if freed == -1 else freed
+            life = TimeRange(born, max(end, born))
+            session.set_visible(life.padded(max(life.duration // 10, 8)))
+
+    def filter_to(self, row: int) -> None:
+        """Show only spans that access a buffer."""
+        session, result = self.session, self._result
+        if session is not None and result is not None:
+            address = int(result.trace.buffers.address[row])
+            session.set_filter(replace(session.filter, buffers=frozenset({address})))
+
+    # -- picture -------------------------------------------------------------------
+
+    def empty_words(self) -> tuple[str, str]:
+        """Return why there is no picture."""
+        session, result = self.session, self._result
+        if session is None or session.trace is None:
+            return self.tr("No trace is open."), ""
+        if result is not None:
+            return (
+                self.tr("No allocation is recorded"),
+                self.tr(
+                    "Accesses name these buffers; sizes and times need a file of "
+                    "buffer events beside the trace."
+                ),
+            )
+        if len(session.trace.buffers):
+            return self.tr("Counting …"), ""
+        return (
+            self.tr("No buffers in this trace"),
+            self.tr(
+                "Neither allocations nor accesses of buffers are recorded. Add a file "
+                "of buffer events: File, Add to session."
+            ),
+        )
+
+    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
+        """Return the picture; None where no allocation is recorded."""
+        scene = self.scene(width, height, scale)
+        return None if scene is None else compose_buffers(scene)
+
+    def scene(self, width: float, height: float, scale: float) -> BuffersScene | None:
+        """Return everything that the picture depends on."""
+        session, result = self.session, self._result
+        if session is None or result is None or result.occupancy.peak is None:
+            return None
+        is_op = session.selection.table == "spans" and bool(session.selection)
+        return BuffersScene(
+            trace=result.trace,
+            occupancy=result.occupancy,
+            lives=result.lives,
+            visible=session.visible_range,
+            width=width,
+            height=height,
+            theme=self.theme,
+            by=result.by,
+            scale=scale,
+            scroll=self._scroll,
+            hover=self._hover,
+            selected=frozenset(self._selected()),
+            accessed=frozenset(session.linked.buffers.tolist()),
+            alive=self._alive_at_op() if is_op else None,
+            cursor_tick=session.cursor_tick,
+            absolute=session.absolute_time,
+        )
+
+    def _alive_at_op(self) -> frozenset[int] | None:
+        session, result = self.session, self._result
+        if session is None or result is None:
+            return None
+        span = session.selection.active
+        spans = result.trace.spans
+        if span is None or not 0 <= span < len(spans):
+            return None
+        rows = alive_at(result.trace.buffers, int(spans.start[span]))
+        return frozenset(rows.tolist())
+
+    def geometry_now(self) -> BuffersGeometry | None:
+        """Return where things are on the canvas; None without a picture."""
+        size = self.canvas_size()
+        scene = self.scene(size.width(), size.height(), self.devicePixelRatioF())
+        return None if scene is None else BuffersGeometry(scene)
+
+    def tooltip_at(self, x: float, y: float) -> str:
+        """Return what is known of the buffer, or the occupancy, at a position."""
+        place, result = self.geometry_now(), self._result
+        if place is None or result is None:
+            return ""
+        row, absolute = place.buffer_at(x, y), self._absolute
+        if row >= 0:
+            return buffers_words.buffer_words(
+                result.trace, row, result.use, absolute=absolute
+            )
+        if not place.area_y <= y < place.area_bottom or x < place.time.x0:
+            return ""
+        trace, tick = result.trace, place.tick_at(x)
+        peak = result.occupancy.peak
+        if peak is not None and abs(x - place.time.x(peak.time)) < DRAG_PX:
+            return buffers_words.peak_tip(trace, result.occupancy, absolute=absolute)
+        return buffers_words.level_words(
+            trace, result.occupancy, tick, absolute=absolute
+        )
+
+    # -- mouse ---------------------------------------------------------------------
+
+    def pointer_event(self, event: QEvent) -> bool:
+        """Zoom, pan, scroll, point at and select."""
+        return self._gestures.handle(event)
+
+    def select_buffer(self, row: int, *, add: bool = False) -> None:
+        """Select a buffer; `add` adds it, or takes it out where it is selected."""
+        if self.session is None:
+            return
+        chosen = self._selected() if add else ()
+        others = tuple(other for other in chosen if other != row)
+        ids = others if row in chosen else (row, *others)
+        self.session.select(Selection("buffers", ids) if ids else Selection())
+
+    def point_at(self, row: int) -> None:
+        """Outline the life of a buffer as the one under the mouse; -1 = none."""
+        if row != self._hover:
+            self._hover = row
+            self.repaint_picture()
+
+    @property
+    def scroll_y(self) -> float:
+        """How far the lives are scrolled, in pixels."""
+        return self._scroll
+
+    def scroll_to(self, y: float) -> None:
+        """Scroll the lives, as far as there are any."""
+        place = self.geometry_now()
+        if place is not None:
+            self._scroll = min(max(y, 0.0), place.max_scroll)
+            self.repaint_picture()
+
+    def menu_at(self, x: float, y: float) -> QMenu | None:
+        """Return the menu of the buffer at a position."""
+        place = self.geometry_now()
+        row = -1 if place is None else place.buffer_at(x, y)
+        return None if row < 0 else self.menu_of(row)
+
+    def menu_of(self, row: int) -> QMenu:
+        """Return the menu of a buffer."""
+        menu = QMenu(self)
+        result = self._result
+        if result is None:
+            return menu
+        name = buffer_name(result.trace, row)
+        select = add_action(menu, self.tr("Select “{0}”").format(name))
+        select.triggered.connect(partial(self.select_buffer, row))
+        menu.addAction(self.tr("Show its whole life"), partial(self.show_life, row))
+        menu.addAction(
+            self.tr("Show only this buffer"), partial(self.filter_to, row)
+        ).setEnabled(int(result.trace.buffers.address[row]) != 0)
+        last = int(result.use.last_span[row])
+        menu.addAction(
+            self.tr("Go to the last op that accesses it"), partial(self._go_to, last)
+        ).setEnabled(last >= 0)
+        menu.addSeparator()
+        menu.addAction(self.tr("Copy what is known of it"), partial(self._copy, row))
+        return menu
+
+    def _go_to(self, span: int) -> None:
+        if self.session is not None:
+            self.session.select_span(span)
+
+    def _copy(self, row: int) -> None:
+        if self._result is not None:
+            copy_text(
+                buffers_words.buffer_words(
+                    self._result.trace, row, self._result.use, absolute=self._absolute
+                )
+            )
+
+    # -- keys ----------------------------------------------------------------------
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Go through the buffers by Up and Down; the rest are commands."""
+        step = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()), 0)
+        selected = self._selected()
+        if step and not event.modifiers() and self._result is not None:
+            self._step(step)
+        elif event.key() == Qt.Key.Key_Menu and selected:
+            menu = self.menu_of(selected[0])
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.popup(self.canvas.mapToGlobal(QPoint(40, 40)))
+        else:
+            super().keyPressEvent(event)
+
+    def _step(self, by: int) -> None:
+        """Select the next smaller (+1) or larger (-1) buffer with a life."""
+        assert self._result is not None
+        packed = self._result.lives
+        order = packed.buffer.tolist()
+        if not order:
+            return
+        selected = self._selected()
+        at = order.index(selected[0]) + by if selected and selected[0] in order else 0
+        at = min(max(at, 0), len(order) - 1)
+        self.select_buffer(order[at])
+        top = float(packed.row[at]) * ROW_HEIGHT
+        place = self.geometry_now()
+        if place is not None:
+            room = place.bottom - place.lives_y - ROW_HEIGHT - 8
+            self.scroll_to(min(max(self._scroll, top - room), top))
+        self.setAccessibleDescription(
+            buffers_words.buffer_words(
+                self._result.trace, order[at], self._result.use, absolute=self._absolute
+            )
+        )
+
+
+SPEC = ViewSpec("buffers", "Buffers", "bottom", BuffersView)

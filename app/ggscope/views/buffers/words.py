@@ -1,0 +1,177 @@
+"""What the view of buffers says: the line of figures, tooltips and what is lacking."""
+
+from ggscope.analysis.buffers import BufferUse, Gap, Occupancy, gaps, never_freed
+from ggscope.model.tensors import BufferUsage
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_exact_bytes,
+    format_offset,
+)
+from ggscope.render.buffers import buffer_name, usage_name
+from ggscope.views.base.widgets import tr
+from ggscope.words.spans import time_text as told
+
+_MOST_NAMED = 6
+
+
+def about_words(trace: Trace, occupancy: Occupancy) -> str:
+    """Return the figures in one line, the peak first."""
+    peak = occupancy.peak
+    buffers = trace.buffers
+    if peak is None:
+        n = format_count(len(buffers))
+        return tr("{0} buffers known by their accesses only").format(n)
+    n_alive = len(peak.alive)
+    alive = tr("1 buffer alive then") if n_alive == 1 else tr("{0} buffers alive then")
+    parts = [
+        tr("peak {0}").format(format_bytes(peak.bytes)),
+        alive.format(format_count(n_alive))
+        + f" ({_by_usage(trace, peak.alive.tolist())})",
+        tr("{0} in all").format(format_count(len(buffers))),
+    ]
+    n_left = len(never_freed(buffers))
+    if n_left:
+        parts.append(tr("{0} never freed").format(format_count(n_left)))
+    return " · ".join(parts)
+
+
+def _by_usage(trace: Trace, rows: list[int]) -> str:
+    usage = trace.buffers.usage[rows]
+    counts = [
+        (u.name, int((usage == u).sum()))
+        for u in (BufferUsage.WEIGHTS, BufferUsage.COMPUTE, BufferUsage.ANY)
+    ]
+    return ", ".join(f"{format_count(n)} {name}" for name, n in counts if n)
+
+
+def gap_words(trace: Trace) -> str:
+    """Return what the recording lacks, a sentence per line; "" where nothing."""
+    sentences = {
+        Gap.WEIGHTS: tr(
+            "No buffer of weights is recorded: the model was loaded before recording "
+            "began. The peak is a lower bound."
+        ),
+        Gap.COMPUTE: tr(
+            "No compute buffer of the scheduler is recorded, only the KV cache or "
+            "none. The peak is a lower bound."
+        ),
+        Gap.RELEASES: tr(
+            "No release is recorded: the recorder may not write releases, so "
+            "“never freed” says little."
+        ),
+        Gap.ALLOCATIONS: tr(
+            "Ops access buffers whose allocation is not recorded; they are listed "
+            "without size and times."
+        ),
+        Gap.SIZES: tr("The size of a buffer is not known; it is left out of the sums."),
+    }
+    return "\n".join(sentences[gap] for gap in gaps(trace))
+
+
+def gap_head(trace: Trace) -> str:
+    """Return a short note for the line of figures; "" where nothing lacks."""
+    found = gaps(trace)
+    if Gap.WEIGHTS in found and Gap.COMPUTE in found:
+        return tr("recording incomplete: no weights, no scheduler buffers")
+    if Gap.WEIGHTS in found:
+        return tr("recording incomplete: no weights")
+    if Gap.COMPUTE in found:
+        return tr("recording incomplete: no scheduler buffers")
+    if Gap.ALLOCATIONS in found:
+        return tr("some allocations not recorded")
+    return tr("no releases recorded") if Gap.RELEASES in found else ""
+
+
+def time_text(trace: Trace, tick: int, *, absolute: bool) -> str:
+    """Return a time of the trace; "N/A" for -1."""
+    return NOT_AVAILABLE if tick == -1 else told(trace, tick, absolute=absolute)
+
+
+def buffer_words(
+    trace: Trace, row: int, use: BufferUse | None, *, absolute: bool
+) -> str:
+    """Return everything about a buffer, a line each."""
+    buffers, unit = trace.buffers, trace.clock.unit
+    size, backend = int(buffers.size[row]), int(buffers.backend[row])
+    born, freed = int(buffers.allocated[row]), int(buffers.freed[row])
+    where = trace.strings[backend] if backend >= 0 else NOT_AVAILABLE
+    lines = [
+        buffer_name(trace, row),
+        f"{usage_name(trace, row)} · {tr('backend')} {where}",
+        tr("size {0}").format(
+            f"{format_bytes(size)} ({format_exact_bytes(size)})"
+            if size >= 0
+            else NOT_AVAILABLE
+        ),
+    ]
+    if born == -1:
+        lines.append(tr("its allocation is not recorded"))
+    else:
+        lines.append(tr("allocated {0}").format(told(trace, born, absolute=absolute)))
+        lines.append(
+            tr("freed {0}, after {1}").format(
+                told(trace, freed, absolute=absolute),
+                format_duration(freed - born, unit),
+            )
+            if freed != -1
+            else tr("never freed as far as recorded")
+        )
+    address = int(buffers.address[row])
+    if address:
+        lines.append(tr("id {0}").format(format_offset(address)))
+    return "\n".join([*lines, *_use_lines(use, row)])
+
+
+def _use_lines(use: BufferUse | None, row: int) -> list[str]:
+    if use is None or not use.is_known:
+        return [tr("accesses {0}: none names a buffer").format(NOT_AVAILABLE)]
+    n = int(use.count[row])
+    words = tr("1 access, {1}") if n == 1 else tr("{0} accesses, {1}")
+    words = words.format(format_count(n), format_bytes(int(use.bytes[row])))
+    n_lives = int(use.n_lives[row])
+    if n_lives > 1:
+        words += " " + tr("(of all {0} lives of this id)").format(format_count(n_lives))
+    return [words]
+
+
+def peak_tip(trace: Trace, occupancy: Occupancy, *, absolute: bool) -> str:
+    """Return the peak and its contents, a line per buffer; "" without a peak."""
+    peak = occupancy.peak
+    if peak is None:
+        return ""
+    when = time_text(trace, peak.time, absolute=absolute)
+    lines = [
+        tr("peak {0} at {1}").format(
+            f"{format_bytes(peak.bytes)} ({format_exact_bytes(peak.bytes)})", when
+        )
+    ]
+    rows = peak.alive.tolist()
+    for row in rows[:_MOST_NAMED]:
+        size = int(trace.buffers.size[row])
+        amount = format_bytes(size) if size >= 0 else NOT_AVAILABLE
+        lines.append(f"{amount}  {buffer_name(trace, row)} · {usage_name(trace, row)}")
+    if len(rows) > _MOST_NAMED:
+        lines.append(tr("and {0} more").format(format_count(len(rows) - _MOST_NAMED)))
+    return "\n".join(lines)
+
+
+def level_words(
+    trace: Trace, occupancy: Occupancy, tick: int, *, absolute: bool
+) -> str:
+    """Return what was occupied at a tick, a line per group."""
+    levels = occupancy.at(tick)
+    total = int(levels.sum())
+    lines = [
+        time_text(trace, tick, absolute=absolute)
+        + f" · {format_bytes(total)} ({format_exact_bytes(total)})"
+    ]
+    lines += [
+        f"{title}: {format_bytes(n)}"
+        for title, n in zip(occupancy.groups, levels.tolist(), strict=True)
+        if n
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Details of what is selected."""

@@ -1,0 +1,511 @@
+"""What the Details pane is made of: access cards and the histogram of an op."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QFont,
+    QFontMetrics,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+)
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from ggscope.analysis.statistics.table import histogram
+from ggscope.model.tables import Array, Quality, quality_of
+from ggscope.model.time import Unit
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    format_count,
+    format_duration,
+    format_exact,
+)
+from ggscope.render.theme import Theme, category_color, theme
+from ggscope.session.tasks import TaskContext
+from ggscope.text import one_line
+from ggscope.views.base.plain import set_tip, show_tip
+from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import (
+    mono_font,
+    paint_badge,
+    qcolor,
+    scaled,
+    space_color,
+    tr,
+    words_font,
+)
+from ggscope.words.spans import AccessFact
+
+MAX_CARDS = 24
+_CARD_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Up, Qt.Key.Key_Down)
+BINS = 40
+
+
+@guarded
+class AccessCards(QWidget):
+    """One card per access: badge, name, where it lies, size.
+
+    A click on a card, or Enter on the one that Up and Down lead to, chooses its
+    tensor.
+    """
+
+    chosen = Signal(int)  # row of Trace.tensors
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._accesses: tuple[AccessFact, ...] = ()
+        self._words: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        self._current = 0
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setMouseTracking(True)
+        self._theme = theme("dark")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setMinimumWidth(scaled(120))
+
+    @property
+    def accesses(self) -> tuple[AccessFact, ...]:
+        """What it shows."""
+        return self._accesses
+
+    def set_accesses(
+        self,
+        accesses: tuple[AccessFact, ...],
+        words: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    ) -> None:
+        """Show these.
+
+        Parameters
+        ----------
+        words : per access, how its place is known and what else there is to say.
+        """
+        self._accesses = accesses
+        self._words = words or ((("", ()),) * len(accesses))
+        self._current = 0
+        lines = (
+            ", ".join(
+                (f"{a.badge} {a.name}", a.size, f"{a.place} {how}".strip(), *more)
+            )
+            for a, (how, more) in zip(accesses, self._words, strict=True)
+        )
+        self.setAccessibleDescription("; ".join(lines))
+        self.updateGeometry()
+        self.update()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """Return the size of all cards."""
+        n = min(len(self._accesses), MAX_CARDS)
+        more = scaled(20) if len(self._accesses) > MAX_CARDS else 0
+        return QSize(scaled(240), n * self._pitch() + more)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the least width at full height."""
+        return QSize(scaled(120), self.sizeHint().height())
+
+    def _pitch(self) -> int:
+        return scaled(66)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the exposed cards."""
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            for row, access in enumerate(self._accesses[:MAX_CARDS]):
+                top = row * self._pitch()
+                box = QRect(0, top, self.width(), self._pitch() - scaled(8))
+                if box.intersects(event.rect()):
+                    self._paint_card(painter, box, row, access)
+            hidden = len(self._accesses) - MAX_CARDS
+            if hidden > 0:
+                painter.setFont(words_font(12))
+                painter.setPen(qcolor(self._theme.dim))
+                words = tr("and {0} more").format(format_count(hidden))
+                painter.drawText(QPoint(0, self.height() - scaled(6)), words)
+
+    def _paint_card(
+        self, painter: QPainter, box: QRect, row: int, access: AccessFact
+    ) -> None:
+        theme = self._theme
+        how, more = self._words[row]
+        has_ring = self.hasFocus() and row == self._current
+        painter.setPen(qcolor(theme.accent) if has_ring else Qt.PenStyle.NoPen)
+        painter.setBrush(qcolor(theme.raised))
+        inner = QRectF(box).adjusted(0.5, 0.5, -0.5, -0.5) if has_ring else QRectF(box)
+        painter.drawRoundedRect(inner, 6, 6)
+        pad = scaled(10)
+        line = scaled(16)
+        first = box.top() + scaled(7)
+        right = paint_badge(
+            painter,
+            box.left() + pad,
+            first + line / 2,
+            access.badge,
+            space_color(access.space, theme),
+        )
+        left = round(right) + scaled(8)
+        room = QRect(left, first, box.right() - pad - left, line)
+        draw_elided(painter, room, access.name, mono_font(12, bold=True), theme.text)
+        room = QRect(box.left() + pad, first + line, box.width() - 2 * pad, line)
+        place = f"{access.place} · {tr(how)}" if how else access.place
+        draw_elided(painter, room, place, mono_font(11), theme.dim)
+        room.translate(0, line)
+        words = [access.size, *more]
+        if access.layer != NOT_AVAILABLE:
+            words.append(f"{tr('layer')} {access.layer}")
+        if access.expert != NOT_AVAILABLE:
+            words.append(f"{tr('expert')} {access.expert}")
+        draw_elided(painter, room, " · ".join(words), words_font(11.5), theme.dim)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Choose the tensor of the card that was clicked."""
+        row = int(event.position().y()) // self._pitch()
+        if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(
+            event.position().toPoint()
+        ):
+            self._choose(row)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Show by the cursor that a card can be clicked."""
+        row = int(event.position().y()) // self._pitch()
+        hand, arrow = Qt.CursorShape.PointingHandCursor, Qt.CursorShape.ArrowCursor
+        self.setCursor(hand if self._tensor_at(row) >= 0 else arrow)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Go from card to card by Up and Down; Enter chooses."""
+        step = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()))
+        last = min(len(self._accesses), MAX_CARDS) - 1
+        if step is not None and 0 <= self._current + step <= last:
+            self._current += step
+            self.update()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._choose(self._current)
+        else:
+            super().keyPressEvent(event)
+
+    def _tensor_at(self, row: int) -> int:
+        inside = 0 <= row < min(len(self._accesses), MAX_CARDS)
+        return self._accesses[row].tensor if inside else -1
+
+    def _choose(self, row: int) -> None:
+        tensor = self._tensor_at(row)
+        if tensor >= 0:
+            self.chosen.emit(tensor)
+
+    def event(self, event: QEvent) -> bool:
+        """Show every digit of the card under the mouse; take Enter for the cards."""
+        if isinstance(event, QKeyEvent):
+            is_asked = event.type() == QEvent.Type.ShortcutOverride
+            if is_asked and Qt.Key(event.key()) in _CARD_KEYS:
+                event.accept()
+                return True
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            row = event.pos().y() // self._pitch()
+            if 0 <= row < min(len(self._accesses), MAX_CARDS):
+                how, more = self._words[row]
+                text = card_tip(self._accesses[row], tr(how), more)
+                show_tip(event.globalPos(), text, self)
+                return True
+        return super().event(event)
+
+
+def card_tip(access: AccessFact, how: str = "", more: tuple[str, ...] = ()) -> str:
+    """Return all that is known of an access, one fact per line."""
+    facts = (
+        ("", access.name),
+        (tr("memory"), access.badge),
+        (tr("size"), access.exact_size),
+        (tr("place"), f"{access.place}, {how}" if how else access.place),
+        *((tr("tensor"), " · ".join(more)) for _ in more[:1]),
+        (tr("layer"), access.layer),
+        (tr("expert"), access.expert),
+        (tr("pointer"), access.address),
+    )
+    return "\n".join(f"{label}: {value}" if label else value for label, value in facts)
+
+
+@guarded
+class SwatchLine(QWidget):
+    """A square in the op's colour and a line of words, elided at the end."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._text = ""
+        self._key = ""
+        self._theme = theme("dark")
+        self.setFixedHeight(scaled(20))
+
+    def show_text(self, text: str, color_key: str) -> None:
+        """Show `text`; without a colour key there is no square."""
+        self._text, self._key = text, color_key
+        self.setAccessibleName(text)
+        set_tip(self, text)
+        self.update()
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self._text
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the square and the words."""
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            left, size = 0, scaled(9)
+            if self._key:
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(qcolor(category_color(self._key, self._theme)))
+                top = (self.height() - size) / 2
+                painter.drawRoundedRect(QRectF(0, top, size, size), 2, 2)
+                left = size + scaled(7)
+            room = self.rect().adjusted(left, 0, 0, 0)
+            end = Qt.TextElideMode.ElideRight
+            draw_elided(painter, room, self._text, words_font(12), self._theme.dim, end)
+
+
+@guarded
+class TargetCard(QWidget):
+    """The destination tensor: name at the left, size at the right."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._name = self._size = ""
+        self._theme = theme("dark")
+        self.setFixedHeight(scaled(32))
+        self.setAccessibleName(tr("Destination"))
+
+    def set_tensor(self, name: str, size: str, exact: str) -> None:
+        """Show a tensor; "N/A" where a part is not known."""
+        self._name, self._size = name, size
+        self.setAccessibleDescription(f"{name}, {size}")
+        set_tip(self, f"{name}\n{exact or size}")
+        self.update()
+
+    @property
+    def name(self) -> str:
+        """Name of the tensor."""
+        return self._name
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the card."""
+        theme = self._theme
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(qcolor(theme.raised))
+            painter.drawRoundedRect(QRectF(self.rect()), 6, 6)
+            room = self.rect().adjusted(scaled(10), 0, -scaled(10), 0)
+            font = words_font(11.5)
+            painter.setFont(font)
+            painter.setPen(qcolor(theme.dim))
+            middle = Qt.AlignmentFlag.AlignVCenter
+            painter.drawText(room, Qt.AlignmentFlag.AlignRight | middle, self._size)
+            used = QFontMetrics(font).horizontalAdvance(self._size) + scaled(8)
+            color = theme.selection if theme.is_dark else theme.text
+            bold = mono_font(12, bold=True)
+            draw_elided(painter, room.adjusted(0, 0, -used, 0), self._name, bold, color)
+
+
+def draw_elided(
+    painter: QPainter,
+    room: QRect,
+    text: str,
+    font: QFont,
+    color: int,
+    mode: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle,
+) -> None:
+    """Draw a line of text at the left of `room`, cut to fit."""
+    painter.setFont(font)
+    painter.setPen(qcolor(color))
+    width = max(0, room.width())
+    shown = QFontMetrics(font).elidedText(one_line(text), mode, width)
+    side = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+    painter.drawText(room, side, shown)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpTimes:
+    """How long all spans of an op (or of a name) take.
+
+    Attributes
+    ----------
+    n : all of them; `timed` of them have a duration of their own.
+    counts, edges : histogram, int64[bins] and float64[bins + 1], ticks.
+    low, high : shortest and longest.
+    """
+
+    n: int
+    timed: int
+    counts: Array
+    edges: Array
+    p50: float
+    p99: float
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpTimesRequest:
+    """Computes `OpTimes` of the spans that are like `span`; runs on a worker."""
+
+    trace: Trace
+    span: int
+
+    def __call__(self, context: TaskContext | None = None) -> OpTimes:
+        """Return the figures. Raises Cancelled between its steps."""
+        ids = alike(self.trace, self.span)
+        if context is not None:
+            context.check_cancelled()
+        quality = quality_of(self.trace.spans.flags[ids])
+        timed = ids[quality <= Quality.DERIVED]
+        if not len(timed):
+            none = np.zeros(0, np.int64)
+            return OpTimes(len(ids), 0, none, none, np.nan, np.nan, 0, 0)
+        ticks = self.trace.spans.end[timed] - self.trace.spans.start[timed]
+        if context is not None:
+            context.check_cancelled()
+        p50, p99 = np.percentile(ticks, [50, 99])
+        counts, edges = histogram(self.trace, timed, BINS)
+        return OpTimes(
+            len(ids),
+            len(timed),
+            counts,
+            edges,
+            float(p50),
+            float(p99),
+            int(ticks.min()),
+            int(ticks.max()),
+        )
+
+
+def alike(trace: Trace, span: int) -> Array:
+    """Return the ids of all spans of the same op; of no op: of the same name."""
+    spans = trace.spans
+    if int(spans.op[span]) >= 0:
+        return np.flatnonzero(spans.op == spans.op[span])
+    same = (spans.name == spans.name[span]) & (spans.lane == spans.lane[span])
+    return np.flatnonzero(same & (spans.op < 0))
+
+
+@guarded
+class OpHistogram(QWidget):
+    """Durations of all spans of an op, with the place of the selected one."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._times: OpTimes | None = None
+        self._ticks = -1
+        self._unit: Unit = "ns"
+        self._key = ""
+        self._theme = theme("dark")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(scaled(88))
+        self.setAccessibleName(tr("Durations of this op"))
+
+    def set_times(
+        self, times: OpTimes | None, ticks: int, unit: Unit, color_key: str
+    ) -> None:
+        """Show `times` and where `ticks` lies in them; -1 = nowhere."""
+        self._times, self._ticks, self._unit, self._key = times, ticks, unit, color_key
+        if times is not None and times.timed:
+            self.setAccessibleDescription(self.caption())
+            set_tip(self, self._tip(times))
+        self.update()
+
+    @property
+    def times(self) -> OpTimes | None:
+        """What it shows."""
+        return self._times
+
+    def caption(self) -> str:
+        """Return "p50 207 µs · p99 311 µs"."""
+        if self._times is None or not self._times.timed:
+            return ""
+        p50 = format_duration(self._times.p50, self._unit)
+        p99 = format_duration(self._times.p99, self._unit)
+        return f"p50 {p50} · p99 {p99}"
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.update()
+
+    def _tip(self, times: OpTimes) -> str:
+        unit = self._unit
+        lines = [
+            f"{tr('shortest')}: {format_exact(times.low, unit)}",
+            f"{tr('longest')}: {format_exact(times.high, unit)}",
+            f"{tr('with a time of their own')}: {format_count(times.timed)} "
+            f"{tr('of')} {format_count(times.n)}",
+        ]
+        return "\n".join(lines)
+
+    def _bin(self) -> int:
+        """Return the bar of the selected span, -1 for none."""
+        times = self._times
+        if times is None or self._ticks < 0 or not len(times.counts):
+            return -1
+        place = int(np.searchsorted(times.edges, self._ticks, "right")) - 1
+        return min(max(place, 0), len(times.counts) - 1)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw bars and their captions."""
+        times = self._times
+        with QPainter(self) as painter:
+            theme = self._theme
+            if times is None or not times.timed:
+                painter.setFont(words_font(12))
+                painter.setPen(qcolor(theme.dim))
+                words = (
+                    tr("counting…")
+                    if times is None
+                    else tr("No span has its own time.")
+                )
+                painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, words)
+                return
+            foot = scaled(36)
+            self._paint_bars(painter, times, self.height() - foot)
+            painter.setPen(qcolor(theme.dim))
+            painter.setFont(mono_font(11))
+            line = QRect(0, self.height() - foot, self.width(), foot // 2)
+            middle = Qt.AlignmentFlag.AlignVCenter
+            for side, text in (
+                (Qt.AlignmentFlag.AlignLeft, format_duration(times.low, self._unit)),
+                (Qt.AlignmentFlag.AlignRight, format_duration(times.high, self._unit)),
+            ):
+                painter.drawText(line, side | middle, text)
+            line.translate(0, foot // 2)
+            painter.drawText(
+                line, Qt.AlignmentFlag.AlignHCenter | middle, self.caption()
+            )
+
+    def _paint_bars(self, painter: QPainter, times: OpTimes, height: int) -> None:
+        theme = self._theme
+        n, highest = len(times.counts), max(1, int(times.counts.max()))
+        step = self.width() / max(n, 1)
+        mine = self._bin()
+        color = category_color(self._key or "none", theme)
+        painter.fillRect(QRectF(0, height - 1, self.width(), 1), qcolor(theme.line))
+        for k, count in enumerate(times.counts):
+            if not count and k != mine:
+                continue
+            bar = max(1.0, float(count) / highest * (height - 4))
+            box = QRectF(k * step, height - bar, max(step - 1, 1), bar)
+            painter.fillRect(box, qcolor(theme.selection if k == mine else color))

@@ -1,0 +1,600 @@
+"""Details: everything known of the one thing that is selected.
+
+A span, a marker, or a tensor, buffer, graph node or expert (`details_things`).
+"""
+
+from dataclasses import replace
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QFrame,
+    QScrollArea,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.analysis.links import Linked
+from ggscope.model.selection import Selection
+from ggscope.model.tables import Space
+from ggscope.model.trace import Trace
+from ggscope.model.units import NOT_AVAILABLE, format_count
+from ggscope.render.theme import Theme, css, theme
+from ggscope.session.session import Session
+from ggscope.views.base.cells import to_markdown, to_tsv
+from ggscope.views.base.fact_list import FactList
+from ggscope.views.base.plain import Label
+from ggscope.views.base.view import View, ViewSpec
+from ggscope.views.base.widgets import (
+    Connections,
+    EmptyState,
+    LinkButton,
+    connect_all,
+    copy_text,
+    disconnect_all,
+    heading_font,
+    mono_font,
+    scaled,
+    set_label_color,
+    swatch_key,
+    words_font,
+)
+from ggscope.views.details.links import RelatedList, ShowLinks, SpanSteps
+from ggscope.views.details.parts import (
+    AccessCards,
+    OpHistogram,
+    OpTimes,
+    OpTimesRequest,
+    SwatchLine,
+    TargetCard,
+    alike,
+)
+from ggscope.views.details.record import RECORD_TASK, RecordSection
+from ggscope.views.details.things import (
+    Group,
+    ThingNews,
+    ThingRequest,
+    exists,
+    facts_of,
+    filter_of,
+    groups_of,
+    placed_tensors,
+)
+from ggscope.words.claims import stated_facts
+from ggscope.words.spans import (
+    AccessFact,
+    Fact,
+    access_facts,
+    access_line,
+    destination_of,
+    duration_of,
+    known_facts,
+    marker_facts,
+    record_fact,
+    record_of,
+    span_facts,
+)
+from ggscope.words.things import card_words, place_word
+
+MAX_SELECTED = 100_000
+MAX_KNOWN = 256
+"""Histograms kept, so that stepping through spans shows them at once."""
+SYNC_SPANS = 50_000
+"""Figures of things are found at once in traces up to this size."""
+_TIMES, _THING = "details-times", "details-thing"
+
+
+class DetailsView(View):
+    """Shows the active span or marker of the selection."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session: Session | None = None
+        self._theme = theme("dark")
+        self._times_of: tuple[int, int] | None = None
+        self._known_times: dict[tuple[int, int], OpTimes] = {}
+        self._known_news: dict[Selection, ThingNews] = {}
+        self.setAccessibleName(self.tr("Details"))
+        self._make_parts()
+        self._lay_out()
+        self.set_theme(self._theme)
+        self._show()
+
+    # -- parts -------------------------------------------------------------
+
+    def _make_parts(self) -> None:
+        self._empty = EmptyState(self)
+        self._title = Label(parent=self)
+        self._title.setFont(mono_font(15, bold=True))
+        self._title.setWordWrap(True)
+        select = Qt.TextInteractionFlag.TextSelectableByMouse
+        self._title.setTextInteractionFlags(select)
+        self._swatch = SwatchLine(self)
+        self.facts = FactList(self)
+        self.facts.setAccessibleName(self.tr("Facts"))
+        self._sources_head = Label(self.tr("Sources"), self)
+        self._sources_note = Label(parent=self)
+        self._sources_note.setFont(words_font(12))
+        self._sources_note.setWordWrap(True)
+        self.sources = AccessCards(self)
+        self.sources.setAccessibleName(self.tr("Sources"))
+        self._target_head = Label(self.tr("Destination"), self)
+        self.target = TargetCard(self)
+        self.groups = (RelatedList(self), RelatedList(self))
+        self.steps = SpanSteps(self)
+        self._times_head = Label(parent=self)
+        self.histogram = OpHistogram(self)
+        for head in (self._sources_head, self._target_head, self._times_head):
+            head.setFont(heading_font())
+            # Part of the label, so that a hidden section leaves no gap.
+            head.setContentsMargins(0, scaled(10), 0, scaled(2))
+        self._make_links()
+        self.record_section = RecordSection(self)
+        self.record_section.placed.connect(self._note_offset)
+
+    def _make_links(self) -> None:
+        tr = self.tr
+        self.show_links = ShowLinks(self)
+        self.show_links.wanted.connect(self._on_shown_elsewhere)
+        self.sources.chosen.connect(self._on_source_chosen)
+        self.steps.stepped.connect(self._on_stepped)
+        self.steps.taken.connect(self._on_taken)
+        for group in self.groups:
+            group.chosen.connect(self._on_related_chosen)
+        self._links = (
+            LinkButton(tr("Zoom to"), tr("Show its time across the timeline"), self),
+            LinkButton(tr("Show only this op"), tr("Hide all other ops"), self),
+            LinkButton(
+                tr("Select all of this op"), tr("Select every span of this op"), self
+            ),
+            LinkButton(tr("Copy as Markdown"), tr("Copy all that is shown here"), self),
+        )
+        self.zoom_link, self.isolate_link, self.all_link, self.copy_link = self._links
+        self.zoom_link.clicked.connect(self._on_zoom)
+        self.isolate_link.clicked.connect(self._on_isolate)
+        self.all_link.clicked.connect(self._on_select_all)
+        self.copy_link.clicked.connect(self.copy_markdown)
+
+    def _lay_out(self) -> None:
+        content = QWidget(self)
+        content.setObjectName("details_content")
+        layout = QVBoxLayout(content)
+        layout.setContentsMargins(12, 12, 12, 12)
+        layout.setSpacing(4)
+        for widget in (
+            self._title,
+            self._swatch,
+            self.facts,
+            self._sources_head,
+            self._sources_note,
+            self.sources,
+            self._target_head,
+            self.target,
+            *self.groups,
+            self.steps,
+            self._times_head,
+            self.histogram,
+        ):
+            layout.addWidget(widget)
+        layout.addSpacing(4)
+        layout.addWidget(self.show_links)
+        for link in self._links:
+            layout.addWidget(link)
+        layout.addSpacing(8)
+        layout.addWidget(self.record_section)
+        layout.addStretch(1)
+        self._scroll = QScrollArea(self)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setWidget(content)
+        self._stack = QStackedLayout(self)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(self._scroll)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        for part in (
+            self._empty,
+            self.facts,
+            self.sources,
+            self.target,
+            self.histogram,
+            self.record_section,
+            self._swatch,
+            *self.groups,
+            self.steps,
+            self.show_links,
+            *self._links,
+        ):
+            part.set_theme(theme)
+        set_label_color(self._title, theme.text)
+        for label in (
+            self._sources_head,
+            self._target_head,
+            self._times_head,
+            self._sources_note,
+        ):
+            set_label_color(label, theme.dim)
+        self.setStyleSheet(
+            f"QScrollArea, #details_content {{ background: {css(theme.pane)}; }}"
+            " QLabel { background: transparent; }"
+        )
+        self._show()
+
+    # -- session -----------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        self.detach()
+        self._session = session
+        self._known_times.clear()
+        self._known_news.clear()
+        connect_all(self._connections(session))
+        self._show()
+
+    def detach(self) -> None:
+        """Stop showing it."""
+        if self._session is None:
+            return
+        disconnect_all(self._connections(self._session))
+        for key in (_TIMES, RECORD_TASK, _THING):
+            self._session.tasks.cancel(key)
+        self._session = None
+        self._show()
+
+    def _connections(self, session: Session) -> Connections:
+        return (
+            (session.trace_changed, self._on_trace_changed),
+            (session.selection_changed, self._on_changed),
+            (session.linked_changed, self._on_linked_changed),
+            (session.linked_position_changed, self._on_linked_changed),
+            (session.correlation_changed, self._on_correlation_changed),
+            (session.absolute_time_changed, self._on_changed),
+        )
+
+    def _on_trace_changed(self, _: object) -> None:
+        self._known_times.clear()
+        self._known_news.clear()
+        self._show()
+
+    def _on_correlation_changed(self, _: object) -> None:
+        self._known_news.clear()
+        self._show()
+
+    def _on_linked_changed(self, _: object) -> None:
+        self._show_linked()
+
+    def _on_changed(self, _: object) -> None:
+        self._show()
+
+    # -- showing -----------------------------------------------------------
+
+    def _show(self) -> None:
+        """Show what is selected now."""
+        session = self._session
+        trace = None if session is None else session.trace
+        if session is None or trace is None or not session.selection:
+            self._say_nothing(is_open=trace is not None)
+            return
+        selection = session.selection
+        row = selection.active
+        assert row is not None
+        if selection.table == "spans" and 0 <= row < len(trace.spans):
+            self._show_span(session, trace, row)
+        elif selection.table == "markers" and 0 <= row < len(trace.markers):
+            self._show_marker(session, trace, row)
+        elif exists(trace, selection):
+            self._show_thing(session, trace, selection)
+        else:
+            self._say_nothing(is_open=True)
+            return
+        self.zoom_link.setVisible(True)
+        self._show_linked()
+        self._stack.setCurrentWidget(self._scroll)
+
+    def _say_nothing(self, *, is_open: bool) -> None:
+        session = self._session
+        trace = None if session is None else session.trace
+        about = () if trace is None else stated_facts(trace)
+        if session is not None and trace is not None and about:
+            self._show_about(session, trace, about)
+            return
+        if is_open:
+            hint = self.tr("Click a span in the timeline or a record in the table.")
+            self._empty.say(self.tr("Nothing is selected."), hint)
+        else:
+            self._empty.say(self.tr("No trace is open."))
+        self._stack.setCurrentWidget(self._empty)
+
+    def _show_about(
+        self, session: Session, trace: Trace, facts: tuple[Fact, ...]
+    ) -> None:
+        """Show what the files say of themselves, while nothing is selected."""
+        self._title.setText(self.tr("About this trace"))
+        self._swatch.show_text(self.tr("Nothing is selected."), "")
+        self.facts.set_facts(facts)
+        self._hide_span_parts(session)
+        for link in (self.zoom_link, self.isolate_link):
+            link.setVisible(False)
+        self.record_section.ask(session, trace, -1)
+        self._show_linked()
+        self._stack.setCurrentWidget(self._scroll)
+
+    def _show_span(self, session: Session, trace: Trace, span: int) -> None:
+        facts = span_facts(trace, span, absolute=session.absolute_time)
+        op = trace.op_name(int(trace.spans.op[span]))
+        self._title.setText(trace.span_name(span))
+        key = swatch_key(trace, span)
+        self._swatch.show_text(self._summary(session, facts), key)
+        self.facts.set_facts(known_facts(facts[1:]))
+        accesses = access_facts(trace, span)
+        self._show_accesses(trace, accesses)
+        has_op = bool(op)
+        for widget in (self._target_head, self.target, self.isolate_link):
+            widget.setVisible(has_op)
+        self.isolate_link.setText(self.tr("Show only this op"))
+        self.all_link.setVisible(True)
+        self.all_link.setText(
+            self.tr("Select all of this op")
+            if has_op
+            else self.tr("Select all of this name")
+        )
+        self.target.set_tensor(*_target(trace, span, accesses))
+        self._show_times(session, trace, span)
+        self.record_section.ask(session, trace, record_of(trace, span))
+
+    def _show_marker(self, session: Session, trace: Trace, marker: int) -> None:
+        facts = marker_facts(trace, marker, absolute=session.absolute_time)
+        self._title.setText(facts[0].value)
+        self._swatch.show_text(self.tr("marker · {0}").format(facts[1].value), "")
+        self.facts.set_facts(known_facts(facts[1:]))
+        self._hide_span_parts(session)
+        self.isolate_link.setVisible(False)
+        record = trace.markers.record
+        self.record_section.ask(
+            session, trace, -1 if record is None else int(record[marker])
+        )
+
+    def _hide_span_parts(self, session: Session) -> None:
+        for widget in (
+            self._sources_head,
+            self._sources_note,
+            self.sources,
+            self._target_head,
+            self.target,
+            self._times_head,
+            self.histogram,
+            self.all_link,
+        ):
+            widget.setVisible(False)
+        session.tasks.cancel(_TIMES)
+        self._times_of = None
+
+    def _show_thing(self, session: Session, trace: Trace, selection: Selection) -> None:
+        """Show a tensor, buffer, node or expert; figures follow where that takes."""
+        one = Selection(selection.table, selection.ids[:1])
+        request = ThingRequest(trace, one, session.correlation)
+        if len(trace.spans) <= SYNC_SPANS and one not in self._known_news:
+            self._known_news[one] = request()
+        news = self._known_news.get(one)
+        shown = facts_of(
+            trace, one, news, session.correlation, absolute=session.absolute_time
+        )
+        self._title.setText(shown.title)
+        self._swatch.show_text(shown.kind, "")
+        self.facts.set_facts(shown.facts)
+        self._hide_span_parts(session)
+        self.isolate_link.setVisible(filter_of(trace, one) is not None)
+        self.isolate_link.setText(self.tr("Show only its spans"))
+        self.record_section.ask(session, trace, -1)
+        if news is not None:
+            session.tasks.cancel(_THING)
+            return
+
+        def on_news(found: ThingNews) -> None:
+            if len(self._known_news) >= MAX_KNOWN:
+                self._known_news.clear()
+            self._known_news[one] = found
+            self._show()
+
+        session.tasks.run(_THING, request, on_news)
+
+    def _show_linked(self) -> None:
+        """Show what the selection has to do with, as far as it is known."""
+        session = self._session
+        trace = None if session is None else session.trace
+        if session is None or trace is None:
+            return
+        found, selection = session.linked, session.selection
+        if found.selection != selection:
+            found = Linked(selection)
+        self.show_links.set_linked(found, placed_tensors(trace, found))
+        groups = () if _in_time(selection) else groups_of(trace, selection, found)
+        for i, related in enumerate(self.groups):
+            group = groups[i] if i < len(groups) else Group("", (), 0)
+            related.set_items(group.title, group.items, group.n)
+        n = 0 if _in_time(selection) else found.n_spans
+        self.steps.set_position(session.linked_position, len(found.spans), n)
+
+    def _summary(self, session: Session, facts: tuple[Fact, ...]) -> str:
+        known = {f.label: f.value for f in facts if f.value != NOT_AVAILABLE}
+        parts = [known.get("op", ""), known.get("lane", "")]
+        if "layer" in known:
+            parts.insert(1, f"{self.tr('layer')} {known['layer']}")
+        if "token" in known:
+            parts.append(f"{self.tr('token')} {known['token']}")
+        n = len(session.selection.ids)
+        if n > 1:
+            parts.append(self.tr("1 of {0} selected").format(format_count(n)))
+        return " · ".join(part for part in parts if part)
+
+    def _show_accesses(self, trace: Trace, accesses: tuple[AccessFact, ...]) -> None:
+        reads = tuple(a for a in accesses if not a.is_write)
+        words = tuple(_card(trace, access) for access in reads)
+        self.sources.set_accesses(reads, words)
+        has_any = bool(len(trace.accesses.patterns)) or "accesses" in trace.pending
+        self._sources_head.setVisible(has_any)
+        self.sources.setVisible(bool(reads))
+        self._sources_note.setVisible(has_any and not reads)
+        self._sources_note.setText(
+            self.tr("Sources are still being read.")
+            if "accesses" in trace.pending
+            else self.tr("The file names no sources here.")
+        )
+
+    # -- the histogram -----------------------------------------------------
+
+    def _show_times(self, session: Session, trace: Trace, span: int) -> None:
+        op = int(trace.spans.op[span])
+        # Spans without an op are compared by name; that is only known per span.
+        key = (trace.generation, op if op >= 0 else -2 - span)
+        ticks, unit = duration_of(trace, span), trace.clock.unit
+        color = swatch_key(trace, span)
+        self._times_of = key
+        known = self._known_times.get(key)
+        self.histogram.set_times(known, ticks, unit, color)
+        self._say_times(known)
+        if known is not None:
+            session.tasks.cancel(_TIMES)
+            return
+
+        def on_times(times: OpTimes) -> None:
+            if len(self._known_times) >= MAX_KNOWN:
+                self._known_times.clear()
+            self._known_times[key] = times
+            self.histogram.set_times(times, ticks, unit, color)
+            self._say_times(times)
+
+        session.tasks.run(_TIMES, OpTimesRequest(trace, span), on_times)
+
+    def _say_times(self, times: OpTimes | None) -> None:
+        is_op = self._times_of is not None and self._times_of[1] >= 0
+        what = self.tr("This op") if is_op else self.tr("This name")
+        if times is None:
+            self._times_head.setText(what)
+        else:
+            count = format_count(times.n)
+            self._times_head.setText(self.tr("{0}, {1} times").format(what, count))
+        is_one = times is not None and times.n < 2
+        self._times_head.setVisible(not is_one)
+        self.histogram.setVisible(not is_one)
+
+    # -- the record --------------------------------------------------------
+
+    def _note_offset(self, record: int, offset: int) -> None:
+        fact = record_fact(record, offset)
+        self.facts.set_facts(
+            tuple(fact if f.label == fact.label else f for f in self.facts.facts)
+        )
+
+    # -- commands ----------------------------------------------------------
+
+    def _on_zoom(self) -> None:
+        if self._session is not None:
+            self._session.fit_selection()
+
+    def _on_shown_elsewhere(self, target: Selection, view_id: str) -> None:
+        if self._session is not None:
+            self._session.select(target)
+            self._session.view_requested.emit(view_id)
+
+    def _on_source_chosen(self, tensor: int) -> None:
+        if self._session is not None:
+            self._session.select_tensor(tensor)
+
+    def _on_related_chosen(self, target: Selection) -> None:
+        if self._session is not None:
+            self._session.select(target)
+
+    def _on_stepped(self, by: int) -> None:
+        if self._session is not None:
+            self._session.step_span(by)
+
+    def _on_taken(self) -> None:
+        session = self._session
+        if session is not None and session.linked_span is not None:
+            session.select_span(session.linked_span)
+
+    def _on_isolate(self) -> None:
+        session, op = self._session, self._active_op()
+        if session is not None and session.trace is not None and not op:
+            wanted = filter_of(session.trace, session.selection)
+            if wanted is not None:
+                session.set_filter(session.filter.merged(wanted))
+            return
+        if session is not None and op:
+            session.set_filter(replace(session.filter, ops=frozenset({op})))
+
+    def _active_op(self) -> str:
+        session = self._session
+        if session is None or session.trace is None:
+            return ""
+        if session.selection.table != "spans" or session.selection.active is None:
+            return ""
+        trace = session.trace
+        return trace.op_name(int(trace.spans.op[session.selection.active]))
+
+    def _on_select_all(self) -> None:
+        session = self._session
+        if session is None or session.trace is None:
+            return
+        active = session.selection.active
+        if session.selection.table != "spans" or active is None:
+            return
+        ids = alike(session.trace, active)[:MAX_SELECTED].tolist()
+        others = tuple(i for i in ids if i != active)
+        session.select(Selection("spans", (active, *others)))
+
+    def copy_markdown(self) -> None:
+        """Copy all that is shown as a Markdown table."""
+        copy_text(self.markdown())
+
+    def copy_tsv(self) -> None:
+        """Copy all that is shown for a spreadsheet, one fact a line."""
+        copy_text(to_tsv(("name", self._title.text()), self._shown_rows()))
+
+    def _shown_rows(self) -> list[tuple[str, str]]:
+        rows = [(fact.label, fact.value) for fact in self.facts.facts]
+        if self.sources.isVisibleTo(self):
+            rows += [("source", access_line(a)) for a in self.sources.accesses]
+        for group in self.groups:
+            rows += [(group.accessibleName().lower(), i.text) for i in group.items]
+        return rows
+
+    def markdown(self) -> str:
+        """Return all that is shown as a Markdown table."""
+        return to_markdown((self._title.text(), ""), self._shown_rows())
+
+
+def _in_time(selection: Selection) -> bool:
+    """Tell whether a span or a marker is selected: what lies in time itself."""
+    return selection.table in (None, "spans", "markers")
+
+
+def _card(trace: Trace, access: AccessFact) -> tuple[str, tuple[str, ...]]:
+    """Return how the place of an access is known, and what else its card says."""
+    if access.tensor < 0 or access.space is not Space.FILE:
+        return "", card_words(trace, access.tensor)
+    return (
+        place_word(trace, access.tensor),
+        card_words(trace, access.tensor, access.bytes),
+    )
+
+
+def _target(
+    trace: Trace, span: int, accesses: tuple[AccessFact, ...]
+) -> tuple[str, str, str]:
+    """Return name, size and exact size of what an op writes."""
+    for access in accesses:
+        if access.is_write:
+            return access.name, access.size, access.exact_size
+    found = destination_of(trace, span)
+    if found is None:
+        return NOT_AVAILABLE, NOT_AVAILABLE, ""
+    return found.label, found.value, found.exact
+
+
+SPEC = ViewSpec("details", "Details", "right", DetailsView)

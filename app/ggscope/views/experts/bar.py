@@ -1,0 +1,280 @@
+"""The line above the pictures of experts: figures, and what is to be shown.
+
+Which experts to pin: the fewest per layer that cover a wanted share.
+"""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QGridLayout,
+    QHBoxLayout,
+    QSlider,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.analysis.experts.figures import Beside, Cover, ExpertsResult
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    format_bytes,
+    format_count,
+    format_exact_bytes,
+    format_share,
+)
+from ggscope.render.experts import Measure
+from ggscope.render.theme import ScaleKind, Theme
+from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
+from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import ElidedLabel, scaled, set_label_color, words_font
+
+_ABOUT_PX = 420
+"""The figures go to a line of their own if they get less room, or need more."""
+
+
+@guarded
+class ExpertsBar(QWidget):
+    """Says the figures; offers what cells mean, the token, and the second picture.
+
+    Attributes
+    ----------
+    about : the figures in words.
+    measure, kind, token, beside, layer : choices; `token` and `layer` hold rows,
+        None = all.
+    """
+
+    changed = Signal()
+    drawn_changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        tr = self.tr
+        self.about = ElidedLabel(self)
+        self.about.setFont(words_font(12))
+        self._tail = QWidget(self)
+        self.measure = self._combo(
+            tr("What the cells show"),
+            ((tr("counts"), Measure.COUNT), (tr("bytes"), Measure.BYTES),
+             (tr("share of layer"), Measure.SHARE)),
+        )  # fmt: skip
+        self.kind = self._combo(
+            tr("Scale of the colours"),
+            ((tr("linear"), ScaleKind.LINEAR), (tr("log"), ScaleKind.LOG),
+             (tr("percentile"), ScaleKind.PERCENTILE)),
+        )  # fmt: skip
+        self.token = self._combo(tr("Token"), ((tr("all tokens"), None),))
+        self.beside = self._combo(
+            tr("Second picture"),
+            ((tr("overlap over tokens"), Beside.OVERLAP),
+             (tr("from token to token"), Beside.TRANSITION),
+             (tr("working together"), Beside.TOGETHER),
+             (tr("scores by rank"), Beside.SCORES),
+             (tr("coverage"), Beside.COVER)),
+        )  # fmt: skip
+        self.layer = self._combo(
+            tr("Layer of the second picture"), ((tr("all layers"), None),)
+        )
+        tail = QHBoxLayout(self._tail)
+        tail.setContentsMargins(0, 0, 0, 0)
+        tail.setSpacing(6)
+        for combo in (self.measure, self.kind, self.token, self.beside, self.layer):
+            tail.addWidget(combo)
+        tail.addStretch(1)
+        for combo in (self.measure, self.kind):
+            combo.currentIndexChanged.connect(self._on_drawn)
+        for combo in (self.token, self.beside, self.layer):
+            combo.currentIndexChanged.connect(self._on_changed)
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(12, 4, 8, 2)
+        self._grid.setHorizontalSpacing(12)
+        self._grid.setVerticalSpacing(2)
+        self._grid.setColumnStretch(0, 1)
+        self._n_lines = 0
+        self._arrange()
+
+    def _combo(self, name: str, entries: Sequence[tuple[str, object]]) -> QComboBox:
+        combo = QComboBox(self._tail)
+        combo.setAccessibleName(name)
+        set_tip(combo, name)
+        combo.setFont(words_font(12))
+        combo.setMinimumHeight(scaled(24))
+        # Thousands of tokens must not make every showing slow.
+        combo.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        longest = max(len(text) for text, _ in entries)
+        combo.setMinimumContentsLength(round(longest * 0.75))
+        for text, value in entries:
+            combo.addItem(text, value)
+        return combo
+
+    def set_rows(self, tokens: Sequence[int], layers: Sequence[int]) -> None:
+        """Offer these tokens and layers; what was chosen stays where it can."""
+        of_token, of_layer = self.tr("token {0}"), self.tr("layer {0}")
+        for combo, first, words, numbers in (
+            (self.token, self.tr("all tokens"), of_token, tokens),
+            (self.layer, self.tr("all layers"), of_layer, layers),
+        ):
+            texts = [first, *(words.format(n) for n in numbers)]
+            if [combo.itemText(i) for i in range(combo.count())] == texts:
+                continue
+            chosen = combo.currentText()
+            combo.blockSignals(True)
+            combo.clear()
+            combo.addItem(first, None)
+            combo.addItems(texts[1:])
+            for row in range(len(numbers)):
+                combo.setItemData(row + 1, row)
+            combo.setCurrentIndex(max(combo.findText(chosen), 0))
+            combo.blockSignals(False)
+
+    def say(self, words: str, tip: str = "") -> None:
+        """Show the figures, all of them where a line of their own holds them."""
+        self.about.setText(words)
+        self._arrange()
+        set_tip(self.about, tip)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        set_label_color(self.about, theme.dim)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Take two lines where one has no room."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        margins = self._grid.contentsMargins()
+        needed = self._tail.sizeHint().width() + self._grid.horizontalSpacing()
+        needed += max(self.about.sizeHint().width(), scaled(_ABOUT_PX))
+        needed += margins.left() + margins.right()
+        n_lines = 1 if self.width() >= needed else 2
+        if n_lines == self._n_lines:
+            return
+        self._n_lines = n_lines
+        for widget in (self.about, self._tail):
+            self._grid.removeWidget(widget)
+        if n_lines == 1:
+            self._grid.addWidget(self.about, 0, 0)
+            self._grid.addWidget(self._tail, 0, 1)
+        else:
+            self._grid.addWidget(self.about, 0, 0, 1, 2)
+            self._grid.addWidget(self._tail, 1, 0, 1, 2)
+
+    def _on_changed(self, _: int) -> None:
+        self.changed.emit()
+
+    def _on_drawn(self, _: int) -> None:
+        self.drawn_changed.emit()
+
+
+_WANTED = 90
+
+
+@guarded
+class CoverPanel(QWidget):
+    """A slider for the wanted share and a table with a line per layer."""
+
+    wanted_changed = Signal()
+    layer_opened = Signal(object)  # Cover
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        tr = self.tr
+        self.slider = QSlider(Qt.Orientation.Horizontal, self)
+        self.slider.setRange(1, 100)
+        self.slider.setValue(_WANTED)
+        self.slider.setPageStep(5)
+        self.slider.setAccessibleName(tr("Wanted share of the choices, per cent"))
+        set_tip(self.slider, tr("Wanted share of the choices of each layer"))
+        self.slider.setMinimumHeight(scaled(24))
+        self.slider.setMaximumWidth(scaled(220))
+        self.slider.valueChanged.connect(self._on_moved)
+        self._label = Label(parent=self)
+        self.summary = ElidedLabel(self)
+        for label in (self._label, self.summary):
+            label.setFont(words_font(12))
+        self.model = TextTableModel(
+            (
+                Heading(tr("layer"), tr("Layer"), 60, right=True),
+                Heading(tr("pin"), tr("Fewest experts that reach it"), 76, right=True),
+                Heading(tr("reached"), tr("Share that they cover"), 76, right=True),
+                Heading(tr("size"), tr("Bytes of their slices"), 88, right=True,
+                        copied="size (bytes)"),
+                Heading(tr("experts"), tr("The hottest first"), 200, stretch=True),
+            ),
+            self,
+        )  # fmt: skip
+        self.table = TextTable(self.model, self)
+        self.table.setAccessibleName(tr("Experts to pin in each layer"))
+        self.table.row_opened.connect(self._on_opened)
+        head = QHBoxLayout()
+        head.setContentsMargins(8, 4, 8, 4)
+        head.setSpacing(8)
+        head.addWidget(self._label)
+        head.addWidget(self.slider)
+        head.addWidget(self.summary, 1)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(0)
+        box.addLayout(head)
+        box.addWidget(self.table, 1)
+        self._say_wanted()
+
+    @property
+    def wanted(self) -> float:
+        """The wanted share, 0.01 to 1."""
+        return self.slider.value() / 100
+
+    def show_result(self, result: ExpertsResult) -> None:
+        """Show what to pin."""
+        n_experts = result.base.choices.n_experts
+        rows = [self._cells(cover, n_experts) for cover in result.covers]
+        self.model.set_rows(rows, payloads=result.covers)
+        self.table.fit_columns()
+        n = sum(len(cover.experts) for cover in result.covers)
+        words = self.tr("pin {0} of {1} slots")
+        text = words.format(format_count(n), format_count(result.figures.n_slots))
+        sizes = [cover.bytes for cover in result.covers]
+        if sizes and min(sizes) >= 0:
+            text += f" · {format_bytes(sum(sizes))}"
+            whole = sum(cover.all_bytes for cover in result.covers)
+            if min(cover.all_bytes for cover in result.covers) >= 0 and whole:
+                of_all = self.tr("{0} of all experts")
+                text += f" ({of_all.format(format_share(sum(sizes) / whole))})"
+        self.summary.setText(text)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self.table.set_theme(theme)
+        for label in (self._label, self.summary):
+            set_label_color(label, theme.dim)
+
+    def _cells(self, cover: Cover, n_experts: int) -> tuple[Cell, ...]:
+        n, experts = len(cover.experts), ", ".join(map(str, cover.experts))
+        tip = self.tr("pin {0} of {1} experts in layer {2} for {3} of its choices")
+        said = tip.format(n, n_experts, cover.layer, format_share(cover.share))
+        counts = f"{format_count(cover.count)} / {format_count(cover.total)}"
+        size = cover.bytes
+        return (
+            Cell(str(cover.layer), cover.layer),
+            Cell(f"{n} / {n_experts}", n, n, said),
+            Cell(format_share(cover.share), cover.share, f"{cover.share:.6f}", counts),
+            Cell(NOT_AVAILABLE, None, "")
+            if size < 0
+            else Cell(format_bytes(size), size, size, format_exact_bytes(size)),
+            Cell(experts, n, tip=f"{said}\n{experts}"),
+        )
+
+    def _on_moved(self, _: int) -> None:
+        self._say_wanted()
+        self.wanted_changed.emit()
+
+    def _say_wanted(self) -> None:
+        self._label.setText(self.tr("for {0} % of choices").format(self.slider.value()))
+
+    def _on_opened(self, row: int) -> None:
+        self.layer_opened.emit(self.model.payload(row))

@@ -1,0 +1,388 @@
+"""Experts: which of them worked, layer by layer and token by token."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QMenu, QSplitter
+
+from ggscope.analysis.experts.figures import (
+    Beside,
+    Cover,
+    ExpertsBase,
+    ExpertsRequest,
+    ExpertsResult,
+)
+from ggscope.model.routing import expert_key, of_expert_key
+from ggscope.model.selection import Selection
+from ggscope.model.trace import Trace
+from ggscope.render.batch import DisplayList
+from ggscope.render.experts import (
+    ExpertsScene,
+    cell_at,
+    cell_beside_at,
+    compose_experts,
+)
+from ggscope.render.grid import Cell
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session
+from ggscope.views.base.painted import Connection, PaintedView
+from ggscope.views.base.plain import add_action
+from ggscope.views.base.view import ViewSpec
+from ggscope.views.base.widgets import copy_text
+from ggscope.views.experts import words as experts_words
+from ggscope.views.experts.bar import CoverPanel, ExpertsBar
+
+_KEY = "experts"
+_STEPS = {
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+    Qt.Key.Key_PageUp: (-8, 0),
+    Qt.Key.Key_PageDown: (8, 0),
+}
+_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+
+
+class ExpertsView(PaintedView):
+    """The layer × expert matrix and a second picture; a click selects an expert.
+
+    Arrow keys move a cursor over the cells, Enter selects the expert under it,
+    Ctrl adds, a double click filters to it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self.tr("Experts"))
+        self._base: ExpertsBase | None = None
+        self._of: Trace | None = None
+        self._result: ExpertsResult | None = None
+        self._hover: Cell | None = None
+        self._hover_beside: Cell | None = None
+        self._cursor: Cell | None = None
+        self.bar = ExpertsBar(self)
+        self.bar.changed.connect(self.recompute)
+        self.bar.drawn_changed.connect(self.repaint_picture)
+        self.cover = CoverPanel(self)
+        self.cover.wanted_changed.connect(self.recompute)
+        self.cover.layer_opened.connect(self._on_layer_opened)
+        # The canvas never becomes one of OpenGL here, so it may move house.
+        self.box.removeWidget(self.canvas)
+        self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
+        self.splitter.setChildrenCollapsible(False)
+        self.splitter.addWidget(self.canvas)
+        self.splitter.addWidget(self.cover)
+        self.splitter.setStretchFactor(0, 3)
+        self.splitter.setStretchFactor(1, 2)
+        self.splitter.setSizes([600, 400])
+        self.cover.hide()
+        self.box.addWidget(self.bar)
+        self.box.addWidget(self.splitter, 1)
+        self.set_theme(self.theme)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        super().set_theme(theme)
+        self.bar.set_theme(theme)
+        self.cover.set_theme(theme)
+
+    # -- computing -----------------------------------------------------------------
+
+    def connections(self, session: Session) -> Sequence[Connection]:
+        """Return what the view hears."""
+        return (
+            (session.selection_changed, self.repaint_picture),
+            (session.linked_changed, self.repaint_picture),
+        )
+
+    def detach(self) -> None:
+        """Stop showing the session."""
+        if self.session is not None:
+            self.session.tasks.cancel(_KEY)
+        self._forget()
+        super().detach()
+
+    def refresh(self) -> None:
+        """Count anew, on a worker."""
+        trace = None if self.session is None else self.session.trace
+        if trace is not self._of:
+            self._forget()
+        self.recompute()
+
+    def _forget(self) -> None:
+        self._base = self._of = self._result = None
+        self._hover = self._hover_beside = self._cursor = None
+        self.bar.say("")
+        self.repaint_picture()
+
+    def recompute(self) -> None:
+        """Compute the pictures that are chosen in the bar."""
+        session = self.session
+        trace = None if session is None else session.trace
+        self.cover.setVisible(self.beside is Beside.COVER)
+        if trace is None or trace.is_partial or trace.awaits_files:
+            self.repaint_picture()
+            return
+        self._of = trace
+        base = self._base
+        request = ExpertsRequest(
+            trace,
+            base,
+            None if base is None else self.bar.token.currentData(),
+            None if base is None else self.bar.layer.currentData(),
+            self.beside,
+            self.cover.wanted,
+        )
+        self.run(_KEY, request, self._show, self.tr("Counting experts"))
+
+    @property
+    def beside(self) -> Beside:
+        """What the second picture shows."""
+        chosen: Beside = self.bar.beside.currentData()
+        return chosen
+
+    @property
+    def result(self) -> ExpertsResult | None:
+        """What is shown; None before it is computed."""
+        return self._result
+
+    def _show(self, result: ExpertsResult) -> None:
+        is_first = self._base is None
+        self._base, self._result = result.base, result
+        choices = result.base.choices
+        self.bar.set_rows(choices.tokens.tolist(), choices.layers.tolist())
+        if len(choices):
+            about = experts_words.about_words(result)
+            self.bar.say(about, experts_words.about_tip(result))
+        else:
+            self.bar.say(experts_words.source_words(choices))
+        self.cover.show_result(result)
+        self.repaint_picture()
+        if is_first and (
+            self.bar.token.currentData() is not None
+            or self.bar.layer.currentData() is not None
+        ):
+            self.recompute()  # a choice that outlived the trace before
+
+    # -- picture -------------------------------------------------------------------
+
+    def empty_words(self) -> tuple[str, str]:
+        """Return why there is no picture."""
+        session = self.session
+        if session is None or session.trace is None:
+            return self.tr("No trace is open."), ""
+        if self._result is None:
+            return self.tr("Counting …"), ""
+        return experts_words.empty_words(self._result.base.choices)
+
+    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
+        """Return the pictures; None where no choice is known."""
+        scene = self.scene(width, height, scale)
+        return None if scene is None else compose_experts(scene)
+
+    def scene(self, width: float, height: float, scale: float) -> ExpertsScene | None:
+        """Return everything that the pictures depend on."""
+        result = self._result
+        if result is None or self.session is None or not len(result.base.choices):
+            return None
+        return ExpertsScene(
+            width=width,
+            height=height,
+            theme=self.theme,
+            scale=scale,
+            result=result,
+            measure=self.bar.measure.currentData(),
+            kind=self.bar.kind.currentData(),
+            hover=self._hover,
+            hover_beside=self._hover_beside,
+            cursor=self._cursor if self.hasFocus() else None,
+            selected=self._cells(self._selected_keys()),
+            lit=self._cells(self.session.linked.experts.tolist()),
+        )
+
+    def _selected_keys(self) -> tuple[int, ...]:
+        if self.session is None or self.session.selection.table != "experts":
+            return ()
+        return self.session.selection.ids
+
+    def _cells(self, keys: Sequence[int]) -> tuple[Cell, ...]:
+        """Return the cells of experts; those of other layers are left out."""
+        if self._result is None:
+            return ()
+        layers = self._result.base.choices.layers.tolist()
+        row_of = {layer: row for row, layer in enumerate(layers)}
+        places = (of_expert_key(key) for key in keys)
+        return tuple((row_of[lay], expert) for lay, expert in places if lay in row_of)
+
+    def _key_of(self, cell: Cell) -> int:
+        assert self._result is not None
+        layers = self._result.base.choices.layers
+        return expert_key(int(layers[cell[0]]), cell[1])
+
+    def _current_scene(self) -> ExpertsScene | None:
+        size = self.canvas_size()
+        return self.scene(size.width(), size.height(), self.devicePixelRatioF())
+
+    # -- mouse -----------------------------------------------------------------
+
+    def tooltip_at(self, x: float, y: float) -> str:
+        """Return everything about the cell at a position."""
+        scene, result = self._current_scene(), self._result
+        if scene is None or result is None:
+            return ""
+        cell = cell_at(scene, x, y)
+        if cell is not None:
+            return experts_words.cell_words(result, cell)
+        beside = cell_beside_at(scene, x, y)
+        return "" if beside is None else experts_words.beside_words(result, beside)
+
+    def pointer_event(self, event: QEvent) -> bool:
+        """Point at, select and filter to experts."""
+        if event.type() == QEvent.Type.Leave:
+            self._point_at(None, None)
+            return False
+        scene = self._current_scene()
+        if not isinstance(event, QMouseEvent) or scene is None:
+            return False
+        at = self.position_of(event)
+        cell = cell_at(scene, at.x(), at.y())
+        if event.type() == QEvent.Type.MouseMove:
+            self._point_at(cell, cell_beside_at(scene, at.x(), at.y()))
+            return True
+        if event.button() != Qt.MouseButton.LeftButton:
+            return False
+        if event.type() == QEvent.Type.MouseButtonPress:
+            self._cursor = cell if cell is not None else self._cursor
+            add = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+            self.select_cell(cell, add=add)
+            return True
+        if event.type() == QEvent.Type.MouseButtonDblClick and cell is not None:
+            self.filter_to(cell)
+            return True
+        return False
+
+    def _point_at(self, cell: Cell | None, beside: Cell | None) -> None:
+        if (cell, beside) != (self._hover, self._hover_beside):
+            self._hover, self._hover_beside = cell, beside
+            self.repaint_picture()
+
+    def select_cell(self, cell: Cell | None, *, add: bool = False) -> None:
+        """Select the expert of a cell; None selects nothing unless it is to add."""
+        session = self.session
+        if session is None:
+            return
+        if cell is None:
+            if not add and session.selection.table == "experts":
+                session.select(Selection())
+            return
+        key = self._key_of(cell)
+        others = tuple(k for k in self._selected_keys() if k != key) if add else ()
+        is_one = add and key in self._selected_keys()
+        ids = others if is_one else (key, *others)
+        session.select(Selection("experts", ids) if ids else Selection())
+
+    def filter_to(self, cell: Cell) -> None:
+        """Show only spans that have to do with the expert of a cell."""
+        session = self.session
+        if session is None:
+            return
+        layer, expert = of_expert_key(self._key_of(cell))
+        session.set_filter(
+            replace(
+                session.filter, experts=frozenset({expert}), layers=frozenset({layer})
+            )
+        )
+
+    def menu_at(self, x: float, y: float) -> QMenu | None:
+        """Return the menu of the cell at a position."""
+        scene = self._current_scene()
+        cell = None if scene is None else cell_at(scene, x, y)
+        return None if cell is None else self.menu_of(cell)
+
+    def menu_of(self, cell: Cell) -> QMenu:
+        """Return the menu of an expert."""
+        layer, expert = of_expert_key(self._key_of(cell))
+        menu = QMenu(self)
+
+        select = self.tr("Select layer {0}, expert {1}").format(layer, expert)
+        add_action(menu, select).triggered.connect(partial(self.select_cell, cell))
+        menu.addAction(self.tr("Show only this expert"), partial(self.filter_to, cell))
+        menu.addAction(
+            self.tr("Show its layer at the right"), partial(self._show_layer, cell[0])
+        )
+        menu.addSeparator()
+        menu.addAction(self.tr("Copy what is known of it"), partial(self._copy, cell))
+        return menu
+
+    def _copy(self, cell: Cell) -> None:
+        if self._result is not None:
+            copy_text(experts_words.cell_words(self._result, cell))
+
+    def _show_layer(self, row: int) -> None:
+        self.bar.layer.setCurrentIndex(row + 1)
+
+    def _on_layer_opened(self, cover: object) -> None:
+        """Select the experts to pin in a layer."""
+        if isinstance(cover, Cover) and self.session is not None and cover.experts:
+            keys = tuple(expert_key(cover.layer, expert) for expert in cover.experts)
+            self.session.select(Selection("experts", keys))
+
+    # -- keys ----------------------------------------------------------------------
+
+    def event(self, event: QEvent) -> bool:
+        """Keep arrows and Enter from the window's commands while cells are there."""
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and self._is_mine(event)
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def _is_mine(self, event: QKeyEvent) -> bool:
+        key = Qt.Key(event.key())
+        no_mods = event.modifiers() in (
+            Qt.KeyboardModifier.NoModifier,
+            Qt.KeyboardModifier.KeypadModifier,
+        )
+        adds = event.modifiers() == Qt.KeyboardModifier.ControlModifier
+        if self._current_scene() is None:
+            return False
+        return (no_mods and key in _STEPS) or ((no_mods or adds) and key in _ENTER)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Move the cursor over the cells, select under it, open its menu."""
+        key = Qt.Key(event.key())
+        result = self._result
+        if result is None or not len(result.base.choices):
+            super().keyPressEvent(event)
+        elif self._is_mine(event) and key in _STEPS:
+            self._move_cursor(*_STEPS[key])
+        elif self._is_mine(event) and self._cursor is not None:
+            add = event.modifiers() == Qt.KeyboardModifier.ControlModifier
+            self.select_cell(self._cursor, add=add)
+        elif key == Qt.Key.Key_Menu and self._cursor is not None:
+            menu = self.menu_of(self._cursor)
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.popup(self.canvas.mapToGlobal(QPoint(40, 40)))
+        else:
+            super().keyPressEvent(event)
+
+    def _move_cursor(self, rows: int, columns: int) -> None:
+        assert self._result is not None
+        n_rows, n_columns = self._result.grid.count.shape
+        row, column = self._cursor or (0, 0)
+        if self._cursor is not None:
+            row = min(max(row + rows, 0), n_rows - 1)
+            column = min(max(column + columns, 0), n_columns - 1)
+        self._cursor = (row, column)
+        words = experts_words.cell_words(self._result, self._cursor)
+        # What a screen reader says as the cursor moves.
+        self.setAccessibleDescription(words)
+        self.repaint_picture()
+
+
+SPEC = ViewSpec("experts", "Experts", "bottom", ExpertsView)

@@ -1,0 +1,356 @@
+"""What stands in the head of the graph pane: which graph, colours, search, menus.
+
+The line below the graph that says what path is lit, with its steps as text.
+"""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QLineEdit,
+    QListWidget,
+    QMenu,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.model.graph import count_words
+from ggscope.model.trace import Trace
+from ggscope.render.graph.look import GraphColorBy
+from ggscope.render.theme import Theme, css
+from ggscope.text import caption
+from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import (
+    ElidedLabel,
+    copy_text,
+    mono_font,
+    scaled,
+    set_label_color,
+    words_font,
+)
+
+
+@guarded
+class _SearchField(QLineEdit):
+    """Enter and Shift+Enter step through the hits, Esc ends the search."""
+
+    stepped = Signal(int)
+    left = Signal()
+
+    def event(self, event: QEvent) -> bool:
+        """Keep Enter and Esc from being commands of the window."""
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape)
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Step or leave; the rest is text."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            is_back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+            self.stepped.emit(-1 if is_back else 1)
+        elif event.key() == Qt.Key.Key_Escape:
+            self.clear()
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+@guarded
+class GraphHead(QWidget):
+    """The controls of the graph pane; what does not fit is in the menu as well.
+
+    Attributes
+    ----------
+    graphs, colors, layers : choosers of the graph, the colouring and the layer.
+    search : field for names and ops.
+    layers_menu, path_menu : filled by the view when they open.
+    """
+
+    graph_chosen = Signal(int)
+    color_chosen = Signal(object)  # GraphColorBy
+    layer_chosen = Signal(int)  # -1 = all
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.graphs = self._chooser(self.tr("Graph"), self.tr("Which graph to show"))
+        self.colors = self._chooser(
+            self.tr("Colour by"), self.tr("What boxes are coloured by")
+        )
+        for word, by in self._color_words():
+            self.colors.addItem(word, by)
+        self.layers = self._chooser(
+            self.tr("Layer"), self.tr("Draw one layer and the inputs it shares")
+        )
+        self.view_menu, self.view_button = self._menu(
+            self.tr("View"),
+            self.tr("Open and close layers, shared inputs, fit, critical path, export"),
+        )
+        self.path_menu, self.path_button = self._menu(
+            self.tr("Paths"), self.tr("Predecessors, successors, critical path")
+        )
+        self.search = _SearchField(self)
+        self.search.setPlaceholderText(self.tr("Find name or op"))
+        self.search.setAccessibleName(self.tr("Find in the graph"))
+        set_tip(
+            self.search,
+            self.tr(
+                "Find nodes by name or op; /…/ is a regular expression.\n"
+                "Enter: next hit, Shift+Enter: previous one"
+            ),
+        )
+        self.search.setClearButtonEnabled(True)
+        self.search.setFont(words_font(12))
+        self.search.setMinimumHeight(scaled(24))
+        self.count = Label(parent=self)
+        self.count.setFont(words_font(11))
+        self._arrange()
+        self.graphs.activated.connect(self._on_graph)
+        self.colors.activated.connect(self._on_color)
+        self.layers.activated.connect(self._on_layer)
+
+    def _color_words(self) -> tuple[tuple[str, GraphColorBy], ...]:
+        return (
+            (self.tr("category"), GraphColorBy.CATEGORY),
+            (self.tr("op family"), GraphColorBy.FAMILY),
+            (self.tr("time"), GraphColorBy.TIME),
+            (self.tr("accesses"), GraphColorBy.ACCESSES),
+            (self.tr("bytes"), GraphColorBy.BYTES),
+        )
+
+    def _chooser(self, name: str, tip: str) -> QComboBox:
+        made = QComboBox(self)
+        made.setAccessibleName(name)
+        set_tip(made, tip)
+        made.setFont(words_font(12))
+        made.setMinimumHeight(scaled(24))
+        made.setMaximumWidth(scaled(150))
+        made.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        return made
+
+    def _menu(self, text: str, tip: str) -> tuple[QMenu, QToolButton]:
+        button = QToolButton(self)
+        button.setText(text + "  ▾")
+        set_tip(button, tip)
+        button.setAccessibleName(text)
+        button.setAutoRaise(True)
+        button.setFont(words_font(12))
+        button.setMinimumHeight(scaled(24))
+        button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        menu = QMenu(button)
+        button.setMenu(menu)
+        return menu, button
+
+    def _arrange(self) -> None:
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        # Narrower than its controls: `_fit` hides what has no room.
+        row.setSizeConstraint(QHBoxLayout.SizeConstraint.SetNoConstraint)
+        self.search.setSizePolicy(
+            QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed
+        )
+        self.search.setMaximumWidth(scaled(220))
+        row.addWidget(self.graphs)
+        row.addWidget(self.colors)
+        row.addWidget(self.layers)
+        row.addWidget(self.view_button)
+        row.addWidget(self.path_button)
+        row.addStretch(1)
+        row.addWidget(self.count)
+        row.addWidget(self.search, 2)
+
+    def set_trace(self, trace: Trace | None, number: int, layers: list[int]) -> None:
+        """Offer the graphs of a trace and the layers of one of them."""
+        graphs = () if trace is None else trace.graphs
+        titles = [g.title or self.tr("graph {0}").format(i + 1)
+                  for i, g in enumerate(graphs)]  # fmt: skip
+        shown = [self.graphs.itemText(i) for i in range(self.graphs.count())]
+        if titles != shown:
+            self.graphs.clear()
+            self.graphs.addItems(titles)
+        if graphs:
+            self.graphs.setCurrentIndex(number)
+            tip = self.tr("Which graph to show") + "\n" + count_words(graphs[number])
+            set_tip(self.graphs, tip)
+        self._set_layers(layers)
+        self._fit()
+
+    def _set_layers(self, layers: list[int]) -> None:
+        shown = [self.layers.itemData(i) for i in range(self.layers.count())]
+        if shown == [-1, *layers]:
+            return
+        self.layers.clear()
+        self.layers.addItem(self.tr("all layers"), -1)
+        for layer in layers:
+            self.layers.addItem(self.tr("layer {0}").format(layer), layer)
+
+    def show_layer(self, layer: int | None) -> None:
+        """Show which layer is isolated."""
+        row = self.layers.findData(-1 if layer is None else layer)
+        self.layers.setCurrentIndex(max(row, 0))
+
+    def show_color(self, by: GraphColorBy) -> None:
+        """Show what boxes are coloured by."""
+        self.colors.setCurrentIndex(self.colors.findData(by))
+
+    def show_hits(self, position: int, n: int) -> None:
+        """Show how many nodes were found and which of them one is at."""
+        if not self.search.text().strip():
+            self.count.setText("")
+        elif not n:
+            self.count.setText(self.tr("no hits"))
+        elif position < 0:
+            self.count.setText(self.tr("{0} hits").format(n))
+        else:
+            self.count.setText(self.tr("{0} of {1}").format(position + 1, n))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        set_label_color(self.count, theme.dim)
+        for button in (self.view_button, self.path_button):
+            button.setStyleSheet(
+                f"QToolButton {{ color: {css(theme.dim)}; border: none;"
+                " padding: 0 6px; border-radius: 4px; background: transparent; }"
+                f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
+                " QToolButton::menu-indicator { image: none; width: 0px; }"
+            )
+
+    def minimumSizeHint(self) -> QSize:
+        """Be as narrow as the pane likes: the rest goes into menus."""
+        return QSize(scaled(120), super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Hide what does not fit, the least needed first."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Show controls by need while there is room."""
+        room = self.width()
+        wanted: list[tuple[QWidget, int]] = [
+            (self.view_button, self.view_button.sizeHint().width()),
+            (self.search, scaled(110)),
+            (self.colors, self.colors.sizeHint().width()),
+            (self.path_button, self.path_button.sizeHint().width()),
+            (self.graphs, self.graphs.sizeHint().width()),
+            (self.layers, self.layers.sizeHint().width()),
+            (self.count, scaled(56)),
+        ]
+        for widget, width in wanted:
+            is_useful = (widget is not self.graphs or self.graphs.count() > 1) and (
+                widget is not self.layers or self.layers.count() > 2
+            )
+            room -= width + 6 if is_useful else 0
+            widget.setVisible(is_useful and room >= 0)
+
+    def _on_graph(self, row: int) -> None:
+        self.graph_chosen.emit(row)
+
+    def _on_color(self, row: int) -> None:
+        self.color_chosen.emit(self.colors.itemData(row))
+
+    def _on_layer(self, row: int) -> None:
+        self.layer_chosen.emit(int(self.layers.itemData(row)))
+
+
+@guarded
+class PathBar(QWidget):
+    """Says what is lit; lists the steps and lets people copy them.
+
+    Attributes
+    ----------
+    words : the sentence.
+    steps : list of the steps, hidden until asked for.
+    """
+
+    closed = Signal()
+    step_chosen = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.words = ElidedLabel(self)
+        self.words.setFont(words_font(12))
+        self.steps = QListWidget(self)
+        self.steps.setFont(mono_font(11.5))
+        self.steps.setAccessibleName(self.tr("Steps of the path"))
+        self.steps.setMaximumHeight(scaled(160))
+        self.steps.setUniformItemSizes(True)
+        self.steps.hide()
+        self.steps.currentRowChanged.connect(self._on_row)
+        self.list_button = self._button(self.tr("Steps"), self.tr("List the steps"))
+        self.list_button.setCheckable(True)
+        self.list_button.toggled.connect(self.steps.setVisible)
+        self.copy_button = self._button(
+            self.tr("Copy"), self.tr("Copy the path with its steps")
+        )
+        self.copy_button.clicked.connect(self._on_copy)
+        self.close_button = self._button(
+            self.tr("Clear"), self.tr("Show all nodes again (Esc)")
+        )
+        self.close_button.clicked.connect(self.closed)
+        row = QHBoxLayout()
+        row.setContentsMargins(12, 2, 8, 2)
+        row.setSpacing(4)
+        row.addWidget(self.words, 1)
+        for button in (self.list_button, self.copy_button, self.close_button):
+            row.addWidget(button)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(0)
+        box.addLayout(row)
+        box.addWidget(self.steps)
+        self.hide()
+
+    def _button(self, text: str, tip: str) -> QToolButton:
+        made = QToolButton(self)
+        made.setText(caption(text))
+        set_tip(made, tip)
+        made.setAutoRaise(True)
+        made.setFont(words_font(12))
+        made.setMinimumHeight(scaled(24))
+        return made
+
+    def say(self, words: str, steps: Sequence[str]) -> None:
+        """Show a sentence and its steps; "" hides the bar."""
+        self.words.setText(words)
+        self.steps.blockSignals(True)
+        self.steps.clear()
+        self.steps.addItems(list(steps))
+        self.steps.blockSignals(False)
+        self.list_button.setVisible(bool(steps))
+        if not steps:
+            self.list_button.setChecked(False)
+        self.setVisible(bool(words))
+
+    def text(self) -> str:
+        """Return the sentence and the steps, a line each."""
+        lines = [self.steps.item(i).text() for i in range(self.steps.count())]
+        return "\n".join([self.words.full_text, *lines])
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        set_label_color(self.words, theme.text)
+        self.steps.setStyleSheet(
+            f"QListWidget {{ background: {css(theme.pane)}; border: none;"
+            f" color: {css(theme.text)}; }}"
+        )
+
+    def _on_row(self, row: int) -> None:
+        if row >= 0:
+            self.step_chosen.emit(row)
+
+    def _on_copy(self) -> None:
+        copy_text(self.text())

@@ -1,0 +1,290 @@
+"""Mouse and trackpad on the graph, one gesture at a time.
+
+Keys of the graph pane while it has the focus.
+"""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
+from PySide6.QtWidgets import QApplication
+
+if TYPE_CHECKING:
+    from ggscope.views.graph.view import GraphView
+
+
+ZOOM_STEP = 1.25
+"""Zoom factor of one wheel notch."""
+_NOTCH = 120.0
+_PIXELS_PER_NOTCH = 60.0
+
+
+class Mode(Enum):
+    """What the pressed button is doing."""
+
+    IDLE = auto()
+    PRESSED = auto()
+    PAN = auto()
+    BAND = auto()
+    MAP = auto()
+
+
+class Gestures:
+    """Turns mouse events into calls of the view.
+
+    The wheel zooms, a drag pans, Ctrl+drag draws a rubber band, a click selects, a
+    double click opens and closes layers, a drag in the overview moves the view.
+    """
+
+    def __init__(self, view: "GraphView") -> None:
+        self._view = view
+        self.mode = Mode.IDLE
+        self._start = QPointF()
+        self._last = QPointF()
+        self._adds = False
+
+    def handle(self, event: QEvent) -> bool:
+        """Handle one event; return whether it is done with."""
+        kind = event.type()
+        if isinstance(event, QWheelEvent):
+            return self._wheel(event)
+        if isinstance(event, QNativeGestureEvent):
+            return self._pinch(event)
+        if kind == QEvent.Type.Leave:
+            self._view.set_hover(-1)
+            return False
+        if not isinstance(event, QMouseEvent):
+            return False
+        at = self._view.position_of(event)
+        if kind == QEvent.Type.MouseButtonPress:
+            return self._press(event, at)
+        if kind == QEvent.Type.MouseMove:
+            return self._move(at)
+        if kind == QEvent.Type.MouseButtonRelease:
+            return self._release(event, at)
+        if (
+            kind == QEvent.Type.MouseButtonDblClick
+            and event.button() == Qt.MouseButton.LeftButton
+        ):
+            self._view.open_or_close_at(at.x(), at.y())
+            return True
+        return False
+
+    def cancel(self) -> None:
+        """Give the gesture up."""
+        self.mode = Mode.IDLE
+        self._view.set_band(None)
+        self._view.set_canvas_cursor(Qt.CursorShape.ArrowCursor)
+
+    def _press(self, event: QMouseEvent, at: QPointF) -> bool:
+        self._start = self._last = at
+        self._adds = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+        if event.button() == Qt.MouseButton.MiddleButton:
+            self._begin_pan()
+            return True
+        if event.button() != Qt.MouseButton.LeftButton:
+            return False
+        if self._view.look_from_map(at.x(), at.y(), is_first=True):
+            self.mode = Mode.MAP
+        else:
+            self.mode = Mode.PRESSED
+        return True
+
+    def _begin_pan(self) -> None:
+        self.mode = Mode.PAN
+        self._view.set_canvas_cursor(Qt.CursorShape.ClosedHandCursor)
+
+    def _move(self, at: QPointF) -> bool:
+        if self.mode is Mode.PRESSED:
+            far = (at - self._start).manhattanLength()
+            if far < QApplication.startDragDistance():
+                return True
+            if self._adds:
+                self.mode = Mode.BAND
+            else:
+                self._begin_pan()
+        if self.mode is Mode.PAN:
+            step = at - self._last
+            self._view.pan_by(step.x(), step.y())
+        elif self.mode is Mode.BAND:
+            self._view.set_band((self._start.x(), self._start.y(), at.x(), at.y()))
+        elif self.mode is Mode.MAP:
+            self._view.look_from_map(at.x(), at.y(), is_first=False)
+        else:
+            self._view.hover_at(at.x(), at.y())
+        self._last = at
+        return True
+
+    def _release(self, event: QMouseEvent, at: QPointF) -> bool:
+        mode = self.mode
+        if mode is Mode.IDLE:
+            return False
+        if mode is Mode.PRESSED and event.button() == Qt.MouseButton.LeftButton:
+            self._view.click_at(at.x(), at.y(), adds=self._adds)
+        elif mode is Mode.BAND:
+            self._view.select_band()
+        self.cancel()
+        return True
+
+    def _wheel(self, event: QWheelEvent) -> bool:
+        at = self._view.position_of(event)
+        pixels, angle = event.pixelDelta(), event.angleDelta()
+        if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            # Some systems turn the axis by themselves while Shift is held.
+            step = angle.y() or angle.x()
+            self._view.pan_by(step / _NOTCH * _PIXELS_PER_NOTCH, 0.0)
+            return True
+        notches = angle.y() / _NOTCH
+        if not notches and pixels.y():
+            notches = pixels.y() / _PIXELS_PER_NOTCH
+        if notches:
+            self._view.zoom_by(ZOOM_STEP**notches, at.x(), at.y())
+        elif angle.x():
+            self._view.pan_by(angle.x() / _NOTCH * _PIXELS_PER_NOTCH, 0.0)
+        return True
+
+    def _pinch(self, event: QNativeGestureEvent) -> bool:
+        if event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture:
+            return False
+        at = self._view.position_of(event)
+        self._view.zoom_by(1.0 + event.value(), at.x(), at.y())
+        return True
+
+
+_K = Qt.Key
+_PAN = {
+    _K.Key_Left: (1, 0), _K.Key_A: (1, 0),
+    _K.Key_Right: (-1, 0), _K.Key_D: (-1, 0),
+    _K.Key_Up: (0, 1), _K.Key_Down: (0, -1),
+}  # fmt: skip
+_PAN_SHARE, _LITTLE, _PAGE = 0.25, 0.05, 1.0
+_ZOOM = {
+    _K.Key_Plus: ZOOM_STEP, _K.Key_Equal: ZOOM_STEP, _K.Key_W: ZOOM_STEP,
+    _K.Key_Minus: 1 / ZOOM_STEP, _K.Key_Underscore: 1 / ZOOM_STEP,
+    _K.Key_S: 1 / ZOOM_STEP,
+}  # fmt: skip
+_WALK = {
+    _K.Key_Period: (True, False), _K.Key_Comma: (False, False),
+    _K.Key_Greater: (True, True), _K.Key_Less: (False, True),
+}  # fmt: skip
+"""Key: (with the edges, to a sibling)."""
+
+
+def command_of(view: "GraphView", event: QKeyEvent) -> Callable[[], None] | None:
+    """Return what a key does in the graph, or None where it is not for it.
+
+    Arrows and A, D pan, + - W S zoom, 0 and Home fit, F centres the selection, "." and
+    "," follow the edges forth and back, with Shift to a sibling, Enter opens or closes
+    the layer of the selection, Ctrl+F goes to the search field, Esc puts the path out.
+    """
+    key, mods = Qt.Key(event.key()), event.modifiers()
+    mods &= ~Qt.KeyboardModifier.KeypadModifier
+    shift, ctrl = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlModifier
+    if view.shown is None:
+        return None
+    if (key == _K.Key_F and mods == ctrl) or (key == _K.Key_Slash and mods != ctrl):
+        return partial(_search, view)
+    if key in _PAN and mods in (Qt.KeyboardModifier.NoModifier, shift, ctrl):
+        if mods == ctrl and key in (_K.Key_A, _K.Key_D):
+            return None
+        share = _LITTLE if mods == shift else _PAGE if mods == ctrl else _PAN_SHARE
+        return partial(_pan, view, *_PAN[key], share)
+    if mods not in (Qt.KeyboardModifier.NoModifier, shift):
+        return None
+    if key in _ZOOM:
+        return partial(_zoom, view, _ZOOM[key])
+    if key in _WALK:
+        return partial(_walk, view, *_WALK[key])
+    if mods:
+        return None
+    return _plain(view, key)
+
+
+def _plain(view: "GraphView", key: Qt.Key) -> Callable[[], None] | None:
+    if key in (_K.Key_0, _K.Key_Home):
+        return view.fit
+    if key == _K.Key_F and len(view.selected_rows()):
+        return view.centre_selection
+    if key in (_K.Key_Return, _K.Key_Enter) and _layer(view) >= 0:
+        return partial(_toggle, view)
+    if key == _K.Key_Menu:
+        return partial(_menu, view)
+    if key == _K.Key_Escape:
+        if view.gestures.mode is not Mode.IDLE:
+            return view.gestures.cancel
+        if view.path_bar.isVisible():
+            return view.paths.clear
+        choice = view.choice
+        if choice is not None and choice.layer is not None:
+            return partial(view.isolate_layer, None)
+    return None
+
+
+def _pan(view: "GraphView", across: int, down: int, share: float) -> None:
+    size = view.canvas_size()
+    view.pan_by(across * share * size.width(), down * share * size.height())
+
+
+def _zoom(view: "GraphView", factor: float) -> None:
+    size = view.canvas_size()
+    at = view.mouse_position()
+    x, y = (size.width() / 2, size.height() / 2) if at is None else at
+    view.zoom_by(factor, x, y)
+
+
+def _search(view: "GraphView") -> None:
+    view.head.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+    view.head.search.selectAll()
+
+
+def _layer(view: "GraphView") -> int:
+    """Return the layer of the active node, -1 for none."""
+    rows, shown = view.selected_rows(), view.shown
+    if shown is None or not len(rows):
+        return -1
+    return int(shown.layout.layers.layer[rows[0]])
+
+
+def _toggle(view: "GraphView") -> None:
+    view.toggle_layer(_layer(view))
+
+
+def _menu(view: "GraphView") -> None:
+    size = view.canvas_size()
+    menu = view.menu_at(size.width() / 2, size.height() / 2)
+    if menu is not None:
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(view.canvas.mapToGlobal(view.canvas.rect().center()))
+
+
+def _walk(view: "GraphView", forth: bool, to_sibling: bool) -> None:
+    """Select the first node along the edges, or another one beside the active node.
+
+    Siblings share the source (forth) or the user (back) of the active node.
+    """
+    graph, rows = view.graph, view.selected_rows()
+    if graph is None:
+        return
+    if not len(rows):
+        if len(graph):
+            view.go_to(0)
+        return
+    node = int(rows[0])
+    begin, end = (graph.source, graph.target)
+    if not forth:
+        begin, end = end, begin
+    if not to_sibling:
+        onward = end[(begin == node) & (end != node)]
+        if len(onward):
+            view.go_to(int(onward.min() if forth else onward[0]))
+        return
+    parents = begin[(end == node) & (begin != node)]
+    if not len(parents):
+        return
+    beside = np.unique(end[begin == parents[0]])
+    place = int(np.searchsorted(beside, node))
+    view.go_to(int(beside[(place + 1) % len(beside)]))

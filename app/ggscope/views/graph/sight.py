@@ -1,0 +1,383 @@
+"""Where one looks at a graph from: a corner and a zoom, without Qt.
+
+What is where in the picture of a graph, and what stays there as layers open.
+
+What lies under the mouse in the picture of a graph.
+
+What the graph pane computes on workers.
+
+What the graph says about the thing under the mouse.
+"""
+
+from dataclasses import dataclass, field
+from operator import is_
+
+import numpy as np
+
+from ggscope.analysis.graph.layout import (
+    BoxKind,
+    Cache,
+    GraphChoice,
+    GraphLayout,
+    lay_out_graph,
+    opening_choice,
+)
+from ggscope.analysis.graph.measures import (
+    CriticalPath,
+    NodeMeasures,
+    critical_path,
+    node_measures,
+)
+from ggscope.analysis.links import Linked
+from ggscope.analysis.sessions.correlate import Correlation
+from ggscope.model.graph import first_node
+from ggscope.model.tables import I64
+from ggscope.model.trace import Trace
+from ggscope.render.graph.look import BoxLook, GraphColorBy, box_look
+from ggscope.render.graph.scene import (
+    MAX_ZOOM,
+    MIN_ZOOM,
+    STUB,
+    Flags,
+    GraphScene,
+    amount_words,
+    layer_words,
+)
+from ggscope.render.theme import Theme
+from ggscope.session.tasks import TaskContext
+from ggscope.text import Html, html, join_html
+from ggscope.views.base.plain import fact_table
+from ggscope.views.base.widgets import tr
+from ggscope.words.graph import node_facts
+
+_AIR = 24.0
+"""Pixels around what is fitted."""
+READABLE_ZOOM = 0.62
+"""From here on boxes have all their words."""
+
+
+@dataclass(slots=True)
+class Camera:
+    """The point (x, y) of the layout is at the top left, one unit is `zoom` pixels.
+
+    Attributes
+    ----------
+    is_set : whether anything was fitted yet.
+    """
+
+    x: float = 0.0
+    y: float = 0.0
+    zoom: float = 1.0
+    is_set: bool = False
+
+    def pan(self, dx: float, dy: float) -> None:
+        """Move the picture by so many pixels."""
+        self.x -= dx / self.zoom
+        self.y -= dy / self.zoom
+
+    def zoom_at(self, factor: float, px: float, py: float) -> None:
+        """Zoom; what is at pixel (px, py) stays there."""
+        x, y = self.x + px / self.zoom, self.y + py / self.zoom
+        self.zoom = min(max(self.zoom * factor, MIN_ZOOM), MAX_ZOOM)
+        self.x, self.y = x - px / self.zoom, y - py / self.zoom
+
+    def centre(self, x: float, y: float, width: float, height: float) -> None:
+        """Bring a point of the layout to the middle of the picture."""
+        self.x = x - width / 2 / self.zoom
+        self.y = y - height / 2 / self.zoom
+        self.is_set = True
+
+    def fit(
+        self,
+        box: tuple[float, float, float, float],
+        width: float,
+        height: float,
+        most: float = 1.5,
+    ) -> None:
+        """Show a box (x0, y0, x1, y1) of the layout whole, at most `most` large."""
+        x0, y0, x1, y1 = box
+        room = max(width - 2 * _AIR, 1.0), max(height - 2 * _AIR, 1.0)
+        zoom = min(room[0] / max(x1 - x0, 1.0), room[1] / max(y1 - y0, 1.0), most)
+        self.zoom = min(max(zoom, MIN_ZOOM), MAX_ZOOM)
+        self.centre((x0 + x1) / 2, (y0 + y1) / 2, width, height)
+
+    def open_on(
+        self, layout_width: float, layout_height: float, width: float, height: float
+    ) -> None:
+        """Show a graph for the first time: whole if it can be read, else its head."""
+        whole = (0.0, 0.0, layout_width, layout_height)
+        self.fit(whole, width, height, 1.0)
+        if self.zoom >= READABLE_ZOOM:
+            return
+        across = (width - 2 * _AIR) / max(layout_width, 1.0)
+        self.zoom = min(1.0, max(across, READABLE_ZOOM + 0.1))
+        self.centre(layout_width / 2, 0.0, width, height)
+        self.y = -_AIR / self.zoom
+
+    def keep_in(
+        self, layout_width: float, layout_height: float, width: float, height: float
+    ) -> None:
+        """Move back to where a part of the graph is in the picture."""
+        half = width / 2 / self.zoom, height / 2 / self.zoom
+        self.x = min(max(self.x, -half[0]), layout_width - half[0])
+        self.y = min(max(self.y, -half[1]), layout_height - half[1])
+
+
+_STUB_REACH_PX = 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class GraphHit:
+    """What is at a position.
+
+    Attributes
+    ----------
+    box : of the layout, -1 none. A node wins over the frame around it.
+    stub : row of ``layout.stubs``, -1 none.
+    leaves : whether it is the end where the edge leaves.
+    """
+
+    box: int = -1
+    stub: int = -1
+    leaves: bool = False
+
+
+def hit_at(scene: GraphScene, x: float, y: float) -> GraphHit:
+    """Return what is at position (x, y) of the picture."""
+    layout = scene.layout
+    at_x, at_y = scene.x + x / scene.zoom, scene.y + y / scene.zoom
+    stop = int(np.searchsorted(layout.y0, at_y, "right"))
+    inside = np.flatnonzero(
+        (layout.y1[:stop] >= at_y)
+        & (layout.x0[:stop] <= at_x)
+        & (layout.x1[:stop] >= at_x)
+    )
+    solid = inside[layout.kind[inside] != BoxKind.FRAME]
+    if len(solid):
+        return GraphHit(int(solid[-1]))
+    found = _stub_at(scene, at_x, at_y)
+    box = int(inside[-1]) if len(inside) else -1
+    return GraphHit(box, *found)
+
+
+def _stub_at(scene: GraphScene, x: float, y: float) -> tuple[int, bool]:
+    stubs = scene.layout.stubs
+    if not len(stubs):
+        return -1, False
+    reach = _STUB_REACH_PX / scene.zoom
+    best = (-1, False)
+    nearest = reach
+    for column, shift, leaves in ((0, STUB, True), (2, -STUB, False)):
+        away = np.hypot(stubs[:, column] - x, stubs[:, column + 1] + shift - y)
+        row = int(np.argmin(away))
+        if away[row] <= nearest:
+            nearest, best = float(away[row]), (row, leaves)
+    return best
+
+
+def nodes_in(scene: GraphScene, band: tuple[float, float, float, float]) -> I64:
+    """Return the rows of nodes whose boxes touch a rectangle of the picture."""
+    layout = scene.layout
+    x0, x1 = sorted((band[0], band[2]))
+    y0, y1 = sorted((band[1], band[3]))
+    left, right = scene.x + x0 / scene.zoom, scene.x + x1 / scene.zoom
+    top, bottom = scene.y + y0 / scene.zoom, scene.y + y1 / scene.zoom
+    touched = (layout.x0 <= right) & (layout.x1 >= left)
+    touched &= (layout.y0 <= bottom) & (layout.y1 >= top)
+    touched &= layout.kind != BoxKind.FRAME
+    shown = layout.box_of >= 0
+    chosen = np.zeros(len(layout.box_of), np.bool_)
+    chosen[shown] = touched[layout.box_of[shown]]
+    copies = np.flatnonzero(touched & (layout.node >= 0))
+    chosen[layout.node[copies]] = True
+    return np.flatnonzero(chosen).astype(np.int64)
+
+
+def nodes_of(scene: GraphScene, box: int) -> I64:
+    """Return the rows of the nodes that a box or frame stands for."""
+    layout = scene.layout
+    node = int(layout.node[box])
+    if node >= 0:
+        return np.array([node], np.int64)
+    return np.flatnonzero(layout.layers.layer == layout.layer[box]).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """A graph of a trace with its layout: what the picture is drawn from."""
+
+    trace: Trace
+    number: int
+    layout: GraphLayout
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayoutRequest:
+    """Lays a graph out; without a choice, as graphs are shown first."""
+
+    trace: Trace
+    number: int
+    choice: GraphChoice | None
+    cache: Cache = field(default_factory=dict)
+
+    def __call__(self, context: TaskContext | None = None) -> Shown:
+        """Return the layout; Cancelled passes through."""
+        graph = self.trace.graphs[self.number]
+        choice = opening_choice(graph) if self.choice is None else self.choice
+        layout = lay_out_graph(graph, choice, self.cache, context)
+        return Shown(self.trace, self.number, layout)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasuresRequest:
+    """Finds what the trace says of each node."""
+
+    trace: Trace
+    number: int
+    correlation: Correlation | None
+
+    def __call__(
+        self, context: TaskContext | None = None
+    ) -> tuple["MeasuresRequest", NodeMeasures]:
+        """Return the request itself beside its answer."""
+        found = node_measures(self.trace, self.number, self.correlation, context)
+        return self, found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathRequest:
+    """Finds the path through a graph that takes longest."""
+
+    trace: Trace
+    number: int
+    measures: NodeMeasures
+
+    def __call__(
+        self, context: TaskContext | None = None
+    ) -> tuple["PathRequest", CriticalPath]:
+        """Return the request itself beside its answer."""
+        graph = self.trace.graphs[self.number]
+        return self, critical_path(graph, self.measures.time, context)
+
+
+Anchor = tuple[int, float, float]
+"""A layer, and where in the picture the middle of its upper edge is."""
+
+
+def anchor_of(shown: Shown | None, camera: Camera, layer: int) -> Anchor | None:
+    """Return where a layer is in the picture; None where it is not shown."""
+    box = -1 if shown is None or layer < 0 else shown.layout.box_of_layer(layer)
+    if shown is None or box < 0:
+        return None
+    x, y = _top_of(shown, box)
+    return layer, (x - camera.x) * camera.zoom, (y - camera.y) * camera.zoom
+
+
+def put_back(anchor: Anchor | None, shown: Shown, camera: Camera) -> None:
+    """Move the camera so that the anchor's layer is where it was."""
+    box = -1 if anchor is None else shown.layout.box_of_layer(anchor[0])
+    if anchor is None or box < 0:
+        return
+    x, y = _top_of(shown, box)
+    camera.x = x - anchor[1] / camera.zoom
+    camera.y = y - anchor[2] / camera.zoom
+
+
+def _top_of(shown: Shown, box: int) -> tuple[float, float]:
+    layout = shown.layout
+    return float(layout.x0[box] + layout.x1[box]) / 2, float(layout.y0[box])
+
+
+def layer_in_view(scene: GraphScene | None) -> int:
+    """Return the layer nearest to the middle of the picture, -1 for none."""
+    if scene is None:
+        return -1
+    layout = scene.layout
+    boxes = np.flatnonzero(layout.kind != BoxKind.NODE)
+    if not len(boxes):
+        return -1
+    middle = scene.y + scene.height / 2 / scene.zoom
+    away = np.maximum(layout.y0[boxes] - middle, middle - layout.y1[boxes])
+    return int(layout.layer[boxes[np.argmin(away)]])
+
+
+def mask_of(shown: Shown | None, rows: I64) -> Flags | None:
+    """Return bool[n] that marks `rows` of the graph; None for no rows."""
+    if shown is None or not len(rows):
+        return None
+    mask = np.zeros(len(shown.trace.graphs[shown.number]), np.bool_)
+    mask[rows] = True
+    return mask
+
+
+def linked_nodes(shown: Shown | None, found: Linked) -> Flags | None:
+    """Return bool[n] of the nodes that belong to what is selected elsewhere."""
+    if shown is None or found.selection.table == "nodes":
+        return None
+    graphs = shown.trace.graphs
+    rows = found.nodes - first_node(graphs, shown.number)
+    return mask_of(shown, rows[(rows >= 0) & (rows < len(graphs[shown.number]))])
+
+
+class LookCache:
+    """Keeps the colours of the boxes from picture to picture."""
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] = ()
+        self._look: BoxLook | None = None
+
+    def look(
+        self,
+        shown: Shown,
+        by: GraphColorBy,
+        measures: NodeMeasures | None,
+        theme: Theme,
+    ) -> BoxLook:
+        """Return the colours of what is shown."""
+        key = (shown, by, measures, theme)
+        is_same = len(self._key) == len(key) and all(map(is_, self._key, key))
+        if self._look is None or not is_same:
+            graph = shown.trace.graphs[shown.number]
+            self._look = box_look(shown.trace, graph, shown.layout, by, measures, theme)
+            self._key = key
+        return self._look
+
+
+def tooltip_for(
+    scene: GraphScene, hit: GraphHit, measures: NodeMeasures | None
+) -> Html:
+    """Return rich text for what `hit` found; "" where there is nothing to say."""
+    if hit.stub >= 0:
+        return _stub_text(scene, hit)
+    if hit.box < 0:
+        return Html()
+    if scene.layout.kind[hit.box] != BoxKind.NODE:
+        return _layer_text(scene, hit.box)
+    node = int(scene.layout.node[hit.box])
+    graph, trace = scene.table, scene.trace
+    facts = node_facts(trace, graph, node, scene.layout.layers, measures)
+    return fact_table(trace.strings[int(graph.name[node])] or "–", facts)
+
+
+def _layer_text(scene: GraphScene, box: int) -> Html:
+    title, inside = layer_words(scene, int(scene.layout.layer[box]))
+    lines = [inside]
+    if scene.look.by.is_heat and scene.layout.kind[box] == BoxKind.LAYER:
+        value = float(scene.look.values[box])
+        lines.append(amount_words(value, scene.look.by, scene.trace))
+    is_open = scene.layout.kind[box] == BoxKind.FRAME
+    lines.append(
+        tr("Double click closes it") if is_open else tr("Double click opens it")
+    )
+    below = join_html((html("{}", line) for line in lines), html("<br>"))
+    return html("<b>{}</b><br>{}", title, below)
+
+
+def _stub_text(scene: GraphScene, hit: GraphHit) -> Html:
+    layout, graph = scene.layout, scene.table
+    nodes = layout.stub_target if hit.leaves else layout.stub_source
+    name = scene.trace.strings[int(graph.name[nodes[hit.stub]])]
+    words = tr("An edge to {0}") if hit.leaves else tr("An edge from {0}")
+    return html(
+        "<b>{}</b><br>{}", words.format(name), tr("Too long to draw; click to go there")
+    )

@@ -1,0 +1,605 @@
+"""The graph pane: the network that was computed, layer by layer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QCursor, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QMenu, QWidget
+
+from ggscope.analysis.graph.layout import BoxKind, Cache, GraphChoice
+from ggscope.analysis.graph.measures import NodeMeasures
+from ggscope.analysis.links import Linked
+from ggscope.model.graph import Graph, first_node, locate_node
+from ggscope.model.selection import Selection
+from ggscope.model.tables import I64
+from ggscope.model.trace import Trace
+from ggscope.render.batch import DisplayList
+from ggscope.render.graph.compose import compose_graph
+from ggscope.render.graph.look import GraphColorBy
+from ggscope.render.graph.marks import minimap_place
+from ggscope.render.graph.scene import Flags, GraphScene
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session
+from ggscope.views.base.painted import Connection, PaintedView
+from ggscope.views.base.view import ViewSpec
+from ggscope.views.graph.head import GraphHead, PathBar
+from ggscope.views.graph.input import Gestures, command_of
+from ggscope.views.graph.menus import connect_menus, menu_of
+from ggscope.views.graph.paths import Hits, Paths
+from ggscope.views.graph.sight import (
+    READABLE_ZOOM,
+    Anchor,
+    Camera,
+    GraphHit,
+    LayoutRequest,
+    LookCache,
+    MeasuresRequest,
+    Shown,
+    anchor_of,
+    hit_at,
+    layer_in_view,
+    linked_nodes,
+    mask_of,
+    nodes_in,
+    nodes_of,
+    put_back,
+    tooltip_for,
+)
+
+Band = tuple[float, float, float, float]
+
+
+class GraphView(PaintedView):
+    """Nodes and edges of one graph, with the layers of the network closed at first.
+
+    Attributes
+    ----------
+    camera : where one looks from.
+    head : controls in the head of the pane.
+    path_bar : what is lit, below the picture.
+    paths : the path that is lit.
+    hits : what the search found.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self.tr("Graph"))
+        self.setObjectName("graph")
+        self.camera = Camera()
+        self.head = GraphHead(self)
+        self.head.hide()
+        self.path_bar = PathBar(self)
+        self.box.addWidget(self.path_bar)
+        self.gestures = Gestures(self)
+        self.paths = Paths(self)
+        self.hits = Hits(self)
+        self._forget()
+        self.color_by = GraphColorBy.CATEGORY
+        self._connect_head()
+
+    def _connect_head(self) -> None:
+        head = self.head
+        head.graph_chosen.connect(self.show_graph)
+        head.color_chosen.connect(self.set_color_by)
+        head.layer_chosen.connect(self._on_layer_chosen)
+        head.search.textChanged.connect(self.hits.search)
+        head.search.stepped.connect(self.hits.step)
+        head.search.left.connect(self.setFocus)
+        connect_menus(self)
+        self.path_bar.closed.connect(self.paths.clear)
+        self.path_bar.step_chosen.connect(self.paths.go_to_step)
+
+    def _forget(self) -> None:
+        """Forget everything about the trace."""
+        self.number = 0
+        self.choice: GraphChoice | None = None
+        self.shown: Shown | None = None
+        self._cache: Cache = {}
+        self._measures: dict[int, NodeMeasures] = {}
+        self._looks = LookCache()
+        self._found = Linked() if self.session is None else self.session.linked
+        self._linked: Flags | None = None
+        self._own = Selection()
+        self.hits.forget()
+        self._hover = -1
+        self._band: Band | None = None
+        self._anchor: Anchor | None = None
+        self._looks_anew = False
+        self._wanted: I64 | None = None
+
+    # -- session ---------------------------------------------------------------
+
+    def connections(self, session: Session) -> Sequence[Connection]:
+        """Return what the view hears, beside changes of the trace."""
+        return (
+            (session.selection_changed, self._on_selection),
+            (session.linked_changed, self._on_linked),
+            (session.correlation_changed, self._on_correlation),
+        )
+
+    def detach(self) -> None:
+        """Stop showing the session."""
+        super().detach()
+        self._forget()
+        self.paths.clear()
+
+    def head_widget(self) -> QWidget | None:
+        """Return the controls, for the head of the pane."""
+        return self.head
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        super().set_theme(theme)
+        self.head.set_theme(theme)
+        self.path_bar.set_theme(theme)
+
+    @property
+    def trace(self) -> Trace | None:
+        """The trace, if it has a graph."""
+        trace = None if self.session is None else self.session.trace
+        return trace if trace is not None and trace.graphs else None
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph that is drawn."""
+        shown = self.shown
+        return None if shown is None else shown.trace.graphs[shown.number]
+
+    @property
+    def measures(self) -> NodeMeasures | None:
+        """What the trace says of the nodes; None until it is counted."""
+        return None if self.shown is None else self._measures.get(self.shown.number)
+
+    def refresh(self) -> None:
+        """Lay out the graph of the trace, and count what the trace says of it."""
+        trace = self.trace
+        self._measures.clear()
+        if trace is None:
+            self._forget()
+            self.head.set_trace(None, 0, [])
+            self.repaint_picture()
+            return
+        if self.number >= len(trace.graphs):
+            self.number = 0
+        if self.session is not None:
+            self._found = self.session.linked  # a selection older than this view
+        self._lay_out()
+
+    def empty_words(self) -> tuple[str, str]:
+        """Return what stands where there is no picture."""
+        if self.trace is not None:
+            return self.tr("Laying out the graph"), ""
+        return (
+            self.tr("No graph in this trace"),
+            self.tr("Open a graph file (JSON or DOT) or the folder of the experiment."),
+        )
+
+    # -- what is shown ---------------------------------------------------------
+
+    def show_graph(self, number: int) -> None:
+        """Show another graph of the trace; the place and open layers stay."""
+        if self.trace is not None and number != self.number:
+            self.number = number
+            self.paths.clear()
+            self._lay_out()
+
+    def set_color_by(self, by: GraphColorBy) -> None:
+        """Colour the boxes by something else."""
+        self.color_by = by
+        self.head.show_color(by)
+        self.repaint_picture()
+
+    def set_choice(self, choice: GraphChoice, layer: int = -1) -> None:
+        """Show other layers; the box of `layer` stays where it is in the picture."""
+        self._anchor = anchor_of(self.shown, self.camera, layer)
+        self.choice = choice
+        self.head.show_layer(choice.layer)
+        self._lay_out()
+
+    def toggle_layer(self, layer: int) -> None:
+        """Open or close a layer."""
+        shown = self.shown
+        if shown is None or layer < 0:
+            return
+        choice, everything = shown.layout.choice, shown.layout.layers.numbers
+        if choice.layer is not None:  # leaving the isolated layer shows it closed
+            self.set_choice(replace(choice, layer=None), layer)
+            return
+        opened = choice.opened
+        if opened is None:
+            opened = frozenset(everything.tolist())
+        self.set_choice(replace(choice, opened=opened ^ {layer}), layer)
+
+    def open_all(self, is_open: bool) -> None:
+        """Open or close all layers."""
+        if self.shown is not None:
+            opened = None if is_open else frozenset[int]()
+            choice = replace(self.shown.layout.choice, opened=opened, layer=None)
+            self.set_choice(choice, layer_in_view(self.scene_now()))
+
+    def isolate_layer(self, layer: int | None) -> None:
+        """Show one layer with the inputs that it shares, or all (None)."""
+        if self.shown is not None:
+            self._looks_anew = True
+            self.set_choice(replace(self.shown.layout.choice, layer=layer))
+
+    def repeat_inputs(self, repeats: bool) -> None:
+        """Draw shared inputs beside each user, or once."""
+        if self.shown is not None:
+            choice = replace(self.shown.layout.choice, repeats_inputs=repeats)
+            self.set_choice(choice, layer_in_view(self.scene_now()))
+
+    def _on_layer_chosen(self, layer: int) -> None:
+        self.isolate_layer(None if layer < 0 else layer)
+
+    def _lay_out(self) -> None:
+        trace = self.trace
+        if trace is None:
+            return
+        request = LayoutRequest(trace, self.number, self.choice, self._cache)
+        self.run("graph", request, self._on_laid_out, self.tr("Laying out the graph"))
+
+    def _on_laid_out(self, shown: Shown) -> None:
+        if shown.trace is not self.trace or shown.number != self.number:
+            return
+        old, self.shown, self.choice = self.shown, shown, shown.layout.choice
+        self._hover = -1
+        layers = shown.layout.layers.numbers.tolist()
+        self.head.set_trace(shown.trace, shown.number, layers)
+        self.head.show_layer(shown.layout.choice.layer)
+        if self._looks_anew:
+            self._looks_anew = self.camera.is_set = False
+        put_back(self._anchor, shown, self.camera)
+        self._anchor = None
+        self._linked = linked_nodes(shown, self._found)
+        if old is None or old.trace is not shown.trace or old.number != shown.number:
+            self.hits.search(self.head.search.text())
+        if self._wanted is not None:
+            self.reveal(self._wanted)
+        elif old is None and len(self._found.nodes):
+            self.scene_now()  # opens the camera on the whole graph first
+            self._show_node(tuple(self._found.nodes.tolist()))
+        self._measure()
+        self.repaint_picture()
+
+    def _measure(self) -> None:
+        """Find what the trace says of the nodes, once spans and nodes are matched."""
+        session, shown = self.session, self.shown
+        if session is None or shown is None or shown.trace is not self.trace:
+            return
+        known = session.correlation
+        is_pending = known is None and session.tasks.is_running("correlation")
+        if is_pending or shown.number in self._measures:
+            return
+        request = MeasuresRequest(shown.trace, shown.number, known)
+        title = self.tr("Finding the graph in the trace")
+        self.run("graph-measures", request, self._on_measured, title)
+
+    def _on_correlation(self, _: object) -> None:
+        self._measures.clear()
+        self._measure()
+
+    def _on_measured(self, found: tuple[MeasuresRequest, NodeMeasures]) -> None:
+        request, measures = found
+        if request.trace is self.trace:
+            self._measures[request.number] = measures
+            self.repaint_picture()
+
+    # -- places ----------------------------------------------------------------
+
+    def pan_by(self, dx: float, dy: float) -> None:
+        """Move the picture by so many pixels."""
+        self.camera.pan(dx, dy)
+        self._keep_in()
+
+    def zoom_by(self, factor: float, x: float, y: float) -> None:
+        """Zoom at a position of the picture."""
+        self.camera.zoom_at(factor, x, y)
+        self._keep_in()
+
+    def fit(self) -> None:
+        """Show the whole graph."""
+        if self.shown is not None:
+            size, layout = self.canvas_size(), self.shown.layout
+            whole = (0.0, 0.0, layout.width, layout.height)
+            self.camera.fit(whole, size.width(), size.height())
+            self.repaint_picture()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep what is in the middle of the width there."""
+        super().resizeEvent(event)
+        wider = event.size().width() - event.oldSize().width()
+        if self.camera.is_set and event.oldSize().width() > 0:
+            self.camera.x -= wider / 2 / self.camera.zoom / self.font_zoom
+            self._keep_in()
+
+    def _keep_in(self) -> None:
+        if self.shown is not None:
+            size, layout = self.canvas_size(), self.shown.layout
+            self.camera.keep_in(
+                layout.width, layout.height, size.width(), size.height()
+            )
+        self.repaint_picture()
+
+    def reveal(self, rows: I64) -> None:
+        """Bring nodes (rows of the graph) to the middle, large enough to read."""
+        self._wanted = None
+        shown = self.shown
+        if shown is None or not len(rows):
+            return
+        boxes = shown.layout.box_of[rows]
+        boxes = boxes[boxes >= 0]
+        if not len(boxes):
+            return
+        box, size = int(boxes[0]), self.canvas_size()
+        layout = shown.layout
+        if self.camera.zoom < READABLE_ZOOM / 2:
+            self.camera.zoom = READABLE_ZOOM
+        self.camera.centre(
+            float(layout.x0[box] + layout.x1[box]) / 2,
+            float(layout.y0[box] + layout.y1[box]) / 2,
+            size.width(),
+            size.height(),
+        )
+        self.repaint_picture()
+
+    def centre_selection(self) -> None:
+        """Centre the selected nodes; where they are centred already, fit them."""
+        rows, shown = self.selected_rows(), self.shown
+        if shown is None or not len(rows):
+            return
+        before = (self.camera.x, self.camera.y)
+        self.reveal(rows)
+        if before == (self.camera.x, self.camera.y):
+            boxes = shown.layout.box_of[rows]
+            boxes = boxes[boxes >= 0]
+            layout, size = shown.layout, self.canvas_size()
+            place = (
+                float(layout.x0[boxes].min()), float(layout.y0[boxes].min()),
+                float(layout.x1[boxes].max()), float(layout.y1[boxes].max()),
+            )  # fmt: skip
+            self.camera.fit(place, size.width(), size.height())
+            self.repaint_picture()
+
+    # -- picture ---------------------------------------------------------------
+
+    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
+        """Return the picture, or None until the graph is laid out."""
+        scene = self.scene(width, height, scale)
+        return None if scene is None else compose_graph(scene)
+
+    def scene(self, width: float, height: float, scale: float) -> GraphScene | None:
+        """Return what the picture is composed from."""
+        shown = self.shown
+        if shown is None:
+            return None
+        if not self.camera.is_set:
+            layout = shown.layout
+            self.camera.open_on(layout.width, layout.height, width, height)
+        lit = self.paths.lit
+        return GraphScene(
+            trace=shown.trace,
+            graph=shown.number,
+            layout=shown.layout,
+            look=self._looks.look(shown, self.color_by, self.measures, self.theme),
+            width=width,
+            height=height,
+            theme=self.theme,
+            scale=scale,
+            x=self.camera.x,
+            y=self.camera.y,
+            zoom=self.camera.zoom,
+            selected=mask_of(shown, self.selected_rows()),
+            linked=self._linked,
+            hits=mask_of(shown, self.hits.rows),
+            lit=None if lit is None else lit.nodes,
+            lit_edges=self.paths.bright_edges(),
+            hover=self._hover,
+            band=self._band,
+        )
+
+    def scene_now(self) -> GraphScene | None:
+        """Return the scene of the picture as it is on the screen."""
+        size = self.canvas_size()
+        return self.scene(size.width(), size.height(), 1.0)
+
+    # -- selection -------------------------------------------------------------
+
+    def selected_rows(self) -> I64:
+        """Return the selected rows of the drawn graph, the active one first."""
+        session, shown, graph = self.session, self.shown, self.graph
+        if session is None or shown is None or graph is None:
+            return np.zeros(0, np.int64)
+        if session.selection.table != "nodes":
+            return np.zeros(0, np.int64)
+        first = first_node(shown.trace.graphs, shown.number)
+        rows = np.array(session.selection.ids, np.int64) - first
+        return rows[(rows >= 0) & (rows < len(graph))]
+
+    def select_rows(self, rows: I64, *, adds: bool = False) -> None:
+        """Select nodes of the drawn graph; with `adds` beside what is selected."""
+        session, shown = self.session, self.shown
+        if session is None or shown is None:
+            return
+        if adds:
+            old = self.selected_rows()
+            again = np.isin(rows, old).all() and len(rows) > 0
+            kept = old[~np.isin(old, rows)]
+            rows = kept if again else np.concatenate([rows, kept])
+        first = first_node(shown.trace.graphs, shown.number)
+        ids = tuple((rows + first).tolist())
+        self._own = Selection("nodes", ids) if ids else Selection()
+        session.select(self._own)
+
+    def _on_selection(self, selection: Selection) -> None:
+        if selection.table == "nodes" and selection != self._own:
+            self._show_node(selection.ids)
+        self.repaint_picture()
+
+    def _on_linked(self, linked: Linked) -> None:
+        self._found = linked
+        self._linked = linked_nodes(self.shown, linked)
+        if linked.selection.table != "nodes" and len(linked.nodes):
+            self._show_node(tuple(linked.nodes.tolist()))
+        self.repaint_picture()
+
+    def _show_node(self, ids: Sequence[int]) -> None:
+        """Bring nodes into view, in the graph on show where one of them is in it."""
+        trace, graph = self.trace, self.graph
+        if trace is None or graph is None:
+            return
+        first = first_node(trace.graphs, self.number)
+        rows = np.array(ids, np.int64) - first
+        here = rows[(rows >= 0) & (rows < len(graph))]
+        if len(here):
+            self.reveal(here)
+            return
+        try:
+            number, row = locate_node(trace.graphs, int(ids[0]))
+        except IndexError:  # of an earlier trace
+            return
+        self._wanted = np.array([row], np.int64)
+        self.show_graph(number)
+
+    def go_to(self, row: int) -> None:
+        """Select a node and bring it into view; its layer opens."""
+        shown = self.shown
+        if shown is None:
+            return
+        rows = np.array([row], np.int64)
+        self.select_rows(rows)
+        box = int(shown.layout.box_of[row])
+        if box >= 0 and shown.layout.kind[box] == BoxKind.NODE:
+            self.reveal(rows)
+            return
+        self._wanted = rows
+        layer, choice = int(shown.layout.layers.layer[row]), shown.layout.choice
+        opened = choice.opened
+        if opened is not None and layer >= 0:
+            opened |= {layer}
+        self.set_choice(replace(choice, layer=None, opened=opened), layer)
+
+    # -- mouse -----------------------------------------------------------------
+
+    def pointer_event(self, event: QEvent) -> bool:
+        """Handle the mouse."""
+        return self.shown is not None and self.gestures.handle(event)
+
+    def hit(self, x: float, y: float) -> GraphHit:
+        """Return what lies at a position of the picture."""
+        scene = self.scene_now()
+        return GraphHit() if scene is None else hit_at(scene, x, y)
+
+    def hover_at(self, x: float, y: float) -> None:
+        """Outline the box at a position."""
+        found = self.hit(x, y)
+        is_link = found.stub >= 0
+        self.set_canvas_cursor(
+            Qt.CursorShape.PointingHandCursor if is_link else Qt.CursorShape.ArrowCursor
+        )
+        self.set_hover(found.box)
+
+    def mouse_position(self) -> tuple[float, float] | None:
+        """Return where in the picture the mouse is; None where it is elsewhere."""
+        if not self.canvas.underMouse():
+            return None
+        at = QPointF(self.canvas.mapFromGlobal(QCursor.pos())) / self._zoom
+        return at.x(), at.y()
+
+    def set_hover(self, box: int) -> None:
+        """Outline a box as the one under the mouse (-1: none)."""
+        if box != self._hover:
+            self._hover = box
+            self.repaint_picture()
+
+    def set_band(self, band: Band | None) -> None:
+        """Show the rubber band."""
+        if band != self._band:
+            self._band = band
+            self.repaint_picture()
+
+    def select_band(self) -> None:
+        """Select what the rubber band touches."""
+        scene = self.scene_now()
+        if scene is not None and self._band is not None:
+            self.select_rows(nodes_in(scene, self._band))
+
+    def click_at(self, x: float, y: float, *, adds: bool) -> None:
+        """Select the box at a position, or jump along the stub there."""
+        scene, shown, graph = self.scene_now(), self.shown, self.graph
+        if scene is None or shown is None or graph is None:
+            return
+        found = hit_at(scene, x, y)
+        is_frame = found.box >= 0 and shown.layout.kind[found.box] == BoxKind.FRAME
+        if found.stub >= 0:
+            layout = shown.layout
+            ends = layout.stub_target if found.leaves else layout.stub_source
+            self.go_to(int(ends[found.stub]))
+        elif found.box >= 0 and not is_frame:
+            self.select_rows(nodes_of(scene, found.box), adds=adds)
+        elif not adds and len(self.selected_rows()):
+            self.select_rows(np.zeros(0, np.int64))
+
+    def open_or_close_at(self, x: float, y: float) -> None:
+        """Open the closed layer at a position, or close the open one."""
+        shown, found = self.shown, self.hit(x, y)
+        if shown is None or found.box < 0:
+            return
+        layout = shown.layout
+        if layout.kind[found.box] != BoxKind.NODE:
+            self.toggle_layer(int(layout.layer[found.box]))
+        else:
+            self.centre_selection()
+
+    def look_from_map(self, x: float, y: float, *, is_first: bool) -> bool:
+        """Move to where the overview is at; False where it is not, for the press."""
+        scene = self.scene_now()
+        place = None if scene is None else minimap_place(scene)
+        if scene is None or place is None:
+            return False
+        across = (x - place.x) / place.width
+        down = (y - place.y) / place.height
+        if is_first and not (0 <= across <= 1 and 0 <= down <= 1):
+            return False
+        layout = scene.layout
+        self.camera.centre(
+            across * layout.width, down * layout.height, scene.width, scene.height
+        )
+        self._keep_in()
+        return True
+
+    def tooltip_at(self, x: float, y: float) -> str:
+        """Return what is known of the box at a position."""
+        scene = self.scene_now()
+        if scene is None:
+            return ""
+        return tooltip_for(scene, hit_at(scene, x, y), self.measures)
+
+    def menu_at(self, x: float, y: float) -> QMenu | None:
+        """Return the menu of a position."""
+        return menu_of(self, self.hit(x, y)) if self.shown is not None else None
+
+    # -- keys ------------------------------------------------------------------
+
+    def event(self, event: QEvent) -> bool:
+        """Keep the keys of the graph from being commands of the window."""
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and command_of(self, event) is not None
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Pan, zoom, walk along edges and open layers."""
+        command = command_of(self, event)
+        if command is None:
+            super().keyPressEvent(event)
+        else:
+            command()
+
+
+SPEC = ViewSpec("graph", "Graph", "centre", GraphView)

@@ -1,0 +1,1 @@
+"""The heatmap of the model file."""

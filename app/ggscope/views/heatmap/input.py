@@ -1,0 +1,233 @@
+"""Mouse, wheel and trackpad of the file heatmap, as in the timeline.
+
+Keys of the file heatmap: those of the timeline, for the bytes of a file.
+"""
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
+from PySide6.QtWidgets import QApplication
+
+if TYPE_CHECKING:
+    from ggscope.views.heatmap.view import HeatmapView
+
+
+ZOOM_STEP = 1.12
+_ROWS_MATTER_PX = 10
+
+
+class _Mode(Enum):
+    IDLE = auto()
+    PRESSED = auto()
+    MARK = auto()
+    ZOOM = auto()
+    PAN = auto()
+
+
+class HeatmapGestures:
+    """Turns input into calls of the view.
+
+    A drag marks bytes (and rows, if it goes up or down), a Shift or middle drag pans,
+    a Ctrl drag zooms to the marked bytes; the wheel scrolls rows, with Ctrl it zooms
+    at the mouse, with Shift it pans.
+    """
+
+    def __init__(self, view: "HeatmapView") -> None:
+        self._view = view
+        self._mode = _Mode.IDLE
+        self._start = QPointF()
+        self._last = QPointF()
+        self._pending = _Mode.MARK
+
+    def handle(self, event: QEvent) -> bool:
+        """Handle one event; return whether it is done with."""
+        kind = event.type()
+        if isinstance(event, QWheelEvent):
+            return self._wheel(event)
+        if isinstance(event, QNativeGestureEvent):
+            return self._native(event)
+        if kind == QEvent.Type.Leave:
+            self._view.set_hover(None)
+            return False
+        if not isinstance(event, QMouseEvent) or self._view.geometry_now() is None:
+            return False
+        if kind == QEvent.Type.MouseButtonPress:
+            return self._press(event)
+        if kind == QEvent.Type.MouseMove:
+            return self._move(event)
+        if kind == QEvent.Type.MouseButtonRelease:
+            return self._release(event)
+        if kind == QEvent.Type.MouseButtonDblClick:
+            if event.button() == Qt.MouseButton.LeftButton:
+                self._view.fit_at(self._view.position_of(event))
+            return True
+        return False
+
+    def cancel(self) -> bool:
+        """Give up a drag; return whether there was one."""
+        was, self._mode = self._mode, _Mode.IDLE
+        self._view.set_canvas_cursor(Qt.CursorShape.ArrowCursor)
+        return was in (_Mode.MARK, _Mode.ZOOM)
+
+    def _press(self, event: QMouseEvent) -> bool:
+        self._start = self._last = self._view.position_of(event)
+        if event.button() == Qt.MouseButton.MiddleButton:
+            self._begin(_Mode.PAN)
+            return True
+        if event.button() != Qt.MouseButton.LeftButton:
+            return False
+        mods = event.modifiers()
+        if mods & Qt.KeyboardModifier.ShiftModifier:
+            self._begin(_Mode.PAN)
+            return True
+        zoom = bool(mods & Qt.KeyboardModifier.ControlModifier)
+        self._pending = _Mode.ZOOM if zoom else _Mode.MARK
+        self._mode = _Mode.PRESSED
+        return True
+
+    def _begin(self, mode: _Mode) -> None:
+        self._mode = mode
+        shapes = {
+            _Mode.PAN: Qt.CursorShape.ClosedHandCursor,
+            _Mode.ZOOM: Qt.CursorShape.CrossCursor,
+        }
+        self._view.set_canvas_cursor(shapes.get(mode, Qt.CursorShape.ArrowCursor))
+
+    def _move(self, event: QMouseEvent) -> bool:
+        at = self._view.position_of(event)
+        if self._mode is _Mode.PRESSED:
+            far = (at - self._start).manhattanLength()
+            if far >= QApplication.startDragDistance() / 2:
+                self._begin(self._pending)
+        if self._mode is _Mode.PAN:
+            self._view.pan_px(self._last.x() - at.x())
+            self._view.scroll_px(self._last.y() - at.y())
+        elif self._mode in (_Mode.MARK, _Mode.ZOOM):
+            with_rows = abs(at.y() - self._start.y()) > _ROWS_MATTER_PX
+            with_rows &= self._mode is _Mode.MARK
+            self._view.mark_between(self._start, at, with_rows=with_rows)
+        self._last = at
+        self._view.set_hover(at)
+        return True
+
+    def _release(self, event: QMouseEvent) -> bool:
+        mode, self._mode = self._mode, _Mode.IDLE
+        at = self._view.position_of(event)
+        if mode is _Mode.PRESSED:
+            self._view.click(at)
+        elif mode is _Mode.ZOOM:
+            self._view.zoom_to_mark()
+        self._view.set_canvas_cursor(Qt.CursorShape.ArrowCursor)
+        return mode is not _Mode.IDLE
+
+    def _wheel(self, event: QWheelEvent) -> bool:
+        view = self._view
+        if view.geometry_now() is None:
+            return False
+        pixels, angle = event.pixelDelta(), event.angleDelta()
+        precise = not pixels.isNull()
+        dx = float(pixels.x()) if precise else angle.x() / 2
+        dy = float(pixels.y()) if precise else angle.y() / 2
+        mods, at = event.modifiers(), view.position_of(event)
+        session = view.session
+        swapped = session is not None and session.wheel_zooms
+        zoom = bool(mods & Qt.KeyboardModifier.ControlModifier) != swapped
+        if mods & Qt.KeyboardModifier.ShiftModifier:
+            if zoom:
+                view.zoom_rows(ZOOM_STEP ** (-(dy or dx) / 60), at.y())
+            else:
+                view.pan_px(-(dx or dy) * 2)
+        elif zoom and dy:
+            view.zoom_x(ZOOM_STEP ** (-dy / 15), at.x())
+        elif abs(dx) > abs(dy):
+            view.pan_px(-dx * (1 if precise else 2))
+        elif dy:
+            view.scroll_px(-dy)
+        return True
+
+    def _native(self, event: QNativeGestureEvent) -> bool:
+        if event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture:
+            return False
+        at = self._view.position_of(event)
+        self._view.zoom_x(1.0 / max(0.1, 1.0 + event.value()), at.x())
+        return True
+
+
+_ZOOM = 1.5
+_Key = Qt.Key
+_ZOOMS = {
+    _Key.Key_W: 1 / _ZOOM, _Key.Key_Plus: 1 / _ZOOM, _Key.Key_Equal: 1 / _ZOOM,
+    _Key.Key_S: _ZOOM, _Key.Key_Minus: _ZOOM,
+}  # fmt: skip
+_PANS = {_Key.Key_A: -1, _Key.Key_Left: -1, _Key.Key_D: 1, _Key.Key_Right: 1}
+_SCROLLS = {
+    _Key.Key_Up: -0.1, _Key.Key_Down: 0.1,
+    _Key.Key_PageUp: -0.9, _Key.Key_PageDown: 0.9,
+}  # fmt: skip
+_ENTER = (_Key.Key_Return, _Key.Key_Enter)
+_PLAIN = (_Key.Key_0, _Key.Key_Home, _Key.Key_End, _Key.Key_F, _Key.Key_Menu)
+_NONE, _SHIFT, _CONTROL = (
+    Qt.KeyboardModifier.NoModifier,
+    Qt.KeyboardModifier.ShiftModifier,
+    Qt.KeyboardModifier.ControlModifier,
+)
+
+
+def is_heatmap_key(view: "HeatmapView", event: QKeyEvent) -> bool:
+    """Return whether the view does something with a key."""
+    key, mods = _Key(event.key()), _mods(event)
+    if key in _ENTER or key == _Key.Key_Escape:
+        return view.mark is not None and not mods
+    if key in _PANS:
+        letters = key in (_Key.Key_A, _Key.Key_D)
+        return mods in ((_NONE, _SHIFT) if letters else (_NONE, _SHIFT, _CONTROL))
+    if key in _ZOOMS:
+        return mods in (_NONE, _SHIFT)
+    return (key in _SCROLLS or key in _PLAIN) and not mods
+
+
+def run_key(view: "HeatmapView", event: QKeyEvent) -> bool:
+    """Do what a key means; return whether it means something.
+
+    W and S zoom (with Shift: rows), A, D and the arrows pan, up and down scroll rows,
+    0 and Home show everything, F the selection, Enter filters to what is marked.
+    """
+    if not is_heatmap_key(view, event):
+        return False
+    key, mods = _Key(event.key()), _mods(event)
+    if key in _ZOOMS:
+        # Shift is part of "+" on many keyboards.
+        by_rows = mods == _SHIFT and key in (_Key.Key_W, _Key.Key_S)
+        (view.zoom_rows if by_rows else view.zoom_x)(_ZOOMS[key])
+    elif key in _PANS:
+        share = {_SHIFT: 0.05, _CONTROL: 1.0}.get(mods, 0.25)
+        view.pan(share * _PANS[key])
+    elif key in _SCROLLS:
+        view.scroll_rows(_SCROLLS[key])
+    elif key in _ENTER:
+        view.filter_to_mark()
+    else:
+        _run_plain(view, key)
+    return True
+
+
+def _run_plain(view: "HeatmapView", key: Qt.Key) -> None:
+    if key == _Key.Key_Escape:
+        view.put_out()
+    elif key == _Key.Key_F:
+        view.focus_selection()
+    elif key == _Key.Key_Menu:
+        view.keyboard_menu()
+    elif key == _Key.Key_End:
+        if view.axis is not None and view.shown is not None:
+            width = view.shown.stop - view.shown.begin
+            view.show_positions(view.axis.extent - width, view.axis.extent)
+    else:
+        view.fit()
+
+
+def _mods(event: QKeyEvent) -> Qt.KeyboardModifier:
+    """Return the modifiers but that of the number pad."""
+    return event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier

@@ -1,0 +1,234 @@
+"""What a file heatmap is asked for, and its computation. No widgets here.
+
+The filter that a marked part of the file heatmap stands for.
+
+What the file heatmap says about the place under the mouse.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ggscope.analysis.heat.file_map import FileMap, file_map
+from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
+from ggscope.analysis.heat.rows import AxisKind, RowKind, pass_starts
+from ggscope.analysis.heat.touches import Mask
+from ggscope.analysis.workers import Watcher
+from ggscope.model.selection import Filter
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    format_bytes,
+    format_count,
+    format_exact_bytes,
+    format_offset,
+)
+from ggscope.render.heatmap.scene import HeatGeometry, HeatMark, HeatScene
+from ggscope.render.theme import DEFAULT, ScaleKind
+from ggscope.text import Html, html
+from ggscope.views.base.plain import tip_table
+
+
+@dataclass(frozen=True, slots=True)
+class HeatLook:
+    """What a person chose in the head of the view."""
+
+    rows: RowKind = "token"
+    axis: AxisKind = "offset"
+    metric: Metric = "bytes"
+    scale: ScaleKind = ScaleKind.LOG
+    colors: str = DEFAULT
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeatRequest:
+    """Computes the base of a heatmap; runs on a worker.
+
+    Attributes
+    ----------
+    files : of the trace, where known already.
+    time : for rows of kind "time".
+    metric : whose table is made at once, so that the first picture is quick.
+    """
+
+    trace: Trace
+    rows: RowKind
+    metric: Metric = "bytes"
+    files: FileMap | None = None
+    mask: Mask | None = None
+    time: TimeRange | None = None
+
+    def __call__(self, context: Watcher | None = None) -> HeatBase:
+        """Return the base. Raises Cancelled from the context."""
+        files = file_map(self.trace) if self.files is None else self.files
+        base = heat_base(
+            self.trace, self.rows, files=files, mask=self.mask, time=self.time,
+            watcher=context,
+        )  # fmt: skip
+        base.total_grid(self.metric)
+        base.total_grid("count")
+        if context is not None:  # a place to stop
+            context.progress(len(self.trace.spans), len(self.trace.spans))
+        # The tables of all rows are made here, not by the first picture.
+        base.grid(np.array([0, len(base.rows)], np.int64), self.metric)
+        return base
+
+
+_MOST_NUMBERS = 100_000
+"""More tokens than this are not listed one by one: all rows are meant then."""
+
+
+def filter_of_mark(trace: Trace, base: HeatBase, mark: HeatMark, old: Filter) -> Filter:
+    """Return `old` narrowed to the spans that touch the marked bytes and rows.
+
+    Offsets are those of the file that the mark begins in, where a model has parts.
+    """
+    part = base.files.part_at(mark.begin)
+    shift = 0 if part is None else part.begin
+    end = mark.stop if part is None else min(mark.stop, part.end)
+    wanted = replace(old, offsets=(mark.begin - shift, end - shift))
+    if mark.top < 0:
+        return wanted
+    rows = base.rows
+    has_rest = mark.bottom > len(rows.first)
+    last = min(mark.bottom, len(rows.first)) - 1
+    if last < mark.top:
+        numbers = frozenset({-1})
+    else:
+        first, stop = int(rows.first[mark.top]), int(rows.last[last])
+        if rows.kind in ("time", "pass"):
+            return replace(wanted, time=_time(trace, base, first, stop))
+        if stop - first > _MOST_NUMBERS:
+            return wanted
+        numbers = frozenset(range(first, stop + 1)) | ({-1} if has_rest else set())
+    if rows.kind == "token":
+        return replace(wanted, tokens=numbers)
+    return replace(wanted, layers=numbers) if rows.kind == "layer" else wanted
+
+
+def _time(trace: Trace, base: HeatBase, first: int, last: int) -> TimeRange:
+    """Return the time of rows: their own ticks, or those of passes."""
+    if base.rows.kind == "time":
+        return TimeRange(first, last)
+    starts = pass_starts(trace)
+    end = trace.extent.end if last + 1 >= len(starts) else int(starts[last + 1])
+    return TimeRange(int(starts[first]), end)
+
+
+Words = Callable[[str], str]
+
+
+def tooltip_words(place: HeatGeometry, x: float, y: float, tr: Words) -> Html:
+    """Return rich text for a position of the picture; "" where nothing is."""
+    if not place.x.x0 <= x < place.x.x1:
+        return Html()
+    if place.buffer[0] <= y < place.buffer[1]:
+        return _buffer_words(place, x, tr)
+    if not place.curve[0] <= y < place.buffer[0]:
+        return Html()
+    return _file_words(place, x, place.row_at(y), tr)
+
+
+def buffer_at(place: HeatGeometry, x: float) -> int:
+    """Return the entry of the buffer track at `x`; -1 for none."""
+    n = len(place.scene.base.buffers)
+    share = (x - place.x.x0) / (place.x.x1 - place.x.x0)
+    return min(int(share * n), n - 1) if n and 0 <= share < 1 else -1
+
+
+def _buffer_words(place: HeatGeometry, x: float, tr: Words) -> Html:
+    scene, i = place.scene, buffer_at(place, x)
+    if i < 0:
+        return Html()
+    track = scene.base.buffers
+    name = scene.tensor_name(int(track.tensor[i])) or tr("without a name")
+    layer = int(track.layer[i])
+    rows = [
+        (tr("track"), tr("BUFFER: runtime memory, no place in the file")),
+        *([(tr("layer"), str(layer))] if layer >= 0 else []),
+        (tr("accesses"), format_count(int(track.count[i]))),
+        (tr("bytes"), _bytes(int(track.bytes[i]))),
+    ]
+    return tip_table(name, rows)
+
+
+def _file_words(place: HeatGeometry, x: float, row: int, tr: Words) -> Html:
+    scene = place.scene
+    base, axis = scene.base, scene.axis
+    position = place.position_at(x)
+    unit, offset = axis.unit_at(position), axis.offset(position)
+    if unit < 0:
+        return _gap_words(base.files, offset, tr)
+    files = base.files
+    begin = int(files.offset[unit])
+    stop = begin + int(files.size[unit])
+    layer, expert = int(files.layer[unit]), int(files.expert[unit])
+    rows = [
+        *([(tr("layer"), str(layer))] if layer >= 0 else []),
+        *([(tr("expert"), str(expert))] if expert >= 0 else []),
+        (tr("bytes in the file"), f"{format_offset(begin)} – {format_offset(stop)}"),
+        (tr("size"), _bytes(stop - begin)),
+        (tr("under the mouse"), format_offset(offset)),
+    ]
+    part = files.part_at(offset)
+    if part is not None and len(files.parts) > 1:
+        at = format_offset(offset - part.begin)
+        rows.append((tr("file"), f"{part.name} {at}"))
+    if files.is_traced[unit]:
+        rows.append((tr("place"), tr("as the trace's own accesses say")))
+    if files.is_cut[unit]:
+        rows.append((tr("size"), tr("runs into the next tensor; cut there")))
+    rows += _sums(scene, unit, row, tr)
+    return tip_table(scene.unit_name(unit), rows)
+
+
+def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, str]]:
+    """Return the accesses and bytes of a unit: in a row, and in all."""
+    base = scene.base
+    begin = base.files.offset[unit : unit + 1]
+    stop = begin + base.files.size[unit : unit + 1]
+    whole = (0, len(base.rows))
+    found = []
+    parts = [(whole, tr("all rows"))]
+    if row >= 0:
+        name = f"{base.rows.kind} {scene.row_name(row)}"
+        parts.insert(0, ((row, row + 1), name))
+    for ends, words in parts:
+        edges = np.array(ends, np.int64)
+        count = int(base.grid(edges, "count").between(begin, stop)[0, 0])
+        size = int(base.grid(edges, "bytes").between(begin, stop)[0, 0])
+        is_open = base.maybe[unit] or base.silent[unit]
+        none = tr("not known") if is_open else tr("never")
+        text = f"{format_count(count)} × · {_bytes(size)}" if count else none
+        found.append((words, text))
+    if base.silent[unit]:
+        found.append((tr("note"), tr("read by ops that the trace does not record")))
+    if base.maybe[unit]:
+        perhaps = tr("up to {0} ×, by experts that no list names")
+        found.append(
+            (tr("perhaps"), perhaps.format(format_count(int(base.maybe[unit]))))
+        )
+    return found
+
+
+def _gap_words(files: FileMap, offset: int, tr: Words) -> Html:
+    part = files.part_at(offset)
+    if not files.is_listed:
+        title = tr("No data")
+        words = tr("No access of the trace tells what lies here.")
+    elif part is not None and 0 <= offset < max(part.data_begin, 0):
+        title = tr("Header")
+        words = tr("Metadata of the model file, before the tensors.")
+    else:
+        title = tr("No tensor")
+        words = tr("Padding, or bytes that no tensor of the model owns.")
+    return html("<b>{}</b><br>{}<br>{}", title, words, format_offset(offset))
+
+
+def _bytes(n: int) -> str:
+    return (
+        f"{format_bytes(n)} ({format_exact_bytes(n)})"
+        if n >= 1024
+        else format_exact_bytes(n)
+    )

@@ -1,0 +1,570 @@
+"""The file heatmap: which bytes of the model are read, when, by what."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, Qt, QTimer
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QMenu, QWidget
+
+from ggscope.analysis.heat.file_map import FileMap
+from ggscope.analysis.heat.heatmap import HeatBase
+from ggscope.analysis.heat.rows import HeatAxis, natural_rows
+from ggscope.model.selection import Filter, Selection
+from ggscope.model.tables import I64
+from ggscope.model.trace import Trace
+from ggscope.render.batch import DisplayList
+from ggscope.render.heatmap.compose import compose_heatmap
+from ggscope.render.heatmap.scene import (
+    HeatCache,
+    HeatGeometry,
+    HeatMark,
+    HeatScene,
+    HeatView,
+)
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session, TraceChange
+from ggscope.views.base.painted import Connection, PaintedView
+from ggscope.views.base.view import ViewSpec
+from ggscope.views.heatmap.head import HeatmapHead
+from ggscope.views.heatmap.input import HeatmapGestures, is_heatmap_key, run_key
+from ggscope.views.heatmap.request import (
+    HeatLook,
+    HeatRequest,
+    filter_of_mark,
+    tooltip_words,
+)
+
+_KEY = "heatmap"
+_QUIET_MS = 120
+"""Rest before rows of time are counted anew while the timeline moves."""
+_LEAST_ROWS = 4
+
+
+class HeatmapView(PaintedView):
+    """Rows of tokens, passes, time or layers over the bytes of the model file.
+
+    Attributes
+    ----------
+    head : its controls. look : what they say.
+    base, axis, shown : what the present picture is drawn from; None before it is
+        computed.
+    mark : the marked bytes (and rows), or None.
+    """
+
+    uses_gl = True
+
+    def __init__(self) -> None:
+        super().__init__(self.tr("File heatmap: which bytes of the model are read"))
+        self.head = HeatmapHead(self)
+        self.head.hide()
+        self.head.look_changed.connect(self._on_look)
+        self.head.filter_asked.connect(self.filter_to_mark)
+        self.look = self.head.look
+        self._has_chosen_rows = False
+        self.base: HeatBase | None = None
+        self.axis: HeatAxis | None = None
+        self.shown: HeatView | None = None
+        self.mark: HeatMark | None = None
+        self._files: tuple[Trace, FileMap] | None = None
+        self._cache = HeatCache()
+        self._hover: tuple[int, int] | None = None
+        self._is_own_selection = False
+        self._scroll_rest = 0.0
+        self._gestures = HeatmapGestures(self)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_QUIET_MS)
+        self._timer.timeout.connect(self.invalidate)
+
+    def head_widget(self) -> QWidget:
+        """Return the controls."""
+        return self.head
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        super().set_theme(theme)
+        self.head.set_theme(theme)
+
+    # -- session -----------------------------------------------------------------
+
+    def connections(self, session: Session) -> Sequence[Connection]:
+        """Return what the view hears."""
+        return (
+            (session.trace_changed, self._on_trace_changed),
+            (session.linked_changed, self._on_linked),
+            (session.selection_changed, self.repaint_picture),
+            (session.absolute_time_changed, self.repaint_picture),
+            (session.mask_changed, self.invalidate),
+            (session.visible_range_changed, self._on_visible),
+        )
+
+    def detach(self) -> None:
+        """Stop showing the session."""
+        if self.session is not None:
+            self.session.tasks.cancel(_KEY)
+        self._timer.stop()
+        self._forget()
+        super().detach()
+
+    def _forget(self) -> None:
+        self.base = self.axis = self.shown = self._files = None
+        self._cache = HeatCache()
+        self.set_mark(None)
+
+    def _on_trace_changed(self, change: object) -> None:
+        if change in (TraceChange.REPLACED, TraceChange.CLOSED):
+            self._forget()
+            self.repaint_picture()
+
+    def _on_visible(self, _: object) -> None:
+        if self.look.rows == "time":
+            self._timer.start()
+
+    def _on_look(self, look: HeatLook) -> None:
+        old, self.look = self.look, look
+        self._has_chosen_rows = self._has_chosen_rows or look.rows != old.rows
+        if look.axis != old.axis and self.base is not None:
+            self._turn_axis(self.base)
+        if look.rows != old.rows:
+            self.set_mark(None)
+            self.invalidate()
+        self.repaint_picture()
+
+    def _turn_axis(self, base: HeatBase) -> None:
+        """Show the same bytes on the other axis."""
+        axis = HeatAxis(base.files, self.look.axis)
+        if self.shown is not None and self.axis is not None:
+            ends = self.axis.offsets(np.array([self.shown.begin, self.shown.stop]))
+            is_whole = self.shown.stop - self.shown.begin >= self.axis.extent
+            begin, stop = axis.positions(ends).tolist()
+            whole = (0, axis.extent)
+            begin, stop = whole if is_whole else axis.clamped(begin, stop)
+            self.shown = replace(self.shown, begin=begin, stop=stop)
+        self.axis = axis
+
+    def refresh(self) -> None:
+        """Count anew on a worker; the earlier picture stays until then."""
+        session = self.session
+        trace = None if session is None else session.trace
+        if session is None or trace is None or trace.is_partial:
+            return
+        if "accesses" in trace.pending or trace.awaits_files:
+            return
+        if not self._has_chosen_rows:
+            self.look = replace(self.look, rows=natural_rows(trace))
+            self.head.show_rows(self.look.rows)
+        known = self._files
+        files = known[1] if known is not None and known[0] is trace else None
+        time = session.visible_range if self.look.rows == "time" else None
+        request = HeatRequest(
+            trace, self.look.rows, self.look.metric, files, session.mask, time
+        )
+        self.run(_KEY, request, self._on_base, self.tr("File heatmap"))
+
+    def _on_base(self, base: HeatBase) -> None:
+        session = self.session
+        if session is None or session.trace is None:
+            return
+        self._files = (session.trace, base.files)
+        old, self.base = self.base, base
+        self._cache = HeatCache()
+        axis = HeatAxis(base.files, self.look.axis)
+        same_file = self.axis is not None and self.axis.extent == axis.extent
+        same_rows = old is not None and len(old.rows) == len(base.rows)
+        same_rows = same_rows and old is not None and old.rows.kind == base.rows.kind
+        self.axis = axis
+        view = self.shown
+        if view is None or not same_file:
+            view = HeatView(0, axis.extent, 0, len(base.rows))
+        elif not same_rows:
+            view = replace(view, top=0, bottom=len(base.rows))
+        self.shown = view
+        self.repaint_picture()
+
+    # -- picture -----------------------------------------------------------------
+
+    def empty_words(self) -> tuple[str, str]:
+        """Say why there is no picture."""
+        trace = None if self.session is None else self.session.trace
+        if trace is None:
+            return self.tr("No file"), ""
+        if trace.is_partial or "accesses" in trace.pending:
+            return self.tr("Still reading"), self.tr("Accesses come after the spans.")
+        if trace.awaits_files:
+            return self.tr("Still reading"), self.tr("The model comes after the trace.")
+        if self.base is None:
+            return self.tr("Counting accesses"), ""
+        totals = self.base.totals
+        if totals.n_file + totals.n_unplaced + totals.n_buffer == 0:
+            return (
+                self.tr("No accesses"),
+                self.tr(
+                    "This trace does not tell which tensors its ops read. Add a "
+                    "tensor-access trace of the same run: File, Add to session."
+                ),
+            )
+        return (
+            self.tr("No place in a model file is known"),
+            self.tr("Add the model (.gguf) or its memory map to this session."),
+        )
+
+    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
+        """Return the picture, or None before there is one."""
+        scene = self._scene(width, height, scale)
+        return None if scene is None else compose_heatmap(scene)
+
+    def _scene(self, width: float, height: float, scale: float) -> HeatScene | None:
+        base, axis, view, session = self.base, self.axis, self.shown, self.session
+        if base is None or axis is None or view is None or session is None:
+            return None
+        trace = session.trace
+        if trace is None or not base.files.extent:
+            return None
+        return HeatScene(
+            base=base, axis=axis, view=view, strings=trace.strings,
+            tensor_names=trace.tensors.name, width=width, height=height,
+            theme=self.theme, scale=scale, metric=self.look.metric,
+            absolute=session.absolute_time,
+            scale_kind=self.look.scale, colors=self.look.colors, clock=trace.clock,
+            selected=self._selected_units(), linked=self._linked_ranges(),
+            mark=self.mark, hover=self._hover, is_filtered=session.mask is not None,
+            cache=self._cache,
+        )  # fmt: skip
+
+    def geometry_now(self) -> HeatGeometry | None:
+        """Return where the parts of the present picture lie; None without one."""
+        size = self.canvas_size()
+        zoom = self.devicePixelRatioF() * self._zoom
+        scene = self._scene(size.width(), size.height(), zoom)
+        return None if scene is None else HeatGeometry(scene)
+
+    def _selected_units(self) -> I64:
+        session, base = self.session, self.base
+        none = np.zeros(0, np.int64)
+        if session is None or base is None or session.selection.table != "tensors":
+            return none
+        rows = [r for r in session.selection.ids if r < len(base.files.first)]
+        units = [np.arange(*base.files.units_of(row)) for row in rows]
+        return np.unique(np.concatenate([none, *units])).astype(np.int64)
+
+    def _linked_ranges(self) -> I64:
+        session, base = self.session, self.base
+        none = np.zeros((0, 2), np.int64)
+        if session is None or base is None or not session.selection:
+            return none
+        linked = session.linked
+        if linked.selection != session.selection:
+            return none  # what belongs to it is still being looked up
+        if len(linked.ranges):
+            return linked.ranges
+        rows = linked.tensors[linked.tensors < len(base.files.first)]
+        rows = rows[base.files.first[rows] >= 0]
+        return np.stack([base.files.first[rows], base.files.stop[rows]], axis=1)
+
+    def _on_linked(self, _: object) -> None:
+        """Light up what belongs to the selection; scroll there if it is elsewhere."""
+        if not self._is_own_selection and self.isVisible():
+            self._reveal(self._linked_ranges())
+        self.repaint_picture()
+
+    def _reveal(self, ranges: I64) -> None:
+        """Pan to the first of `ranges` where none can be seen."""
+        if not len(ranges) or self.axis is None or self.shown is None:
+            return
+        begin, stop = (
+            self.axis.positions(ranges[:, 0]),
+            self.axis.positions(ranges[:, 1]),
+        )
+        view = self.shown
+        if bool(((begin < view.stop) & (stop > view.begin)).any()):
+            return
+        middle = (int(begin[0]) + int(stop[0])) // 2
+        half = (view.stop - view.begin) // 2
+        self.show_positions(middle - half, middle - half + view.stop - view.begin)
+
+    # -- what is shown -------------------------------------------------------------
+
+    def show_positions(self, begin: int, stop: int) -> None:
+        """Show positions along x, moved inside the file."""
+        if self.axis is None or self.shown is None:
+            return
+        begin, stop = self.axis.clamped(begin, stop)
+        self.shown = replace(self.shown, begin=begin, stop=stop)
+        self.repaint_picture()
+
+    def show_rows(self, top: int, bottom: int) -> None:
+        """Show some rows, moved inside the picture."""
+        if self.base is None or self.shown is None:
+            return
+        n = len(self.base.rows)
+        height = min(max(bottom - top, _LEAST_ROWS), n)
+        top = min(max(top, 0), n - height)
+        self.shown = replace(self.shown, top=top, bottom=top + height)
+        self.repaint_picture()
+
+    def fit(self) -> None:
+        """Show the whole file and all rows."""
+        if self.axis is not None and self.base is not None:
+            self.show_rows(0, len(self.base.rows))
+            self.show_positions(0, self.axis.extent)
+
+    def zoom_x(self, factor: float, x: float | None = None) -> None:
+        """Show `factor` times as many bytes; what is at `x` stays there."""
+        place = self.geometry_now()
+        if place is None or self.axis is None or self.shown is None:
+            return
+        view = self.shown
+        at = (view.begin + view.stop) // 2
+        if x is not None:
+            at = place.position_at(x)
+        elif self._hover is not None:
+            at = self._hover[0]
+        self.show_positions(*self.axis.zoomed(view.begin, view.stop, factor, at))
+
+    def zoom_rows(self, factor: float, y: float | None = None) -> None:
+        """Show `factor` times as many rows; the one at `y` stays there."""
+        place = self.geometry_now()
+        if place is None or self.shown is None:
+            return
+        view = self.shown
+        n = view.bottom - view.top
+        row = -1 if y is None else place.row_at(y)
+        at = row if row >= 0 else view.top + n // 2
+        # A step changes at least one row, else a few rows never become more.
+        new = max(n + 1, round(n * factor)) if factor > 1 else round(n * factor)
+        top = at - round((at - view.top) * new / max(n, 1))
+        self.show_rows(top, top + new)
+
+    def pan_px(self, px: float) -> None:
+        """Move the view by pixels; > 0 is towards the end of the file."""
+        place = self.geometry_now()
+        if place is not None:
+            shift = round(px / place.x.px_per_tick)
+            view = place.scene.view
+            self.show_positions(view.begin + shift, view.stop + shift)
+
+    def pan(self, share: float) -> None:
+        """Move the view by a share of its width."""
+        if self.shown is not None:
+            shift = round((self.shown.stop - self.shown.begin) * share)
+            self.show_positions(self.shown.begin + shift, self.shown.stop + shift)
+
+    def scroll_px(self, px: float) -> None:
+        """Scroll the rows by pixels; > 0 is down."""
+        place = self.geometry_now()
+        if place is None:
+            return
+        view = place.scene.view
+        height = (place.heat[1] - place.heat[0]) / max(view.bottom - view.top, 1)
+        # Rows are whole: what is left of a small step counts for the next one.
+        self._scroll_rest += px / height
+        rows = int(self._scroll_rest)
+        self._scroll_rest -= rows
+        if rows:
+            self.show_rows(view.top + rows, view.bottom + rows)
+
+    def scroll_rows(self, share: float) -> None:
+        """Scroll by a share of the rows that are shown, at least one."""
+        if self.shown is not None:
+            n = self.shown.bottom - self.shown.top
+            step = max(round(n * abs(share)), 1) * (1 if share > 0 else -1)
+            self.show_rows(self.shown.top + step, self.shown.bottom + step)
+
+    def fit_unit(self, unit: int) -> None:
+        """Show a tensor (all slices of a stack), with some air; again: the slice."""
+        base, axis, view = self.base, self.axis, self.shown
+        if base is None or axis is None or view is None or unit < 0:
+            return
+        first, last = base.files.units_of(int(base.files.tensor[unit]))
+        begin, stop = axis.unit_positions()
+        wanted = self._with_air(int(begin[first]), int(stop[max(last - 1, first)]))
+        if last - first > 1 and wanted == (view.begin, view.stop):
+            wanted = self._with_air(int(begin[unit]), int(stop[unit]))
+        self.show_positions(*wanted)
+
+    def _with_air(self, begin: int, stop: int) -> tuple[int, int]:
+        if self.axis is None:
+            return begin, stop
+        air = max((stop - begin) // 20, 1)
+        return self.axis.clamped(begin - air, stop + air)
+
+    def fit_at(self, at: QPointF) -> None:
+        """Show the tensor at a position of the picture."""
+        unit = self.unit_under(at)
+        if unit >= 0:
+            self.fit_unit(unit)
+
+    def focus_selection(self) -> None:
+        """Bring the selection to the middle; where it is there already, fit it."""
+        if self.axis is None or self.shown is None or self.base is None:
+            return
+        units, ranges = self._selected_units(), self._linked_ranges()
+        if len(units):
+            begin, stop = self.axis.unit_positions()
+            low, high = int(begin[units[0]]), int(stop[units[-1]])
+        elif len(ranges):
+            ends = self.axis.positions(
+                np.array([ranges[:, 0].min(), ranges[:, 1].max()])
+            )
+            low, high = ends.tolist()
+        else:
+            return
+        width = self.shown.stop - self.shown.begin
+        left = (low + high) // 2 - width // 2
+        centred = self.axis.clamped(left, left + width)
+        if centred == (self.shown.begin, self.shown.stop):
+            centred = self._with_air(low, high)
+        self.show_positions(*centred)
+
+    # -- pointing, marking, filtering --------------------------------------------
+
+    def unit_under(self, at: QPointF) -> int:
+        """Return the unit at a position of the picture; -1 for none."""
+        place = self.geometry_now()
+        if place is None or self.axis is None:
+            return -1
+        is_inside = place.x.x0 <= at.x() < place.x.x1
+        if not is_inside or not place.curve[0] <= at.y() < place.buffer[0]:
+            return -1
+        return self.axis.unit_at(place.position_at(at.x()))
+
+    def set_hover(self, at: QPointF | None) -> None:
+        """Put the hair lines under the mouse; None takes them away."""
+        place = None if at is None else self.geometry_now()
+        hover = None
+        if at is not None and place is not None and place.x.x0 <= at.x() < place.x.x1:
+            hover = (place.position_at(at.x()), place.row_at(at.y()))
+        if hover != self._hover:
+            self._hover = hover
+            self.repaint_picture()
+
+    def click(self, at: QPointF) -> None:
+        """Select the tensor at a position, or nothing."""
+        if self.session is None or self.base is None:
+            return
+        unit = self.unit_under(at)
+        self.set_mark(None)
+        if unit < 0:
+            self.session.select(Selection())
+        else:
+            self.select_tensor(int(self.base.files.tensor[unit]))
+
+    def select_tensor(self, tensor: int) -> None:
+        """Select a row of ``Trace.tensors`` without moving this view."""
+        if self.session is not None:
+            with self._own_selection():
+                self.session.select(Selection("tensors", (tensor,)))
+
+    @contextmanager
+    def _own_selection(self) -> Iterator[None]:
+        self._is_own_selection = True
+        try:
+            yield
+        finally:
+            # What belongs to it may be found on a worker, and come later.
+            QTimer.singleShot(_QUIET_MS, self, self._end_own_selection)
+
+    def _end_own_selection(self) -> None:
+        self._is_own_selection = False
+
+    def mark_between(self, start: QPointF, end: QPointF, *, with_rows: bool) -> None:
+        """Mark the bytes, and if asked the rows, between two positions."""
+        place = self.geometry_now()
+        if place is None or self.axis is None or self.shown is None:
+            return
+        xs = sorted((place.position_at(start.x()), place.position_at(end.x())))
+        ends = self.axis.offsets(np.array([xs[0], xs[1] + 1], np.int64)).tolist()
+        begin, stop = int(ends[0]), max(int(ends[1]), int(ends[0]) + 1)
+        top = bottom = -1
+        if with_rows:
+            low, high = place.heat
+            ys = sorted(min(max(p.y(), low), high - 0.01) for p in (start, end))
+            top, bottom = place.row_at(ys[0]), place.row_at(ys[1]) + 1
+        self.set_mark(HeatMark(begin, stop, top, bottom))
+
+    def set_mark(self, mark: HeatMark | None) -> None:
+        """Mark bytes (and rows), or nothing."""
+        if mark != self.mark:
+            self.mark = mark
+            self.head.show_filter(is_shown=mark is not None)
+            self.repaint_picture()
+
+    def zoom_to_mark(self) -> None:
+        """Show the marked bytes, and unmark them."""
+        if self.mark is not None and self.axis is not None:
+            ends = np.array([self.mark.begin, self.mark.stop], np.int64)
+            self.show_positions(*self.axis.positions(ends).tolist())
+            self.set_mark(None)
+
+    def filter_to_mark(self) -> None:
+        """Show only spans that touch the marked bytes (in the marked rows)."""
+        session, base, mark = self.session, self.base, self.mark
+        if session is None or base is None or mark is None or session.trace is None:
+            return
+        wanted = filter_of_mark(session.trace, base, mark, session.filter)
+        self.set_mark(None)
+        session.set_filter(wanted)
+
+    def filter_to_tensor(self, tensor: int) -> None:
+        """Show only spans that access a tensor."""
+        session = self.session
+        if session is not None and session.trace is not None:
+            trace = session.trace
+            name = trace.strings[int(trace.tensors.name[tensor])]
+            wanted: Filter = replace(session.filter, tensors=frozenset({name}))
+            session.set_filter(wanted)
+
+    # -- input -----------------------------------------------------------------------
+
+    def tooltip_at(self, x: float, y: float) -> str:
+        """Return what is known of the bytes at a position."""
+        place = self.geometry_now()
+        return "" if place is None else tooltip_words(place, x, y, self.tr)
+
+    def menu_at(self, x: float, y: float) -> QMenu | None:
+        """Return the menu of a position."""
+        # Imported when it is asked for: the first picture does without.
+        from ggscope.views.heatmap.menu import heatmap_menu
+
+        return heatmap_menu(self, QPointF(x, y))
+
+    def pointer_event(self, event: QEvent) -> bool:
+        """Handle the mouse."""
+        return self._gestures.handle(event)
+
+    def put_out(self) -> bool:
+        """Give up what is being dragged or marked; return whether there was some."""
+        was = self._gestures.cancel() or self.mark is not None
+        self.set_mark(None)
+        return was
+
+    def event(self, event: QEvent) -> bool:
+        """Keep keys from the window's commands that mean this view's file axis."""
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and self.base is not None
+            and is_heatmap_key(self, event)
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Zoom, pan, scroll, fit, filter."""
+        if self.base is None or not run_key(self, event):
+            super().keyPressEvent(event)
+
+    def keyboard_menu(self) -> None:
+        """Show the menu of the middle of the picture."""
+        size = self.canvas_size()
+        menu = self.menu_at(size.width() / 2, size.height() / 2)
+        if menu is not None:
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.popup(self.canvas.mapToGlobal(self.canvas.rect().center()))
+
+
+SPEC = ViewSpec("heatmap", "File heatmap", "centre", HeatmapView)

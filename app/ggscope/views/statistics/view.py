@@ -1,0 +1,466 @@
+"""Selection statistics: what lies inside the marked range, in figures."""
+
+import math
+from collections.abc import Callable
+
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QStackedLayout, QVBoxLayout, QWidget
+
+from ggscope.analysis.statistics.figures import SpanBlocks
+from ggscope.analysis.statistics.table import RULES, By, StatRow
+from ggscope.model.lanes import LaneKind
+from ggscope.model.time import Unit
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_exact,
+    format_exact_bytes,
+    format_share,
+)
+from ggscope.render.theme import Theme, category_color, theme
+from ggscope.session.session import Session
+from ggscope.session.tasks import TaskFailure, TaskState
+from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
+from ggscope.views.base.view import View, ViewSpec
+from ggscope.views.base.widgets import (
+    Connections,
+    EmptyState,
+    connect_all,
+    disconnect_all,
+    tr,
+)
+from ggscope.views.statistics.head import StatisticsHead
+from ggscope.views.statistics.request import Scope, StatisticsRequest, StatisticsResult
+from ggscope.words.spans import PENDING
+
+MAX_ROWS = 500
+"""More groups than a person reads; the largest ones are shown, and it is said."""
+_KEY = "statistics"
+_QUIET_MS = 80
+"""Rest before counting anew while the range is being dragged."""
+_STALE_MS = 150
+"""Figures are greyed if newer ones take longer than this."""
+_WITH_OPS: tuple[By, ...] = (
+    "op", "family", "layer", "token", "thread", "phase", "tensor",
+)  # fmt: skip
+_TITLES = {"tensor": "weight"}
+"""What groupings are called here, where that is not their name."""
+_ENGINES: tuple[By, ...] = ("engine", "lane")
+_LANES: tuple[By, ...] = ("lane",)
+
+
+class StatisticsView(View):
+    """One table of figures, always on; it follows marking, panning and filters."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session: Session | None = None
+        self._result: StatisticsResult | None = None
+        self._blocks: SpanBlocks | None = None
+        self._twice = (False, False)
+        self._theme = theme("dark")
+        self._timer = self._make_timer(_QUIET_MS)
+        self._timer.timeout.connect(self.recount)
+        self._stale_timer = self._make_timer(_STALE_MS)
+        self._stale_timer.timeout.connect(self._on_stale)
+        self.setAccessibleName(self.tr("Selection statistics"))
+        self.model = TextTableModel(self._headings("op", "ns"), self)
+        self.table = TextTable(self.model, self)
+        self.table.setAccessibleName(self.tr("Figures of the selection"))
+        self._empty = EmptyState(self)
+        self._head = StatisticsHead(self)
+        self.about, self.by = self._head.about, self._head.by
+        self.estimated = self._head.estimated
+        self.table.fill_menu(self._head.menu)
+        self._head.by_changed.connect(self.recount)
+        self._head.estimated_toggled.connect(self.recount)
+        self._lay_out()
+        self.set_theme(self._theme)
+        self._say_empty()
+
+    def _make_timer(self, ms: int) -> QTimer:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        timer.setInterval(ms)
+        return timer
+
+    def _lay_out(self) -> None:
+        body = QWidget(self)
+        self._stack = QStackedLayout(body)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(self.table)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._head)
+        layout.addWidget(body, 1)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.table.set_theme(theme)
+        self._empty.set_theme(theme)
+        self._head.set_theme(theme)
+        if self._result is not None:
+            self._show(self._result)
+
+    # -- session -----------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        self.detach()
+        self._session = session
+        connect_all(self._connections(session))
+        self._head.switch.attach(session)
+        self._on_trace_changed(None)
+
+    def detach(self) -> None:
+        """Stop showing it."""
+        if self._session is None:
+            return
+        disconnect_all(self._connections(self._session))
+        self._head.switch.detach()
+        self._timer.stop()
+        self._session.tasks.cancel(_KEY)
+        self._session = self._result = self._blocks = None
+        self._end_waiting()
+        self._say_empty()
+
+    def _connections(self, session: Session) -> Connections:
+        return (
+            (session.trace_changed, self._on_trace_changed),
+            (session.visible_range_changed, self._on_changed),
+            (session.marked_range_changed, self._on_changed),
+            (session.only_range_changed, self._on_changed),
+            (session.selection_changed, self._on_changed),
+            (session.mask_changed, self._on_changed),
+            (session.tasks.task_changed, self._on_task_changed),
+        )
+
+    def _on_trace_changed(self, _: object) -> None:
+        trace = None if self._session is None else self._session.trace
+        self._blocks = None if trace is None else SpanBlocks(trace)
+        self._twice = (False, False)
+        if self._session is not None:
+            # Figures of an older snapshot are of no use any more.
+            self._session.tasks.cancel(_KEY)
+        if trace is None or trace.is_partial:
+            self._timer.stop()
+            self._end_waiting()
+            self._result = None
+            self._say_empty()
+            return
+        self._offer_groupings(trace)
+        self._on_changed(None)
+
+    def _on_changed(self, _: object) -> None:
+        # A pane behind another tab counts when it comes to the front.
+        if self.isVisible():
+            self._timer.start()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Count what was not counted while the pane was hidden."""
+        super().showEvent(event)
+        self._timer.start()
+
+    def _offer_groupings(self, trace: Trace) -> None:
+        words = {
+            "op": self.tr("op"),
+            "family": self.tr("op family"),
+            "layer": self.tr("layer"),
+            "token": self.tr("token"),
+            "thread": self.tr("thread"),
+            "phase": self.tr("phase"),
+            "engine": self.tr("engine"),
+            "lane": self.tr("lane"),
+            "tensor": self.tr("weight"),
+        }
+        has_engines = bool(trace.lanes.of_kind(LaneKind.ENGINE).any())
+        has_ops = bool((trace.spans.op[:100_000] >= 0).any()) or trace.ops is not None
+        offered = _WITH_OPS if has_ops else _ENGINES if has_engines else _LANES
+        current = [self.by.itemData(i) for i in range(self.by.count())]
+        if current == list(offered):
+            return
+        self.by.blockSignals(True)
+        self.by.clear()
+        for key in offered:
+            self.by.addItem(words[key], key)
+        self.by.blockSignals(False)
+
+    # -- counting ----------------------------------------------------------
+
+    def scope(self) -> Scope | None:
+        """Return what the figures should be about now; None without a trace."""
+        session = self._session
+        if session is None or session.trace is None:
+            return None
+        shown, selection = session.range_shown, session.selection
+        if shown is not None and shown is session.marked_range:
+            return Scope("marked", shown.time, shown.lanes)
+        if selection.table == "spans" and len(selection.ids) > 1:
+            return Scope("selected", ids=selection.ids)
+        return Scope("all") if shown is None else Scope("visible", shown.time)
+
+    def recount(self) -> None:
+        """Compute the figures anew, on a worker; the old ones stay until then."""
+        session, scope = self._session, self.scope()
+        if session is None or scope is None or session.index is None:
+            return
+        if session.trace is not None and session.trace.is_partial:
+            return  # reading goes first; the trace with all spans announces itself
+        by: By = self.by.currentData() or "op"
+        request = StatisticsRequest(
+            session.index,
+            scope,
+            by,
+            session.mask,
+            self.estimated.isChecked(),
+            self._blocks,
+            MAX_ROWS,
+        )
+        if not self._stale_timer.isActive() and not self.model.is_stale:
+            self._stale_timer.start()
+        session.tasks.run(
+            _KEY,
+            request,
+            self._show,
+            on_error=self._on_failed,
+            on_cancel=self._end_waiting,
+        )
+
+    def _on_failed(self, failure: TaskFailure) -> None:
+        self._end_waiting()
+        if self._session is not None:
+            self._session.problem_reported.emit(failure.message)
+
+    def _on_stale(self) -> None:
+        self.model.set_stale(True)
+        self.about.setText(self.tr("counting …"))
+
+    def _on_task_changed(self, state: TaskState) -> None:
+        if state.key == _KEY and state.total and self.model.is_stale:
+            share = format_share(state.done / state.total)
+            self.about.setText(self.tr("counting … {0}").format(share))
+
+    def _end_waiting(self) -> None:
+        self._stale_timer.stop()
+        self.model.set_stale(False)
+        if self._result is not None:
+            self.about.setText(self.about_text(self._result))
+
+    # -- showing -----------------------------------------------------------
+
+    def _show(self, result: StatisticsResult) -> None:
+        self._result = result
+        self._end_waiting()
+        self._head.say_left_out(result)
+        if not result.rows:
+            self._say_empty()
+            return
+        # A column that is there stays, so that it does not come and go with a range.
+        nests, lies_beside = result.table.counts_twice
+        self._twice = (self._twice[0] or nests, self._twice[1] or lies_beside)
+        self.model.set_headings(self._headings(result.by, result.unit))
+        rows = [self._cells(row, result) for row in result.rows]
+        self.model.set_rows(rows, self._totals(result))
+        self.table.fit_columns()
+        self._stack.setCurrentWidget(self.table)
+
+    def about_text(self, result: StatisticsResult) -> str:
+        """Return what the figures are about: "marked range 448.6 µs · 2 lanes …"."""
+        scope, parts = result.scope, []
+        if scope.kind == "selected":
+            n_ids = format_count(len(scope.ids))
+            parts.append(self.tr("{0} selected spans").format(n_ids))
+        elif scope.time is None:
+            parts.append(self.tr("whole trace"))
+        else:
+            length = format_duration(scope.time.duration, result.unit)
+            words = (
+                self.tr("marked range {0}")
+                if scope.kind == "marked"
+                else self.tr("visible range {0}")
+            )
+            parts.append(words.format(length))
+        if scope.lanes is not None:
+            n = len(scope.lanes)
+            parts.append(
+                self.tr("1 lane") if n == 1 else self.tr("{0} lanes").format(n)
+            )
+        what = self.tr("ops") if result.by in _WITH_OPS else self.tr("spans")
+        if result.n_spans == 1:
+            what = self.tr("op") if result.by in _WITH_OPS else self.tr("span")
+        parts.append(f"{format_count(result.n_spans)} {what}")
+        n_groups = result.table.n_groups
+        if n_groups > len(result.rows):
+            largest = self.tr("the {0} largest of {1} groups")
+            n_rows = format_count(len(result.rows))
+            parts.append(largest.format(n_rows, format_count(n_groups)))
+        if self._session is not None and self._session.filter:
+            parts.append(self.tr("filtered"))
+        return " · ".join(parts)
+
+    def _say_empty(self) -> None:
+        trace = None if self._session is None else self._session.trace
+        if trace is None:
+            self._empty.say(self.tr("No trace is open."))
+            self.about.clear()
+        elif trace.is_partial:
+            words = self.tr("{0} spans so far; figures follow when all are there.")
+            hint = words.format(format_count(len(trace.spans)))
+            self._empty.say(self.tr("Still reading …"), hint)
+            self.about.clear()
+        else:
+            hint = self.tr("Drag across the timeline to mark a range.")
+            self._empty.say(self.tr("No span lies in this range."), hint)
+        self._stack.setCurrentWidget(self._empty)
+
+    def _headings(self, by: By, unit: Unit) -> tuple[Heading, ...]:
+        tr = self.tr
+        group = tr("Group") if by not in RULES else RULES[by]
+        suffix = "ns" if unit == "ns" else "cycles"
+
+        def times(title: str, tip: str) -> Heading:
+            return Heading(title, tip, 84, right=True, copied=f"{title} ({suffix})")
+
+        return (
+            Heading(_TITLES.get(by, by), group, 160, stretch=True),
+            Heading(tr("count"), tr("Number of spans"), 80, right=True),
+            times(
+                tr("sum"),
+                tr(
+                    "Sum of the durations, each of a whole span; where spans nest or "
+                    "several lanes work at once, some time is counted several times"
+                ),
+            ),
+            *self._twice_headings(times),
+            times(
+                tr("in range"),
+                tr("How much of the sum lies inside the range that is counted"),
+            ),
+            times(tr("mean"), tr("Mean duration")),
+            times(tr("min"), tr("Shortest")),
+            times(tr("max"), tr("Longest")),
+            times("p50", tr("Half take no longer than this")),
+            times("p90", tr("90 % take no longer than this")),
+            times("p99", tr("99 % take no longer than this")),
+            Heading(
+                tr("bytes"),
+                tr(
+                    "Known bytes of all accesses of these spans, each op's once; + "
+                    "where there may be more"
+                ),
+                84,
+                right=True,
+            ),
+            Heading(tr("share"), tr("Part of the sum of all rows"), 66, right=True),
+            Heading(
+                tr("quality"), tr("The least certain of its times"), 90, True, True
+            ),
+        )
+
+    def _twice_headings(self, times: Callable[[str, str], Heading]) -> list[Heading]:
+        """Return columns of times that count nothing twice, where there is need."""
+        tr, (nests, lies_beside) = self.tr, self._twice
+        own = times(tr("self"), tr("The sum without what lies within other spans"))
+        words = tr("What passed on the clock while any of the spans was open")
+        wall = times(tr("wall"), words)
+        return [*([own] if nests else []), *([wall] if lies_beside else [])]
+
+    def _twice_cells(self, row: StatRow, unit: Unit) -> list[Cell]:
+        nests, lies_beside = self._twice
+        return [
+            *([_ticks(row.self_time, unit)] if nests else []),
+            *([_ticks(row.wall, unit)] if lies_beside else []),
+        ]
+
+    def _cells(self, row: StatRow, result: StatisticsResult) -> tuple[Cell, ...]:
+        unit, color = result.unit, 0
+        if result.by in ("op", "family"):
+            kind = f"op:{row.key}" if result.by == "op" else row.key
+            color = category_color(kind, self._theme)
+        number = float(row.key) if row.key.isdecimal() else row.key
+        is_certain = row.quality == "measured"
+        timed = self.tr("{0} with a time of their own").format(format_count(row.timed))
+        if row.ops != row.count:
+            ops = self.tr("{0} ops, for threads share them").format(
+                format_count(row.ops)
+            )
+            timed = f"{timed}; {ops}"
+        return (
+            Cell(row.key, number, color=color),
+            Cell(format_count(row.count), row.count, row.count, timed),
+            _ticks(row.total if row.timed else None, unit),
+            *self._twice_cells(row, unit),
+            _inside(row, result),
+            _ticks(row.mean, unit),
+            _ticks(row.min, unit),
+            _ticks(row.max, unit),
+            _ticks(row.p50, unit),
+            _ticks(row.p90, unit),
+            _ticks(row.p99, unit),
+            _bytes(row, result.knows_bytes),
+            Cell(format_share(row.share), row.share, f"{row.share:.6f}"),
+            Cell(self.tr(row.quality), row.quality, caution=not is_certain),
+        )
+
+    def _totals(self, result: StatisticsResult) -> tuple[Cell, ...]:
+        total, unit = result.table.all, result.unit
+        none = Cell("–", raw="")
+        return (
+            Cell(self.tr("all")),
+            Cell(format_count(result.n_spans), raw=result.n_spans),
+            _ticks(total.total if total.timed else None, unit),
+            *self._twice_cells(total, unit),
+            _inside(total, result),
+            _ticks(total.mean, unit),
+            _ticks(total.min, unit),
+            _ticks(total.max, unit),
+            none,
+            none,
+            none,
+            _bytes(total, result.knows_bytes),
+            Cell(format_share(1.0) if total.total else NOT_AVAILABLE, raw=""),
+            none,
+        )
+
+
+def _ticks(value: float | None, unit: Unit) -> Cell:
+    """Return a cell of a duration; what is not known reads "N/A"."""
+    if value is None or math.isnan(value):
+        return Cell(NOT_AVAILABLE, None, "")
+    whole = float(value).is_integer()
+    tip = format_exact(round(value), unit)
+    raw = int(value) if whole else round(value, 1)
+    return Cell(format_duration(value, unit), float(value), raw, tip)
+
+
+def _inside(row: StatRow, result: StatisticsResult) -> Cell:
+    """Return how much of a row lies in the range; all of it where there is none."""
+    if result.scope.time is None:
+        return _ticks(row.total if row.timed else None, result.unit)
+    return _ticks(row.in_range, result.unit)
+
+
+def _bytes(row: StatRow, is_known: bool) -> Cell:
+    """Return the known bytes of a row; its tip says how many more there may be."""
+    if not is_known:
+        return Cell("…", None, "", PENDING)
+    if row.bytes < 0:
+        return Cell(
+            NOT_AVAILABLE, None, "", tr("threads share these; whose is not told")
+        )
+    open_ = row.unknown_bytes
+    more = tr("of up to {0} more it is not known").format(format_exact_bytes(open_))
+    if not row.bytes:
+        return Cell(NOT_AVAILABLE, None, "", more if open_ else "")
+    tip = format_exact_bytes(row.bytes)
+    text = format_bytes(row.bytes) + (" +" if open_ else "")
+    return Cell(text, float(row.bytes), row.bytes, f"{tip}; {more}" if open_ else tip)
+
+
+SPEC = ViewSpec("statistics", "Selection", "bottom", StatisticsView)

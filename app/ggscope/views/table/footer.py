@@ -1,0 +1,166 @@
+"""The line below the table: how many rows, what is going on, where to jump."""
+
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLineEdit,
+    QMenu,
+    QToolButton,
+    QWidget,
+)
+
+from ggscope.analysis.sessions.correlate import Correlation
+from ggscope.model.units import format_count, format_share
+from ggscope.render.theme import Theme, css
+from ggscope.views.base.controls import RangeSwitch
+from ggscope.views.base.plain import set_tip
+from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import ElidedLabel, scaled, words_font
+from ggscope.views.table.grid import is_jump
+
+
+@guarded
+class TableFooter(QWidget):
+    """Counts, messages and a few controls of the table.
+
+    Attributes
+    ----------
+    switch : the range that is shown, or all.
+    count : how many rows there are.
+    matched : how many ops were found in the graph; hidden without one.
+    note : what is going on.
+    jump : takes a row, a record, a time or a token.
+    cancel : stops the sorting; seen only while there is some.
+    form : compact or detailed.
+    """
+
+    jump_typed = Signal(str)
+    left = Signal()  # Esc in the field: back to the table
+
+    def __init__(self, copy_menu: QMenu, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setObjectName("table_footer")
+        self.switch = RangeSwitch(self)
+        self.count = ElidedLabel(self)
+        self.matched = ElidedLabel(self)
+        self.matched.hide()
+        self.note = ElidedLabel(self)
+        self.cancel = self._button(
+            self.tr("Cancel"),
+            self.tr("Stop arranging; keep the rows as they are (Esc)"),
+        )
+        self.cancel.hide()
+        self.jump = QLineEdit(self)
+        self.jump.setPlaceholderText(self.tr("Go to …"))
+        set_tip(
+            self.jump,
+            self.tr(
+                "A row of this list (1200), a record of the file (#1200), a time as it "
+                "is printed (1.5 ms, 1:30, 11:01.44) or a token (token 5); Enter goes "
+                "there (Ctrl+G)"
+            ),
+        )
+        self.jump.setAccessibleName(self.tr("Go to row, record, time or token"))
+        self.jump.setMinimumWidth(scaled(56))
+        self.jump.setMaximumWidth(scaled(170))
+        self.jump.returnPressed.connect(self._on_return)
+        self.jump.installEventFilter(self)
+        self.form = self._button(
+            self.tr("Detailed"), self.tr("Show all sources of each record (T)")
+        )
+        self.form.setCheckable(True)
+        copy = self._button(self.tr("Copy"), self.tr("Copy the selected records"))
+        copy.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        copy.setMenu(copy_menu)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(12, 0, 4, 0)
+        layout.setSpacing(8)
+        layout.addWidget(self.switch)
+        layout.addWidget(self.count)
+        layout.addWidget(self.matched)
+        layout.addWidget(self.note, 1)
+        for widget in (self.cancel, self.jump, self.form, copy):
+            layout.addWidget(widget)
+        for child in (
+            self.count,
+            self.matched,
+            self.note,
+            self.cancel,
+            self.jump,
+            self.form,
+            copy,
+        ):
+            child.setFont(words_font(11.5))
+
+    def _button(self, text: str, tip: str) -> QToolButton:
+        button = QToolButton(self)
+        button.setText(text)
+        set_tip(button, tip)
+        button.setAutoRaise(True)
+        button.setMinimumHeight(scaled(24))
+        return button
+
+    def say_matched(self, correlation: Correlation | None) -> None:
+        """Say how many ops are in the graph, and by which rules; None = no graph."""
+        is_known = correlation is not None and correlation.n_all > 0
+        self.matched.setVisible(is_known)
+        if correlation is None or not is_known:
+            self.matched.clear()
+            return
+        found, total = correlation.n_found, correlation.n_all
+        lines = [self.tr("Ops found in the graph, by rule:")]
+        lines += [f"{rule}: {format_count(n)}" for rule, n in correlation.rules.items()]
+        if found < total:
+            lines.append(f"{self.tr('not found')}: {format_count(total - found)}")
+        if correlation.n_borrowed:
+            borrowed = format_count(correlation.n_borrowed)
+            lines.append(
+                self.tr("{0} of passes without a graph of their own").format(borrowed)
+            )
+        self.matched.tip = "\n".join(lines)
+        words = self.tr("{0} of {1} in the graph ({2})")
+        share = format_share(found / total)
+        self.matched.setText(
+            words.format(format_count(found), format_count(total), share)
+        )
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self.switch.set_theme(theme)
+        self.setStyleSheet(
+            f"#table_footer {{ background: {css(theme.pane)}; }}"
+            f" QLabel {{ color: {css(theme.dim)}; background: transparent; }}"
+            f" QToolButton {{ color: {css(theme.dim)}; border: none; padding: 0 8px;"
+            " border-radius: 4px; background: transparent; }"
+            f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
+            f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
+            f" QToolButton:checked {{ color: {css(theme.accent)}; }}"
+            " QToolButton::menu-indicator { image: none; width: 0px; }"
+        )
+
+    def take_jump(self) -> None:
+        """Let the person type where to go."""
+        self.jump.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.jump.selectAll()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Leave the field on Esc, before the window's commands see it."""
+        if watched is self.jump and isinstance(event, QKeyEvent):
+            is_escape = event.key() == Qt.Key.Key_Escape
+            if is_escape and event.type() == QEvent.Type.ShortcutOverride:
+                event.accept()
+                return True
+            if is_escape and event.type() == QEvent.Type.KeyPress:
+                self.left.emit()
+                return True
+            is_press = event.type() == QEvent.Type.KeyPress
+            if is_press and is_jump(event):
+                self.jump.selectAll()
+                return True
+        return super().eventFilter(watched, event)
+
+    def _on_return(self) -> None:
+        self.jump_typed.emit(self.jump.text())
+        self.jump.selectAll()  # what is typed next is another place

@@ -1,0 +1,758 @@
+"""The trace table: every record, sortable, filtered, with the shared selection.
+
+What the menu of a record offers to show only.
+
+Which span a typed row, record, time or token means in the table. No Qt here.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import QPoint, Qt, QTimer
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QMenu,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.analysis.links import Linked
+from ggscope.analysis.order.table_order import OrderRequest, RowOrder, Sorting
+from ggscope.analysis.order.time_merge import TimeRuns
+from ggscope.analysis.rows.groups import chunks
+from ggscope.analysis.sessions.correlate import Correlation
+from ggscope.errors import QueryError
+from ggscope.model.selection import Filter, MarkedRange, Selection
+from ggscope.model.tables import Array
+from ggscope.model.tokens import numbers_per_phase, token_text
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_count, format_share, parse_time
+from ggscope.render.theme import Theme, theme
+from ggscope.session.session import Session, TraceChange
+from ggscope.session.tasks import TaskFailure, TaskState
+from ggscope.views.base.cells import MAX_COPIED_ROWS, CopyForm, CopyRequest
+from ggscope.views.base.plain import add_action
+from ggscope.views.base.view import View, ViewSpec
+from ggscope.views.base.widgets import (
+    Connections,
+    EmptyState,
+    connect_all,
+    copy_text,
+    disconnect_all,
+    tr,
+)
+from ggscope.views.table.delegate import RowPainter
+from ggscope.views.table.footer import TableFooter
+from ggscope.views.table.grid import VirtualTable
+from ggscope.views.table.model import TraceTableModel
+from ggscope.words.spans import access_facts
+
+
+def filters_of(trace: Trace, span: int, base: Filter) -> list[tuple[str, Filter]]:
+    """Return (menu text, filter) for all that `span` can be filtered by.
+
+    Each sets one part of `base`, as the same words do in the timeline.
+    """
+    spans, found = trace.spans, []
+    op = trace.op_name(int(spans.op[span]))
+    if op:
+        wanted = replace(base, ops=frozenset({op}))
+        found.append((tr("Show only {0}").format(op), wanted))
+    if spans.layer is not None and int(spans.layer[span]) >= 0:
+        layer = int(spans.layer[span])
+        text = tr("Show only layer {0}").format(format_count(layer))
+        found.append((text, replace(base, layers=frozenset({layer}))))
+    if spans.token is not None and int(spans.token[span]) >= 0:
+        token = int(spans.token[span])
+        text = tr("Show only token {0}").format(token_text(trace, span))
+        wanted = replace(base, tokens=frozenset({token}))
+        if spans.phase is not None and numbers_per_phase(trace):
+            wanted = replace(wanted, phases=frozenset({int(spans.phase[span])}))
+        found.append((text, wanted))
+    lane = trace.lanes.names[int(spans.lane[span])]
+    text = tr("Show only {0}").format(lane)
+    found.append((text, replace(base, threads=frozenset({lane}))))
+    for access in access_facts(trace, span)[:1]:
+        text = tr("Show only source {0}").format(access.badge)
+        found.append((text, replace(base, spaces=frozenset({int(access.space)}))))
+    return found
+
+
+def add_command(
+    menu: QMenu, text: str, slot: Callable[..., Any], *arguments: object
+) -> QAction:
+    """Add a command that calls ``slot(*arguments)``; return it."""
+    action = add_action(menu, text)
+
+    def on_triggered(_checked: bool = False) -> None:
+        slot(*arguments)
+
+    action.triggered.connect(on_triggered)
+    return action
+
+
+_AHEAD = 1 << 16
+"""Spans looked through at once for one that is listed."""
+
+
+def span_for(
+    text: str,
+    order: RowOrder,
+    runs: TimeRuns,
+    mask: npt.NDArray[np.bool_] | None = None,
+    *,
+    is_absolute: bool = False,
+) -> int:
+    """Return the span that `text` names.
+
+    ``1200`` is the 1,200th row, ``#1200`` record 1200 of the file; ``1.5ms`` or
+    ``1:30`` the first span that starts then or later, ``token 5`` the first of that
+    token. All but rows may lie outside of the range that `order` lists.
+
+    Parameters
+    ----------
+    runs : of the trace that `order` is about.
+    mask : of the spans that pass the filter, None = all.
+    is_absolute : whether times count as the file's own clock does.
+
+    Raises
+    ------
+    QueryError
+        If it is none of these, or there is no such span.
+    """
+    plain = re.sub(r"[\s,_\u202f]", "", text)
+    trace = order.key.trace
+    if plain.isdecimal():
+        return order.at(_row(int(plain), len(order)))
+    record = re.fullmatch(r"(?:#|record)(\d+)", plain, re.IGNORECASE)
+    if record is not None:
+        return _span_of_record(order, int(record[1]), mask)
+    token = re.fullmatch(r"token#?(\d+)", plain, re.IGNORECASE)
+    if token is not None:
+        return _span_of_token(order, int(token[1]), runs, mask)
+    try:
+        tick = parse_time(plain, trace.clock, absolute=is_absolute)
+    except (ValueError, OverflowError) as error:
+        raise QueryError(
+            tr("write a row (1200), record (#1200), time (1.5 ms, 1:30) or token 5")
+        ) from error
+    return _span_from(tick, order, runs, mask)
+
+
+def _row(number: int, n: int) -> int:
+    if not 1 <= number <= n:
+        raise QueryError(tr("there are rows 1 to {0}").format(format_count(n)))
+    return number - 1
+
+
+def _span_of_record(
+    order: RowOrder, record: int, mask: npt.NDArray[np.bool_] | None
+) -> int:
+    found = _find_record(order.key.trace, record)
+    name = format_count(record)
+    if found is None or not order.lanes[order.key.trace.spans.lane[found]]:
+        raise QueryError(tr("the trace has no record {0}").format(name))
+    if mask is not None and not mask[found]:
+        raise QueryError(tr("record {0} does not match the filter").format(name))
+    return found
+
+
+def _find_record(trace: Trace, record: int) -> int | None:
+    column: Array | None = trace.spans.record
+    if column is None:
+        return record if record < len(trace.spans) else None
+    for rows in chunks(len(column)):
+        found = np.flatnonzero(column[rows] == record)
+        if len(found):
+            return int(rows.start + found[0])
+    return None
+
+
+def _span_of_token(
+    order: RowOrder,
+    number: int,
+    runs: TimeRuns,
+    mask: npt.NDArray[np.bool_] | None,
+) -> int:
+    spans, first = order.key.trace.spans, None
+    if spans.token is None or not (spans.token >= 0).any():
+        raise QueryError(tr("this trace tells of no tokens"))
+    for rows in chunks(len(spans)):
+        keep = (spans.token[rows] == number) & order.lanes[spans.lane[rows]]
+        if mask is not None:
+            keep &= mask[rows]
+        if keep.any():
+            start = int(spans.start[rows][keep].min())
+            first = start if first is None else min(first, start)
+    if first is None:
+        raise QueryError(tr("no record is of token {0}").format(format_count(number)))
+    return _span_from(first, order, runs, mask, token=number)
+
+
+def _span_from(
+    tick: int,
+    order: RowOrder,
+    runs: TimeRuns,
+    mask: npt.NDArray[np.bool_] | None,
+    *,
+    token: int | None = None,
+) -> int:
+    """Return the first record that starts at `tick` or later."""
+    by_time, spans = runs.merge(), order.key.trace.spans
+    first = by_time.rank(tick, -1)
+    while first < len(by_time):
+        found = by_time.slice(first, first + _AHEAD)
+        keep = order.lanes[spans.lane[found]]
+        if mask is not None:
+            keep = keep & mask[found]
+        if token is not None and spans.token is not None:
+            keep = keep & (spans.token[found] == token)
+        if keep.any():
+            return int(found[np.argmax(keep)])
+        first += _AHEAD
+    raise QueryError(tr("no record starts then or later"))
+
+
+SYNC_ROWS = 200_000
+"""Up to here sorting is quicker than a trip to a worker."""
+SYNC_COPY = 500
+MAX_SELECTED = 100_000
+_QUIET_MS = 80
+"""Rest before listing anew while the range is being dragged."""
+_ORDER, _COPY = "table-order", "table-copy"
+_List = tuple[int, Filter, MarkedRange | None]
+"""What is listed: which trace, filter and range."""
+
+
+class TableView(View):
+    """Rows of spans in compact (one line) or detailed form (all sources)."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session: Session | None = None
+        self._sorting = Sorting()
+        self._wanted_list: _List = (0, Filter(), None)
+        self._shown_list: _List | None = None
+        self._awaits_mask = False
+        self._quiet = QTimer(self)
+        self._quiet.setSingleShot(True)
+        self._quiet.setInterval(_QUIET_MS)
+        self._quiet.timeout.connect(self._on_quiet)
+        self._runs: TimeRuns | None = None
+        self._anchor = -1
+        self._theme = theme("dark")
+        self.setAccessibleName(self.tr("Trace table"))
+        self.model = TraceTableModel(self)
+        self.grid = VirtualTable(self.model, RowPainter(self.model, self._theme), self)
+        self.grid.setAccessibleName(self.tr("Records of the trace"))
+        self._empty = EmptyState(self)
+        self._footer = TableFooter(self._copy_menu(self), self)
+        self._count, self._note = self._footer.count, self._footer.note
+        self._form = self._footer.form
+        self._build_layout()
+        self._connect_grid()
+        self._say_empty()
+        self.set_theme(self._theme)
+
+    def _build_layout(self) -> None:
+        body = QWidget(self)
+        self._stack = QStackedLayout(body)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(self.grid)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(body, 1)
+        layout.addWidget(self._footer)
+
+    def _copy_menu(self, parent: QWidget) -> QMenu:
+        menu = QMenu(parent)
+        add_command(menu, self.tr("Copy as TSV"), self.copy_tsv)
+        add_command(menu, self.tr("Copy as Markdown"), self.copy_markdown)
+        add_command(menu, self.tr("Copy as JSON"), self.copy_json)
+        return menu
+
+    def _connect_grid(self) -> None:
+        grid = self.grid
+        grid.row_chosen.connect(self._on_row_chosen)
+        grid.row_opened.connect(self._on_row_opened)
+        grid.menu_requested.connect(self._on_menu_requested)
+        grid.sort_requested.connect(self.sort_by)
+        grid.copy_requested.connect(self.copy_selection)
+        grid.all_requested.connect(self.select_all)
+        grid.toggle_requested.connect(self.toggle_detailed)
+        grid.jump_requested.connect(self._footer.take_jump)
+        grid.cancel_requested.connect(self.cancel_order)
+        grid.header.customContextMenuRequested.connect(self._on_header_menu)
+        self._footer.cancel.clicked.connect(self.cancel_order)
+        self._footer.jump_typed.connect(self.go_to)
+        self._footer.left.connect(grid.setFocus)
+        self._form.toggled.connect(self.set_detailed)
+        self.setFocusProxy(grid)
+
+    # -- session -----------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        self.detach()
+        self._session = session
+        connect_all(self._connections(session))
+        self.model.set_absolute(session.absolute_time)
+        self._anchor = -1
+        self._runs = None if session.trace is None else TimeRuns(session.trace)
+        self._footer.switch.attach(session)
+        self._want(is_other_trace=True)
+        self._on_correlation_changed(session.correlation)
+        self._reorder()
+        self._on_search_changed(None)
+        self._on_linked_changed(session.linked)
+
+    def detach(self) -> None:
+        """Stop showing it."""
+        if self._session is None:
+            return
+        disconnect_all(self._connections(self._session))
+        self._footer.switch.detach()
+        self._quiet.stop()
+        self._session.tasks.cancel(_ORDER)
+        self._session.tasks.cancel(_COPY)
+        self._session = self._runs = None
+        self._end_waiting()
+        self._drop_rows()
+        self._say_empty()
+
+    def _connections(self, session: Session) -> Connections:
+        return (
+            (session.trace_changed, self._on_trace_changed),
+            (session.selection_changed, self._on_selection_changed),
+            (session.linked_changed, self._on_linked_changed),
+            (session.correlation_changed, self._on_correlation_changed),
+            (session.mask_changed, self._on_mask_changed),
+            (session.visible_range_changed, self._on_range_changed),
+            (session.marked_range_changed, self._on_range_changed),
+            (session.only_range_changed, self._on_range_changed),
+            (session.search_changed, self._on_search_changed),
+            (session.absolute_time_changed, self._on_absolute_changed),
+            (session.reveal_requested, self._on_reveal_requested),
+            (session.tasks.task_changed, self._on_task_changed),
+        )
+
+    @property
+    def _trace(self) -> Trace | None:
+        return None if self._session is None else self._session.trace
+
+    def _on_trace_changed(self, change: TraceChange) -> None:
+        trace = self._trace
+        self._runs = None if trace is None else TimeRuns(trace)
+        if change is not TraceChange.GREW:
+            self._want(is_other_trace=True)
+            self._drop_rows()
+            self._anchor = -1
+        self._on_search_changed(None)
+        is_filtered = self._session is not None and bool(self._session.filter)
+        self._awaits_mask = is_filtered and trace is not None and not trace.is_partial
+        if not self._awaits_mask:
+            self._reorder()
+        # Else the mask of the new trace is on its way: filtered rows must not
+        # give way to unfiltered ones in between.
+
+    def _want(self, *, is_other_trace: bool = False) -> None:
+        """Note what is to be listed now."""
+        session = self._session
+        if session is not None:
+            number = self._wanted_list[0] + int(is_other_trace)
+            self._wanted_list = (number, session.filter, session.range_shown)
+
+    def _on_range_changed(self, _: object) -> None:
+        session = self._session
+        if session is not None and session.range_shown != self._wanted_list[2]:
+            self._quiet.start()
+
+    def _on_quiet(self) -> None:
+        self._want()
+        if not self._awaits_mask:
+            self._reorder()
+
+    def _drop_rows(self) -> None:
+        self.model.set_rows(None, None)
+        self._shown_list = None
+
+    def _on_mask_changed(self, _: object) -> None:
+        self._awaits_mask = False
+        self._want()
+        self._reorder()
+
+    def _on_search_changed(self, _: object) -> None:
+        hits = None if self._session is None else self._session.hits
+        self.model.set_hits(hits)
+
+    def _on_correlation_changed(self, correlation: Correlation | None) -> None:
+        self.model.set_correlation(correlation)
+        self._footer.say_matched(correlation)
+
+    def _on_linked_changed(self, found: Linked) -> None:
+        # Spans that are selected themselves stand out already.
+        is_other = found.selection.table != "spans"
+        self.model.set_lit(found.spans if is_other else found.spans[:0])
+
+    def _on_absolute_changed(self, absolute: bool) -> None:
+        self.model.set_absolute(absolute)
+
+    def _on_reveal_requested(self, span: int) -> None:
+        row = self.model.row_of(int(span))
+        if row is not None:
+            self.grid.show_row(row)
+
+    def _on_selection_changed(self, selection: Selection) -> None:
+        self._select(selection, is_scrolling=True)
+
+    def _select(self, selection: Selection, *, is_scrolling: bool) -> None:
+        if selection.table != "spans" or selection.active is None:
+            self.grid.set_selection(-1, frozenset())
+            return
+        self.grid.set_selection(selection.active, frozenset(selection.ids))
+        if is_scrolling and self.grid.current_row >= 0:
+            self.grid.show_row(self.grid.current_row)
+
+    # -- order -------------------------------------------------------------
+
+    def sort_by(self, sorting: Sorting) -> None:
+        """Sort by a column; where there are many rows, the old order stays till then.
+
+        `cancel_order` gives the old one back.
+        """
+        if sorting != self._sorting:
+            self._sorting = sorting
+            self._reorder()
+
+    def cancel_order(self) -> None:
+        """Stop arranging the rows; they stay as they are."""
+        if self._session is not None:
+            self._session.tasks.cancel(_ORDER)
+
+    def _reorder(self) -> None:
+        session, trace = self._session, self._trace
+        index = None if session is None else session.index
+        if session is None or trace is None or index is None or trace.is_partial:
+            if session is not None:
+                session.tasks.cancel(_ORDER)
+            self._drop_rows()
+            self._say_empty()
+            return
+        request = OrderRequest(
+            index, self._sorting, session.mask, self._runs, self._wanted_list[2]
+        )
+        if len(trace.spans) <= SYNC_ROWS:
+            session.tasks.cancel(_ORDER)
+            self._on_order(request())
+            return
+        self._note.setText(self.tr("arranging…"))
+        self._footer.cancel.show()
+        self.grid.is_busy = True
+        session.tasks.run(
+            _ORDER,
+            request,
+            self._on_order,
+            title=self.tr("Arranging the table"),
+            on_error=self._on_order_failed,
+            on_cancel=self._on_order_cancelled,
+        )
+
+    def _on_order(self, order: RowOrder) -> None:
+        session = self._session
+        if session is None or session.trace is None:
+            return
+        self._end_waiting()
+        old, was = self.model.order, self._shown_list
+        self._shown_list = self._wanted_list
+        is_sorted_anew = (
+            old is not None
+            and was == self._wanted_list
+            and old.key.sorting != order.key.sorting
+        )
+        self.grid.set_sorting(order.key.sorting)
+        self.model.set_rows(order.key.trace, order)
+        self._select(session.selection, is_scrolling=was != self._wanted_list)
+        if is_sorted_anew and len(order):
+            # Whoever sorts asks what comes first, not where the selection went.
+            self.grid.show_row(0)
+        self._say_count(order)
+        if len(order):
+            self._stack.setCurrentWidget(self.grid)
+        else:
+            self._say_empty()
+
+    def _on_task_changed(self, state: TaskState) -> None:
+        if state.key == _ORDER and state.total:
+            share = format_share(state.done / state.total)
+            self._note.setText(self.tr("arranging… {0}").format(share))
+
+    def _end_waiting(self) -> None:
+        self._note.clear()
+        self._footer.cancel.hide()
+        self.grid.is_busy = False
+
+    def _on_order_cancelled(self) -> None:
+        self._end_waiting()
+        order = self.model.order
+        if order is not None and self._shown_list == self._wanted_list:
+            self._sorting = order.key.sorting
+        elif self._trace is not None and self._sorting.column != "time":
+            # The rows shown are of another filter: by time is the quickest.
+            self.sort_by(Sorting())
+
+    def _on_order_failed(self, failure: TaskFailure) -> None:
+        self._end_waiting()
+        if self.model.order is not None:
+            self._sorting = self.model.order.key.sorting
+        if self._session is not None:
+            self._session.problem_reported.emit(failure.message)
+
+    # -- jumping -----------------------------------------------------------
+
+    def go_to(self, text: str) -> None:
+        """Select what a row number, ``#record``, time or ``token n`` names.
+
+        What lies outside of the visible range comes into view, and the list with it.
+        """
+        session, order = self._session, self.model.order
+        if session is None or order is None or self._runs is None or not text.strip():
+            return
+        try:
+            span = span_for(
+                text,
+                order,
+                self._runs,
+                session.mask,
+                is_absolute=session.absolute_time,
+            )
+        except QueryError as error:
+            self._note.setText(str(error))
+            return
+        self._note.clear()
+        row = order.row_of(span)
+        if row is None and session.marked_range is not None:
+            # The range would stay where it is, and the span out of the list.
+            session.set_marked(None)
+        self._anchor = span
+        session.select_span(span)
+        if row is not None:
+            self.grid.show_row(row)
+
+    def _say_count(self, order: RowOrder) -> None:
+        n, n_records = len(order), order.n_records
+        words = self.tr("{0} record") if n_records == 1 else self.tr("{0} records")
+        text = words.format(format_count(n_records))
+        _, is_filtered, part = self._wanted_list
+        if part is not None or is_filtered:
+            text = self.tr("{0} of {1}").format(format_count(n), text)
+        if part is not None:
+            session = self._session
+            is_marked = session is not None and part == session.marked_range
+            where = self.tr("the marked range") if is_marked else self.tr("this range")
+            text += " " + self.tr("in {0}").format(where)
+        if is_filtered:
+            text += self.tr(", filtered") if part else " " + self.tr("match the filter")
+        self._count.setText(text)
+
+    def _say_empty(self) -> None:
+        trace, session = self._trace, self._session
+        if session is None or trace is None:
+            self._empty.say(self.tr("No trace is open."))
+            self._count.clear()
+        elif trace.is_partial:
+            words = self.tr("{0} spans so far; the table follows when all are there.")
+            hint = words.format(format_count(len(trace.spans)))
+            self._empty.say(self.tr("Still reading …"), hint)
+            self._count.clear()
+        elif not len(trace.spans):
+            hint = self.tr("Problems says what was read from the file.")
+            self._empty.say(self.tr("This trace holds no spans."), hint)
+        elif self._wanted_list[2] is not None:
+            hint = self.tr("“all” below lists the whole trace (Shift+T).")
+            words = self.tr("No record lies in this range.")
+            if session.filter:
+                words = self.tr("No record in this range matches the filter.")
+            self._empty.say(words, hint)
+        else:
+            hint = self.tr("Remove a filter chip to see more.")
+            self._empty.say(self.tr("No record matches the filter."), hint)
+        self._stack.setCurrentWidget(self._empty)
+
+    # -- form --------------------------------------------------------------
+
+    @property
+    def is_detailed(self) -> bool:
+        """Whether rows show all their sources."""
+        return self.grid.rows.is_detailed
+
+    def set_detailed(self, is_detailed: bool) -> None:
+        """Show rows in detailed or compact form."""
+        self._form.setChecked(is_detailed)
+        if is_detailed != self.grid.rows.is_detailed:
+            self.grid.set_detailed(is_detailed)
+
+    def toggle_detailed(self) -> None:
+        """Switch between compact and detailed form."""
+        self.set_detailed(not self.is_detailed)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.grid.set_theme(theme)
+        self._empty.set_theme(theme)
+        self._footer.set_theme(theme)
+
+    # -- selection ---------------------------------------------------------
+
+    def _on_row_chosen(self, row: int, modifiers: Qt.KeyboardModifier) -> None:
+        session = self._session
+        if session is None:
+            return
+        span = self.model.span_at(row)
+        if modifiers & Qt.KeyboardModifier.ShiftModifier and self._anchor >= 0:
+            self._select_range(session, row)
+            return
+        self._anchor = span
+        is_added = bool(modifiers & Qt.KeyboardModifier.ControlModifier)
+        session.select_span(span, add=is_added)
+
+    def _select_range(self, session: Session, row: int) -> None:
+        """Select from the anchor to `row`, which becomes the active one."""
+        order, anchor = self.model.order, self.model.row_of(self._anchor)
+        if order is None or anchor is None:
+            session.select_span(self.model.span_at(row))
+            return
+        low, high = sorted((anchor, row))
+        if high - low >= MAX_SELECTED:
+            self._say_bounded(high - low + 1, MAX_SELECTED, self.tr("selected"))
+            low, high = (
+                (low, low + MAX_SELECTED - 1)
+                if anchor == low
+                else (high - MAX_SELECTED + 1, high)
+            )
+        ids = order.slice(low, high + 1).tolist()
+        end = ids[-1] if anchor == low else ids[0]
+        session.select(Selection("spans", (end, *(i for i in ids if i != end))))
+
+    def select_all(self) -> None:
+        """Select every listed record, as many as a selection can hold."""
+        order, session = self.model.order, self._session
+        if order is None or session is None or not len(order):
+            return
+        if len(order) > MAX_SELECTED:
+            self._say_bounded(len(order), MAX_SELECTED, self.tr("selected"))
+        ids = tuple(order.slice(0, MAX_SELECTED).tolist())
+        session.select(Selection("spans", ids))
+
+    def _on_row_opened(self, row: int) -> None:
+        if self._session is not None:
+            self._session.select_span(self.model.span_at(row))
+            self._session.fit_selection()
+
+    def _say_bounded(self, wanted: int, done: int, what: str) -> None:
+        text = self.tr("{0} of {1} {2}: that is the most at once")
+        self._note.setText(text.format(format_count(done), format_count(wanted), what))
+
+    # -- copy --------------------------------------------------------------
+
+    def copy_tsv(self) -> None:
+        """Copy the selected records for a spreadsheet."""
+        self.copy_selection("tsv")
+
+    def copy_markdown(self) -> None:
+        """Copy the selected records as a Markdown table."""
+        self.copy_selection("markdown")
+
+    def copy_json(self) -> None:
+        """Copy the selected records as JSON."""
+        self.copy_selection("json")
+
+    def copy_selection(self, form: CopyForm) -> None:
+        """Copy the selected records; without a selection all listed ones."""
+        session, order, texts = self._session, self.model.order, self.model.texts
+        if session is None or order is None or texts is None:
+            return
+        if session.selection.table == "spans" and session.selection:
+            spans = order.arranged(np.array(session.selection.ids, np.int64))
+            n_wanted = len(spans)
+            spans = spans[:MAX_COPIED_ROWS]
+        else:
+            spans, n_wanted = order.slice(0, MAX_COPIED_ROWS), len(order)
+        hidden = self.grid.hidden_columns
+        columns = tuple(c for c in self.model.columns if c.key not in hidden)
+        request = CopyRequest(texts, spans, columns, form)
+
+        def on_copied(text: str) -> None:
+            copy_text(text)
+            self._on_copied(n_wanted)
+
+        if len(spans) <= SYNC_COPY:
+            on_copied(request())
+        else:
+            session.tasks.run(_COPY, request, on_copied, title=self.tr("Copying"))
+
+    def _on_copied(self, n_wanted: int) -> None:
+        n = min(n_wanted, MAX_COPIED_ROWS)
+        if n < n_wanted:
+            self._say_bounded(n_wanted, n, self.tr("copied"))
+        else:
+            self._note.setText(self.tr("{0} copied").format(format_count(n)))
+
+    # -- menus -------------------------------------------------------------
+
+    def _on_menu_requested(self, row: int, column: str, place: QPoint) -> None:
+        menu = self.menu_for(row, column)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(place)
+
+    def menu_for(self, row: int, column: str = "") -> QMenu:
+        """Return the menu of a row; the row is selected if it was not."""
+        session, trace = self._session, self._trace
+        menu = QMenu(self)
+        if session is None or trace is None:
+            return menu
+        span = self.model.span_at(row)
+        if span not in session.selection.ids or session.selection.table != "spans":
+            session.select_span(span)
+        add_command(menu, self.tr("Copy"), self.copy_tsv).setShortcut("Ctrl+C")
+        add_command(menu, self.tr("Copy as Markdown"), self.copy_markdown).setShortcut(
+            "Ctrl+Shift+C"
+        )
+        add_command(menu, self.tr("Copy as JSON"), self.copy_json)
+        if column and column != "dot":
+            cell = self.model.text(row, column)
+            add_command(menu, self.tr("Copy cell"), copy_text, cell)
+        menu.addSeparator()
+        for text, wanted in filters_of(trace, span, session.filter):
+            add_command(menu, text, session.set_filter, wanted)
+        if session.filter:
+            add_command(
+                menu, self.tr("Remove all filters"), session.set_filter, Filter()
+            )
+        menu.addSeparator()
+        add_command(menu, self.tr("Select in timeline"), session.reveal_span, span)
+        add_command(menu, self.tr("Zoom to"), session.fit_selection)
+        return menu
+
+    def _on_header_menu(self, place: QPoint) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for column in self.model.columns:
+            action = add_action(menu, column.tip)
+            action.setCheckable(True)
+            action.setChecked(column.key not in self.grid.hidden_columns)
+            action.setData(column.key)
+        menu.triggered.connect(self._on_column_toggled)
+        menu.popup(self.grid.header.mapToGlobal(place))
+
+    def _on_column_toggled(self, action: QAction) -> None:
+        self.grid.hide_column(str(action.data()), not action.isChecked())
+
+
+SPEC = ViewSpec("table", "Trace", "centre", TableView)

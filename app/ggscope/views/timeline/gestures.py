@@ -1,0 +1,415 @@
+"""Mouse and trackpad on the timeline, one gesture at a time."""
+
+from dataclasses import replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QMouseEvent, QNativeGestureEvent, QWheelEvent
+from PySide6.QtWidgets import QApplication
+
+from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.time import TimeRange
+
+if TYPE_CHECKING:
+    from ggscope.views.timeline.view import TimelineView
+
+ZOOM_STEP = 1.25
+"""Zoom factor of one wheel notch."""
+LANES_MATTER_PX = 10
+"""A drag that moves less than this in y marks all lanes."""
+EDGE_PX = 5
+
+
+class Mode(Enum):
+    """What the pressed button is doing."""
+
+    IDLE = auto()
+    PRESSED = auto()
+    MARK = auto()
+    PAN = auto()
+    ZOOM = auto()
+    SCRUB = auto()
+    MOVE_LANE = auto()
+    RESIZE_LANE = auto()
+    EDGE = auto()
+
+
+class Gestures:
+    """Turns mouse events into calls of the session.
+
+    Left drag marks a range, Shift+left or middle drag pans, Ctrl+left drag zooms
+    to a region, a drag on the axis scrubs, a drag of a lane header moves the
+    lane, a drag of its lower edge changes its height.
+    """
+
+    def __init__(self, view: "TimelineView") -> None:
+        self._view = view
+        self._mode = Mode.IDLE
+        self._start = QPointF()
+        self._last = QPointF()
+        self._start_tick = 0
+        self._start_range = TimeRange(0, 1)
+        self._fixed_tick = 0
+        self._lane = ""
+        self._start_factor = 1.0
+        self._pending = Mode.MARK
+        self._wheel_axis: Qt.Orientation | None = None
+        self._pointer: QPointF | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """The gesture under way."""
+        return self._mode
+
+    def handle(self, event: QEvent) -> bool:
+        """Handle one event; return whether it is done with."""
+        kind = event.type()
+        if isinstance(event, QWheelEvent):
+            return self._wheel(event)
+        if isinstance(event, QNativeGestureEvent):
+            return self._native(event)
+        if kind == QEvent.Type.Leave:
+            self._pointer = None
+            self._view.set_hover_span(-1)
+            self._view.set_cursor_tick(None)
+            return False
+        if not isinstance(event, QMouseEvent):
+            return False
+        if kind == QEvent.Type.MouseButtonPress:
+            return self._press(event)
+        if kind == QEvent.Type.MouseMove:
+            return self._move(event)
+        if kind == QEvent.Type.MouseButtonRelease:
+            return self._release(event)
+        if kind == QEvent.Type.MouseButtonDblClick:
+            return self._double_click(event)
+        return False
+
+    def follow(self) -> None:
+        """Look again at what lies under a pointer that rests: the picture has moved."""
+        if self._pointer is not None and self._mode is Mode.IDLE:
+            self._hover(self._pointer)
+
+    # --- buttons -----------------------------------------------------------
+
+    def _press(self, event: QMouseEvent) -> bool:
+        session = self._view.session
+        if session is None or event.button() == Qt.MouseButton.RightButton:
+            return False
+        self._view.setFocus(Qt.FocusReason.MouseFocusReason)
+        at, mods = self._view.point(event.position()), event.modifiers()
+        self._start = self._last = at
+        self._start_tick = self._view.tick_at(at.x())
+        self._start_range = session.visible_range
+        hit = self._view.hit(at.x(), at.y())
+        if event.button() == Qt.MouseButton.MiddleButton:
+            self._begin(Mode.PAN)
+            return True
+        if event.button() != Qt.MouseButton.LeftButton:
+            return False
+        if hit.in_header:
+            return self._press_header(at)
+        if mods & Qt.KeyboardModifier.ShiftModifier:
+            self._begin(Mode.PAN)
+        elif (edge := self._edge_at(at.x())) is not None:
+            self._fixed_tick = edge
+            self._begin(Mode.EDGE)
+        elif hit.on_axis:
+            self._begin(Mode.SCRUB)
+            self._scrub(at)
+        else:
+            zoom = mods & Qt.KeyboardModifier.ControlModifier
+            self._pending = Mode.ZOOM if zoom else Mode.MARK
+            self._mode = Mode.PRESSED
+        return True
+
+    def _press_header(self, at: QPointF) -> bool:
+        hit = self._view.hit(at.x(), at.y())
+        if hit.box is None:
+            return True
+        if hit.box.lane is None:
+            self._view.toggle_group(hit.box.group)
+            return True
+        self._lane = hit.box.lane.key
+        if self._on_lower_edge(at):
+            session = self._view.session
+            heights = dict(session.lane_state.heights) if session else {}
+            self._start_factor = heights.get(self._lane, 1.0)
+            self._begin(Mode.RESIZE_LANE)
+        else:
+            self._pending = Mode.MOVE_LANE
+            self._mode = Mode.PRESSED
+        return True
+
+    def _begin(self, mode: Mode) -> None:
+        self._mode = mode
+        shapes = {
+            Mode.PAN: Qt.CursorShape.ClosedHandCursor,
+            Mode.ZOOM: Qt.CursorShape.CrossCursor,
+            Mode.MOVE_LANE: Qt.CursorShape.ClosedHandCursor,
+            Mode.RESIZE_LANE: Qt.CursorShape.SizeVerCursor,
+            Mode.EDGE: Qt.CursorShape.SizeHorCursor,
+        }
+        self._view.set_canvas_cursor(shapes.get(mode, Qt.CursorShape.ArrowCursor))
+
+    def _move(self, event: QMouseEvent) -> bool:
+        at = self._view.point(event.position())
+        if self._mode is Mode.IDLE:
+            self._hover(at)
+            return True
+        if self._mode is Mode.PRESSED:
+            far = (at - self._start).manhattanLength()
+            if far < QApplication.startDragDistance() / 2:
+                return True
+            self._begin(self._pending)
+        if self._mode is not Mode.MOVE_LANE:
+            self._view.set_cursor_tick(self._view.tick_at(at.x()))
+        actions = {
+            Mode.MARK: self._mark,
+            Mode.PAN: self._pan,
+            Mode.ZOOM: self._zoom,
+            Mode.SCRUB: self._scrub,
+            Mode.MOVE_LANE: self._move_lane,
+            Mode.RESIZE_LANE: self._resize_lane,
+            Mode.EDGE: self._drag_edge,
+        }
+        actions[self._mode](at)
+        self._last = at
+        return True
+
+    def _release(self, event: QMouseEvent) -> bool:
+        mode, self._mode = self._mode, Mode.IDLE
+        at = self._view.point(event.position())
+        if mode is Mode.PRESSED and self._pending is not Mode.MOVE_LANE:
+            self._click(at, event.modifiers())
+        elif mode is Mode.ZOOM:
+            self._view.set_zoom_band(None)
+            band = self._band(at)
+            if self._view.session is not None and band.duration > 0:
+                self._view.session.set_visible(band)
+        self._hover(at)
+        return mode is not Mode.IDLE
+
+    def _click(self, at: QPointF, mods: Qt.KeyboardModifier) -> None:
+        session = self._view.session
+        if session is None:
+            return
+        span = self._view.hit(at.x(), at.y()).span
+        add = bool(mods & Qt.KeyboardModifier.ControlModifier)
+        if span >= 0:
+            session.select_span(span, reveal=False, add=add)
+        elif not add:
+            session.select(Selection())
+            session.set_marked(None)
+
+    def _double_click(self, event: QMouseEvent) -> bool:
+        session = self._view.session
+        if session is None or event.button() != Qt.MouseButton.LeftButton:
+            return False
+        at = self._view.point(event.position())
+        hit = self._view.hit(at.x(), at.y())
+        if hit.span >= 0:
+            session.select_span(hit.span, reveal=False)
+            session.fit_selection()
+        elif hit.on_axis:
+            session.fit()
+        return True
+
+    # --- what drags do -----------------------------------------------------
+
+    def _band(self, at: QPointF) -> TimeRange:
+        session = self._view.session
+        low, high = sorted((self._start_tick, self._view.tick_at(at.x())))
+        if session is not None and session.trace is not None:
+            extent = session.trace.extent
+            low = min(max(low, extent.start), extent.end)
+            high = min(max(high, extent.start), extent.end)
+        return TimeRange(low, high)
+
+    def _mark(self, at: QPointF) -> None:
+        session = self._view.session
+        if session is None:
+            return
+        lanes = None
+        if abs(at.y() - self._start.y()) > LANES_MATTER_PX:
+            lanes = self._view.lanes_between(self._start.y(), at.y()) or None
+        session.set_marked(MarkedRange(self._band(at), lanes))
+
+    def _zoom(self, at: QPointF) -> None:
+        self._view.set_zoom_band(self._band(at))
+
+    def _pan(self, at: QPointF) -> None:
+        session = self._view.session
+        if session is None:
+            return
+        ticks = self._start_range.duration / self._view.lane_area_width()
+        shift = round((self._start.x() - at.x()) * ticks)
+        session.set_visible(self._start_range.shifted(shift))
+        self._view.scroll_by(self._last.y() - at.y())
+
+    def _scrub(self, at: QPointF) -> None:
+        """Select the op that runs at the cursor, on the selected lane or the first."""
+        session, prepared = self._view.session, self._view.prepared()
+        if session is None or prepared is None:
+            return
+        tick = self._view.tick_at(at.x())
+        self._view.set_cursor_tick(tick)
+        index = prepared.index
+        key = ""
+        if session.selection.table == "spans" and session.selection.active is not None:
+            key = index.lane_of_span(session.selection.active)
+        else:
+            for box in prepared.layout:
+                if box.lane is not None and box.lane.lane_ids and box.group != "Tokens":
+                    key = box.lane.key
+                    break
+        if not key:
+            return
+        rows = index.rows(key)
+        for row in range(len(rows) - 1, -1, -1):
+            span = index.span_at(key, row, tick)
+            if span is not None:
+                session.select_span(int(span), reveal=False)
+                return
+
+    def _edge_at(self, x: float) -> int | None:
+        """Return the far end of the marked range if `x` is on one of its ends."""
+        session = self._view.session
+        if session is None or session.marked_range is None:
+            return None
+        time, per_px = session.marked_range.time, self._view.ticks_per_px()
+        tick = self._view.tick_at(x)
+        reach = EDGE_PX * per_px
+        if time.duration <= 2 * reach:
+            return None
+        if abs(tick - time.start) <= reach:
+            return time.end
+        if abs(tick - time.end) <= reach:
+            return time.start
+        return None
+
+    def _drag_edge(self, at: QPointF) -> None:
+        session = self._view.session
+        if session is None or session.marked_range is None:
+            return
+        low, high = sorted((self._fixed_tick, self._view.tick_at(at.x())))
+        session.set_marked(replace(session.marked_range, time=TimeRange(low, high)))
+
+    def _on_lower_edge(self, at: QPointF) -> bool:
+        hit = self._view.hit(at.x(), at.y())
+        below = self._view.hit(at.x(), at.y() + EDGE_PX)
+        return (
+            hit.in_header
+            and hit.box is not None
+            and hit.box.lane is not None
+            and below.box is not hit.box
+        )
+
+    def _resize_lane(self, at: QPointF) -> None:
+        session, prepared = self._view.session, self._view.prepared()
+        if session is None or prepared is None:
+            return
+        box = prepared.layout.box_of(self._lane)
+        if box is None:
+            return
+        base = max(12.0, box.height / self._current_factor())
+        factor = self._start_factor + (at.y() - self._start.y()) / base
+        heights = dict(session.lane_state.heights)
+        heights[self._lane] = round(min(6.0, max(0.6, factor)), 2)
+        session.set_lane_state(
+            replace(session.lane_state, heights=tuple(sorted(heights.items())))
+        )
+
+    def _current_factor(self) -> float:
+        session = self._view.session
+        heights = dict(session.lane_state.heights) if session is not None else {}
+        return heights.get(self._lane, 1.0)
+
+    def _move_lane(self, at: QPointF) -> None:
+        session, prepared = self._view.session, self._view.prepared()
+        hit = self._view.hit(0, at.y())
+        if session is None or prepared is None or hit.box is None:
+            return
+        target, own = hit.box.lane, prepared.layout.box_of(self._lane)
+        if target is None or own is None or target.key == self._lane:
+            return
+        if own.pinned != hit.box.pinned or own.group != hit.box.group:
+            return
+        keys = prepared.layout.keys_of_group(own.group, pinned=own.pinned)
+        there = keys.index(target.key)
+        keys.remove(self._lane)
+        keys.insert(there, self._lane)
+        state = session.lane_state
+        if own.pinned:
+            session.set_lane_state(replace(state, pinned=tuple(keys)))
+            return
+        moved = frozenset(keys)
+        others = [k for k in state.order if k not in moved]
+        session.set_lane_state(replace(state, order=(*others, *keys)))
+
+    # --- hovering, wheels, trackpads ---------------------------------------
+
+    def _hover(self, at: QPointF) -> None:
+        view, self._pointer = self._view, at
+        hit = view.hit(at.x(), at.y())
+        view.set_hover_span(hit.span)
+        view.set_cursor_tick(None if hit.in_header else hit.tick)
+        shape = Qt.CursorShape.ArrowCursor
+        if hit.in_header and self._on_lower_edge(at):
+            shape = Qt.CursorShape.SizeVerCursor
+        elif hit.in_header and hit.box is not None:
+            shape = Qt.CursorShape.PointingHandCursor
+        elif not hit.in_header and self._edge_at(at.x()) is not None:
+            shape = Qt.CursorShape.SizeHorCursor
+        view.set_canvas_cursor(shape)
+
+    def _wheel(self, event: QWheelEvent) -> bool:
+        view, session = self._view, self._view.session
+        if session is None:
+            return False
+        pixels, angle = event.pixelDelta(), event.angleDelta()
+        precise = not pixels.isNull()
+        dx = pixels.x() if precise else angle.x() / 120 * 60
+        dy = pixels.y() if precise else angle.y() / 120 * 60
+        axis = self._locked_axis(event, dx, dy)
+        mods = event.modifiers()
+        swapped = bool(getattr(session, "wheel_zooms", False))
+        zoom = bool(mods & Qt.KeyboardModifier.ControlModifier) != swapped
+        if mods & Qt.KeyboardModifier.ShiftModifier:
+            dx, dy, axis, zoom = dx or dy, 0, Qt.Orientation.Horizontal, False
+        if zoom and dy:
+            tick = view.tick_at(view.point(event.position()).x())
+            session.zoom(ZOOM_STEP ** (-dy / 60), tick)
+        elif axis is Qt.Orientation.Horizontal and dx:
+            shift = round(-dx * view.ticks_per_px() * (1 if precise else 2))
+            session.set_visible(session.visible_range.shifted(shift))
+        elif dy:
+            view.scroll_by(-dy)
+        return True
+
+    def _locked_axis(self, event: QWheelEvent, dx: float, dy: float) -> Qt.Orientation:
+        """Return the axis that the first motion of this gesture chose."""
+        wide = Qt.Orientation.Horizontal
+        axis = wide if abs(dx) > abs(dy) else Qt.Orientation.Vertical
+        phase = event.phase()
+        if phase == Qt.ScrollPhase.ScrollBegin or self._wheel_axis is None:
+            self._wheel_axis = axis
+        if phase == Qt.ScrollPhase.NoScrollPhase:
+            self._wheel_axis = None
+            return axis
+        locked = self._wheel_axis or axis
+        if phase == Qt.ScrollPhase.ScrollEnd:
+            self._wheel_axis = None
+        return locked
+
+    def _native(self, event: QNativeGestureEvent) -> bool:
+        session = self._view.session
+        if (
+            session is None
+            or event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture
+        ):
+            return False
+        tick = self._view.tick_at(self._view.point(event.position()).x())
+        session.zoom(1.0 / max(0.1, 1.0 + event.value()), tick)
+        return True

@@ -1,0 +1,727 @@
+"""The timeline: lanes of spans over time, exact at every zoom.
+
+What the timeline's picture is drawn from, computed ahead of it.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QToolTip, QWidget
+
+from ggscope.analysis.rows.groups import chunks
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import (
+    FEW_LANES,
+    PINNED,
+    LaneLayout,
+    LaneState,
+    default_collapsed,
+    lay_out,
+)
+from ggscope.analysis.workers import share_out
+from ggscope.model.selection import ColorBy, MarkedRange, Selection
+from ggscope.model.tables import I64
+from ggscope.model.time import TimeRange
+from ggscope.render.batch import DisplayList
+from ggscope.render.gl.store import BUDGET_BYTES
+from ggscope.render.theme import Theme, lut, theme
+from ggscope.render.timeline.bookmark_labels import bookmark_labels
+from ggscope.render.timeline.compose import compose_timeline, tick_of_x
+from ggscope.render.timeline.scene import (
+    AXIS_HEIGHT,
+    HEADER_WIDTH,
+    LitSpans,
+    TimelineGeometry,
+    TimelineScene,
+)
+from ggscope.session.session import Session, TraceChange
+from ggscope.session.tasks import TaskContext
+from ggscope.views.base.bookmark_tip import bookmark_tip
+from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
+from ggscope.views.base.plain import show_tip
+from ggscope.views.base.view import View, ViewSpec
+from ggscope.views.timeline.gestures import Gestures
+from ggscope.views.timeline.hit import Hit, hit_in_lane, row_at
+from ggscope.views.timeline.legend import Legend
+
+FEW_SPANS = 4096
+"""A lane of so many spans is prepared when it comes into view, within a frame."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What the picture is drawn from: everything costly is computed already."""
+
+    index: TraceIndex
+    layout: LaneLayout
+    lane_state: LaneState
+    color_by: ColorBy
+    mask: Mask | None
+    mask_token: object
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrepareRequest:
+    """Computes rows and colourings of the open lanes, on a worker.
+
+    Where very many lanes are open, those of few spans are left to the moment when
+    they come into view.
+    """
+
+    index: TraceIndex
+    lane_state: LaneState
+    color_by: ColorBy
+    mask: Mask | None
+    mask_token: object
+    theme: Theme | None = None
+    """Whose colours are made ready as well: a lane each may have one of its own."""
+
+    def __call__(self, context: TaskContext | None = None) -> Prepared:
+        """Return what the request asks for; Cancelled passes through."""
+        lanes = self.index.lanes
+        state = self.lane_state
+        closed = (
+            default_collapsed(lanes) if state.collapsed is None else state.collapsed
+        )
+        is_closed = np.array([title in closed for title in lanes.groups], np.bool_)
+        is_shown = ~is_closed[lanes.group]
+        is_shown[lanes.positions(state.pinned)] = True
+        is_shown[lanes.positions(tuple(state.hidden))] = False
+        shown = np.flatnonzero(is_shown & ~lanes.is_counter)
+        if self.theme is not None:
+            lut(self.index.categories(self.color_by), self.theme)
+        n_rows = np.ones(len(lanes), np.int64)
+        if len(shown) > FEW_LANES:
+            n_rows = self.index.row_counts().astype(np.int64)
+            shown = self._costly(shown)
+
+        def prepare(_: int, part: slice) -> None:
+            for at in shown[part].tolist():
+                n_rows[at] = self._prepare_lane(lanes.keys[at])
+
+        if context is None:  # a small trace, on the thread of the window
+            prepare(0, slice(None))
+        else:
+            context.check_cancelled()
+            self.index.categories(self.color_by)
+            share_out(prepare, chunks(len(shown), 1), context)
+        layout = lay_out(lanes, n_rows, state)
+        # What a click would have to make: with very many lanes it takes a while.
+        layout.box_of("")
+        if len(self.index.trace.spans):
+            self.index.lane_of_span(0)
+        return Prepared(
+            self.index,
+            layout,
+            state,
+            self.color_by,
+            self.mask,
+            self.mask_token,
+        )
+
+    def _costly(self, shown: I64) -> I64:
+        """Return the lanes of many spans, and the first one of each kind.
+
+        With that one comes what the index makes once for all lanes of the kind.
+        """
+        lanes = self.index.lanes
+        # Lanes of the trace, of layers and of ops: each kind has a group of its own.
+        kinds = np.where(lanes.lane_id[shown] >= 0, -1, lanes.group[shown])
+        _, first = np.unique(kinds, return_index=True)
+        is_costly = lanes.n_spans[shown] > FEW_SPANS
+        is_costly[first] = True
+        return shown[is_costly]
+
+    def _prepare_lane(self, key: str) -> int:
+        """Have the index make what a lane is drawn from; return its rows."""
+        index, by = self.index, self.color_by
+        n_rows = len(index.row_columns(key, by))
+        index.busy_share(key)
+        index.overlay_rows(key)
+        if self.mask is not None:
+            index.filtered_columns(key, by, self.mask, self.mask_token)
+        return n_rows
+
+
+SYNC_SPANS = 50_000
+"""Traces up to this size are prepared at once; larger ones on a worker."""
+PROBE_MS = 1_500
+"""The driver is asked for its renderer when the first pictures are out."""
+FLASH_MS = 900
+"""How long a lane that was gone to is framed."""
+_KEY = "timeline"
+
+
+class TimelineView(View):
+    """Lanes of spans under a time axis, with keyboard and mouse of Perfetto."""
+
+    first_painted = Signal()  # the first picture of a trace is out
+    renderer_changed = Signal(str)
+    renderer_failed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("timeline")
+        self.setAccessibleName(self.tr("Timeline"))
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._session: Session | None = None
+        self._theme = theme("dark")
+        self._prepared: Prepared | None = None
+        self._is_behind = False
+        """Whether span ids of the session are not those of what is drawn."""
+        self._drawn_selection = Selection()
+        self._scroll_y = 0.0
+        self._hover_span = -1
+        self._lit: LitSpans | None = None
+        self._cursor_tick: int | None = None
+        self._zoom_band: TimeRange | None = None
+        self._mask_number = 0
+        self._has_painted = False
+        self._zoom = 1.0
+        self._wanted_lane = ""
+        self._flash_lane = ""
+        self._flash_timer = QTimer(self)
+        self._flash_timer.setSingleShot(True)
+        self._flash_timer.setInterval(FLASH_MS)
+        self._flash_timer.timeout.connect(self._on_flash_over)
+        self._gestures = Gestures(self)
+        self.legend = Legend(self)
+        self.legend.hide()
+        self.gpu_bytes = BUDGET_BYTES
+        """Memory of the graphics card that spans may take; for the next canvas."""
+        self._canvas: RasterCanvas | GlCanvas = RasterCanvas(self, self)
+        self._bar = QScrollBar(Qt.Orientation.Vertical, self)
+        self._bar.setAccessibleName(self.tr("Scroll lanes"))
+        self._bar.valueChanged.connect(self._on_scrolled)
+        self._box = QHBoxLayout(self)
+        self._box.setContentsMargins(0, 0, 0, 0)
+        self._box.setSpacing(0)
+        self._box.addWidget(self._canvas, 1)
+        self._box.addWidget(self._bar)
+
+    # --- the session -------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Show `session` from now on."""
+        self.detach()
+        self._session = session
+        session.trace_changed.connect(self._on_trace_changed)
+        session.visible_range_changed.connect(self._on_moved)
+        session.selection_changed.connect(self._repaint)
+        session.linked_changed.connect(self._on_linked_changed)
+        session.linked_position_changed.connect(self._on_linked_changed)
+        session.marked_range_changed.connect(self._repaint)
+        session.mask_changed.connect(self._on_mask_changed)
+        session.search_changed.connect(self._repaint)
+        session.color_by_changed.connect(self._prepare)
+        session.lanes_changed.connect(self._prepare)
+        session.bookmarks_changed.connect(self._repaint)
+        session.absolute_time_changed.connect(self._repaint)
+        session.reveal_requested.connect(self._on_reveal)
+        session.lane_reveal_requested.connect(self._on_reveal_lane)
+        session.stalls_shown_changed.connect(self._repaint)
+        self.legend.attach(session)
+        self._on_linked_changed(None)
+        self._prepare()
+
+    def detach(self) -> None:
+        """Stop showing the session."""
+        session, self._session = self._session, None
+        self._prepared = None
+        if session is None:
+            return
+        session.tasks.cancel(_KEY)  # the session may outlive this view
+        self.legend.detach()
+        for signal, slot in (
+            (session.trace_changed, self._on_trace_changed),
+            (session.visible_range_changed, self._on_moved),
+            (session.selection_changed, self._repaint),
+            (session.linked_changed, self._on_linked_changed),
+            (session.linked_position_changed, self._on_linked_changed),
+            (session.marked_range_changed, self._repaint),
+            (session.mask_changed, self._on_mask_changed),
+            (session.search_changed, self._repaint),
+            (session.color_by_changed, self._prepare),
+            (session.lanes_changed, self._prepare),
+            (session.bookmarks_changed, self._repaint),
+            (session.absolute_time_changed, self._repaint),
+            (session.reveal_requested, self._on_reveal),
+            (session.lane_reveal_requested, self._on_reveal_lane),
+            (session.stalls_shown_changed, self._repaint),
+        ):
+            signal.disconnect(slot)
+        self._canvas.update()
+
+    @property
+    def session(self) -> Session | None:
+        """The session shown, if any."""
+        return self._session
+
+    def _on_trace_changed(self, change: TraceChange) -> None:
+        if change is TraceChange.REPLACED:
+            self._scroll_y = 0.0
+            self._prepared = None
+        # The picture of the last snapshot stays until the next is prepared.
+        self._is_behind = change is TraceChange.EXTENDED or self._is_behind
+        self._hover_span = -1
+        self._prepare()
+
+    def _on_mask_changed(self, _: object) -> None:
+        self._mask_number += 1
+        self._prepare()
+
+    def _repaint(self, _: object = None) -> None:
+        self._canvas.update()
+
+    def _on_moved(self, _: object = None) -> None:
+        """Show another time, and what lies under the pointer now."""
+        self._gestures.follow()
+        self._canvas.update()
+
+    def _on_linked_changed(self, _: object) -> None:
+        """Light up the spans that belong to a selection which is no span."""
+        session = self._session
+        self._lit = None
+        if session is not None and session.linked.selection.table != "spans":
+            looked_at = session.linked_span
+            self._lit = LitSpans(
+                session.linked.spans, -1 if looked_at is None else looked_at
+            )
+        self._canvas.update()
+
+    def _on_reveal(self, span: int) -> None:
+        """Scroll the lane of `span` into view."""
+        prepared = self._prepared
+        if prepared is None or self._is_behind:
+            return
+        key, row = prepared.index.row_of_span(span)
+        box = prepared.layout.box_of(key)
+        if box is None:
+            self._on_reveal_lane(key)  # it is hidden, or its group is closed
+            return
+        if box.pinned:
+            return
+        top = box.y + (box.row_y[row] if row < len(box.row_y) else 0.0)
+        room = self.lane_area_height() - self.pinned_height()
+        offset = top - self.pinned_height()
+        if not self._scroll_y <= offset <= self._scroll_y + room - box.row_height:
+            self.scroll_to(offset - room / 2)
+
+    def _on_reveal_lane(self, key: str) -> None:
+        """Show a lane, also one that is hidden or in a closed group, and flash it."""
+        session = self._session
+        if session is None or session.index is None:
+            return
+        try:
+            lane = session.index.lane(key)
+        except KeyError:
+            return
+        self._wanted_lane = key
+        state, closed = session.lane_state, session.lane_state.collapsed
+        if closed is None:
+            closed = default_collapsed(session.index.lanes)
+        group = PINNED if key in state.pinned else lane.group
+        if key in state.hidden or group in closed:
+            # The lane may need rows that are computed first; see _on_prepared.
+            session.set_lane_state(
+                replace(state, hidden=state.hidden - {key}, collapsed=closed - {group})
+            )
+        self._go_to_wanted_lane()
+
+    def _go_to_wanted_lane(self) -> None:
+        prepared, key = self._prepared, self._wanted_lane
+        box = None if prepared is None or not key else prepared.layout.box_of(key)
+        if box is None:
+            return
+        self._wanted_lane, self._flash_lane = "", key
+        self._flash_timer.start()
+        if not box.pinned:
+            pinned = self.pinned_height()
+            room = self.lane_area_height() - pinned
+            offset = box.y - pinned
+            if not self._scroll_y <= offset <= self._scroll_y + room - box.height:
+                self.scroll_to(offset - max(0.0, (room - box.height) / 2))
+        self._canvas.update()
+
+    def _on_flash_over(self) -> None:
+        self._flash_lane = ""
+        self._canvas.update()
+
+    # --- preparing ---------------------------------------------------------
+
+    def _prepare(self, _: object = None) -> None:
+        """Compute what the next picture needs, on a worker where it is large."""
+        session = self._session
+        if session is None or session.trace is None or session.index is None:
+            self._prepared = None
+            self._canvas.update()
+            return
+        request = PrepareRequest(
+            session.index,
+            session.lane_state,
+            session.color_by,
+            session.mask,
+            self._mask_number,
+            self._theme,
+        )
+        trace = session.trace
+        if len(trace.spans) <= SYNC_SPANS and len(trace.lanes) <= FEW_LANES:
+            session.tasks.cancel(_KEY)
+            self._on_prepared(request())
+        else:
+            session.tasks.run(
+                _KEY,
+                request,
+                self._on_prepared,
+                title=self.tr("Preparing lanes"),
+                is_urgent=True,
+            )
+
+    def _on_prepared(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._is_behind = False
+        self._update_bar()
+        self._go_to_wanted_lane()
+        self._on_moved()
+
+    # --- the picture -------------------------------------------------------
+
+    def scene(self, width: float, height: float, scale: float) -> TimelineScene | None:
+        """Return what the picture is composed from, or None without a trace."""
+        session, prepared = self._session, self._prepared
+        if session is None or prepared is None:
+            return None
+        marked = session.marked_range
+        if self._zoom_band is not None:
+            marked = MarkedRange(self._zoom_band)
+        if not self._is_behind:
+            self._drawn_selection = session.selection
+        return TimelineScene(
+            index=prepared.index,
+            layout=prepared.layout,
+            visible=session.visible_range,
+            width=width,
+            height=height,
+            theme=self._theme,
+            scale=scale,
+            scroll_y=self._scroll_y,
+            header_width=self.header_width(),
+            color_by=prepared.color_by,
+            mask=prepared.mask,
+            mask_token=prepared.mask_token,
+            selection=self._drawn_selection,
+            marked=marked,
+            hits=None if self._is_behind else session.hits,
+            hover_span=self._hover_span,
+            cursor_tick=self._cursor_tick,
+            bookmarks=tuple((b.name, b.time) for b in session.bookmarks),
+            absolute=session.absolute_time,
+            show_stalls=session.shows_stalls,
+            flash_lane=self._flash_lane,
+            lit=None if self._is_behind else self._lit,
+        )
+
+    def picture(self, width: float, height: float, scale: float) -> DisplayList:
+        """Return the picture for a canvas of this size."""
+        scene = self.scene(width, height, scale)
+        if scene is None:
+            return DisplayList(width, height, scale, self._theme.pane)
+        if not self._has_painted:
+            self._has_painted = True
+            QTimer.singleShot(0, self, self._on_first_painted)
+        return compose_timeline(replace(scene, holder=self._canvas.holder()))
+
+    def _on_first_painted(self) -> None:
+        self.first_painted.emit()
+
+    def header_width(self) -> float:
+        """Return the width of the lane headers: less in narrow windows."""
+        return float(min(HEADER_WIDTH, max(128, self.canvas_size().width() // 5)))
+
+    def set_zoom(self, zoom: float) -> None:
+        """Draw everything, texts and lanes, `zoom` times as large."""
+        self._zoom = self._canvas.zoom = zoom
+        self._update_bar()
+        self._canvas.update()
+
+    def point(self, position: QPointF) -> QPointF:
+        """Return where a position on the canvas lies in the picture."""
+        return position / self._zoom
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.legend.set_theme(theme)
+        self._canvas.update()
+
+    def head_widget(self) -> QWidget | None:
+        """Return the legend, for the head of the pane."""
+        return self.legend
+
+    # --- which surface draws -----------------------------------------------
+
+    def choose_renderer(self, wish: str) -> None:
+        """Draw by "raster", "opengl" or what fits the machine ("auto").
+
+        "auto" looks for hardware OpenGL after the first picture is out, so that
+        opening the window never waits for a driver.
+        """
+        if wish == "auto":
+            QTimer.singleShot(PROBE_MS, self, self._probe)
+        elif (wish == "opengl") != isinstance(self._canvas, GlCanvas):
+            self._replace_canvas(use_gl=wish == "opengl")
+
+    def renderer_text(self) -> str:
+        """Return what draws, for the status bar."""
+        return self._canvas.renderer_text()
+
+    def canvas_failed(self, message: str) -> None:
+        """Fall back to the raster canvas and say so."""
+        QTimer.singleShot(0, self, partial(self._replace_canvas, use_gl=False))
+        self.renderer_failed.emit(
+            self.tr("OpenGL failed ({0}); drawing without it.").format(message)
+        )
+
+    def canvas_ready(self) -> None:
+        """Tell what draws, now that the canvas knows."""
+        self.renderer_changed.emit(self.renderer_text())
+
+    def search_failed(self, message: str) -> None:
+        """Say that the graphics card only draws."""
+        self.renderer_failed.emit(
+            self.tr(
+                "The graphics card cannot search ({0}); the processor does."
+            ).format(message)
+        )
+
+    def _probe(self) -> None:
+        use_gl = hardware_renderer() is not None
+        if use_gl != isinstance(self._canvas, GlCanvas):
+            self._replace_canvas(use_gl=use_gl)
+
+    def _replace_canvas(self, *, use_gl: bool) -> None:
+        old = self._canvas
+        if isinstance(old, GlCanvas):
+            old.release()
+        self._canvas = (
+            GlCanvas(self, self, self.gpu_bytes) if use_gl else RasterCanvas(self, self)
+        )
+        self._canvas.zoom = self._zoom
+        self._box.replaceWidget(old, self._canvas)
+        old.hide()
+        old.deleteLater()
+        self._canvas.show()
+        self._canvas.setCursor(old.cursor())
+        self.renderer_changed.emit(self.renderer_text())
+
+    # --- places ------------------------------------------------------------
+
+    def canvas_size(self) -> QSize:
+        """Return the size of the picture: that of the surface at zoom 1."""
+        return self._canvas.size() / self._zoom
+
+    def lane_area_width(self) -> float:
+        """Return the width of the part that shows time."""
+        return max(1.0, self._canvas.width() / self._zoom - self.header_width())
+
+    def lane_area_height(self) -> float:
+        """Return the height of the part that shows lanes."""
+        return max(1.0, self._canvas.height() / self._zoom - AXIS_HEIGHT)
+
+    def pinned_height(self) -> float:
+        """Return the height of the lanes that do not scroll."""
+        if self._prepared is None:
+            return 0.0
+        return self._prepared.layout.pinned_height
+
+    def tick_at(self, x: float) -> int:
+        """Return the time at position `x` of the picture."""
+        scene = self._scene_now()
+        return 0 if scene is None else tick_of_x(scene, x)
+
+    def _scene_now(self) -> TimelineScene | None:
+        """Return the scene that the canvas shows."""
+        zoom = self._zoom
+        return self.scene(
+            self._canvas.width() / zoom,
+            self._canvas.height() / zoom,
+            self._canvas.devicePixelRatioF() * zoom,
+        )
+
+    def ticks_per_px(self) -> float:
+        """Return how much time one pixel stands for."""
+        if self._session is None:
+            return 1.0
+        return self._session.visible_range.duration / self.lane_area_width()
+
+    def hit(self, x: float, y: float) -> Hit:
+        """Return what lies at position (x, y) of the picture."""
+        tick = self.tick_at(x)
+        in_header = x < self.header_width()
+        prepared = self._prepared
+        if prepared is None or y < AXIS_HEIGHT:
+            return Hit(tick, in_header=in_header, on_axis=y < AXIS_HEIGHT)
+        lane_y = y - AXIS_HEIGHT
+        if lane_y >= self.pinned_height():
+            lane_y += self._scroll_y
+        box = prepared.layout.box_at(lane_y)
+        if box is None or box.lane is None or in_header:
+            return Hit(tick, box, in_header=in_header)
+        if self._is_behind:  # its ids are not those of the session any more
+            return Hit(tick, box, row_at(box, lane_y - box.y))
+        return hit_in_lane(prepared.index, box, lane_y, tick, self.ticks_per_px())
+
+    def lanes_between(self, y0: float, y1: float) -> frozenset[str]:
+        """Return the keys of the lanes between two heights of the picture."""
+        prepared = self._prepared
+        if prepared is None:
+            return frozenset()
+        low, high = sorted((y0 - AXIS_HEIGHT, y1 - AXIS_HEIGHT))
+        layout, shift = prepared.layout, self._scroll_y
+        near = layout.boxes_between(low + shift - 1, high + shift + 1)
+        return frozenset(
+            box.lane.key
+            for box in (*layout.pinned, *(box for box in near if not box.pinned))
+            if box.lane is not None
+            and box.y - (0 if box.pinned else shift) < high
+            and box.y + box.height - (0 if box.pinned else shift) > low
+        )
+
+    # --- scrolling ---------------------------------------------------------
+
+    def scroll_by(self, pixels: float) -> None:
+        """Scroll the lanes down by `pixels`."""
+        self.scroll_to(self._scroll_y + pixels)
+
+    def scroll_to(self, pixels: float) -> None:
+        """Scroll so that lane area position `pixels` is at the top."""
+        self._bar.setValue(round(pixels))
+
+    def _on_scrolled(self, value: int) -> None:
+        self._scroll_y = float(value)
+        self._on_moved()
+
+    def _update_bar(self) -> None:
+        total = 0.0 if self._prepared is None else self._prepared.layout.height
+        room = self.lane_area_height()
+        self._bar.setRange(0, max(0, round(total - room)))
+        self._bar.setPageStep(max(1, round(room)))
+        self._bar.setSingleStep(24)
+        self._bar.setVisible(self._bar.maximum() > 0)
+        self._scroll_y = float(self._bar.value())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the scroll bar in step with the size."""
+        super().resizeEvent(event)
+        self._update_bar()
+
+    # --- input -------------------------------------------------------------
+
+    def canvas_event(self, event: QEvent) -> bool:
+        """Handle an input event of the canvas."""
+        if self._session is None or self._prepared is None:
+            return False
+        if event.type() == QEvent.Type.ToolTip:
+            self._show_tooltip(event.pos(), event.globalPos())  # type: ignore[attr-defined]  # QHelpEvent
+            return True
+        if event.type() == QEvent.Type.ContextMenu:
+            self._show_menu(event.pos(), event.globalPos())  # type: ignore[attr-defined]  # QContextMenuEvent
+            return True
+        return self._gestures.handle(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Scroll lanes by the arrow and page keys; the rest are commands."""
+        steps = {
+            Qt.Key.Key_Up: -24.0,
+            Qt.Key.Key_Down: 24.0,
+            Qt.Key.Key_PageUp: -self.lane_area_height() * 0.9,
+            Qt.Key.Key_PageDown: self.lane_area_height() * 0.9,
+        }
+        step = steps.get(Qt.Key(event.key()))
+        if step is not None and not event.modifiers():
+            self.scroll_by(step)
+        elif event.key() == Qt.Key.Key_Menu and self._session is not None:
+            centre = QPoint(self._canvas.width() // 2, self._canvas.height() // 2)
+            self._show_menu(centre, self._canvas.mapToGlobal(centre))
+        else:
+            super().keyPressEvent(event)
+
+    def set_cursor_tick(self, tick: int | None) -> None:
+        """Put the hair line at `tick`; the session learns it for zooming."""
+        if tick == self._cursor_tick:
+            return
+        self._cursor_tick = tick
+        if self._session is not None:
+            self._session.cursor_tick = tick
+        self._canvas.update()
+
+    def set_hover_span(self, span: int) -> None:
+        """Outline `span` as the one under the cursor (-1: none)."""
+        if span != self._hover_span:
+            self._hover_span = span
+            self._canvas.update()
+
+    def set_zoom_band(self, band: TimeRange | None) -> None:
+        """Show the region that a zoom drag has covered so far."""
+        self._zoom_band = band
+        self._canvas.update()
+
+    def set_canvas_cursor(self, shape: Qt.CursorShape) -> None:
+        """Show a mouse cursor over the canvas."""
+        self._canvas.setCursor(shape)
+
+    def toggle_group(self, group: str) -> None:
+        """Open or close a lane group."""
+        prepared, session = self._prepared, self._session
+        if prepared is None or session is None:
+            return
+        state = session.lane_state
+        closed = state.collapsed
+        if closed is None:
+            closed = default_collapsed(prepared.index.lanes)
+        session.set_lane_state(replace(state, collapsed=closed ^ {group}))
+
+    def _show_menu(self, at: QPoint, global_at: QPoint) -> None:
+        # Imported when it is asked for: the first picture does without.
+        from ggscope.views.timeline.menus import show_menu
+
+        show_menu(self, at, global_at)
+
+    def _show_tooltip(self, at: QPoint, global_at: QPoint) -> None:
+        from ggscope.views.timeline.hit import tooltip_for  # as above
+
+        prepared, session = self._prepared, self._session
+        if prepared is None or session is None:
+            return
+        place = self.point(QPointF(at))
+        hit = self.hit(place.x(), place.y())
+        text = bookmark_tip(session, self.bookmarks_at(place))
+        text = text or tooltip_for(prepared, session, hit, self.ticks_per_px())
+        if text:
+            near = QRect(at.x() - 2, at.y() - 2, 5, 5)
+            show_tip(global_at, text, self._canvas, near)
+        else:
+            QToolTip.hideText()
+
+    def bookmarks_at(self, place: QPointF) -> tuple[int, ...]:
+        """Return the bookmarks whose label is at a point of the picture."""
+        scene, foot = self._scene_now(), AXIS_HEIGHT
+        if scene is None or not foot - 14 <= place.y() <= foot:
+            return ()
+        for label in bookmark_labels(scene.bookmarks, TimelineGeometry(scene).time):
+            if label.left <= place.x() <= label.right:
+                return label.positions
+        return ()
+
+    def prepared(self) -> Prepared | None:
+        """Return what the present picture is drawn from."""
+        return self._prepared
+
+
+SPEC = ViewSpec("timeline", "Timeline", "centre", TimelineView)

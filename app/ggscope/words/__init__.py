@@ -1,0 +1,1 @@
+"""Facts in English: what is said about spans, tensors, graphs and sessions."""

@@ -1,0 +1,448 @@
+"""What there is to say of hot and cold tensors: facts as titles, words and remarks.
+
+The answers of the what-if cache as sentences, the same in window and terminal.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ggscope.analysis.heat.file_map import file_map
+from ggscope.analysis.heat.touches import OPEN_EXPERTS, counted_words
+from ggscope.analysis.reads.account import Direction, account
+from ggscope.analysis.reads.hotness import (
+    Cold,
+    DiskOrder,
+    Heat,
+    RowReads,
+    Seeks,
+    SpaceTotals,
+    cold,
+    coverage,
+    disk_order,
+    gini,
+    heat,
+    is_cache,
+    row_reads,
+    seeks,
+    space_totals,
+)
+from ggscope.analysis.reads.units import read_sequence
+from ggscope.analysis.reads.what_if import Answer, WhatIf
+from ggscope.analysis.sessions.correlate import TokenLayers, token_layers
+from ggscope.analysis.workers import Watcher
+from ggscope.model.tables import I64
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes, format_count, format_share
+
+
+@dataclass(frozen=True, slots=True)
+class HotFact:
+    """One statement.
+
+    Attributes
+    ----------
+    title : what it is about.
+    words : the statement.
+    remark : what it rests on or leaves out, "" = nothing.
+    """
+
+    title: str
+    words: str
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KvTraffic:
+    """What ops read from the KV cache and write to it, by token; int64[k] each.
+
+    Attributes
+    ----------
+    tokens : as the file claims them, those that touch the cache.
+    read, written : known bytes.
+    unknown_read, unknown_written : bytes that may be moved besides, at most: of a
+        destination the trace records the size of all, the op writes a few rows.
+    n_reads, n_writes : accesses.
+    """
+
+    tokens: I64
+    read: I64
+    written: I64
+    unknown_read: I64
+    unknown_written: I64
+    n_reads: I64
+    n_writes: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HotCold:
+    """Everything the hot-and-cold pane shows of a trace or a range of it.
+
+    Attributes
+    ----------
+    kv : what ops do with the KV cache.
+    layers : layers by tokens, or by passes where the tokens are all one.
+    """
+
+    heat: Heat
+    cold: Cold
+    seeks: Seeks
+    order: DiskOrder
+    totals: SpaceTotals
+    rows: tuple[RowReads, ...]
+    kv: KvTraffic
+    layers: TokenLayers
+
+
+def hot_cold(
+    trace: Trace, time: TimeRange | None = None, watcher: Watcher | None = None
+) -> HotCold:
+    """Return what is hot and what is cold.
+
+    Parameters
+    ----------
+    time : only ops that start in it; the totals by space are of the whole trace.
+
+    Raises
+    ------
+    Cancelled
+        From the watcher.
+    """
+    places = file_map(trace)
+    found = heat(trace, time=time, places=places)
+    sequence = read_sequence(trace, places, time=time, watcher=watcher)
+    return HotCold(
+        found,
+        cold(found),
+        seeks(places, sequence),
+        disk_order(places),
+        space_totals(trace),
+        tuple(row_reads(trace, t) for t in _tables(trace, found)),
+        kv_traffic(trace, time),
+        _layers(trace, time, watcher),
+    )
+
+
+def _layers(
+    trace: Trace, time: TimeRange | None, watcher: Watcher | None
+) -> TokenLayers:
+    by_token = token_layers(trace, time=time, watcher=watcher)
+    if len(by_token.tokens) > 1 or trace.info.n_passes < 2:
+        return by_token
+    return token_layers(trace, "pass", time=time, watcher=watcher)
+
+
+def _tables(trace: Trace, found: Heat) -> list[int]:
+    """Return the embedding tables that are accessed."""
+    used = np.flatnonzero(found.accesses > 0).tolist()
+    names = trace.tensors.name
+    return [
+        t
+        for t in used
+        if trace.strings[int(names[t])].startswith("token_embd")
+        and int(trace.tensors.offset[t]) >= 0
+    ]
+
+
+def kv_traffic(trace: Trace, time: TimeRange | None = None) -> KvTraffic:
+    """Return what ops do with the KV cache, by token."""
+    spans, found = trace.spans, account(trace)
+    mine = is_cache(trace, found)
+    values = [
+        np.append(found.per_entry(np.where(mine, column, 0)), 0)
+        for column in (
+            found.known_of(Direction.READ),
+            found.known_of(Direction.WRITE),
+            found.unknown_of(Direction.READ),
+            found.unknown_of(Direction.WRITE),
+            (found.direction == Direction.READ).astype(np.int64),
+            (found.direction == Direction.WRITE).astype(np.int64),
+        )
+    ]
+    touches = np.append(found.per_entry((mine & found.is_access).astype(np.int64)), 0)
+    column = found.told()
+    chosen = touches[column] > 0
+    if time is not None:
+        chosen &= (spans.start >= time.start) & (spans.start < time.end)
+    ids = np.flatnonzero(chosen)
+    none = np.full(len(ids), -1, np.int64)
+    token = none if spans.token is None else spans.token[ids].astype(np.int64)
+    tokens, at = np.unique(token, return_inverse=True)
+    sums = np.zeros((len(values), len(tokens)), np.int64)
+    for total, per_entry in zip(sums, values, strict=True):
+        np.add.at(total, at, per_entry[column[ids]])
+    return KvTraffic(tokens, *sums)
+
+
+def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
+    """Return everything there is to say, the most asked for first."""
+    facts = [
+        _never_touched(found.cold, is_read=found.heat.places.is_read),
+        _coverage(found.heat),
+        _spaces(found.totals),
+        _of_file(found.heat),
+        _kv(found),
+        *(_rows(trace, rows) for rows in found.rows),
+        _order(found.order),
+        _jumps(found.seeks),
+        _lost(found.heat),
+    ]
+    return tuple(fact for fact in facts if fact is not None)
+
+
+def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
+    if not part.n_units:
+        return None
+    if not is_read:
+        return HotFact(
+            "Never touched",
+            "not known",
+            "No access leads to a tensor of the model file: the trace records none, "
+            "or nothing tells which tensors they are to.",
+        )
+    if not part.is_known:
+        return HotFact(
+            "Never touched",
+            "not known",
+            "No model file or map is open: a tensor that is never touched is never "
+            "heard of. Add the GGUF or its memory map.",
+        )
+    remark = ""
+    if part.n_unknown:
+        remark = (
+            f"of {format_bytes(part.unknown_size)} more "
+            f"({format_share(part.unknown_share)}, {format_count(part.n_unknown)} "
+            f"expert slices) it is not known: {OPEN_EXPERTS}"
+        )
+    if part.n_unrecorded:
+        remark += (
+            f"{'; ' if remark else ''}{format_bytes(part.unrecorded_size)} more "
+            f"({format_share(part.unrecorded_size / part.size)}, "
+            f"{format_count(part.n_unrecorded)} tensors and expert slices) are read by "
+            "ops that the graph has and the trace does not record"
+        )
+    return HotFact(
+        "Never touched",
+        f"{format_bytes(part.cold_size)} ({format_share(part.share)}) of "
+        f"{format_bytes(part.size)}: {format_count(part.n_cold)} of "
+        f"{format_count(part.n_units)} tensors and expert slices",
+        remark,
+    )
+
+
+def _coverage(found: Heat) -> HotFact | None:
+    # Ranked by bytes, so bytes are what it measures: accesses of small tensors are
+    # as many as those of large ones.
+    curve = coverage(found)
+    if not curve.bytes[-1]:
+        return None
+    size = curve.size_for(0.8, of_bytes=True)
+    share = size / max(int(curve.size[-1]), 1)
+    return HotFact(
+        "Coverage",
+        f"the hottest {format_bytes(size)} ({format_share(share)} of all "
+        f"{'' if found.places.is_complete else 'touched '}tensors) take 80.0 % of the "
+        "bytes that are read",
+        f"unevenness (Gini) {gini(found.unit_bytes, found.places.size):.2f}; "
+        "0 = every byte is read equally often; inside a tensor reads count as even",
+    )
+
+
+def _spaces(totals: SpaceTotals) -> HotFact | None:
+    if not sum(totals.accesses.values()):
+        return None
+    parts = [
+        f"{name} {format_count(count)} ({format_bytes(totals.bytes[name])})"
+        for name, count in totals.accesses.items()
+        if count
+    ]
+    ratio = totals.ratio
+    words = ", ".join(parts)
+    if ratio is not None:
+        words += f"; {ratio:.2f} to KV cache and intermediates per access to weights"
+    return HotFact(
+        "Accesses",
+        words,
+        f"of the whole trace; known bytes, {counted_words(0)}",
+    )
+
+
+def _of_file(found: Heat) -> HotFact | None:
+    if not found.unit_bytes.any() and not found.unknown_file_bytes:
+        return None
+    words = f"{format_bytes(int(found.unit_bytes.sum()))} read"
+    if found.unknown_file_bytes:
+        words += (
+            f"; of up to {format_bytes(found.unknown_file_bytes)} more it is not known"
+        )
+    remark = counted_words(found.passed_bytes)
+    if found.passed_bytes:
+        remark += f"; {format_bytes(found.passed_bytes)} in experts not chosen"
+    return HotFact("Bytes of the model", words, remark)
+
+
+def _kv(found: HotCold) -> HotFact | None:
+    kv = found.kv
+    n = len(kv.tokens)
+    if not n:
+        return None
+    known = int(kv.read.sum()) + int(kv.written.sum())
+    words = ", ".join(
+        [
+            _moved("read", kv.n_reads, kv.read, kv.unknown_read),
+            _moved("written", kv.n_writes, kv.written, kv.unknown_written),
+        ]
+    )
+    if n > 1 and known:
+        words += f"; {format_bytes(known // n)} per token on average"
+    return HotFact("KV cache", words, "tokens as the file claims them")
+
+
+def _moved(word: str, n: I64, known: I64, unknown: I64) -> str:
+    """Return what is read or written, and how far that is known."""
+    count, size, open_ = int(n.sum()), int(known.sum()), int(unknown.sum())
+    if not count:
+        return f"no {'reads' if word == 'read' else 'writes'} are recorded"
+    if not open_:
+        return f"{format_bytes(size)} {word}"
+    if not size:
+        ops = "op" if count == 1 else "ops"
+        return (
+            f"{word} by {format_count(count)} {ops}, how many bytes is not recorded "
+            f"(at most {format_bytes(open_)})"
+        )
+    return f"{format_bytes(size)} {word} and up to {format_bytes(open_)} more"
+
+
+def _rows(trace: Trace, rows: RowReads) -> HotFact:
+    name = trace.strings[int(trace.tensors.name[rows.tensor])]
+    words = f"{format_count(rows.n_reads)} look-ups in {name}"
+    if not rows.n_placed:
+        return HotFact("Embedding rows", words, "which rows is not recorded")
+    words += (
+        f"; {format_count(len(rows.row))} different rows, "
+        f"{format_count(rows.n_repeated)} read again"
+    )
+    return HotFact("Embedding rows", words)
+
+
+def _order(order: DiskOrder) -> HotFact | None:
+    words = {
+        "numeric": "layers lie one after the other (0, 1, 2 …)",
+        "alphabetical": "layers lie in alphabetical order (0, 1, 10, 11 …)",
+        "mixed": "layers lie in no order",
+    }.get(order.kind)
+    if words is None:
+        return None
+    remark = "" if order.kind == "numeric" else (
+        "A run through the layers jumps through the file: "
+        + ", ".join(str(layer) for layer in order.layers[:12])
+        + ("…" if len(order.layers) > 12 else "")
+    )  # fmt: skip
+    return HotFact("Order on disk", words, remark)
+
+
+def _jumps(found: Seeks) -> HotFact | None:
+    if not found.n:
+        return None
+    n_jumps = found.n_forward + found.n_backward
+    return HotFact(
+        "Sequence of reads",
+        f"{format_share(found.share_sequential)} go on where the one before ended; "
+        f"{format_count(n_jumps)} jumps ({format_count(found.n_backward)} back), "
+        f"{format_bytes(found.total)} in all",
+        "in the order of time over all threads; look-ups of rows left out",
+    )
+
+
+def _lost(found: Heat) -> HotFact | None:
+    if not found.n_lost:
+        return None
+    return HotFact(
+        "Without a place",
+        f"{format_count(found.n_lost)} accesses to weights whose place in the file is "
+        "not known",
+        "Add the GGUF or its memory map.",
+    )
+
+
+def answer_words(found: WhatIf, given: Answer) -> tuple[str, ...]:
+    """Return what a size of cache means, the answer itself first."""
+    curve = found.curve
+    if not curve.n_reads:
+        return ("The trace tells no reads of a model file.",)
+    share = given.bytes_read / max(curve.bytes_asked, 1)
+    lines = [
+        f"With {format_bytes(given.capacity)} of page cache this run reads "
+        f"{format_bytes(given.bytes_read)} from disk: {format_share(share)} of the "
+        f"{asked_words(found)} that it asks for.",
+        f"{format_bytes(curve.cold_bytes)} of that are first reads, which no cache "
+        f"saves; a cache of {format_bytes(found.working_set)} reads nothing twice.",
+        f"Belady's optimum, which knows the future, reads {format_bytes(given.best)}: "
+        "no cache of this size can read less.",
+    ]
+    if given.ahead is not None:
+        saved = given.misses - given.ahead.misses
+        lines.append(
+            f"Reading {given.k} tensors ahead: {format_bytes(given.ahead.bytes_read)} "
+            f"from disk, {format_count(given.ahead.misses)} waits instead of "
+            f"{format_count(given.misses)} ({format_count(abs(saved))} "
+            f"{'fewer' if saved >= 0 else 'more'})."
+        )
+    lines += _pin_words(given)
+    return tuple(lines)
+
+
+def asked_words(found: WhatIf) -> str:
+    """Return the bytes that the run asks for, with what they count."""
+    sequence = found.sequence
+    counted = counted_words(sequence.passed_bytes, sequence.n_row_reads)
+    return f"{format_bytes(found.curve.bytes_asked)} ({counted})"
+
+
+def _pin_words(given: Answer) -> list[str]:
+    pins = given.pins
+    if pins is None:
+        return ["No expert can be told in this trace, so there are none to pin."]
+    if not pins.all_hits:
+        return ["No expert slice is read twice, so there is nothing to pin."]
+    words = (
+        f"Pin {format_count(len(pins.units))} of {format_count(pins.n_candidates)} "
+        f"expert slices ({format_bytes(pins.size)}) for {format_share(pins.share)} of "
+        "the repeated reads of experts"
+    )
+    if given.bytes_pinned is None:
+        return [words + "; they do not fit into this cache."]
+    return [
+        words + f"; with the rest of the cache left to LRU this run then reads "
+        f"{format_bytes(given.bytes_pinned)}."
+    ]
+
+
+def rests_on(found: WhatIf) -> tuple[str, ...]:
+    """Return what the answers rest on, where there are any, and what they leave out."""
+    lines = []
+    if found.curve.n_reads:
+        lines.append(
+            "Derived: whole tensors and expert slices in the order of the trace, LRU. "
+            "Other files, memory pressure and the kernel's own read-ahead are not "
+            "known."
+        )
+    sequence = found.sequence
+    if sequence.n_row_reads:
+        lines.append(
+            f"{format_count(sequence.n_row_reads)} look-ups of rows (GET_ROWS) are "
+            "left out: the trace records the whole tensor, the op reads a few rows."
+        )
+    if sequence.n_maybe:
+        lines.append(
+            f"{format_count(sequence.n_maybe)} accesses to stacks of experts are left "
+            f"out, with up to {format_bytes(sequence.unknown_bytes)}: {OPEN_EXPERTS}."
+        )
+    if sequence.n_lost:
+        lines.append(
+            f"{format_count(sequence.n_lost)} accesses to weights are left out: their "
+            "place in the file is not known."
+        )
+    return tuple(lines)

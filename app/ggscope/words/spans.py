@@ -1,0 +1,485 @@
+"""Facts: what is known of one span, marker or access, as texts for people.
+
+Tooltips, the Details pane and the copy commands all say the same words because
+they all take them from here. What is not known reads "N/A"; sentinels of the
+formats (65535, 0xFFFFFFFF, NaN) never reach a text.
+"""
+
+from dataclasses import dataclass
+
+from ggscope.analysis.reads.account import (
+    Account,
+    Direction,
+    Knowledge,
+    account_of,
+    directions_of,
+)
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import (
+    AccessColumns,
+    Phase,
+    Quality,
+    Space,
+    SpanFlag,
+    quality_of,
+)
+from ggscope.model.tensors import BufferUsage
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    TimeForm,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_exact,
+    format_exact_bytes,
+    format_exact_time,
+    format_offset,
+    format_rate,
+    listed_form,
+)
+from ggscope.text import one_line
+
+PENDING = "still being read"
+BADGES = {
+    Space.FILE: "DISK",
+    Space.BUFFER: "BUF",
+    Space.DRAM: "DRAM",
+    Space.SPM: "SPM",
+    Space.UNKNOWN: "?",
+}
+_QUALITY_WORDS = {
+    Quality.MEASURED: "measured",
+    Quality.DERIVED: "derived",
+    Quality.ESTIMATED: "estimated",
+    Quality.UNFINISHED: "unfinished",
+}
+_ODDITIES = (
+    (SpanFlag.OVERLAPS_PARENT, "overlaps the span around it"),
+    (SpanFlag.OUT_OF_ORDER, "out of order in the file"),
+    (SpanFlag.TRUNCATED_NAME, "the file cut the name short"),
+    (SpanFlag.REPEATED, "another thread tells of the same op; it is counted there"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of a list of facts.
+
+    Attributes
+    ----------
+    label : what it is, lower case.
+    value : as people read it, abbreviated.
+    exact : every digit; "" where `value` says it all.
+    caution : whether the value is less than measured and should stand out.
+    qualifier : trailing words of `value` that say how far to trust it.
+    """
+
+    label: str
+    value: str
+    exact: str = ""
+    caution: bool = False
+    qualifier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessFact:
+    """One access of a span: a source or a destination.
+
+    Attributes
+    ----------
+    badge : letters of the memory it lies in: DISK, BUF, DRAM, SPM or "?".
+    space : `Space`, for the badge's colour.
+    is_write : whether it is a destination.
+    name : tensor, "N/A" where the file does not say.
+    size, exact_size : "24.8 MiB" and "26,004,480 bytes", or "N/A".
+    place : "offset 0x0C4A_8800", "compute buffer 2", "address 0x…",
+        "offset N/A", "buffer N/A" or "N/A".
+    layer, expert, address : texts; "N/A" where there is none.
+    bytes : size as a number, -1 unknown.
+    tensor : row of ``Trace.tensors``, -1 unknown.
+    """
+
+    badge: str
+    space: Space
+    is_write: bool
+    name: str
+    size: str
+    exact_size: str
+    place: str
+    layer: str
+    expert: str
+    address: str
+    bytes: int
+    tensor: int = -1
+
+
+def time_form(trace: Trace, *, absolute: bool = False) -> TimeForm:
+    """Return the form in which the times of `trace` are listed and told."""
+    return listed_form(trace.extent, trace.clock, absolute=absolute)
+
+
+def time_text(trace: Trace, tick: int, *, absolute: bool = False) -> str:
+    """Return a time from the start of the trace, or as the file's clock has it."""
+    return time_form(trace, absolute=absolute).text(tick)
+
+
+def exact_time_text(trace: Trace, tick: int) -> str:
+    """Return every digit of a time, from the start and as the file's clock has it."""
+    unit = trace.clock.unit
+    text = f"{format_exact_time(tick, unit)} from the start"
+    if trace.clock.origin:
+        raw = format_exact_time(tick + trace.clock.origin, unit)
+        text += f"; {raw} in the file's clock"
+    return text
+
+
+def quality_word(trace: Trace, span: int) -> str:
+    """Return "measured", "derived", "estimated" or "unfinished"."""
+    return _QUALITY_WORDS[_quality(trace, span)]
+
+
+def quality_words(trace: Trace, span: int) -> str:
+    """Return the quality of a span's times with its reason, in words."""
+    flags = SpanFlag(int(trace.spans.flags[span]))
+    quality = _quality(trace, span)
+    if quality is Quality.UNFINISHED:
+        return "unfinished: no end was recorded"
+    if quality is Quality.ESTIMATED:
+        return "estimated: a share of a measured whole"
+    if quality is Quality.DERIVED:
+        if flags & SpanFlag.INFERRED_END:
+            return "derived: until the next record of this thread"
+        return "derived: the start was not recorded"
+    return "measured"
+
+
+def phase_word(trace: Trace, phase: int) -> str:
+    """Return the phase as the trace's own people call it; "N/A" where unknown."""
+    if phase < 0:
+        return NOT_AVAILABLE
+    npu = bool(trace.lanes.of_kind(LaneKind.ENGINE).any())
+    words = ("prefill", "decode") if npu else ("prompt", "generate")
+    return words[Phase(phase)]
+
+
+def record_of(trace: Trace, span: int) -> int:
+    """Return the record number of a span in the file's own terms; -1 unknown."""
+    record = trace.spans.record
+    return span if record is None else int(record[span])
+
+
+def duration_of(trace: Trace, span: int) -> int:
+    """Return the ticks between a span's start and end."""
+    return int(trace.spans.end[span]) - int(trace.spans.start[span])
+
+
+def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
+    """Return what a span accesses, in the order of the file."""
+    what = trace.accesses.of_span(span)
+    directions = directions_of(trace, span, what)
+    return tuple(
+        _access(trace, what, row, direction) for row, direction in enumerate(directions)
+    )
+
+
+def destination_of(trace: Trace, span: int) -> Fact | None:
+    """Return name and size of the tensor an op writes; None where it is no op."""
+    if int(trace.spans.op[span]) < 0:
+        return None
+    name = trace.strings[int(trace.spans.name[span])] or NOT_AVAILABLE
+    size = -1
+    tensor = trace.spans.tensor
+    if tensor is not None and int(tensor[span]) >= 0:
+        size = int(trace.tensors.size[int(tensor[span])])
+    if size < 0:
+        return Fact(name, NOT_AVAILABLE)
+    return Fact(name, format_bytes(size), format_exact_bytes(size))
+
+
+def span_facts(
+    trace: Trace,
+    span: int,
+    *,
+    absolute: bool = False,
+    record_offset: int | None = None,
+) -> tuple[Fact, ...]:
+    """Return everything known of span `span` but its accesses, in reading order.
+
+    Parameters
+    ----------
+    absolute : give the start as the file's own clock has it.
+    record_offset : byte offset of the span's record, where it was looked up.
+
+    Raises
+    ------
+    IndexError
+        If the span does not exist.
+    """
+    spans = trace.spans
+    start, end = int(spans.start[span]), int(spans.end[span])
+    op = int(spans.op[span])
+    facts = [Fact("name", trace.span_name(span))]
+    if op >= 0:
+        facts.append(Fact("op", trace.op_name(op), _op_source(trace, op)))
+    facts += [
+        _lane_fact(trace, int(spans.lane[span])),
+        Fact(
+            "start",
+            time_text(trace, start, absolute=absolute),
+            exact_time_text(trace, start),
+        ),
+        _duration_fact(trace, span),
+        Fact(
+            "end",
+            time_text(trace, end, absolute=absolute),
+            exact_time_text(trace, end),
+        ),
+        Fact("layer", _number(trace, "layer", span)),
+        Fact("token", _number(trace, "token", span, prefix="#")),
+        Fact("phase", _phase_text(trace, span)),
+        *_byte_facts(trace, span),
+        record_fact(record_of(trace, span), record_offset),
+    ]
+    odd = [text for bit, text in _ODDITIES if int(spans.flags[span]) & bit]
+    if odd:
+        facts.append(Fact("note", "; ".join(odd), caution=True))
+    return tuple(facts)
+
+
+def marker_facts(
+    trace: Trace,
+    marker: int,
+    *,
+    absolute: bool = False,
+    record_offset: int | None = None,
+) -> tuple[Fact, ...]:
+    """Return everything known of an instant. Raises IndexError as `span_facts`."""
+    markers = trace.markers
+    tick = int(markers.time[marker])
+    record = -1 if markers.record is None else int(markers.record[marker])
+    facts = [
+        Fact("name", trace.strings[int(markers.name[marker])] or NOT_AVAILABLE),
+        _lane_fact(trace, int(markers.lane[marker])),
+        Fact(
+            "time",
+            time_text(trace, tick, absolute=absolute),
+            exact_time_text(trace, tick),
+        ),
+        record_fact(record, record_offset),
+    ]
+    detail = trace.strings[int(markers.detail[marker])]
+    if detail:
+        facts.insert(3, Fact("detail", detail))
+    return tuple(facts)
+
+
+def record_fact(record: int, offset: int | None = None) -> Fact:
+    """Return the fact "record": its number and, where known, its byte offset."""
+    if record < 0:
+        return Fact("record", NOT_AVAILABLE)
+    value = format_count(record)
+    if offset is None:
+        return Fact("record", value)
+    exact = f"record {value} at byte {format_count(offset)}"
+    return Fact("record", f"{value} at {format_offset(offset)}", exact)
+
+
+def tooltip_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
+    """Return what matters of a span in at most four lines of plain text.
+
+    The name; op and lane; when and how long; layer, token, phase and bytes. What is
+    not known is left out; Details says it.
+    """
+    facts = {
+        fact.label: fact.value
+        for fact in span_facts(trace, span, absolute=absolute)
+        if fact.value not in (NOT_AVAILABLE, PENDING)
+    }
+    length = format_duration(duration_of(trace, span), trace.clock.unit)
+    quality = _quality(trace, span)
+    if quality is Quality.UNFINISHED:
+        length = f"at least {length}"
+    when = f"at {facts['start']} · {length} {_QUALITY_WORDS[quality]}"
+    if "note" in facts:
+        when += f" · {facts['note']}"
+    rest = [f"{label} {facts[label]}" for label in ("layer", "token") if label in facts]
+    rest += [facts["phase"]] if "phase" in facts else []
+    for label, word in (("bytes read", "read"), ("bytes written", "written")):
+        rest += [f"{facts[label]} {word}"] if label in facts else []
+    rest += [facts["rate"]] if "rate" in facts else []
+    what = [facts[label] for label in ("op", "lane") if label in facts]
+    lines = [one_line(facts["name"]), " · ".join(map(one_line, what)), when]
+    return "\n".join([*lines, " · ".join(rest)] if rest else lines)
+
+
+def known_facts(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    """Return the facts that are known, and in one line which ones are not."""
+    unknown = [fact.label for fact in facts if fact.value == NOT_AVAILABLE]
+    if len(unknown) < 2:
+        return facts
+    known = tuple(fact for fact in facts if fact.value != NOT_AVAILABLE)
+    return (*known, Fact("not known", ", ".join(unknown)))
+
+
+def marker_tooltip_text(trace: Trace, marker: int, *, absolute: bool = False) -> str:
+    """Return the facts of an instant as lines of plain text."""
+    facts = marker_facts(trace, marker, absolute=absolute)
+    lines = [facts[0].value]
+    lines += [f"{f.label}: {f.value}" for f in facts[1:] if f.value != NOT_AVAILABLE]
+    return "\n".join(lines)
+
+
+def access_line(access: AccessFact) -> str:
+    """Return an access in one line: ``DISK blk.4.ffn_down.weight · 24.8 MiB · …``."""
+    parts = [f"{access.badge} {'→ ' if access.is_write else ''}{access.name}"]
+    parts += [p for p in (access.size, access.place) if not p.endswith(NOT_AVAILABLE)]
+    return " · ".join(parts)
+
+
+def _quality(trace: Trace, span: int) -> Quality:
+    return Quality(int(quality_of(trace.spans.flags[span : span + 1])[0]))
+
+
+def _number(trace: Trace, column: str, span: int, prefix: str = "") -> str:
+    values = getattr(trace.spans, column)
+    if values is None or int(values[span]) < 0:
+        return NOT_AVAILABLE
+    return f"{prefix}{format_count(int(values[span]))}"
+
+
+def _phase_text(trace: Trace, span: int) -> str:
+    phase = trace.spans.phase
+    return phase_word(trace, -1 if phase is None else int(phase[span]))
+
+
+def _lane_fact(trace: Trace, lane: int) -> Fact:
+    found = trace.lanes[lane]
+    raw = found.attributes.get("raw")
+    return Fact(
+        "lane", found.name, f"{found.name}, id {raw} in the file" if raw else ""
+    )
+
+
+def _op_source(trace: Trace, op: int) -> str:
+    if trace.ops is None:
+        return f"op number {op}"
+    if trace.ops.source == "spelled":
+        return "named in the file itself"
+    return f"op number {op} in table {trace.ops.id} ({trace.ops.source})"
+
+
+def _duration_fact(trace: Trace, span: int) -> Fact:
+    ticks = duration_of(trace, span)
+    quality = _quality(trace, span)
+    words = quality_words(trace, span)
+    exact = format_exact(ticks, trace.clock.unit)
+    text = format_duration(ticks, trace.clock.unit)
+    if quality is Quality.UNFINISHED:
+        text = f"at least {text}"
+    return Fact(
+        "duration",
+        f"{text} {words}",
+        exact,
+        caution=quality is not Quality.MEASURED,
+        qualifier=words,
+    )
+
+
+def _byte_facts(trace: Trace, span: int) -> list[Fact]:
+    found = account_of(trace, span)
+    if not len(found.known):
+        missing = PENDING if "accesses" in trace.pending else NOT_AVAILABLE
+        return [Fact("bytes", missing)]
+    facts: list[Fact] = []
+    for direction, label in (
+        (Direction.READ, "bytes read"),
+        (Direction.WRITE, "bytes written"),
+    ):
+        facts += _moved_facts(found, direction, label)
+    is_known = bool((found.knowledge == Knowledge.KNOWN)[found.is_access].any())
+    n_bytes = int(found.known.sum()) if is_known else None
+    return [*facts, _rate_fact(trace, span, n_bytes)]
+
+
+def _moved_facts(found: Account, direction: Direction, label: str) -> list[Fact]:
+    """Return what a span reads or writes: as far as it is known, and what is open."""
+    chosen = found.direction == direction
+    if not chosen.any():
+        return []
+    open_ = int(found.unknown[chosen].sum())
+    facts = []
+    if (found.knowledge[chosen] == Knowledge.KNOWN).any():
+        n = int(found.known[chosen].sum())
+        facts.append(Fact(label, format_bytes(n), format_exact_bytes(n)))
+    elif not open_:
+        facts.append(Fact(label, NOT_AVAILABLE))
+    if open_:
+        words = "besides, not known" if facts else f"{label}, not known"
+        exact = f"{format_exact_bytes(open_)} are recorded; the op moves part of them"
+        facts.append(Fact(words, f"at most {format_bytes(open_)}", exact))
+    return facts
+
+
+def _rate_fact(trace: Trace, span: int, n_bytes: int | None) -> Fact:
+    """Return bytes per time: only where the duration is one of this span alone."""
+    ticks = duration_of(trace, span)
+    known = _quality(trace, span) in (Quality.MEASURED, Quality.DERIVED)
+    if n_bytes is None or ticks <= 0 or not known:
+        return Fact("rate", NOT_AVAILABLE)
+    exact = f"{format_count(n_bytes)} bytes in {format_exact(ticks, trace.clock.unit)}"
+    if trace.clock.unit == "cycle" and not trace.clock.hz:
+        return Fact("rate", f"{n_bytes / ticks:.4g} B/cycle", exact)
+    hz = trace.clock.hz if trace.clock.unit == "cycle" and trace.clock.hz else 1e9
+    return Fact("rate", format_rate(n_bytes * hz / ticks), exact)
+
+
+def _access(
+    trace: Trace, accesses: AccessColumns, row: int, direction: Direction
+) -> AccessFact:
+    tensor, size = int(accesses.tensor[row]), int(accesses.size[row])
+    name = trace.strings[int(trace.tensors.name[tensor])] if tensor >= 0 else ""
+    space = Space(int(accesses.space[row]))
+    layer, expert = int(accesses.layer[row]), int(accesses.expert[row])
+    address = int(accesses.address[row])
+    return AccessFact(
+        badge=BADGES[space],
+        space=space,
+        is_write=direction == Direction.WRITE,
+        name=name or NOT_AVAILABLE,
+        size=format_bytes(size) if size >= 0 else NOT_AVAILABLE,
+        exact_size=format_exact_bytes(size) if size >= 0 else NOT_AVAILABLE,
+        place=_place(trace, accesses, row, space),
+        layer=format_count(layer) if layer >= 0 else NOT_AVAILABLE,
+        expert=format_count(expert) if expert >= 0 else NOT_AVAILABLE,
+        address=format_offset(address) if address else NOT_AVAILABLE,
+        bytes=size,
+        tensor=tensor,
+    )
+
+
+def _place(trace: Trace, accesses: AccessColumns, row: int, space: Space) -> str:
+    offset, buffer = int(accesses.offset[row]), int(accesses.buffer[row])
+    parts: list[str] = []
+    if buffer >= 0:
+        parts.append(_buffer_text(trace, buffer))
+    if offset >= 0:
+        word = "address" if space in (Space.DRAM, Space.SPM) else "offset"
+        parts.append(f"{word} {format_offset(offset)}")
+    if parts:
+        return " · ".join(parts)
+    what = {Space.FILE: "offset ", Space.BUFFER: "buffer "}.get(space, "")
+    return what + NOT_AVAILABLE
+
+
+def _buffer_text(trace: Trace, buffer: int) -> str:
+    buffers = trace.buffers
+    name = trace.strings[int(buffers.name[buffer])]
+    usage = int(buffers.usage[buffer])
+    known = usage in (BufferUsage.WEIGHTS, BufferUsage.COMPUTE)
+    kind = f"{BufferUsage(usage).name.lower()} buffer" if known else "buffer"
+    address = int(buffers.address[buffer])
+    text = name or f"{kind} {buffer}"
+    if not address or f"{address:x}" in text.lower():
+        return text
+    return f"{text} ({format_offset(address)})"

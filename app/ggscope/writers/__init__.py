@@ -1,0 +1,1 @@
+"""Files and text drawings that leave the program."""
