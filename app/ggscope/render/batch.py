@@ -204,6 +204,8 @@ class DisplayList:
     scale : device pixels per device-independent pixel (1, 1.5, 2 …).
     background : 0xAARRGGBB.
     batches : in drawing order.
+    n_still : so many of the first batches will be the very same objects in the next
+        picture, unless what it shows has changed as a whole.
     """
 
     width: float
@@ -211,6 +213,7 @@ class DisplayList:
     scale: float = 1.0
     background: int = 0xFFFFFFFF
     batches: tuple[Batch, ...] = field(default_factory=tuple)
+    n_still: int = 0
 
 
 Values = npt.ArrayLike

@@ -8,6 +8,7 @@ Texels of folded columns: hue by category, opacity by how busy a column is.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -140,8 +141,46 @@ DOT_SHADE = 0.55
 """How much of the fill's brightness a dot keeps."""
 
 
+class StillPart:
+    """Keeps an image of what stands still in a picture, for the next one.
+
+    Of a picture that follows pixel for pixel only what comes behind is drawn.
+    """
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] = ()
+        self._image = QImage()
+
+    def image(self, picture: DisplayList) -> QImage:
+        """Return the first `n_still` batches on the background, painted once."""
+        batches = picture.batches[: picture.n_still]
+        scale, background = picture.scale, picture.background
+        # Batches are equal where they are the same objects.
+        look = (picture.width, picture.height, scale, background)
+        key = (look, font(Face.WORDS, 12.0), *batches)
+        if key != self._key:
+            self._key = key
+            self._image = QImage(
+                round(picture.width * scale),
+                round(picture.height * scale),
+                QImage.Format.Format_RGB32,
+            )
+            self._image.setDevicePixelRatio(scale)
+            painter = QPainter(self._image)
+            try:
+                paint(replace(picture, batches=batches, n_still=0), painter)
+            finally:
+                painter.end()
+        return self._image
+
+
 def paint(
-    picture: DisplayList, painter: QPainter, *, texts: bool = True, vector: bool = False
+    picture: DisplayList,
+    painter: QPainter,
+    *,
+    texts: bool = True,
+    vector: bool = False,
+    kept: StillPart | None = None,
 ) -> None:
     """Draw a display list.
 
@@ -152,6 +191,8 @@ def paint(
     texts : False leaves the texts out.
     vector : the target keeps shapes (SVG, PDF): pictures are handed over whole
         and at full size, so that no viewer smoothes them.
+    kept : what keeps the part that stands still, of a target that is painted again
+        and again at the same place.
 
     Notes
     -----
@@ -159,11 +200,18 @@ def paint(
     them on device pixels.
     """
     painter.save()
-    painter.fillRect(
-        QRectF(0, 0, picture.width, picture.height), color_of(picture.background)
-    )
+    batches = picture.batches
+    # An image that lies between pixels would not be the same to the pixel.
+    fits = painter.transform().isIdentity() and float(picture.scale).is_integer()
+    if kept is not None and picture.n_still and fits:
+        painter.drawImage(QPointF(0, 0), kept.image(picture))
+        batches = batches[picture.n_still :]
+    else:
+        painter.fillRect(
+            QRectF(0, 0, picture.width, picture.height), color_of(picture.background)
+        )
     painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
-    for batch in picture.batches:
+    for batch in batches:
         if isinstance(batch, TextBatch):
             if texts:
                 _draw_texts(batch.texts, painter)

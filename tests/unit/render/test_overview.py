@@ -116,6 +116,19 @@ def test_second_picture_equals_the_first() -> None:
     assert (bar_heights(first) == bar_heights(second)).all()
 
 
+def test_another_range_makes_only_the_frame_anew() -> None:
+    scene = make_overview(llama_like_trace(tokens=5))
+    first = compose_overview(scene)
+
+    moved = compose_overview(replace(scene, visible=TimeRange(0, 1_000)))
+    lower = compose_overview(replace(scene, height=40))
+
+    assert first.n_still == moved.n_still == len(first.batches) - 1 > 0
+    for old, new in zip(first.batches, moved.batches[: first.n_still], strict=False):
+        assert old is new
+    assert lower.batches[0] is not first.batches[0]
+
+
 def test_empty_trace_has_an_empty_strip() -> None:
     picture = compose_overview(make_overview(empty_trace()))
 

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QImage, QPainter
 
 import pictures
+from ggscope.model.time import TimeRange
 from ggscope.render.batch import (
     AreaBatch,
     Clip,
@@ -12,6 +15,10 @@ from ggscope.render.batch import (
     RectBatch,
 )
 from ggscope.render.export import ensure_gui_application, render_image
+from ggscope.render.painter import StillPart, paint
+from ggscope.render.theme import theme
+from ggscope.render.timeline.overview import compose_overview
+from scenes import overview_scene
 
 GROUND = 0xFF101010
 
@@ -142,3 +149,27 @@ def test_texts_can_be_left_out() -> None:
 
     assert isinstance(without, QImage)
     assert with_texts != without
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.25, 2.0])
+def test_picture_on_its_kept_part_is_the_same_to_the_pixel(scale: float) -> None:
+    first = overview_scene(scale=scale)
+    moved = replace(first, visible=TimeRange(0, first.index.trace.extent.end // 3))
+    kept = StillPart()
+
+    for scene in (first, moved, replace(moved, theme=theme("light"))):
+        picture = compose_overview(scene)
+        images = []
+        for part in (kept, None):
+            image = QImage(
+                round(picture.width * scale),
+                round(picture.height * scale),
+                QImage.Format.Format_RGB32,
+            )
+            image.setDevicePixelRatio(scale)
+            painter = QPainter(image)
+            paint(picture, painter, kept=part)
+            painter.end()
+            images.append(image)
+        assert picture.n_still > 0
+        assert images[0] == images[1]

@@ -1,8 +1,9 @@
 """The overview strip: the whole trace, its phases, hits and the shown range."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -32,7 +33,7 @@ BAND_PX = 4.0
 _HIT_PX = 6.0
 _TEXT_SIZE = 9.5
 _BAR_STRENGTH = 0.8
-_MAX_KEPT = 4
+_MAX_KEPT = 8
 _MAX_NAMES = 40
 _NAME_PX = 44.0
 
@@ -52,8 +53,10 @@ class Skyline:
     category: npt.NDArray[np.int32]
 
 
-_kept: WeakKeyDictionary[TraceIndex, dict[Any, Skyline]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[TraceIndex, dict[Any, Any]] = WeakKeyDictionary()
+"""Skylines, and the still parts of pictures, by what they depend on."""
 _kept_lock = Lock()
+_T = TypeVar("_T")
 
 
 def compose_overview(scene: OverviewScene) -> DisplayList:
@@ -61,37 +64,48 @@ def compose_overview(scene: OverviewScene) -> DisplayList:
 
     The extent of the trace is spread over the whole width. Heights say how busy
     the threads (engines) are on average; the first picture of a trace asks every
-    working lane once, later ones with the same width reuse that.
+    working lane once, later ones with the same width reuse that. What does not
+    depend on the range in view is made once and stands still.
     """
-    trace, theme = scene.index.trace, scene.theme
-    time = TimeScale(trace.extent, 0, scene.width, scene.scale)
-    top, bottom = time.snap(BAND_PX + 2), time.snap(scene.height - 1)
+    time = TimeScale(scene.index.trace.extent, 0, scene.width, scene.scale)
+    look = (scene.width, scene.height, scene.scale, scene.theme)
+    key = ("still", look, scene.color_by, scene.mask_token)
+    still = _remembered(scene, key, lambda: tuple(_still(scene, time)))
+    bottom = time.snap(scene.height - 1)
+    batches = (*still, *_marks(scene, time, bottom), *_window(scene, time))
+    return DisplayList(
+        scene.width, scene.height, scene.scale, scene.theme.pane, batches, len(still)
+    )
+
+
+def _still(scene: OverviewScene, time: TimeScale) -> list[Batch]:
+    """Return what the trace, the colours and the size of the strip decide."""
     batches: list[Batch] = []
-    if len(trace.spans):
+    if len(scene.index.trace.spans):
+        top, bottom = time.snap(BAND_PX + 2), time.snap(scene.height - 1)
         batches += _phases(scene, time)
         batches += _bars(scene, time, top, bottom)
         batches += _phase_names(scene, time)
-    batches += pending_strip(scene, time)
-    batches += _marks(scene, time, bottom)
-    batches += _window(scene, time)
-    return DisplayList(
-        scene.width, scene.height, scene.scale, theme.pane, tuple(batches)
-    )
+    return [*batches, *pending_strip(scene, time)]
 
 
 def skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
     """Return the busy shares of the strip, computed once per width and colouring."""
     key = (time.n_columns, time.visible, scene.color_by, scene.mask_token)
+    return _remembered(scene, key, lambda: _skyline(scene, time))
+
+
+def _remembered(scene: OverviewScene, key: Any, make: Callable[[], _T]) -> _T:
+    """Return what was made for `key`, of which a trace keeps the last few."""
     with _kept_lock:
         kept = _kept.setdefault(scene.index, {})
-        found = kept.get(key)
-    if found is not None:
-        return found
-    found = _skyline(scene, time)
-    with _kept_lock:
-        while len(kept) >= _MAX_KEPT:
-            kept.pop(next(iter(kept)))
-        kept[key] = found
+        found: _T | None = kept.get(key)
+    if found is None:
+        found = make()
+        with _kept_lock:
+            while len(kept) >= _MAX_KEPT:
+                kept.pop(next(iter(kept)))
+            kept[key] = found
     return found
 
 
@@ -189,8 +203,11 @@ def _phase_names(scene: OverviewScene, time: TimeScale) -> list[Batch]:
     theme, y = scene.theme, BAND_PX + 9
     plates, texts = RectList(), TextList()
     tokens = np.sort(scene.index.trace.spans.start[scene.index.token_spans()])
-    for name, _, span in scene.index.phase_bands():
-        x0, x1 = time.xs(np.array([span.start, span.end])).tolist()
+    bands = scene.index.phase_bands()
+    places = time.xs(np.array([(span.start, span.end) for _, _, span in bands]))
+    for (name, _, span), (x0, x1) in zip(
+        bands, places.reshape(-1, 2).tolist(), strict=True
+    ):
         if x1 - x0 < _NAME_PX or len(texts) == _MAX_NAMES:
             continue
         low, high = np.searchsorted(tokens, [span.start, span.end], "left").tolist()

@@ -26,7 +26,7 @@ from ggscope.render.batch import DisplayList
 from ggscope.render.gl.base import is_software
 from ggscope.render.gl.painter import GlPainter
 from ggscope.render.gl.store import BUDGET_BYTES
-from ggscope.render.painter import paint
+from ggscope.render.painter import StillPart, paint
 from ggscope.render.timeline.scene import RowHolder
 from ggscope.views.base.view import guarded
 
@@ -87,6 +87,7 @@ class RasterCanvas(QWidget):
         self._host = host
         self.zoom = 1.0
         """How much larger the picture is drawn than designed: the font scale."""
+        self._kept = StillPart()
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -106,7 +107,7 @@ class RasterCanvas(QWidget):
         painter = QPainter(self)
         try:
             painter.scale(zoom, zoom)
-            paint(picture, painter)
+            paint(picture, painter, kept=self._kept)
         finally:
             painter.end()
 
