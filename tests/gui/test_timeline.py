@@ -16,8 +16,8 @@ from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
 from ggscope.render.theme import theme
-from ggscope.render.timeline.compose import x_of_tick
-from ggscope.render.timeline.scene import AXIS_HEIGHT
+from ggscope.render.timeline import scene as scene_module
+from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.timeline import view as timeline_module
@@ -67,7 +67,7 @@ def spot(view: TimelineView, span: int) -> QPoint:
     spans = session.trace.spans
     middle = (int(spans.start[span]) + int(spans.end[span])) // 2
     y = AXIS_HEIGHT + box.y + box.row_y[row] + box.row_height / 2 - scene.scroll_y
-    return QPoint(round(x_of_tick(scene, middle)), round(y))
+    return QPoint(round(TimelineGeometry(scene).time.x(middle)), round(y))
 
 
 def first_op(session: Session) -> int:
@@ -519,7 +519,7 @@ def test_zoomed_view_draws_larger_and_hits_what_is_drawn(
     spans = session.trace.spans
     middle = (int(spans.start[span]) + int(spans.end[span])) // 2
     y = AXIS_HEIGHT + box.y + box.row_y[row] + box.row_height / 2 - scene.scroll_y
-    at = QPoint(round(2 * x_of_tick(scene, middle)), round(2 * y))
+    at = QPoint(round(2 * TimelineGeometry(scene).time.x(middle)), round(2 * y))
 
     QTest.mouseClick(canvas(view), LEFT, PLAIN, at)
 
@@ -543,3 +543,41 @@ def test_stalls_can_be_left_out(qtbot: QtBot) -> None:
     assert len(view.picture(1000, 420, 1.0).batches) < full
     view.detach()
     session.close()
+
+
+@pytest.mark.parametrize("action", ["click", "hover", "move"])
+def test_picture_has_one_scene_and_one_set_of_pixel_edges(
+    view: TimelineView,
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    action: str,
+) -> None:
+    made: list[str] = []
+    at = spot(view, first_op(session))
+    QTest.mouseMove(canvas(view), at - QPoint(3, 0))
+    QTest.qWait(50)
+
+    def note(module: object, name: str) -> None:
+        make = getattr(module, name)
+
+        def noted(*values: object, **named: object) -> object:
+            made.append(name)
+            return make(*values, **named)
+
+        monkeypatch.setattr(module, name, noted)
+
+    note(timeline_module, "TimelineScene")
+    note(timeline_module, "compose_timeline")
+    note(scene_module, "column_edges")
+    if action == "click":
+        QTest.mouseClick(canvas(view), LEFT, PLAIN, at)
+    elif action == "hover":
+        QTest.mouseMove(canvas(view), at)
+    else:
+        session.zoom(0.5)
+    QTest.qWait(100)
+
+    n = made.count("compose_timeline")
+    # A click is drawn at once, and again with what was found to belong to it.
+    assert 1 <= n <= 2
+    assert made.count("TimelineScene") == made.count("column_edges") == n

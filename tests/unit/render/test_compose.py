@@ -29,14 +29,9 @@ from ggscope.render.batch import (
 )
 from ggscope.render.painter import FLOOR
 from ggscope.render.theme import category_color, theme
-from ggscope.render.timeline.compose import (
-    compose_timeline,
-    layout_y,
-    tick_of_x,
-    x_of_tick,
-)
+from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.rows import darker
-from ggscope.render.timeline.scene import AXIS_HEIGHT
+from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from scenes import busy_scene, make_scene, texts_of
 
 OPEN = LaneState(hidden=frozenset({"op:ADD"}), collapsed=frozenset({"Layers", "Ops"}))
@@ -216,7 +211,7 @@ def test_derived_span_has_a_dashed_edge_where_it_ends() -> None:
 
     dashed = [b for b in picture.batches if isinstance(b, LineBatch) and b.dashed]
     assert len(dashed) == 1
-    assert np.abs(dashed[0].x0 - x_of_tick(scene, 400)).min() <= 1
+    assert np.abs(dashed[0].x0 - TimelineGeometry(scene).time.x(400)).min() <= 1
 
 
 def test_stalls_are_hatched_over_their_lane_with_the_reason() -> None:
@@ -257,7 +252,7 @@ def test_selection_is_outlined_even_when_it_is_narrower_than_a_pixel() -> None:
 
     frame = filled(picture, scene.theme.selection)
     assert frame[:, 2].max() - frame[:, 0].min() >= 3
-    x = x_of_tick(scene, 5_000_000)
+    x = TimelineGeometry(scene).time.x(5_000_000)
     assert frame[:, 0].min() <= x <= frame[:, 2].max()
 
 
@@ -360,9 +355,6 @@ def test_pinned_lanes_do_not_scroll_and_hide_what_scrolls_under_them() -> None:
     assert pinned.y1.max() <= pinned_end
     assert scrolled.clip is not None
     assert scrolled.clip.y == pytest.approx(pinned_end)
-    assert layout_y(scene, AXIS_HEIGHT + 1) == 1
-    assert layout_y(scene, pinned_end + 1) == pinned_end + 1 - AXIS_HEIGHT + 60
-    assert layout_y(scene, 3) is None
 
 
 def test_lanes_out_of_sight_are_not_composed() -> None:
@@ -434,10 +426,10 @@ def test_tick_of_x_undoes_x_of_tick(start: int, duration: int, share: float) -> 
     )
     tick = start + int(share * duration)
 
-    x = x_of_tick(scene, tick)
+    x = TimelineGeometry(scene).time.x(tick)
 
     per_px = duration / (scene.width - scene.header_width)
-    assert abs(tick_of_x(scene, x) - tick) <= max(per_px * 1e-6, 1)
+    assert abs(TimelineGeometry(scene).time.tick(x) - tick) <= max(per_px * 1e-6, 1)
 
 
 def test_tick_far_outside_stays_within_int64() -> None:
@@ -445,8 +437,8 @@ def test_tick_far_outside_stays_within_int64() -> None:
         spans_trace([0], [100]), visible=TimeRange(0, 1 << 61), width=400
     )
 
-    assert abs(tick_of_x(scene, 1e9)) < 1 << 63
-    assert abs(tick_of_x(scene, -1e9)) < 1 << 63
+    assert abs(TimelineGeometry(scene).time.tick(1e9)) < 1 << 63
+    assert abs(TimelineGeometry(scene).time.tick(-1e9)) < 1 << 63
 
 
 def test_every_colouring_and_theme_composes() -> None:

@@ -40,7 +40,6 @@ from ggscope.render.timeline.scene import (
     TITLE_HEIGHT,
     TimelineGeometry,
     TimelineScene,
-    TimeScale,
 )
 
 _SWATCH_PX = 11.0
@@ -150,29 +149,6 @@ def is_empty(trace: Trace) -> bool:
         or len(trace.markers)
         or any(len(series) for series in trace.counters)
     )
-
-
-def x_of_tick(scene: TimelineScene, tick: int) -> float:
-    """Return the x position of a tick in the picture (may lie outside)."""
-    return _time_scale(scene).x(tick)
-
-
-def tick_of_x(scene: TimelineScene, x: float) -> int:
-    """Return the tick at x, clamped to int64."""
-    return _time_scale(scene).tick(x)
-
-
-def layout_y(scene: TimelineScene, y: float) -> float | None:
-    """Return the lane area coordinate of `y`, as ``LaneLayout.box_at`` takes it.
-
-    Pinned lanes do not scroll, the others do. None on the axis and below the lanes.
-    """
-    return TimelineGeometry(scene).layout_y(y)
-
-
-def _time_scale(scene: TimelineScene) -> TimeScale:
-    left = min(scene.header_width, scene.width - 1)
-    return TimeScale(scene.visible, left, scene.width, scene.scale)
 
 
 def _empty_picture(scene: TimelineScene) -> DisplayList:

@@ -159,7 +159,7 @@ class TimeScale:
     n_columns : number of device pixel columns, >= 1.
     """
 
-    __slots__ = ("duration", "edges", "n_columns", "scale", "visible", "x0", "x1")
+    __slots__ = ("_edges", "duration", "n_columns", "scale", "visible", "x0", "x1")
 
     def __init__(
         self, visible: TimeRange, left: float, right: float, scale: float
@@ -173,7 +173,14 @@ class TimeScale:
         self.n_columns = max(round(right * scale) - first, 1)
         self.x0 = first / scale
         self.x1 = (first + self.n_columns) / scale
-        self.edges: I64 = column_edges(visible, self.n_columns)
+        self._edges: I64 | None = None
+
+    @property
+    def edges(self) -> I64:
+        """Ticks between the columns, int64[n_columns + 1]; made when asked for."""
+        if self._edges is None:
+            self._edges = column_edges(self.visible, self.n_columns)
+        return self._edges
 
     @property
     def px_per_tick(self) -> float:
@@ -224,6 +231,13 @@ class TimeScale:
         return round(value * self.scale) / self.scale
 
 
+def time_scale(
+    visible: TimeRange, width: float, header_width: float, scale: float
+) -> TimeScale:
+    """Return the scale of the lane area of a picture so wide."""
+    return TimeScale(visible, min(header_width, width - 1), width, scale)
+
+
 class TimelineGeometry:
     """Where the parts of a timeline picture lie, in device-independent pixels.
 
@@ -249,8 +263,9 @@ class TimelineGeometry:
 
     def __init__(self, scene: TimelineScene) -> None:
         self.scene = scene
-        left = min(scene.header_width, scene.width - 1)
-        self.time = TimeScale(scene.visible, left, scene.width, scene.scale)
+        self.time = time_scale(
+            scene.visible, scene.width, scene.header_width, scene.scale
+        )
         self.axis_y = float(TITLE_HEIGHT) if scene.title else 0.0
         self.lanes_y = self.axis_y + AXIS_HEIGHT
         self.bottom = scene.height - (LEGEND_HEIGHT if scene.title else 0)
@@ -281,13 +296,3 @@ class TimelineGeometry:
             if y < clip.y + clip.height and y + box.height > clip.y:
                 found.append((box, y))
         return found
-
-    def layout_y(self, y: float) -> float | None:
-        """Return the lane area coordinate of picture coordinate `y`.
-
-        It is what ``LaneLayout.box_at`` takes; None on the axis or below.
-        """
-        if not self.lanes_y <= y < self.bottom:
-            return None
-        inside = y - self.lanes_y
-        return inside if inside < self.pinned_height else inside + self.scene.scroll_y

@@ -30,13 +30,14 @@ from ggscope.render.batch import DisplayList
 from ggscope.render.gl.store import BUDGET_BYTES
 from ggscope.render.theme import Theme, lut, theme
 from ggscope.render.timeline.bookmark_labels import bookmark_labels
-from ggscope.render.timeline.compose import compose_timeline, tick_of_x
+from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.scene import (
     AXIS_HEIGHT,
     HEADER_WIDTH,
     LitSpans,
-    TimelineGeometry,
     TimelineScene,
+    TimeScale,
+    time_scale,
 )
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext
@@ -420,12 +421,18 @@ class TimelineView(View):
             hits=None if self._is_behind else session.hits,
             hover_span=self._hover_span,
             cursor_tick=self._cursor_tick,
-            bookmarks=tuple((b.name, b.time) for b in session.bookmarks),
+            bookmarks=self._bookmarks(),
             absolute=session.absolute_time,
             show_stalls=session.shows_stalls,
             flash_lane=self._flash_lane,
             lit=None if self._is_behind else self._lit,
+            holder=self._canvas.holder(),
         )
+
+    def _bookmarks(self) -> tuple[tuple[str, TimeRange], ...]:
+        session = self._session
+        marks = () if session is None else session.bookmarks
+        return tuple((mark.name, mark.time) for mark in marks)
 
     def picture(self, width: float, height: float, scale: float) -> DisplayList:
         """Return the picture for a canvas of this size."""
@@ -435,7 +442,7 @@ class TimelineView(View):
         if not self._has_painted:
             self._has_painted = True
             QTimer.singleShot(0, self, self._on_first_painted)
-        return compose_timeline(replace(scene, holder=self._canvas.holder()))
+        return compose_timeline(scene)
 
     def _on_first_painted(self) -> None:
         self.first_painted.emit()
@@ -542,17 +549,18 @@ class TimelineView(View):
 
     def tick_at(self, x: float) -> int:
         """Return the time at position `x` of the picture."""
-        scene = self._scene_now()
-        return 0 if scene is None else tick_of_x(scene, x)
+        time = self._time_scale()
+        return 0 if time is None else time.tick(x)
 
-    def _scene_now(self) -> TimelineScene | None:
-        """Return the scene that the canvas shows."""
+    def _time_scale(self) -> TimeScale | None:
+        """Return where time lies on the canvas; None without a picture."""
+        session = self._session
+        if session is None or self._prepared is None:
+            return None
         zoom = self._zoom
-        return self.scene(
-            self._canvas.width() / zoom,
-            self._canvas.height() / zoom,
-            self._canvas.devicePixelRatioF() * zoom,
-        )
+        scale = self._canvas.devicePixelRatioF() * zoom
+        width = self._canvas.width() / zoom
+        return time_scale(session.visible_range, width, self.header_width(), scale)
 
     def ticks_per_px(self) -> float:
         """Return how much time one pixel stands for."""
@@ -711,10 +719,10 @@ class TimelineView(View):
 
     def bookmarks_at(self, place: QPointF) -> tuple[int, ...]:
         """Return the bookmarks whose label is at a point of the picture."""
-        scene, foot = self._scene_now(), AXIS_HEIGHT
-        if scene is None or not foot - 14 <= place.y() <= foot:
+        time, foot = self._time_scale(), AXIS_HEIGHT
+        if time is None or not foot - 14 <= place.y() <= foot:
             return ()
-        for label in bookmark_labels(scene.bookmarks, TimelineGeometry(scene).time):
+        for label in bookmark_labels(self._bookmarks(), time):
             if label.left <= place.x() <= label.right:
                 return label.positions
         return ()
