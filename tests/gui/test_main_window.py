@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QTabBar, QToolButton
+from PySide6.QtWidgets import QApplication, QTabBar, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace, npu_like_trace
@@ -20,6 +20,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import samples
 from ggscope.gui.status import StatusStrip
+from ggscope.gui.widgets import ProgressBar
 from ggscope.model.selection import Filter, MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import ReadWarning, Severity
@@ -481,6 +482,36 @@ def test_status_counts_notes_where_there_is_nothing_worse(
     session.set_trace(replace(trace, warnings=(note, note)))
     assert strip.problems.text() == "2 notes"
     session.close()
+
+
+def test_step_of_a_progress_bar_paints_nothing_at_once(qtbot: QtBot) -> None:
+    bar = ProgressBar("Progress")
+    qtbot.addWidget(bar)
+    bar.show()
+    qtbot.waitExposed(bar)
+    watched = PaintCount(bar)
+
+    for done in (0, 100, 500, 1000):
+        bar.show_share(done, 1000)
+        assert watched.n == 0
+
+    qtbot.waitUntil(lambda: watched.n > 0)
+    assert bar.value() == 1000
+    bar.show_share(0, 0)
+    assert bar.maximum() == 0
+
+
+class PaintCount(QObject):
+    """Counts how often a widget is asked to paint itself."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.n = 0
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        self.n += event.type() == QEvent.Type.Paint
+        return False
 
 
 def test_reduced_motion_stops_what_moves_by_itself(

@@ -7,13 +7,12 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QProgressBar,
     QStackedWidget,
     QToolButton,
     QWidget,
 )
 
-from ggscope.gui.widgets import ElidedLabel, GlyphButton, set_property
+from ggscope.gui.widgets import ElidedLabel, GlyphButton, ProgressBar, set_property
 from ggscope.model.trace import OpTable, Severity, Trace
 from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.session import Session
@@ -203,10 +202,8 @@ class ProgressArea(QWidget):
         self._tasks = session.tasks
         self._is_shown = False
         self.text = ElidedLabel("", self)
-        self.bar = QProgressBar(self)
-        self.bar.setTextVisible(False)
+        self.bar = ProgressBar(self.tr("Progress"), self)
         self.bar.setFixedWidth(120)
-        self.bar.setAccessibleName(self.tr("Progress"))
         self.stop = GlyphButton(
             "close", self.tr("Cancel (Esc while reading)"), self, 12
         )
@@ -247,11 +244,7 @@ class ProgressArea(QWidget):
         if state is None:
             return
         self.text.set_text(progress_text(state, time.monotonic()))
-        if state.total > 0:
-            self.bar.setRange(0, 1000)
-            self.bar.setValue(state.done * 1000 // state.total)
-        else:
-            self.bar.setRange(0, 0)
+        self.bar.show_share(state.done, state.total)
         self._set_shown(True)
 
     def _set_shown(self, is_shown: bool) -> None:

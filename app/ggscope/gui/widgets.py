@@ -15,6 +15,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
+    QProgressBar,
     QPushButton,
     QSizePolicy,
     QSplitter,
@@ -122,6 +123,27 @@ class GlyphButton(QToolButton):
             self.palette(),
             is_bright,
         )
+
+
+class ProgressBar(QProgressBar):
+    """A bar without words, painted with the next frame and not at once.
+
+    ``QProgressBar.setValue`` paints at once, and Qt paints with it whatever else in
+    the window waits to be painted: the timeline too, before its time.
+    """
+
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextVisible(False)
+        self.setAccessibleName(name)
+
+    def show_share(self, done: int, total: int) -> None:
+        """Show how much of `total` is done; 0 = not known."""
+        self.setUpdatesEnabled(False)
+        self.setRange(0, 1000 if total > 0 else 0)
+        if total > 0:
+            self.setValue(done * 1000 // total)
+        self.setUpdatesEnabled(True)
 
 
 def draw_glyph(

@@ -9,14 +9,20 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QMenu,
-    QProgressBar,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
 from ggscope.errors import AmbiguousFormatError, ReadError, UnknownFormatError
-from ggscope.gui.widgets import ElidedLabel, GlyphButton, button, label, set_property
+from ggscope.gui.widgets import (
+    ElidedLabel,
+    GlyphButton,
+    ProgressBar,
+    button,
+    label,
+    set_property,
+)
 from ggscope.session.loading.loader import read_error
 from ggscope.session.tasks import TaskFailure
 from ggscope.views.base.plain import Label, add_action, set_tip
@@ -211,9 +217,8 @@ class LoadingCard(QFrame):
         head.setProperty("role", "large")
         self.text = ElidedLabel(" ", self)
         self.text.setProperty("role", "dim")
-        self.bar = QProgressBar(self)
-        self.bar.setTextVisible(False)
-        self.bar.setRange(0, 0)
+        self.bar = ProgressBar("", self)
+        self.bar.show_share(0, 0)
         stop = button(self.tr("Cancel"), self.cancel_requested.emit, self)
         box = QVBoxLayout(self)
         box.setContentsMargins(24, 20, 24, 16)
@@ -241,8 +246,7 @@ class LoadingCard(QFrame):
         """Show how far the reading is."""
         self.text.set_text(text)
         if total > 0:
-            self.bar.setRange(0, 1000)
-            self.bar.setValue(done * 1000 // total)
+            self.bar.show_share(done, total)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Stay in the middle."""
