@@ -10,13 +10,13 @@ from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz.columns import (
     CompiledIntake,
-    Intake,
+    EventIntake,
+    EventOptions,
     NumpyIntake,
-    Wanted,
     kernel,
 )
 from ggscope.readers.ggmlviz.layouts import HEADER_BYTES, LAYOUT_BY_ID
-from ggscope.readers.ggmlviz.walk import Gap, Scan, Stop, Walk, Window
+from ggscope.readers.ggmlviz.walk import Gap, Stop, StreamScan, Walk, Window
 
 COLUMNS = ("kind", "time", "place", "pointer", "number", "label")
 
@@ -33,8 +33,8 @@ class Found:
     offsets: np.ndarray
     stop: Stop
     gaps: tuple[Gap, ...]
-    scan: Scan
-    intake: Intake
+    scan: StreamScan
+    intake: EventIntake
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -59,7 +59,7 @@ class Found:
 class _Noting:
     """Passes events on and notes where they start."""
 
-    def __init__(self, intake: Intake) -> None:
+    def __init__(self, intake: EventIntake) -> None:
         self.intake = intake
         self.window_bytes = intake.window_bytes
         self.starts = np.zeros(0, np.int64)
@@ -83,7 +83,7 @@ def find_events(
     window_bytes: int = 0,
     max_label: int = 4096,
     missing: int = 0,
-    wanted: Wanted | None = None,
+    wanted: EventOptions | None = None,
     context: ReadContext | None = None,
 ) -> Found:
     """Scan a whole file in memory.
@@ -94,8 +94,8 @@ def find_events(
     compiled_bytes : not 0: stretches of so many bytes of the compiled intake.
     missing : so many bytes are cut off as soon as the size is known.
     """
-    wanted, capacity = wanted or Wanted(), 3
-    intake: Intake
+    wanted, capacity = wanted or EventOptions(), 3
+    intake: EventIntake
     if compiled_bytes:
         intake = CompiledIntake(
             kernel(), wanted, capacity, LAYOUT_BY_ID[layout],
@@ -108,7 +108,7 @@ def find_events(
     source = viz.InMemory(data[: len(data) - missing])
     window = Window(source, len(data), least)
     walk = Walk(window, LAYOUT_BY_ID[layout], max_label)
-    scan = Scan(walk, noting, HEADER_BYTES, stop_row=wanted.stop)
+    scan = StreamScan(walk, noting, HEADER_BYTES, stop_row=wanted.stop)
     for _ in scan.stretches(context or ReadContext()):
         pass
     offsets = np.append(noting.starts, scan.position)

@@ -17,7 +17,7 @@ from ggscope.readers.buffers.intake import EventLists, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
 from ggscope.readers.common.json_cursor import BOM, Block, JsonCursor, outer_keys
 from ggscope.readers.common.json_text import JsonSyntaxError
-from ggscope.readers.common.json_walk import Values, decimal_of, names_a_key_twice
+from ggscope.readers.common.json_walk import ValueDecoder, decimal_of, names_a_key_twice
 from ggscope.readers.memory import Allowance
 from ggscope.readers.source import Source
 
@@ -108,7 +108,7 @@ class _Lines:
     def __init__(self, builder: TraceBuilder, allowance: Allowance) -> None:
         self.events = EventLists(allowance)
         self._builder = builder
-        self._values = Values(builder)
+        self._values = ValueDecoder(builder)
         self._n_repaired = 0
         self._n_strays = 0
 

@@ -217,7 +217,7 @@ _USAGE_NAMES = {"ANY": 0, "WEIGHTS": 1, "COMPUTE": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedBuffer:
     """One buffer as listed; times in ns, None where there are none."""
 
     name: str
@@ -230,11 +230,11 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Registry:
+class ListedBuffers:
     """Entries by id; of entries that share an id the last one counts."""
 
     allowance: Allowance
-    _entries: dict[int, Entry] = field(default_factory=dict)
+    _entries: dict[int, ListedBuffer] = field(default_factory=dict)
     _n_seen: int = 0
     _n_bad: int = 0
 
@@ -254,7 +254,7 @@ class Registry:
         if usage == UNKNOWN_USAGE:
             name = text_of(value.get("usage_name")).upper()
             usage = _USAGE_NAMES.get(name, UNKNOWN_USAGE)
-        self._entries[buffer_id] = Entry(
+        self._entries[buffer_id] = ListedBuffer(
             text_of(value.get("name")),
             size_of(value.get("size")),
             text_of(value.get("backend")),

@@ -11,7 +11,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
-from ggscope.readers.buffers.intake import EventLists, Registry, allowance_of
+from ggscope.readers.buffers.intake import EventLists, ListedBuffers, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault, walk_root
@@ -65,7 +65,7 @@ class BufferTimelineReader:
             )
         builder = TraceBuilder()
         allowance = allowance_of(source.size)
-        registry, timeline = Registry(allowance), _Timeline(allowance)
+        registry, timeline = ListedBuffers(allowance), _Timeline(allowance)
         walked = walk_root(
             source,
             context,
@@ -216,7 +216,7 @@ def _stated(
     root: dict[str, object],
     facts: dict[str, int | Decimal],
     timeline: _Timeline,
-    registry: Registry,
+    registry: ListedBuffers,
 ) -> tuple[Stated, ...]:
     """Return what the file says of itself beside what its lists hold."""
     peak, by = timeline.peak, "its events"

@@ -24,7 +24,7 @@ _MAX_LINE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CsvLine:
     """One line that may be a row.
 
     Attributes
@@ -42,7 +42,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class Table:
+class CsvTable:
     """A table found in a text.
 
     Attributes
@@ -57,14 +57,14 @@ class Table:
     """
 
     columns: tuple[str, ...]
-    lines: list[Line] = field(default_factory=list)
+    lines: list[CsvLine] = field(default_factory=list)
     n_before: int = 0
     strays: list[tuple[int, int, str]] = field(default_factory=list)
     n_strays: int = 0
     n_left: int = 0
     ends_open: bool = False
 
-    def reject(self, line: Line) -> None:
+    def reject(self, line: CsvLine) -> None:
         """Count a line that has the fields of a row, but not their content."""
         self.skip(line.number, line.offset, line.text)
 
@@ -75,7 +75,7 @@ class Table:
         del self.strays[_MAX_STRAYS:]
 
 
-def read_table(source: Source, header: re.Pattern[str], name_column: str) -> Table:
+def read_table(source: Source, header: re.Pattern[str], name_column: str) -> CsvTable:
     """Return the table of a file whose header line matches `header`.
 
     Parameters
@@ -103,7 +103,7 @@ def read_table(source: Source, header: re.Pattern[str], name_column: str) -> Tab
             offset=0,
             hint="Write the table again.",
         )
-    table = Table(tuple(part.strip() for part in text.split(",")), n_before=n_before)
+    table = CsvTable(tuple(part.strip() for part in text.split(",")), n_before=n_before)
     for number, offset, text in lines:
         if not text.strip():
             continue
@@ -114,7 +114,7 @@ def read_table(source: Source, header: re.Pattern[str], name_column: str) -> Tab
         if values is None or header.match(text):
             table.skip(number, offset, text)
         elif len(table.lines) < MAX_ROWS:
-            table.lines.append(Line(number, offset, values, text))
+            table.lines.append(CsvLine(number, offset, values, text))
         else:
             table.n_left += 1
     last = table.lines[-1].offset if table.lines else -1
@@ -141,7 +141,7 @@ def whole(text: str) -> int | None:
     return int(stripped)
 
 
-def note_lines(builder: TraceBuilder, table: Table) -> None:
+def note_lines(builder: TraceBuilder, table: CsvTable) -> None:
     """Note lines that are no rows, and what stands before the header."""
     if table.n_before:
         builder.warn(

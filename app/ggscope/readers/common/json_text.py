@@ -91,7 +91,7 @@ class JsonTooLargeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextPlace:
     """A position as editors show it.
 
     Attributes
@@ -202,7 +202,7 @@ def without_half_pairs(text: str) -> str:
     return _HALF_PAIRS.sub(_whole_pair, text) if "\\u" in text else text
 
 
-def locate(text: JsonText, offset: int) -> Place:
+def locate(text: JsonText, offset: int) -> TextPlace:
     """Return line, column and character number of byte `offset`. O(offset)."""
     line, char, line_start = 1, 0, 0
     buffer = np.empty(min(_LOCATE_BYTES, max(offset, 1)), np.uint8)
@@ -220,7 +220,7 @@ def locate(text: JsonText, offset: int) -> Place:
             line_start = char + _characters(part[:last])
         char += _characters(part)
         position += got
-    return Place(line, char - line_start + 1, char)
+    return TextPlace(line, char - line_start + 1, char)
 
 
 def fault_in(

@@ -59,7 +59,7 @@ _MANY = msgspec.json.Decoder(list[dict[str, object]], float_hook=decimal_of)
 
 
 @dataclass(slots=True)
-class Walked:
+class JsonRoot:
     """What a walk found.
 
     Attributes
@@ -82,7 +82,7 @@ def walk_root(
     *,
     block_bytes: int = BLOCK_BYTES,
     value_bytes: int = VALUE_BYTES,
-) -> Walked:
+) -> JsonRoot:
     """Hand out the elements of some lists of the root object, in file order.
 
     Numbers with a point come as Decimal, so that times in ms keep every digit.
@@ -99,7 +99,7 @@ def walk_root(
     """
     start = len(BOM) if source.head(len(BOM)) == BOM else 0
     cursor = JsonCursor(source, start, block_bytes=block_bytes, value_bytes=value_bytes)
-    walked, values = Walked(), Values(builder)
+    walked, values = JsonRoot(), ValueDecoder(builder)
     n_fact_bytes = 0
     context.progress(0, source.size)
     try:
@@ -138,7 +138,7 @@ def walk_root(
     return walked
 
 
-class Values:
+class ValueDecoder:
     """Decodes values one by one and notes what had to be left out of them.
 
     Parameters
@@ -291,7 +291,7 @@ def names_a_key_twice(block: Block, found: Sequence[object]) -> bool:
 class _Elements:
     """Hands out the elements of one list."""
 
-    def __init__(self, key: str, take: Take, values: Values) -> None:
+    def __init__(self, key: str, take: Take, values: ValueDecoder) -> None:
         self._key = key
         self._take = take
         self._values = values
@@ -334,7 +334,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 Field = tuple[str, str, int, int]
 
 
-class Places:
+class ElementPlaces:
     """Where elements stand in the file, as narrow as the numbers are."""
 
     def __init__(self) -> None:

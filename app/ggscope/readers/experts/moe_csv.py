@@ -38,7 +38,7 @@ _MAX_NUMBER_CHARS = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class CsvRows:
     """Lines of a text with a fixed number of fields.
 
     Attributes
@@ -100,7 +100,7 @@ class Rows:
         return start, end
 
 
-def rows_of(data: Bytes8, n_columns: int) -> Rows:
+def rows_of(data: Bytes8, n_columns: int) -> CsvRows:
     """Return the lines with `n_columns` fields of a text that ends with a line end."""
     ends = np.flatnonzero(data == _NEWLINE)
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
@@ -116,7 +116,7 @@ def rows_of(data: Bytes8, n_columns: int) -> Rows:
     bounds = np.column_stack([starts[line] - 1, inner, stops[line]])
     filled = stops > starts
     is_comment = filled & (data[np.minimum(starts, len(data) - 1)] == ord("#"))
-    return Rows(
+    return CsvRows(
         data, line, bounds, np.flatnonzero(filled & ~fits & ~is_comment), n_lines
     )
 
@@ -145,7 +145,7 @@ _ROW_BYTES = 31
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableColumns:
     """Where the columns are.
 
     Attributes
@@ -211,7 +211,7 @@ class MoeCsvReader:
         """
         context.progress(0, source.size)
         layout = _layout(source)
-        intake = _Intake(layout)
+        intake = _RoutingIntake(layout)
         _read_rows(source, context, layout, intake)
         if not intake.n_rows:
             raise CorruptError(
@@ -237,10 +237,10 @@ class MoeCsvReader:
 
 
 @dataclass(slots=True)
-class _Intake:
+class _RoutingIntake:
     """Takes rows block by block."""
 
-    layout: Layout
+    layout: TableColumns
     n_rows: int = 0
     n_lines: int = 0
     n_strays: int = 0
@@ -250,7 +250,7 @@ class _Intake:
     has_open_end: bool = False
     _parts: dict[str, list[Array]] = field(default_factory=dict)
 
-    def take(self, rows: Rows) -> None:
+    def take(self, rows: CsvRows) -> None:
         """Take the rows of a block; lines that are none are counted."""
         values, good = self._values(rows)
         strays = np.union1d(rows.strays, rows.line[~good])
@@ -338,7 +338,7 @@ class _Intake:
                 "per token are not available.",
             )
 
-    def _values(self, rows: Rows) -> tuple[dict[str, Array], Bools]:
+    def _values(self, rows: CsvRows) -> tuple[dict[str, Array], Bools]:
         good = np.ones(len(rows.line), np.bool_)
         values: dict[str, Array] = {}
         for name, position in self.layout.position.items():
@@ -353,7 +353,7 @@ class _Intake:
                 good &= is_number
         return values, good
 
-    def _scores(self, rows: Rows, position: int) -> Array:
+    def _scores(self, rows: CsvRows, position: int) -> Array:
         """Return scores; NaN for those that are none, or beyond all scores."""
         with np.errstate(over="ignore"):
             scores = rows.decimals(position).astype(np.float32)
@@ -366,16 +366,16 @@ class _Intake:
         return scores
 
 
-def _layout(source: Source) -> Layout:
+def _layout(source: Source) -> TableColumns:
     head = source.head(HEAD_BYTES)
     found = _layout_with_names(head)
     if found is not None:
         return found
     start = len(_BOM) if head.startswith(_BOM) else 0
-    return Layout({"layer": 0, "expert": 1}, 2, start=start)
+    return TableColumns({"layer": 0, "expert": 1}, 2, start=start)
 
 
-def _layout_with_names(head: bytes) -> Layout | None:
+def _layout_with_names(head: bytes) -> TableColumns | None:
     """Return the layout that a line of column names tells; None if there is none."""
     start, n_before = len(_BOM) if head.startswith(_BOM) else 0, 0
     for line in head[start:].splitlines(keepends=True):
@@ -390,13 +390,13 @@ def _layout_with_names(head: bytes) -> Layout | None:
                 if name in names
             }
             if {"layer", "expert"} <= position.keys():
-                return Layout(position, len(names), names, start, n_before)
+                return TableColumns(position, len(names), names, start, n_before)
         n_before += bool(line.strip()) and not line.startswith(b"#")
     return None
 
 
 def _read_rows(
-    source: Source, context: ReadContext, layout: Layout, intake: _Intake
+    source: Source, context: ReadContext, layout: TableColumns, intake: _RoutingIntake
 ) -> None:
     rest = np.empty(0, np.uint8)
     intake.n_lines = source.head(layout.start).count(b"\n")

@@ -35,7 +35,12 @@ from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.native import library as compiled
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, SAMPLED_SHARE
-from ggscope.readers.ggmlviz.layouts import N_TYPES, PREFIX_BYTES, EventType, Layout
+from ggscope.readers.ggmlviz.layouts import (
+    N_TYPES,
+    PREFIX_BYTES,
+    EventLayout,
+    EventType,
+)
 from ggscope.readers.ggmlviz.walk import (
     Bools,
     Bytes,
@@ -66,7 +71,7 @@ EVENT_BYTES = sum(np.dtype(t).itemsize for t in _TYPES.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class EventOptions:
     """Which events and labels to keep.
 
     Attributes
@@ -85,7 +90,7 @@ class Wanted:
 NAMES_EVERY = {"all": 1, "sampled": SAMPLED_SHARE, "none": 0}
 
 
-class Columns:
+class StreamColumns:
     """One row for each event that is kept, in file order; rows can be taken back.
 
     Attributes
@@ -153,7 +158,7 @@ class Columns:
         self.room = room
 
 
-class Places:
+class ThreadPlaces:
     """Distinct pairs of thread and backend, in the order of appearance.
 
     Attributes
@@ -440,11 +445,11 @@ _BYTES_AT_DAMAGE = 1 << 16
 _ROWS_AT_ONCE = 1 << 16
 
 
-class Intake(Taker, Protocol):
+class EventIntake(Taker, Protocol):
     """A taker that keeps events in columns."""
 
-    columns: Columns
-    places: Places
+    columns: StreamColumns
+    places: ThreadPlaces
     labels: Labels
 
     @property
@@ -462,10 +467,10 @@ class NumpyIntake:
     """Fills columns with numpy alone."""
 
     def __init__(
-        self, wanted: Wanted, capacity: int, *, walker_bytes: int = WALKER_BYTES
+        self, wanted: EventOptions, capacity: int, *, walker_bytes: int = WALKER_BYTES
     ) -> None:
-        self.columns = Columns(capacity, wanted.memory_bytes)
-        self.places = Places()
+        self.columns = StreamColumns(capacity, wanted.memory_bytes)
+        self.places = ThreadPlaces()
         self.labels = Labels()
         self.row = 0
         self.window_bytes = walker_bytes * N_WALKERS
@@ -641,7 +646,9 @@ def kernel() -> Any | None:  # a library of foreign functions
     return found
 
 
-def make_intake(wanted: Wanted, capacity: int, layout: Layout) -> Intake:
+def make_intake(
+    wanted: EventOptions, capacity: int, layout: EventLayout
+) -> EventIntake:
     """Return the fastest intake there is."""
     library = kernel()
     if library is None:
@@ -671,14 +678,14 @@ class CompiledIntake:
     def __init__(
         self,
         library: Any,
-        wanted: Wanted,
+        wanted: EventOptions,
         capacity: int,
-        layout: Layout,
+        layout: EventLayout,
         *,
         window_bytes: int = _STRETCH_BYTES,
     ) -> None:
-        self.columns = Columns(capacity, wanted.memory_bytes)
-        self.places = Places()
+        self.columns = StreamColumns(capacity, wanted.memory_bytes)
+        self.places = ThreadPlaces()
         self.labels = Labels()
         self.window_bytes = window_bytes
         self._library = library
@@ -777,7 +784,7 @@ class CompiledIntake:
         setattr(struct, f"{name}_hashes", address(larger))
 
 
-def _field_table(layout: Layout) -> Array:
+def _field_table(layout: EventLayout) -> Array:
     """Return int32[types, fields, 2]: offset and width of each field of a union."""
     table = np.zeros((_N_MEMBERS, len(_FIELDS), 2), np.int32)
     for kind in range(_N_MEMBERS):

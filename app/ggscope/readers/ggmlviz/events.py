@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, Array, narrow
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz.columns import Intake, Labels, encode
+from ggscope.readers.ggmlviz.columns import EventIntake, Labels, encode
 from ggscope.readers.ggmlviz.layouts import MAX_TIME_NS
 
 BLOCK_ROWS = 1 << 18
@@ -130,7 +130,7 @@ class Events:
 
 
 def gather(
-    intake: Intake,
+    intake: EventIntake,
     strings: StringTable,
     context: ReadContext,
     *,

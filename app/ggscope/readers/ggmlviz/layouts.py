@@ -63,7 +63,7 @@ _NARROW_OP: Member = (("tensor_ptr", 0, 4), ("op_type", 4, 4), ("op_size", 8, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class EventLayout:
     """Where the fields of an event lie.
 
     Attributes
@@ -105,10 +105,10 @@ def _layout(
     prior: float,
     members: tuple[Member, Member, Member],
     unions: int | tuple[int, int, int, int],
-) -> Layout:
+) -> EventLayout:
     sizes = (unions,) * 4 if isinstance(unions, int) else unions
     graph, op, memory = members
-    return Layout(
+    return EventLayout(
         id=layout_id, title=title, prior=prior, graph=graph, op=op, memory=memory,
         union_bytes=sizes,
     )  # fmt: skip
@@ -121,7 +121,7 @@ def _with_backend(member: Member, offset: int, width: int = 8) -> Member:
 _C64_OP, _C64_GRAPH = _with_backend(_ALIGNED_OP, 24), _with_backend(_WIDE_GRAPH, 16)
 _PACKED28_OP = _with_backend(_PACKED_OP, 20)
 
-LAYOUTS: tuple[Layout, ...] = (
+LAYOUTS: tuple[EventLayout, ...] = (
     _layout(
         "c64", "64-bit builds since 2025-07-01", 1.0,
         (_C64_GRAPH, _C64_OP, _WIDE_MEMORY), 32,
@@ -190,7 +190,7 @@ class RawEvent:
 
 
 def walk(
-    data: bytes, offset: int, layout: Layout, limit: int = _DETECT_LABEL_BYTES
+    data: bytes, offset: int, layout: EventLayout, limit: int = _DETECT_LABEL_BYTES
 ) -> Iterator[RawEvent]:
     """Yield events one by one from `offset`, up to the first that does not fit.
 
@@ -221,7 +221,7 @@ def walk(
         offset = after
 
 
-def detect(head: bytes, size: int) -> Layout:
+def detect(head: bytes, size: int) -> EventLayout:
     """Return the layout under which the events make most sense.
 
     Parameters
@@ -246,13 +246,13 @@ def detect(head: bytes, size: int) -> Layout:
 class _Judgement:
     """How well a layout fits: points per event, share of the head reached."""
 
-    layout: Layout
+    layout: EventLayout
     n_events: int
     plausibility: float
     reach: float
 
 
-def _judge(head: bytes, size: int, layout: Layout) -> _Judgement:
+def _judge(head: bytes, size: int, layout: EventLayout) -> _Judgement:
     events: list[RawEvent] = []
     reached, wanted = HEADER_BYTES, min(size, len(head))
     for event in walk(head, HEADER_BYTES, layout):

@@ -12,13 +12,18 @@ from ggscope.readers.api import (
     ReadContext,
     parse_range,
 )
-from ggscope.readers.ggmlviz.columns import EVENT_BYTES, NAMES_EVERY, Wanted, kernel
+from ggscope.readers.ggmlviz.columns import (
+    EVENT_BYTES,
+    NAMES_EVERY,
+    EventOptions,
+    kernel,
+)
 from ggscope.readers.ggmlviz.layouts import (
     DETECT_BYTES,
     HEADER_BYTES,
     LAYOUT_BY_ID,
     MAGIC,
-    Layout,
+    EventLayout,
     detect,
     walk,
 )
@@ -38,7 +43,7 @@ with and without compiled parts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class GgmlvizOptions:
     """What to read, and as what.
 
     Attributes
@@ -51,8 +56,8 @@ class Choice:
     numbering : which numbers barriers and threads have; see `ggmlviz_threads`.
     """
 
-    layout: Layout
-    wanted: Wanted
+    layout: EventLayout
+    wanted: EventOptions
     end: int
     n_events: int
     ops: str
@@ -60,7 +65,7 @@ class Choice:
     numbering: str = "auto"
 
 
-def choose(source: Source, context: ReadContext) -> Choice:
+def choose(source: Source, context: ReadContext) -> GgmlvizOptions:
     """Return what the options ask for.
 
     Raises
@@ -87,7 +92,7 @@ def choose(source: Source, context: ReadContext) -> Choice:
         options[RANGE_OPTION] = f"{first}:{'' if stop is None else stop}"
         last = n_events if stop is None else min(stop, n_events)
         n_events = max(last - first, 0)
-    wanted = Wanted(
+    wanted = EventOptions(
         first=first,
         stop=stop,
         names_every=NAMES_EVERY[names],
@@ -102,7 +107,7 @@ def choose(source: Source, context: ReadContext) -> Choice:
         )
     if numbering != "auto":
         options[NUMBERING_OPTION] = numbering
-    return Choice(layout, wanted, end, n_events, ops, options, numbering)
+    return GgmlvizOptions(layout, wanted, end, n_events, ops, options, numbering)
 
 
 def estimate(head: Head) -> Estimate | None:
@@ -123,7 +128,7 @@ def estimate(head: Head) -> Estimate | None:
     )
 
 
-def _layout(head: bytes, size: int, wanted: str) -> Layout:
+def _layout(head: bytes, size: int, wanted: str) -> EventLayout:
     if wanted == "auto":
         return detect(head, size)
     if wanted not in LAYOUT_BY_ID:
@@ -134,7 +139,7 @@ def _layout(head: bytes, size: int, wanted: str) -> Layout:
     return LAYOUT_BY_ID[wanted]
 
 
-def _counted(head: bytes, end: int, layout: Layout) -> tuple[int, float]:
+def _counted(head: bytes, end: int, layout: EventLayout) -> tuple[int, float]:
     """Return about how many events a file has, and the share of begins in them."""
     n_events = n_begins = 0
     at = HEADER_BYTES

@@ -8,13 +8,13 @@ from ggscope.model.ggml import ops as ggml
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ReadContext
-from ggscope.readers.ggmlviz.columns import NAMES_EVERY, Wanted
+from ggscope.readers.ggmlviz.columns import NAMES_EVERY, EventOptions
 from ggscope.readers.ggmlviz.events import Events, blocks, counts
 from ggscope.readers.ggmlviz.layouts import N_TYPES, EventType
 from ggscope.readers.ggmlviz.pairing import IntervalFlag, Intervals
 from ggscope.readers.ggmlviz.records import GgmlvizRecords
 from ggscope.readers.ggmlviz.trace import MAX_OP
-from ggscope.readers.ggmlviz.walk import MAX_GAPS, Scan, Stop
+from ggscope.readers.ggmlviz.walk import MAX_GAPS, Stop, StreamScan
 from ggscope.readers.source import Change
 
 _FAULTS = {
@@ -82,7 +82,7 @@ def note_failure(builder: TraceBuilder, failure: ReadError | None, at: int) -> N
         )
 
 
-def note_parts(builder: TraceBuilder, wanted: Wanted, n_events: int) -> None:
+def note_parts(builder: TraceBuilder, wanted: EventOptions, n_events: int) -> None:
     """Say what was left out because the options ask for it."""
     if wanted.first or wanted.stop is not None:
         last = wanted.first + n_events
@@ -105,7 +105,7 @@ def note_parts(builder: TraceBuilder, wanted: Wanted, n_events: int) -> None:
 
 
 def note_end(
-    builder: TraceBuilder, scan: Scan, size: int, context: ReadContext
+    builder: TraceBuilder, scan: StreamScan, size: int, context: ReadContext
 ) -> None:
     """Warn about the fault at which the stream stops, if there is one.
 
@@ -142,7 +142,7 @@ def note_end(
         )
 
 
-def note_gaps(builder: TraceBuilder, found: Scan) -> None:
+def note_gaps(builder: TraceBuilder, found: StreamScan) -> None:
     """Warn about damaged bytes between the events that were left out."""
     if not found.gaps:
         return

@@ -34,7 +34,7 @@ from ggscope.readers.api import (
     ReaderInfo,
     Sniff,
 )
-from ggscope.readers.ggmlviz.columns import TOO_LARGE_HINT, Intake, make_intake
+from ggscope.readers.ggmlviz.columns import TOO_LARGE_HINT, EventIntake, make_intake
 from ggscope.readers.ggmlviz.events import Events, blocks, counts, gather
 from ggscope.readers.ggmlviz.layouts import (
     DAY_NS,
@@ -46,7 +46,7 @@ from ggscope.readers.ggmlviz.layouts import (
 )
 from ggscope.readers.ggmlviz.memory import add_memory
 from ggscope.readers.ggmlviz.pairing import IntervalFlag, Intervals, pair_events
-from ggscope.readers.ggmlviz.plan import Choice, choose, estimate
+from ggscope.readers.ggmlviz.plan import GgmlvizOptions, choose, estimate
 from ggscope.readers.ggmlviz.problems import (
     note_changed,
     note_damage,
@@ -61,7 +61,7 @@ from ggscope.readers.ggmlviz.problems import (
 from ggscope.readers.ggmlviz.records import GgmlvizRecords
 from ggscope.readers.ggmlviz.threads import NUMBERING_OPTION, NUMBERINGS, renumber
 from ggscope.readers.ggmlviz.trace import add_intervals, choose_ops, type_name
-from ggscope.readers.ggmlviz.walk import Scan, Walk, Window, first_in
+from ggscope.readers.ggmlviz.walk import StreamScan, Walk, Window, first_in
 from ggscope.readers.source import Source
 
 PENDING = frozenset({"spans", "names", "accesses"})
@@ -160,20 +160,22 @@ class Reading:
         self,
         source: Source,
         context: ReadContext,
-        choice: Choice,
+        choice: GgmlvizOptions,
         version: int,
-        intake: Intake | None = None,
+        intake: EventIntake | None = None,
     ) -> None:
         self._source, self._context = source, context
         self._choice, self._version = choice, version
         wanted, layout = choice.wanted, choice.layout
         room = min(choice.n_events * 51 // 50 + _SPARE_ROWS, _MOST_ROWS_AT_FIRST)
-        self._intake: Intake | None = intake or make_intake(wanted, room, layout)
+        self._intake: EventIntake | None = intake or make_intake(wanted, room, layout)
         max_label = context.limits.label_bytes
         window_bytes = max(self._intake.window_bytes, 4 * max_label) + (1 << 16)
         window = Window(source, choice.end, window_bytes)
         self._walk = Walk(window, layout, max_label)
-        self._scan = Scan(self._walk, self._intake, HEADER_BYTES, stop_row=wanted.stop)
+        self._scan = StreamScan(
+            self._walk, self._intake, HEADER_BYTES, stop_row=wanted.stop
+        )
         self._shown_until = -1
         self._stages = Stages(choice.n_events, enabled=context.wants_stages)
 
@@ -274,7 +276,7 @@ class Reading:
         self._scan.close()
         return events
 
-    def _publish(self, intake: Intake, n: int) -> None:
+    def _publish(self, intake: EventIntake, n: int) -> None:
         """Hand out the first `n` events as far as later ones cannot change them."""
         context, wanted = self._context, self._choice.wanted
         builder = TraceBuilder()

@@ -8,8 +8,8 @@ from ggscope.errors import CorruptError, ReadError
 from ggscope.model.trace import RecordView
 from ggscope.readers.ggmlviz.layouts import (
     PREFIX_BYTES,
+    EventLayout,
     EventType,
-    Layout,
     RawEvent,
     walk,
 )
@@ -29,7 +29,7 @@ class GgmlvizRecords:
     anchors : where some of them start; the others are walked to from there.
     """
 
-    def __init__(self, path: Path, layout: Layout, anchors: Anchors) -> None:
+    def __init__(self, path: Path, layout: EventLayout, anchors: Anchors) -> None:
         self._path = path
         self._layout = layout
         self._anchors = anchors

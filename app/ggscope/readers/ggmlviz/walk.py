@@ -31,7 +31,7 @@ from ggscope.readers.ggmlviz.layouts import (
     MAX_TYPE,
     N_TYPES,
     ZERO_RUN,
-    Layout,
+    EventLayout,
 )
 
 Bytes = npt.NDArray[np.uint8]
@@ -152,7 +152,7 @@ class Walk:
     reach : no event looks further than so many bytes from its start.
     """
 
-    def __init__(self, window: Window, layout: Layout, max_label: int) -> None:
+    def __init__(self, window: Window, layout: EventLayout, max_label: int) -> None:
         self.window = window
         self.layout = layout
         self.body = layout.body_bytes
@@ -473,7 +473,7 @@ class Taker(Protocol):
         ...
 
 
-class Scan:
+class StreamScan:
     """One pass over a file.
 
     Parameters

@@ -34,7 +34,7 @@ from ggscope.readers.gguf.header import (
     read_header,
 )
 from ggscope.readers.gguf.package import package_header
-from ggscope.readers.gguf.split import Parts, find_parts, note_missing, note_total
+from ggscope.readers.gguf.split import SplitModel, find_split, note_missing, note_total
 from ggscope.readers.source import Source
 
 MAX_FACTS = 512
@@ -244,7 +244,7 @@ class GgufReader:
         choice = context.options.get(OPTION, CHOICES[0])
         build = _Build(choice if choice in CHOICES else CHOICES[0])
         header = _header(source, context, choice)
-        parts = find_parts(source.path, header)
+        parts = find_split(source.path, header)
         for part in parts.found:
             context.check_cancelled()
             if part.number == parts.number:
@@ -267,7 +267,7 @@ def _header(source: Source, context: ReadContext, choice: str) -> GgufHeader:
 def _add_sibling(
     build: "_Build",
     opened: GgufHeader,
-    parts: Parts,
+    parts: SplitModel,
     path: Path,
     number: int,
     context: ReadContext,
@@ -308,7 +308,7 @@ class _Build:
         return len(self._models)
 
     def add(
-        self, header: GgufHeader, source: Source, parts: Parts, number: int
+        self, header: GgufHeader, source: Source, parts: SplitModel, number: int
     ) -> None:
         """Add the tensors of one part."""
         file = len(self._models)

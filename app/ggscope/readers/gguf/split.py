@@ -19,7 +19,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PartFile:
+class SplitFile:
     """One part of a split model that exists.
 
     Attributes
@@ -32,7 +32,7 @@ class PartFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SplitModel:
     """What lies in a folder of a split model.
 
     Attributes
@@ -45,11 +45,11 @@ class Parts:
 
     count: int
     number: int
-    found: tuple[PartFile, ...]
+    found: tuple[SplitFile, ...]
     missing: tuple[str, ...] = ()
 
 
-def find_parts(path: Path, header: GgufHeader) -> Parts:
+def find_split(path: Path, header: GgufHeader) -> SplitModel:
     """Return the parts that belong to the opened file `path`.
 
     The file name decides which files are parts; the head is asked whether it agrees.
@@ -69,10 +69,10 @@ def find_parts(path: Path, header: GgufHeader) -> Parts:
             )
         inside = 0 <= number < stated
         number = number if inside else 0
-        return Parts(stated, number, (PartFile(path, number),))
+        return SplitModel(stated, number, (SplitFile(path, number),))
     count, number = int(named["count"]), int(named["no"]) - 1
     if not 0 <= number < count:
-        return Parts(1, 0, (PartFile(path, 0),))
+        return SplitModel(1, 0, (SplitFile(path, 0),))
     _compare(header, count, number)
     present = _present(path, named)
     present[number] = path
@@ -81,11 +81,11 @@ def find_parts(path: Path, header: GgufHeader) -> Parts:
         for i in range(count)
         if i not in present
     ]
-    found = tuple(PartFile(present[i], i) for i in sorted(present))
-    return Parts(count, number, found, tuple(missing))
+    found = tuple(SplitFile(present[i], i) for i in sorted(present))
+    return SplitModel(count, number, found, tuple(missing))
 
 
-def note_missing(parts: Parts, header: GgufHeader) -> None:
+def note_missing(parts: SplitModel, header: GgufHeader) -> None:
     """Note the parts that are not there."""
     if not parts.missing:
         return

@@ -26,7 +26,7 @@ from ggscope.model.trace import Severity
 from ggscope.readers.common.json_walk import integer_of
 from ggscope.readers.graph.draft import (
     LEAF_OPERATION,
-    Draft,
+    GraphDraft,
     Links,
     Node,
     is_acyclic,
@@ -61,7 +61,7 @@ _MAX_NAME = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class NameRepair:
     """What was done, for the notes.
 
     Attributes
@@ -78,7 +78,7 @@ class Repair:
     first: int = -1
 
 
-def restore(nodes: Sequence[Node], links: Links) -> Repair:
+def restore(nodes: Sequence[Node], links: Links) -> NameRepair:
     """Give nodes whose type is a name's suffix their name and type, in place."""
     for node in nodes:
         # Readers strip the blank that ggml puts before the suffix of no name.
@@ -86,7 +86,7 @@ def restore(nodes: Sequence[Node], links: Links) -> Repair:
             node.name = f" {node.name}"
     wrong = [i for i, node in enumerate(nodes) if node.dtype in SUFFIXES]
     if not wrong:
-        return Repair()
+        return NameRepair()
     viewed = _viewed(nodes, wrong, links)
     waiting, n_types = set(wrong), 0
     for first in wrong:
@@ -98,7 +98,7 @@ def restore(nodes: Sequence[Node], links: Links) -> Repair:
             row = viewed.get(row, -1)
         for link in reversed(chain):
             n_types += _repair(nodes, link, viewed.get(link, -1))
-    return Repair(len(wrong), n_types, len(wrong) - n_types, wrong[0])
+    return NameRepair(len(wrong), n_types, len(wrong) - n_types, wrong[0])
 
 
 def _repair(nodes: Sequence[Node], row: int, source: int) -> bool:
@@ -142,7 +142,12 @@ _ROUNDS = 8
 
 
 def build_graph(
-    draft: Draft, builder: TraceBuilder, *, token: int, title: str, expects_views: bool
+    draft: GraphDraft,
+    builder: TraceBuilder,
+    *,
+    token: int,
+    title: str,
+    expects_views: bool,
 ) -> Graph:
     """Return the graph of a draft; problems become warnings of the builder.
 
@@ -358,7 +363,7 @@ def _note_links(
         )
 
 
-def _note_repair(builder: TraceBuilder, nodes: list[Node], repair: Repair) -> None:
+def _note_repair(builder: TraceBuilder, nodes: list[Node], repair: NameRepair) -> None:
     if not repair.n_names:
         return
     builder.warn(

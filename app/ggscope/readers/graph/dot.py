@@ -23,7 +23,7 @@ from ggscope.readers.graph.dot_parser import (
 from ggscope.readers.graph.draft import (
     MAX_SLOT,
     UNKNOWN_SLOT,
-    Draft,
+    GraphDraft,
     Node,
     address_of,
     allowance_of,
@@ -85,7 +85,7 @@ class GraphDotReader:
         builder = TraceBuilder()
         text = _text(source, builder)
         parser = DotParser(text)
-        intake = _Intake(allowance_of(source.size))
+        intake = _DotIntake(allowance_of(source.size))
         for i, statement in enumerate(parser.statements()):
             if i % _STEPS == 0:
                 context.progress(min(statement.at, source.size), source.size)
@@ -99,11 +99,11 @@ class GraphDotReader:
         return trace
 
 
-class _Intake:
+class _DotIntake:
     """Turns statements into drafts, one for each graph of the file."""
 
     def __init__(self, allowance: Allowance) -> None:
-        self.drafts: list[tuple[str, Draft]] = []
+        self.drafts: list[tuple[str, GraphDraft]] = []
         self._allowance = allowance
         self._bare: set[str] = set()
         self._n_undirected = 0
@@ -119,7 +119,7 @@ class _Intake:
                     offset=statement.at,
                     hint="Is this the graph of a model?",
                 )
-            self.drafts.append((statement.name, Draft(self._allowance)))
+            self.drafts.append((statement.name, GraphDraft(self._allowance)))
             self._bare.clear()
             return
         draft = self.drafts[-1][1]
@@ -166,7 +166,7 @@ class _Intake:
             if n:
                 builder.warn(severity, code, message, count=n)
 
-    def _take_edge(self, draft: Draft, edge: EdgeStatement) -> None:
+    def _take_edge(self, draft: GraphDraft, edge: EdgeStatement) -> None:
         found = _SLOT.match(edge.attributes.get("label", ""))
         slot = int(found[1]) if found else UNKNOWN_SLOT
         if not 0 <= slot <= MAX_SLOT:
@@ -259,7 +259,9 @@ def _line(text: str, at: int) -> str:
     return f"line {text.count(chr(10), 0, at) + 1:,}"
 
 
-def _trace(source: Source, builder: TraceBuilder, intake: _Intake, text: str) -> Trace:
+def _trace(
+    source: Source, builder: TraceBuilder, intake: _DotIntake, text: str
+) -> Trace:
     token, title = title_of(source.path)
     n_nodes, n_graphs = 0, len(intake.drafts)
     for i, (_, draft) in enumerate(intake.drafts):

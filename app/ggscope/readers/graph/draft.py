@@ -63,7 +63,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Draft:
+class GraphDraft:
     """Nodes by id, and edges between ids.
 
     Attributes
@@ -121,7 +121,7 @@ class Links:
     first_undeclared: int = -1
 
 
-def resolve(draft: Draft) -> Links:
+def resolve(draft: GraphDraft) -> Links:
     """Return the edges between rows, adding the nodes that only edges name."""
     n_declared, first = len(draft.nodes), -1
     rows: list[int] = []

@@ -22,7 +22,7 @@ from ggscope.readers.graph.build import build_graph, title_of
 from ggscope.readers.graph.draft import (
     MAX_SLOT,
     UNKNOWN_SLOT,
-    Draft,
+    GraphDraft,
     Node,
     address_of,
     allowance_of,
@@ -107,7 +107,7 @@ _NOTES: dict[str, tuple[Severity, str, str]] = {
 }
 
 
-class Elements:
+class GraphElements:
     """Takes the elements of "nodes" and "edges" in file order.
 
     Parameters
@@ -116,7 +116,7 @@ class Elements:
     draft : gets the nodes and edges.
     """
 
-    def __init__(self, builder: TraceBuilder, draft: Draft) -> None:
+    def __init__(self, builder: TraceBuilder, draft: GraphDraft) -> None:
         self.builder = builder
         self.draft = draft
         self._has_types = False
@@ -289,7 +289,7 @@ class GraphJsonReader:
                 hint="Is this a graph?",
             )
         builder = TraceBuilder()
-        elements = Elements(builder, Draft(allowance_of(source.size)))
+        elements = GraphElements(builder, GraphDraft(allowance_of(source.size)))
         walked = walk_root(
             source,
             context,
@@ -310,7 +310,7 @@ class GraphJsonReader:
 def _trace(
     source: Source,
     builder: TraceBuilder,
-    elements: Elements,
+    elements: GraphElements,
     facts: dict[str, object],
 ) -> Trace:
     elements.note()

@@ -25,7 +25,7 @@ from ggscope.readers.common.tensor_rows import TensorRows, slice_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class RepairedPlaces:
     """Where tensors lie after repair, row by row, and what was stated.
 
     Attributes
@@ -56,7 +56,7 @@ class Layout:
     n_as_floats: int
 
 
-def examine(rows: TensorRows) -> Layout:
+def examine(rows: TensorRows) -> RepairedPlaces:
     """Return where the tensors lie, with sizes that run into others repaired."""
     offset = np.asarray(rows.offset, np.int64)
     size = np.asarray(rows.size, np.int64)
@@ -69,7 +69,7 @@ def examine(rows: TensorRows) -> Layout:
     source = np.where(new_size >= 0, SizeSource.LISTED, SizeSource.UNKNOWN)
     source[(new_size != size) | (new_offset != offset)] = SizeSource.REPAIRED
     source[new_size < 0] = SizeSource.UNKNOWN
-    return Layout(
+    return RepairedPlaces(
         offset=new_offset,
         size=new_size,
         source=source.astype(np.uint8),
@@ -176,7 +176,7 @@ def _spread(stack: _Stack, space: tuple[int, int], offset: I64, size: I64) -> No
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class StatedTotals:
     """What a file says of all its tensors together; -1 where it does not.
 
     Attributes
@@ -189,7 +189,9 @@ class Claims:
     n_tensors: int = -1
 
 
-def note_layout(builder: TraceBuilder, rows: TensorRows, layout: Layout) -> None:
+def note_layout(
+    builder: TraceBuilder, rows: TensorRows, layout: RepairedPlaces
+) -> None:
     """Note tensors that run into each other, with the evidence and the repair."""
     if not len(layout.overlaps):
         return
@@ -223,7 +225,7 @@ def note_layout(builder: TraceBuilder, rows: TensorRows, layout: Layout) -> None
     )
 
 
-def note_offsets(builder: TraceBuilder, layout: Layout) -> None:
+def note_offsets(builder: TraceBuilder, layout: RepairedPlaces) -> None:
     """Note offsets that count from the data section."""
     if layout.first_offset == 0:
         builder.warn(
@@ -236,7 +238,10 @@ def note_offsets(builder: TraceBuilder, layout: Layout) -> None:
 
 
 def note_claims(
-    builder: TraceBuilder, rows: TensorRows, layout: Layout, claims: Claims
+    builder: TraceBuilder,
+    rows: TensorRows,
+    layout: RepairedPlaces,
+    claims: StatedTotals,
 ) -> None:
     """Note totals that the rows contradict, and rows that are slices of experts."""
     if 0 <= claims.total_bytes < layout.max_end:
@@ -303,7 +308,7 @@ def note_places(builder: TraceBuilder, rows: TensorRows) -> None:
         )
 
 
-def totals(layout: Layout, tensors: Tensors) -> dict[str, object]:
+def totals(layout: RepairedPlaces, tensors: Tensors) -> dict[str, object]:
     """Return the figures of a list, for ``TraceInfo.summary``."""
     return {
         "first_offset": layout.first_offset,

@@ -34,11 +34,11 @@ from ggscope.readers.common.json_cursor import (
     outer_keys,
 )
 from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError, locate
-from ggscope.readers.common.json_walk import Values, note_repeated
+from ggscope.readers.common.json_walk import ValueDecoder, note_repeated
 from ggscope.readers.common.tensor_rows import MAX_ROWS, TensorRows
 from ggscope.readers.maps.checks import (
-    Claims,
-    Layout,
+    RepairedPlaces,
+    StatedTotals,
     examine,
     note_claims,
     note_layout,
@@ -82,10 +82,10 @@ class MapIntake:
     n_tensors: int = -1
     has_tensors: bool = False
     n_elements: int = 0
-    _values: Values = field(init=False)
+    _values: ValueDecoder = field(init=False)
 
     def __post_init__(self) -> None:
-        self._values = Values(self.builder, float)
+        self._values = ValueDecoder(self.builder, float)
 
     def take(self, cursor: JsonCursor) -> None:
         """Take the object that begins here; JSON faults pass through."""
@@ -221,7 +221,7 @@ def _shape(value: object) -> tuple[int, ...]:
     return () if min(shape) < 0 else shape
 
 
-def list_tensors(builder: TraceBuilder, rows: TensorRows) -> Layout:
+def list_tensors(builder: TraceBuilder, rows: TensorRows) -> RepairedPlaces:
     """Give `builder` the tensors, repaired, and note what was wrong with them."""
     layout = examine(rows)
     builder.tensors = rows.table(
@@ -240,7 +240,7 @@ def side_trace(
     builder: TraceBuilder,
     reader: ReaderInfo,
     source: Source,
-    layout: Layout,
+    layout: RepairedPlaces,
     *,
     version: str = "",
     producer: Mapping[str, str] | None = None,
@@ -345,7 +345,7 @@ class MemoryMapReader:
 def _trace(builder: TraceBuilder, intake: MapIntake, source: Source) -> Trace:
     layout = list_tensors(builder, intake.rows)
     note_offsets(builder, layout)
-    claims = Claims(intake.total_bytes, intake.n_tensors)
+    claims = StatedTotals(intake.total_bytes, intake.n_tensors)
     note_claims(builder, intake.rows, layout, claims)
     facts = {"model_name": intake.model_name, **intake.facts}
     builder.models = (
@@ -369,7 +369,7 @@ def _trace(builder: TraceBuilder, intake: MapIntake, source: Source) -> Trace:
 
 
 def _stated(
-    builder: TraceBuilder, intake: MapIntake, layout: Layout
+    builder: TraceBuilder, intake: MapIntake, layout: RepairedPlaces
 ) -> tuple[Stated | None, ...]:
     """Return the totals of the file beside those of its rows.
 

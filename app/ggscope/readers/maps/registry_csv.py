@@ -11,7 +11,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.tensors import ModelFile
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
-from ggscope.readers.common.csv import Line, Table, note_lines, read_table, whole
+from ggscope.readers.common.csv import CsvLine, CsvTable, note_lines, read_table, whole
 from ggscope.readers.common.tensor_rows import MAX_ROWS, TensorRows
 from ggscope.readers.maps.memory_map import list_tensors, side_trace
 from ggscope.readers.source import Source
@@ -66,7 +66,7 @@ class RegistryCsvReader:
         return side_trace(builder, self.info, source, layout)
 
 
-def _rows(table: Table, builder: TraceBuilder) -> TensorRows:
+def _rows(table: CsvTable, builder: TraceBuilder) -> TensorRows:
     """Return the rows in the order of ``tensor_idx``."""
     found = [(index, line) for line in table.lines if (index := _index(line)) >= 0]
     for line in table.lines:
@@ -99,7 +99,7 @@ def _rows(table: Table, builder: TraceBuilder) -> TensorRows:
     return rows
 
 
-def _index(line: Line) -> int:
+def _index(line: CsvLine) -> int:
     """Return the row's ``tensor_idx``; -1 where the line is no row."""
     values = line.values
     is_row = (
@@ -111,7 +111,7 @@ def _index(line: Line) -> int:
     return index if is_row and index is not None else -1
 
 
-def _offset(line: Line) -> int:
+def _offset(line: CsvLine) -> int:
     found = whole(line.values.get("file_offset", ""))
     return -1 if found is None else found
 

@@ -14,9 +14,9 @@ from ggscope.model.ggml.types import type_number
 from ggscope.model.tensors import ModelFile
 from ggscope.model.trace import Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
-from ggscope.readers.common.csv import Line, Table, note_lines, read_table, whole
+from ggscope.readers.common.csv import CsvLine, CsvTable, note_lines, read_table, whole
 from ggscope.readers.common.tensor_rows import MAX_ROWS, TensorRows, slice_of
-from ggscope.readers.maps.checks import Claims, note_claims, note_offsets
+from ggscope.readers.maps.checks import StatedTotals, note_claims, note_offsets
 from ggscope.readers.maps.memory_map import list_tensors, side_trace
 from ggscope.readers.source import Source
 
@@ -60,7 +60,7 @@ class StructureCsvReader:
         note_lines(builder, table)
         layout = list_tensors(builder, rows)
         note_offsets(builder, layout)
-        note_claims(builder, rows, layout, Claims())
+        note_claims(builder, rows, layout, StatedTotals())
         return side_trace(
             builder,
             self.info,
@@ -71,7 +71,7 @@ class StructureCsvReader:
         )
 
 
-def _rows(table: Table) -> tuple[TensorRows, Counter[str]]:
+def _rows(table: CsvTable) -> tuple[TensorRows, Counter[str]]:
     rows = TensorRows()
     components: Counter[str] = Counter()
     for line in table.lines:
@@ -99,7 +99,7 @@ def _rows(table: Table) -> tuple[TensorRows, Counter[str]]:
     return rows, components
 
 
-def _shape(line: Line) -> tuple[int, ...]:
+def _shape(line: CsvLine) -> tuple[int, ...]:
     """Return the stated dimensions; () where the table has none."""
     n = whole(line.values.get("n_dims", ""))
     if n is None or not 0 < n <= len(_DIMS):

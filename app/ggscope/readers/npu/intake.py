@@ -21,10 +21,10 @@ from ggscope.readers.common.json_text import (
     parse_json,
     without_paste,
 )
-from ggscope.readers.common.json_walk import Places, note_repeated
+from ggscope.readers.common.json_walk import ElementPlaces, note_repeated
 from ggscope.readers.npu.columns import MAX_OPS, EventColumns, RowTaker
 from ggscope.readers.npu.header import HEADER_KEYS, Header
-from ggscope.readers.npu.plan import TOO_LARGE_HINT, Progress, Settings, note_part
+from ggscope.readers.npu.plan import TOO_LARGE_HINT, NpuOptions, Progress, note_part
 from ggscope.readers.npu.scan import STUB, ScannedBlock, scanner
 from ggscope.readers.npu.schema import (
     EVENT,
@@ -56,7 +56,7 @@ class _TooDeepError(Exception):
     """A value is nested more deeply than can be followed."""
 
 
-class Intake:
+class NpuIntake:
     """Everything that is known of one file while it is read.
 
     Parameters
@@ -75,7 +75,7 @@ class Intake:
         self,
         source: Source,
         context: ReadContext,
-        settings: Settings,
+        options: NpuOptions,
         *,
         lines: bool,
         stages: Stages,
@@ -86,7 +86,7 @@ class Intake:
         self._n_kept = 0
         self._source = source
         self._context = context
-        self._settings = settings
+        self._options = options
         self._lines = lines
         self._header = Header(self.builder)
         self._problems = Problems(self.builder, lines=lines)
@@ -98,11 +98,11 @@ class Intake:
             if self._scanner is None
             else RowTaker(self._columns, self._scanner.texts)
         )
-        self._places = Places()
+        self._places = ElementPlaces()
         self._snapshots = Snapshots(
             source,
             context,
-            settings,
+            options,
             stages,
             header=self._header,
             columns=self._columns,
@@ -194,9 +194,9 @@ class Intake:
         self._header.check_types()
         self._header.check_total(max_end(self._columns))
         self._note_totals()
-        note_part(self.builder, self._settings, self.n_records)
+        note_part(self.builder, self._options, self.n_records)
         self._context.check_cancelled()
-        if self._settings.is_part:
+        if self._options.is_part:
             self._columns.drop_samples_outside()
         return self._snapshots.finish(self.builder, self.n_records)
 
@@ -239,14 +239,14 @@ class Intake:
 
     def _wanted(self, n: int) -> range:
         """Return which of the next `n` events are in the range asked for."""
-        first, stop = self._settings.first, self._settings.stop
+        first, stop = self._options.first, self._options.stop
         low = min(max(first - self.n_records, 0), n)
         high = n if stop is None else min(max(stop - self.n_records, low), n)
         return range(low, high)
 
     def _is_wanted(self, index: int) -> bool:
-        stop = self._settings.stop
-        return index >= self._settings.first and (stop is None or index < stop)
+        stop = self._options.stop
+        return index >= self._options.first and (stop is None or index < stop)
 
     def _take_block_slow(self, block: Block) -> None:
         """Decode each element alone, so that a bad one costs only itself."""
@@ -572,7 +572,7 @@ class Intake:
             "stalls for reasons that the format does not list are shown as they are: "
             + each
             + (f" and {more:,} more" if more else ""),
-            self._places.offset(first - self._settings.first),
+            self._places.offset(first - self._options.first),
             count=len(odd),
             place=f"event {first}"
             if self._lines

@@ -129,7 +129,7 @@ class EngineFigures(Mapping[str, Mapping[str, float]]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bands:
+class PhaseBands:
     """Stretches of one phase, in order of time.
 
     Attributes
@@ -143,7 +143,7 @@ class Bands:
     phase: Array
 
 
-def phase_bands(start: I64, end: I64, phase: Array) -> Bands:
+def phase_bands(start: I64, end: I64, phase: Array) -> PhaseBands:
     """Return the bands that neighbouring tokens of equal phase form.
 
     Parameters
@@ -154,15 +154,15 @@ def phase_bands(start: I64, end: I64, phase: Array) -> Bands:
     start, end, phase = start[known], end[known], phase[known]
     if not len(start):
         none = np.zeros(0, np.int64)
-        return Bands(none, none, phase)
+        return PhaseBands(none, none, phase)
     first = np.flatnonzero(np.diff(phase, prepend=np.int8(-1)) != 0)
     band_start = start[first]
     band_end = np.maximum.reduceat(end, first)
     band_end[:-1] = np.minimum(band_end[:-1], band_start[1:])
-    return Bands(band_start, band_end, phase[first])
+    return PhaseBands(band_start, band_end, phase[first])
 
 
-def split_at(bands: Bands, boundary: int, begin: int, finish: int) -> Bands:
+def split_at(bands: PhaseBands, boundary: int, begin: int, finish: int) -> PhaseBands:
     """Return prefill and decode bands that meet where the file says prefill ends.
 
     Parameters
@@ -185,7 +185,7 @@ def split_at(bands: Bands, boundary: int, begin: int, finish: int) -> Bands:
         finish = int(bands.end[-1])
     if not begin <= boundary <= finish:
         return bands
-    return Bands(
+    return PhaseBands(
         np.array([begin, boundary], np.int64),
         np.array([boundary, finish], np.int64),
         np.array([prompt, generate], np.int8),

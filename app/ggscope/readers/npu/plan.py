@@ -166,7 +166,7 @@ _FIXED_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class NpuOptions:
     """Reader options.
 
     Attributes
@@ -201,7 +201,7 @@ class Settings:
         return options
 
 
-def settings_of(context: ReadContext, text: JsonText) -> Settings:
+def options_of(context: ReadContext, text: JsonText) -> NpuOptions:
     """Return what the options ask for.
 
     Raises
@@ -230,7 +230,7 @@ def settings_of(context: ReadContext, text: JsonText) -> Settings:
         )
     strict = _is_strict(context.options)
     first, stop = _range(context.options.get(RANGE_OPTION, ""), text)
-    return Settings(end == "inclusive", hz, strict, first, stop)
+    return NpuOptions(end == "inclusive", hz, strict, first, stop)
 
 
 def estimate(head: Head) -> Estimate | None:
@@ -383,7 +383,7 @@ def note_change(
     )
 
 
-def note_part(builder: TraceBuilder, settings: Settings, n_events: int) -> None:
+def note_part(builder: TraceBuilder, options: NpuOptions, n_events: int) -> None:
     """Say which events were left out because the options ask for it.
 
     Raises
@@ -391,19 +391,19 @@ def note_part(builder: TraceBuilder, settings: Settings, n_events: int) -> None:
     ReadError
         If that leaves none.
     """
-    if not settings.is_part:
+    if not options.is_part:
         return
-    stop = n_events if settings.stop is None else min(settings.stop, n_events)
-    if settings.first >= stop:
+    stop = n_events if options.stop is None else min(options.stop, n_events)
+    if options.first >= stop:
         raise ReadError(
-            f"the range {settings.texts()[RANGE_OPTION]} holds none of its "
+            f"the range {options.texts()[RANGE_OPTION]} holds none of its "
             f"{_events(n_events)}.",
             hint=f"Give another {RANGE_OPTION}.",
         )
     builder.warn(
         Severity.INFO,
         "range_read",
-        f"only events {settings.first:,} to {stop:,} of {n_events:,} were read, as "
+        f"only events {options.first:,} to {stop:,} of {n_events:,} were read, as "
         "asked for; tokens, commands and dependencies outside are not known.",
         remedy=f"Leave out reader option {RANGE_OPTION} to read all.",
     )

@@ -27,13 +27,13 @@ from ggscope.readers.common.json_text import (
     MemoryText,
     without_paste,
 )
-from ggscope.readers.npu.intake import Intake
+from ggscope.readers.npu.intake import NpuIntake
 from ggscope.readers.npu.plan import (
     BOM,
     BREAKING,
     OPTIONS,
     TOO_LARGE_HINT,
-    Settings,
+    NpuOptions,
     estimate,
     explained,
     has_comments,
@@ -41,7 +41,7 @@ from ggscope.readers.npu.plan import (
     note_change,
     note_failure,
     note_fault,
-    settings_of,
+    options_of,
     sniff_npu,
 )
 from ggscope.readers.npu.trace import FIRST_SECONDS, Stages
@@ -109,18 +109,18 @@ class NpuJsonReader:
 
     def _read_somehow(self, source: Source, context: ReadContext) -> Trace:
         """Read a file as it is or, where that fails, without what pasting adds."""
-        settings = settings_of(context, source)
+        options = options_of(context, source)
         if has_comments(source.head(HEAD_BYTES)):
             pasted = self._pasted(source)
             if pasted is not None:
-                return self._read(source, pasted, context, settings, pasted=True)
+                return self._read(source, pasted, context, options, pasted=True)
         try:
-            return self._read(source, source, context, settings)
+            return self._read(source, source, context, options)
         except (CorruptError, TruncatedError):
             pasted = self._pasted(source)
             if pasted is None:
                 raise
-        return self._read(source, pasted, context, settings, pasted=True)
+        return self._read(source, pasted, context, options, pasted=True)
 
     def _pasted(self, source: Source) -> MemoryText | None:
         """Return the text without what pasting adds; None where there is nothing."""
@@ -135,7 +135,7 @@ class NpuJsonReader:
         source: Source,
         text: JsonText,
         context: ReadContext,
-        settings: Settings,
+        options: NpuOptions,
         *,
         pasted: bool = False,
     ) -> Trace:
@@ -144,7 +144,7 @@ class NpuJsonReader:
         lines = is_lines(head[start:])
         # What was published before a comment turned up is not published again.
         stages = Stages(context.wants_stages and not pasted, self._first_seconds)
-        intake = Intake(source, context, settings, lines=lines, stages=stages)
+        intake = NpuIntake(source, context, options, lines=lines, stages=stages)
         if pasted:
             intake.note_paste()
         cursor = JsonCursor(
@@ -163,9 +163,9 @@ class NpuJsonReader:
             # Comments may begin anywhere; only now is it worth looking for them.
             cleaned = None if pasted else self._pasted(source)
             if cleaned is not None:
-                again = self._read(source, cleaned, context, settings, pasted=True)
+                again = self._read(source, cleaned, context, options, pasted=True)
                 return replace(again, generation=again.generation + intake.generation)
-            _keep_up_to(fault, intake, source, text, settings)
+            _keep_up_to(fault, intake, source, text, options)
         except JsonTooLargeError as too_large:
             raise LimitExceededError(
                 f"one value is larger than {too_large.limit:,} bytes.",
@@ -183,10 +183,10 @@ class NpuJsonReader:
 
 def _keep_up_to(
     fault: JsonSyntaxError,
-    intake: Intake,
+    intake: NpuIntake,
     source: Source,
     text: JsonText,
-    settings: Settings,
+    options: NpuOptions,
 ) -> None:
     """Go on with what stands before a fault, if there is something; else raise.
 
@@ -195,7 +195,7 @@ def _keep_up_to(
     """
     error = explained(fault, text, intake.progress)
     is_changing = source.change() in BREAKING
-    if not intake.n_records or (settings.strict and not is_changing):
+    if not intake.n_records or (options.strict and not is_changing):
         raise error from None
     if not is_changing:
         note_fault(intake.builder, error, intake.n_records)

@@ -7,10 +7,10 @@ from ggscope.model.claims import Stated, without_verdict
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import Trace, TraceInfo
 from ggscope.readers.api import ReadContext
-from ggscope.readers.common.json_walk import Places
+from ggscope.readers.common.json_walk import ElementPlaces
 from ggscope.readers.npu.columns import EventColumns
 from ggscope.readers.npu.header import CYCLES_TOTAL, Header
-from ggscope.readers.npu.plan import Settings
+from ggscope.readers.npu.plan import NpuOptions
 from ggscope.readers.npu.trace import Stages, TraceAssembly, last_cycle
 from ggscope.readers.source import Source
 
@@ -38,16 +38,16 @@ class Snapshots:
         self,
         source: Source,
         context: ReadContext,
-        settings: Settings,
+        options: NpuOptions,
         stages: Stages,
         *,
         header: Header,
         columns: EventColumns,
-        places: Places,
+        places: ElementPlaces,
     ) -> None:
         self._source = source
         self._context = context
-        self._settings = settings
+        self._options = options
         self._stages = stages
         self._header = header
         self._columns = columns
@@ -104,7 +104,7 @@ class Snapshots:
         Nothing contradicts it where only some events were asked for; where some were
         lost, that is said already.
         """
-        if self._settings.is_part:
+        if self._options.is_part:
             return ()
         figures = self._header.stated(assembly.computed)
         if builder.has_loss:
@@ -116,7 +116,7 @@ class Snapshots:
         return TraceAssembly(
             builder,
             self._columns,
-            inclusive=self._settings.inclusive,
+            inclusive=self._options.inclusive,
             peak_bytes=self._header.peak_bytes(),
         )
 
@@ -131,11 +131,11 @@ class Snapshots:
         extent: TimeRange | None = None,
         stated: tuple[Stated, ...] = (),
     ) -> Trace:
-        source, settings = self._source, self._settings
-        builder.clock = Clock("cycle", assembly.origin, settings.hz)
-        builder.records = self._places.records(source.path, settings.first)
+        source, options = self._source, self._options
+        builder.clock = Clock("cycle", assembly.origin, options.hz)
+        builder.records = self._places.records(source.path, options.first)
         summary = self._header.summary()
-        if not settings.is_part and not pending:
+        if not options.is_part and not pending:
             summary["computed"] = assembly.computed
         info = TraceInfo(
             paths=(source.path,),
@@ -145,7 +145,7 @@ class Snapshots:
             byte_size=source.size,
             n_records=n_records,
             producer=self._header.producer(),
-            options=settings.texts(),
+            options=options.texts(),
             summary=summary,
             stated=stated,
             modified_ns=source.modified_ns,

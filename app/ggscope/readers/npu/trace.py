@@ -34,9 +34,9 @@ from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.npu.columns import EventColumns, Table
 from ggscope.readers.npu.counters import add_counters
 from ggscope.readers.npu.intervals import (
-    Bands,
     EngineFigures,
     KeyLanes,
+    PhaseBands,
     busy_cycles,
     by_lane_and_start,
     covering,
@@ -282,7 +282,7 @@ class TraceAssembly:
             table.column("name")[order],
         )
 
-    def _bands(self, tokens: _Tokens) -> Bands:
+    def _bands(self, tokens: _Tokens) -> PhaseBands:
         bands = phase_bands(tokens.start, tokens.end, tokens.phase)
         instants = self._columns.instants
         done = self._builder.strings.find(PREFILL_DONE)
@@ -305,7 +305,7 @@ class TraceAssembly:
             record=narrow(tokens.record),
         )
 
-    def _add_bands(self, bands: Bands) -> None:
+    def _add_bands(self, bands: PhaseBands) -> None:
         if not len(bands.start):
             return
         lane = self._builder.add_lane("phase", LaneKind.PHASE)
@@ -321,7 +321,7 @@ class TraceAssembly:
             phase=bands.phase,
         )
 
-    def _add_engines(self, tokens: _Tokens, bands: Bands) -> _Engines:
+    def _add_engines(self, tokens: _Tokens, bands: PhaseBands) -> _Engines:
         table = self._columns.engines
         start, key = self._ticks(table, "start"), self._keys(table)
         lanes = self._engine_lanes(distinct(key))

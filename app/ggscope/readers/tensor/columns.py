@@ -22,7 +22,7 @@ from ggscope.model.tables import I64, Array, narrow
 from ggscope.readers.api import SAMPLED_SHARE, ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import kernel as tensor_kernel
-from ggscope.readers.tensor.layouts import Layout
+from ggscope.readers.tensor.layouts import RecordLayout
 
 ROOM_SHARE = 32
 """Columns are made longer by one part in so many: the spans of passes and phases
@@ -44,7 +44,7 @@ class Wants:
     names : one of ``NAMES_CHOICES``.
     """
 
-    layout: Layout
+    layout: RecordLayout
     names: str = "all"
 
     @property
@@ -67,7 +67,7 @@ class Wants:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Columns:
+class Headers:
     """Header columns of all op records, in file order.
 
     Attributes
@@ -103,7 +103,7 @@ class Columns:
     def __len__(self) -> int:
         return len(self.time)
 
-    def first(self, n: int) -> "Columns":
+    def first(self, n: int) -> "Headers":
         """Return the first `n` rows, without a copy."""
         return self._each(lambda column: column[:n])
 
@@ -134,7 +134,7 @@ class Columns:
             self.record[:at] = np.arange(self.first_record, self.first_record + at)
         self.record[at:stop] = records
 
-    def _each(self, change: Callable[[Array], Array]) -> "Columns":
+    def _each(self, change: Callable[[Array], Array]) -> "Headers":
         changed: dict[str, Any] = {
             f.name: change(column)
             for f in fields(self)
@@ -149,13 +149,13 @@ _PER_ROW = (
 )  # fmt: skip
 
 
-def empty_columns(wants: Wants, ranges: Sequence[tuple[int, int]]) -> Columns:
+def empty_columns(wants: Wants, ranges: Sequence[tuple[int, int]]) -> Headers:
     """Return columns for the records of the ranges, with nothing in them yet."""
     capacity = sum(stop - first for first, stop in ranges)
     stop = ranges[-1][1] if ranges else 0
     room = capacity + capacity // ROOM_SHARE + 256
     has_durations = wants.layout.source is not None
-    return Columns(
+    return Headers(
         # Its memory later holds the ends of all spans; see `arrange`.
         time=np.empty(room, np.int64)[:capacity],
         token=np.empty(capacity, np.int32),

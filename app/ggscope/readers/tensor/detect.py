@@ -20,7 +20,7 @@ from ggscope.readers.tensor.layouts import (
     NO_INDEX,
     NO_LAYER,
     NO_OFFSET,
-    Layout,
+    RecordLayout,
 )
 
 THRESHOLD = 0.55
@@ -41,7 +41,7 @@ Fetch = Callable[[int, int], Bytes]
 class Match:
     """A layout and how well it fits, 0..1."""
 
-    layout: Layout
+    layout: RecordLayout
     score: float
 
 
@@ -82,7 +82,9 @@ def _best(
     return best if best.score >= THRESHOLD else None
 
 
-def _score(layout: Layout, fetch: Fetch, begin: int, end: int, available: int) -> float:
+def _score(
+    layout: RecordLayout, fetch: Fetch, begin: int, end: int, available: int
+) -> float:
     """Return how well a layout fits, 0..1."""
     size = layout.size
     first = begin // size
@@ -141,7 +143,9 @@ class _Tally:
         return self.passed / self.total
 
 
-def _judge(layout: Layout, records: Array, rows: Bytes) -> npt.NDArray[np.float64]:
+def _judge(
+    layout: RecordLayout, records: Array, rows: Bytes
+) -> npt.NDArray[np.float64]:
     tally = _Tally(len(records))
     stamps = records["timestamp_ns"]
     tally.check(2, (stamps > 0) & (stamps < np.uint64(1 << 62)))
@@ -163,7 +167,9 @@ def _judge(layout: Layout, records: Array, rows: Bytes) -> npt.NDArray[np.float6
     return tally.share()
 
 
-def _judge_sources(tally: _Tally, layout: Layout, records: Array, rows: Bytes) -> None:
+def _judge_sources(
+    tally: _Tally, layout: RecordLayout, records: Array, rows: Bytes
+) -> None:
     assert layout.source is not None
     count = records["num_sources"]
     tally.check(3, count <= 4)
@@ -188,7 +194,7 @@ def _judge_sources(tally: _Tally, layout: Layout, records: Array, rows: Bytes) -
 
 
 def _judge_single_source(
-    tally: _Tally, layout: Layout, records: Array, rows: Bytes
+    tally: _Tally, layout: RecordLayout, records: Array, rows: Bytes
 ) -> None:
     offset, pointer = records["file_offset"], records["tensor_ptr"]
     tally.check(2, _zero(rows[:, 18:24]))

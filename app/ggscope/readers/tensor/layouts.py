@@ -40,7 +40,7 @@ _HEADER: tuple[_Field, ...] = (
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Layout:
+class RecordLayout:
     """One record layout.
 
     Attributes
@@ -150,7 +150,7 @@ def _with_sources(
     dst_width: int,
     source_width: int,
     tail: tuple[_Field, ...] = (),
-) -> Layout:
+) -> RecordLayout:
     """Return a layout with a destination name and four sources."""
     source_size = source_width + 32
     source = _structured(
@@ -196,7 +196,7 @@ def _with_sources(
             "itemsize": size,
         }
     )
-    return Layout(
+    return RecordLayout(
         id=id_,
         title=f"tensor-access {id_}-byte",
         dtype=dtype,
@@ -207,7 +207,7 @@ def _with_sources(
     )
 
 
-LAYOUT_64P = Layout(
+LAYOUT_64P = RecordLayout(
     id="64p",
     title="tensor-access 64-byte packed",
     dtype=_structured(
@@ -216,7 +216,7 @@ LAYOUT_64P = Layout(
     ),
     key=_key(64, _LAYER_BYTES, _OP_BYTES, (28, 50), (52, 53)),
 )
-LAYOUT_64A = Layout(
+LAYOUT_64A = RecordLayout(
     id="64a",
     title="tensor-access 64-byte aligned",
     dtype=_structured(
@@ -225,7 +225,7 @@ LAYOUT_64A = Layout(
     ),
     key=_key(64, _LAYER_BYTES, _OP_BYTES, (32, 54), (56, 57)),
 )
-LAYOUT_128 = Layout(
+LAYOUT_128 = RecordLayout(
     id="128",
     title="tensor-access 128-byte",
     dtype=_structured(
@@ -247,7 +247,7 @@ LAYOUT_1024 = _with_sources(
     128,
     (("expert_ids", "(16,)<i4", 792), ("num_experts", "u1", 856)),
 )
-BUFFER_128 = Layout(
+BUFFER_128 = RecordLayout(
     id="buffer128",
     title="buffer events 128-byte",
     dtype=_structured(
@@ -268,7 +268,7 @@ BUFFER_128 = Layout(
     key=_key(128),
 )
 
-LAYOUTS: Mapping[str, Layout] = {
+LAYOUTS: Mapping[str, RecordLayout] = {
     layout.id: layout
     for layout in (
         LAYOUT_1024,
@@ -314,7 +314,7 @@ class TensorRecords:
     """
 
     path: Path
-    layout: Layout
+    layout: RecordLayout
     ops: OpTable | None = None
 
     def view(self, record: int) -> RecordView:

@@ -17,7 +17,7 @@ from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space, n
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.trace import OpTable
 from ggscope.readers.tensor.columns import Words, Work
-from ggscope.readers.tensor.layouts import NO_INDEX, Layout
+from ggscope.readers.tensor.layouts import NO_INDEX, RecordLayout
 
 _MAX_OFFSET = np.uint64(1 << 62)
 _PART_DTYPES = {
@@ -62,7 +62,7 @@ class PatternDecoder:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: RecordLayout,
         strings: StringTable,
         ops: OpTable,
         *,
@@ -390,7 +390,7 @@ class Patterns:
 
 
 def decode_patterns(
-    exemplars: Words, layout: Layout, decoder: PatternDecoder, work: Work
+    exemplars: Words, layout: RecordLayout, decoder: PatternDecoder, work: Work
 ) -> Patterns:
     """Return what `decoder` makes of the first record of each pattern.
 

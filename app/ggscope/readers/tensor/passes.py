@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, SpanFlag, empty
-from ggscope.readers.tensor.columns import ROOM_SHARE, Columns, Work
+from ggscope.readers.tensor.columns import ROOM_SHARE, Headers, Work
 
 _PAUSE_NS = 100_000_000
 _PAUSE_FACTOR = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Rows:
+class Records:
     """Records in lane-major order: by thread, then by time.
 
     Attributes
@@ -73,14 +73,14 @@ def room_for(n: int) -> int:
 
 
 def arrange(
-    columns: Columns,
+    columns: Headers,
     threads: list[int],
     marks: npt.NDArray[np.bool_] | None,
     work: Work,
     *,
     origin: int,
     may_consume: bool = False,
-) -> Rows:
+) -> Records:
     """Return the records in lane-major order with passes and ends.
 
     Parameters
@@ -109,7 +109,7 @@ def arrange(
         columns.duration = None
     n_pauses, pause = _cut_pauses(start[:n], end[:n], flags[:n], work)
     flags[moved] |= np.uint8(SpanFlag.OUT_OF_ORDER)
-    return Rows(
+    return Records(
         order=order,
         start=start[:n],
         end=end[:n],
@@ -127,7 +127,7 @@ def arrange(
 
 
 def _starts(
-    columns: Columns,
+    columns: Headers,
     order: Array | None,
     origin: int,
     work: Work,
@@ -189,7 +189,7 @@ def _by_time(
 
 
 def _keys(
-    columns: Columns,
+    columns: Headers,
     order: Array | None,
     marks: npt.NDArray[np.bool_] | None,
     lane_first: I64,
@@ -390,7 +390,7 @@ class Bands:
     count: I64
 
 
-def pass_bands(rows: Rows, token: Array, phase: Array) -> Bands:
+def pass_bands(rows: Records, token: Array, phase: Array) -> Bands:
     """Return the extent and the claims of every pass.
 
     Parameters
@@ -412,7 +412,7 @@ def pass_bands(rows: Rows, token: Array, phase: Array) -> Bands:
     return Bands(start, end, token[at], phase[at], count)
 
 
-def phase_bands(rows: Rows, phase: Array, passes: Bands, work: Work) -> Bands:
+def phase_bands(rows: Records, phase: Array, passes: Bands, work: Work) -> Bands:
     """Return the stretches of time in which the claimed phase is the same.
 
     Parameters

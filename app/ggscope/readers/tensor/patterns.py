@@ -15,7 +15,7 @@ from ggscope.model.tables import I64, Array
 from ggscope.readers.api import NAMES_OPTION
 from ggscope.readers.tensor import kernel as tensor_kernel
 from ggscope.readers.tensor.columns import Words
-from ggscope.readers.tensor.layouts import Layout
+from ggscope.readers.tensor.layouts import RecordLayout
 
 MAX_PATTERNS = 1 << 21
 """A trace with so many of them does not repeat itself; decoding each would take
@@ -56,7 +56,7 @@ def hash_name(words: Words) -> npt.NDArray[np.uint32]:
     return np.asarray(np.where(is_blank, np.uint32(0), hashed))
 
 
-def key_words(layout: Layout) -> tuple[int, Words]:
+def key_words(layout: RecordLayout) -> tuple[int, Words]:
     """Return the first word that tells patterns apart, and masks from there on."""
     mask = np.where(layout.key, np.uint8(0xFF), np.uint8(0)).view(_U64)
     used = np.flatnonzero(mask)
@@ -74,7 +74,7 @@ class PatternNumbers:
     seed : which hash to use; another one where that collides.
     """
 
-    def __init__(self, layout: Layout, seed: int = 0) -> None:
+    def __init__(self, layout: RecordLayout, seed: int = 0) -> None:
         first, self._mask = key_words(layout)
         self._columns = slice(first, first + len(self._mask))
         self._factors = hash_factors(len(self._mask), 2, 1 + seed)
@@ -163,7 +163,7 @@ class PatternTable:
     Compares whole keys, so nothing can collide.
     """
 
-    def __init__(self, layout: Layout, capacity: int = 4096) -> None:
+    def __init__(self, layout: RecordLayout, capacity: int = 4096) -> None:
         self._n_words = layout.size // 8
         self.struct = tensor_kernel.PatternsStruct(count=0, last=-1)
         self._next = np.zeros(0, np.int32)
@@ -224,7 +224,7 @@ def _fill_slots(slots: Array, hashes: Words) -> None:
 
 
 def merged(
-    tables: Sequence[tuple[Words, I64]], layout: Layout
+    tables: Sequence[tuple[Words, I64]], layout: RecordLayout
 ) -> tuple[list[npt.NDArray[np.int32]], Words]:
     """Return the number of each table's patterns among all, and all patterns.
 

@@ -21,8 +21,8 @@ from ggscope.readers.api import (
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.columns import Tally, Wants
 from ggscope.readers.tensor.detect import detect_head
-from ggscope.readers.tensor.layouts import BUFFER_128, LAYOUTS, Layout
-from ggscope.readers.tensor.passes import Bands, Rows
+from ggscope.readers.tensor.layouts import BUFFER_128, LAYOUTS, RecordLayout
+from ggscope.readers.tensor.passes import Bands, Records
 from ggscope.readers.tensor.scan import PEAK_BYTES
 
 LAYOUT_OPTION = "layout"
@@ -80,7 +80,7 @@ class Choice:
         return {k: v for k, v in options.items() if k in OPTIONS and v}
 
 
-def wanted_layout(source: Source, options: Mapping[str, str]) -> Layout | None:
+def wanted_layout(source: Source, options: Mapping[str, str]) -> RecordLayout | None:
     """Return the layout that is asked for by name; None for none.
 
     Raises ReadError for an unknown one.
@@ -96,7 +96,7 @@ def wanted_layout(source: Source, options: Mapping[str, str]) -> Layout | None:
 
 
 def choose(
-    source: Source, layout: Layout, n_file: int, options: Mapping[str, str]
+    source: Source, layout: RecordLayout, n_file: int, options: Mapping[str, str]
 ) -> Choice:
     """Return what the options ``range`` and ``names`` ask for.
 
@@ -143,7 +143,7 @@ def estimate(head: Head) -> Estimate | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class File:
+class TensorFile:
     """What is known of a file before its records are read.
 
     Attributes
@@ -159,21 +159,21 @@ class File:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Job:
+class Draft:
     """What is known once header columns have been read and arranged.
 
     Attributes
     ----------
     threads : raw thread ids in lane order.
-    spans : columns of all spans but for names; see `make_job`.
+    spans : columns of all spans but for names; see `make_draft`.
     band_names : string ids of the spans of passes and phases, which come last.
     ended_at : number of the first record that the file no longer had; -1 none.
     """
 
-    file: File
+    file: TensorFile
     tally: Tally
     threads: list[int]
-    rows: Rows
+    rows: Records
     passes: Bands
     phases: Bands
     spans: dict[str, Array]

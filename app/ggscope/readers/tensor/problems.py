@@ -9,9 +9,9 @@ from ggscope.model.tables import I64, Array
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.source import Change, Source
 from ggscope.readers.tensor.columns import Tally, Work
-from ggscope.readers.tensor.layouts import Layout
-from ggscope.readers.tensor.passes import Rows
-from ggscope.readers.tensor.plan import Choice, File, Job
+from ggscope.readers.tensor.layouts import RecordLayout
+from ggscope.readers.tensor.passes import Records
+from ggscope.readers.tensor.plan import Choice, Draft, TensorFile
 
 BUFFER_BYTES = 1 << 31
 """Size to which the tracer preallocates its file."""
@@ -21,20 +21,20 @@ FULL_TEXT = "trace ends early: buffer full"
 _BATCH = 512
 
 
-def add_all(builder: TraceBuilder, job: Job, work: Work) -> None:
+def add_all(builder: TraceBuilder, draft: Draft, work: Work) -> None:
     """Add everything about the file that needs no names."""
-    file, rows, tally = job.file, job.rows, job.tally
+    file, rows, tally = draft.file, draft.rows, draft.tally
     layout, source = file.choice.wants.layout, file.source
     file_state(builder, source, layout, file.end)
     file_change(builder, source, tally.n_records)
-    if job.ended_at >= 0:
-        early_end(builder, source, layout, job.ended_at, tally.n_records)
+    if draft.ended_at >= 0:
+        early_end(builder, source, layout, draft.ended_at, tally.n_records)
     left_out(builder, file.choice)
     record_losses(builder, layout, tally)
     order_repairs(builder, rows)
     time_gaps(builder, rows)
-    op_doubts(builder, file.ops, work.counts(job.spans["op"][: len(rows)], 256))
-    if not file.choice.has_end or job.ended_at >= 0:
+    op_doubts(builder, file.ops, work.counts(draft.spans["op"][: len(rows)], 256))
+    if not file.choice.has_end or draft.ended_at >= 0:
         return
     clean_end(builder, layout, tally, file.end, source.size)
     if is_full(file, tally):
@@ -53,7 +53,9 @@ def nothing_flushed(builder: TraceBuilder, size: int) -> None:
     )
 
 
-def file_state(builder: TraceBuilder, source: Source, layout: Layout, end: int) -> None:
+def file_state(
+    builder: TraceBuilder, source: Source, layout: RecordLayout, end: int
+) -> None:
     """Note a record that the end of the file cuts."""
     whole = source.size // layout.size
     if end > whole * layout.size:
@@ -105,7 +107,11 @@ _CHANGES = {
 
 
 def early_end(
-    builder: TraceBuilder, source: Source, layout: Layout, record: int, n_kept: int
+    builder: TraceBuilder,
+    source: Source,
+    layout: RecordLayout,
+    record: int,
+    n_kept: int,
 ) -> None:
     """Note that the file ended before its size when it was opened."""
     builder.warn(
@@ -138,7 +144,7 @@ def left_out(builder: TraceBuilder, choice: Choice) -> None:
         builder.warn(Severity.INFO, "names_left_out", text)
 
 
-def record_losses(builder: TraceBuilder, layout: Layout, tally: Tally) -> None:
+def record_losses(builder: TraceBuilder, layout: RecordLayout, tally: Tally) -> None:
     """Note empty, damaged and extension records."""
     c = tally
     if c.n_empty:
@@ -171,7 +177,7 @@ def record_losses(builder: TraceBuilder, layout: Layout, tally: Tally) -> None:
 
 
 def clean_end(
-    builder: TraceBuilder, layout: Layout, tally: Tally, end: int, size: int
+    builder: TraceBuilder, layout: RecordLayout, tally: Tally, end: int, size: int
 ) -> None:
     """Note an end that looks as if a last batch never came."""
     has_tail = size - end >= _BATCH * layout.size // 2
@@ -185,7 +191,7 @@ def clean_end(
         )
 
 
-def order_repairs(builder: TraceBuilder, rows: Rows) -> None:
+def order_repairs(builder: TraceBuilder, rows: Records) -> None:
     """Note records that were put into order."""
     if rows.n_backwards:
         builder.warn(
@@ -203,7 +209,7 @@ def order_repairs(builder: TraceBuilder, rows: Rows) -> None:
         )
 
 
-def time_gaps(builder: TraceBuilder, rows: Rows) -> None:
+def time_gaps(builder: TraceBuilder, rows: Records) -> None:
     """Note pauses within a pass, which are no time of the op before them."""
     if rows.n_pauses:
         builder.warn(
@@ -245,14 +251,14 @@ def op_doubts(builder: TraceBuilder, ops: OpTable, counts: I64) -> None:
         )
 
 
-def is_full(file: File, tally: Tally) -> bool:
+def is_full(file: TensorFile, tally: Tally) -> bool:
     """Tell whether the recording stopped because its buffer was full."""
     size, layout = file.source.size, file.choice.wants.layout
     is_whole = size == BUFFER_BYTES and file.end > size - layout.size
     return is_whole or tally.n_records == BUFFER_BYTES // 64
 
 
-def buffer_full(builder: TraceBuilder, rows: Rows) -> None:
+def buffer_full(builder: TraceBuilder, rows: Records) -> None:
     """Note that the trace ends early, and mark where."""
     builder.warn(
         Severity.NOTICE,
@@ -295,7 +301,11 @@ def shared_ops(builder: TraceBuilder, count: int) -> None:
 
 
 def duplicates(
-    builder: TraceBuilder, rows: Rows, pattern: Array, token: Array, work: Work
+    builder: TraceBuilder,
+    rows: Records,
+    pattern: Array,
+    token: Array,
+    work: Work,
 ) -> None:
     """Note records that equal their predecessor in everything."""
 

@@ -33,8 +33,7 @@ from ggscope.readers.api import (
     Sniff,
 )
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import plan as tensor_options
-from ggscope.readers.tensor import problems as notes
+from ggscope.readers.tensor import plan, problems
 from ggscope.readers.tensor.buffer_events import add_buffer_events
 from ggscope.readers.tensor.columns import (
     NEVER,
@@ -55,13 +54,13 @@ from ggscope.readers.tensor.layouts import (
     LAYOUT_64P,
     LAYOUTS,
     MAX_TIMESTAMP,
-    Layout,
+    RecordLayout,
     TensorRecords,
 )
 from ggscope.readers.tensor.names import PatternDecoder, Patterns, decode_patterns
 from ggscope.readers.tensor.passes import arrange, room_for
 from ggscope.readers.tensor.patterns import HashCollisionError
-from ggscope.readers.tensor.plan import File, Job
+from ggscope.readers.tensor.plan import Draft, TensorFile
 from ggscope.readers.tensor.repeats import (
     Joins,
     joined,
@@ -69,14 +68,14 @@ from ggscope.readers.tensor.repeats import (
     joined_rows,
     op_starts,
 )
-from ggscope.readers.tensor.scan import Scan
+from ggscope.readers.tensor.scan import RecordScan
 from ggscope.readers.tensor.trace import (
     assemble,
     assemble_nameless,
     assemble_part,
     find_ops,
+    make_draft,
     make_info,
-    make_job,
 )
 
 FIRST_S = 0.04
@@ -197,12 +196,12 @@ class Pace:
         self.note(done, self._clock() - began)
 
 
-class Stages:
+class EarlyTraces:
     """Publishes the spans so far while a file is being scanned."""
 
     def __init__(
         self,
-        file: File,
+        file: TensorFile,
         ranges: Ranges,
         work: Work,
         publish: Callable[[Trace], None],
@@ -215,14 +214,14 @@ class Stages:
         self._lateness = _Lateness()
         self.pace = Pace()
 
-    def offer(self, scan: Scan) -> None:
+    def offer(self, scan: RecordScan) -> None:
         """Publish what the scan has, if it is time for that."""
         if scan.is_done or not scan.n_rows:
             return
         if self.pace.is_due(scan.n_done, scan.n_all):
             self.pace.timed(lambda: self._publish(self._part(scan)), scan.n_done)
 
-    def _part(self, scan: Scan) -> Trace:
+    def _part(self, scan: RecordScan) -> Trace:
         columns, work = scan.columns(), self._work
         if self._outlook is None:
             size = self._file.choice.wants.layout.size
@@ -238,13 +237,15 @@ class Stages:
             starts = op_starts(rows, columns.op, self._file.ops, work)
             rows = joined_rows(rows, starts)
         strings = StringTable()
-        job = make_job(self._file, scan.tally, threads, columns, rows, strings, work)
+        draft = make_draft(
+            self._file, scan.tally, threads, columns, rows, strings, work
+        )
         until = self._lateness.latest - self._lateness.most
         ahead = outlook.earliest_from(scan.next_record)
         if ahead is not None:
             until = min(until, ahead)
         extent = TimeRange(0, max(outlook.high - origin, 0))
-        return assemble_part(job, strings, max(until - origin, 0), extent)
+        return assemble_part(draft, strings, max(until - origin, 0), extent)
 
 
 _MAX_SEEDS = 8
@@ -259,7 +260,7 @@ class TensorAccessReader:
         suffixes=(".bin",),
         doc="Fixed-size records of every op and its sources, as the tensor tracers "
         "for llama.cpp write them; no header.",
-        options=tensor_options.OPTIONS,
+        options=plan.OPTIONS,
     )
 
     def sniff(self, head: Head) -> Sniff:
@@ -276,7 +277,7 @@ class TensorAccessReader:
 
     def estimate(self, head: Head) -> Estimate | None:
         """Return the cost of reading a file with this head; None if unknown."""
-        return tensor_options.estimate(head)
+        return plan.estimate(head)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return the trace, after early snapshots of a large file if wanted.
@@ -305,19 +306,19 @@ class TensorAccessReader:
 
 def _read(source: Source, context: ReadContext) -> Trace:
     options = context.options
-    wanted = tensor_options.wanted_layout(source, options)
+    wanted = plan.wanted_layout(source, options)
     begin, end = data_bounds(source, context)
     if not end:
         return _empty_trace(source, wanted)
     layout = wanted or _detected(source, begin, end)
     n_file = n_file_records(source, layout.size, end)
-    choice = tensor_options.choose(source, layout, n_file, options)
+    choice = plan.choose(source, layout, n_file, options)
     ranges = record_ranges(source, layout.size, begin, end)
     ranges = cut_ranges(ranges, choice.first, choice.stop)
     if layout is BUFFER_128:
         return _buffer_trace(source, ranges, end)
-    ops = find_ops(source, layout, ranges, options.get(tensor_options.OPS_OPTION))
-    file = File(source=source, options=options, choice=choice, end=end, ops=ops)
+    ops = find_ops(source, layout, ranges, options.get(plan.OPS_OPTION))
+    file = TensorFile(source=source, options=options, choice=choice, end=end, ops=ops)
     for seed in range(_MAX_SEEDS):
         try:
             return _Reading(file, ranges, context, seed).run()
@@ -335,7 +336,7 @@ class _Reading:
     """
 
     def __init__(
-        self, file: File, ranges: Ranges, context: ReadContext, seed: int
+        self, file: TensorFile, ranges: Ranges, context: ReadContext, seed: int
     ) -> None:
         self._file = file
         self._ranges = ranges
@@ -350,8 +351,8 @@ class _Reading:
     def run(self) -> Trace:
         """Return the whole trace."""
         file, context = self._file, self._context
-        stages = Stages(file, self._ranges, self._work, self._publish)
-        with Scan(
+        stages = EarlyTraces(file, self._ranges, self._work, self._publish)
+        with RecordScan(
             file.source,
             file.choice.wants,
             self._ranges,
@@ -360,14 +361,14 @@ class _Reading:
             seed=self._seed,
         ) as scan:
             self._scan(scan, stages)
-            job, of_row, exemplars, joins = self._arranged(scan)
+            draft, of_row, exemplars, joins = self._arranged(scan)
         context.progress(self._bytes, self._bytes)
         if context.wants_stages and stages.pace.is_slow:
-            self._publish(assemble_nameless(job, self._strings, self._work))
-        patterns = self._decoded(job, exemplars)
+            self._publish(assemble_nameless(draft, self._strings, self._work))
+        patterns = self._decoded(draft, exemplars)
         if joins is not None:
             patterns = joined(patterns, joins)
-        trace = assemble(job, self._strings, patterns, of_row, exemplars, self._work)
+        trace = assemble(draft, self._strings, patterns, of_row, exemplars, self._work)
         context.check_cancelled()
         return replace(trace, generation=self._generation + 1)
 
@@ -375,7 +376,7 @@ class _Reading:
         self._generation += 1
         self._context.publish(replace(trace, generation=self._generation))
 
-    def _scan(self, scan: Scan, stages: Stages) -> None:
+    def _scan(self, scan: RecordScan, stages: EarlyTraces) -> None:
         size = self._file.choice.wants.layout.size
         while not scan.is_done:
             scan.step()
@@ -384,7 +385,7 @@ class _Reading:
                 stages.offer(scan)
         scan.tally.note_holes(self._ranges, self._file.choice.first, scan.ended_at)
 
-    def _arranged(self, scan: Scan) -> tuple[Job, Array, Words, Joins | None]:
+    def _arranged(self, scan: RecordScan) -> tuple[Draft, Array, Words, Joins | None]:
         """Return all spans but for names, their patterns, and what these stand for.
 
         The patterns are those of ops, joined from those of records where a record
@@ -419,26 +420,26 @@ class _Reading:
             rows = joined_rows(rows, starts)
             of_row = np.empty(len(rows) + room_for(len(rows)), narrowest(of_ops))
             of_row[: len(rows)] = of_ops
-        job = make_job(
+        draft = make_draft(
             file, tally, threads, columns, rows, self._strings, work,
             ended_at=ended_at, may_consume=True,
         )  # fmt: skip
-        job = replace(job, rows=replace(job.rows, order=None))
-        return job, of_row[: len(rows) + len(job.band_names)], exemplars, joins
+        draft = replace(draft, rows=replace(draft.rows, order=None))
+        return draft, of_row[: len(rows) + len(draft.band_names)], exemplars, joins
 
-    def _decoded(self, job: Job, exemplars: Words) -> Patterns:
+    def _decoded(self, draft: Draft, exemplars: Words) -> Patterns:
         layout = self._file.choice.wants.layout
-        if notes.is_full(self._file, job.tally):
+        if problems.is_full(self._file, draft.tally):
             # In the table at the same place, with and without early snapshots.
-            self._strings.intern(notes.FULL_TEXT)
-        claims_layers = _claims_layers(layout, job.tally.has_layers)
+            self._strings.intern(problems.FULL_TEXT)
+        claims_layers = _claims_layers(layout, draft.tally.has_layers)
         decoder = PatternDecoder(
             layout, self._strings, self._file.ops, claims_layers=claims_layers
         )
         return decode_patterns(exemplars, layout, decoder, self._work)
 
 
-def _claims_layers(layout: Layout, has_layers: bool) -> bool:
+def _claims_layers(layout: RecordLayout, has_layers: bool) -> bool:
     """Tell whether layer numbers mean something.
 
     The first tracer never set the layer of its 64-byte records.
@@ -446,7 +447,7 @@ def _claims_layers(layout: Layout, has_layers: bool) -> bool:
     return has_layers or layout not in (LAYOUT_64P, LAYOUT_64A)
 
 
-def _detected(source: Source, begin: int, end: int) -> Layout:
+def _detected(source: Source, begin: int, end: int) -> RecordLayout:
     match = detect(source, begin, end)
     if match is None:
         raise CorruptError(
@@ -460,10 +461,10 @@ def _detected(source: Source, begin: int, end: int) -> Layout:
     return match.layout
 
 
-def _empty_trace(source: Source, layout: Layout | None) -> Trace:
+def _empty_trace(source: Source, layout: RecordLayout | None) -> Trace:
     """Return a trace without spans, for a file that is all zero."""
     builder = TraceBuilder()
-    notes.nothing_flushed(builder, source.size)
+    problems.nothing_flushed(builder, source.size)
     title = layout.title if layout else "tensor-access, layout unknown"
     version = layout.id if layout else ""
     return builder.snapshot(make_info(source, title, version))
@@ -472,8 +473,8 @@ def _empty_trace(source: Source, layout: Layout | None) -> Trace:
 def _buffer_trace(source: Source, ranges: Ranges, end: int) -> Trace:
     builder = TraceBuilder()
     n = add_buffer_events(builder, source, ranges)
-    notes.file_state(builder, source, BUFFER_128, end)
-    notes.file_change(builder, source, n)
+    problems.file_state(builder, source, BUFFER_128, end)
+    problems.file_change(builder, source, n)
     builder.records = TensorRecords(source.path, BUFFER_128)
     info = make_info(source, BUFFER_128.title, BUFFER_128.id)
     return builder.snapshot(replace(info, n_records=n, summary={"layout": "buffer128"}))

@@ -24,7 +24,7 @@ from ggscope.model.tables import I64, Array
 from ggscope.model.trace import OpTable
 from ggscope.readers.tensor.columns import Work
 from ggscope.readers.tensor.names import Patterns
-from ggscope.readers.tensor.passes import Rows, room_for
+from ggscope.readers.tensor.passes import Records, room_for
 
 _MOST = 4
 """Records of one op, at most; longer runs of an unknown op are left apart."""
@@ -35,7 +35,7 @@ _MOST_DENSE = 1 << 24
 Bools = npt.NDArray[np.bool_]
 
 
-def op_starts(rows: Rows, op: Array, ops: OpTable, work: Work) -> Bools:
+def op_starts(rows: Records, op: Array, ops: OpTable, work: Work) -> Bools:
     """Return which rows begin an op, bool[n]; the others are further sources of it.
 
     Parameters
@@ -85,7 +85,7 @@ def _arity(name: str) -> int:
     return next(iter(found)) if len(found) == 1 else 0
 
 
-def joined_rows(rows: Rows, starts: Bools) -> Rows:
+def joined_rows(rows: Records, starts: Bools) -> Records:
     """Return one row per op: from its first record to the end of its last one."""
     if starts.all():
         return rows
@@ -221,7 +221,7 @@ _SAMPLE = 4096
 _MOST_LANES = 1024
 
 
-def repeated_rows(rows: Rows, of_row: Array, work: Work) -> list[I64]:
+def repeated_rows(rows: Records, of_row: Array, work: Work) -> list[I64]:
     """Return the rows, lane by lane, whose op a row of an earlier lane tells of.
 
     Parameters

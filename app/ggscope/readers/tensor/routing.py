@@ -26,10 +26,10 @@ from ggscope.readers.tensor.layouts import (
     LAYOUT_64A,
     LAYOUT_64P,
     LAYOUT_128,
-    Layout,
+    RecordLayout,
 )
 from ggscope.readers.tensor.names import Patterns
-from ggscope.readers.tensor.plan import Job
+from ggscope.readers.tensor.plan import Draft
 
 MAX_LISTED = 16
 """Experts that one record can list."""
@@ -85,7 +85,7 @@ def lists_in_file(source: Source, records: Array, work: Work) -> Reading:
 
 def add_choices(
     builder: TraceBuilder,
-    job: Job,
+    draft: Draft,
     patterns: Patterns,
     of_row: Array,
     read: Reading | None,
@@ -101,18 +101,18 @@ def add_choices(
     of_row : pattern of each row, -1 none.
     read : None where no record lists experts.
     """
-    n = len(job.rows)
+    n = len(draft.rows)
     layers = patterns.layer
     groups = None
     if read is not None:
         lists = np.append(patterns.claims.lists_experts, False)
         rows = work.find(n, lambda piece: lists[of_row[piece]])
         if len(rows):
-            groups = _grouped(rows, layers[of_row[rows]].astype(np.int64), job)
-    choosing = _choosing_rows(job, work)
+            groups = _grouped(rows, layers[of_row[rows]].astype(np.int64), draft)
+    choosing = _choosing_rows(draft, work)
     if groups is None and not len(choosing):
         return
-    sizes = _Sizes(builder, job, patterns, of_row, work)
+    sizes = _Sizes(builder, draft, patterns, of_row, work)
     parts = []
     if groups is not None and read is not None:
         experts, count = read(groups.first)
@@ -123,33 +123,35 @@ def add_choices(
         more = sizes.n_more(groups.first, used, count)
         parts.append(
             _from_lists(
-                builder, job, groups.first, first_layer, experts, count, used, more
+                builder, draft, groups.first, first_layer, experts, count, used, more
             )
         )
         _note_used(builder, used, sizes)
-        told = pass_of(job, groups.first) * (_MAX_EXPERT + 1) + first_layer
+        told = pass_of(draft, groups.first) * (_MAX_EXPERT + 1) + first_layer
     else:
         told = np.zeros(0, np.int64)
-    parts.append(_implied(job, choosing, layers[of_row[choosing]], sizes, parts, told))
+    parts.append(
+        _implied(draft, choosing, layers[of_row[choosing]], sizes, parts, told)
+    )
     found = parts[0] if len(parts) == 1 else _joined(*parts)
     if len(found):
         builder.routing = replace(found, n_experts=sizes.n_experts)
 
 
-def _choosing_rows(job: Job, work: Work) -> I64:
+def _choosing_rows(draft: Draft, work: Work) -> I64:
     """Return the rows of ops that compute chosen experts of a stack."""
-    n, ops = len(job.rows), job.file.ops
-    if not job.file.choice.wants.layout.has_ggml_ops:
+    n, ops = len(draft.rows), draft.file.ops
+    if not draft.file.choice.wants.layout.has_ggml_ops:
         return np.zeros(0, np.int64)
     codes = [i for i, name in enumerate(ops.names[:256]) if name == _CHOOSING_OP]
     if not codes:
         return np.zeros(0, np.int64)
-    op = job.spans["op"]
+    op = draft.spans["op"]
     return work.find(n, lambda piece: op[piece] == codes[0])
 
 
 def _implied(
-    job: Job,
+    draft: Draft,
     rows: I64,
     layer: Array,
     sizes: "_Sizes",
@@ -164,25 +166,25 @@ def _implied(
     listed : the choices of lists.
     told : passes and layers that have a list.
     """
-    groups = _grouped(rows, layer.astype(np.int64), job)
-    place = np.full(len(job.rows) if len(rows) else 1, -1, np.int16)
+    groups = _grouped(rows, layer.astype(np.int64), draft)
+    place = np.full(len(draft.rows) if len(rows) else 1, -1, np.int16)
     place[rows] = layer
     first = groups.first
     first = first[(sizes.n_used(first) == sizes.n_experts) & (place[first] >= 0)]
     n = sizes.n_experts if len(first) else 0
     at = np.repeat(first, n)
     expert = np.tile(np.arange(n), len(first))
-    key = (pass_of(job, at) * (_MAX_EXPERT + 1) + place[at]) * (_MAX_EXPERT + 1)
+    key = (pass_of(draft, at) * (_MAX_EXPERT + 1) + place[at]) * (_MAX_EXPERT + 1)
     keep = np.ones(len(at), np.bool_)
     if listed:
-        known = told_experts(job, listed[0])
+        known = told_experts(draft, listed[0])
         keep = ~np.isin(key + expert, known)
     at, expert = at[keep], expert[keep]
     m = len(at)
     return Routing(
-        time=job.rows.start[at],
+        time=draft.rows.start[at],
         span=at.astype(np.int64),
-        token=token_of(job, at),
+        token=token_of(draft, at),
         layer=place[at].astype(np.int16),
         expert=expert.astype(np.int16),
         rank=np.full(m, -1, np.int16),
@@ -193,10 +195,10 @@ def _implied(
     )
 
 
-def told_experts(job: Job, routing: Routing) -> I64:
+def told_experts(draft: Draft, routing: Routing) -> I64:
     """Return pass, layer and expert of each choice as one number."""
     layer = routing.layer.astype(np.int64)
-    key = pass_of(job, routing.span) * (_MAX_EXPERT + 1) + layer
+    key = pass_of(draft, routing.span) * (_MAX_EXPERT + 1) + layer
     return np.asarray(key * (_MAX_EXPERT + 1) + routing.expert, np.int64)
 
 
@@ -212,7 +214,9 @@ def _joined(a: Routing, b: Routing) -> Routing:
     return Routing(**ordered)  # type: ignore[arg-type]  # all but the last are arrays
 
 
-def add_single(builder: TraceBuilder, job: Job, exemplars: Array, work: Work) -> None:
+def add_single(
+    builder: TraceBuilder, draft: Draft, exemplars: Array, work: Work
+) -> None:
     """Add the choices of 64- and 128-byte records, one expert each.
 
     The first tracer never set these fields, so the file is only looked through
@@ -222,14 +226,16 @@ def add_single(builder: TraceBuilder, job: Job, exemplars: Array, work: Work) ->
     ----------
     exemplars : first record of each pattern, uint64[n_patterns, size / 8].
     """
-    layout = job.file.choice.wants.layout
+    layout = draft.file.choice.wants.layout
     if not len(exemplars):
         return
     names = ("expert_id", "expert_rank", "routing_score")
     shown = np.ascontiguousarray(exemplars).view(layout.dtype).reshape(-1)
     if not any(np.any((shown[name] != 0) & (shown[name] != _UNSET)) for name in names):
         return
-    fields = _expert_fields(job.file.source, layout, job.spans["record"], job, work)
+    fields = _expert_fields(
+        draft.file.source, layout, draft.spans["record"], draft, work
+    )
     expert, rank, score = fields
     is_set = expert != _UNSET
     if is_set.all():
@@ -238,10 +244,10 @@ def add_single(builder: TraceBuilder, job: Job, exemplars: Array, work: Work) ->
     rows = np.flatnonzero(is_set)
     if not len(rows):
         return
-    builder.routing = _from_single(job, rows, expert, rank, score)
+    builder.routing = _from_single(draft, rows, expert, rank, score)
 
 
-def add_extensions(builder: TraceBuilder, job: Job, work: Work) -> None:
+def add_extensions(builder: TraceBuilder, draft: Draft, work: Work) -> None:
     """Add the choices and scores that extension records of our own tracer hold.
 
     Notes
@@ -253,7 +259,7 @@ def add_extensions(builder: TraceBuilder, job: Job, work: Work) -> None:
     on 0xF0 (``MUL_MAT_ID``) lists the experts, u16 each, row by row; 0xF1 (the
     router) lists pairs of expert and score, the latter u16 of 65535.
     """
-    found = _extension_records(job, work)
+    found = _extension_records(draft, work)
     told = {FIRST_EXTENSION_OP: found[0], FIRST_EXTENSION_OP + 1: found[1]}
     choices = [_choices_of(raw, code) for code, raw in told.items()]
     n_bad = sum(bad for _, bad in choices)
@@ -284,7 +290,7 @@ def add_extensions(builder: TraceBuilder, job: Job, work: Work) -> None:
     alone = ~np.isin(_place_keys(routed), _place_keys(computed))
     computed = np.concatenate([computed, routed[alone]])
     if len(computed):
-        builder.routing = _of_choices(job, computed)
+        builder.routing = _of_choices(draft, computed)
 
 
 _EXTENSION = np.dtype(
@@ -301,9 +307,9 @@ _CHOICE = np.dtype(
 )  # fmt: skip
 
 
-def _extension_records(job: Job, work: Work) -> tuple[Array, Array]:
+def _extension_records(draft: Draft, work: Work) -> tuple[Array, Array]:
     """Return the records 0xF0 and 0xF1 of the file, by a second look through it."""
-    source, size = job.file.source, _EXTENSION.itemsize
+    source, size = draft.file.source, _EXTENSION.itemsize
     kinds: tuple[list[Array], list[Array]] = ([], [])
     for _, block in source.blocks(0, source.size // size * size):
         work.check()
@@ -355,14 +361,14 @@ def _choice_keys(*tables: Array) -> list[I64]:
     return np.split(key, np.cumsum([len(table) for table in tables])[:-1])
 
 
-def _of_choices(job: Job, found: Array) -> Routing:
-    start = found["time"] - job.rows.origin
+def _of_choices(draft: Draft, found: Array) -> Routing:
+    start = found["time"] - draft.rows.origin
     order = np.lexsort((found["rank"], found["row"], found["layer"], start))
     found, start = found[order], start[order]
     token = found["token"]
     return Routing(
         time=start,
-        span=_op_before(job, found, start),
+        span=_op_before(draft, found, start),
         token=np.where(token < 1 << 31, token, -1).astype(np.int32),
         layer=found["layer"].astype(np.int16),
         expert=found["expert"].astype(np.int16),
@@ -372,32 +378,32 @@ def _of_choices(job: Job, found: Array) -> Routing:
     )
 
 
-def _op_before(job: Job, found: Array, start: I64) -> I64:
+def _op_before(draft: Draft, found: Array, start: I64) -> I64:
     """Return the op that each choice belongs to: the last that began by then; or -1.
 
     Only ops count that multiply by or sort experts, in the same layer.
     """
-    ops, n = job.file.ops, len(job.rows)
+    ops, n = draft.file.ops, len(draft.rows)
     wanted = [
         number
-        for number in np.unique(job.spans["op"][:n]).tolist()
+        for number in np.unique(draft.spans["op"][:n]).tolist()
         if ops is not None and ops.name(number) in ("MUL_MAT_ID", "ARGSORT", "TOP_K")
     ]
-    rows = np.flatnonzero(np.isin(job.spans["op"][:n], wanted))
+    rows = np.flatnonzero(np.isin(draft.spans["op"][:n], wanted))
     if not len(rows):
         return np.full(len(found), -1, np.int64)
-    rows = rows[np.argsort(job.rows.start[rows], kind="stable")]
-    at = np.searchsorted(job.rows.start[rows], start, "right") - 1
+    rows = rows[np.argsort(draft.rows.start[rows], kind="stable")]
+    at = np.searchsorted(draft.rows.start[rows], start, "right") - 1
     row = rows[np.maximum(at, 0)]
-    fits = (at >= 0) & (job.spans["layer"][row] == found["layer"])
+    fits = (at >= 0) & (draft.spans["layer"][row] == found["layer"])
     return np.where(fits, row, -1).astype(np.int64)
 
 
-def _grouped(rows: I64, layer: I64, job: Job) -> _Groups:
+def _grouped(rows: I64, layer: I64, draft: Draft) -> _Groups:
     """Return the first row in time of each pass and layer."""
-    order = np.argsort(job.rows.start[rows], kind="stable")
+    order = np.argsort(draft.rows.start[rows], kind="stable")
     rows, layer = rows[order], layer[order]
-    key = pass_of(job, rows) * (_MAX_EXPERT + 1) + layer
+    key = pass_of(draft, rows) * (_MAX_EXPERT + 1) + layer
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     is_first = np.zeros(len(rows), np.bool_)
     is_first[first] = True
@@ -407,16 +413,16 @@ def _grouped(rows: I64, layer: I64, job: Job) -> _Groups:
     return _Groups(rows[first[in_time]], rows[~is_first], place[group[~is_first]])
 
 
-def pass_of(job: Job, rows: I64) -> I64:
+def pass_of(draft: Draft, rows: I64) -> I64:
     """Return the pass of each row, int64."""
-    run = np.searchsorted(job.rows.run_first, rows, "right") - 1
-    return np.asarray(job.rows.run_pass[run])
+    run = np.searchsorted(draft.rows.run_first, rows, "right") - 1
+    return np.asarray(draft.rows.run_pass[run])
 
 
-def token_of(job: Job, rows: I64) -> npt.NDArray[np.int32]:
+def token_of(draft: Draft, rows: I64) -> npt.NDArray[np.int32]:
     """Return the token of each row; the pass where tokens do not tell passes apart."""
-    tokens = job.passes.token
-    number = pass_of(job, rows)
+    tokens = draft.passes.token
+    number = pass_of(draft, rows)
     if len(np.unique(tokens)) < len(tokens) or (tokens < 0).any():
         return number.astype(np.int32)
     return np.asarray(tokens[number].astype(np.int32))
@@ -445,7 +451,7 @@ def _note_differing(
 
 def _from_lists(
     builder: TraceBuilder,
-    job: Job,
+    draft: Draft,
     rows: I64,
     layer: I64,
     experts: Array,
@@ -468,9 +474,9 @@ def _from_lists(
     limit = np.where(used < 0, MAX_LISTED, used)[:, None]
     n = len(at)
     return Routing(
-        time=job.rows.start[rows][at],
+        time=draft.rows.start[rows][at],
         span=rows[at],
-        token=token_of(job, rows)[at],
+        token=token_of(draft, rows)[at],
         layer=layer[at].astype(np.int16),
         expert=experts[is_good].astype(np.int16),
         rank=rank[is_good].astype(np.int16),
@@ -482,22 +488,22 @@ def _from_lists(
 
 
 def _from_single(
-    job: Job, rows: I64, expert: Array, rank: Array, score: Array
+    draft: Draft, rows: I64, expert: Array, rank: Array, score: Array
 ) -> Routing:
     """Return one choice per pass, layer and expert, in order of time."""
-    rows = rows[np.argsort(job.rows.start[rows], kind="stable")]
-    layer = job.spans["layer"][rows].astype(np.int64)
-    key = (pass_of(job, rows) * (_MAX_EXPERT + 1) + layer) * 256 + expert[rows]
+    rows = rows[np.argsort(draft.rows.start[rows], kind="stable")]
+    layer = draft.spans["layer"][rows].astype(np.int64)
+    key = (pass_of(draft, rows) * (_MAX_EXPERT + 1) + layer) * 256 + expert[rows]
     rows = rows[np.sort(np.unique(key, return_index=True)[1])]
     shares = (score[rows] / np.float32(0xFFFF)).astype(np.float32)
     if not score.any():
         shares[:] = np.nan
     ranks = rank[rows].astype(np.int16)
     return Routing(
-        time=job.rows.start[rows],
+        time=draft.rows.start[rows],
         span=rows,
-        token=token_of(job, rows),
-        layer=job.spans["layer"][rows].astype(np.int16),
+        token=token_of(draft, rows),
+        layer=draft.spans["layer"][rows].astype(np.int16),
         expert=expert[rows].astype(np.int16),
         rank=np.where(ranks == _UNSET, -1, ranks).astype(np.int16),
         score=shares,
@@ -506,10 +512,10 @@ def _from_single(
 
 
 def _expert_fields(
-    source: Source, layout: Layout, records: Array, job: Job, work: Work
+    source: Source, layout: RecordLayout, records: Array, draft: Draft, work: Work
 ) -> tuple[Array, Array, Array]:
     """Return expert, rank and score of every row, from the file."""
-    n = len(job.rows)
+    n = len(draft.rows)
     expert = np.full(n, _UNSET, np.uint8)
     rank = np.full(n, _UNSET, np.uint8)
     score = np.zeros(n, np.uint16)
@@ -553,29 +559,29 @@ class _Sizes:
     def __init__(
         self,
         builder: TraceBuilder,
-        job: Job,
+        draft: Draft,
         patterns: Patterns,
         of_row: Array,
         work: Work,
     ) -> None:
-        self._job = job
+        self._draft = draft
         self._of_row = of_row
         self._layer = patterns.layer
         names = [builder.strings[i] for i in patterns.tensors.name.tolist()]
         self._topk = _largest(patterns, _starting(names, "ffn_moe_topk"))
         probs = _largest(patterns, _starting(names, "ffn_moe_probs"))
         tokens = _token_counts(builder, patterns, names)
-        n = len(job.rows)
+        n = len(draft.rows)
         rows = work.find(n, lambda piece: tokens[of_row[piece]] > 0)
-        self.n_tokens = np.zeros(job.rows.n_passes, np.int64)
-        np.maximum.at(self.n_tokens, pass_of(job, rows), tokens[of_row[rows]])
+        self.n_tokens = np.zeros(draft.rows.n_passes, np.int64)
+        np.maximum.at(self.n_tokens, pass_of(draft, rows), tokens[of_row[rows]])
         self.n_experts = 0
         rows = work.find(n, lambda piece: probs[of_row[piece]] > 0)
         size = probs[of_row[rows]]
         self._keys, place = np.unique(self._key(rows), return_inverse=True)
         self._probs = np.zeros(len(self._keys), np.int64)
         np.maximum.at(self._probs, place, size)
-        n_tokens = self.n_tokens[pass_of(job, rows)]
+        n_tokens = self.n_tokens[pass_of(draft, rows)]
         size, n_tokens = size[n_tokens > 0], n_tokens[n_tokens > 0]
         if len(size):
             share, rest = np.divmod(size, _ID_BYTES * n_tokens)
@@ -584,11 +590,11 @@ class _Sizes:
     def _key(self, rows: I64) -> I64:
         """Return pass and layer of each row as one number."""
         layer = self._layer[self._of_row[rows]].astype(np.int64)
-        return np.asarray(pass_of(self._job, rows) * (_MAX_EXPERT + 1) + layer)
+        return np.asarray(pass_of(self._draft, rows) * (_MAX_EXPERT + 1) + layer)
 
     def _tokens_of(self, rows: I64) -> I64:
         """Return the tokens that the router of each row's layer saw, 0 unknown."""
-        of_pass = self.n_tokens[pass_of(self._job, rows)]
+        of_pass = self.n_tokens[pass_of(self._draft, rows)]
         if not self.n_experts or not len(self._keys):
             return of_pass
         key = self._key(rows)

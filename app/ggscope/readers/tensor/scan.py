@@ -32,7 +32,7 @@ from ggscope.readers.tensor.columns import (
     N_THREADS,
     NEVER,
     SAMPLE_RECORDS,
-    Columns,
+    Headers,
     Ranges,
     Tally,
     Threads,
@@ -77,7 +77,7 @@ class BlockReader(Protocol):
     kind: npt.NDArray[np.uint8]
     thread_first: I64
 
-    def read(self, first: int, stop: int, columns: Columns, row: int) -> int:
+    def read(self, first: int, stop: int, columns: Headers, row: int) -> int:
         """Read records ``[first, stop)`` into rows from `row` on.
 
         Every record gets a row, ops or not; only those of ops mean something.
@@ -107,7 +107,7 @@ class NumpyBlocks:
         self.kind = np.zeros(0, np.uint8)
         self.thread_first = np.full(N_THREADS, NEVER, np.int64)
 
-    def read(self, first: int, stop: int, columns: Columns, row: int) -> int:
+    def read(self, first: int, stop: int, columns: Headers, row: int) -> int:
         """Read records ``[first, stop)``; see `BlockReader`."""
         self.tally = Tally()
         self.kind = np.zeros(stop - first, np.uint8)
@@ -124,7 +124,7 @@ class NumpyBlocks:
         return self._numbers.exemplars(), self._numbers.first_record()
 
     def _take(
-        self, first: int, words: Words, columns: Columns, row: int, kind: Array
+        self, first: int, words: Words, columns: Headers, row: int, kind: Array
     ) -> None:
         """Take the records of a block that starts with record number `first`."""
         kind[: len(words)] = self._kinds(first, words)
@@ -197,7 +197,7 @@ class CompiledBlocks:
         self.kind = np.zeros(0, np.uint8)
         self.thread_first = np.full(N_THREADS, NEVER, np.int64)
 
-    def read(self, first: int, stop: int, columns: Columns, row: int) -> int:
+    def read(self, first: int, stop: int, columns: Headers, row: int) -> int:
         """Read records ``[first, stop)``; see `BlockReader`."""
         self.thread_first.fill(NEVER)
         if len(self.kind) < stop - first:
@@ -232,7 +232,7 @@ class CompiledBlocks:
         return self._table.exemplars(), self._table.first_record()
 
     def _rows(
-        self, columns: Columns, row: int, done: int
+        self, columns: Headers, row: int, done: int
     ) -> tensor_kernel.ColumnsStruct:
         """Return where the rows from `row` on lie."""
         rows = {
@@ -290,7 +290,7 @@ def _form(
     )
 
 
-def _take_header(head: Words, columns: Columns, at: slice) -> None:
+def _take_header(head: Words, columns: Headers, at: slice) -> None:
     columns.time[at] = head[:, 0].view(np.int64)
     token = (head[:, 1] & _U64(0xFFFF_FFFF)).astype(np.uint32)
     columns.token[at] = np.where(token < 1 << 31, token, 0xFFFF_FFFF).view(np.int32)
@@ -329,7 +329,7 @@ _LEAST_S, _MOST_S = 0.006, 0.02
 person who cancels waits for one, and so does whoever wants the interpreter."""
 
 
-class Scan:
+class RecordScan:
     """One pass over the records of a file.
 
     Parameters
@@ -391,7 +391,7 @@ class Scan:
             else None
         )
 
-    def __enter__(self) -> "Scan":
+    def __enter__(self) -> "RecordScan":
         return self
 
     def __exit__(
@@ -441,14 +441,14 @@ class Scan:
         else:
             del self._left[0]
 
-    def columns(self) -> Columns:
+    def columns(self) -> Headers:
         """Return the rows so far, without a copy."""
         found = self._columns.first(self.n_rows)
         if not self.tally.has_durations:
             found.duration = None
         return found
 
-    def take_columns(self) -> Columns:
+    def take_columns(self) -> Headers:
         """Return the rows and forget them: they may be changed and given up."""
         found = self.columns()
         self._columns = empty_columns(self._wants, [])

@@ -25,9 +25,9 @@ from ggscope.model.tables import (
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import OpTable, RecordAccess, Trace, TraceInfo
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import problems as notes
+from ggscope.readers.tensor import problems
 from ggscope.readers.tensor.columns import (
-    Columns,
+    Headers,
     Ranges,
     Tally,
     Words,
@@ -38,12 +38,18 @@ from ggscope.readers.tensor.columns import (
 from ggscope.readers.tensor.layouts import (
     FIRST_EXTENSION_OP,
     LAYOUT_256,
-    Layout,
+    RecordLayout,
     TensorRecords,
 )
 from ggscope.readers.tensor.names import Patterns
-from ggscope.readers.tensor.passes import Bands, Rows, pass_bands, phase_bands, room_for
-from ggscope.readers.tensor.plan import File, Job
+from ggscope.readers.tensor.passes import (
+    Bands,
+    Records,
+    pass_bands,
+    phase_bands,
+    room_for,
+)
+from ggscope.readers.tensor.plan import Draft, TensorFile
 from ggscope.readers.tensor.repeats import repeated_rows
 from ggscope.readers.tensor.routing import (
     HAS_SINGLE,
@@ -62,18 +68,18 @@ NAMES_PENDING = frozenset(("names", "accesses"))
 _PHASE_NAMES = ("prompt", "generate", "unknown")
 
 
-def make_job(
-    file: File,
+def make_draft(
+    file: TensorFile,
     tally: Tally,
     threads: list[int],
-    columns: Columns,
-    rows: Rows,
+    columns: Headers,
+    rows: Records,
     strings: StringTable,
     work: Work,
     *,
     ended_at: int = -1,
     may_consume: bool = False,
-) -> Job:
+) -> Draft:
     """Return the columns of all spans: first the records, then passes, then phases.
 
     Parameters
@@ -105,7 +111,7 @@ def make_job(
     spans["layer"] = column("layer", none)
     spans["lane"] = _lane_column(rows, passes, phases)
     spans["record"] = _record_column(rows, columns, work, none)
-    return Job(
+    return Draft(
         file=file,
         tally=tally,
         threads=threads,
@@ -131,26 +137,26 @@ def make_info(source: Source, title: str, version: str) -> TraceInfo:
 
 
 def assemble_part(
-    job: Job, strings: StringTable, read_until: int, extent: TimeRange
+    draft: Draft, strings: StringTable, read_until: int, extent: TimeRange
 ) -> Trace:
     """Return the trace of the spans so far."""
-    builder = _builder(job, strings)
-    _add_nameless(builder, job)
+    builder = _builder(draft, strings)
+    _add_nameless(builder, draft)
     return builder.snapshot(
-        _info(job), ALL_PENDING, read_until=read_until, extent=extent
+        _info(draft), ALL_PENDING, read_until=read_until, extent=extent
     )
 
 
-def assemble_nameless(job: Job, strings: StringTable, work: Work) -> Trace:
+def assemble_nameless(draft: Draft, strings: StringTable, work: Work) -> Trace:
     """Return the trace of all spans, whose names and accesses are still to come."""
-    builder = _builder(job, strings)
-    _add_nameless(builder, job)
-    notes.add_all(builder, job, work)
-    return builder.snapshot(_info(job), NAMES_PENDING)
+    builder = _builder(draft, strings)
+    _add_nameless(builder, draft)
+    problems.add_all(builder, draft, work)
+    return builder.snapshot(_info(draft), NAMES_PENDING)
 
 
 def assemble(
-    job: Job,
+    draft: Draft,
     strings: StringTable,
     patterns: Patterns,
     of_row: Array,
@@ -164,24 +170,28 @@ def assemble(
     of_row : pattern of each span, -1 none; with room for passes and phases.
     exemplars : the first record of each pattern.
     """
-    builder = _builder(job, strings)
-    notes.add_all(builder, job, work)
-    add_spans(builder, job, patterns, of_row, work)
-    rows, source = of_row[: len(job.rows)], job.file.source
-    layout = job.file.choice.wants.layout
+    builder = _builder(draft, strings)
+    problems.add_all(builder, draft, work)
+    add_spans(builder, draft, patterns, of_row, work)
+    rows, source = of_row[: len(draft.rows)], draft.file.source
+    layout = draft.file.choice.wants.layout
     if layout in HAS_SINGLE:
-        add_single(builder, job, exemplars, work)
-    elif job.tally.n_extension and layout is LAYOUT_256:
-        add_extensions(builder, job, work)
+        add_single(builder, draft, exemplars, work)
+    elif draft.tally.n_extension and layout is LAYOUT_256:
+        add_extensions(builder, draft, work)
     else:
-        has_lists = job.tally.n_expert > 0
-        read = lists_in_file(source, job.spans["record"], work) if has_lists else None
-        add_choices(builder, job, patterns, rows, read, work)
-    return builder.snapshot(_info(job))
+        has_lists = draft.tally.n_expert > 0
+        read = lists_in_file(source, draft.spans["record"], work) if has_lists else None
+        add_choices(builder, draft, patterns, rows, read, work)
+    return builder.snapshot(_info(draft))
 
 
 def add_spans(
-    builder: TraceBuilder, job: Job, patterns: Patterns, of_row: Array, work: Work
+    builder: TraceBuilder,
+    draft: Draft,
+    patterns: Patterns,
+    of_row: Array,
+    work: Work,
 ) -> None:
     """Add all spans with their names and accesses, the tensors and the buffers.
 
@@ -189,31 +199,31 @@ def add_spans(
     ----------
     of_row : as in `assemble`.
     """
-    n = len(job.rows)
-    none = np.full(len(job.band_names), -1, np.int8)
+    n = len(draft.rows)
+    none = np.full(len(draft.band_names), -1, np.int8)
     of_span = extended(of_row, n, none)
     of_row = of_span[:n]
-    spans = job.spans | {
-        "layer": _layers(job, patterns, of_row, work),
+    spans = draft.spans | {
+        "layer": _layers(draft, patterns, of_row, work),
         "tensor": extended(_looked_up(patterns.tensor, of_row, none, work), n, none),
     }
     n_cut = 0
     if patterns.is_cut.any():
-        spans["flags"], n_cut = _flags_of_cut_names(job, patterns, of_row, work)
-    repeated = repeated_rows(job.rows, of_row, work)
+        spans["flags"], n_cut = _flags_of_cut_names(draft, patterns, of_row, work)
+    repeated = repeated_rows(draft.rows, of_row, work)
     if repeated:
         flags = spans["flags"] if patterns.is_cut.any() else spans["flags"].copy()
         for rows in repeated:
             flags[rows] |= np.uint8(SpanFlag.REPEATED)
         spans["flags"] = flags
-        notes.shared_ops(builder, sum(map(len, repeated)))
-    largest = int(job.band_names.max(initial=-1))
+        problems.shared_ops(builder, sum(map(len, repeated)))
+    largest = int(draft.band_names.max(initial=-1))
     of_bands = narrow(np.array([largest])).dtype
     dtype = np.promote_types(patterns.name.dtype, of_bands)
     name = _looked_up(patterns.name.astype(dtype), of_row, none, work)
-    notes.cut_names(builder, n_cut)
-    notes.duplicates(builder, job.rows, of_row, job.spans["token"][:n], work)
-    builder.add_spans(name=extended(name, n, job.band_names), **spans)
+    problems.cut_names(builder, n_cut)
+    problems.duplicates(builder, draft.rows, of_row, draft.spans["token"][:n], work)
+    builder.add_spans(name=extended(name, n, draft.band_names), **spans)
     builder.accesses = Accesses(
         of_span, patterns.first, patterns.columns, no_flat_accesses()
     )
@@ -221,7 +231,7 @@ def add_spans(
     builder.claims = patterns.claims
 
 
-def _time_columns(rows: Rows, passes: Bands, phases: Bands) -> dict[str, Array]:
+def _time_columns(rows: Records, passes: Bands, phases: Bands) -> dict[str, Array]:
     """Return the columns start, end and flags of all spans."""
     n = len(rows)
     n_bands = len(passes.start) + len(phases.start)
@@ -233,7 +243,7 @@ def _time_columns(rows: Rows, passes: Bands, phases: Bands) -> dict[str, Array]:
     }
 
 
-def _lane_column(rows: Rows, passes: Bands, phases: Bands) -> Array:
+def _lane_column(rows: Records, passes: Bands, phases: Bands) -> Array:
     n_lanes = len(rows.lane_first) - 1
     n, n_passes = len(rows), len(passes.start)
     dtype = narrow(np.array([FIRST_THREAD + n_lanes])).dtype
@@ -247,7 +257,7 @@ def _lane_column(rows: Rows, passes: Bands, phases: Bands) -> Array:
     return lane
 
 
-def _record_column(rows: Rows, columns: Columns, work: Work, none: Array) -> Array:
+def _record_column(rows: Records, columns: Headers, work: Work, none: Array) -> Array:
     """Return the record of each span; the memory of the order serves for it."""
     n = len(rows)
     record = np.empty(n + len(none), columns.record_dtype)
@@ -280,41 +290,43 @@ def _phase_codes(raw: Array) -> Array:
     return np.where(raw <= Phase.GENERATE, raw, 0xFF).astype(np.uint8)
 
 
-def make_builder(job: Job, strings: StringTable, records: RecordAccess) -> TraceBuilder:
+def make_builder(
+    draft: Draft, strings: StringTable, records: RecordAccess
+) -> TraceBuilder:
     """Return a builder with the lanes of all spans and none of these."""
     builder = TraceBuilder()
     builder.strings = strings
-    builder.clock = Clock("ns", job.rows.origin)
-    builder.ops = job.file.ops
+    builder.clock = Clock("ns", draft.rows.origin)
+    builder.ops = draft.file.ops
     builder.records = records
     builder.add_lane("tokens", LaneKind.TOKEN, ("Tokens",))
     builder.add_lane("phase", LaneKind.PHASE, ("Tokens",))
-    for number, raw in enumerate(job.threads):
+    for number, raw in enumerate(draft.threads):
         builder.add_lane(
             f"thread {number}", LaneKind.THREAD, ("Threads",), (number,), raw=str(raw)
         )
     return builder
 
 
-def _builder(job: Job, strings: StringTable) -> TraceBuilder:
-    file = job.file
+def _builder(draft: Draft, strings: StringTable) -> TraceBuilder:
+    file = draft.file
     layout = file.choice.wants.layout
     records = TensorRecords(file.source.path, layout, file.ops)
-    return make_builder(job, strings, records)
+    return make_builder(draft, strings, records)
 
 
-def _info(job: Job) -> TraceInfo:
-    tally, choice = job.tally, job.file.choice
+def _info(draft: Draft) -> TraceInfo:
+    tally, choice = draft.tally, draft.file.choice
     layout = choice.wants.layout
     return replace(
         make_info(
-            job.file.source,
+            draft.file.source,
             layout.title,
             layout.id + (" v4" if tally.n_expert else ""),
         ),
         n_records=tally.n_records,
-        n_passes=job.rows.n_passes,
-        options=choice.shown_options(job.file.options),
+        n_passes=draft.rows.n_passes,
+        options=choice.shown_options(draft.file.options),
         summary={
             "layout": layout.id,
             "extension_records": tally.n_extension,
@@ -325,12 +337,12 @@ def _info(job: Job) -> TraceInfo:
     )
 
 
-def _add_nameless(builder: TraceBuilder, job: Job) -> None:
-    n, n_all = len(job.rows), len(job.spans["start"])
-    largest = int(job.band_names.max(initial=-1))
+def _add_nameless(builder: TraceBuilder, draft: Draft) -> None:
+    n, n_all = len(draft.rows), len(draft.spans["start"])
+    largest = int(draft.band_names.max(initial=-1))
     name = np.full(n_all, -1, narrow(np.array([largest])).dtype)
-    name[n:] = job.band_names
-    builder.add_spans(name=name, **job.spans)
+    name[n:] = draft.band_names
+    builder.add_spans(name=name, **draft.spans)
     builder.accesses = Accesses(
         np.full(n_all, -1, np.int8),
         np.zeros(1, np.int64),
@@ -347,10 +359,10 @@ def _looked_up(table: Array, of_row: Array, room: Array, work: Work) -> Array:
     return found
 
 
-def _layers(job: Job, patterns: Patterns, of_row: Array, work: Work) -> Array:
+def _layers(draft: Draft, patterns: Patterns, of_row: Array, work: Work) -> Array:
     """Return the layer of every span; without a pattern it is what the record says."""
-    claimed, n = job.spans["layer"], len(of_row)
-    if job.file.choice.wants.sample_every == 1:
+    claimed, n = draft.spans["layer"], len(of_row)
+    if draft.file.choice.wants.sample_every == 1:
         none = np.full(len(claimed) - n, -1, np.int8)
         return extended(_looked_up(patterns.layer, of_row, none, work), n, none)
     dtype = np.promote_types(claimed.dtype, patterns.layer.dtype)
@@ -362,10 +374,10 @@ def _layers(job: Job, patterns: Patterns, of_row: Array, work: Work) -> Array:
 
 
 def _flags_of_cut_names(
-    job: Job, patterns: Patterns, of_row: Array, work: Work
+    draft: Draft, patterns: Patterns, of_row: Array, work: Work
 ) -> tuple[Array, int]:
     """Return the flags with names marked that may go on, and how many these are."""
-    flags, count = job.spans["flags"].copy(), 0
+    flags, count = draft.spans["flags"].copy(), 0
     for piece in work.pieces(len(of_row)):
         is_cut = patterns.is_cut[of_row[piece]]
         flags[piece][is_cut] |= np.uint8(SpanFlag.TRUNCATED_NAME)
@@ -377,7 +389,7 @@ _NEAR, _FAR = 2048, 1024
 
 
 def find_ops(
-    source: Source, layout: Layout, ranges: Ranges, wanted: str | None
+    source: Source, layout: RecordLayout, ranges: Ranges, wanted: str | None
 ) -> OpTable:
     """Return the op table: `wanted` by its id, else declared or inferred.
 
@@ -400,7 +412,7 @@ def find_ops(
     return infer(_samples(_sample(source, layout, ranges)))
 
 
-def _sample(source: Source, layout: Layout, ranges: Ranges) -> Array:
+def _sample(source: Source, layout: RecordLayout, ranges: Ranges) -> Array:
     """Return up to 3072 records: the first ones, and others evenly spread.
 
     The first ones hold a whole pass, so every op occurs; the spread ones make sure

@@ -12,7 +12,7 @@ from ggscope.readers.buffers import events_jsonl as buffer_stats
 from ggscope.readers.buffers import timeline_json as buffer_timeline
 from ggscope.readers.common import json_walk
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
-from ggscope.readers.common.json_walk import Walked, integer_of, note_fault, walk_root
+from ggscope.readers.common.json_walk import JsonRoot, integer_of, note_fault, walk_root
 from ggscope.readers.experts import moe_csv
 from ggscope.readers.graph import dot as graph_dot
 from ggscope.readers.graph import json as graph_json
@@ -22,7 +22,7 @@ from side_files import sound_routing
 
 def walk(
     folder: Path, text: str | bytes, **sizes: int
-) -> tuple[Walked, list[object], TraceBuilder]:
+) -> tuple[JsonRoot, list[object], TraceBuilder]:
     path, builder, taken = folder / "x.json", TraceBuilder(), []
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     with Source(path) as source:

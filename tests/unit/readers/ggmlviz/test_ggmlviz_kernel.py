@@ -15,7 +15,12 @@ from ggscope.errors import ReadError
 from ggscope.model.trace import Trace
 from ggscope.native import library as compiled
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz.columns import NAME_BLOCK, IntakeStruct, Wanted, kernel
+from ggscope.readers.ggmlviz.columns import (
+    NAME_BLOCK,
+    EventOptions,
+    IntakeStruct,
+    kernel,
+)
 from ggscope.readers.ggmlviz.pairing import PairingStruct
 from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.source import Source
@@ -121,7 +126,7 @@ def test_parts_of_streams_are_taken_alike(
     if is_damaged:
         data = mutated(data, seed)
 
-    both(data, wanted=Wanted(first=first, stop=first + length, names_every=every))
+    both(data, wanted=EventOptions(first=first, stop=first + length, names_every=every))
 
 
 @needs_kernel
@@ -148,8 +153,10 @@ def test_labels_of_sampled_blocks_are_taken_alike() -> None:
     events = [Event(2, viz.T0 + i, label=b"%d" % (i % 700)) for i in range(70_000)]
     data = viz.packed(events)
 
-    both(data, wanted=Wanted(names_every=16))
-    found = find_events(data, compiled_bytes=1 << 20, wanted=Wanted(names_every=16))
+    both(data, wanted=EventOptions(names_every=16))
+    found = find_events(
+        data, compiled_bytes=1 << 20, wanted=EventOptions(names_every=16)
+    )
 
     named = found.intake.columns.label[: len(events)] >= 0
     block = np.arange(len(events)) // NAME_BLOCK

@@ -21,7 +21,7 @@ from ggscope.readers.ggmlviz.columns import (
     NAME_BLOCK,
     NAMES_EVERY,
     CompiledIntake,
-    Intake,
+    EventIntake,
     NumpyIntake,
     kernel,
 )
@@ -39,7 +39,9 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ggmlviz_stages, "MOST", 1)
 
 
-def intake_of(source: Source, context: ReadContext, kind: str, n_bytes: int) -> Intake:
+def intake_of(
+    source: Source, context: ReadContext, kind: str, n_bytes: int
+) -> EventIntake:
     choice = choose(source, context)
     if kind == "numpy":
         return NumpyIntake(choice.wanted, 8, walker_bytes=max(n_bytes // 1024, 1))

@@ -15,9 +15,16 @@ from ggscope.readers.api import NAMES_CHOICES, Limits
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import kernel as tensor_kernel
 from ggscope.readers.tensor import scan as tensor_scan
-from ggscope.readers.tensor.columns import Columns, Tally, Wants, Words, Work, extended
+from ggscope.readers.tensor.columns import (
+    Headers,
+    Tally,
+    Wants,
+    Words,
+    Work,
+    extended,
+)
 from ggscope.readers.tensor.layouts import LAYOUTS as PRODUCT_LAYOUTS
-from ggscope.readers.tensor.scan import Scan
+from ggscope.readers.tensor.scan import RecordScan
 from support import rewrite
 from tensor_files import LAYOUTS, SIZES, Rec, encode, llama_trace, one_source_each
 
@@ -34,8 +41,8 @@ ONE_FOLDER = settings(
 class Result:
     """All that a scan gives."""
 
-    def __init__(self, scan: Scan) -> None:
-        self.columns: Columns = scan.columns()
+    def __init__(self, scan: RecordScan) -> None:
+        self.columns: Headers = scan.columns()
         self.tally: Tally = scan.tally
         self.threads = scan.threads
         self.ended_at = scan.ended_at
@@ -61,7 +68,7 @@ def scanned(
     with Source(path) as source:
         whole = [(0, source.size // SIZES[layout])]
         wants = Wants(PRODUCT_LAYOUTS[layout], names)
-        with Scan(
+        with RecordScan(
             source, wants, ranges or whole, Limits(), Work(lambda: None),
             n_readers=n_readers,
         ) as scan:  # fmt: skip
@@ -219,7 +226,7 @@ def test_file_cut_while_read_ends_the_scan(
     with Source(path) as source:
         ranges = [(0, len(records))]
         wants = Wants(PRODUCT_LAYOUTS["256"])
-        with Scan(source, wants, ranges, Limits(), Work(lambda: None)) as scan:
+        with RecordScan(source, wants, ranges, Limits(), Work(lambda: None)) as scan:
             rewrite(path, path.read_bytes()[: n_left * 256 + 100])
             while not scan.is_done:
                 scan.step()
@@ -235,7 +242,7 @@ def test_scan_tells_of_a_closed_file(tmp_path: Path) -> None:
     source = Source(path)
     wants = Wants(PRODUCT_LAYOUTS["256"])
 
-    with Scan(source, wants, [(0, 9)], Limits(), Work(lambda: None)) as scan:
+    with RecordScan(source, wants, [(0, 9)], Limits(), Work(lambda: None)) as scan:
         source.close()
         with pytest.raises(Exception, match="reading failed"):
             scan.step()
@@ -248,7 +255,7 @@ def test_too_many_records_are_refused_with_the_way_out(
     path = tmp_path / "t.bin"
     path.write_bytes(encode(records_of("256"), "256"))
     with Source(path) as source, pytest.raises(LimitExceededError) as caught:
-        Scan(source, Wants(PRODUCT_LAYOUTS["256"]), [(0, 9)], limits, Work(list))
+        RecordScan(source, Wants(PRODUCT_LAYOUTS["256"]), [(0, 9)], limits, Work(list))
 
     assert "range=" in caught.value.hint
 
@@ -258,7 +265,7 @@ def test_stretches_grow_while_they_are_quick(tmp_path: Path) -> None:
     path.write_bytes(encode(records_of("256"), "256"))
     with (
         Source(path) as source,
-        Scan(
+        RecordScan(
             source, Wants(PRODUCT_LAYOUTS["256"]), [(0, 9)], Limits(), Work(list)
         ) as scan,
     ):

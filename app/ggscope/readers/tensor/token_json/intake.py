@@ -13,7 +13,7 @@ from ggscope.readers.api import ReadContext
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_repeats import Repeats, repeats, repeats_in
 from ggscope.readers.common.json_text import TolerantDecoder
-from ggscope.readers.common.json_walk import Places, note_repeated
+from ggscope.readers.common.json_walk import ElementPlaces, note_repeated
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.token_json.entries import (
     ENTRIES,
@@ -39,10 +39,10 @@ class EntryColumns:
     ----------
     time : int64, raw stamps.
     token : int32, -1 where an entry has none.
-    thread : int32, number in ``Intake.threads``.
+    thread : int32, number in ``TokenIntake.threads``.
     phase : uint8, 0 prompt, 1 generate, 2 neither.
-    pattern : int32, number in ``Intake.book``.
-    experts : int32, number in ``Intake.lists``, -1 none.
+    pattern : int32, number in ``TokenIntake.book``.
+    experts : int32, number in ``TokenIntake.lists``, -1 none.
     index : int64, number of the entry in the array.
     """
 
@@ -61,7 +61,7 @@ class EntryColumns:
         return found
 
 
-class Intake:
+class TokenIntake:
     """Reads the root object of a token trace.
 
     Attributes
@@ -80,7 +80,7 @@ class Intake:
         self.facts: dict[str, object] = {}
         self.book = PatternBook(allowance_of(source.size))
         self.columns = EntryColumns()
-        self.places = Places()
+        self.places = ElementPlaces()
         self.threads: list[int] = []
         self.lists: list[tuple[int, ...]] = []
         self.n_entries = 0

@@ -34,7 +34,7 @@ from ggscope.readers.tensor.layouts import (
     NO_INDEX,
     NO_LAYER,
     NO_OFFSET,
-    Layout,
+    RecordLayout,
 )
 from ggscope.readers.tensor.token_json.entries import Access, Pattern
 
@@ -211,7 +211,7 @@ def _free_slot(slots: list[str], taken: set[int]) -> int:
 _BY_VERSION = {"256-byte": LAYOUT_256, "1024-byte": LAYOUT_1024}
 
 
-def schema_of(patterns: Sequence[Pattern], version: str) -> Layout:
+def schema_of(patterns: Sequence[Pattern], version: str) -> RecordLayout:
     """Return the binary layout that the entries were exported from.
 
     Parameters
@@ -230,8 +230,8 @@ def schema_of(patterns: Sequence[Pattern], version: str) -> Layout:
 
 
 def as_records(
-    patterns: Sequence[Pattern], ops: Sequence[int], schema: Layout
-) -> tuple[Layout, Array]:
+    patterns: Sequence[Pattern], ops: Sequence[int], schema: RecordLayout
+) -> tuple[RecordLayout, Array]:
     """Return the patterns as records of a layout of their own.
 
     Parameters
@@ -265,8 +265,8 @@ def as_records(
 
 
 def _single_records(
-    patterns: Sequence[Pattern], ops: Sequence[int], schema: Layout
-) -> tuple[Layout, Array]:
+    patterns: Sequence[Pattern], ops: Sequence[int], schema: RecordLayout
+) -> tuple[RecordLayout, Array]:
     accesses = [p.accesses[0] for p in patterns]
     width = _width((a.name for a in accesses), schema.dst_width)
     dtype = np.dtype(
@@ -291,7 +291,9 @@ def _single_records(
     return _made(schema, dtype, None, width), records
 
 
-def _layout(schema: Layout, dst_width: int, width: int, n_slots: int) -> Layout:
+def _layout(
+    schema: RecordLayout, dst_width: int, width: int, n_slots: int
+) -> RecordLayout:
     source = np.dtype(
         [
             ("name", f"S{width}"),
@@ -317,12 +319,12 @@ def _layout(schema: Layout, dst_width: int, width: int, n_slots: int) -> Layout:
 
 
 def _made(
-    schema: Layout,
+    schema: RecordLayout,
     dtype: np.dtype[Any],
     source: np.dtype[Any] | None,
     dst_width: int,
-) -> Layout:
-    return Layout(
+) -> RecordLayout:
+    return RecordLayout(
         id=schema.id,
         title=f"token trace JSON, {schema.id}-byte schema",
         dtype=dtype,

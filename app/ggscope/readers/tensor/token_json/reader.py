@@ -34,19 +34,19 @@ from ggscope.readers.api import (
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError, locate
 from ggscope.readers.source import Change, Source
-from ggscope.readers.tensor import problems as notes
+from ggscope.readers.tensor import problems
 from ggscope.readers.tensor.columns import (
     N_THREADS,
-    Columns,
+    Headers,
     Tally,
     Wants,
     Work,
     narrowest,
 )
-from ggscope.readers.tensor.layouts import Layout
+from ggscope.readers.tensor.layouts import RecordLayout
 from ggscope.readers.tensor.names import PatternDecoder, decode_records
 from ggscope.readers.tensor.passes import arrange, room_for
-from ggscope.readers.tensor.plan import Choice, File, Job
+from ggscope.readers.tensor.plan import Choice, Draft, TensorFile
 from ggscope.readers.tensor.repeats import (
     Joins,
     joined,
@@ -57,7 +57,7 @@ from ggscope.readers.tensor.repeats import (
 from ggscope.readers.tensor.routing import MAX_LISTED, Reading, add_choices
 from ggscope.readers.tensor.scan import FIRST_NAME
 from ggscope.readers.tensor.token_json.entries import Pattern
-from ggscope.readers.tensor.token_json.intake import NONE, Intake
+from ggscope.readers.tensor.token_json.intake import NONE, TokenIntake
 from ggscope.readers.tensor.token_json.ops import (
     AS_PRINTED,
     PrintedOps,
@@ -66,7 +66,7 @@ from ggscope.readers.tensor.token_json.ops import (
     note_ops,
     schema_of,
 )
-from ggscope.readers.tensor.trace import add_spans, make_builder, make_info, make_job
+from ggscope.readers.tensor.trace import add_spans, make_builder, make_draft, make_info
 
 READER_ID = "trace-json"
 OPS_OPTION = "ops"
@@ -81,7 +81,7 @@ _MOST_LAYERS = 1 << 15
 _MOST_SOURCES = 0x7FFF
 
 
-def build(intake: Intake, source: Source, context: ReadContext) -> Trace:
+def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
     """Return the trace of all entries that were taken. ReadError for bad options."""
     work = Work(context.check_cancelled)
     patterns = intake.book.patterns
@@ -94,44 +94,46 @@ def build(intake: Intake, source: Source, context: ReadContext) -> Trace:
     layout, records = as_records(patterns, ops.of_pattern, schema)
     n = intake.n_entries
     choice = Choice(Wants(layout), 0, n, n)
-    file = File(
+    file = TensorFile(
         source=source, options={}, choice=choice, end=source.size, ops=ops.table
     )
     strings = StringTable()
-    job, of_op, joins = _job(intake, file, of_entry, ops, strings, work)
+    draft, of_op, joins = _draft(intake, file, of_entry, ops, strings, work)
     decoder = PatternDecoder(layout, strings, ops.table)
     decoded = decode_records(records, decoder, work)
     decoded = replace(decoded, claims=_claims(decoded.claims, patterns))
-    n = len(job.rows)
+    n = len(draft.rows)
     of_row = np.empty(n + room_for(n), narrow(np.array([len(patterns)])).dtype)
     if joins is None:
-        work.gather(of_entry, job.rows.order, of_row)
+        work.gather(of_entry, draft.rows.order, of_row)
     else:
         decoded = joined(decoded, joins)
         of_row = np.empty(n + room_for(n), narrowest(of_op))
         of_row[:n] = of_op
     access = intake.places.records(source.path, 0, noun="entry", reader_id=READER_ID)
-    builder = make_builder(job, strings, access)
-    _note_all(builder, job, ops, intake, work)
-    add_spans(builder, job, decoded, of_row[: n + len(job.band_names)], work)
-    lists = _lists(intake, job) if intake.lists else None
-    add_choices(builder, job, decoded, of_row[:n], lists, work)
+    builder = make_builder(draft, strings, access)
+    _note_all(builder, draft, ops, intake, work)
+    add_spans(builder, draft, decoded, of_row[: n + len(draft.band_names)], work)
+    lists = _lists(intake, draft) if intake.lists else None
+    add_choices(builder, draft, decoded, of_row[:n], lists, work)
     context.progress(source.size, source.size)
-    stated = _stated(intake, of_entry, job)
+    stated = _stated(intake, of_entry, draft)
     builder.warn_stated(f for f in stated if f.name != _ENTRIES)
     if builder.has_loss:
         stated = tuple(map(without_verdict, stated))
-    return builder.snapshot(replace(_info(intake, job, schema, wanted), stated=stated))
+    return builder.snapshot(
+        replace(_info(intake, draft, schema, wanted), stated=stated)
+    )
 
 
-def _job(
-    intake: Intake,
-    file: File,
+def _draft(
+    intake: TokenIntake,
+    file: TensorFile,
     of_entry: Array,
     ops: PrintedOps,
     strings: StringTable,
     work: Work,
-) -> tuple[Job, Array, Joins | None]:
+) -> tuple[Draft, Array, Joins | None]:
     """Return all spans but for their names; and their patterns, if entries are joined.
 
     Entries that describe one source each are joined to ops.
@@ -142,7 +144,7 @@ def _job(
     token[token == NONE] = _token_of_file(intake, file.source.path)
     claimed = [p.layer if p.layer < _MOST_LAYERS else NONE for p in patterns]
     thread = np.minimum(columns.joined("thread", np.int32), N_THREADS - 1)
-    header = Columns(
+    header = Headers(
         time=time,
         token=token,
         layer=np.array([*claimed, NONE], np.int16)[of_entry],
@@ -170,8 +172,8 @@ def _job(
         of_op, joins = joined_patterns(of_record, starts, len(patterns))
         rows = joined_rows(rows, starts)
     tally = Tally(n_records=n, n_ops=n, has_layers=True)
-    job = make_job(file, tally, threads, header, rows, strings, work)
-    return job, of_op, joins
+    draft = make_draft(file, tally, threads, header, rows, strings, work)
+    return draft, of_op, joins
 
 
 def _pass_marks(
@@ -191,7 +193,7 @@ def _pass_marks(
     return np.array([name == key for name in names], np.bool_)[of_entry]
 
 
-def _token_of_file(intake: Intake, path: Path) -> int:
+def _token_of_file(intake: TokenIntake, path: Path) -> int:
     """Return the token of entries that do not say it: the file's, else its name's."""
     claimed = intake.facts.get("token_id")
     if isinstance(claimed, int) and 0 <= claimed < _MOST_TOKENS:
@@ -206,7 +208,7 @@ def _claims(claims: Claims, patterns: list[Pattern]) -> Claims:
     return replace(claims, n_sources=np.array(told, np.int16))
 
 
-def _lists(intake: Intake, job: Job) -> Reading:
+def _lists(intake: TokenIntake, draft: Draft) -> Reading:
     """Return a function that looks up the expert lists of rows."""
     of_entry = np.append(intake.columns.joined("experts", np.int32), NONE)
     table = np.zeros((len(intake.lists) + 1, MAX_LISTED), np.int32)
@@ -217,26 +219,32 @@ def _lists(intake: Intake, job: Job) -> Reading:
         count[i] = len(kept)
 
     def read(rows: I64) -> tuple[Array, Array]:
-        number = of_entry[job.rows.positions(rows)]
+        number = of_entry[draft.rows.positions(rows)]
         return table[number], count[number]
 
     return read
 
 
 def _note_all(
-    builder: TraceBuilder, job: Job, ops: PrintedOps, intake: Intake, work: Work
+    builder: TraceBuilder,
+    draft: Draft,
+    ops: PrintedOps,
+    intake: TokenIntake,
+    work: Work,
 ) -> None:
     """Add everything that is wrong with the file."""
-    rows = job.rows
-    for w in intake.builder.snapshot(_no_info(job)).warnings:
+    rows = draft.rows
+    for w in intake.builder.snapshot(_no_info(draft)).warnings:
         builder.warn(
             w.severity, w.code, w.message, w.offset, w.count,
             place=w.place, remedy=w.remedy,
         )  # fmt: skip
-    notes.file_change(builder, job.file.source, intake.n_entries)
-    notes.order_repairs(builder, rows)
-    notes.time_gaps(builder, rows)
-    notes.op_doubts(builder, ops.table, work.counts(job.spans["op"][: len(rows)], 256))
+    problems.file_change(builder, draft.file.source, intake.n_entries)
+    problems.order_repairs(builder, rows)
+    problems.time_gaps(builder, rows)
+    problems.op_doubts(
+        builder, ops.table, work.counts(draft.spans["op"][: len(rows)], 256)
+    )
     note_ops(builder, ops)
     stated = intake.facts.get("total_entries")
     if isinstance(stated, int) and stated != intake.n_elements:
@@ -248,14 +256,14 @@ def _note_all(
         )
 
 
-def _stated(intake: Intake, of_entry: Array, job: Job) -> tuple[Stated, ...]:
+def _stated(intake: TokenIntake, of_entry: Array, draft: Draft) -> tuple[Stated, ...]:
     """Return what the file says of itself beside what its entries hold.
 
     The duration is without the last op, of which no end is recorded.
     """
-    start, facts = job.spans["start"][: len(job.rows)], intake.facts
-    first = job.rows.origin + int(start.min()) if len(start) else None
-    last = job.rows.origin + int(start.max(initial=0))
+    start, facts = draft.spans["start"][: len(draft.rows)], intake.facts
+    first = draft.rows.origin + int(start.min()) if len(start) else None
+    last = draft.rows.origin + int(start.max(initial=0))
     patterns = intake.book.patterns
     uses = np.bincount(of_entry, minlength=len(patterns))
     has_lists = bool(patterns) and all(p.has_result for p in patterns)
@@ -298,11 +306,13 @@ def _stated(intake: Intake, of_entry: Array, job: Job) -> tuple[Stated, ...]:
     return tuple(figure for figure in figures if figure is not None)
 
 
-def _no_info(job: Job) -> TraceInfo:
-    return make_info(job.file.source, "", "")
+def _no_info(draft: Draft) -> TraceInfo:
+    return make_info(draft.file.source, "", "")
 
 
-def _info(intake: Intake, job: Job, schema: Layout, wanted: str) -> TraceInfo:
+def _info(
+    intake: TokenIntake, draft: Draft, schema: RecordLayout, wanted: str
+) -> TraceInfo:
     facts = intake.facts
     version = schema.id + (" v4" if intake.has_expert_keys else "")
     producer = {
@@ -318,10 +328,10 @@ def _info(intake: Intake, job: Job, schema: Layout, wanted: str) -> TraceInfo:
         if isinstance(facts.get(key), int | float)
     }
     return replace(
-        make_info(job.file.source, job.file.choice.wants.layout.title, version),
+        make_info(draft.file.source, draft.file.choice.wants.layout.title, version),
         reader_id=READER_ID,
         n_records=intake.n_elements,
-        n_passes=job.rows.n_passes,
+        n_passes=draft.rows.n_passes,
         producer=producer,
         options={OPS_OPTION: wanted} if wanted else {},
         summary={"layout": schema.id, **summary},
@@ -402,7 +412,7 @@ class TraceJsonReader:
         LimitExceededError
             If there are too many entries, or too many different ones.
         """
-        intake = Intake(source, context)
+        intake = TokenIntake(source, context)
         start = len(BOM) if source.head(len(BOM)) == BOM else 0
         cursor = JsonCursor(
             source,
@@ -436,7 +446,7 @@ class TraceJsonReader:
         return build(intake, source, context)
 
 
-def _keep_before(fault: JsonSyntaxError, intake: Intake, source: Source) -> None:
+def _keep_before(fault: JsonSyntaxError, intake: TokenIntake, source: Source) -> None:
     """Go on with the entries before a fault; raise where there are none."""
     place = locate(source, fault.offset)
     where = f"line {place.line}, column {place.column}"
