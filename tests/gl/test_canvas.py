@@ -12,6 +12,7 @@ import builders
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.render.gl import painter as gl
+from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
 from ggscope.views.timeline import view as timeline_module
@@ -36,10 +37,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> TimelineView:
-    view = TimelineView()
+    view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1000, 500)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     return view
@@ -156,10 +156,9 @@ def test_software_renderer_is_no_reason_to_leave_raster(
 def test_two_timelines_share_a_window(
     qtbot: QtBot, view: TimelineView, session: Session
 ) -> None:
-    other = TimelineView()
+    other = TimelineView(session, theme("dark"))
     qtbot.addWidget(other)
     other.resize(600, 300)
-    other.attach(session)
     other.show()
     qtbot.waitExposed(other)
 

@@ -13,6 +13,7 @@ from ggscope.model.selection import Filter
 from ggscope.model.time import TimeRange
 from ggscope.render.gl.base import GlError
 from ggscope.render.gl.search import GpuSearch
+from ggscope.render.theme import theme
 from ggscope.render.timeline import wide as compose_wide
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import SEARCH_VARIABLE, GlCanvas, wants_search
@@ -37,10 +38,9 @@ def view(
 ) -> TimelineView:
     monkeypatch.setenv(SEARCH_VARIABLE, "1")
     monkeypatch.setattr(compose_wide, "LEAST_IN_VIEW", 16)
-    view = TimelineView()
+    view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1000, 500)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     return view

@@ -16,6 +16,7 @@ from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.base.canvas import GlCanvas, RasterCanvas
 from ggscope.views.base.painted import PaintedView
+from ggscope.views.base.view import View
 from ggscope.views.graph.view import GraphView
 from ggscope.views.heatmap.view import HeatmapView
 from graph_traces import network_trace
@@ -33,14 +34,14 @@ def shown(qapp: QApplication, qtbot: QtBot) -> Iterator[Shown]:
         pytest.skip("OpenGL tests need an X display; run them under xvfb-run")
     made: list[tuple[PaintedView, Session]] = []
 
-    def show(view: PaintedView, trace: object, look: str = "dark") -> PaintedView:
+    def show(kind: type[View], trace: object, look: str = "dark") -> PaintedView:
         session = Session()
         session.set_trace(trace)
+        view = kind(session, theme(look))
+        assert isinstance(view, PaintedView)
         made.append((view, session))
         qtbot.addWidget(view)
         view.resize(900, 420)
-        view.set_theme(theme(look))
-        view.attach(session)
         view.show()
         qtbot.waitExposed(view)
         qtbot.waitUntil(lambda: session.tasks.is_idle and _has_picture(view))
@@ -50,7 +51,7 @@ def shown(qapp: QApplication, qtbot: QtBot) -> Iterator[Shown]:
 
     yield show
     for view, session in made:
-        view.detach()
+        view.release()
         session.close()
 
 
@@ -94,7 +95,7 @@ def share_of_difference(one: np.ndarray, other: np.ndarray) -> float:
 def test_heatmap_on_opengl_is_that_of_the_raster(
     shown: Shown, qtbot: QtBot, look: str
 ) -> None:
-    view = shown(HeatmapView(), moe_trace(), look)
+    view = shown(HeatmapView, moe_trace(), look)
 
     raster, gl = by_raster(qtbot, view), by_gl(qtbot, view)
 
@@ -105,7 +106,7 @@ def test_heatmap_on_opengl_is_that_of_the_raster(
 def test_zoomed_heatmap_on_opengl_is_that_of_the_raster(
     shown: Shown, qtbot: QtBot
 ) -> None:
-    view = shown(HeatmapView(), moe_trace())
+    view = shown(HeatmapView, moe_trace())
     assert isinstance(view, HeatmapView)
     view.fit_unit(5)
     view.zoom_x(0.13)
@@ -138,7 +139,7 @@ def test_graph_on_opengl_is_that_of_the_raster(
 def test_canvas_that_cannot_draw_falls_back_for_good(
     shown: Shown, qtbot: QtBot
 ) -> None:
-    view = shown(HeatmapView(), moe_trace())
+    view = shown(HeatmapView, moe_trace())
     on_gl(qtbot, view)
 
     view.canvas_failed("the driver gave up")
@@ -230,7 +231,7 @@ def test_heatmap_made_anew_draws_again(workspace: Workspace, qtbot: QtBot) -> No
 def test_canvas_moves_with_its_view_to_another_window(
     shown: Shown, qtbot: QtBot
 ) -> None:
-    view = shown(HeatmapView(), moe_trace())
+    view = shown(HeatmapView, moe_trace())
     before = by_gl(qtbot, view)
     other = QWidget()
     qtbot.addWidget(other)

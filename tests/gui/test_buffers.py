@@ -16,6 +16,7 @@ from buffer_traces import MIB, Life, buffers_trace, busy_buffers, reference_buff
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
 from ggscope.render.buffers import BuffersGeometry
+from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.buffers.view import BuffersView
 from scenes import texts_of
@@ -36,10 +37,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> BuffersView:
-    made = BuffersView()
+    made = BuffersView(session, theme("dark"))
     qtbot.addWidget(made)
     made.resize(1300, 460)
-    made.attach(session)
     made.show()
     qtbot.waitExposed(made)
     settled(qtbot, made)
@@ -360,10 +360,9 @@ def test_absolute_time_changes_axis_and_table(
     assert view.table.model.row(0)[4].text == "5.000000 s"
 
 
-def test_a_detached_view_hears_nothing(view: BuffersView, session: Session) -> None:
-    view.detach()
+def test_a_released_view_hears_nothing(view: BuffersView, session: Session) -> None:
+    view.release()
 
     session.select(Selection("buffers", (1,)))
 
-    assert view.result is None
     assert view.table.rows() == ()

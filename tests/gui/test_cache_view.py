@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.analysis.reads.what_if import what_if
+from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.cache import CacheView
 from reads_builder import moe_reads
@@ -26,10 +27,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> CacheView:
-    view = CacheView()
+    view = CacheView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1100, 360)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     answered(qtbot, view)
@@ -131,9 +131,8 @@ def test_copy_gives_the_answer_and_what_it_rests_on(view):
 def test_trace_without_reads_says_so(qtbot, qapp):
     session = Session()
     session.set_trace(builders.nested_trace())
-    view = CacheView()
+    view = CacheView(session, theme("dark"))
     qtbot.addWidget(view)
-    view.attach(session)
     view.show()
     qtbot.waitUntil(lambda: session.tasks.is_idle)
 

@@ -61,10 +61,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> DetailsView:
-    view = DetailsView()
+    view = DetailsView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(300, 900)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     return view
@@ -376,10 +375,9 @@ def test_facts_are_given_to_screen_readers(view: DetailsView, session: Session) 
 def test_more_cards_than_fit_are_counted(qtbot: QtBot, session: Session) -> None:
     builder = TraceBuilder()
     builder.add_lane("thread 0", LaneKind.THREAD)
-    view = DetailsView()
-    qtbot.addWidget(view)
     session.select_span(1)
-    view.attach(session)
+    view = DetailsView(session, theme("dark"))
+    qtbot.addWidget(view)
     settle(qtbot, session)
 
     view.sources.set_accesses(view.sources.accesses * 30)
@@ -412,13 +410,14 @@ def test_closed_session_leaves_the_empty_state(
     assert view._empty.text == "No trace is open."
 
 
-def test_detached_view_ignores_the_session(view: DetailsView, session: Session) -> None:
-    view.detach()
+def test_released_view_ignores_the_session(view: DetailsView, session: Session) -> None:
+    session.select_span(0)
+    before = view.markdown()
+    view.release()
 
     session.select_span(1)
 
-    assert view._empty.text == "No trace is open."
-    assert view.markdown().startswith("|")
+    assert view.markdown() == before
 
 
 @pytest.mark.parametrize(("width", "n"), [(900, 16), (300, 8), (120, 4)])

@@ -35,14 +35,13 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> Iterator[DetailsView]:
-    view = DetailsView()
+    view = DetailsView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(320, 1200)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     yield view
-    view.detach()
+    view.release()
 
 
 def facts(view: DetailsView) -> dict[str, str]:

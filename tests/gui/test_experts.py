@@ -47,10 +47,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> ExpertsView:
-    made = ExpertsView()
+    made = ExpertsView(session, theme("dark"))
     qtbot.addWidget(made)
     made.resize(1100, 340)
-    made.attach(session)
     made.show()
     qtbot.waitExposed(made)
     settled(qtbot, made)
@@ -339,14 +338,13 @@ def test_it_says_why_there_is_nothing(
     assert view.tooltip_at(100, 100) == ""
 
 
-def test_a_detached_view_shows_nothing_and_hears_nothing(
-    view: ExpertsView, session: Session
-) -> None:
-    view.detach()
-    session.select(Selection("experts", (1,)))
+def test_a_released_view_hears_nothing(view: ExpertsView, session: Session) -> None:
+    result = view.result
+    view.release()
 
-    assert shown(view) == ["No trace is open."] or view.session is None
-    assert view.result is None
+    session.set_trace(builders.nested_trace())
+
+    assert view.result is result
 
 
 def test_light_theme_and_larger_font_are_drawn(view: ExpertsView) -> None:

@@ -40,15 +40,14 @@ def session(qtbot: QtBot) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> Iterator[GraphView]:
-    made = GraphView()
+    made = GraphView(session, theme("dark"))
     qtbot.addWidget(made)
     made.resize(900, 600)
-    made.attach(session)
     made.show()
     qtbot.waitExposed(made)
     settle(qtbot, made)
     yield made
-    made.detach()
+    made.release()
 
 
 def settle(qtbot: QtBot, view: GraphView) -> None:
@@ -236,12 +235,12 @@ def test_drag_in_the_overview_moves_there(view: GraphView, qtbot: QtBot) -> None
     assert middle > view.shown.layout.height * 0.8
 
 
-def test_click_on_a_stub_goes_to_its_other_end(qtbot: QtBot, view: GraphView) -> None:
+def test_click_on_a_stub_goes_to_its_other_end(
+    qtbot: QtBot, view: GraphView, session: Session
+) -> None:
     n = 24
     edges = [*[(i, i + 1) for i in range(n - 1)], (0, n - 1)]
-    session = Session()
     session.set_trace(graph_traces.graph_trace(n, edges))
-    view.attach(session)
     settle(qtbot, view)
     assert view.shown is not None
     x, y = view.shown.layout.stubs[0, :2]
@@ -255,8 +254,6 @@ def test_click_on_a_stub_goes_to_its_other_end(qtbot: QtBot, view: GraphView) ->
     assert session.selection.ids == (n - 1,)
     place = place_of(view, box_of(view, n - 1))
     assert abs(place.y() - 300) < 3
-    view.detach()
-    session.close()
 
 
 def test_selection_from_elsewhere_is_lit_and_centred(
@@ -539,15 +536,13 @@ def test_every_colouring_can_be_drawn(
     assert not view.canvas.grab().isNull()
 
 
-def test_trace_without_graph_says_what_to_open(qtbot: QtBot, view: GraphView) -> None:
-    session = Session()
+def test_trace_without_graph_says_what_to_open(
+    view: GraphView, session: Session
+) -> None:
     session.set_trace(builders.llama_like_trace())
-    view.attach(session)
 
     assert "No graph" in view.empty_words()[0]
     assert view.picture(400, 300, 1.0).batches
-    view.detach()
-    session.close()
 
 
 def test_closed_session_empties_the_pane(view: GraphView, session: Session) -> None:

@@ -36,16 +36,15 @@ def session() -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> Iterator[HeatmapView]:
-    made = HeatmapView()
+    made = HeatmapView(session, theme("dark"))
     qtbot.addWidget(made)
     made.resize(1000, 420)
-    made.attach(session)
     made.show()
     qtbot.waitExposed(made)
     qtbot.waitUntil(lambda: made.base is not None)
     made.setFocus()
     yield made
-    made.detach()
+    made.release()
 
 
 def at_unit(view: HeatmapView, unit: int, row: int = 0) -> QPoint:
@@ -447,16 +446,15 @@ def test_shown_picture_is_exported(view: HeatmapView, tmp_path) -> None:
 def test_trace_without_accesses_says_so(qtbot: QtBot) -> None:
     session = Session()
     session.set_trace(finished(TraceBuilder()))
-    view = HeatmapView()
+    view = HeatmapView(session, theme("dark"))
     qtbot.addWidget(view)
-    view.attach(session)
     view.show()
     qtbot.waitUntil(lambda: view.base is not None)
 
     assert view.empty_words()[0] == "No accesses"
     assert view.picture(400, 200, 1).batches
 
-    view.detach()
+    view.release()
     session.close()
 
 

@@ -29,10 +29,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> HotColdView:
-    view = HotColdView()
+    view = HotColdView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1100, 300)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     qtbot.waitUntil(lambda: bool(view.current_facts()))
@@ -174,9 +173,8 @@ def test_selected_tensor_is_lit(view, session):
 def test_trace_without_accesses_says_so(qtbot, qapp):
     session = Session()
     session.set_trace(builders.nested_trace())
-    view = HotColdView()
+    view = HotColdView(session, theme("dark"))
     qtbot.addWidget(view)
-    view.attach(session)
     view.show()
     qtbot.waitUntil(lambda: session.tasks.is_idle)
 
@@ -186,9 +184,8 @@ def test_trace_without_accesses_says_so(qtbot, qapp):
 
 
 def test_hidden_view_counts_only_when_it_is_seen(qtbot, session):
-    view = HotColdView()
+    view = HotColdView(session, theme("dark"))
     qtbot.addWidget(view)
-    view.attach(session)
     qtbot.waitUntil(lambda: session.tasks.is_idle)
 
     assert view.current_facts() == ()

@@ -28,7 +28,8 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.view import BUILTIN, View, cell_views
+from ggscope.views.base.view import View
+from ggscope.views.registry import BUILTIN, cell_views
 from graph_traces import network_trace
 from heat_traces import moe_trace
 from panes import (
@@ -409,9 +410,9 @@ def test_pane_without_anything_says_what_is_missing(pane_of, view_id: str) -> No
     assert head in texts
 
 
-def test_pane_without_a_session_draws_nothing_and_does_not_fail(qtbot: QtBot) -> None:
+def test_pane_without_a_trace_draws_nothing_and_does_not_fail(qtbot: QtBot) -> None:
     for known in BUILTIN:
-        view = known.load().factory()
+        view = known.load()(Session(), theme("dark"))
         qtbot.addWidget(view)
         view.resize(500, 200)
         view.show()

@@ -10,9 +10,10 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.analysis.rows.lanes import FEW_LANES
+from ggscope.render.theme import theme
 from ggscope.session import tasks
 from ggscope.session.session import Session
-from ggscope.views.base.view import BUILTIN, ViewEntry
+from ggscope.views.registry import BUILTIN, ViewEntry
 
 
 @pytest.mark.parametrize("entry", BUILTIN, ids=lambda entry: entry.id)
@@ -34,13 +35,12 @@ def test_nothing_comes_back_to_a_view_that_is_gone(
     lane = np.arange(2 * FEW_LANES)  # so many that a worker prepares them
     session = Session()
     session.set_trace(builders.spans_trace(lane, lane + 5, lane, op=3))
-    view = entry.load().factory()
-    view.attach(session)
+    view = entry.load()(session, theme("dark"))
     view.resize(640, 400)
     view.show()
     QApplication.processEvents()
 
-    view.detach()
+    view.release()
     view.hide()
     shiboken6.delete(view)
 

@@ -34,10 +34,9 @@ def session(qtbot: QtBot) -> Iterator[Session]:
 
 @pytest.fixture
 def legend(qtbot: QtBot, session: Session) -> Legend:
-    made = Legend()
+    made = Legend(session, theme("dark"))
     qtbot.addWidget(made)
     made.resize(1400, 24)
-    made.attach(session)
     made.show()
     qtbot.waitExposed(made)
     return made
@@ -105,8 +104,7 @@ def test_filter_from_elsewhere_is_shown(legend: Legend, session: Session) -> Non
 def test_every_entry_isolates_its_own_spans(by: str, session: Session) -> None:
     assert session.index is not None
     categories = session.index.categories(by)
-    legend = Legend()
-    legend.attach(session)
+    legend = Legend(session, theme("dark"))
     session.set_color_by(by)
 
     for number, entry in enumerate(legend.entries):
@@ -124,16 +122,15 @@ def test_every_entry_isolates_its_own_spans(by: str, session: Session) -> None:
 def test_engines_are_isolated_by_their_lanes(qtbot: QtBot) -> None:
     session = Session()
     session.set_trace(builders.npu_like_trace())
-    legend = Legend()
+    legend = Legend(session, theme("dark"))
     qtbot.addWidget(legend)
-    legend.attach(session)
     engine = next(e for e in legend.entries if e.key == "engine:TE")
 
     legend.isolate(engine)
 
     assert session.mask is not None
     assert int(session.mask.sum()) == engine.n_spans
-    legend.detach()
+    legend.release()
     session.close()
 
 
@@ -190,9 +187,8 @@ def test_large_trace_is_counted_on_a_worker(
 
 def test_legend_without_trace_is_empty(qtbot: QtBot) -> None:
     session = Session()
-    legend = Legend()
+    legend = Legend(session, theme("dark"))
     qtbot.addWidget(legend)
-    legend.attach(session)
 
     assert legend.entries == ()
     assert legend.minimumSizeHint().width() == 0

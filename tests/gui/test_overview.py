@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.model.time import TimeRange
+from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import overview as overview_module
 from ggscope.views.base.canvas import RasterCanvas
@@ -30,10 +31,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> OverviewView:
-    view = OverviewView()
+    view = OverviewView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(WIDTH, 58)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     return view
@@ -143,8 +143,8 @@ def test_large_trace_is_prepared_on_a_worker(
     assert drawn.batches
 
 
-def test_strip_without_a_session_is_empty(qtbot: QtBot) -> None:
-    view = OverviewView()
+def test_strip_without_a_trace_is_empty(qtbot: QtBot) -> None:
+    view = OverviewView(Session(), theme("dark"))
     qtbot.addWidget(view)
 
     assert view.picture(100, 58, 1.0).batches == ()

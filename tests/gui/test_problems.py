@@ -70,10 +70,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> ProblemsView:
-    view = ProblemsView()
+    view = ProblemsView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1000, 260)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     return view
@@ -242,10 +241,10 @@ def test_pane_is_drawn_in_both_themes(view: ProblemsView, name: str) -> None:
     assert severities(view)[0] == "error"
 
 
-def test_detached_view_forgets(view: ProblemsView, session: Session) -> None:
-    view.detach()
+def test_released_view_hears_nothing(view: ProblemsView, session: Session) -> None:
+    before = view.problems
+    view.release()
 
     session.problem_reported.emit("late")
 
-    assert view.problems == ()
-    assert view._empty.text == "No trace is open."
+    assert view.problems == before

@@ -44,7 +44,7 @@ import ggscope.views.statistics.view, ggscope.views.table.view
 import ggscope.views.timeline.view
 import ggscope.session.loading.opening, numpy.ma, numpy.random
 import importlib
-from ggscope.views.base.view import BUILTIN
+from ggscope.views.registry import BUILTIN
 for entry in BUILTIN:  # modules are not what memory is to run out for
     importlib.import_module(entry.target.partition(":")[0])
 from ggscope.readers import registry

@@ -36,10 +36,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> StatisticsView:
-    view = StatisticsView()
+    view = StatisticsView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1200, 300)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     return view
@@ -50,8 +49,7 @@ def counted(qtbot: QtBot, view: StatisticsView) -> None:
     qtbot.waitUntil(
         lambda: (
             not view._timer.isActive()
-            and view._session is not None
-            and view._session.tasks.is_idle
+            and view.session.tasks.is_idle
             and view._result is not None
             and view._result.scope == view.scope()
             and view._result.by == view.by.currentData()
@@ -346,13 +344,15 @@ def test_theme_change_recolours_the_squares(qtbot: QtBot, view: StatisticsView) 
     assert not view.grab().isNull()
 
 
-def test_detached_view_is_empty(qtbot: QtBot, view: StatisticsView) -> None:
+def test_released_view_counts_no_more(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
     counted(qtbot, view)
+    view.release()
 
-    view.detach()
+    session.set_marked(MarkedRange(TimeRange(0, 5)))
 
-    assert view._empty.text == "No trace is open."
-    assert view.scope() is None
+    assert not view._timer.isActive()
 
 
 # -- while something is going on ---------------------------------------------

@@ -51,10 +51,9 @@ def view(qtbot: QtBot, session: Session) -> TableView:
 
 
 def shown(qtbot: QtBot, session: Session) -> TableView:
-    view = TableView()
+    view = TableView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1100, 420)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     view.grid.setFocus()
@@ -1040,16 +1039,13 @@ def test_header_menu_lists_the_columns(qtbot: QtBot, view: TableView) -> None:
     assert view.grid.hidden_columns == frozenset({"quality"})
 
 
-def test_detached_view_is_empty_and_ignores_the_session(
-    view: TableView, session: Session
-) -> None:
-    view.detach()
+def test_released_view_ignores_the_session(view: TableView, session: Session) -> None:
+    n_rows = view.model.rowCount()
+    view.release()
 
-    session.select_span(3)
     session.set_filter(Filter(text="q"))
 
-    assert view.model.rowCount() == 0
-    assert view._empty.text == "No trace is open."
+    assert view.model.rowCount() == n_rows
 
 
 def test_closed_session_leaves_an_empty_table(

@@ -47,14 +47,13 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> Iterator[TableView]:
-    view = TableView()
+    view = TableView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1100, 500)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     yield view
-    view.detach()
+    view.release()
 
 
 def row_called(view: TableView, session: Session, name: str) -> int:

@@ -40,10 +40,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> TimelineView:
-    view = TimelineView()
+    view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1000, 420)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     return view
@@ -426,8 +425,8 @@ def test_reveal_scrolls_the_lane_into_view(
     assert AXIS_HEIGHT <= at.y() <= canvas(view).height()
 
 
-def test_view_without_a_session_is_calm(qtbot: QtBot) -> None:
-    view = TimelineView()
+def test_view_without_a_trace_is_calm(qtbot: QtBot) -> None:
+    view = TimelineView(Session(), theme("dark"))
     qtbot.addWidget(view)
     view.resize(300, 200)
     view.show()
@@ -440,15 +439,14 @@ def test_view_without_a_session_is_calm(qtbot: QtBot) -> None:
     assert not canvas(view).grab().isNull()
 
 
-def test_detached_view_ignores_the_session(
+def test_released_view_ignores_the_session(
     view: TimelineView, session: Session
 ) -> None:
-    view.detach()
+    view.release()
 
     session.set_visible(TimeRange(10, 500))
     session.set_lane_state(replace(session.lane_state, pinned=("x",)))
 
-    assert view.session is None
     assert view.prepared() is None
 
 
@@ -532,16 +530,15 @@ def test_zoomed_view_draws_larger_and_hits_what_is_drawn(
 def test_stalls_can_be_left_out(qtbot: QtBot) -> None:
     session = Session()
     session.set_trace(builders.npu_like_trace())
-    view = TimelineView()
+    view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1000, 420)
-    view.attach(session)
     full = len(view.picture(1000, 420, 1.0).batches)
 
     session.set_shows_stalls(False)
 
     assert len(view.picture(1000, 420, 1.0).batches) < full
-    view.detach()
+    view.release()
     session.close()
 
 

@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.model.selection import Selection
+from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.timeline.view import TimelineView
 
@@ -24,14 +25,13 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 @pytest.fixture
 def view(qtbot: QtBot, session: Session) -> Iterator[TimelineView]:
-    view = TimelineView()
+    view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1000, 500)
-    view.attach(session)
     view.show()
     qtbot.waitExposed(view)
     yield view
-    view.detach()
+    view.release()
 
 
 def lit(view: TimelineView) -> list[int]:
@@ -52,13 +52,11 @@ def test_tensor_lights_its_spans_and_a_span_lights_none(
 
 def test_view_that_comes_later_lights_them_too(qtbot: QtBot, session: Session) -> None:
     session.select_tensor(1)
-    view = TimelineView()
+    view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
 
-    view.attach(session)
-
     assert lit(view) == session.linked.spans.tolist()
-    view.detach()
+    view.release()
 
 
 def test_step_frames_the_span_that_is_looked_at(

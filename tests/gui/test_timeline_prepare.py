@@ -7,6 +7,7 @@ import builders
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import FEW_LANES, LaneState
 from ggscope.errors import Cancelled
+from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.timeline.view import PrepareRequest, TimelineView
@@ -70,14 +71,13 @@ def test_trace_of_many_lanes_is_never_prepared_by_the_window(qtbot, monkeypatch)
 
     monkeypatch.setattr(PrepareRequest, "__call__", called)
     session = Session()
-    view = TimelineView()
+    view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
-    view.attach(session)
 
     session.set_trace(trace)
     qtbot.waitUntil(lambda: view.prepared() is not None)
 
     assert threads
     assert threading.main_thread().name not in threads
-    view.detach()
+    view.release()
     session.close()

@@ -36,7 +36,8 @@ from ggscope.gui.theme import ThemeManager
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore, MemoryStore
 from ggscope.session.tasks import NO_MEMORY
-from ggscope.views.base.view import BUILTIN, guarded
+from ggscope.views.base.view import guarded
+from ggscope.views.registry import BUILTIN
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ def wait_for_imports() -> None:
 
 
 def _import_all() -> None:
-    views = [entry.target.partition(":")[0] for entry in BUILTIN]
+    views = [entry.module for entry in BUILTIN]
     try:
         for name in (*views, *_ON_DEMAND):
             if _is_leaving.is_set():

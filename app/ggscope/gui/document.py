@@ -33,7 +33,6 @@ from ggscope.session.loading.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskState
-from ggscope.views.base.view import View
 from ggscope.words.sessions import fit_words, joins_of
 
 if TYPE_CHECKING:
@@ -451,7 +450,9 @@ class Document(QWidget):
         self.session.lanes_changed.connect(self._on_lanes_changed)
         self.session.problem_reported.connect(self._on_problem)
         self.session.said.connect(self.status.say)
-        self.workspace.cells_changed.connect(self._bind_timelines)
+        self.workspace.cells_changed.connect(self._show_renderer)
+        self.workspace.renderer_changed.connect(self._show_renderer)
+        self.workspace.renderer_failed.connect(self._on_problem)
         self._settings.changed.connect(self._on_settings_changed)
         self.session.only_range_changed.connect(self._on_only_range)
 
@@ -632,23 +633,6 @@ class Document(QWidget):
         if self._lanes_reader:
             self._settings.set_lane_state(self._lanes_reader, self.session.lane_state)
 
-    # -- what the timeline draws with --------------------------------------
-
-    def _bind_timelines(self) -> None:
-        """Tell new timelines which renderer and wheel to use, and listen to them."""
-        for view in self.workspace.views("timeline"):
-            if view.property("isBound"):
-                continue
-            view.setProperty("isBound", True)
-            for name, slot in (
-                ("renderer_changed", self._on_renderer),
-                ("renderer_failed", self._on_problem),
-            ):
-                signal = getattr(view, name, None)
-                if signal is not None:
-                    signal.connect(slot)
-            self._apply_drawing(view)
-
     def _on_settings_changed(self, topic: str) -> None:
         if topic == "memory":
             self.loader.limit_bytes = self._settings.memory.limit_bytes
@@ -657,25 +641,14 @@ class Document(QWidget):
         if topic == "drawing":
             self.session.wheel_zooms = self._settings.drawing.wheel == "zoom"
             self.session.set_shows_stalls(self._settings.drawing.shows_stalls)
-            for view in self.workspace.views("timeline"):
-                self._apply_drawing(view)
 
     def _on_only_range(self, only: bool) -> None:
         self._settings.change("tables", only_range=only)
 
-    def _apply_drawing(self, view: View) -> None:
-        drawing = self._settings.drawing
-        choose = getattr(view, "choose_renderer", None)
-        if choose is not None:
-            setattr(view, "gpu_bytes", drawing.gpu_mib << 20)  # noqa: B010 - as `choose`
-            choose(drawing.renderer)
-        self._on_renderer("")
-
-    def _on_renderer(self, _: str) -> None:
-        for view in self.workspace.views("timeline"):
-            text = getattr(view, "renderer_text", "")
-            self.status.set_renderer(str(text() if callable(text) else text))
-            return
+    def _show_renderer(self, _: object = None) -> None:
+        """Say what draws the timeline."""
+        for view in self.workspace.views("timeline")[:1]:
+            self.status.set_renderer(view.renderer_text())
 
 
 def _boxed(banner: Banner, parent: QWidget) -> QWidget:

@@ -48,7 +48,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.text import caption, one_line
 from ggscope.views.base.plain import set_tab_tip, set_title
-from ggscope.views.base.view import guarded
+from ggscope.views.base.view import Copies, View, guarded
 from ggscope.views.base.widgets import copy_text
 
 logger = logging.getLogger(__name__)
@@ -427,19 +427,19 @@ class MainWindow(QMainWindow):
 
     def toggle_detailed(self) -> None:
         """Switch the table between compact and detailed rows."""
-        self._call_views("toggle_detailed")
+        for view in self._cell_views():
+            view.toggle_detailed()
 
     def copy(self, form: str) -> None:
         """Copy what the view with the focus has selected, else the table's rows."""
         focus = QApplication.focusWidget()
-        method = f"copy_{form}"
-        while focus is not None:
-            call = getattr(focus, method, None)
-            if callable(call):
-                call()
-                return
+        while focus is not None and not isinstance(focus, Copies):
             focus = focus.parentWidget()
-        if not self._call_views(method) and self.session is not None:
+        sources = self._cell_views() if focus is None else (focus,)
+        can_copy = [source for source in sources if isinstance(source, Copies)]
+        for source in can_copy:
+            (source.copy_tsv if form == "tsv" else source.copy_markdown)()
+        if not can_copy and self.session is not None:
             self._copy_names(self.session)
 
     # -- Qt ----------------------------------------------------------------
@@ -703,16 +703,11 @@ class MainWindow(QMainWindow):
             else:
                 one.history.changed.disconnect(self._on_history_changed)
 
-    def _call_views(self, method: str) -> bool:
-        """Call a method of every view in the centre that has it."""
-        found = False
-        if self.document is not None:
-            for host in self.document.workspace.cells:
-                call = getattr(host.view, method, None)
-                if callable(call):
-                    call()
-                    found = True
-        return found
+    def _cell_views(self) -> tuple[View, ...]:
+        if self.document is None:
+            return ()
+        cells = self.document.workspace.cells
+        return tuple(host.view for host in cells if host.view is not None)
 
     def _copy_names(self, session: Session) -> None:
         trace = session.trace

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.model.time import Unit
 from ggscope.model.units import format_duration, format_exact
-from ggscope.render.theme import Theme, css, theme
+from ggscope.render.theme import Theme, css
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
 from ggscope.session.session import Session
 from ggscope.views.base.plain import add_action, set_tip
@@ -35,14 +35,11 @@ from ggscope.views.base.text_table import (
     TextTable,
     TextTableModel,
 )
-from ggscope.views.base.view import View, ViewSpec, guarded
+from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
-    Connections,
     ElidedLabel,
     EmptyState,
-    connect_all,
     copy_text,
-    disconnect_all,
     scaled,
     set_label_color,
     words_font,
@@ -214,10 +211,10 @@ class BookmarkTable(TextTable):
 class BookmarksView(View):
     """Lists the bookmarks of the trace."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._session: Session | None = None
-        self._theme = theme("dark")
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(session, theme, parent)
         self.setAccessibleName(self.tr("Bookmarks"))
         self.model = BookmarkModel(self._headings(), self)
         self.table = BookmarkTable(self.model, self)
@@ -234,7 +231,13 @@ class BookmarksView(View):
         self.table.selectionModel().selectionChanged.connect(self._on_selection)
         self._empty = EmptyState(self)
         self._lay_out(self._make_head())
-        self.set_theme(self._theme)
+        self.set_theme(theme)
+        self.hear(
+            (session.trace_changed, self._show),
+            (session.bookmarks_changed, self._show),
+            (session.bookmarks_kept_changed, self._show_head),
+            (session.absolute_time_changed, self._show),
+        )
 
     def _make_head(self) -> QWidget:
         head = QWidget(self)
@@ -302,7 +305,7 @@ class BookmarksView(View):
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        self._theme = theme
+        super().set_theme(theme)
         self.table.set_theme(theme)
         self._empty.set_theme(theme)
         set_label_color(self.kept, theme.dim)
@@ -320,35 +323,11 @@ class BookmarksView(View):
             made.setStyleSheet(style)
         self._show()
 
-    # -- session -----------------------------------------------------------
-
-    def attach(self, session: Session) -> None:
-        """Show `session` from now on."""
-        self.detach()
-        self._session = session
-        connect_all(self._connections(session))
-        self._show()
-
-    def detach(self) -> None:
-        """Stop showing it."""
-        if self._session is not None:
-            disconnect_all(self._connections(self._session))
-            self._session = None
-            self._show()
-
-    def _connections(self, session: Session) -> Connections:
-        return (
-            (session.trace_changed, self._show),
-            (session.bookmarks_changed, self._show),
-            (session.bookmarks_kept_changed, self._show_head),
-            (session.absolute_time_changed, self._show),
-        )
-
     # -- showing -----------------------------------------------------------
 
     def _show(self, _: object = None) -> None:
-        session = self._session
-        marks = () if session is None else session.bookmarks
+        session = self.session
+        marks = session.bookmarks
         row = self.table.currentIndex().row()
         rows = [self._cells(number, mark) for number, mark in enumerate(marks, 1)]
         self.model.update_rows(rows, marks)
@@ -360,19 +339,19 @@ class BookmarksView(View):
         self._show_head()
 
     def _show_head(self, _: object = None) -> None:
-        session = self._session
-        has_trace = session is not None and session.trace is not None
+        session = self.session
+        has_trace = session.trace is not None
         self.add_button.setEnabled(has_trace)
         self.delete_button.setEnabled(bool(self._chosen()))
-        undo = "" if session is None else session.bookmark_undo
+        undo = session.bookmark_undo
         self.undo_button.setEnabled(bool(undo))
         tip = self.tr("Undo: {0} (Ctrl+Z)").format(undo) if undo else self.tr("Undo")
         set_tip(self.undo_button, tip)
         self._copy.setEnabled(self.model.rowCount() > 0)
-        self.kept.setText("" if session is None else session.bookmarks_kept)
+        self.kept.setText(session.bookmarks_kept)
 
     def _say_empty(self) -> None:
-        if self._session is None or self._session.trace is None:
+        if self.session.trace is None:
             self._empty.say(self.tr("No trace is open."))
             return
         self._empty.say(
@@ -384,16 +363,16 @@ class BookmarksView(View):
         )
 
     def _cells(self, number: int, mark: Bookmark) -> tuple[Cell, ...]:
-        session = self._session
-        trace = None if session is None else session.trace
+        session = self.session
+        trace = session.trace
         unit: Unit = "ns" if trace is None else trace.clock.unit
         start = mark.time.start
-        if trace is not None and session is not None and session.absolute_time:
+        if trace is not None and session.absolute_time:
             start += trace.clock.origin
         name = Cell(mark.name, tip=mark.name)
         if not mark.permanent:
             tip = self.tr("Marked for now; it is kept once it has a name (F2)")
-            name = Cell(mark.name, tip=tip, color=self._theme.caution, shape="circle")
+            name = Cell(mark.name, tip=tip, color=self.theme.caution, shape="circle")
         duration = self.tr("point")
         if mark.time.duration:
             duration = format_duration(mark.time.duration, unit)
@@ -424,18 +403,17 @@ class BookmarksView(View):
         self.delete_button.setEnabled(bool(self._chosen()))
 
     def _on_add(self) -> None:
-        if self._session is not None and self._session.trace is not None:
-            self._session.add_bookmark()
+        if self.session.trace is not None:
+            self.session.add_bookmark()
             self._choose(self.model.rowCount() - 1)
             self.table.setFocus()
 
     def _on_opened(self, row: int) -> None:
-        if self._session is not None:
-            self._session.go_to_bookmark(row)
+        self.session.go_to_bookmark(row)
 
     def _on_edited(self, row: int, column: int, text: str) -> None:
-        session = self._session
-        if session is None or row >= len(session.bookmarks):
+        session = self.session
+        if row >= len(session.bookmarks):
             return
         if column == NOTE:
             session.note_bookmark(row, text)
@@ -444,18 +422,16 @@ class BookmarksView(View):
 
     def _on_delete(self) -> None:
         rows = self._chosen()
-        if self._session is not None and rows:
-            self._session.remove_bookmark(*rows)
+        if rows:
+            self.session.remove_bookmark(*rows)
             if self.model.rowCount():
                 self._choose(min(rows[0], self.model.rowCount() - 1))
 
     def _on_undo(self) -> None:
-        if self._session is not None:
-            self._session.undo_bookmarks()
+        self.session.undo_bookmarks()
 
     def _on_redo(self) -> None:
-        if self._session is not None:
-            self._session.redo_bookmarks()
+        self.session.redo_bookmarks()
 
     def _on_shift(self, by: int) -> None:
         row = self.table.currentIndex().row()
@@ -464,8 +440,8 @@ class BookmarksView(View):
 
     def _on_moved(self, source: int, target: int) -> None:
         target = max(0, min(target, self.model.rowCount() - 1))
-        if self._session is not None and source != target:
-            self._session.move_bookmark(source, target)
+        if source != target:
+            self.session.move_bookmark(source, target)
             self._choose(target)
 
     def _on_copy_tsv(self) -> None:
@@ -475,8 +451,7 @@ class BookmarksView(View):
         copy_text(self.model.markdown(range(self.model.rowCount())))
 
     def _on_sort(self) -> None:
-        if self._session is not None:
-            self._session.sort_bookmarks()
+        self.session.sort_bookmarks()
 
     def _on_menu(self, place: QPoint) -> None:
         row = self.table.rowAt(place.y())
@@ -522,6 +497,3 @@ def _button(
     if run is not None:
         made.clicked.connect(run)
     return made
-
-
-SPEC = ViewSpec("bookmarks", "Bookmarks", "bottom", BookmarksView)

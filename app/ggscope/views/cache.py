@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QDoubleSpinBox, QMenu, QSpinBox
+from PySide6.QtWidgets import QDoubleSpinBox, QMenu, QSpinBox, QWidget
 
 from ggscope.analysis.reads.what_if import (
     Answer,
@@ -20,13 +20,12 @@ from ggscope.model.units import format_bytes, format_exact_bytes, format_share
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import ChartGeometry
 from ggscope.render.reads import CacheScene, chart_of_cache, compose_cache
-from ggscope.render.theme import Theme, theme
+from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.controls import ControlRow, WordsBeside
-from ggscope.views.base.painted import Connection, PaintedView
+from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import set_tip
-from ggscope.views.base.view import ViewSpec
 from ggscope.views.base.widgets import copy_text
 from ggscope.words.reads import answer_words, rests_on
 
@@ -87,8 +86,10 @@ class AnswerRequest:
 class CacheView(PaintedView):
     """The miss-ratio curve; a click or a drag chooses the size of the cache."""
 
-    def __init__(self) -> None:
-        super().__init__(self.tr("What-if cache"))
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(self.tr("What-if cache"), session, theme, parent)
         self._found: WhatIf | None = None
         self._best: Optimum | None = None
         self._answer: Answer | None = None
@@ -106,7 +107,8 @@ class CacheView(PaintedView):
         self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)
         self.set_canvas_cursor(Qt.CursorShape.CrossCursor)
-        self.set_theme(theme("dark"))
+        self.set_theme(theme)
+        self.hear((session.marked_range_changed, self._on_marked))
 
     def _make_controls(self) -> None:
         row = self.controls
@@ -165,16 +167,12 @@ class CacheView(PaintedView):
 
     # -- session ---------------------------------------------------------------
 
-    def connections(self, session: Session) -> tuple[Connection, ...]:
-        """Hear of the marked range."""
-        return ((session.marked_range_changed, self._on_marked),)
-
     def refresh(self) -> None:
         """Find the curve anew on a worker."""
         session = self.session
-        trace = None if session is None else session.trace
+        trace = session.trace
         self._best = self._answer = None
-        if session is None or trace is None or trace.is_partial or trace.awaits_files:
+        if trace is None or trace.is_partial or trace.awaits_files:
             self._found = None
             self._say()
             self.repaint_picture()
@@ -284,7 +282,7 @@ class CacheView(PaintedView):
     def empty_words(self) -> tuple[str, str]:
         """Say what is missing."""
         session = self.session
-        if session is None or session.trace is None:
+        if session.trace is None:
             return "", ""
         if session.trace.is_partial or self.is_computing("cache"):
             return self.tr("Reading the sequence of accesses…"), ""
@@ -389,6 +387,3 @@ class CacheView(PaintedView):
         menu = QMenu(self)
         menu.addAction(self.tr("Copy the answer"), self._copy)
         return menu
-
-
-SPEC = ViewSpec("cache", "What-if cache", "bottom", CacheView)

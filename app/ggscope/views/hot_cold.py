@@ -6,7 +6,7 @@ from typing import cast
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QMenu, QWidget
 
 from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
 from ggscope.model.selection import Selection
@@ -31,13 +31,12 @@ from ggscope.render.reads import (
     layers_scene,
     ranked,
 )
-from ggscope.render.theme import Theme, css, theme
+from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.text import html, join_html, tsv_text
 from ggscope.views.base.controls import ControlRow, WordsBeside
-from ggscope.views.base.painted import Connection, PaintedView
-from ggscope.views.base.view import ViewSpec
+from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.widgets import copy_name, copy_text
 from ggscope.words.reads import HotCold, HotFact, hot_cold, hot_facts
 
@@ -59,8 +58,10 @@ class HotRequest:
 class HotColdView(PaintedView):
     """A ranking or a chart, and beside it what there is to say."""
 
-    def __init__(self) -> None:
-        super().__init__(self.tr("Hot and cold tensors"))
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(self.tr("Hot and cold tensors"), session, theme, parent)
         self._found: HotCold | None = None
         self._groups: Ranking | None = None
         self._time: TimeRange | None = None
@@ -74,7 +75,12 @@ class HotColdView(PaintedView):
         self.facts = self.beside.words
         self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)
-        self.set_theme(theme("dark"))
+        self.set_theme(theme)
+        self.hear(
+            (session.selection_changed, self.repaint_picture),
+            (session.linked_changed, self.repaint_picture),
+            (session.marked_range_changed, self._on_marked),
+        )
 
     def _make_controls(self) -> None:
         row, changed = self.controls, self._on_choice
@@ -126,19 +132,11 @@ class HotColdView(PaintedView):
 
     # -- session ---------------------------------------------------------------
 
-    def connections(self, session: Session) -> tuple[Connection, ...]:
-        """Hear of what is selected and marked."""
-        return (
-            (session.selection_changed, self.repaint_picture),
-            (session.linked_changed, self.repaint_picture),
-            (session.marked_range_changed, self._on_marked),
-        )
-
     def refresh(self) -> None:
         """Count anew on a worker."""
         session = self.session
-        trace = None if session is None else session.trace
-        if session is None or trace is None or trace.is_partial or trace.awaits_files:
+        trace = session.trace
+        if trace is None or trace.is_partial or trace.awaits_files:
             self._show(None)
             return
         marked = session.marked_range
@@ -182,7 +180,7 @@ class HotColdView(PaintedView):
 
     def current_facts(self) -> tuple[HotFact, ...]:
         """Return what there is to say of what is shown."""
-        trace = None if self.session is None else self.session.trace
+        trace = self.session.trace
         if trace is None or self._found is None:
             return ()
         return hot_facts(trace, self._found)
@@ -211,7 +209,7 @@ class HotColdView(PaintedView):
     def empty_words(self) -> tuple[str, str]:
         """Say what is missing."""
         session = self.session
-        if session is None or session.trace is None:
+        if session.trace is None:
             return "", ""
         if session.trace.is_partial or self.is_computing(_KEY):
             return self.tr("Counting accesses…"), ""
@@ -253,7 +251,7 @@ class HotColdView(PaintedView):
 
     def _scene(self, width: float, height: float, scale: float) -> HotScene | None:
         session, found = self.session, self._found
-        if session is None or session.trace is None or found is None:
+        if session.trace is None or found is None:
             return None
         selection = session.selection
         lit = selection.ids if selection.table == "tensors" else ()
@@ -345,7 +343,7 @@ class HotColdView(PaintedView):
 
     def _select(self, bar: int) -> None:
         scene = self._current()
-        if scene is None or self.session is None or bar < 0:
+        if scene is None or bar < 0:
             return
         tensor = int(self._ranked(scene).tensor[bar])
         if tensor >= 0:
@@ -437,8 +435,8 @@ class HotColdView(PaintedView):
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
         """Offer to select, to filter and to copy."""
-        scene, bar, session = self._current(), self._bar_at(y), self.session
-        if scene is None or session is None or bar < 0:
+        scene, bar = self._current(), self._bar_at(y)
+        if scene is None or bar < 0:
             return None
         name = self._ranked(scene).keys[bar]
         tensor = int(self._ranked(scene).tensor[bar])
@@ -454,7 +452,7 @@ class HotColdView(PaintedView):
 
     def _filter(self, tensor: int) -> None:
         session = self.session
-        if session is None or session.trace is None:
+        if session.trace is None:
             return
         trace = session.trace
         name = trace.strings[int(trace.tensors.name[tensor])]
@@ -463,6 +461,3 @@ class HotColdView(PaintedView):
 
 def _both(n_bytes: int) -> str:
     return f"{format_bytes(n_bytes)} ({format_exact_bytes(n_bytes)})"
-
-
-SPEC = ViewSpec("hot_cold", "Hot and cold", "bottom", HotColdView)

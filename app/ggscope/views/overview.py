@@ -4,13 +4,13 @@ from enum import Enum, auto
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent, QWheelEvent
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from ggscope.analysis.rows.lanes import FEW_LANES
 from ggscope.model.time import TimeRange
 from ggscope.model.units import shown_form
 from ggscope.render.batch import DisplayList
-from ggscope.render.theme import Theme, theme
+from ggscope.render.theme import Theme
 from ggscope.render.timeline.overview import compose_overview
 from ggscope.render.timeline.pending import unknown_range, unknown_words
 from ggscope.render.timeline.scene import OverviewScene
@@ -19,7 +19,7 @@ from ggscope.session.tasks import TaskContext
 from ggscope.views.base.bookmark_tip import bookmark_tip
 from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.base.plain import show_tip
-from ggscope.views.base.view import View, ViewSpec
+from ggscope.views.base.view import View
 
 HEIGHT = 58
 EDGE_PX = 6
@@ -44,13 +44,13 @@ class OverviewView(View):
     shows everything, the wheel zooms.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(session, theme, parent)
         self.setObjectName("overview")
         self.setAccessibleName(self.tr("Overview of the whole trace"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self._session: Session | None = None
-        self._theme = theme("dark")
         self._drag = _Drag.NONE
         self._drag_tick = 0
         self._drag_x = 0.0
@@ -62,6 +62,17 @@ class OverviewView(View):
         box = QVBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 0)
         box.addWidget(self._canvas)
+        self.hear(
+            (session.visible_range_changed, self._repaint),
+            (session.selection_changed, self._repaint),
+            (session.marked_range_changed, self._repaint),
+            (session.search_changed, self._repaint),
+            (session.bookmarks_changed, self._repaint),
+            (session.trace_changed, self._prepare),
+            (session.color_by_changed, self._prepare),
+            (session.mask_changed, self._prepare),
+        )
+        self._prepare()
 
     def sizeHint(self) -> QSize:
         """Return the strip's height; any width."""
@@ -71,40 +82,14 @@ class OverviewView(View):
         """Return the strip's height."""
         return QSize(120, round(HEIGHT * self._zoom))
 
-    def attach(self, session: Session) -> None:
-        """Show `session` from now on."""
-        self.detach()
-        self._session = session
-        for signal in self._signals(session):
-            signal.connect(self._repaint)
-        for signal in (
-            session.trace_changed,
-            session.color_by_changed,
-            session.mask_changed,
-        ):
-            signal.connect(self._prepare)
-        self._prepare()
-
-    def detach(self) -> None:
-        """Stop showing the session."""
-        session, self._session = self._session, None
-        self._ready = False
-        self._last = None
-        if session is not None:
-            session.tasks.cancel(_KEY)
-            for signal in self._signals(session):
-                signal.disconnect(self._repaint)
-            for signal in (
-                session.trace_changed,
-                session.color_by_changed,
-                session.mask_changed,
-            ):
-                signal.disconnect(self._prepare)
-        self._canvas.update()
+    def release(self) -> None:
+        """Compute nothing any more."""
+        super().release()
+        self.session.tasks.cancel(_KEY)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        self._theme = theme
+        super().set_theme(theme)
         self._canvas.update()
 
     def set_zoom(self, zoom: float) -> None:
@@ -113,23 +98,13 @@ class OverviewView(View):
         self.updateGeometry()
         self._canvas.update()
 
-    @staticmethod
-    def _signals(session: Session) -> tuple:  # type: ignore[type-arg]  # of SignalInstance
-        return (
-            session.visible_range_changed,
-            session.selection_changed,
-            session.marked_range_changed,
-            session.search_changed,
-            session.bookmarks_changed,
-        )
-
     def _repaint(self, _: object = None) -> None:
         self._canvas.update()
 
     def _prepare(self, _: object = None) -> None:
         """Compute the strip once on a worker where the trace is large."""
-        session = self._session
-        if session is None or session.index is None or session.trace is None:
+        session = self.session
+        if session.index is None or session.trace is None:
             self._ready = False
             self._canvas.update()
             return
@@ -148,14 +123,14 @@ class OverviewView(View):
             self._canvas.height() / zoom,
             self.devicePixelRatioF() * zoom,
         )
-        if scene is None or self._session is None:
+        if scene is None:
             return
 
         def request(context: TaskContext) -> None:
             context.check_cancelled()
             compose_overview(scene)
 
-        self._session.tasks.run(
+        self.session.tasks.run(
             _KEY,
             request,
             self._on_ready,
@@ -168,15 +143,15 @@ class OverviewView(View):
         self._canvas.update()
 
     def _scene(self, width: float, height: float, scale: float) -> OverviewScene | None:
-        session = self._session
-        if session is None or session.index is None:
+        session = self.session
+        if session.index is None:
             return None
         return OverviewScene(
             index=session.index,
             visible=session.visible_range,
             width=width,
             height=height,
-            theme=self._theme,
+            theme=self.theme,
             scale=scale,
             color_by=session.color_by,
             hits=session.hits,
@@ -200,7 +175,7 @@ class OverviewView(View):
             and wanted == (last.width, last.height, last.scale)
         ):
             return last  # until the new one is there
-        return DisplayList(width, height, scale, self._theme.pane)
+        return DisplayList(width, height, scale, self.theme.pane)
 
     def canvas_failed(self, message: str) -> None:
         """Do nothing: the strip never uses OpenGL."""
@@ -208,9 +183,9 @@ class OverviewView(View):
     # --- input -------------------------------------------------------------
 
     def _extent(self) -> TimeRange:
-        if self._session is None or self._session.trace is None:
+        if self.session.trace is None:
             return TimeRange(0, 1)
-        return self._session.trace.extent
+        return self.session.trace.extent
 
     def _tick(self, x: float) -> int:
         extent = self._extent()
@@ -224,8 +199,8 @@ class OverviewView(View):
 
     def canvas_event(self, event: QEvent) -> bool:
         """Handle an input event of the canvas."""
-        session = self._session
-        if session is None or session.trace is None:
+        session = self.session
+        if session.trace is None:
             return False
         if isinstance(event, QWheelEvent):
             notches = (event.angleDelta().y() or event.angleDelta().x()) / 120
@@ -316,6 +291,3 @@ class OverviewView(View):
         }
         shape = shapes.get(self._part_at(session, x), Qt.CursorShape.CrossCursor)
         self._canvas.setCursor(shape)
-
-
-SPEC = ViewSpec("overview", "Overview", "centre", OverviewView)

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from ggscope.errors import ReadError
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import format_count, format_offset
-from ggscope.render.theme import Theme, css, theme
+from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.views.base.plain import Label, set_tip
@@ -30,12 +30,9 @@ from ggscope.views.base.text_table import (
     TextTable,
     TextTableModel,
 )
-from ggscope.views.base.view import View, ViewSpec
+from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
-    Connections,
     EmptyState,
-    connect_all,
-    disconnect_all,
     scaled,
     set_label_color,
     tr,
@@ -118,11 +115,11 @@ def severity_word(severity: Severity) -> str:
 class ProblemsView(View):
     """Lists the warnings of the trace, the worst first, and failures as they come."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._session: Session | None = None
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(session, theme, parent)
         self._failures: list[ReadWarning] = []
-        self._theme = theme("dark")
         self.setAccessibleName(self.tr("Problems"))
         self.model = TextTableModel(self._headings(), self)
         self.table = TextTable(self.model, self)
@@ -134,8 +131,11 @@ class ProblemsView(View):
         self._empty = EmptyState(self)
         self._filters: dict[Severity, QToolButton] = {}
         self._lay_out(self._make_head())
-        self.set_theme(self._theme)
-        self._show()
+        self.set_theme(theme)
+        self.hear(
+            (session.trace_changed, self._on_trace_changed),
+            (session.problem_reported, self._on_problem),
+        )
 
     def _make_head(self) -> QWidget:
         head = QWidget(self)
@@ -202,7 +202,7 @@ class ProblemsView(View):
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        self._theme = theme
+        super().set_theme(theme)
         self.table.set_theme(theme)
         self._empty.set_theme(theme)
         set_label_color(self._note, theme.dim)
@@ -222,29 +222,10 @@ class ProblemsView(View):
 
     # -- session -----------------------------------------------------------
 
-    def attach(self, session: Session) -> None:
-        """Show `session` from now on."""
-        self.detach()
-        self._session = session
-        self._failures.clear()
-        connect_all(self._connections(session))
-        self._show()
-
-    def detach(self) -> None:
-        """Stop showing it."""
-        if self._session is None:
-            return
-        disconnect_all(self._connections(self._session))
-        self._session.tasks.cancel(_JUMP)
-        self._session = None
-        self._failures.clear()
-        self._show()
-
-    def _connections(self, session: Session) -> Connections:
-        return (
-            (session.trace_changed, self._on_trace_changed),
-            (session.problem_reported, self._on_problem),
-        )
+    def release(self) -> None:
+        """Look for no place any more."""
+        super().release()
+        self.session.tasks.cancel(_JUMP)
 
     def _on_trace_changed(self, change: TraceChange) -> None:
         if change is TraceChange.REPLACED:
@@ -270,7 +251,7 @@ class ProblemsView(View):
     @property
     def problems(self) -> tuple[ReadWarning, ...]:
         """All problems, the worst first, before filtering by severity."""
-        trace = None if self._session is None else self._session.trace
+        trace = self.session.trace
         found = [*(() if trace is None else trace.warnings), *self._failures]
         return tuple(sorted(found, key=lambda p: -p.severity))
 
@@ -303,13 +284,13 @@ class ProblemsView(View):
         return " · ".join(parts)
 
     def _is_reading(self) -> bool:
-        trace = None if self._session is None else self._session.trace
+        trace = self.session.trace
         return trace is not None and bool(trace.pending)
 
     def _say_empty(self, *, has_hidden: bool) -> None:
         if has_hidden:
             self._empty.say(self.tr("All problems are hidden."))
-        elif self._session is None or self._session.trace is None:
+        elif self.session.trace is None:
             self._empty.say(self.tr("No trace is open."))
         elif self._is_reading():
             self._empty.say(self.tr("No problems found yet; still reading."))
@@ -318,7 +299,7 @@ class ProblemsView(View):
         self._stack.setCurrentWidget(self._empty)
 
     def _cells(self, problem: ReadWarning) -> tuple[Cell, ...]:
-        theme = self._theme
+        theme = self.theme
         color = {
             Severity.INFO: theme.accent,
             Severity.NOTICE: theme.caution,
@@ -358,8 +339,8 @@ class ProblemsView(View):
     # -- jumping -----------------------------------------------------------
 
     def _on_opened(self, row: int) -> None:
-        problem, session = self.model.payload(row), self._session
-        if session is None or session.trace is None:
+        problem, session = self.model.payload(row), self.session
+        if session.trace is None:
             return
         if not isinstance(problem, ReadWarning) or problem.code == "program":
             return
@@ -384,13 +365,11 @@ class ProblemsView(View):
         )
 
     def _on_found(self, span: int) -> None:
-        if self._session is None:
-            return
         if span < 0:
             self._note.setText(self.tr("No span was made of this place in the file."))
             return
         self._note.clear()
-        self._session.select_span(span)
+        self.session.select_span(span)
 
     def _on_lost(self, failure: TaskFailure) -> None:
         self._note.setText(failure.message)
@@ -418,6 +397,3 @@ def _exact_place(problem: ReadWarning) -> str:
     if problem.offset is None:
         return problem.place
     return f"{problem.place} byte {format_count(problem.offset)}".strip()
-
-
-SPEC = ViewSpec("problems", "Problems", "bottom", ProblemsView)

@@ -16,7 +16,8 @@ from ggscope.gui.panes.host import ViewHost, show_full_screen_state
 from ggscope.gui.widgets import GlyphButton
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.views.base.view import BUILTIN, guarded
+from ggscope.views.base.view import guarded
+from ggscope.views.registry import BUILTIN
 
 
 @guarded

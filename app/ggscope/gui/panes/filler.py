@@ -80,7 +80,7 @@ class PaneFiller(QObject):
         self._patience.stop()
         for host in self._hosts():
             if host.is_waiting and host.isVisible():
-                if self._is_imported(host.entry.target.partition(":")[0]):
+                if self._is_imported(host.entry.module):
                     host.stop_waiting()
                     self._next.start(0)
                 else:

@@ -36,8 +36,9 @@ from ggscope.gui.widgets import GlyphButton, button, label
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.plain import Label, set_tip
-from ggscope.views.base.view import View, ViewEntry, cell_views, guarded
+from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import copy_text
+from ggscope.views.registry import ViewEntry, cell_views
 
 logger = logging.getLogger(__name__)
 
@@ -153,12 +154,7 @@ _BINDING_WORDS = re.compile(r"Error calling Python override of [\w:]+\(\): ")
 _NO_MEMORY = re.compile(r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b")
 """The last line of a report of too little memory, by Python or numpy."""
 
-ViewLoader = Callable[[ViewEntry], View]
-
-
-def load_view(entry: ViewEntry) -> View:
-    """Return a new view of this kind; raises whatever its module raises."""
-    return entry.load().factory()
+ViewLoader = Callable[[ViewEntry], type[View]]
 
 
 class ErrorPanel(QWidget):
@@ -215,7 +211,7 @@ class ViewHost(QFrame):
     """One pane: a slim head and a view below it.
 
     The view is made when the pane is first shown, or, where `waits`, when it is its
-    turn. Where making, attaching or drawing it raises, an `ErrorPanel` takes its
+    turn. Where making or drawing it raises, an `ErrorPanel` takes its
     place.
     """
 
@@ -236,7 +232,7 @@ class ViewHost(QFrame):
         has_head: bool = True,
         can_float: bool = False,
         waits: bool = False,
-        loader: ViewLoader = load_view,
+        loader: ViewLoader = ViewEntry.load,
     ) -> None:
         super().__init__(parent)
         self.setObjectName("pane")
@@ -276,7 +272,10 @@ class ViewHost(QFrame):
         """Use the colours of `theme`."""
         self._theme = theme
         if self._view is not None:
-            self._guarded(self._view.set_theme, theme)
+            try:
+                self._view.set_theme(theme)
+            except Exception:  # noqa: BLE001 - a view's fault stays in its pane
+                self.fail(traceback.format_exc())
 
     def ensure_view(self) -> None:
         """Make the view now if there is none yet."""
@@ -321,7 +320,7 @@ class ViewHost(QFrame):
             self._build()
 
     def release(self) -> None:
-        """Detach the view from the session; the pane is about to go."""
+        """Let go of the view; the pane is about to go."""
         self._drop_view()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -344,29 +343,16 @@ class ViewHost(QFrame):
 
     def _build(self) -> None:
         try:
-            view = self._loader(self.entry)
+            view = self._loader(self.entry)(self._session, self._theme, self)
         except Exception:  # noqa: BLE001 - a view's fault stays in its pane
             self.fail(traceback.format_exc())
             return
         self._view = view
-        view.setParent(self)
         view.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        if not self._guarded(view.set_theme, self._theme):
-            return
-        if not self._guarded(view.attach, self._session):
-            return
         self._box.addWidget(view, 1)
         self._place_head_widget(view.head_widget())
         self.setFocusProxy(view)
         self.view_ready.emit(view)
-
-    def _guarded(self, call: Callable[..., object], *arguments: object) -> bool:
-        try:
-            call(*arguments)
-        except Exception:  # noqa: BLE001 - a view's fault stays in its pane
-            self.fail(traceback.format_exc())
-            return False
-        return True
 
     def _place_head_widget(self, part: QWidget | None) -> None:
         """Put what the view wants in the head between chooser and buttons."""
@@ -377,17 +363,24 @@ class ViewHost(QFrame):
     def _drop_view(self) -> None:
         view, self._view = self._view, None
         if view is None:
+            # One that failed in its making may hear the session already.
+            half = Qt.FindChildOption.FindDirectChildrenOnly
+            for made in self.findChildren(View, options=half):
+                self._release(made)
             return
         part = view.head_widget()
         if part is not None:
             part.hide()
             part.setParent(view)
         self.setFocusProxy(None)  # type: ignore[arg-type]  # None ends it
-        try:
-            view.detach()
-        except Exception:
-            logger.warning("view %s did not detach", self.entry.id, exc_info=True)
         self._box.removeWidget(view)
+        self._release(view)
+
+    def _release(self, view: View) -> None:
+        try:
+            view.release()
+        except Exception:
+            logger.warning("view %s held on", self.entry.id, exc_info=True)
         view.hide()
         view.deleteLater()
 

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QSplitter
 
 from ggscope.gui.panes.floats import FLOATABLE
 from ggscope.session.settings import Layout
-from ggscope.views.base.view import BUILTIN
+from ggscope.views.registry import BUILTIN
 
 GRID = 2
 """Where the grid's cells begin in ``Layout.cells``; before them those of dual."""

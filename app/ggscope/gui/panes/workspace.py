@@ -36,8 +36,8 @@ from ggscope.gui.widgets import GUTTER, GripSplitter
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Layout, LayoutName, Settings
-from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.view import BUILTIN, View, entry, guarded
+from ggscope.views.base.view import View, guarded
+from ggscope.views.registry import BUILTIN, entry
 
 
 class CellDrag(QObject):
@@ -110,6 +110,8 @@ class Workspace(QWidget):
     cells_changed = Signal()
     details_changed = Signal(bool)  # whether they are shown
     full_screen_changed = Signal(bool)
+    renderer_changed = Signal(str)
+    renderer_failed = Signal(str)
 
     def __init__(
         self,
@@ -425,7 +427,7 @@ class Workspace(QWidget):
             host.rebuild()
 
     def release(self) -> None:
-        """Detach all views from the session."""
+        """Let go of all views; the tab is about to go."""
         self._save.stop()
         self.filler.stop()
         self.floats.release()
@@ -685,13 +687,11 @@ class Workspace(QWidget):
         self._fit_docks()
 
     def _new_float(self, view_id: str) -> ViewHost:
-        return ViewHost(
-            entry(view_id),
-            self._session,
-            self._theme,
-            is_cell=False,
-            has_head=False,
+        host = ViewHost(
+            entry(view_id), self._session, self._theme, is_cell=False, has_head=False
         )
+        host.view_ready.connect(self._on_view_ready)
+        return host
 
     def _apply_floats(self) -> None:
         layout = self._layout
@@ -730,21 +730,16 @@ class Workspace(QWidget):
             self.filler.start()
 
     def _on_view_ready(self, view: View) -> None:
-        painted = getattr(view, "first_painted", None)
-        if painted is not None:
-            painted.connect(self.filler.start)
-        # Views of plug-ins need not be ours.
-        set_zoom = getattr(view, "set_zoom", None)
-        if set_zoom is not None:
-            set_zoom(self._zoom())
-        if isinstance(view, PaintedView):
-            view.choose_renderer(self._settings.drawing.renderer)
+        view.first_painted.connect(self.filler.start)
+        view.renderer_changed.connect(self.renderer_changed)
+        view.renderer_failed.connect(self.renderer_failed)
+        view.set_zoom(self._zoom())
+        view.set_drawing(self._settings.drawing)
 
     def _on_settings_changed(self, topic: str) -> None:
         if topic == "drawing":
             for view in self.views():
-                if isinstance(view, PaintedView):
-                    view.choose_renderer(self._settings.drawing.renderer)
+                view.set_drawing(self._settings.drawing)
 
     def _on_chosen(self, view_id: str) -> None:
         host = self.sender()

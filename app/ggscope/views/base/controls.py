@@ -199,9 +199,9 @@ class RangeSwitch(QWidget):
     this_range, all : the buttons.
     """
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._session: Session | None = None
+        self._session = session
         self.setAccessibleName(self.tr("What is listed and counted"))
         self.this_range = self._button(
             self.tr("this range"),
@@ -216,13 +216,14 @@ class RangeSwitch(QWidget):
         self._group = QButtonGroup(self)
         self._group.addButton(self.this_range)
         self._group.addButton(self.all)
-        self.this_range.setChecked(True)
         self._group.buttonClicked.connect(self._on_clicked)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
         row.addWidget(self.this_range)
         row.addWidget(self.all)
+        session.only_range_changed.connect(self._show)
+        self._show(session.only_range)
 
     def _button(self, text: str, tip: str) -> QToolButton:
         button = QToolButton(self)
@@ -233,19 +234,6 @@ class RangeSwitch(QWidget):
         button.setFont(words_font(11.5))
         button.setMinimumHeight(scaled(22))
         return button
-
-    def attach(self, session: Session) -> None:
-        """Show and set the choice of `session`."""
-        self.detach()
-        self._session = session
-        session.only_range_changed.connect(self._show)
-        self._show(session.only_range)
-
-    def detach(self) -> None:
-        """Belong to no session any more."""
-        if self._session is not None:
-            self._session.only_range_changed.disconnect(self._show)
-            self._session = None
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -268,8 +256,7 @@ class RangeSwitch(QWidget):
             (self.this_range if only_range else self.all).setChecked(True)
 
     def _on_clicked(self, button: QToolButton) -> None:
-        if self._session is not None:
-            self._session.set_only_range(button is self.this_range)
+        self._session.set_only_range(button is self.this_range)
 
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 520, 300

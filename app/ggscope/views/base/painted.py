@@ -2,7 +2,6 @@
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,15 +16,13 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from ggscope.render.batch import Align, DisplayList, Text, TextBatch
-from ggscope.render.theme import Theme, theme
+from ggscope.render.theme import Theme
 from ggscope.session.session import Session
+from ggscope.session.settings import Drawing
 from ggscope.session.tasks import Request
 from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
 from ggscope.views.base.plain import show_tip
 from ggscope.views.base.view import View
-
-Connection = tuple[Any, Any]
-"""A signal of the session and the slot of the view that hears it."""
 
 _NUMBERS = itertools.count(1)
 
@@ -42,18 +39,21 @@ class PaintedView(View):
     Attributes
     ----------
     box : layout of the view; the canvas is in it, other widgets may be added.
-    session : what is shown, or None.
     """
 
     uses_gl = False
     """Whether the picture gains from OpenGL where there is a graphics card."""
 
-    def __init__(self, accessible_name: str) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        accessible_name: str,
+        session: Session,
+        theme: Theme,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(session, theme, parent)
         self.setAccessibleName(accessible_name)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.session: Session | None = None
-        self.theme: Theme = theme("dark")
         self._zoom = 1.0
         self._is_stale = True
         # A timer of its own: PySide keeps the method of `QTimer.singleShot`, and with
@@ -69,6 +69,7 @@ class PaintedView(View):
         self.box.setContentsMargins(0, 0, 0, 0)
         self.box.setSpacing(0)
         self.box.addWidget(self._canvas, 1)
+        self.hear((session.trace_changed, self.invalidate))
 
     # -- what a subclass says ------------------------------------------------
 
@@ -83,10 +84,6 @@ class PaintedView(View):
     def refresh(self) -> None:
         """Compute anew what the picture is drawn from."""
         self.repaint_picture()
-
-    def connections(self, session: Session) -> Sequence[Connection]:
-        """Return what the view hears, beside changes of the trace."""
-        return ()
 
     def tooltip_at(self, x: float, y: float) -> str:
         """Return the words of the tooltip at a position; "" = none."""
@@ -105,26 +102,11 @@ class PaintedView(View):
 
     # -- session ---------------------------------------------------------------
 
-    def attach(self, session: Session) -> None:
-        """Show `session` from now on."""
-        self.detach()
-        self.session = session
-        for signal, slot in self._all_connections(session):
-            signal.connect(slot)
-        self.invalidate()
-
-    def detach(self) -> None:
-        """Stop showing the session, and give up what is being computed."""
-        session, self.session = self.session, None
-        if session is not None:
-            for key in self._keys:
-                session.tasks.cancel(key)
-            for signal, slot in self._all_connections(session):
-                signal.disconnect(slot)
-        self.repaint_picture()
-
-    def _all_connections(self, session: Session) -> list[Connection]:
-        return [(session.trace_changed, self.invalidate), *self.connections(session)]
+    def release(self) -> None:
+        """Hear nothing any more, and give up what is being computed."""
+        super().release()
+        for key in self._keys:
+            self.session.tasks.cancel(key)
 
     def invalidate(self, _: object = None) -> None:
         """Compute anew: now if the view can be seen, else when it will be."""
@@ -140,7 +122,7 @@ class PaintedView(View):
         self._refresh_stale()
 
     def _refresh_stale(self) -> None:
-        if self._is_stale and self.session is not None:
+        if self._is_stale:
             self._is_stale = False
             self.refresh()
 
@@ -150,20 +132,19 @@ class PaintedView(View):
         See ``session.tasks``: `request` gets a TaskContext, `then` the result on
         the main thread. `title` is shown in the status bar after 300 ms.
         """
-        if self.session is not None:
-            own = self._own_key(key)
-            self._keys.add(own)
-            self.session.tasks.run(own, request, then, title=title)
+        if self.is_released:  # a timer of the view may still ask
+            return
+        own = self._own_key(key)
+        self._keys.add(own)
+        self.session.tasks.run(own, request, then, title=title)
 
     def is_computing(self, key: str) -> bool:
         """Tell whether a request of this key and view is under way."""
-        session = self.session
-        return session is not None and session.tasks.is_running(self._own_key(key))
+        return self.session.tasks.is_running(self._own_key(key))
 
     def cancel(self, key: str) -> None:
         """Give up the request of this key and view, if there is one."""
-        if self.session is not None:
-            self.session.tasks.cancel(self._own_key(key))
+        self.session.tasks.cancel(self._own_key(key))
 
     def _own_key(self, key: str) -> str:
         return f"{key} {self._number}"
@@ -176,7 +157,7 @@ class PaintedView(View):
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        self.theme = theme
+        super().set_theme(theme)
         self._canvas.update()
 
     def set_zoom(self, zoom: float) -> None:
@@ -200,7 +181,7 @@ class PaintedView(View):
 
     def picture(self, width: float, height: float, scale: float) -> DisplayList:
         """Return the picture for a canvas of this size."""
-        found = None if self.session is None else self.compose(width, height, scale)
+        found = self.compose(width, height, scale)
         return self._empty(width, height, scale) if found is None else found
 
     def _empty(self, width: float, height: float, scale: float) -> DisplayList:
@@ -256,6 +237,10 @@ class PaintedView(View):
         self._canvas.setCursor(shape)
 
     # -- which canvas ------------------------------------------------------------
+
+    def set_drawing(self, drawing: Drawing) -> None:
+        """Draw by what the settings ask for."""
+        self.choose_renderer(drawing.renderer)
 
     def choose_renderer(self, wish: str) -> None:
         """Draw by "opengl" or "raster"; "auto" = what suits the machine."""

@@ -3,7 +3,6 @@
 Mouse and trackpad on the picture of buffers; time moves as on the timeline.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,9 +34,8 @@ from ggscope.render.buffers import (
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.painted import Connection, PaintedView
+from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import add_action, set_tip
-from ggscope.views.base.view import ViewSpec
 from ggscope.views.base.widgets import (
     ElidedLabel,
     copy_text,
@@ -70,7 +68,7 @@ class BuffersGestures:
         session, place = self._view.session, self._view.geometry_now()
         if self._pointer is None or self._pressed is not None:
             return
-        if session is not None and place is not None:
+        if place is not None:
             self._hover(self._pointer, session, place)
 
     def handle(self, event: QEvent) -> bool:
@@ -79,10 +77,9 @@ class BuffersGestures:
         if event.type() == QEvent.Type.Leave:
             self._pointer = None
             self._view.point_at(-1)
-            if session is not None:
-                session.cursor_tick = None
+            session.cursor_tick = None
             return False
-        if session is None or place is None:
+        if place is None:
             return False
         if isinstance(event, QWheelEvent):
             self._wheel(event, session, place)
@@ -226,8 +223,10 @@ class BuffersView(PaintedView):
     buffer, Up and Down go through them by size.
     """
 
-    def __init__(self) -> None:
-        super().__init__(self.tr("Buffers"))
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(self.tr("Buffers"), session, theme, parent)
         self._result: BuffersResult | None = None
         self._hover = -1
         self._scroll = 0.0
@@ -247,7 +246,14 @@ class BuffersView(PaintedView):
         self.splitter.setSizes(_WITH_PICTURE)
         self.box.addWidget(self._head)
         self.box.addWidget(self.splitter, 1)
-        self.set_theme(self.theme)
+        self.set_theme(theme)
+        self.hear(
+            (session.selection_changed, self._on_selection),
+            (session.linked_changed, self.repaint_picture),
+            (session.visible_range_changed, self._on_moved),
+            (session.cursor_changed, self.repaint_picture),
+            (session.absolute_time_changed, self._on_clock),
+        )
 
     def _make_head(self) -> None:
         self._head = QWidget(self)
@@ -277,27 +283,9 @@ class BuffersView(PaintedView):
 
     # -- computing -----------------------------------------------------------------
 
-    def connections(self, session: Session) -> Sequence[Connection]:
-        """Return what the view hears."""
-        return (
-            (session.selection_changed, self._on_selection),
-            (session.linked_changed, self.repaint_picture),
-            (session.visible_range_changed, self._on_moved),
-            (session.cursor_changed, self.repaint_picture),
-            (session.absolute_time_changed, self._on_clock),
-        )
-
-    def detach(self) -> None:
-        """Stop showing the session."""
-        if self.session is not None:
-            self.session.tasks.cancel(_KEY)
-        self._forget()
-        super().detach()
-
     def refresh(self) -> None:
         """Compute the occupancy anew, on a worker."""
-        session = self.session
-        trace = None if session is None else session.trace
+        trace = self.session.trace
         if self._result is not None and self._result.trace is not trace:
             self._forget()
         if trace is None or not len(trace.buffers):
@@ -337,14 +325,12 @@ class BuffersView(PaintedView):
         self._gestures.follow()
         self.repaint_picture()
 
-    @property
-    def _absolute(self) -> bool:
-        return self.session is not None and self.session.absolute_time
-
     def _on_clock(self, _: object = None) -> None:
         if self._result is not None:
             self.table.show_buffers(
-                self._result.trace, self._result.use, absolute=self._absolute
+                self._result.trace,
+                self._result.use,
+                absolute=self.session.absolute_time,
             )
             self.table.show_selected(frozenset(self._selected()))
         self.repaint_picture()
@@ -356,7 +342,7 @@ class BuffersView(PaintedView):
 
     def _selected(self) -> tuple[int, ...]:
         session, result = self.session, self._result
-        if session is None or session.selection.table != "buffers" or result is None:
+        if session.selection.table != "buffers" or result is None:
             return ()
         n = len(result.trace.buffers)
         return tuple(row for row in session.selection.ids if 0 <= row < n)
@@ -366,7 +352,7 @@ class BuffersView(PaintedView):
         self.repaint_picture()
 
     def _on_table_chosen(self, rows: object) -> None:
-        if self.session is not None and isinstance(rows, tuple) and rows:
+        if isinstance(rows, tuple) and rows:
             self.session.select(Selection("buffers", rows))
 
     def _on_table_opened(self, row: object) -> None:
@@ -376,7 +362,7 @@ class BuffersView(PaintedView):
     def show_life(self, row: int) -> None:
         """Select a buffer and show its whole life."""
         session, result = self.session, self._result
-        if session is None or result is None:
+        if result is None:
             return
         session.select(Selection("buffers", (row,)))
         buffers = result.trace.buffers
@@ -389,7 +375,7 @@ class BuffersView(PaintedView):
     def filter_to(self, row: int) -> None:
         """Show only spans that access a buffer."""
         session, result = self.session, self._result
-        if session is not None and result is not None:
+        if result is not None:
             address = int(result.trace.buffers.address[row])
             session.set_filter(replace(session.filter, buffers=frozenset({address})))
 
@@ -398,7 +384,7 @@ class BuffersView(PaintedView):
     def empty_words(self) -> tuple[str, str]:
         """Return why there is no picture."""
         session, result = self.session, self._result
-        if session is None or session.trace is None:
+        if session.trace is None:
             return self.tr("No trace is open."), ""
         if result is not None:
             return (
@@ -426,7 +412,7 @@ class BuffersView(PaintedView):
     def scene(self, width: float, height: float, scale: float) -> BuffersScene | None:
         """Return everything that the picture depends on."""
         session, result = self.session, self._result
-        if session is None or result is None or result.occupancy.peak is None:
+        if result is None or result.occupancy.peak is None:
             return None
         is_op = session.selection.table == "spans" and bool(session.selection)
         return BuffersScene(
@@ -450,7 +436,7 @@ class BuffersView(PaintedView):
 
     def _alive_at_op(self) -> frozenset[int] | None:
         session, result = self.session, self._result
-        if session is None or result is None:
+        if result is None:
             return None
         span = session.selection.active
         spans = result.trace.spans
@@ -470,7 +456,7 @@ class BuffersView(PaintedView):
         place, result = self.geometry_now(), self._result
         if place is None or result is None:
             return ""
-        row, absolute = place.buffer_at(x, y), self._absolute
+        row, absolute = place.buffer_at(x, y), self.session.absolute_time
         if row >= 0:
             return buffers_words.buffer_words(
                 result.trace, row, result.use, absolute=absolute
@@ -493,8 +479,6 @@ class BuffersView(PaintedView):
 
     def select_buffer(self, row: int, *, add: bool = False) -> None:
         """Select a buffer; `add` adds it, or takes it out where it is selected."""
-        if self.session is None:
-            return
         chosen = self._selected() if add else ()
         others = tuple(other for other in chosen if other != row)
         ids = others if row in chosen else (row, *others)
@@ -546,14 +530,16 @@ class BuffersView(PaintedView):
         return menu
 
     def _go_to(self, span: int) -> None:
-        if self.session is not None:
-            self.session.select_span(span)
+        self.session.select_span(span)
 
     def _copy(self, row: int) -> None:
         if self._result is not None:
             copy_text(
                 buffers_words.buffer_words(
-                    self._result.trace, row, self._result.use, absolute=self._absolute
+                    self._result.trace,
+                    row,
+                    self._result.use,
+                    absolute=self.session.absolute_time,
                 )
             )
 
@@ -590,9 +576,9 @@ class BuffersView(PaintedView):
             self.scroll_to(min(max(self._scroll, top - room), top))
         self.setAccessibleDescription(
             buffers_words.buffer_words(
-                self._result.trace, order[at], self._result.use, absolute=self._absolute
+                self._result.trace,
+                order[at],
+                self._result.use,
+                absolute=self.session.absolute_time,
             )
         )
-
-
-SPEC = ViewSpec("buffers", "Buffers", "bottom", BuffersView)

@@ -19,19 +19,16 @@ from ggscope.model.selection import Selection
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.model.units import NOT_AVAILABLE, format_count
-from ggscope.render.theme import Theme, css, theme
+from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
 from ggscope.views.base.cells import to_markdown, to_tsv
 from ggscope.views.base.fact_list import FactList
 from ggscope.views.base.plain import Label
-from ggscope.views.base.view import View, ViewSpec
+from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
-    Connections,
     EmptyState,
     LinkButton,
-    connect_all,
     copy_text,
-    disconnect_all,
     heading_font,
     mono_font,
     scaled,
@@ -87,18 +84,25 @@ _TIMES, _THING = "details-times", "details-thing"
 class DetailsView(View):
     """Shows the active span or marker of the selection."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._session: Session | None = None
-        self._theme = theme("dark")
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(session, theme, parent)
         self._times_of: tuple[int, int] | None = None
         self._known_times: dict[tuple[int, int], OpTimes] = {}
         self._known_news: dict[Selection, ThingNews] = {}
         self.setAccessibleName(self.tr("Details"))
         self._make_parts()
         self._lay_out()
-        self.set_theme(self._theme)
-        self._show()
+        self.set_theme(theme)
+        self.hear(
+            (session.trace_changed, self._on_trace_changed),
+            (session.selection_changed, self._on_changed),
+            (session.linked_changed, self._on_linked_changed),
+            (session.linked_position_changed, self._on_linked_changed),
+            (session.correlation_changed, self._on_correlation_changed),
+            (session.absolute_time_changed, self._on_changed),
+        )
 
     # -- parts -------------------------------------------------------------
 
@@ -195,7 +199,7 @@ class DetailsView(View):
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        self._theme = theme
+        super().set_theme(theme)
         for part in (
             self._empty,
             self.facts,
@@ -226,34 +230,11 @@ class DetailsView(View):
 
     # -- session -----------------------------------------------------------
 
-    def attach(self, session: Session) -> None:
-        """Show `session` from now on."""
-        self.detach()
-        self._session = session
-        self._known_times.clear()
-        self._known_news.clear()
-        connect_all(self._connections(session))
-        self._show()
-
-    def detach(self) -> None:
-        """Stop showing it."""
-        if self._session is None:
-            return
-        disconnect_all(self._connections(self._session))
+    def release(self) -> None:
+        """Ask for nothing any more."""
+        super().release()
         for key in (_TIMES, RECORD_TASK, _THING):
-            self._session.tasks.cancel(key)
-        self._session = None
-        self._show()
-
-    def _connections(self, session: Session) -> Connections:
-        return (
-            (session.trace_changed, self._on_trace_changed),
-            (session.selection_changed, self._on_changed),
-            (session.linked_changed, self._on_linked_changed),
-            (session.linked_position_changed, self._on_linked_changed),
-            (session.correlation_changed, self._on_correlation_changed),
-            (session.absolute_time_changed, self._on_changed),
-        )
+            self.session.tasks.cancel(key)
 
     def _on_trace_changed(self, _: object) -> None:
         self._known_times.clear()
@@ -274,9 +255,9 @@ class DetailsView(View):
 
     def _show(self) -> None:
         """Show what is selected now."""
-        session = self._session
-        trace = None if session is None else session.trace
-        if session is None or trace is None or not session.selection:
+        session = self.session
+        trace = session.trace
+        if trace is None or not session.selection:
             self._say_nothing(is_open=trace is not None)
             return
         selection = session.selection
@@ -296,10 +277,10 @@ class DetailsView(View):
         self._stack.setCurrentWidget(self._scroll)
 
     def _say_nothing(self, *, is_open: bool) -> None:
-        session = self._session
-        trace = None if session is None else session.trace
+        session = self.session
+        trace = session.trace
         about = () if trace is None else stated_facts(trace)
-        if session is not None and trace is not None and about:
+        if trace is not None and about:
             self._show_about(session, trace, about)
             return
         if is_open:
@@ -404,9 +385,9 @@ class DetailsView(View):
 
     def _show_linked(self) -> None:
         """Show what the selection has to do with, as far as it is known."""
-        session = self._session
-        trace = None if session is None else session.trace
-        if session is None or trace is None:
+        session = self.session
+        trace = session.trace
+        if trace is None:
             return
         found, selection = session.linked, session.selection
         if found.selection != selection:
@@ -493,44 +474,39 @@ class DetailsView(View):
     # -- commands ----------------------------------------------------------
 
     def _on_zoom(self) -> None:
-        if self._session is not None:
-            self._session.fit_selection()
+        self.session.fit_selection()
 
     def _on_shown_elsewhere(self, target: Selection, view_id: str) -> None:
-        if self._session is not None:
-            self._session.select(target)
-            self._session.view_requested.emit(view_id)
+        self.session.select(target)
+        self.session.view_requested.emit(view_id)
 
     def _on_source_chosen(self, tensor: int) -> None:
-        if self._session is not None:
-            self._session.select_tensor(tensor)
+        self.session.select_tensor(tensor)
 
     def _on_related_chosen(self, target: Selection) -> None:
-        if self._session is not None:
-            self._session.select(target)
+        self.session.select(target)
 
     def _on_stepped(self, by: int) -> None:
-        if self._session is not None:
-            self._session.step_span(by)
+        self.session.step_span(by)
 
     def _on_taken(self) -> None:
-        session = self._session
-        if session is not None and session.linked_span is not None:
+        session = self.session
+        if session.linked_span is not None:
             session.select_span(session.linked_span)
 
     def _on_isolate(self) -> None:
-        session, op = self._session, self._active_op()
-        if session is not None and session.trace is not None and not op:
+        session, op = self.session, self._active_op()
+        if session.trace is not None and not op:
             wanted = filter_of(session.trace, session.selection)
             if wanted is not None:
                 session.set_filter(session.filter.merged(wanted))
             return
-        if session is not None and op:
+        if op:
             session.set_filter(replace(session.filter, ops=frozenset({op})))
 
     def _active_op(self) -> str:
-        session = self._session
-        if session is None or session.trace is None:
+        session = self.session
+        if session.trace is None:
             return ""
         if session.selection.table != "spans" or session.selection.active is None:
             return ""
@@ -538,8 +514,8 @@ class DetailsView(View):
         return trace.op_name(int(trace.spans.op[session.selection.active]))
 
     def _on_select_all(self) -> None:
-        session = self._session
-        if session is None or session.trace is None:
+        session = self.session
+        if session.trace is None:
             return
         active = session.selection.active
         if session.selection.table != "spans" or active is None:
@@ -595,6 +571,3 @@ def _target(
     if found is None:
         return NOT_AVAILABLE, NOT_AVAILABLE, ""
     return found.label, found.value, found.exact
-
-
-SPEC = ViewSpec("details", "Details", "right", DetailsView)

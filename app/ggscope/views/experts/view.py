@@ -6,7 +6,7 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QMenu, QSplitter
+from PySide6.QtWidgets import QMenu, QSplitter, QWidget
 
 from ggscope.analysis.experts.figures import (
     Beside,
@@ -28,9 +28,8 @@ from ggscope.render.experts import (
 from ggscope.render.grid import Cell
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.views.base.painted import Connection, PaintedView
+from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import add_action
-from ggscope.views.base.view import ViewSpec
 from ggscope.views.base.widgets import copy_text
 from ggscope.views.experts import words as experts_words
 from ggscope.views.experts.bar import CoverPanel, ExpertsBar
@@ -54,8 +53,10 @@ class ExpertsView(PaintedView):
     Ctrl adds, a double click filters to it.
     """
 
-    def __init__(self) -> None:
-        super().__init__(self.tr("Experts"))
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(self.tr("Experts"), session, theme, parent)
         self._base: ExpertsBase | None = None
         self._of: Trace | None = None
         self._result: ExpertsResult | None = None
@@ -80,7 +81,11 @@ class ExpertsView(PaintedView):
         self.cover.hide()
         self.box.addWidget(self.bar)
         self.box.addWidget(self.splitter, 1)
-        self.set_theme(self.theme)
+        self.set_theme(theme)
+        self.hear(
+            (session.selection_changed, self.repaint_picture),
+            (session.linked_changed, self.repaint_picture),
+        )
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -90,23 +95,9 @@ class ExpertsView(PaintedView):
 
     # -- computing -----------------------------------------------------------------
 
-    def connections(self, session: Session) -> Sequence[Connection]:
-        """Return what the view hears."""
-        return (
-            (session.selection_changed, self.repaint_picture),
-            (session.linked_changed, self.repaint_picture),
-        )
-
-    def detach(self) -> None:
-        """Stop showing the session."""
-        if self.session is not None:
-            self.session.tasks.cancel(_KEY)
-        self._forget()
-        super().detach()
-
     def refresh(self) -> None:
         """Count anew, on a worker."""
-        trace = None if self.session is None else self.session.trace
+        trace = self.session.trace
         if trace is not self._of:
             self._forget()
         self.recompute()
@@ -120,7 +111,7 @@ class ExpertsView(PaintedView):
     def recompute(self) -> None:
         """Compute the pictures that are chosen in the bar."""
         session = self.session
-        trace = None if session is None else session.trace
+        trace = session.trace
         self.cover.setVisible(self.beside is Beside.COVER)
         if trace is None or trace.is_partial or trace.awaits_files:
             self.repaint_picture()
@@ -171,7 +162,7 @@ class ExpertsView(PaintedView):
     def empty_words(self) -> tuple[str, str]:
         """Return why there is no picture."""
         session = self.session
-        if session is None or session.trace is None:
+        if session.trace is None:
             return self.tr("No trace is open."), ""
         if self._result is None:
             return self.tr("Counting …"), ""
@@ -185,7 +176,7 @@ class ExpertsView(PaintedView):
     def scene(self, width: float, height: float, scale: float) -> ExpertsScene | None:
         """Return everything that the pictures depend on."""
         result = self._result
-        if result is None or self.session is None or not len(result.base.choices):
+        if result is None or not len(result.base.choices):
             return None
         return ExpertsScene(
             width=width,
@@ -203,7 +194,7 @@ class ExpertsView(PaintedView):
         )
 
     def _selected_keys(self) -> tuple[int, ...]:
-        if self.session is None or self.session.selection.table != "experts":
+        if self.session.selection.table != "experts":
             return ()
         return self.session.selection.ids
 
@@ -271,8 +262,6 @@ class ExpertsView(PaintedView):
     def select_cell(self, cell: Cell | None, *, add: bool = False) -> None:
         """Select the expert of a cell; None selects nothing unless it is to add."""
         session = self.session
-        if session is None:
-            return
         if cell is None:
             if not add and session.selection.table == "experts":
                 session.select(Selection())
@@ -286,8 +275,6 @@ class ExpertsView(PaintedView):
     def filter_to(self, cell: Cell) -> None:
         """Show only spans that have to do with the expert of a cell."""
         session = self.session
-        if session is None:
-            return
         layer, expert = of_expert_key(self._key_of(cell))
         session.set_filter(
             replace(
@@ -325,7 +312,7 @@ class ExpertsView(PaintedView):
 
     def _on_layer_opened(self, cover: object) -> None:
         """Select the experts to pin in a layer."""
-        if isinstance(cover, Cover) and self.session is not None and cover.experts:
+        if isinstance(cover, Cover) and cover.experts:
             keys = tuple(expert_key(cover.layer, expert) for expert in cover.experts)
             self.session.select(Selection("experts", keys))
 
@@ -383,6 +370,3 @@ class ExpertsView(PaintedView):
         # What a screen reader says as the cursor moves.
         self.setAccessibleDescription(words)
         self.repaint_picture()
-
-
-SPEC = ViewSpec("experts", "Experts", "bottom", ExpertsView)

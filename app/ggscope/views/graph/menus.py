@@ -136,7 +136,7 @@ def export_to(view: "GraphView", path: Path, *, whole: bool) -> None:
     from ggscope.render.graph.figure import export_graph_scene  # when asked for
 
     scene, session = view.scene_now(), view.session
-    if scene is None or session is None:
+    if scene is None:
         return
     try:
         export_graph_scene(scene, path, whole=whole)

@@ -22,8 +22,7 @@ from ggscope.render.graph.marks import minimap_place
 from ggscope.render.graph.scene import Flags, GraphScene
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.views.base.painted import Connection, PaintedView
-from ggscope.views.base.view import ViewSpec
+from ggscope.views.base.painted import PaintedView
 from ggscope.views.graph.head import GraphHead, PathBar
 from ggscope.views.graph.input import Gestures, command_of
 from ggscope.views.graph.menus import connect_menus, menu_of
@@ -63,8 +62,10 @@ class GraphView(PaintedView):
     hits : what the search found.
     """
 
-    def __init__(self) -> None:
-        super().__init__(self.tr("Graph"))
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(self.tr("Graph"), session, theme, parent)
         self.setObjectName("graph")
         self.camera = Camera()
         self.head = GraphHead(self)
@@ -77,6 +78,12 @@ class GraphView(PaintedView):
         self._forget()
         self.color_by = GraphColorBy.CATEGORY
         self._connect_head()
+        self.set_theme(theme)
+        self.hear(
+            (session.selection_changed, self._on_selection),
+            (session.linked_changed, self._on_linked),
+            (session.correlation_changed, self._on_correlation),
+        )
 
     def _connect_head(self) -> None:
         head = self.head
@@ -98,7 +105,7 @@ class GraphView(PaintedView):
         self._cache: Cache = {}
         self._measures: dict[int, NodeMeasures] = {}
         self._looks = LookCache()
-        self._found = Linked() if self.session is None else self.session.linked
+        self._found = self.session.linked
         self._linked: Flags | None = None
         self._own = Selection()
         self.hits.forget()
@@ -109,20 +116,6 @@ class GraphView(PaintedView):
         self._wanted: I64 | None = None
 
     # -- session ---------------------------------------------------------------
-
-    def connections(self, session: Session) -> Sequence[Connection]:
-        """Return what the view hears, beside changes of the trace."""
-        return (
-            (session.selection_changed, self._on_selection),
-            (session.linked_changed, self._on_linked),
-            (session.correlation_changed, self._on_correlation),
-        )
-
-    def detach(self) -> None:
-        """Stop showing the session."""
-        super().detach()
-        self._forget()
-        self.paths.clear()
 
     def head_widget(self) -> QWidget | None:
         """Return the controls, for the head of the pane."""
@@ -137,7 +130,7 @@ class GraphView(PaintedView):
     @property
     def trace(self) -> Trace | None:
         """The trace, if it has a graph."""
-        trace = None if self.session is None else self.session.trace
+        trace = self.session.trace
         return trace if trace is not None and trace.graphs else None
 
     @property
@@ -162,8 +155,7 @@ class GraphView(PaintedView):
             return
         if self.number >= len(trace.graphs):
             self.number = 0
-        if self.session is not None:
-            self._found = self.session.linked  # a selection older than this view
+        self._found = self.session.linked  # a selection older than this view
         self._lay_out()
 
     def empty_words(self) -> tuple[str, str]:
@@ -266,7 +258,7 @@ class GraphView(PaintedView):
     def _measure(self) -> None:
         """Find what the trace says of the nodes, once spans and nodes are matched."""
         session, shown = self.session, self.shown
-        if session is None or shown is None or shown.trace is not self.trace:
+        if shown is None or shown.trace is not self.trace:
             return
         known = session.correlation
         is_pending = known is None and session.tasks.is_running("correlation")
@@ -409,7 +401,7 @@ class GraphView(PaintedView):
     def selected_rows(self) -> I64:
         """Return the selected rows of the drawn graph, the active one first."""
         session, shown, graph = self.session, self.shown, self.graph
-        if session is None or shown is None or graph is None:
+        if shown is None or graph is None:
             return np.zeros(0, np.int64)
         if session.selection.table != "nodes":
             return np.zeros(0, np.int64)
@@ -420,7 +412,7 @@ class GraphView(PaintedView):
     def select_rows(self, rows: I64, *, adds: bool = False) -> None:
         """Select nodes of the drawn graph; with `adds` beside what is selected."""
         session, shown = self.session, self.shown
-        if session is None or shown is None:
+        if shown is None:
             return
         if adds:
             old = self.selected_rows()
@@ -600,6 +592,3 @@ class GraphView(PaintedView):
             super().keyPressEvent(event)
         else:
             command()
-
-
-SPEC = ViewSpec("graph", "Graph", "centre", GraphView)

@@ -131,9 +131,8 @@ class HeatmapGestures:
         dx = float(pixels.x()) if precise else angle.x() / 2
         dy = float(pixels.y()) if precise else angle.y() / 2
         mods, at = event.modifiers(), view.position_of(event)
-        session = view.session
-        swapped = session is not None and session.wheel_zooms
-        zoom = bool(mods & Qt.KeyboardModifier.ControlModifier) != swapped
+        is_control = bool(mods & Qt.KeyboardModifier.ControlModifier)
+        zoom = is_control != view.session.wheel_zooms
         if mods & Qt.KeyboardModifier.ShiftModifier:
             if zoom:
                 view.zoom_rows(ZOOM_STEP ** (-(dy or dx) / 60), at.y())

@@ -102,8 +102,7 @@ def export_shown(view: "HeatmapView", path: Path) -> None:
     try:
         export_display_list(picture, path, title=view.accessibleName())
     except ExportError as error:
-        if view.session is not None:
-            failure = TaskFailure(
-                "heatmap", view.tr("Export figure"), str(error), error, ""
-            )
-            view.session.report(failure)
+        failure = TaskFailure(
+            "heatmap", view.tr("Export figure"), str(error), error, ""
+        )
+        view.session.report(failure)

@@ -1,6 +1,6 @@
 """The file heatmap: which bytes of the model are read, when, by what."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -26,8 +26,7 @@ from ggscope.render.heatmap.scene import (
 )
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session, TraceChange
-from ggscope.views.base.painted import Connection, PaintedView
-from ggscope.views.base.view import ViewSpec
+from ggscope.views.base.painted import PaintedView
 from ggscope.views.heatmap.head import HeatmapHead
 from ggscope.views.heatmap.input import HeatmapGestures, is_heatmap_key, run_key
 from ggscope.views.heatmap.request import (
@@ -56,8 +55,11 @@ class HeatmapView(PaintedView):
 
     uses_gl = True
 
-    def __init__(self) -> None:
-        super().__init__(self.tr("File heatmap: which bytes of the model are read"))
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        name = self.tr("File heatmap: which bytes of the model are read")
+        super().__init__(name, session, theme, parent)
         self.head = HeatmapHead(self)
         self.head.hide()
         self.head.look_changed.connect(self._on_look)
@@ -78,6 +80,15 @@ class HeatmapView(PaintedView):
         self._timer.setSingleShot(True)
         self._timer.setInterval(_QUIET_MS)
         self._timer.timeout.connect(self.invalidate)
+        self.set_theme(theme)
+        self.hear(
+            (session.trace_changed, self._on_trace_changed),
+            (session.linked_changed, self._on_linked),
+            (session.selection_changed, self.repaint_picture),
+            (session.absolute_time_changed, self.repaint_picture),
+            (session.mask_changed, self.invalidate),
+            (session.visible_range_changed, self._on_visible),
+        )
 
     def head_widget(self) -> QWidget:
         """Return the controls."""
@@ -90,24 +101,10 @@ class HeatmapView(PaintedView):
 
     # -- session -----------------------------------------------------------------
 
-    def connections(self, session: Session) -> Sequence[Connection]:
-        """Return what the view hears."""
-        return (
-            (session.trace_changed, self._on_trace_changed),
-            (session.linked_changed, self._on_linked),
-            (session.selection_changed, self.repaint_picture),
-            (session.absolute_time_changed, self.repaint_picture),
-            (session.mask_changed, self.invalidate),
-            (session.visible_range_changed, self._on_visible),
-        )
-
-    def detach(self) -> None:
-        """Stop showing the session."""
-        if self.session is not None:
-            self.session.tasks.cancel(_KEY)
+    def release(self) -> None:
+        """Count nothing any more."""
+        super().release()
         self._timer.stop()
-        self._forget()
-        super().detach()
 
     def _forget(self) -> None:
         self.base = self.axis = self.shown = self._files = None
@@ -148,8 +145,8 @@ class HeatmapView(PaintedView):
     def refresh(self) -> None:
         """Count anew on a worker; the earlier picture stays until then."""
         session = self.session
-        trace = None if session is None else session.trace
-        if session is None or trace is None or trace.is_partial:
+        trace = session.trace
+        if trace is None or trace.is_partial:
             return
         if "accesses" in trace.pending or trace.awaits_files:
             return
@@ -166,7 +163,7 @@ class HeatmapView(PaintedView):
 
     def _on_base(self, base: HeatBase) -> None:
         session = self.session
-        if session is None or session.trace is None:
+        if session.trace is None:
             return
         self._files = (session.trace, base.files)
         old, self.base = self.base, base
@@ -188,7 +185,7 @@ class HeatmapView(PaintedView):
 
     def empty_words(self) -> tuple[str, str]:
         """Say why there is no picture."""
-        trace = None if self.session is None else self.session.trace
+        trace = self.session.trace
         if trace is None:
             return self.tr("No file"), ""
         if trace.is_partial or "accesses" in trace.pending:
@@ -218,7 +215,7 @@ class HeatmapView(PaintedView):
 
     def _scene(self, width: float, height: float, scale: float) -> HeatScene | None:
         base, axis, view, session = self.base, self.axis, self.shown, self.session
-        if base is None or axis is None or view is None or session is None:
+        if base is None or axis is None or view is None:
             return None
         trace = session.trace
         if trace is None or not base.files.extent:
@@ -244,7 +241,7 @@ class HeatmapView(PaintedView):
     def _selected_units(self) -> I64:
         session, base = self.session, self.base
         none = np.zeros(0, np.int64)
-        if session is None or base is None or session.selection.table != "tensors":
+        if base is None or session.selection.table != "tensors":
             return none
         rows = [r for r in session.selection.ids if r < len(base.files.first)]
         units = [np.arange(*base.files.units_of(row)) for row in rows]
@@ -253,7 +250,7 @@ class HeatmapView(PaintedView):
     def _linked_ranges(self) -> I64:
         session, base = self.session, self.base
         none = np.zeros((0, 2), np.int64)
-        if session is None or base is None or not session.selection:
+        if base is None or not session.selection:
             return none
         linked = session.linked
         if linked.selection != session.selection:
@@ -443,7 +440,7 @@ class HeatmapView(PaintedView):
 
     def click(self, at: QPointF) -> None:
         """Select the tensor at a position, or nothing."""
-        if self.session is None or self.base is None:
+        if self.base is None:
             return
         unit = self.unit_under(at)
         self.set_mark(None)
@@ -454,9 +451,8 @@ class HeatmapView(PaintedView):
 
     def select_tensor(self, tensor: int) -> None:
         """Select a row of ``Trace.tensors`` without moving this view."""
-        if self.session is not None:
-            with self._own_selection():
-                self.session.select(Selection("tensors", (tensor,)))
+        with self._own_selection():
+            self.session.select(Selection("tensors", (tensor,)))
 
     @contextmanager
     def _own_selection(self) -> Iterator[None]:
@@ -502,7 +498,7 @@ class HeatmapView(PaintedView):
     def filter_to_mark(self) -> None:
         """Show only spans that touch the marked bytes (in the marked rows)."""
         session, base, mark = self.session, self.base, self.mark
-        if session is None or base is None or mark is None or session.trace is None:
+        if base is None or mark is None or session.trace is None:
             return
         wanted = filter_of_mark(session.trace, base, mark, session.filter)
         self.set_mark(None)
@@ -511,7 +507,7 @@ class HeatmapView(PaintedView):
     def filter_to_tensor(self, tensor: int) -> None:
         """Show only spans that access a tensor."""
         session = self.session
-        if session is not None and session.trace is not None:
+        if session.trace is not None:
             trace = session.trace
             name = trace.strings[int(trace.tensors.name[tensor])]
             wanted: Filter = replace(session.filter, tensors=frozenset({name}))
@@ -565,6 +561,3 @@ class HeatmapView(PaintedView):
         if menu is not None:
             menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             menu.popup(self.canvas.mapToGlobal(self.canvas.rect().center()))
-
-
-SPEC = ViewSpec("heatmap", "File heatmap", "centre", HeatmapView)

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.model.units import format_count
 from ggscope.render.theme import Theme, css
+from ggscope.session.session import Session
 from ggscope.views.base.controls import RangeSwitch
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
@@ -45,13 +46,13 @@ class StatisticsHead(QWidget):
     by_changed = Signal()
     estimated_toggled = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.about = ElidedLabel(self)
         self.estimated = QCheckBox(self)
         self.estimated.toggled.connect(self._on_toggled)
         self._tail = QWidget(self)
-        self.switch = RangeSwitch(self)
+        self.switch = RangeSwitch(session, self)
         self._by_label = Label(self.tr("by"), self._tail)
         self.by = QComboBox(self._tail)
         self.by.setAccessibleName(self.tr("Group by"))

@@ -21,18 +21,12 @@ from ggscope.model.units import (
     format_exact_bytes,
     format_share,
 )
-from ggscope.render.theme import Theme, category_color, theme
+from ggscope.render.theme import Theme, category_color
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure, TaskState
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
-from ggscope.views.base.view import View, ViewSpec
-from ggscope.views.base.widgets import (
-    Connections,
-    EmptyState,
-    connect_all,
-    disconnect_all,
-    tr,
-)
+from ggscope.views.base.view import View
+from ggscope.views.base.widgets import EmptyState, tr
 from ggscope.views.statistics.head import StatisticsHead
 from ggscope.views.statistics.request import Scope, StatisticsRequest, StatisticsResult
 from ggscope.words.spans import PENDING
@@ -56,13 +50,13 @@ _LANES: tuple[By, ...] = ("lane",)
 class StatisticsView(View):
     """One table of figures, always on; it follows marking, panning and filters."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._session: Session | None = None
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(session, theme, parent)
         self._result: StatisticsResult | None = None
         self._blocks: SpanBlocks | None = None
         self._twice = (False, False)
-        self._theme = theme("dark")
         self._timer = self._make_timer(_QUIET_MS)
         self._timer.timeout.connect(self.recount)
         self._stale_timer = self._make_timer(_STALE_MS)
@@ -72,15 +66,24 @@ class StatisticsView(View):
         self.table = TextTable(self.model, self)
         self.table.setAccessibleName(self.tr("Figures of the selection"))
         self._empty = EmptyState(self)
-        self._head = StatisticsHead(self)
+        self._head = StatisticsHead(session, self)
         self.about, self.by = self._head.about, self._head.by
         self.estimated = self._head.estimated
         self.table.fill_menu(self._head.menu)
         self._head.by_changed.connect(self.recount)
         self._head.estimated_toggled.connect(self.recount)
         self._lay_out()
-        self.set_theme(self._theme)
-        self._say_empty()
+        self.set_theme(theme)
+        self.hear(
+            (session.trace_changed, self._on_trace_changed),
+            (session.visible_range_changed, self._on_changed),
+            (session.marked_range_changed, self._on_changed),
+            (session.only_range_changed, self._on_changed),
+            (session.selection_changed, self._on_changed),
+            (session.mask_changed, self._on_changed),
+            (session.tasks.task_changed, self._on_task_changed),
+        )
+        self._on_trace_changed(None)
 
     def _make_timer(self, ms: int) -> QTimer:
         timer = QTimer(self)
@@ -101,7 +104,7 @@ class StatisticsView(View):
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        self._theme = theme
+        super().set_theme(theme)
         self.table.set_theme(theme)
         self._empty.set_theme(theme)
         self._head.set_theme(theme)
@@ -110,44 +113,19 @@ class StatisticsView(View):
 
     # -- session -----------------------------------------------------------
 
-    def attach(self, session: Session) -> None:
-        """Show `session` from now on."""
-        self.detach()
-        self._session = session
-        connect_all(self._connections(session))
-        self._head.switch.attach(session)
-        self._on_trace_changed(None)
-
-    def detach(self) -> None:
-        """Stop showing it."""
-        if self._session is None:
-            return
-        disconnect_all(self._connections(self._session))
-        self._head.switch.detach()
+    def release(self) -> None:
+        """Stop counting as well."""
+        super().release()
         self._timer.stop()
-        self._session.tasks.cancel(_KEY)
-        self._session = self._result = self._blocks = None
-        self._end_waiting()
-        self._say_empty()
-
-    def _connections(self, session: Session) -> Connections:
-        return (
-            (session.trace_changed, self._on_trace_changed),
-            (session.visible_range_changed, self._on_changed),
-            (session.marked_range_changed, self._on_changed),
-            (session.only_range_changed, self._on_changed),
-            (session.selection_changed, self._on_changed),
-            (session.mask_changed, self._on_changed),
-            (session.tasks.task_changed, self._on_task_changed),
-        )
+        self._stale_timer.stop()
+        self.session.tasks.cancel(_KEY)
 
     def _on_trace_changed(self, _: object) -> None:
-        trace = None if self._session is None else self._session.trace
+        trace = self.session.trace
         self._blocks = None if trace is None else SpanBlocks(trace)
         self._twice = (False, False)
-        if self._session is not None:
-            # Figures of an older snapshot are of no use any more.
-            self._session.tasks.cancel(_KEY)
+        # Figures of an older snapshot are of no use any more.
+        self.session.tasks.cancel(_KEY)
         if trace is None or trace.is_partial:
             self._timer.stop()
             self._end_waiting()
@@ -195,8 +173,8 @@ class StatisticsView(View):
 
     def scope(self) -> Scope | None:
         """Return what the figures should be about now; None without a trace."""
-        session = self._session
-        if session is None or session.trace is None:
+        session = self.session
+        if session.trace is None:
             return None
         shown, selection = session.range_shown, session.selection
         if shown is not None and shown is session.marked_range:
@@ -207,8 +185,8 @@ class StatisticsView(View):
 
     def recount(self) -> None:
         """Compute the figures anew, on a worker; the old ones stay until then."""
-        session, scope = self._session, self.scope()
-        if session is None or scope is None or session.index is None:
+        session, scope = self.session, self.scope()
+        if scope is None or session.index is None:
             return
         if session.trace is not None and session.trace.is_partial:
             return  # reading goes first; the trace with all spans announces itself
@@ -234,8 +212,7 @@ class StatisticsView(View):
 
     def _on_failed(self, failure: TaskFailure) -> None:
         self._end_waiting()
-        if self._session is not None:
-            self._session.problem_reported.emit(failure.message)
+        self.session.problem_reported.emit(failure.message)
 
     def _on_stale(self) -> None:
         self.model.set_stale(True)
@@ -300,12 +277,12 @@ class StatisticsView(View):
             largest = self.tr("the {0} largest of {1} groups")
             n_rows = format_count(len(result.rows))
             parts.append(largest.format(n_rows, format_count(n_groups)))
-        if self._session is not None and self._session.filter:
+        if self.session.filter:
             parts.append(self.tr("filtered"))
         return " · ".join(parts)
 
     def _say_empty(self) -> None:
-        trace = None if self._session is None else self._session.trace
+        trace = self.session.trace
         if trace is None:
             self._empty.say(self.tr("No trace is open."))
             self.about.clear()
@@ -382,7 +359,7 @@ class StatisticsView(View):
         unit, color = result.unit, 0
         if result.by in ("op", "family"):
             kind = f"op:{row.key}" if result.by == "op" else row.key
-            color = category_color(kind, self._theme)
+            color = category_color(kind, self.theme)
         number = float(row.key) if row.key.isdecimal() else row.key
         is_certain = row.quality == "measured"
         timed = self.tr("{0} with a time of their own").format(format_count(row.timed))
@@ -461,6 +438,3 @@ def _bytes(row: StatRow, is_known: bool) -> Cell:
     tip = format_exact_bytes(row.bytes)
     text = format_bytes(row.bytes) + (" +" if open_ else "")
     return Cell(text, float(row.bytes), row.bytes, f"{tip}; {more}" if open_ else tip)
-
-
-SPEC = ViewSpec("statistics", "Selection", "bottom", StatisticsView)

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.model.units import format_count, format_share
 from ggscope.render.theme import Theme, css
+from ggscope.session.session import Session
 from ggscope.views.base.controls import RangeSwitch
 from ggscope.views.base.plain import set_tip
 from ggscope.views.base.view import guarded
@@ -38,11 +39,13 @@ class TableFooter(QWidget):
     jump_typed = Signal(str)
     left = Signal()  # Esc in the field: back to the table
 
-    def __init__(self, copy_menu: QMenu, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, session: Session, copy_menu: QMenu, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setObjectName("table_footer")
-        self.switch = RangeSwitch(self)
+        self.switch = RangeSwitch(session, self)
         self.count = ElidedLabel(self)
         self.matched = ElidedLabel(self)
         self.matched.hide()

@@ -32,18 +32,15 @@ from ggscope.model.tables import Array
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_share, parse_time
-from ggscope.render.theme import Theme, theme
+from ggscope.render.theme import Theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure, TaskState
 from ggscope.views.base.cells import MAX_COPIED_ROWS, CopyForm, CopyRequest
 from ggscope.views.base.plain import add_action
-from ggscope.views.base.view import View, ViewSpec
+from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
-    Connections,
     EmptyState,
-    connect_all,
     copy_text,
-    disconnect_all,
     tr,
 )
 from ggscope.views.table.delegate import RowPainter
@@ -232,9 +229,10 @@ _List = tuple[int, Filter, MarkedRange | None]
 class TableView(View):
     """Rows of spans in compact (one line) or detailed form (all sources)."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._session: Session | None = None
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(session, theme, parent)
         self._sorting = Sorting()
         self._wanted_list: _List = (0, Filter(), None)
         self._shown_list: _List | None = None
@@ -245,19 +243,32 @@ class TableView(View):
         self._quiet.timeout.connect(self._on_quiet)
         self._runs: TimeRuns | None = None
         self._anchor = -1
-        self._theme = theme("dark")
         self.setAccessibleName(self.tr("Trace table"))
         self.model = TraceTableModel(self)
-        self.grid = VirtualTable(self.model, RowPainter(self.model, self._theme), self)
+        self.grid = VirtualTable(self.model, RowPainter(self.model, theme), self)
         self.grid.setAccessibleName(self.tr("Records of the trace"))
         self._empty = EmptyState(self)
-        self._footer = TableFooter(self._copy_menu(self), self)
+        self._footer = TableFooter(session, self._copy_menu(self), self)
         self._count, self._note = self._footer.count, self._footer.note
         self._form = self._footer.form
         self._build_layout()
         self._connect_grid()
-        self._say_empty()
-        self.set_theme(self._theme)
+        self.set_theme(theme)
+        self.hear(
+            (session.trace_changed, self._on_trace_changed),
+            (session.selection_changed, self._on_selection_changed),
+            (session.linked_changed, self._on_linked_changed),
+            (session.correlation_changed, self._on_correlation_changed),
+            (session.mask_changed, self._on_mask_changed),
+            (session.visible_range_changed, self._on_range_changed),
+            (session.marked_range_changed, self._on_range_changed),
+            (session.only_range_changed, self._on_range_changed),
+            (session.search_changed, self._on_search_changed),
+            (session.absolute_time_changed, self.model.set_absolute),
+            (session.reveal_requested, self._on_reveal_requested),
+            (session.tasks.task_changed, self._on_task_changed),
+        )
+        self._show_session()
 
     def _build_layout(self) -> None:
         body = QWidget(self)
@@ -297,54 +308,26 @@ class TableView(View):
 
     # -- session -----------------------------------------------------------
 
-    def attach(self, session: Session) -> None:
-        """Show `session` from now on."""
-        self.detach()
-        self._session = session
-        connect_all(self._connections(session))
+    def _show_session(self) -> None:
+        session = self.session
         self.model.set_absolute(session.absolute_time)
-        self._anchor = -1
         self._runs = None if session.trace is None else TimeRuns(session.trace)
-        self._footer.switch.attach(session)
         self._want(is_other_trace=True)
         self._on_correlation_changed(session.correlation)
         self._reorder()
         self._on_search_changed(None)
         self._on_linked_changed(session.linked)
 
-    def detach(self) -> None:
-        """Stop showing it."""
-        if self._session is None:
-            return
-        disconnect_all(self._connections(self._session))
-        self._footer.switch.detach()
+    def release(self) -> None:
+        """Stop arranging and copying as well."""
+        super().release()
         self._quiet.stop()
-        self._session.tasks.cancel(_ORDER)
-        self._session.tasks.cancel(_COPY)
-        self._session = self._runs = None
-        self._end_waiting()
-        self._drop_rows()
-        self._say_empty()
-
-    def _connections(self, session: Session) -> Connections:
-        return (
-            (session.trace_changed, self._on_trace_changed),
-            (session.selection_changed, self._on_selection_changed),
-            (session.linked_changed, self._on_linked_changed),
-            (session.correlation_changed, self._on_correlation_changed),
-            (session.mask_changed, self._on_mask_changed),
-            (session.visible_range_changed, self._on_range_changed),
-            (session.marked_range_changed, self._on_range_changed),
-            (session.only_range_changed, self._on_range_changed),
-            (session.search_changed, self._on_search_changed),
-            (session.absolute_time_changed, self._on_absolute_changed),
-            (session.reveal_requested, self._on_reveal_requested),
-            (session.tasks.task_changed, self._on_task_changed),
-        )
+        self.session.tasks.cancel(_ORDER)
+        self.session.tasks.cancel(_COPY)
 
     @property
     def _trace(self) -> Trace | None:
-        return None if self._session is None else self._session.trace
+        return self.session.trace
 
     def _on_trace_changed(self, change: TraceChange) -> None:
         trace = self._trace
@@ -354,7 +337,7 @@ class TableView(View):
             self._drop_rows()
             self._anchor = -1
         self._on_search_changed(None)
-        is_filtered = self._session is not None and bool(self._session.filter)
+        is_filtered = bool(self.session.filter)
         self._awaits_mask = is_filtered and trace is not None and not trace.is_partial
         if not self._awaits_mask:
             self._reorder()
@@ -363,14 +346,13 @@ class TableView(View):
 
     def _want(self, *, is_other_trace: bool = False) -> None:
         """Note what is to be listed now."""
-        session = self._session
-        if session is not None:
-            number = self._wanted_list[0] + int(is_other_trace)
-            self._wanted_list = (number, session.filter, session.range_shown)
+        session = self.session
+        number = self._wanted_list[0] + int(is_other_trace)
+        self._wanted_list = (number, session.filter, session.range_shown)
 
     def _on_range_changed(self, _: object) -> None:
-        session = self._session
-        if session is not None and session.range_shown != self._wanted_list[2]:
+        session = self.session
+        if session.range_shown != self._wanted_list[2]:
             self._quiet.start()
 
     def _on_quiet(self) -> None:
@@ -388,8 +370,7 @@ class TableView(View):
         self._reorder()
 
     def _on_search_changed(self, _: object) -> None:
-        hits = None if self._session is None else self._session.hits
-        self.model.set_hits(hits)
+        self.model.set_hits(self.session.hits)
 
     def _on_correlation_changed(self, correlation: Correlation | None) -> None:
         self.model.set_correlation(correlation)
@@ -399,9 +380,6 @@ class TableView(View):
         # Spans that are selected themselves stand out already.
         is_other = found.selection.table != "spans"
         self.model.set_lit(found.spans if is_other else found.spans[:0])
-
-    def _on_absolute_changed(self, absolute: bool) -> None:
-        self.model.set_absolute(absolute)
 
     def _on_reveal_requested(self, span: int) -> None:
         row = self.model.row_of(int(span))
@@ -432,15 +410,13 @@ class TableView(View):
 
     def cancel_order(self) -> None:
         """Stop arranging the rows; they stay as they are."""
-        if self._session is not None:
-            self._session.tasks.cancel(_ORDER)
+        self.session.tasks.cancel(_ORDER)
 
     def _reorder(self) -> None:
-        session, trace = self._session, self._trace
-        index = None if session is None else session.index
-        if session is None or trace is None or index is None or trace.is_partial:
-            if session is not None:
-                session.tasks.cancel(_ORDER)
+        session, trace = self.session, self._trace
+        index = session.index
+        if trace is None or index is None or trace.is_partial:
+            session.tasks.cancel(_ORDER)
             self._drop_rows()
             self._say_empty()
             return
@@ -464,8 +440,8 @@ class TableView(View):
         )
 
     def _on_order(self, order: RowOrder) -> None:
-        session = self._session
-        if session is None or session.trace is None:
+        session = self.session
+        if session.trace is None:
             return
         self._end_waiting()
         old, was = self.model.order, self._shown_list
@@ -510,8 +486,7 @@ class TableView(View):
         self._end_waiting()
         if self.model.order is not None:
             self._sorting = self.model.order.key.sorting
-        if self._session is not None:
-            self._session.problem_reported.emit(failure.message)
+        self.session.problem_reported.emit(failure.message)
 
     # -- jumping -----------------------------------------------------------
 
@@ -520,8 +495,8 @@ class TableView(View):
 
         What lies outside of the visible range comes into view, and the list with it.
         """
-        session, order = self._session, self.model.order
-        if session is None or order is None or self._runs is None or not text.strip():
+        session, order = self.session, self.model.order
+        if order is None or self._runs is None or not text.strip():
             return
         try:
             span = span_for(
@@ -552,8 +527,8 @@ class TableView(View):
         if part is not None or is_filtered:
             text = self.tr("{0} of {1}").format(format_count(n), text)
         if part is not None:
-            session = self._session
-            is_marked = session is not None and part == session.marked_range
+            session = self.session
+            is_marked = part == session.marked_range
             where = self.tr("the marked range") if is_marked else self.tr("this range")
             text += " " + self.tr("in {0}").format(where)
         if is_filtered:
@@ -561,8 +536,8 @@ class TableView(View):
         self._count.setText(text)
 
     def _say_empty(self) -> None:
-        trace, session = self._trace, self._session
-        if session is None or trace is None:
+        trace, session = self._trace, self.session
+        if trace is None:
             self._empty.say(self.tr("No trace is open."))
             self._count.clear()
         elif trace.is_partial:
@@ -603,7 +578,7 @@ class TableView(View):
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        self._theme = theme
+        super().set_theme(theme)
         self.grid.set_theme(theme)
         self._empty.set_theme(theme)
         self._footer.set_theme(theme)
@@ -611,9 +586,7 @@ class TableView(View):
     # -- selection ---------------------------------------------------------
 
     def _on_row_chosen(self, row: int, modifiers: Qt.KeyboardModifier) -> None:
-        session = self._session
-        if session is None:
-            return
+        session = self.session
         span = self.model.span_at(row)
         if modifiers & Qt.KeyboardModifier.ShiftModifier and self._anchor >= 0:
             self._select_range(session, row)
@@ -642,8 +615,8 @@ class TableView(View):
 
     def select_all(self) -> None:
         """Select every listed record, as many as a selection can hold."""
-        order, session = self.model.order, self._session
-        if order is None or session is None or not len(order):
+        order, session = self.model.order, self.session
+        if order is None or not len(order):
             return
         if len(order) > MAX_SELECTED:
             self._say_bounded(len(order), MAX_SELECTED, self.tr("selected"))
@@ -651,9 +624,8 @@ class TableView(View):
         session.select(Selection("spans", ids))
 
     def _on_row_opened(self, row: int) -> None:
-        if self._session is not None:
-            self._session.select_span(self.model.span_at(row))
-            self._session.fit_selection()
+        self.session.select_span(self.model.span_at(row))
+        self.session.fit_selection()
 
     def _say_bounded(self, wanted: int, done: int, what: str) -> None:
         text = self.tr("{0} of {1} {2}: that is the most at once")
@@ -675,8 +647,8 @@ class TableView(View):
 
     def copy_selection(self, form: CopyForm) -> None:
         """Copy the selected records; without a selection all listed ones."""
-        session, order, texts = self._session, self.model.order, self.model.texts
-        if session is None or order is None or texts is None:
+        session, order, texts = self.session, self.model.order, self.model.texts
+        if order is None or texts is None:
             return
         if session.selection.table == "spans" and session.selection:
             spans = order.arranged(np.array(session.selection.ids, np.int64))
@@ -713,9 +685,9 @@ class TableView(View):
 
     def menu_for(self, row: int, column: str = "") -> QMenu:
         """Return the menu of a row; the row is selected if it was not."""
-        session, trace = self._session, self._trace
+        session, trace = self.session, self._trace
         menu = QMenu(self)
-        if session is None or trace is None:
+        if trace is None:
             return menu
         span = self.model.span_at(row)
         if span not in session.selection.ids or session.selection.table != "spans":
@@ -753,6 +725,3 @@ class TableView(View):
 
     def _on_column_toggled(self, action: QAction) -> None:
         self.grid.hide_column(str(action.data()), not action.isChecked())
-
-
-SPEC = ViewSpec("table", "Trace", "centre", TableView)

@@ -95,7 +95,7 @@ class Gestures:
 
     def _press(self, event: QMouseEvent) -> bool:
         session = self._view.session
-        if session is None or event.button() == Qt.MouseButton.RightButton:
+        if event.button() == Qt.MouseButton.RightButton:
             return False
         self._view.setFocus(Qt.FocusReason.MouseFocusReason)
         at, mods = self._view.point(event.position()), event.modifiers()
@@ -186,15 +186,13 @@ class Gestures:
         elif mode is Mode.ZOOM:
             self._view.set_zoom_band(None)
             band = self._band(at)
-            if self._view.session is not None and band.duration > 0:
+            if band.duration > 0:
                 self._view.session.set_visible(band)
         self._hover(at)
         return mode is not Mode.IDLE
 
     def _click(self, at: QPointF, mods: Qt.KeyboardModifier) -> None:
         session = self._view.session
-        if session is None:
-            return
         span = self._view.hit(at.x(), at.y()).span
         add = bool(mods & Qt.KeyboardModifier.ControlModifier)
         if span >= 0:
@@ -205,7 +203,7 @@ class Gestures:
 
     def _double_click(self, event: QMouseEvent) -> bool:
         session = self._view.session
-        if session is None or event.button() != Qt.MouseButton.LeftButton:
+        if event.button() != Qt.MouseButton.LeftButton:
             return False
         at = self._view.point(event.position())
         hit = self._view.hit(at.x(), at.y())
@@ -221,7 +219,7 @@ class Gestures:
     def _band(self, at: QPointF) -> TimeRange:
         session = self._view.session
         low, high = sorted((self._start_tick, self._view.tick_at(at.x())))
-        if session is not None and session.trace is not None:
+        if session.trace is not None:
             extent = session.trace.extent
             low = min(max(low, extent.start), extent.end)
             high = min(max(high, extent.start), extent.end)
@@ -229,8 +227,6 @@ class Gestures:
 
     def _mark(self, at: QPointF) -> None:
         session = self._view.session
-        if session is None:
-            return
         lanes = None
         if abs(at.y() - self._start.y()) > LANES_MATTER_PX:
             lanes = self._view.lanes_between(self._start.y(), at.y()) or None
@@ -241,8 +237,6 @@ class Gestures:
 
     def _pan(self, at: QPointF) -> None:
         session = self._view.session
-        if session is None:
-            return
         ticks = self._start_range.duration / self._view.lane_area_width()
         shift = round((self._start.x() - at.x()) * ticks)
         session.set_visible(self._start_range.shifted(shift))
@@ -251,7 +245,7 @@ class Gestures:
     def _scrub(self, at: QPointF) -> None:
         """Select the op that runs at the cursor, on the selected lane or the first."""
         session, prepared = self._view.session, self._view.prepared()
-        if session is None or prepared is None:
+        if prepared is None:
             return
         tick = self._view.tick_at(at.x())
         self._view.set_cursor_tick(tick)
@@ -276,7 +270,7 @@ class Gestures:
     def _edge_at(self, x: float) -> int | None:
         """Return the far end of the marked range if `x` is on one of its ends."""
         session = self._view.session
-        if session is None or session.marked_range is None:
+        if session.marked_range is None:
             return None
         time, per_px = session.marked_range.time, self._view.ticks_per_px()
         tick = self._view.tick_at(x)
@@ -291,7 +285,7 @@ class Gestures:
 
     def _drag_edge(self, at: QPointF) -> None:
         session = self._view.session
-        if session is None or session.marked_range is None:
+        if session.marked_range is None:
             return
         low, high = sorted((self._fixed_tick, self._view.tick_at(at.x())))
         session.set_marked(replace(session.marked_range, time=TimeRange(low, high)))
@@ -308,7 +302,7 @@ class Gestures:
 
     def _resize_lane(self, at: QPointF) -> None:
         session, prepared = self._view.session, self._view.prepared()
-        if session is None or prepared is None:
+        if prepared is None:
             return
         box = prepared.layout.box_of(self._lane)
         if box is None:
@@ -322,14 +316,13 @@ class Gestures:
         )
 
     def _current_factor(self) -> float:
-        session = self._view.session
-        heights = dict(session.lane_state.heights) if session is not None else {}
+        heights = dict(self._view.session.lane_state.heights)
         return heights.get(self._lane, 1.0)
 
     def _move_lane(self, at: QPointF) -> None:
         session, prepared = self._view.session, self._view.prepared()
         hit = self._view.hit(0, at.y())
-        if session is None or prepared is None or hit.box is None:
+        if prepared is None or hit.box is None:
             return
         target, own = hit.box.lane, prepared.layout.box_of(self._lane)
         if target is None or own is None or target.key == self._lane:
@@ -366,8 +359,6 @@ class Gestures:
 
     def _wheel(self, event: QWheelEvent) -> bool:
         view, session = self._view, self._view.session
-        if session is None:
-            return False
         pixels, angle = event.pixelDelta(), event.angleDelta()
         precise = not pixels.isNull()
         dx = pixels.x() if precise else angle.x() / 120 * 60
@@ -404,12 +395,8 @@ class Gestures:
         return locked
 
     def _native(self, event: QNativeGestureEvent) -> bool:
-        session = self._view.session
-        if (
-            session is None
-            or event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture
-        ):
+        if event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture:
             return False
         tick = self._view.tick_at(self._view.point(event.position()).x())
-        session.zoom(1.0 / max(0.1, 1.0 + event.value()), tick)
+        self._view.session.zoom(1.0 / max(0.1, 1.0 + event.value()), tick)
         return True

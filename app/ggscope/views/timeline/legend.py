@@ -35,7 +35,7 @@ from ggscope.model.selection import ColorBy, Filter
 from ggscope.model.tokens import numbers_per_phase
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration, format_share
-from ggscope.render.theme import Theme, category_color, theme
+from ggscope.render.theme import Theme, category_color
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.text import caption, one_line
@@ -183,12 +183,14 @@ class Legend(QWidget):
     with Ctrl categories are added and taken away.
     """
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self.setObjectName("legend")
         self.setAccessibleName(self.tr("Legend of the colours"))
-        self._session: Session | None = None
-        self._theme = theme("dark")
+        self._session = session
+        self._theme = theme
         self.entries: tuple[LegendEntry, ...] = ()
         self.buttons: list[QToolButton] = []
         self.more = QToolButton(self)
@@ -198,25 +200,18 @@ class Legend(QWidget):
         self.more.hide()
         self.setFixedHeight(24)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-
-    def attach(self, session: Session) -> None:
-        """Show the colouring of `session` from now on."""
-        self.detach()
-        self._session = session
         session.trace_changed.connect(self._prepare)
         session.color_by_changed.connect(self._prepare)
         session.filter_changed.connect(self._show_filter)
         self._prepare()
 
-    def detach(self) -> None:
-        """Stop showing the session."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.tasks.cancel(_KEY)
-            session.trace_changed.disconnect(self._prepare)
-            session.color_by_changed.disconnect(self._prepare)
-            session.filter_changed.disconnect(self._show_filter)
-        self._show(())
+    def release(self) -> None:
+        """Hear nothing of the session any more."""
+        session = self._session
+        session.tasks.cancel(_KEY)
+        session.trace_changed.disconnect(self._prepare)
+        session.color_by_changed.disconnect(self._prepare)
+        session.filter_changed.disconnect(self._show_filter)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -241,7 +236,7 @@ class Legend(QWidget):
     def isolate(self, entry: LegendEntry, *, add: bool = False) -> None:
         """Show only this category, or everything where that is so already."""
         session = self._session
-        if session is None or not entry.part:
+        if not entry.part:
             return
         old = session.filter
         present: frozenset[Any] = getattr(old, entry.part) or frozenset()
@@ -255,14 +250,14 @@ class Legend(QWidget):
 
     def is_isolated(self, entry: LegendEntry) -> bool:
         """Tell whether the filter asks for this category."""
-        if self._session is None or not entry.part:
+        if not entry.part:
             return False
         present: frozenset[Any] | None = getattr(self._session.filter, entry.part)
         return present is not None and entry.values <= present
 
     def describe(self, entry: LegendEntry) -> str:
         """Return what a tooltip says about a category."""
-        trace = None if self._session is None else self._session.trace
+        trace = self._session.trace
         unit = "ns" if trace is None else trace.clock.unit
         text = self.tr("{0}: {1} spans, {2}").format(
             entry.label,
@@ -305,7 +300,7 @@ class Legend(QWidget):
 
     def _prepare(self, _: object = None) -> None:
         session = self._session
-        if session is None or session.index is None or session.trace is None:
+        if session.index is None or session.trace is None:
             self._show(())
             return
         request = LegendRequest(session.index, session.color_by)

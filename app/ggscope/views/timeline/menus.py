@@ -38,8 +38,6 @@ def build_menu(view: "TimelineView", at: QPoint) -> QMenu:
     menu.setObjectName("timeline-menu")
     menu.aboutToHide.connect(menu.deleteLater)
     session = view.session
-    if session is None:
-        return menu
     place = view.point(QPointF(at))
     hit = view.hit(place.x(), place.y())
     if hit.span >= 0:

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QSize, Qt, QTimer
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QToolTip, QWidget
 
@@ -28,7 +28,7 @@ from ggscope.model.tables import I64
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import DisplayList
 from ggscope.render.gl.store import BUDGET_BYTES
-from ggscope.render.theme import Theme, lut, theme
+from ggscope.render.theme import Theme, lut
 from ggscope.render.timeline.bookmark_labels import bookmark_labels
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.scene import (
@@ -40,11 +40,12 @@ from ggscope.render.timeline.scene import (
     time_scale,
 )
 from ggscope.session.session import Session, TraceChange
+from ggscope.session.settings import Drawing
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.bookmark_tip import bookmark_tip
 from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
 from ggscope.views.base.plain import show_tip
-from ggscope.views.base.view import View, ViewSpec
+from ggscope.views.base.view import View
 from ggscope.views.timeline.gestures import Gestures
 from ggscope.views.timeline.hit import Hit, hit_in_lane, row_at
 from ggscope.views.timeline.legend import Legend
@@ -162,17 +163,13 @@ _KEY = "timeline"
 class TimelineView(View):
     """Lanes of spans under a time axis, with keyboard and mouse of Perfetto."""
 
-    first_painted = Signal()  # the first picture of a trace is out
-    renderer_changed = Signal(str)
-    renderer_failed = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(session, theme, parent)
         self.setObjectName("timeline")
         self.setAccessibleName(self.tr("Timeline"))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._session: Session | None = None
-        self._theme = theme("dark")
         self._prepared: Prepared | None = None
         self._is_behind = False
         """Whether span ids of the session are not those of what is drawn."""
@@ -192,7 +189,7 @@ class TimelineView(View):
         self._flash_timer.setInterval(FLASH_MS)
         self._flash_timer.timeout.connect(self._on_flash_over)
         self._gestures = Gestures(self)
-        self.legend = Legend(self)
+        self.legend = Legend(session, theme, self)
         self.legend.hide()
         self.gpu_bytes = BUDGET_BYTES
         """Memory of the graphics card that spans may take; for the next canvas."""
@@ -205,41 +202,7 @@ class TimelineView(View):
         self._box.setSpacing(0)
         self._box.addWidget(self._canvas, 1)
         self._box.addWidget(self._bar)
-
-    # --- the session -------------------------------------------------------
-
-    def attach(self, session: Session) -> None:
-        """Show `session` from now on."""
-        self.detach()
-        self._session = session
-        session.trace_changed.connect(self._on_trace_changed)
-        session.visible_range_changed.connect(self._on_moved)
-        session.selection_changed.connect(self._repaint)
-        session.linked_changed.connect(self._on_linked_changed)
-        session.linked_position_changed.connect(self._on_linked_changed)
-        session.marked_range_changed.connect(self._repaint)
-        session.mask_changed.connect(self._on_mask_changed)
-        session.search_changed.connect(self._repaint)
-        session.color_by_changed.connect(self._prepare)
-        session.lanes_changed.connect(self._prepare)
-        session.bookmarks_changed.connect(self._repaint)
-        session.absolute_time_changed.connect(self._repaint)
-        session.reveal_requested.connect(self._on_reveal)
-        session.lane_reveal_requested.connect(self._on_reveal_lane)
-        session.stalls_shown_changed.connect(self._repaint)
-        self.legend.attach(session)
-        self._on_linked_changed(None)
-        self._prepare()
-
-    def detach(self) -> None:
-        """Stop showing the session."""
-        session, self._session = self._session, None
-        self._prepared = None
-        if session is None:
-            return
-        session.tasks.cancel(_KEY)  # the session may outlive this view
-        self.legend.detach()
-        for signal, slot in (
+        self.hear(
             (session.trace_changed, self._on_trace_changed),
             (session.visible_range_changed, self._on_moved),
             (session.selection_changed, self._repaint),
@@ -255,14 +218,18 @@ class TimelineView(View):
             (session.reveal_requested, self._on_reveal),
             (session.lane_reveal_requested, self._on_reveal_lane),
             (session.stalls_shown_changed, self._repaint),
-        ):
-            signal.disconnect(slot)
-        self._canvas.update()
+        )
+        self._on_linked_changed(None)
+        self._prepare()
 
-    @property
-    def session(self) -> Session | None:
-        """The session shown, if any."""
-        return self._session
+    # --- the session -------------------------------------------------------
+
+    def release(self) -> None:
+        """Prepare nothing any more; the session may outlive this view."""
+        super().release()
+        self.session.tasks.cancel(_KEY)
+        self.legend.release()
+        self._prepared = None
 
     def _on_trace_changed(self, change: TraceChange) -> None:
         if change is TraceChange.REPLACED:
@@ -287,9 +254,9 @@ class TimelineView(View):
 
     def _on_linked_changed(self, _: object) -> None:
         """Light up the spans that belong to a selection which is no span."""
-        session = self._session
+        session = self.session
         self._lit = None
-        if session is not None and session.linked.selection.table != "spans":
+        if session.linked.selection.table != "spans":
             looked_at = session.linked_span
             self._lit = LitSpans(
                 session.linked.spans, -1 if looked_at is None else looked_at
@@ -316,8 +283,8 @@ class TimelineView(View):
 
     def _on_reveal_lane(self, key: str) -> None:
         """Show a lane, also one that is hidden or in a closed group, and flash it."""
-        session = self._session
-        if session is None or session.index is None:
+        session = self.session
+        if session.index is None:
             return
         try:
             lane = session.index.lane(key)
@@ -358,8 +325,8 @@ class TimelineView(View):
 
     def _prepare(self, _: object = None) -> None:
         """Compute what the next picture needs, on a worker where it is large."""
-        session = self._session
-        if session is None or session.trace is None or session.index is None:
+        session = self.session
+        if session.trace is None or session.index is None:
             self._prepared = None
             self._canvas.update()
             return
@@ -369,7 +336,7 @@ class TimelineView(View):
             session.color_by,
             session.mask,
             self._mask_number,
-            self._theme,
+            self.theme,
         )
         trace = session.trace
         if len(trace.spans) <= SYNC_SPANS and len(trace.lanes) <= FEW_LANES:
@@ -395,8 +362,8 @@ class TimelineView(View):
 
     def scene(self, width: float, height: float, scale: float) -> TimelineScene | None:
         """Return what the picture is composed from, or None without a trace."""
-        session, prepared = self._session, self._prepared
-        if session is None or prepared is None:
+        session, prepared = self.session, self._prepared
+        if prepared is None:
             return None
         marked = session.marked_range
         if self._zoom_band is not None:
@@ -409,7 +376,7 @@ class TimelineView(View):
             visible=session.visible_range,
             width=width,
             height=height,
-            theme=self._theme,
+            theme=self.theme,
             scale=scale,
             scroll_y=self._scroll_y,
             header_width=self.header_width(),
@@ -430,15 +397,14 @@ class TimelineView(View):
         )
 
     def _bookmarks(self) -> tuple[tuple[str, TimeRange], ...]:
-        session = self._session
-        marks = () if session is None else session.bookmarks
+        marks = self.session.bookmarks
         return tuple((mark.name, mark.time) for mark in marks)
 
     def picture(self, width: float, height: float, scale: float) -> DisplayList:
         """Return the picture for a canvas of this size."""
         scene = self.scene(width, height, scale)
         if scene is None:
-            return DisplayList(width, height, scale, self._theme.pane)
+            return DisplayList(width, height, scale, self.theme.pane)
         if not self._has_painted:
             self._has_painted = True
             QTimer.singleShot(0, self, self._on_first_painted)
@@ -463,7 +429,7 @@ class TimelineView(View):
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        self._theme = theme
+        super().set_theme(theme)
         self.legend.set_theme(theme)
         self._canvas.update()
 
@@ -472,6 +438,11 @@ class TimelineView(View):
         return self.legend
 
     # --- which surface draws -----------------------------------------------
+
+    def set_drawing(self, drawing: Drawing) -> None:
+        """Draw by what the settings ask for."""
+        self.gpu_bytes = drawing.gpu_mib << 20
+        self.choose_renderer(drawing.renderer)
 
     def choose_renderer(self, wish: str) -> None:
         """Draw by "raster", "opengl" or what fits the machine ("auto").
@@ -554,8 +525,8 @@ class TimelineView(View):
 
     def _time_scale(self) -> TimeScale | None:
         """Return where time lies on the canvas; None without a picture."""
-        session = self._session
-        if session is None or self._prepared is None:
+        session = self.session
+        if self._prepared is None:
             return None
         zoom = self._zoom
         scale = self._canvas.devicePixelRatioF() * zoom
@@ -564,9 +535,7 @@ class TimelineView(View):
 
     def ticks_per_px(self) -> float:
         """Return how much time one pixel stands for."""
-        if self._session is None:
-            return 1.0
-        return self._session.visible_range.duration / self.lane_area_width()
+        return self.session.visible_range.duration / self.lane_area_width()
 
     def hit(self, x: float, y: float) -> Hit:
         """Return what lies at position (x, y) of the picture."""
@@ -633,7 +602,7 @@ class TimelineView(View):
 
     def canvas_event(self, event: QEvent) -> bool:
         """Handle an input event of the canvas."""
-        if self._session is None or self._prepared is None:
+        if self._prepared is None:
             return False
         if event.type() == QEvent.Type.ToolTip:
             self._show_tooltip(event.pos(), event.globalPos())  # type: ignore[attr-defined]  # QHelpEvent
@@ -654,7 +623,7 @@ class TimelineView(View):
         step = steps.get(Qt.Key(event.key()))
         if step is not None and not event.modifiers():
             self.scroll_by(step)
-        elif event.key() == Qt.Key.Key_Menu and self._session is not None:
+        elif event.key() == Qt.Key.Key_Menu:
             centre = QPoint(self._canvas.width() // 2, self._canvas.height() // 2)
             self._show_menu(centre, self._canvas.mapToGlobal(centre))
         else:
@@ -665,8 +634,7 @@ class TimelineView(View):
         if tick == self._cursor_tick:
             return
         self._cursor_tick = tick
-        if self._session is not None:
-            self._session.cursor_tick = tick
+        self.session.cursor_tick = tick
         self._canvas.update()
 
     def set_hover_span(self, span: int) -> None:
@@ -686,8 +654,8 @@ class TimelineView(View):
 
     def toggle_group(self, group: str) -> None:
         """Open or close a lane group."""
-        prepared, session = self._prepared, self._session
-        if prepared is None or session is None:
+        prepared, session = self._prepared, self.session
+        if prepared is None:
             return
         state = session.lane_state
         closed = state.collapsed
@@ -704,8 +672,8 @@ class TimelineView(View):
     def _show_tooltip(self, at: QPoint, global_at: QPoint) -> None:
         from ggscope.views.timeline.hit import tooltip_for  # as above
 
-        prepared, session = self._prepared, self._session
-        if prepared is None or session is None:
+        prepared, session = self._prepared, self.session
+        if prepared is None:
             return
         place = self.point(QPointF(at))
         hit = self.hit(place.x(), place.y())
@@ -730,6 +698,3 @@ class TimelineView(View):
     def prepared(self) -> Prepared | None:
         """Return what the present picture is drawn from."""
         return self._prepared
-
-
-SPEC = ViewSpec("timeline", "Timeline", "centre", TimelineView)

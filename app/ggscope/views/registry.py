@@ -1,0 +1,122 @@
+"""Which views there are: one line each, and all that menus and layouts know of them.
+
+A view's module is imported when it is first shown; this one needs neither numpy nor Qt.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ggscope.model.trace import Trace
+    from ggscope.views.base.view import View
+
+Area = Literal["centre", "right", "bottom"]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewEntry:
+    """A view as menus know it, before its module is imported.
+
+    Attributes
+    ----------
+    id : stable name, kept in layouts.
+    title : what tabs and menus say.
+    area : where it lives by default.
+    target : ``module:name`` of its class, a `View`; the module below `ggscope.views`.
+    height : that its picture or list needs to be read, device-independent pixels at
+        100 %; 0 = it makes do with what the drawer has.
+    has_data : tells whether a trace has anything for it to show.
+    """
+
+    id: str
+    title: str
+    area: Area
+    target: str
+    height: int = 0
+    has_data: "Callable[[Trace], bool]" = lambda _: True
+
+    @property
+    def module(self) -> str:
+        """Name of the module that has to be imported to show it."""
+        return "ggscope.views." + self.target.partition(":")[0]
+
+    def load(self) -> "type[View]":
+        """Import the module and return the class.
+
+        Raises whatever the import raises; the caller shows it in the view's place.
+        """
+        made: type[View] = getattr(
+            import_module(self.module), self.target.partition(":")[2]
+        )
+        return made
+
+
+def _has_accesses(trace: "Trace") -> bool:
+    return len(trace.accesses.patterns) > 0
+
+
+def _has_file_places(trace: "Trace") -> bool:
+    return _has_accesses(trace) or bool(trace.models)
+
+
+def _has_graphs(trace: "Trace") -> bool:
+    return bool(trace.graphs)
+
+
+def _has_experts(trace: "Trace") -> bool:
+    return bool(len(trace.routing)) or bool((trace.tensors.expert >= 0).any())
+
+
+def _has_buffers(trace: "Trace") -> bool:
+    return bool(len(trace.buffers))
+
+
+BUILTIN: tuple[ViewEntry, ...] = (
+    ViewEntry("overview", "Overview", "centre", "overview:OverviewView"),
+    ViewEntry("timeline", "Timeline", "centre", "timeline.view:TimelineView"),
+    ViewEntry("table", "Trace table", "centre", "table.view:TableView"),
+    ViewEntry("details", "Details", "right", "details.view:DetailsView"),
+    ViewEntry(
+        "statistics", "Selection statistics", "bottom", "statistics.view:StatisticsView"
+    ),
+    ViewEntry(
+        "heatmap",
+        "File heatmap",
+        "centre",
+        "heatmap.view:HeatmapView",
+        has_data=_has_file_places,
+    ),
+    ViewEntry("graph", "Graph", "centre", "graph.view:GraphView", has_data=_has_graphs),
+    ViewEntry(
+        "hot_cold", "Hot and cold", "bottom", "hot_cold:HotColdView", 360, _has_accesses
+    ),
+    ViewEntry(
+        "cache", "What-if cache", "bottom", "cache:CacheView", 380, _has_accesses
+    ),
+    ViewEntry(
+        "experts", "Experts", "bottom", "experts.view:ExpertsView", 380, _has_experts
+    ),
+    ViewEntry(
+        "buffers", "Buffers", "bottom", "buffers.view:BuffersView", 380, _has_buffers
+    ),
+    ViewEntry("bookmarks", "Bookmarks", "bottom", "bookmarks:BookmarksView"),
+    ViewEntry("problems", "Problems", "bottom", "problems:ProblemsView"),
+)
+
+
+def entry(view_id: str) -> ViewEntry:
+    """Return the entry of a view. Raises KeyError for an unknown one."""
+    for known in BUILTIN:
+        if known.id == view_id:
+            return known
+    raise KeyError(view_id)
+
+
+def cell_views() -> tuple[ViewEntry, ...]:
+    """Return the views that a cell of the centre can show, in menu order.
+
+    The overview strip has a place of its own.
+    """
+    return tuple(known for known in BUILTIN if known.id != "overview")
