@@ -359,6 +359,52 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     window.close_document(document)
     again = opened(folder)
     assert int(again.session.trace.buffers.allocated.min()) == before - 2_500_000
-    again.parts.shift(folder / "buffer-timeline.json", "")
+    again.loader.shift(folder / "buffer-timeline.json", "")
     qtbot.waitUntil(lambda: int(again.session.trace.buffers.allocated.min()) == before)
     assert settings.shifts_of(folder) == {}
+
+
+def test_quick_clicks_move_a_file_once_each(
+    qtbot: QtBot, window: MainWindow, opened: Opened, tmp_path: Path
+) -> None:
+    folder = tmp_path / "moe"
+    shutil.copytree(ROOT / "resources" / "samples" / "moe-experiment", folder)
+    document = opened(folder)
+    session, loader = document.session, document.loader
+    qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
+    before = int(session.trace.buffers.allocated.min())
+    window.actions_["file.parts"].trigger()
+    dialog = window.findChild(PartsDialog)
+    names = [dialog.table.item(row, 0).text() for row in range(dialog.table.rowCount())]
+    dialog.table.selectRow(names.index("buffer-timeline.json"))
+    step = session.visible_range.duration // 100
+    said: list[tuple[str, str]] = []
+    loader.shift_changed.connect(lambda _, by, was: said.append((by, was)))
+
+    for _ in range(5):
+        QTest.mouseClick(dialog.later_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(dialog.earlier_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
+
+    assert int(session.trace.buffers.allocated.min()) == before + 4 * step
+    assert said == [(str(step), ""), (str(4 * step), str(step))]
+    assert f"{4 * step:+,} ns" in document.banner.text.text()
+
+
+def test_changes_of_the_files_that_come_quickly_are_all_made(
+    qtbot: QtBot, opened: Opened, folder: Path
+) -> None:
+    write_tokens(tokens_of(folder, 1), [("blk.0.ffn_up.weight", 4096, 1024)], token=1)
+    document = opened(tokens_of(folder))
+    loader = document.loader
+
+    loader.add([folder / "memory-map.json"])
+    loader.add([tokens_of(folder, 1)])
+    loader.shift(tokens_of(folder, 1), "5000000")
+    loader.remove(folder / "memory-map.json")
+    loader.remove(tokens_of(folder), tokens_of(folder, 1))  # would leave nothing
+    qtbot.waitUntil(lambda: document.session.tasks.is_idle, timeout=20_000)
+
+    options = [part.info.options for part in document.session.trace.parts]
+    assert options == [{}, {"shift": "5000000"}]
+    assert not loader.failure

@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, parsed_shift
+from ggscope.analysis.sessions.concatenate import parsed_shift
 from ggscope.analysis.sessions.tables import part_name
 from ggscope.errors import TooLargeError
 from ggscope.gui.memory import MemoryReturner
@@ -58,7 +58,6 @@ class DocumentParts(QObject):
         document.loader.parts_changed.connect(self._on_parts_changed)
         document.loader.shift_changed.connect(self._on_shifted)
         self._settings = settings
-        self._shift_before: dict[Path, str] = {}
 
     @property
     def title(self) -> str:
@@ -93,40 +92,17 @@ class DocumentParts(QObject):
         self._document.hide_message()
         self._document.loader.remove(*paths)
 
-    def shift_of(self, path: Path) -> str:
-        """Return what was said to be added to the times of a file; "" = nothing."""
-        trace = self._document.session.trace
-        for part in () if trace is None else trace.parts:
-            if part.info.paths and part.info.paths[0] == path:
-                return part.info.options.get(SHIFT_OPTION, "")
-        return ""
-
-    def shift(self, path: Path, by: str) -> None:
-        """Move the times of a file; "" = as the clocks tell. Can be undone."""
-        before = self.shift_of(path)
-        if by != before:
-            self._shift_before[path] = before
-            self._document.loader.shift(path, by)
-
-    def _on_shifted(self, what: object) -> None:
+    def _on_shifted(self, path: Path, by: str, before: str) -> None:
         """Remember it for this session's files, and let it be undone."""
-        if not isinstance(what, tuple):
-            return
-        path, by = what
         self._settings.set_shift(self._document.path, path, by)
-        before = self._shift_before.pop(path, None)
-        if before is not None:
-            text = self.tr("The times of {0} were moved by hand: {1}.")
-            if not by:
-                text = self.tr("The times of {0} are as the clocks tell.")
-            trace = self._document.session.trace
-            unit = "ns" if trace is None else trace.clock.unit
-            told = f"{parsed_shift(by, unit):+,} {unit}" if by else ""
-            self._document.say(
-                text.format(path.name, told),
-                self.tr("Undo"),
-                partial(self.shift, path, before),
-            )
+        text = self.tr("The times of {0} were moved by hand: {1}.")
+        if not by:
+            text = self.tr("The times of {0} are as the clocks tell.")
+        trace = self._document.session.trace
+        unit = "ns" if trace is None else trace.clock.unit
+        told = f"{parsed_shift(by, unit):+,} {unit}" if by else ""
+        undo = partial(self._document.loader.shift, path, before)
+        self._document.say(text.format(path.name, told), self.tr("Undo"), undo)
 
     def offer(self) -> None:
         """Offer the files that lie beside this one, unless something else is said."""

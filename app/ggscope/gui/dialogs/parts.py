@@ -227,19 +227,26 @@ class PartsDialog(QDialog):
         self._move(part, ticks)
 
     def _nudge(self, by: int) -> None:
+        """Move a file from where it is going to be once all clicks are dealt with."""
         part = self._moveable()
-        if part is not None:
-            step = max(self._document.session.visible_range.duration // 100, 1)
-            self._move(part, part.shift + by * step)
+        if part is None:
+            return
+        shift, asked = part.shift, self._document.loader.shift_of(part.info.paths[0])
+        if asked != part.info.options.get(SHIFT_OPTION, ""):
+            if not asked:
+                return  # on its way to where the clocks tell, which is not known yet
+            shift = parsed_shift(asked, self._unit())
+        step = max(self._document.session.visible_range.duration // 100, 1)
+        self._move(part, shift + by * step)
 
     def _on_own(self) -> None:
         part = self._moveable()
         if part is not None:
-            self._document.parts.shift(part.info.paths[0], "")
+            self._document.loader.shift(part.info.paths[0], "")
 
     def _move(self, part: Part, ticks: int) -> None:
         """Add `ticks` to the times of a file; the selection stays on it."""
-        self._document.parts.shift(part.info.paths[0], str(ticks))
+        self._document.loader.shift(part.info.paths[0], str(ticks))
 
     def _on_remove(self) -> None:
         self._document.parts.remove(self._selected())

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -156,6 +157,16 @@ class PartsRequest:
     added: tuple[Path, ...] = ()
     removed: tuple[Path, ...] = ()
     shifts: Mapping[Path, str] = field(default_factory=dict)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it changes anything, and leaves a trace where there is one."""
+        if not self.removed:
+            return True
+        kept = self.opened.mains or self.opened.sides
+        return any(path in self.removed for path in self.opened.paths) and any(
+            piece.path not in self.removed for piece in kept
+        )
 
     def __call__(self, context: TaskContext) -> "Opened":
         """Return the session as it should be."""
@@ -309,7 +320,7 @@ class Loader(QObject):
     shown = Signal()  # the first snapshot of an attempt is in the session
     file_changed = Signal(object)  # True: it differs from what is shown; False: not
     parts_changed = Signal(object)  # tuple of paths that came, () where one went
-    shift_changed = Signal(object)  # (path, what is added to its times; "" = nothing)
+    shift_changed = Signal(object, str, str)  # path, its shift, and the one before
     beside_found = Signal(object)  # Bundle: files that may belong to the one opened
 
     def __init__(
@@ -329,6 +340,7 @@ class Loader(QObject):
         self._more: tuple[Path, ...] = ()
         self._left_out: frozenset[Path] = frozenset()
         self._shifts: dict[Path, str] = {}
+        self._changes: list[PartsRequest] = []  # the first is worked on
         self._early: Trace | None = None
         self._next: tuple[Trace, bool] | None = None
         self._has_picture = False
@@ -386,23 +398,12 @@ class Loader(QObject):
             self.set_more((*self._more, *paths))
             self._open(self._reader_id, None)
             return
-        self._change_parts(
-            PartsRequest(self.opened, tuple(paths)),
-            self.tr("Adding {0}").format(", ".join(p.name for p in paths[:3])),
-        )
+        self._change_parts(PartsRequest(self.opened, tuple(paths)))
 
     def remove(self, *paths: Path) -> None:
         """Take files out of the session; the last trace of it stays."""
-        opened = self.opened
-        if opened is None:
-            return
-        gone = tuple(path for path in opened.paths if path in paths)
-        kept = opened.mains or opened.sides
-        if gone and any(piece.path not in gone for piece in kept):
-            self._change_parts(
-                PartsRequest(opened, removed=gone),
-                self.tr("Removing {0}").format(", ".join(p.name for p in gone[:3])),
-            )
+        if self.opened is not None:
+            self._change_parts(PartsRequest(self.opened, removed=paths))
 
     def set_shifts(self, shifts: Mapping[Path, str]) -> None:
         """Say what is added to the times of files, before the session is opened."""
@@ -414,11 +415,18 @@ class Loader(QObject):
         `by` is added to its own times, such as ``-1.5ms``; "" = what the clocks tell.
         A text that is no time is reported as a problem.
         """
-        if self.opened is not None:
-            self._change_parts(
-                PartsRequest(self.opened, shifts={path: by}),
-                self.tr("Moving {0}").format(path.name),
-            )
+        if self.opened is not None and by != self.shift_of(path):
+            self._change_parts(PartsRequest(self.opened, shifts={path: by}))
+
+    def shift_of(self, path: Path) -> str:
+        """Return what is added to the times of a file once all that was asked is done.
+
+        "" = what the clocks of the files tell.
+        """
+        for request in reversed(self._changes):
+            if path in request.shifts:
+                return request.shifts[path]
+        return "" if self.opened is None else self.opened.shift_of(path)
 
     def _look_beside(self) -> None:
         """Look for files that may belong to a trace that was opened alone."""
@@ -433,19 +441,61 @@ class Loader(QObject):
         if bundle.members and self._state in _SHOWN:
             self.beside_found.emit(bundle)
 
-    def _change_parts(self, request: PartsRequest, title: str) -> None:
-        def on_result(opened: "Opened") -> None:
-            now = self._outlook.opened
-            if now is None or self._state not in _SHOWN:
-                return  # it is being read anew
-            if now is request.opened:
-                self._on_parts(request, opened)
-            else:  # read anew meanwhile: what was asked for is done to what is there
-                self._change_parts(replace(request, opened=now), title)
+    def _change_parts(self, request: PartsRequest) -> None:
+        """Change the files once the changes before it are done.
 
-        self._session.tasks.run(_PARTS_KEY, request, on_result, title=title, unit="B")
+        Moves that wait are made at once: of many quick ones two are worked on.
+        """
+        if len(self._changes) > 1 and request.shifts and self._changes[-1].shifts:
+            before = self._changes.pop()
+            request = replace(request, shifts={**before.shifts, **request.shifts})
+        self._changes.append(request)
+        if len(self._changes) == 1:
+            self._make_next_change()
+
+    def _make_next_change(self) -> None:
+        """Work on the first change that was asked for and can still be made."""
+        opened = self.opened
+        while self._changes:
+            if opened is None:  # it is being read anew
+                self._changes.clear()
+                return
+            request = replace(self._changes[0], opened=opened)
+            if request.is_possible:
+                self._session.tasks.run(
+                    _PARTS_KEY,
+                    request,
+                    partial(self._on_parts, request),
+                    title=self._title_of(request),
+                    unit="B",
+                    on_error=self._on_parts_failed,
+                    on_cancel=self._changes.clear,
+                )
+                return
+            del self._changes[0]
+
+    def _title_of(self, request: PartsRequest) -> str:
+        if request.shifts:
+            text, paths = self.tr("Moving {0}"), tuple(request.shifts)
+        elif request.removed:
+            text, paths = self.tr("Removing {0}"), request.removed
+        else:
+            text, paths = self.tr("Adding {0}"), request.added
+        return text.format(", ".join(path.name for path in paths[:3]))
+
+    def _on_parts_failed(self, failure: TaskFailure) -> None:
+        del self._changes[0]
+        self._session.report(failure)
+        self._make_next_change()
 
     def _on_parts(self, request: PartsRequest, opened: "Opened") -> None:
+        # Read anew meanwhile: what was asked for is done to what is there.
+        if self.opened is request.opened:
+            self._show_parts(request, opened)
+            del self._changes[:1]  # whoever was told may have let go of all
+        self._make_next_change()
+
+    def _show_parts(self, request: PartsRequest, opened: "Opened") -> None:
         self._outlook.opened = opened
         self._more = tuple(dict.fromkeys((*self._more, *request.added)))
         self._left_out -= set(request.added)
@@ -463,7 +513,7 @@ class Loader(QObject):
         self._note_stamps()
         self.parts_changed.emit(request.added)
         for path, by in request.shifts.items():
-            self.shift_changed.emit((path, by))
+            self.shift_changed.emit(path, by, request.opened.shift_of(path))
 
     def open(
         self,
@@ -540,6 +590,7 @@ class Loader(QObject):
         self._watch.stop()
         self._state = LoadState.IDLE
         self._early = self._next = self.failure = None
+        self._changes.clear()
         self._outlook = Outlook()
 
     def check_file(self) -> None:

@@ -61,6 +61,13 @@ class Opened:
         """All files that take part, traces first."""
         return tuple(piece.path for piece in (*self.mains, *self.sides))
 
+    def shift_of(self, path: Path) -> str:
+        """Return what was said to be added to the times of a file; "" = nothing."""
+        for piece in (*self.mains, *self.sides):
+            if piece.path == path:
+                return piece.trace.info.options.get(SHIFT_OPTION, "")
+        return ""
+
 
 def open_bundle(
     bundle: Bundle,
