@@ -51,5 +51,11 @@ def wait_for(qtbot: QtBot, loader: Loader, state: LoadState) -> None:
 
 
 def workers() -> list[threading.Thread]:
-    """Return the threads of all jobs."""
-    return [t for t in threading.enumerate() if t.name.startswith("ggscope")]
+    """Return the threads of all jobs, and of the parts that jobs share out.
+
+    Not those that import modules or give memory back: they belong to no session and
+    end by themselves. On a busy machine giving back takes seconds where a process
+    has opened hundreds of files, as that of the tests has.
+    """
+    names = ("ggscope_", "ggscope-part_")
+    return [t for t in threading.enumerate() if t.name.startswith(names)]

@@ -17,6 +17,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.session.loading.loader import LoadState, read_error
 from hostile import big_files, hostile_files
+from reading import workers
 
 BIG_BYTES = 50_000_000
 READERS = ("tensor-access", "ggmlviz", "npu-json")
@@ -158,23 +159,19 @@ def test_cancelling_at_any_moment_leaves_no_thread_and_no_open_file(
         qtbot.wait(dice.randrange(1, 400))
         if turn % 2:
             window.close_document(document)
-            qtbot.waitUntil(lambda: not _workers())
+            qtbot.waitUntil(lambda: not workers())
         else:
             document.loader.cancel()
             _wait_until_read(qtbot, document)
             window.close_document(document)
 
-    qtbot.waitUntil(lambda: not _workers())
+    qtbot.waitUntil(lambda: not workers())
     assert str(path) not in {file.path for file in psutil.Process().open_files()}
 
 
 def _wait_until_read(qtbot: QtBot, document: Document) -> None:
     reading = (LoadState.LOADING, LoadState.IDLE)
     qtbot.waitUntil(lambda: document.loader.state not in reading, timeout=60_000)
-
-
-def _workers() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith("ggscope")]
 
 
 def _append(path: Path, data: bytes) -> None:

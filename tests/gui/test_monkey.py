@@ -3,7 +3,6 @@
 import gc
 import os
 import random
-import threading
 import time
 import traceback
 import weakref
@@ -32,6 +31,7 @@ from ggscope.session.session import Session
 from ggscope.views.base.view import cell_views
 from hostile import big_files, hostile_files
 from panes import broken as broken_panes
+from reading import workers
 from support import ROOT
 
 STEPS = 300
@@ -371,16 +371,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture
 def worker_threads() -> Iterator[None]:
-    """Fail a test that leaves one of the program's workers behind.
-
-    One that only gives memory back ends by itself, in milliseconds.
-    """
+    """Fail a test that leaves one of the program's workers behind."""
     yield
-    left = [t for t in threading.enumerate() if t.name.startswith("ggscope")]
-    for thread in left:
-        if thread.name == "ggscope-memory":
-            thread.join(timeout=10)
-    assert not [t.name for t in left if t.is_alive()]
+    assert not workers()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

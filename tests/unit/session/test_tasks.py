@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.errors import Cancelled, QueryError
 from ggscope.session.tasks import TaskContext, TaskFailure, Tasks, TaskState
+from reading import workers
 
 
 @pytest.fixture
@@ -38,11 +39,6 @@ class Gate:
             self.was_cancelled = True
             raise
         return self.value
-
-
-def workers() -> list[threading.Thread]:
-    """Return the threads of pools; those of plug-ins have names of their own."""
-    return [t for t in threading.enumerate() if t.name.startswith("ggscope_")]
 
 
 def test_result_arrives_on_the_main_thread(qtbot: QtBot, tasks: Tasks) -> None:
