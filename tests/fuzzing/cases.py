@@ -83,9 +83,9 @@ def case_of(reader_id: str, number: int, seed: int = 0) -> Case:
     name, data = random.choice(seeds)
     changed = mutated(random, data, [content for _, content in seeds])
     options = {
-        option: random.choice(_OPTION_VALUES[option])
-        for option in reader_of(reader_id).info.options
-        if option in _OPTION_VALUES and random.random() < 0.15
+        option.name: random.choice(_OPTION_VALUES[option.name])
+        for option in reader_of(reader_id).info.known_options
+        if option.name in _OPTION_VALUES and random.random() < 0.15
     }
     return Case(reader_id, name, changed, options, number % WHOLE_WAY_EVERY == 0)
 

@@ -30,8 +30,8 @@ def run(arguments: Namespace) -> int:
     for status in listed:
         if status.info is not None and (status.info.doc or status.info.options):
             output.emit(f"\n{status.info.id}: {status.info.doc}")
-            for name, text in status.info.options.items():
-                output.emit(f"  --option {name}=…  {text}")
+            for option in status.info.known_options:
+                output.emit(f"  --option {option.name}=…  {option.doc}")
     for status in listed:
         if status.changes:
             name = status.path if status.info is None else status.info.id
@@ -53,7 +53,7 @@ def _json(status: registry.ReaderStatus) -> dict[str, object]:
         "title": None if info is None else info.title,
         "suffixes": [] if info is None else list(info.suffixes),
         "doc": "" if info is None else info.doc,
-        "options": {} if info is None else dict(info.options),
+        "options": {} if info is None else {o.name: o.doc for o in info.known_options},
         "origin": status.origin,
         "status": status.status,
         "path": status.path,

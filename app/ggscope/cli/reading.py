@@ -16,9 +16,15 @@ from ggscope.errors import QueryError, ReadError, TraceError
 from ggscope.model.selection import ColorBy
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_rate
-from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, ReadContext
+from ggscope.readers.api import (
+    NAMES_OPTION,
+    RANGE_OPTION,
+    TRACE,
+    Estimate,
+    ReadContext,
+)
 from ggscope.readers.memory import judge, too_large
-from ggscope.readers.registry import open_trace
+from ggscope.readers.registry import open_trace, role_of
 
 if TYPE_CHECKING:
     from ggscope.readers.survey import Bundle
@@ -85,9 +91,9 @@ def _say_what_lies_beside(path: Path, trace: Trace) -> None:
 
     It is not read unasked: it may be that of another run.
     """
-    from ggscope.readers.survey import ROLES, TRACE, beside
+    from ggscope.readers.survey import beside
 
-    role = ROLES.get(trace.info.reader_id, TRACE)
+    role = role_of(trace.info.reader_id)
     wanted = {TRACE: ("model", "map"), "map": ("model",)}.get(role, ())
     if not wanted or (role == TRACE and not len(trace.accesses)):
         return

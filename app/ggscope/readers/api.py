@@ -1,54 +1,26 @@
 """What a reader is: the protocol that built-in and third-party readers obey."""
 
+import math
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
+from enum import Enum
 from typing import Protocol, runtime_checkable
 
-from ggscope.errors import Cancelled
-from ggscope.model.trace import Severity, Trace
+from ggscope.errors import Cancelled, ReadError
+from ggscope.model.trace import Trace
 from ggscope.readers.source import Source
 
 HEAD_BYTES = 64 * 1024
+BOM = b"\xef\xbb\xbf"
+"""What some programs write before a text in UTF-8."""
+TRACE = "trace"
+ROLES = (TRACE, "model", "map", "registry", "buffers", "graph", "experts")
+"""What a file can be to a session; see `ggscope.model.trace.Part`."""
 
-
-@dataclass(frozen=True, slots=True)
-class ReaderInfo:
-    """Passive facts about a reader.
-
-    Attributes
-    ----------
-    id : short stable name, e.g. ``ggmlviz``.
-    title : what people read, e.g. "ggml-viz event stream".
-    suffixes : lower case with dot; they break ties and fill the open dialog.
-    doc : one sentence on what the format is and who writes it.
-    options : option name -> one line of help, for ``ReadContext.options``.
-    """
-
-    id: str
-    title: str
-    suffixes: tuple[str, ...]
-    doc: str
-    options: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Sniff:
-    """A reader's judgement of a file.
-
-    Attributes
-    ----------
-    confidence : 0 not mine, 25 plausible by structure, 50 recognised keys,
-        90 magic number, 100 magic and supported version.
-    reason : one sentence; for 0 why not, where that helps a person.
-    """
-
-    confidence: int
-    reason: str = ""
-
-
-NOT_MINE = Sniff(0)
+_YES, _NO = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +43,163 @@ class Head:
         """Lower-case extension with its dot, "" if none."""
         dot = self.name.rfind(".")
         return self.name[dot:].lower() if dot > 0 else ""
+
+
+class Kind(Enum):
+    """What values an option takes."""
+
+    TEXT = "text"
+    CHOICE = "choice"
+    NUMBER = "number"
+    FLAG = "flag"
+    RANGE = "range"
+    """FIRST:STOP, see `parse_range`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """An option of a reader, as ``--option NAME=VALUE`` gives it.
+
+    Attributes
+    ----------
+    doc : one line of help.
+    choices : the values that there are; makes it a `Kind.CHOICE`.
+    between : bounds of a number, neither of which it may be.
+    default : value where nothing, or an empty text, is given.
+    example : a value that fits, for the message about one that does not.
+    """
+
+    name: str
+    doc: str
+    kind: Kind = Kind.TEXT
+    choices: tuple[str, ...] = ()
+    between: tuple[float, float] = (-math.inf, math.inf)
+    default: str = ""
+    example: str = ""
+
+    def checked(self, text: str) -> str:
+        """Return the value that `text` means; flags become "true" or "false".
+
+        Raises
+        ------
+        ReadError
+            If the option has no such value.
+        """
+        if not text or text == self.default:
+            return self.default
+        if self.choices:
+            if text in self.choices:
+                return text
+            raise self._refused(text, "It is one of " + ", ".join(self.choices) + ".")
+        if self.kind is Kind.FLAG:
+            if text.lower() in _YES | _NO:
+                return "true" if text.lower() in _YES else "false"
+            raise self._refused(text, "It is true or false.")
+        if self.kind is Kind.NUMBER:
+            try:
+                is_good = self.between[0] < float(text) < self.between[1]
+            except ValueError:
+                is_good = False
+            if not is_good:
+                raise self._refused(text, f"It is a number, e.g. {self.example}.")
+        return text
+
+    def _refused(self, text: str, hint: str) -> ReadError:
+        return ReadError(f"the option {self.name} cannot be {text!r}.", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderInfo:
+    """Passive facts about a reader, which need nothing of its code.
+
+    Attributes
+    ----------
+    id : short stable name, e.g. ``ggmlviz``.
+    title : what people read, e.g. "ggml-viz event stream".
+    suffixes : lower case with dot; they break ties and fill the open dialog.
+    doc : one sentence on what the format is and who writes it.
+    options : what ``ReadContext.options`` may hold; by the first protocol a mapping
+        of names to lines of help.
+    role : what files of it are to a session, one of `ROLES`.
+    magic : what files begin with, one of these.
+    keys : keys of JSON, one of which stands in the first 64 KiB, e.g. "nodes".
+    line : regular expression of something in the first 64 KiB of a text, where upper
+        and lower case are the same and ``^`` and ``$`` are the ends of lines.
+    is_binary : files of it hold zero bytes, which no text does.
+
+    Notes
+    -----
+    `magic`, `keys`, `line` and `is_binary` say whose files the reader is asked about;
+    without any it is asked about all, as by the first protocol.
+    """
+
+    id: str
+    title: str
+    suffixes: tuple[str, ...]
+    doc: str
+    options: tuple[Option, ...] | Mapping[str, str] = ()
+    _: KW_ONLY
+    role: str = TRACE
+    magic: tuple[bytes, ...] = ()
+    keys: tuple[str, ...] = ()
+    line: str = ""
+    is_binary: bool = False
+
+    @property
+    def known_options(self) -> tuple[Option, ...]:
+        """The options, those of the first protocol as texts of any kind."""
+        if isinstance(self.options, Mapping):
+            return tuple(Option(name=n, doc=d) for n, d in self.options.items())
+        return self.options
+
+    def chosen(self, options: Mapping[str, str]) -> dict[str, str]:
+        """Return the value of every option the reader has, checked.
+
+        Raises
+        ------
+        ReadError
+            If an option has a value that does not exist.
+        """
+        return {o.name: o.checked(options.get(o.name, "")) for o in self.known_options}
+
+    def allows(self, head: Head) -> bool:
+        """Tell whether a file may be of this format, by its first bytes.
+
+        A reader that they do not allow would not take the file; it need not be
+        imported to ask it.
+        """
+        if not (self.magic or self.keys or self.line or self.is_binary):
+            return True
+        data = head.data
+        if any(data.startswith(m) or m.startswith(data) for m in self.magic):
+            return True
+        if self.magic and head.suffix in self.suffixes:
+            return True  # the magic number may be what is damaged
+        if any(f'"{key}"'.encode() in data for key in self.keys):
+            return True
+        is_text = b"\0" not in data
+        if self.line and is_text:
+            pattern = re.compile(self.line.encode(), re.MULTILINE | re.IGNORECASE)
+            return pattern.search(data.removeprefix(BOM)) is not None
+        return self.is_binary and not is_text
+
+
+@dataclass(frozen=True, slots=True)
+class Sniff:
+    """A reader's judgement of a file.
+
+    Attributes
+    ----------
+    confidence : 0 not mine, 25 plausible by structure, 50 recognised keys,
+        90 magic number, 100 magic and supported version.
+    reason : one sentence; for 0 why not, where that helps a person.
+    """
+
+    confidence: int
+    reason: str = ""
+
+
+NOT_MINE = Sniff(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +274,27 @@ def parse_range(text: str, n_records: int) -> tuple[int, int]:
     if first >= stop:
         raise ValueError(f"the range {text!r} holds none of {n_records:,} records")
     return first, stop
+
+
+def asked_range(options: Mapping[str, str], n_records: int) -> tuple[int, int]:
+    """Return (first, stop) of the records that the option ``range`` asks for.
+
+    Raises
+    ------
+    ReadError
+        If it is not understood or holds no record.
+    """
+    text = options.get(RANGE_OPTION, "").strip()
+    if not text:
+        return 0, n_records
+    try:
+        return parse_range(text, n_records)
+    except ValueError as error:
+        raise ReadError(
+            f"the option {RANGE_OPTION} is not understood: {error}.",
+            hint=f"Give record numbers, as in {RANGE_OPTION}=0:1000000 or "
+            f"{RANGE_OPTION}=25%:50%.",
+        ) from error
 
 
 class ReadContext:
@@ -245,24 +395,3 @@ class Reader(Protocol):
         something to show are warnings of the trace. Cancelled passes through.
         """
         ...
-
-
-__all__ = [
-    "HEAD_BYTES",
-    "NAMES_CHOICES",
-    "NAMES_OPTION",
-    "NOT_MINE",
-    "RANGE_OPTION",
-    "SAMPLED_SHARE",
-    "Estimate",
-    "EstimatingReader",
-    "Head",
-    "Limits",
-    "ReadContext",
-    "Reader",
-    "ReaderInfo",
-    "Severity",
-    "Sniff",
-    "Source",
-    "parse_range",
-]

@@ -1,27 +1,22 @@
-"""Load readers: the built-in ones, installed packages and the user's folder.
+"""Plug-ins: readers of installed packages and of the user's folder, run as guests.
 
 Whatever a plug-in does wrong becomes a line in the list of readers, and it is not
 asked again until the program ends. It can never stop the program, and nobody who has
-not asked for it waits for it: plug-ins are loaded on a thread of their own.
+not asked for it waits for it: plug-ins are loaded on a thread of their own, when a
+file is met that no built-in reader is certain of, or somebody lists the readers.
 
-Run code of plug-ins: watched, off stdout, and with nothing that can escape.
-
-A guest runs on a daemon thread. Whatever it raises, `SystemExit` and its kind too,
-becomes a `GuestError`; one that is not back in time is left behind and told to stop.
-What it prints goes to stderr. What it changes for the whole process is noticed, and
-put back where that can be done.
+A guest runs on a daemon thread, off stdout. Whatever it raises, `SystemExit` and its
+kind too, becomes a `GuestError`; one that is not back in time is left behind and told
+to stop. What it prints goes to stderr. What it changes for the whole process is
+noticed, and put back where that can be done.
 
 Threads share an interpreter: code in C that never gives it back, a crash and
 ``os._exit`` cannot be held off here; see the decision record "plug-ins are guests".
 """
 
 import contextlib
-import ctypes
 import functools
-import hashlib
 import importlib
-import importlib.metadata
-import importlib.util
 import locale
 import logging
 import os
@@ -34,9 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Generic, TextIO, TypeAlias, TypeVar, cast
 
-import platformdirs
-
-from ggscope.readers.api import Head, Reader, ReaderInfo, Sniff
+from ggscope.readers.api import ROLES, Head, Option, Reader, ReaderInfo, Sniff
 
 logger = logging.getLogger(__name__)
 
@@ -208,6 +201,8 @@ def _leave_behind(thread: threading.Thread) -> None:
 
 def _ask(ident: int, error: type[BaseException] | None) -> None:
     """Have `error` raised in a thread at its next step; None takes that back."""
+    import ctypes  # not imported for those who have no plug-in
+
     wanted = None if error is None else ctypes.py_object(error)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), wanted)
 
@@ -281,8 +276,6 @@ def _folder() -> str:
 
 ENTRY_POINTS = "ggscope.readers"
 """Group under which installed packages name their reader classes."""
-BUILT_IN = "built-in"
-PLUG_IN = "plug-in"
 PATH_VARIABLE = "GGSCOPE_PLUGIN_PATH"
 SAFE_VARIABLE = "GGSCOPE_SAFE_MODE"
 _ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
@@ -291,13 +284,12 @@ _MEMBERS = ("info", "sniff", "read")
 
 @dataclass(slots=True)
 class Loaded:
-    """A reader, or what kept it from loading.
+    """A plug-in's reader, or what kept it from loading.
 
     Attributes
     ----------
     reader : None where it could not be loaded.
-    origin : `BUILT_IN` or `PLUG_IN`.
-    path : file, entry point or module that it comes from.
+    path : file or entry point that it comes from.
     error : "" where all is well; set later too, when sniffing fails. A plug-in with
         an error is switched off.
     changes : what it changed for the whole program, in words.
@@ -305,21 +297,26 @@ class Loaded:
     """
 
     reader: Reader | None
-    origin: str
     path: str
     error: str = ""
     changes: tuple[str, ...] = ()
     is_awaited: bool = False
 
     @property
-    def is_off(self) -> bool:
-        """Whether it is a plug-in that must not be asked any more."""
-        return self.origin == PLUG_IN and bool(self.error)
+    def info(self) -> ReaderInfo | None:
+        """The reader's facts, where there is one."""
+        return None if self.reader is None else self.reader.info
 
     def switch_off(self, error: str) -> None:
         """Do not ask it again; `error` says why."""
         self.error = error
         logger.warning("reader of %s is switched off: %s", self.path, error)
+
+    def asked(self, ask: Callable[[], _T]) -> _T:
+        """Return what it answers within its time. Raises GuestError."""
+        answer, changes = run(ask, seconds=limit_seconds())
+        self.note_changes(changes)
+        return answer
 
     def note_changes(self, changes: Iterable[str]) -> None:
         """Remember what it changed for the whole program."""
@@ -333,6 +330,8 @@ _Load: TypeAlias = Callable[[], _Found]
 
 def user_folder() -> Path:
     """Return the folder whose ``*.py`` files are loaded as readers."""
+    import platformdirs  # not imported where nobody asks for plug-ins
+
     return Path(platformdirs.user_data_dir("ggscope", appauthor=False)) / "readers"
 
 
@@ -350,25 +349,25 @@ def is_safe_mode() -> bool:
     return os.environ.get(SAFE_VARIABLE, "") not in ("", "0")
 
 
-def load_all(builtin: Iterable[str], waits: bool = True) -> tuple[Loaded, ...]:
-    """Return the readers named by `builtin` ("module:Class"), then the plug-ins.
+def load_all(taken: Mapping[str, str], waits: bool = True) -> tuple[Loaded, ...]:
+    """Return what became of every plug-in; they are loaded once and kept.
 
-    They are loaded once and kept until the folders or safe mode change; see
-    `reload`.
+    They are loaded anew when the folders or safe mode change, or after `reload`.
 
     Parameters
     ----------
-    waits : for the plug-ins, each of which may take `limit_seconds`; else
-        those that are not there yet have no reader and no error.
+    taken : ids that are no longer free, and whose they are.
+    waits : for those that are still being loaded, each of which may take
+        `limit_seconds`; else they have no reader and no error.
     """
-    key = tuple(builtin), () if is_safe_mode() else folders()
+    key = () if is_safe_mode() else folders()
     with _LOCK:
         loading = _LOADINGS.get(key)
         if loading is None:
-            loading = _LOADINGS[key] = _Loading(*key)
+            loading = _LOADINGS[key] = _Loading(taken, key)
     if waits:
         loading.wait()
-    return loading.found()
+    return loading.found
 
 
 def reload() -> None:
@@ -378,16 +377,17 @@ def reload() -> None:
 
 
 class _Loading:
-    """Loads built-in readers at once, and the plug-ins on a thread."""
+    """Loads plug-ins on a thread.
 
-    def __init__(self, builtin: tuple[str, ...], searched: tuple[Path, ...]) -> None:
-        self._own = tuple(_load_own(target) for target in builtin)
-        _drop_repeated_ids(self._own)
-        for item in self._own:
-            if item.error:
-                logger.warning("reader of %s: %s", item.path, item.error)
+    Attributes
+    ----------
+    found : what there is by now.
+    """
+
+    def __init__(self, taken: Mapping[str, str], searched: tuple[Path, ...]) -> None:
+        self._taken = dict(taken)
         waiting = list(_guests_in(searched)) if searched else []
-        self._guests = tuple(item for item, _ in waiting)
+        self.found = tuple(item for item, _ in waiting)
         self._is_done = threading.Event()
         if not waiting:
             self._is_done.set()
@@ -400,45 +400,50 @@ class _Loading:
         """Return when every plug-in is there or switched off."""
         self._is_done.wait()
 
-    def found(self) -> tuple[Loaded, ...]:
-        """Return what there is by now."""
-        return (*self._own, *self._guests)
-
     def _load(self, waiting: list[tuple[Loaded, _Load]]) -> None:
         try:
             for k, (item, load) in enumerate(waiting):
-                made = tuple(_visited(item, load))
-                n_left = len(waiting) - k
-                known = self._guests[: len(self._guests) - n_left]
-                _drop_repeated_ids((*self._own, *known, *made))
-                for other in made:
-                    if other.error:
-                        other.switch_off(other.error)
+                made = tuple(map(self._admitted, _visited(item, load)))
+                n_known = len(self.found) - (len(waiting) - k)
                 # One assignment: others read it at any moment.
-                self._guests = (*known, *made, *self._guests[len(known) + 1 :])
+                self.found = (*self.found[:n_known], *made, *self.found[n_known + 1 :])
         finally:
             self._is_done.set()
 
+    def _admitted(self, item: Loaded) -> Loaded:
+        """Return a reader, switched off where it failed or its id is not free."""
+        if item.reader is not None:
+            name = item.reader.info.id
+            if name in self._taken:
+                owner = self._taken[name]
+                item.reader, item.error = None, f"the id {name!r} is taken by {owner}"
+            self._taken.setdefault(name, item.path)
+        if item.error:
+            item.switch_off(item.error)
+        return item
 
-_LOADINGS: dict[tuple[tuple[str, ...], tuple[Path, ...]], _Loading] = {}
+
+_LOADINGS: dict[tuple[Path, ...], _Loading] = {}
 _LOCK = threading.Lock()
 
 
 def _guests_in(searched: tuple[Path, ...]) -> Iterator[tuple[Loaded, _Load]]:
     """Yield what there is to load, and how; nothing of it runs yet."""
+    import importlib.metadata  # takes longer than to read a small file
+
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        item = Loaded(None, PLUG_IN, f"{point.name} = {point.value}", is_awaited=True)
+        item = Loaded(None, f"{point.name} = {point.value}", is_awaited=True)
         yield item, functools.partial(_from_entry_point, point.value)
     for folder in searched:
         try:
             files = sorted(folder.glob("*.py"))
         except OSError as error:
-            item = Loaded(None, PLUG_IN, str(folder), is_awaited=True)
+            item = Loaded(None, str(folder), is_awaited=True)
             yield item, functools.partial(_only, one_line(error))
             continue
         for file in files:
             if not file.name.startswith("_"):
-                item = Loaded(None, PLUG_IN, str(file), is_awaited=True)
+                item = Loaded(None, str(file), is_awaited=True)
                 yield item, functools.partial(_from_file, file)
 
 
@@ -447,13 +452,13 @@ def _visited(item: Loaded, load: _Load) -> Iterator[Loaded]:
     try:
         found, changes = run(load, seconds=limit_seconds())
     except GuestError as error:
-        yield Loaded(None, item.origin, item.path, str(error))
+        yield Loaded(None, item.path, str(error))
         return
     for reader in found:
         if isinstance(reader, str):
-            yield Loaded(None, item.origin, item.path, reader, changes)
+            yield Loaded(None, item.path, reader, changes)
         else:
-            yield Loaded(reader, item.origin, item.path, "", changes)
+            yield Loaded(reader, item.path, "", changes)
 
 
 def _only(error: str) -> _Found:
@@ -461,7 +466,7 @@ def _only(error: str) -> _Found:
 
 
 def _from_entry_point(target: str) -> _Found:
-    return [_made(_class_of(target))]
+    return [made(class_of(target))]
 
 
 def _from_file(file: Path) -> _Found:
@@ -479,13 +484,16 @@ def _from_file(file: Path) -> _Found:
     found: _Found = []
     for cls in classes:
         try:
-            found.append(_made(cls))
+            found.append(made(cls))
         except Exception as error:  # noqa: BLE001 - the other classes still work
             found.append(one_line(error))
     return found
 
 
 def _import_file(file: Path) -> ModuleType:
+    import hashlib
+    import importlib.util
+
     digest = hashlib.sha256(str(file).encode("utf-8", "surrogateescape")).hexdigest()
     name = f"_ggscope_reader_{digest[:12]}"
     # Compiled here rather than imported, so that no cache is written to the folder.
@@ -502,7 +510,7 @@ def _import_file(file: Path) -> ModuleType:
     return module
 
 
-def _class_of(target: str) -> type:
+def class_of(target: str) -> type:
     """Return the class that "module:Class" names."""
     module, _, name = target.partition(":")
     value: object = importlib.import_module(module)
@@ -513,14 +521,7 @@ def _class_of(target: str) -> type:
     return value
 
 
-def _load_own(target: str) -> Loaded:
-    try:
-        return Loaded(_made(_class_of(target)), BUILT_IN, target)
-    except Exception as error:  # noqa: BLE001 - the others still work
-        return Loaded(None, BUILT_IN, target, one_line(error))
-
-
-def _made(cls: type) -> Reader:
+def made(cls: type) -> Reader:
     """Return an instance that obeys the protocol as far as can be seen."""
     missing = [member for member in _MEMBERS if not hasattr(cls, member)]
     if missing:
@@ -539,31 +540,33 @@ def _made(cls: type) -> Reader:
 
 
 def _check_info(info: ReaderInfo, name: str) -> None:
-    """Refuse facts that a list of readers or the open dialog cannot show."""
-    texts = {"title": info.title, "doc": info.doc}
-    for fact, value in texts.items():
-        if not isinstance(value, str):
+    """Refuse facts that cannot be shown, or by which no file can be told."""
+    for fact in ("title", "doc", "line"):
+        if not isinstance(getattr(info, fact), str):
             raise TypeError(f"{name}.info.{fact} is no text")
     # A single text would be taken letter by letter.
-    suffixes: object = info.suffixes
-    if not isinstance(suffixes, (tuple, list)) or not _are_texts(suffixes):
-        raise TypeError(f"{name}.info.suffixes is no tuple of texts")
-    if not isinstance(info.options, Mapping) or not _are_texts(
-        (*info.options.keys(), *info.options.values())
+    for fact, kind, what in (
+        ("suffixes", str, "texts"),
+        ("keys", str, "texts"),
+        ("magic", bytes, "bytes"),
     ):
-        raise TypeError(f"{name}.info.options does not map texts to texts")
+        values = getattr(info, fact)
+        if not isinstance(values, tuple | list) or not _are(kind, values):
+            raise TypeError(f"{name}.info.{fact} is no tuple of {what}")
+    options: object = info.options
+    if isinstance(options, Mapping):
+        if not _are(str, (*options.keys(), *options.values())):
+            raise TypeError(f"{name}.info.options does not map texts to texts")
+    elif not isinstance(options, tuple | list) or not _are(Option, options):
+        raise TypeError(f"{name}.info.options is no tuple of Option")
+    if info.role not in ROLES:
+        known = ", ".join(ROLES)
+        raise ValueError(f"{name}.info.role is {shown(info.role)}, not one of {known}")
+    try:
+        re.compile(info.line)
+    except re.error as error:
+        raise ValueError(f"{name}.info.line is no expression: {error}") from None
 
 
-def _are_texts(values: Iterable[object]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-def _drop_repeated_ids(found: Iterable[Loaded]) -> None:
-    taken: dict[str, Loaded] = {}
-    for item in found:
-        if item.reader is None:
-            continue
-        first = taken.setdefault(item.reader.info.id, item)
-        if first is not item:
-            text = f"the id {item.reader.info.id!r} is taken by {first.path}"
-            item.reader, item.error = None, text
+def _are(kind: type, values: Iterable[object]) -> bool:
+    return all(isinstance(value, kind) for value in values)

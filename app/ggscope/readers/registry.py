@@ -1,4 +1,8 @@
-"""Which readers there are, and which one a file belongs to."""
+"""Which readers there are, and which one a file belongs to.
+
+What is known of a built-in reader before its code is imported, its format's package
+says (`ReaderInfo`): a file's first bytes tell which ones are imported and asked.
+"""
 
 import dataclasses
 import functools
@@ -6,7 +10,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from ggscope.errors import (
     AmbiguousFormatError,
@@ -17,14 +20,24 @@ from ggscope.errors import (
     UnknownFormatError,
 )
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.readers import plugins
-from ggscope.readers import plugins as guests
+from ggscope.readers import (
+    buffers,
+    experts,
+    ggmlviz,
+    gguf,
+    graph,
+    maps,
+    npu,
+    plugins,
+    tensor,
+)
 from ggscope.readers.api import (
     HEAD_BYTES,
     NAMES_CHOICES,
     NAMES_OPTION,
     NOT_MINE,
     RANGE_OPTION,
+    TRACE,
     Estimate,
     EstimatingReader,
     Head,
@@ -33,31 +46,32 @@ from ggscope.readers.api import (
     ReaderInfo,
     Sniff,
 )
-from ggscope.readers.lookalike import describe, is_all_zero
-from ggscope.readers.plugins import BUILT_IN, PLUG_IN, GuestError, Loaded
+from ggscope.readers.plugins import GuestError, Loaded
 from ggscope.readers.source import Source
+from ggscope.readers.tensor import token_json
 
-BUILTIN = (
-    "ggscope.readers.ggmlviz.reader:GgmlvizReader",
-    "ggscope.readers.tensor.reader:TensorAccessReader",
-    "ggscope.readers.npu.reader:NpuJsonReader",
-    "ggscope.readers.tensor.token_json.reader:TraceJsonReader",
-    "ggscope.readers.gguf.reader:GgufReader",
-    "ggscope.readers.maps.memory_map:MemoryMapReader",
-    "ggscope.readers.maps.structure_csv:StructureCsvReader",
-    "ggscope.readers.maps.registry_csv:RegistryCsvReader",
-    "ggscope.readers.graph.json:GraphJsonReader",
-    "ggscope.readers.graph.dot:GraphDotReader",
-    "ggscope.readers.buffers.events_jsonl:BufferStatsReader",
-    "ggscope.readers.buffers.timeline_json:BufferTimelineReader",
-    "ggscope.readers.experts.moe_csv:MoeCsvReader",
-)
+BUILTIN = {
+    "ggscope.readers.ggmlviz.reader:GgmlvizReader": ggmlviz.INFO,
+    "ggscope.readers.tensor.reader:TensorAccessReader": tensor.INFO,
+    "ggscope.readers.npu.reader:NpuJsonReader": npu.INFO,
+    "ggscope.readers.tensor.token_json.reader:TraceJsonReader": token_json.INFO,
+    "ggscope.readers.gguf.reader:GgufReader": gguf.INFO,
+    "ggscope.readers.maps.memory_map:MemoryMapReader": maps.MEMORY_MAP_INFO,
+    "ggscope.readers.maps.structure_csv:StructureCsvReader": maps.STRUCTURE_INFO,
+    "ggscope.readers.maps.registry_csv:RegistryCsvReader": maps.REGISTRY_INFO,
+    "ggscope.readers.graph.json:GraphJsonReader": graph.JSON_INFO,
+    "ggscope.readers.graph.dot:GraphDotReader": graph.DOT_INFO,
+    "ggscope.readers.buffers.events_jsonl:BufferStatsReader": buffers.EVENTS_INFO,
+    "ggscope.readers.buffers.timeline_json:BufferTimelineReader": buffers.TIMELINE_INFO,
+    "ggscope.readers.experts.moe_csv:MoeCsvReader": experts.INFO,
+}
+"""Classes of the built-in readers, and what is known of them before they are there."""
+BUILT_IN = "built-in"
+PLUG_IN = "plug-in"
 SURE = 50
 """From this confidence on a reader is taken without a notice."""
 CERTAIN = 90
 """From this confidence of a built-in reader on, no plug-in is asked or waited for."""
-
-_T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
 
@@ -95,18 +109,76 @@ class ReaderStatus:
     changes: tuple[str, ...] = ()
 
 
-def readers(*, waits: bool = True) -> list[Reader]:
-    """Return all readers that could be loaded, built-in ones first.
+@dataclass(slots=True)
+class BuiltIn:
+    """A reader of the program itself, imported when it is first needed.
+
+    Attributes
+    ----------
+    path : its class, "module:Class".
+    error : "" where all is well, or nobody has needed it so far.
+    """
+
+    path: str
+    info: ReaderInfo
+    error: str = ""
+    _reader: Reader | None = None
+
+    @property
+    def reader(self) -> Reader | None:
+        """The reader; None where it could not be loaded, which says `error`."""
+        if self._reader is None and not self.error:
+            try:
+                self._reader = plugins.made(plugins.class_of(self.path))
+            except Exception as error:  # noqa: BLE001 - the others still work
+                self.switch_off(plugins.one_line(error))
+        return self._reader
+
+    def switch_off(self, error: str) -> None:
+        """Do not ask it again; `error` says why."""
+        self.error = error
+        logger.warning("reader of %s is switched off: %s", self.path, error)
+
+    def asked(self, ask: Callable[[], Sniff]) -> Sniff:
+        """Return its answer. Raises GuestError where it fails."""
+        try:
+            return ask()
+        except Exception as error:
+            raise GuestError(plugins.one_line(error)) from error
+
+
+_BUILT_IN = tuple(BuiltIn(path, info) for path, info in BUILTIN.items())
+
+
+def infos(*, waits: bool = True) -> list[ReaderInfo]:
+    """Return the facts of all readers, built-in ones first, without importing these.
 
     Parameters
     ----------
     waits : for plug-ins that are still being loaded; some seconds at worst.
     """
-    return [
-        item.reader
-        for item in _loaded(waits)
-        if item.reader is not None and not item.is_off
-    ]
+    own = [item.info for item in _BUILT_IN if not item.error]
+    return own + [item.info for item in _guests(waits) if item.info and not item.error]
+
+
+def readers(*, waits: bool = True) -> list[Reader]:
+    """Return all readers that could be loaded, built-in ones first.
+
+    Parameters
+    ----------
+    waits : as for `infos`.
+    """
+    own = [item.reader for item in _BUILT_IN]
+    guests = [item.reader for item in _guests(waits) if not item.error]
+    return [reader for reader in (*own, *guests) if reader is not None]
+
+
+def role_of(reader_id: str) -> str:
+    """Return what files of a reader are to a session; traces where it is not known."""
+    for info in infos(waits=False):
+        if info.id == reader_id:
+            return info.role
+    return TRACE
 
 
 def statuses(*, waits: bool = True) -> tuple[ReaderStatus, ...]:
@@ -114,17 +186,26 @@ def statuses(*, waits: bool = True) -> tuple[ReaderStatus, ...]:
 
     Parameters
     ----------
-    waits : as for `readers`.
+    waits : as for `infos`.
     """
-    return tuple(
+    own = tuple(
         ReaderStatus(
-            None if item.reader is None else item.reader.info,
-            item.origin,
+            None if item.reader is None else item.info,
+            BUILT_IN,
+            _status(item.error),
+            item.path,
+        )
+        for item in _BUILT_IN
+    )
+    return own + tuple(
+        ReaderStatus(
+            item.info,
+            PLUG_IN,
             "loading" if item.is_awaited else _status(item.error),
             item.path,
             item.changes,
         )
-        for item in _loaded(waits)
+        for item in _guests(waits)
     )
 
 
@@ -133,18 +214,19 @@ def troubles(*, waits: bool = False) -> tuple[ReadWarning, ...]:
 
     Parameters
     ----------
-    waits : as for `readers`.
+    waits : as for `infos`.
     """
     return tuple(
         ReadWarning(
             Severity.NOTICE,
             "plugin_off",
-            f"The plug-in {_name_of(item)} is switched off: {item.error}.",
+            f"The plug-in {item.info.id if item.info else item.path} is switched off: "
+            f"{item.error}.",
             place=item.path,
             remedy="Mend it or take it away; --safe-mode leaves out all plug-ins.",
         )
-        for item in _loaded(waits)
-        if item.is_off
+        for item in _guests(waits)
+        if item.error
     )
 
 
@@ -159,19 +241,26 @@ def with_troubles(trace: Trace) -> Trace:
 
 def are_loading() -> bool:
     """Tell whether some plug-in is not there yet."""
-    return any(item.is_awaited for item in _loaded(False))
+    return any(item.is_awaited for item in _guests(False))
 
 
 def sniff_all(source: Source) -> list[Candidate]:
-    """Return every reader's judgement, most confident first.
+    """Return what the readers asked think of a file, most confident first.
 
-    Plug-ins are asked only where no built-in reader is `CERTAIN`. A reader whose
-    sniffing fails is not asked again and counts as 0.
+    Built-in readers are asked where the first bytes allow their format; those of
+    records without any mark, and plug-ins, where none of the others is `CERTAIN`; and
+    all built-in ones where nobody takes the file: then a person wants to know why. A
+    reader whose sniffing fails is not asked again and counts as 0.
     """
     head = _head(source)
-    judged = _judgements(_loaded(False), head, BUILT_IN)
+    allowed = [item for item in _BUILT_IN if item.info.allows(head)]
+    judged = _judgements([i for i in allowed if not i.info.is_binary], head)
     if all(c.sniff.confidence < CERTAIN for c in judged):
-        judged += _judgements(_loaded(True), head, PLUG_IN)
+        judged += _judgements([i for i in allowed if i.info.is_binary], head)
+        judged += _judgements(_guests(True), head)
+    if all(c.sniff.confidence == 0 for c in judged):
+        others = [item for item in _BUILT_IN if item not in allowed]
+        judged += _judgements(others, head)
     return sorted(judged, key=lambda c: -c.sniff.confidence)
 
 
@@ -236,7 +325,7 @@ def _estimate(reader: Reader, source: Source) -> Estimate | None:
     ask = functools.partial(reader.estimate, _head(source))
     guest = _guest(reader)
     try:
-        found: object = ask() if guest is None else _asked(guest, ask)
+        found: object = ask() if guest is None else guest.asked(ask)
     except Exception:
         # Border to readers: one that cannot count may still be able to read.
         logger.warning("reader %s: estimate failed", reader.info.id, exc_info=True)
@@ -256,60 +345,46 @@ def _head(source: Source) -> Head:
     return Head(source.path.name, source.size, source.head(HEAD_BYTES))
 
 
-def _loaded(waits: bool) -> Sequence[Loaded]:
-    return plugins.load_all(BUILTIN, waits)
+def _guests(waits: bool) -> Sequence[Loaded]:
+    return plugins.load_all({item.info.id: item.path for item in _BUILT_IN}, waits)
 
 
 def _status(error: str) -> str:
     return f"failed: {error}" if error else "ok"
 
 
-def _name_of(item: Loaded) -> str:
-    return item.path if item.reader is None else item.reader.info.id
-
-
 def _guest(reader: Reader) -> Loaded | None:
     """Return the plug-in that a reader is of; None for built-in ones."""
-    return next(
-        (
-            item
-            for item in _loaded(False)
-            if item.reader is reader and item.origin == PLUG_IN
-        ),
-        None,
-    )
+    if any(item.info is reader.info for item in _BUILT_IN):
+        return None
+    return next((item for item in _guests(False) if item.reader is reader), None)
 
 
-def _asked(guest: Loaded, ask: Callable[[], _T]) -> _T:
-    """Return what a plug-in answers within its time. Raises GuestError."""
-    answer, changes = guests.run(ask, seconds=guests.limit_seconds())
-    guest.note_changes(changes)
-    return answer
-
-
-def _judgements(items: Sequence[Loaded], head: Head, origin: str) -> list[Candidate]:
+def _judgements(items: Sequence[BuiltIn | Loaded], head: Head) -> list[Candidate]:
     return [
         Candidate(item.reader, _judgement(item, item.reader, head))
         for item in items
-        if item.origin == origin and item.reader is not None
+        if item.reader is not None
     ]
 
 
-def _judgement(item: Loaded, reader: Reader, head: Head) -> Sniff:
+def _judgement(item: BuiltIn | Loaded, reader: Reader, head: Head) -> Sniff:
     if item.error:
         return NOT_MINE
-    ask = functools.partial(reader.sniff, head)
+    ask = _sniff_of_guest if isinstance(item, Loaded) else type(reader).sniff
     try:
-        sniff = _asked(item, ask) if item.origin == PLUG_IN else ask()
+        sniff = item.asked(functools.partial(ask, reader, head))
     except GuestError as error:
         item.switch_off(f"sniff: {error}")
-    except Exception as error:  # noqa: BLE001 - one reader must not stop the others
-        item.switch_off(f"sniff raised {guests.one_line(error)}")
     else:
         if _is_judgement(sniff):
             return sniff
-        item.switch_off(f"sniff returned {guests.shown(sniff)}")
+        item.switch_off(f"sniff returned {plugins.shown(sniff)}")
     return NOT_MINE
+
+
+def _sniff_of_guest(reader: Reader, head: Head) -> Sniff:
+    return reader.sniff(head) if reader.info.allows(head) else NOT_MINE
 
 
 def _is_judgement(sniff: object) -> bool:
@@ -322,19 +397,21 @@ def _is_judgement(sniff: object) -> bool:
 
 
 def _named(reader_id: str, source: Source) -> Reader:
-    for waits in (False, True):
-        for item in _loaded(waits):
-            if item.reader is None or item.reader.info.id != reader_id:
-                continue
-            if item.is_off:
-                raise ReadError(
-                    f"the plug-in {reader_id} is switched off: {item.error}.",
-                    path=source.path,
-                    reader_id=reader_id,
-                    hint="It is asked again when the program is started anew.",
-                )
+    for item in _BUILT_IN:
+        if item.info.id == reader_id and item.reader is not None:
             return item.reader
-    known = ", ".join(r.info.id for r in readers())
+    for guest in _guests(True):
+        if guest.reader is None or guest.reader.info.id != reader_id:
+            continue
+        if guest.error:
+            raise ReadError(
+                f"the plug-in {reader_id} is switched off: {guest.error}.",
+                path=source.path,
+                reader_id=reader_id,
+                hint="It is asked again when the program is started anew.",
+            )
+        return guest.reader
+    known = ", ".join(info.id for info in infos())
     raise UnknownFormatError(
         f"there is no reader {reader_id!r}.",
         path=source.path,
@@ -364,6 +441,9 @@ def _chosen(source: Source) -> tuple[Candidate, list[Candidate]]:
 
 
 def _unknown(source: Source, judged: Sequence[Candidate]) -> ReadError:
+    # Only for the message to people.
+    from ggscope.readers.lookalike import describe, is_all_zero
+
     head = source.head(HEAD_BYTES)
     if is_all_zero(source, head):
         return EmptyFileError(
@@ -410,7 +490,7 @@ def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
         ) from error
     except Exception as error:
         # Border to readers, whose faults must not end the program.
-        what = str(error) if isinstance(error, GuestError) else guests.one_line(error)
+        what = str(error) if isinstance(error, GuestError) else plugins.one_line(error)
         raise ReadError(
             f"the reader {reader.info.id} failed: {what}.",
             path=source.path,
@@ -434,7 +514,7 @@ def _read_by(guest: Loaded, read: Callable[[], Trace], context: ReadContext) -> 
         _check(trace)
         return trace
 
-    trace, changes = guests.run(
+    trace, changes = plugins.run(
         checked,
         seconds=None,
         check=context.check_cancelled,

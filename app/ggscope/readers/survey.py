@@ -15,24 +15,11 @@ from itertools import islice
 from pathlib import Path
 
 from ggscope.errors import ReadError
-from ggscope.readers.api import HEAD_BYTES
+from ggscope.readers.api import HEAD_BYTES, TRACE
 from ggscope.readers.lookalike import describe
 from ggscope.readers.registry import sniff_all
 from ggscope.readers.source import Source
 
-TRACE = "trace"
-ROLES = {
-    "gguf": "model",
-    "memory-map": "map",
-    "structure-csv": "map",
-    "registry": "registry",
-    "buffer-stats": "buffers",
-    "buffer-timeline": "buffers",
-    "graph-json": "graph",
-    "graph-dot": "graph",
-    "moe-csv": "experts",
-}
-"""What files of a reader are to a session; those of all others are traces."""
 MAX_ENTRIES = 50_000
 """Names of a folder and its subfolders that are looked at."""
 MAX_FILES = 2_000
@@ -215,8 +202,8 @@ def recognise(path: Path) -> Member | Skipped:
     if len(best) > 1 and len(named) != 1:
         ids = ", ".join(c.info.id for c in best)
         return Skipped(path, f"Several readers claim it equally: {ids}.")
-    reader_id = (best[0] if len(best) == 1 else named[0]).info.id
-    return Member(path, ROLES.get(reader_id, TRACE), reader_id, size)
+    info = (best[0] if len(best) == 1 else named[0]).info
+    return Member(path, info.role, info.id, size)
 
 
 def _sort_in(

@@ -45,7 +45,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def load():
-    return plugins.load_all(())
+    return plugins.load_all({})
 
 
 def test_example_plugin_opens_its_format(folder):
@@ -54,12 +54,39 @@ def test_example_plugin_opens_its_format(folder):
     trace_file.write_text("#spans\n0 10 main load\n10 30 main run\n5 9 io read\n")
 
     trace = registry.open_trace(trace_file)
+    other = registry.open_trace(trace_file, context=ReadContext(options={"unit": "ms"}))
 
     assert trace.check() == []
+    assert (trace.extent.end, other.extent.end) == (30, 30_000_000)
     assert trace.info.reader_id == "spans-text"
     assert [lane.name for lane in trace.lanes] == ["main", "io"]
     assert trace.spans.end.tolist() == [10, 30, 9]
     assert [trace.span_name(i) for i in range(3)] == ["load", "run", "read"]
+
+
+def test_example_plugin_refuses_other_values_as_the_built_in_readers_do(folder):
+    (folder / "mine.py").write_text(EXAMPLE.read_text("utf-8"), "utf-8")
+    trace_file = folder / "x.spans"
+    trace_file.write_text("#spans\n0 10 main load\n")
+    context = ReadContext(options={"unit": "hours"})
+
+    with pytest.raises(ReadError, match="the option unit cannot be 'hours'"):
+        registry.open_trace(trace_file, context=context)
+
+
+@pytest.mark.parametrize(("fact", "is_asked"), [("magic", False), ("doc", True)])
+def test_plugin_is_asked_about_files_that_its_facts_allow(folder, fact, is_asked):
+    facts = GOOD.replace('"")', '"", magic=(b"GOOD",))') if fact == "magic" else GOOD
+    (folder / "a.py").write_text(
+        facts.replace("Sniff(0)", "Sniff(60 * (head.size > 0))")
+    )
+    trace_file = folder / "x.other"
+    trace_file.write_bytes(b"hello trace")
+
+    with pytest.raises(ReadError) as caught:
+        registry.open_trace(trace_file)
+
+    assert isinstance(caught.value, UnknownFormatError) is not is_asked
 
 
 def test_example_plugin_tells_a_broken_line(folder):
@@ -118,6 +145,11 @@ def test_plugin_is_listed_with_its_origin_and_file(folder):
         (GOOD.replace('"Good", (', "7, ("), "Good.info.title is no text"),
         (GOOD.replace('(".good",)', '".good"'), "Good.info.suffixes is no tuple"),
         (GOOD.replace('"")', '"", {1: 2})'), "Good.info.options does not map"),
+        (GOOD.replace('"")', '"", ("a",))'), "Good.info.options is no tuple of Opt"),
+        (GOOD.replace('"")', '"", role="tree")'), "role is 'tree', not one of trace,"),
+        (GOOD.replace('"")', '"", magic="GOOD")'), "Good.info.magic is no tuple of by"),
+        (GOOD.replace('"")', '"", keys="a")'), "Good.info.keys is no tuple of texts"),
+        (GOOD.replace('"")', '"", line="(")'), "Good.info.line is no expression"),
         (GOOD.replace("return Sniff(0)", "raise SystemExit"), "SystemExit"),
     ],
 )
@@ -308,7 +340,7 @@ def test_plugin_that_hangs_while_imported_is_switched_off(folder, hurried, code)
 
     bad, good = load()
 
-    assert bad.is_off
+    assert bad.error
     assert "longer than 0.2 seconds" in bad.error
     assert good.reader.info.id == "good"
 

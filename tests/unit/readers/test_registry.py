@@ -20,7 +20,8 @@ from ggscope.model.trace import Severity
 from ggscope.readers import registry
 from ggscope.readers.api import Head, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.lookalike import describe
-from ggscope.readers.plugins import BUILT_IN, PLUG_IN, Loaded
+from ggscope.readers.plugins import Loaded
+from ggscope.readers.registry import BUILT_IN, PLUG_IN, BuiltIn
 from ggscope.readers.source import Source
 
 SPANS = spans_trace([0, 5], [3, 9])
@@ -51,9 +52,12 @@ def use(monkeypatch):
     """Return a function that makes the given readers the only ones."""
 
     def install(*fakes, origin=BUILT_IN):
-        items = tuple(Loaded(fake, origin, "test") for fake in fakes)
-        monkeypatch.setattr(registry.plugins, "load_all", lambda _, waits=True: items)
-        return items
+        own = [BuiltIn("test", fake.info, _reader=fake) for fake in fakes]
+        guests = [Loaded(fake, "test") for fake in fakes]
+        own, guests = (own, []) if origin == BUILT_IN else ([], guests)
+        monkeypatch.setattr(registry, "_BUILT_IN", tuple(own))
+        monkeypatch.setattr(registry.plugins, "load_all", lambda *_: tuple(guests))
+        return own or guests
 
     return install
 
@@ -185,7 +189,7 @@ def test_sniff_that_misbehaves_counts_as_zero_and_is_listed(use, file, confidenc
 
     assert registry.open_trace(file) is SPANS
     assert registry.open_trace(file) is SPANS
-    assert registry.statuses()[0].status.startswith("failed: sniff ")
+    assert registry.statuses()[0].status.startswith("failed: sniff")
     assert registry.statuses()[1].status == "ok"
     assert items[0].error
 

@@ -12,7 +12,8 @@ import msgspec
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace, TraceInfo
-from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.buffers import EVENTS_INFO
 from ggscope.readers.buffers.intake import EventLists, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
 from ggscope.readers.common.json_cursor import BOM, Block, JsonCursor, outer_keys
@@ -42,13 +43,7 @@ _SALVAGE = re.compile(
 class BufferStatsReader:
     """Reads buffer events in JSON lines."""
 
-    info = ReaderInfo(
-        id="buffer-stats",
-        title="Buffer events (JSON lines)",
-        suffixes=(".jsonl", ".json"),
-        doc="Allocations and releases of backend buffers, one per line, as the tensor "
-        "tracer prints them.",
-    )
+    info = EVENTS_INFO
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by the keys of its first line that looks like an event."""

@@ -10,7 +10,8 @@ from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.trace import Severity, Trace, TraceInfo
-from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.buffers import TIMELINE_INFO
 from ggscope.readers.buffers.intake import EventLists, ListedBuffers, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
@@ -27,13 +28,7 @@ _MAX_FIGURE = 1 << 63
 class BufferTimelineReader:
     """Reads buffer timelines."""
 
-    info = ReaderInfo(
-        id="buffer-timeline",
-        title="Buffer timeline (JSON)",
-        suffixes=(".json",),
-        doc="Backend buffers and their allocations over time, as the tensor tracer's "
-        "tools export them.",
-    )
+    info = TIMELINE_INFO
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by its keys."""

@@ -24,9 +24,9 @@ from ggscope.readers.api import (
     Estimate,
     Head,
     ReadContext,
-    ReaderInfo,
     Sniff,
 )
+from ggscope.readers.experts import INFO
 from ggscope.readers.source import Source
 
 Bytes8 = npt.NDArray[np.uint8]
@@ -167,12 +167,7 @@ class TableColumns:
 class MoeCsvReader:
     """Reads routing tables."""
 
-    info = ReaderInfo(
-        id="moe-csv",
-        title="Expert routing (CSV)",
-        suffixes=(".csv", ".txt"),
-        doc="Rows of layer and expert, as llama.cpp's moe-trace example writes them.",
-    )
+    info = INFO
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by the names of its columns, or by rows of two numbers."""

@@ -1,8 +1,8 @@
 """How a ``.ggmlviz`` file is to be read, and what that would cost."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ggscope.errors import ReadError
 from ggscope.readers.api import (
     NAMES_CHOICES,
     NAMES_OPTION,
@@ -10,7 +10,14 @@ from ggscope.readers.api import (
     Estimate,
     Head,
     ReadContext,
-    parse_range,
+    asked_range,
+)
+from ggscope.readers.ggmlviz import (
+    AUTO,
+    INFO,
+    LAYOUT_OPTION,
+    NUMBERING_OPTION,
+    OPS_OPTION,
 )
 from ggscope.readers.ggmlviz.columns import (
     EVENT_BYTES,
@@ -27,7 +34,6 @@ from ggscope.readers.ggmlviz.layouts import (
     detect,
     walk,
 )
-from ggscope.readers.ggmlviz.threads import NUMBERING_OPTION, NUMBERINGS
 from ggscope.readers.source import Source
 
 _SAMPLED_EVENTS = 1024
@@ -73,21 +79,18 @@ def choose(source: Source, context: ReadContext) -> GgmlvizOptions:
     ReadError
         If one of them has a value that does not exist.
     """
+    chosen = INFO.chosen(context.options)
     head = source.head(DETECT_BYTES)
-    layout = _layout(head, source.size, context.options.get("layout", "auto"))
+    name = chosen[LAYOUT_OPTION]
+    layout = detect(head, source.size) if name == AUTO else LAYOUT_BY_ID[name]
     written = max((end for _, end in source.data_extents()), default=0)
     end = min(source.size, max(written, HEADER_BYTES) + _HOLE_BYTES)
     n_events, _ = _counted(head, end, layout)
     options = {"layout": layout.id}
-    names = context.options.get(NAMES_OPTION, "all")
-    if names not in NAMES_EVERY:
-        raise ReadError(
-            f"there is no way {names!r} to read names.",
-            hint="Known ones: " + ", ".join(NAMES_CHOICES) + ".",
-        )
-    if names != "all":
+    names = chosen[NAMES_OPTION]
+    if names != NAMES_CHOICES[0]:
         options[NAMES_OPTION] = names
-    first, stop = _range(context.options.get(RANGE_OPTION, ""), n_events)
+    first, stop = _range(context.options, n_events)
     if first or stop is not None:
         options[RANGE_OPTION] = f"{first}:{'' if stop is None else stop}"
         last = n_events if stop is None else min(stop, n_events)
@@ -98,16 +101,12 @@ def choose(source: Source, context: ReadContext) -> GgmlvizOptions:
         names_every=NAMES_EVERY[names],
         memory_bytes=context.limits.memory_bytes,
     )
-    ops = context.options.get("ops", "auto")
-    numbering = context.options.get(NUMBERING_OPTION, "auto")
-    if numbering not in NUMBERINGS:
-        raise ReadError(
-            f"there is no numbering {numbering!r} of barriers and threads.",
-            hint="Known ones: " + ", ".join(NUMBERINGS) + ".",
-        )
-    if numbering != "auto":
+    numbering = chosen[NUMBERING_OPTION]
+    if numbering != AUTO:
         options[NUMBERING_OPTION] = numbering
-    return GgmlvizOptions(layout, wanted, end, n_events, ops, options, numbering)
+    return GgmlvizOptions(
+        layout, wanted, end, n_events, chosen[OPS_OPTION], options, numbering
+    )
 
 
 def estimate(head: Head) -> Estimate | None:
@@ -128,17 +127,6 @@ def estimate(head: Head) -> Estimate | None:
     )
 
 
-def _layout(head: bytes, size: int, wanted: str) -> EventLayout:
-    if wanted == "auto":
-        return detect(head, size)
-    if wanted not in LAYOUT_BY_ID:
-        raise ReadError(
-            f"there is no event layout {wanted!r}.",
-            hint="Known ones: auto, " + ", ".join(LAYOUT_BY_ID) + ".",
-        )
-    return LAYOUT_BY_ID[wanted]
-
-
 def _counted(head: bytes, end: int, layout: EventLayout) -> tuple[int, float]:
     """Return about how many events a file has, and the share of begins in them."""
     n_events = n_begins = 0
@@ -154,21 +142,17 @@ def _counted(head: bytes, end: int, layout: EventLayout) -> tuple[int, float]:
     return max(round((end - HEADER_BYTES) / each), 0), share
 
 
-def _range(text: str, n_events: int) -> tuple[int, int | None]:
+def _range(options: Mapping[str, str], n_events: int) -> tuple[int, int | None]:
     """Return the first event and the one behind the last; None = to the end.
 
     How many events there are is known only at the end of reading: numbers are
     taken as they are, and shares are those of about so many.
     """
-    if not text.strip():
+    text = options.get(RANGE_OPTION, "").strip()
+    if not text:
         return 0, None
     if "%" not in text:
         n_events = _ENDLESS
-    try:
-        first, stop = parse_range(text, n_events)
-    except ValueError as error:
-        raise ReadError(
-            f"{error}.", hint="Give FIRST:STOP, such as 0:1000000, or 50%:60%."
-        ) from None
-    is_open = stop == _ENDLESS or (stop == n_events and text.rstrip().endswith(":"))
+    first, stop = asked_range(options, n_events)
+    is_open = stop == _ENDLESS or (stop == n_events and text.endswith(":"))
     return first, None if is_open else stop

@@ -24,22 +24,20 @@ from ggscope.model.tables import I64
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import OpTable, Trace, TraceInfo
 from ggscope.readers.api import (
-    NAMES_CHOICES,
     NAMES_OPTION,
     NOT_MINE,
     RANGE_OPTION,
     Estimate,
     Head,
     ReadContext,
-    ReaderInfo,
     Sniff,
 )
+from ggscope.readers.ggmlviz import INFO
 from ggscope.readers.ggmlviz.columns import TOO_LARGE_HINT, EventIntake, make_intake
 from ggscope.readers.ggmlviz.events import Events, blocks, counts, gather
 from ggscope.readers.ggmlviz.layouts import (
     DAY_NS,
     HEADER_BYTES,
-    LAYOUT_BY_ID,
     MAGIC,
     ZERO_RUN,
     EventType,
@@ -59,7 +57,7 @@ from ggscope.readers.ggmlviz.problems import (
     note_version,
 )
 from ggscope.readers.ggmlviz.records import GgmlvizRecords
-from ggscope.readers.ggmlviz.threads import NUMBERING_OPTION, NUMBERINGS, renumber
+from ggscope.readers.ggmlviz.threads import renumber
 from ggscope.readers.ggmlviz.trace import add_intervals, choose_ops, type_name
 from ggscope.readers.ggmlviz.walk import StreamScan, Walk, Window, first_in
 from ggscope.readers.source import Source
@@ -361,26 +359,11 @@ class Reading:
 
 VERSION = 1
 
-_OPTIONS = {
-    "layout": "layout of the events: auto or one of " + ", ".join(LAYOUT_BY_ID),
-    "ops": "op table: auto or the id of one, such as ggml-2025-06-30-86",
-    NUMBERING_OPTION: "numbers of barrier and thread events: " + ", ".join(NUMBERINGS),
-    RANGE_OPTION: "FIRST:STOP, numbers of events or shares such as 5%: read only these",
-    NAMES_OPTION: "labels: " + ", ".join(NAMES_CHOICES),
-}
-
 
 class GgmlvizReader:
     """Reads graph, op and memory events; see the modules ``ggmlviz_*``."""
 
-    info = ReaderInfo(
-        id="ggmlviz",
-        title="ggml-viz event stream",
-        suffixes=(".ggmlviz",),
-        doc="Begin and end events of graphs and ops, and memory events, as the hooks "
-        "of ggml-viz write them.",
-        options=_OPTIONS,
-    )
+    info = INFO
 
     def sniff(self, head: Head) -> Sniff:
         """Judge by the magic number, else by the suffix."""

@@ -15,12 +15,11 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, Array, SpanFlag
 from ggscope.model.trace import Severity
+from ggscope.readers.ggmlviz import NUMBERING_OPTION
 from ggscope.readers.ggmlviz.columns import is_memory
 from ggscope.readers.ggmlviz.events import Events
 from ggscope.readers.ggmlviz.layouts import EventType
 
-NUMBERING_OPTION = "numbering"
-NUMBERINGS = ("auto", "6-8", "8-10")
 _FIRST, _STEP = int(EventType.BACKEND_BUFFER_ALLOC), 2
 WAITS, LIVES = "Stalls", "Thread lives"
 

@@ -21,8 +21,9 @@ from ggscope.model.ggml.types import file_type_name, fills_blocks, find_type
 from ggscope.model.tables import I64
 from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
 from ggscope.model.trace import Severity, Trace, TraceInfo
-from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.tensor_rows import MAX_OFFSET, TensorRows, stated_size
+from ggscope.readers.gguf import HEADER_OPTION, INFO, PACKAGE, WALK
 from ggscope.readers.gguf.checks import Layout, check_layout
 from ggscope.readers.gguf.header import (
     HEAD_BYTES,
@@ -203,23 +204,10 @@ def check_rows(header: GgufHeader, names: list[str]) -> None:
         )
 
 
-OPTION = "header"
-CHOICES = ("walk", "package")
-
-
 class GgufReader:
     """Reads the tables of tensors of GGUF files, split ones too."""
 
-    info = ReaderInfo(
-        "gguf",
-        "GGUF model file",
-        (".gguf",),
-        "A model of llama.cpp: its metadata and the places of its tensors.",
-        {
-            OPTION: "walk (default): our own reader; package: the gguf package, "
-            "undamaged heads only",
-        },
-    )
+    info = INFO
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by its magic number and version."""
@@ -241,8 +229,8 @@ class GgufReader:
         CorruptError, TruncatedError, UnsupportedVersionError
             If nothing can be told of the opened file.
         """
-        choice = context.options.get(OPTION, CHOICES[0])
-        build = _Build(choice if choice in CHOICES else CHOICES[0])
+        choice = INFO.chosen(context.options)[HEADER_OPTION]
+        build = _Build(choice)
         header = _header(source, context, choice)
         parts = find_split(source.path, header)
         for part in parts.found:
@@ -259,7 +247,7 @@ class GgufReader:
 
 
 def _header(source: Source, context: ReadContext, choice: str) -> GgufHeader:
-    if choice == "package":
+    if choice == PACKAGE:
         return package_header(source, context.check_cancelled)
     return read_header(source, context.check_cancelled)
 
@@ -376,7 +364,7 @@ class _Build:
                 byte_size=self._n_bytes,
                 n_records=len(self.rows),
                 producer=_producer(self._headers[0][0], source.path.name),
-                options={OPTION: self.choice} if self.choice != CHOICES[0] else {},
+                options={HEADER_OPTION: self.choice} if self.choice != WALK else {},
                 stated=stated,
                 modified_ns=source.modified_ns,
             )

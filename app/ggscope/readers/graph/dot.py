@@ -11,7 +11,8 @@ from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import NodeFlag
 from ggscope.model.trace import Severity, Trace, TraceInfo
-from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.graph import DOT_INFO
 from ggscope.readers.graph.build import build_graph, title_of
 from ggscope.readers.graph.dot_parser import (
     DotParser,
@@ -50,12 +51,7 @@ _ESCAPE = re.compile(r"\\([nlr]|\\)")
 class GraphDotReader:
     """Reads DOT files."""
 
-    info = ReaderInfo(
-        id="graph-dot",
-        title="Computation graph (DOT)",
-        suffixes=(".dot", ".gv"),
-        doc="Nodes and edges of a graph, as ggml_graph_dump_dot writes them.",
-    )
+    info = DOT_INFO
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by its first words."""

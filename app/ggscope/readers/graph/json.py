@@ -15,9 +15,10 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.graph import NodeCategory, NodeFlag
 from ggscope.model.trace import Severity, Trace, TraceInfo
-from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault, walk_root
+from ggscope.readers.graph import JSON_INFO
 from ggscope.readers.graph.build import build_graph, title_of
 from ggscope.readers.graph.draft import (
     MAX_SLOT,
@@ -250,13 +251,7 @@ _NODE_KEYS = {"operation", "label", "address", "layer_id", "dtype", "shape"}
 class GraphJsonReader:
     """Reads graph JSON files."""
 
-    info = ReaderInfo(
-        id="graph-json",
-        title="Computation graph (JSON)",
-        suffixes=(".json",),
-        doc="Nodes and edges of one ggml graph, as the tensor tracer's tools export "
-        "them.",
-    )
+    info = JSON_INFO
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by its keys and those of its first node."""

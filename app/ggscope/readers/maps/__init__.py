@@ -1,1 +1,28 @@
-"""Maps of model files: what lies where."""
+"""Where the tensors of a model lie: memory maps, structure dumps, registries."""
+
+from ggscope.readers.api import ReaderInfo
+
+MEMORY_MAP_INFO = ReaderInfo(
+    "memory-map",
+    "Memory map of a model",
+    (".json",),
+    "Tensors of a model with their places in its file, prepared for a web page.",
+    role="map",
+    keys=("tensors",),
+)
+STRUCTURE_INFO = ReaderInfo(
+    "structure-csv",
+    "Table of a model's tensors",
+    (".csv", ".txt", ".log"),
+    "Tensors of a GGUF file as its structure dump prints them.",
+    role="map",
+    line="tensor_name *,",
+)
+REGISTRY_INFO = ReaderInfo(
+    "registry",
+    "Tensor registry of the tracer",
+    (".csv", ".txt"),
+    "Tensors by their address in memory, as the tensor tracer registered them.",
+    role="registry",
+    line="tensor_idx *,",
+)

@@ -36,6 +36,7 @@ from ggscope.readers.common.json_cursor import (
 from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError, locate
 from ggscope.readers.common.json_walk import ValueDecoder, note_repeated
 from ggscope.readers.common.tensor_rows import MAX_ROWS, TensorRows
+from ggscope.readers.maps import MEMORY_MAP_INFO
 from ggscope.readers.maps.checks import (
     RepairedPlaces,
     StatedTotals,
@@ -289,12 +290,7 @@ _OUTER_KEYS = {"model_name", "total_size_bytes", "metadata"}
 class MemoryMapReader:
     """Reads memory maps of model files."""
 
-    info = ReaderInfo(
-        "memory-map",
-        "Memory map of a model",
-        (".json",),
-        "Tensors of a model with their places in its file, prepared for a web page.",
-    )
+    info = MEMORY_MAP_INFO
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by its keys and those of its first tensor."""

@@ -10,9 +10,10 @@ import re
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tensors import ModelFile
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.csv import CsvLine, CsvTable, note_lines, read_table, whole
 from ggscope.readers.common.tensor_rows import MAX_ROWS, TensorRows
+from ggscope.readers.maps import REGISTRY_INFO
 from ggscope.readers.maps.memory_map import list_tensors, side_trace
 from ggscope.readers.source import Source
 
@@ -26,12 +27,7 @@ _NO_POINTER = ("(nil)", "(null)", "nil", "0x0", "0", "")
 class RegistryCsvReader:
     """Reads dumps of the tracer's tensor registry."""
 
-    info = ReaderInfo(
-        "registry",
-        "Tensor registry of the tracer",
-        (".csv", ".txt"),
-        "Tensors by their address in memory, as the tensor tracer registered them.",
-    )
+    info = REGISTRY_INFO
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by the header line of the table."""

@@ -11,15 +11,6 @@ from ggscope.model.trace import Severity
 from ggscope.readers.npu.intervals import EngineFigures
 from ggscope.readers.npu.schema import clean, text_of
 
-HEADER_KEYS = frozenset(
-    {
-        "version",
-        "run_metadata",
-        "config_snapshot",
-        "bandwidth_samples",
-        "summary_metrics",
-    }
-)
 ASSUMED_VERSION = "1.0"
 CYCLES_TOTAL = "cycles total"
 """Name of the figure that `Header.check_total` judges."""

@@ -22,8 +22,9 @@ from ggscope.readers.common.json_text import (
     without_paste,
 )
 from ggscope.readers.common.json_walk import ElementPlaces, note_repeated
+from ggscope.readers.npu import HEADER_KEYS
 from ggscope.readers.npu.columns import MAX_OPS, EventColumns, RowTaker
-from ggscope.readers.npu.header import HEADER_KEYS, Header
+from ggscope.readers.npu.header import Header
 from ggscope.readers.npu.plan import TOO_LARGE_HINT, NpuOptions, Progress, note_part
 from ggscope.readers.npu.scan import STUB, ScannedBlock, scanner
 from ggscope.readers.npu.schema import (

@@ -5,7 +5,6 @@ Options of the NPU reader, and what reading a file would cost.
 What is said of an NPU file that is cut, broken, or changed while it is read.
 """
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from ggscope.readers.api import (
     Head,
     ReadContext,
     Sniff,
-    parse_range,
+    asked_range,
 )
 from ggscope.readers.common.json_cursor import JsonCursor
 from ggscope.readers.common.json_text import (
@@ -34,7 +33,7 @@ from ggscope.readers.common.json_text import (
     locate,
     without_paste,
 )
-from ggscope.readers.npu.header import HEADER_KEYS
+from ggscope.readers.npu import HEADER_KEYS, INCLUSIVE, INFO
 from ggscope.readers.source import Change
 
 BOM = b"\xef\xbb\xbf"
@@ -146,14 +145,6 @@ def _object_sniff(root: Root, data: bytes) -> Sniff:
     return NOT_MINE
 
 
-OPTIONS = {
-    "end_cycle": "exclusive (default) or inclusive: whether a span's end_cycle "
-    "belongs to it",
-    "hz": "clock frequency in cycles per second, to show times",
-    "strict": "true: refuse a cut or broken file, of which otherwise all that stands "
-    "before the fault is shown",
-    RANGE_OPTION: "FIRST:STOP, numbers of events or shares such as 5%: read only these",
-}
 TOO_LARGE_HINT = f"Read a part of the file with option {RANGE_OPTION}=FIRST:STOP."
 _ENDLESS = 1 << 62
 _SAMPLES = 16
@@ -214,23 +205,13 @@ def options_of(context: ReadContext, text: JsonText) -> NpuOptions:
     Nobody knows how many events a file holds before it is read: shares in a range
     are of an estimate, from a look at some places of the file.
     """
-    end = context.options.get("end_cycle", "exclusive")
-    if end not in ("exclusive", "inclusive"):
-        raise ReadError(
-            f"option end_cycle is {end!r}.", hint="Give exclusive or inclusive."
-        )
-    hz_text = context.options.get("hz", "")
-    try:
-        hz = float(hz_text) if hz_text else None
-    except ValueError:
-        hz = math.nan
-    if hz is not None and not 0 < hz < math.inf:
-        raise ReadError(
-            f"option hz is {hz_text!r}.", hint="Give cycles per second, e.g. 1e9."
-        )
-    strict = _is_strict(context.options)
-    first, stop = _range(context.options.get(RANGE_OPTION, ""), text)
-    return NpuOptions(end == "inclusive", hz, strict, first, stop)
+    chosen = INFO.chosen(context.options)
+    hz = float(chosen["hz"]) if chosen["hz"] else None
+    # What files were once opened with; they are opened without it now.
+    salvage = context.options.get("salvage", "").lower()
+    strict = chosen["strict"] == "true" or salvage in ("false", "0", "no")
+    first, stop = _range(context.options, text)
+    return NpuOptions(chosen["end_cycle"] == INCLUSIVE, hz, strict, first, stop)
 
 
 def estimate(head: Head) -> Estimate | None:
@@ -247,25 +228,11 @@ def estimate(head: Head) -> Estimate | None:
     )
 
 
-def _is_strict(options: Mapping[str, str]) -> bool:
-    strict = options.get("strict", "").lower() in ("true", "1", "yes")
-    # What files were once opened with; they are opened without it now.
-    return strict or options.get("salvage", "").lower() in ("false", "0", "no")
-
-
-def _range(wanted: str, text: JsonText) -> tuple[int, int | None]:
+def _range(options: Mapping[str, str], text: JsonText) -> tuple[int, int | None]:
     """Return the numbers of the events to read; None = to the end."""
-    if not wanted:
-        return 0, None
-    n_events = _counted(text) if "%" in wanted else _ENDLESS
-    try:
-        first, stop = parse_range(wanted, n_events)
-    except ValueError as error:
-        raise ReadError(
-            f"option {RANGE_OPTION} is {wanted!r}.",
-            hint="Give FIRST:STOP, numbers of events or shares, e.g. 0:500000 or "
-            "50%:60%.",
-        ) from error
+    is_share = "%" in options.get(RANGE_OPTION, "")
+    n_events = _counted(text) if is_share else _ENDLESS
+    first, stop = asked_range(options, n_events)
     return first, None if stop == n_events else stop
 
 

@@ -16,7 +16,6 @@ from ggscope.readers.api import (
     Estimate,
     Head,
     ReadContext,
-    ReaderInfo,
     Sniff,
 )
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
@@ -27,11 +26,11 @@ from ggscope.readers.common.json_text import (
     MemoryText,
     without_paste,
 )
+from ggscope.readers.npu import INFO
 from ggscope.readers.npu.intake import NpuIntake
 from ggscope.readers.npu.plan import (
     BOM,
     BREAKING,
-    OPTIONS,
     TOO_LARGE_HINT,
     NpuOptions,
     estimate,
@@ -61,13 +60,7 @@ class NpuJsonReader:
     first_seconds : reading time before the first early snapshot.
     """
 
-    info = ReaderInfo(
-        "npu-json",
-        "NPU simulator trace",
-        (".json", ".jsonl"),
-        "Timeline events of an NPU simulator as one JSON object, or one per line.",
-        OPTIONS,
-    )
+    info = INFO
 
     def __init__(
         self,

@@ -6,34 +6,16 @@ What is known of a tensor trace while it is put together.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ggscope.errors import ReadError
 from ggscope.model.tables import Array
 from ggscope.model.trace import OpTable
-from ggscope.readers.api import (
-    NAMES_CHOICES,
-    NAMES_OPTION,
-    RANGE_OPTION,
-    SAMPLED_SHARE,
-    Estimate,
-    Head,
-    parse_range,
-)
+from ggscope.readers.api import NAMES_OPTION, Estimate, Head, asked_range
 from ggscope.readers.source import Source
+from ggscope.readers.tensor import INFO, LAYOUT_OPTION
 from ggscope.readers.tensor.columns import Tally, Wants
 from ggscope.readers.tensor.detect import detect_head
 from ggscope.readers.tensor.layouts import BUFFER_128, LAYOUTS, RecordLayout
 from ggscope.readers.tensor.passes import Bands, Records
 from ggscope.readers.tensor.scan import PEAK_BYTES
-
-LAYOUT_OPTION = "layout"
-OPS_OPTION = "ops"
-
-OPTIONS = {
-    LAYOUT_OPTION: "record layout: " + ", ".join(LAYOUTS),
-    OPS_OPTION: "id of the op table, e.g. ggml-2025-11-25-95",
-    RANGE_OPTION: "FIRST:STOP, record numbers: read only these; 5% is a share",
-    NAMES_OPTION: f"all, sampled (names of 1 in {SAMPLED_SHARE} blocks) or none",
-}
 
 FINAL_BYTES = 35
 """What a record costs in memory once it has been read, about."""
@@ -77,51 +59,24 @@ class Choice:
 
     def shown_options(self, options: Mapping[str, str]) -> dict[str, str]:
         """Return the options that shaped the trace."""
-        return {k: v for k, v in options.items() if k in OPTIONS and v}
+        known = {option.name for option in INFO.known_options}
+        return {k: v for k, v in options.items() if k in known and v}
 
 
-def wanted_layout(source: Source, options: Mapping[str, str]) -> RecordLayout | None:
-    """Return the layout that is asked for by name; None for none.
-
-    Raises ReadError for an unknown one.
-    """
-    name = options.get(LAYOUT_OPTION, "")
-    if name and name not in LAYOUTS:
-        raise ReadError(
-            f"there is no record layout {name!r}.",
-            path=source.path,
-            hint="Known layouts: " + ", ".join(LAYOUTS) + ".",
-        )
-    return LAYOUTS[name] if name else None
+def wanted_layout(options: Mapping[str, str]) -> RecordLayout | None:
+    """Return the layout that is asked for by name; None for none."""
+    return LAYOUTS.get(INFO.chosen(options)[LAYOUT_OPTION])
 
 
-def choose(
-    source: Source, layout: RecordLayout, n_file: int, options: Mapping[str, str]
-) -> Choice:
+def choose(layout: RecordLayout, n_file: int, options: Mapping[str, str]) -> Choice:
     """Return what the options ``range`` and ``names`` ask for.
 
     Raises ReadError where they are not understood.
     """
-    names = options.get(NAMES_OPTION) or NAMES_CHOICES[0]
-    if names not in NAMES_CHOICES:
-        raise ReadError(
-            f"the option {NAMES_OPTION} cannot be {names!r}.",
-            path=source.path,
-            hint="It is one of " + ", ".join(NAMES_CHOICES) + ".",
-        )
-    first, stop = 0, n_file
-    text = options.get(RANGE_OPTION, "")
-    if text:
-        try:
-            first, stop = parse_range(text, n_file)
-        except ValueError as error:
-            raise ReadError(
-                f"the option {RANGE_OPTION} is not understood: {error}.",
-                path=source.path,
-                hint=f"Give record numbers, as in {RANGE_OPTION}=0:1000000 or "
-                f"{RANGE_OPTION}=25%:50%.",
-            ) from error
-    return Choice(Wants(layout, names), first, stop, n_file)
+    first, stop = asked_range(options, n_file)
+    return Choice(
+        Wants(layout, INFO.chosen(options)[NAMES_OPTION]), first, stop, n_file
+    )
 
 
 def estimate(head: Head) -> Estimate | None:

@@ -29,11 +29,10 @@ from ggscope.readers.api import (
     Estimate,
     Head,
     ReadContext,
-    ReaderInfo,
     Sniff,
 )
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import plan, problems
+from ggscope.readers.tensor import INFO, OPS_OPTION, plan, problems
 from ggscope.readers.tensor.buffer_events import add_buffer_events
 from ggscope.readers.tensor.columns import (
     NEVER,
@@ -254,14 +253,7 @@ _MAX_SEEDS = 8
 class TensorAccessReader:
     """Reads tensor-access records of 64, 128, 256 and 1024 bytes."""
 
-    info = ReaderInfo(
-        id="tensor-access",
-        title="Tensor-access records",
-        suffixes=(".bin",),
-        doc="Fixed-size records of every op and its sources, as the tensor tracers "
-        "for llama.cpp write them; no header.",
-        options=plan.OPTIONS,
-    )
+    info = INFO
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by laying every record layout over its head."""
@@ -306,18 +298,18 @@ class TensorAccessReader:
 
 def _read(source: Source, context: ReadContext) -> Trace:
     options = context.options
-    wanted = plan.wanted_layout(source, options)
+    wanted = plan.wanted_layout(options)
     begin, end = data_bounds(source, context)
     if not end:
         return _empty_trace(source, wanted)
     layout = wanted or _detected(source, begin, end)
     n_file = n_file_records(source, layout.size, end)
-    choice = plan.choose(source, layout, n_file, options)
+    choice = plan.choose(layout, n_file, options)
     ranges = record_ranges(source, layout.size, begin, end)
     ranges = cut_ranges(ranges, choice.first, choice.stop)
     if layout is BUFFER_128:
         return _buffer_trace(source, ranges, end)
-    ops = find_ops(source, layout, ranges, options.get(plan.OPS_OPTION))
+    ops = find_ops(source, layout, ranges, options.get(OPS_OPTION))
     file = TensorFile(source=source, options=options, choice=choice, end=end, ops=ops)
     for seed in range(_MAX_SEEDS):
         try:

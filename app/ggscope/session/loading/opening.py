@@ -16,8 +16,14 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
 from ggscope.readers import registry
-from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, ReadContext
-from ggscope.readers.survey import TRACE, Bundle, Member, Skipped
+from ggscope.readers.api import (
+    NAMES_OPTION,
+    RANGE_OPTION,
+    TRACE,
+    Estimate,
+    ReadContext,
+)
+from ggscope.readers.survey import Bundle, Member, Skipped
 
 Admit = Callable[[Estimate], None]
 _OF_TRACES = (RANGE_OPTION, NAMES_OPTION, "ops")

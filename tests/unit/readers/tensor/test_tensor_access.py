@@ -283,7 +283,7 @@ def test_unknown_layout_option_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(encode(llama_trace(), "256"))
 
-    with pytest.raises(ReadError, match="no record layout '512'"):
+    with pytest.raises(ReadError, match="layout cannot be '512'"):
         read(path, options={"layout": "512"})
 
 

@@ -36,9 +36,9 @@ from ggscope.readers.tensor.layouts import (
     NO_OFFSET,
     RecordLayout,
 )
+from ggscope.readers.tensor.token_json import AS_PRINTED
 from ggscope.readers.tensor.token_json.entries import Access, Pattern
 
-AS_PRINTED = "as-printed"
 """Value of the option ``ops`` that takes every name as it stands."""
 
 _MOST_OPS = 256

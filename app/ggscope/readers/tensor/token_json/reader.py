@@ -28,7 +28,6 @@ from ggscope.readers.api import (
     Estimate,
     Head,
     ReadContext,
-    ReaderInfo,
     Sniff,
 )
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
@@ -56,10 +55,10 @@ from ggscope.readers.tensor.repeats import (
 )
 from ggscope.readers.tensor.routing import MAX_LISTED, Reading, add_choices
 from ggscope.readers.tensor.scan import FIRST_NAME
+from ggscope.readers.tensor.token_json import INFO, OPS_OPTION
 from ggscope.readers.tensor.token_json.entries import Pattern
 from ggscope.readers.tensor.token_json.intake import NONE, TokenIntake
 from ggscope.readers.tensor.token_json.ops import (
-    AS_PRINTED,
     PrintedOps,
     as_records,
     find_ops,
@@ -69,7 +68,6 @@ from ggscope.readers.tensor.token_json.ops import (
 from ggscope.readers.tensor.trace import add_spans, make_builder, make_draft, make_info
 
 READER_ID = "trace-json"
-OPS_OPTION = "ops"
 ENTRY_ID = "first_entry_id"
 """Fact of ``TraceInfo.producer``: entry ids count on from this number."""
 
@@ -359,17 +357,7 @@ class TraceJsonReader:
     value_bytes : largest single value that is taken.
     """
 
-    info = ReaderInfo(
-        "trace-json",
-        "Token trace",
-        (".json",),
-        "The ops of one token with their sources, exported as JSON from the records "
-        "of the tensor tracers for llama.cpp.",
-        {
-            "ops": f"{AS_PRINTED}, or id of the traced program's op table, e.g. "
-            "ggml-2025-11-25-95"
-        },
-    )
+    info = INFO
 
     def __init__(
         self, *, block_bytes: int = BLOCK_BYTES, value_bytes: int = VALUE_BYTES
