@@ -7,10 +7,13 @@ import builders
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import FEW_LANES, LaneState
 from ggscope.errors import Cancelled
+from ggscope.model.trace import Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.views.timeline import view as timeline_module
 from ggscope.views.timeline.view import PrepareRequest, TimelineView
+from scenes import texts_of
 
 
 def context(cancel: threading.Event) -> TaskContext:
@@ -79,5 +82,53 @@ def test_trace_of_many_lanes_is_never_prepared_by_the_window(qtbot, monkeypatch)
 
     assert threads
     assert threading.main_thread().name not in threads
+    view.release()
+    session.close()
+
+
+def lanes_of_many_spans(n_lanes: int, each: int) -> Trace:
+    """Return threads with so many spans that each is prepared by a worker."""
+    lane = np.repeat(np.arange(n_lanes), each)
+    start = np.tile(np.arange(each) * 10, n_lanes)
+    return builders.spans_trace(start, start + 7, lane, op=3)
+
+
+def test_of_many_lanes_only_those_in_view_are_prepared(qtbot, monkeypatch):
+    monkeypatch.setattr(timeline_module, "FEW_SPANS", 40)
+    prepared: list[str] = []
+    prepare_lane = PrepareRequest._prepare_lane
+
+    def prepare(self: PrepareRequest, key: str) -> int:
+        prepared.append(key)
+        return prepare_lane(self, key)
+
+    monkeypatch.setattr(PrepareRequest, "_prepare_lane", prepare)
+    session = Session()
+    session.set_lane_state(LaneState(collapsed=frozenset()))
+    view = TimelineView(session, theme("dark"))
+    view.resize(800, 400)
+    qtbot.addWidget(view)
+    view.show()
+
+    session.set_trace(lanes_of_many_spans(2 * FEW_LANES, 50))
+    qtbot.waitUntil(lambda: view.prepared() is not None)
+    first = view.prepared()
+
+    assert 5 < len(prepared) < 100
+    assert 400 < len(first.waiting) < 2 * FEW_LANES
+    assert "preparing …" not in texts_of(view.picture(800, 400, 1.0))
+
+    view.scroll_to(6_000)
+    assert "preparing …" in texts_of(view.picture(800, 400, 1.0))
+    assert view.hit(400, 200).span == -1
+    qtbot.waitUntil(lambda: view.prepared() is not first)
+    assert "preparing …" not in texts_of(view.picture(800, 400, 1.0))
+    assert len(prepared) < 200
+
+    second = view.prepared()
+    view.scroll_to(0)  # what was prepared once stays so
+    assert "preparing …" not in texts_of(view.picture(800, 400, 1.0))
+    qtbot.wait(50)
+    assert view.prepared() is second
     view.release()
     session.close()

@@ -50,12 +50,18 @@ def composed_rows(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_depths_tell_how_many_rows_each_lane_needs(seed):
+@pytest.mark.parametrize("order", ["mixed", "by lane", "in order"])
+@pytest.mark.parametrize("tick", [1, 1 << 57])
+def test_depths_tell_how_many_rows_each_lane_needs(seed, order, tick):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 80))
-    start = rng.integers(0, 25, n)
-    end = start + rng.integers(0, 9, n)
+    start = rng.integers(0, 25, n) * tick
+    end = start + rng.integers(0, 9, n) * tick
     lane = rng.integers(0, 6, n)
+    if order != "mixed":
+        keys = (lane,) if order == "by lane" else (-end, end > start, start, lane)
+        at = np.lexsort(keys)
+        start, end, lane = start[at], end[at], lane[at]
 
     depth = depths(start, end, lane)
 

@@ -205,6 +205,11 @@ class TraceIndex:
             (*name, by, key), lambda: tuple(row.filtered(mask) for row in full)
         )
 
+    def has_columns(self, key: str, by: ColorBy, token: object = None) -> bool:
+        """Tell whether the columns of lane `key` are made; `token` = of a filter."""
+        name = ("columns", by, key) if token is None else ("filtered", token, by, key)
+        return self._cache.known(name) is not None
+
     def categories(self, by: ColorBy) -> Categories:
         """Return the colouring by `by`."""
         self._cache.keep_latest("columns", ("columns", by), _KEPT_COLORINGS)

@@ -277,22 +277,60 @@ def depths(start: I64, end: I64, lane: Array) -> Array:
     """Return how many spans of its lane are open where each span begins, int32[n].
 
     For all lanes at once, in any order; lane numbers are not negative. The deepest
-    span of a lane says how many rows `stack` needs for it, less one. O(n log n).
+    span of a lane says how many rows `stack` needs for it, less one. O(n log n), and
+    O(n) where spans come lane by lane in time order and do not overlap.
     """
-    order = np.lexsort((-end, end > start, start, lane))
-    start, end, lane = start[order], end[order], lane[order].astype(np.int64)
+    depth = np.zeros(len(start), np.int32)
+    order = _lane_by_lane(start, end, lane)
+    if order is not None:
+        start, end, lane = start[order], end[order], lane[order]
+    # Lanes whose spans follow each other are done with; most lanes are such.
+    overlaps = (start[1:] < end[:-1]) & (lane[1:] == lane[:-1])
+    if not overlaps.any():
+        return depth
+    nested = np.zeros(int(lane[-1]) + 1, np.bool_)
+    nested[lane[1:][overlaps]] = True
+    chosen = np.flatnonzero(nested[lane])
+    start, end, lane = start[chosen], end[chosen], lane[chosen].astype(np.int64)
     lasting = end > start
     opened: I64 = np.cumsum(lasting) - lasting
-    # Ends of other lanes must not count: a lane and the rank of a time in one key.
-    times = distinct(end[lasting])
-    step = np.int64(len(times) + 1)
-    closing = np.sort(lane[lasting] * step + np.searchsorted(times, end[lasting]))
-    now = lane * step + np.searchsorted(times, start, "right") - 1
+    # Ends of other lanes must not count: a lane and a time in one key.
+    first, until = int(start.min()), int(end.max())
+    if (until - first + 1) * (int(lane[-1]) + 1) < 1 << 62:
+        step = np.int64(until - first + 1)
+        closing = lane[lasting] * step + (end[lasting] - first)
+        now = lane * step + (start - first)
+    else:  # times of that range are ranked first
+        times = distinct(end[lasting])
+        step = np.int64(len(times) + 1)
+        closing = lane[lasting] * step + np.searchsorted(times, end[lasting])
+        now = lane * step + np.searchsorted(times, start, "right") - 1
+    # In the order of their begins the ends are nearly in order, too.
+    closing.sort(kind="stable")
     # Both counts include the lanes before, whose spans have all ended.
-    closed = np.searchsorted(closing, now, "right")
-    depth = np.empty(len(start), np.int32)
-    depth[order] = opened - closed
+    deep = opened - np.searchsorted(closing, now, "right")
+    depth[chosen if order is None else order[chosen]] = deep
     return depth
+
+
+def _lane_by_lane(start: I64, end: I64, lane: Array) -> Array | None:
+    """Return the order by (lane, start, zero length first, longer first).
+
+    None where spans are in that order.
+    """
+    order = None
+    if bool((lane[1:] < lane[:-1]).any()):
+        # numpy sorts integers of 16 bits by radix; in a lane times often ascend.
+        small = int(lane.max()) < 1 << 15
+        order = np.argsort(lane.astype(np.int16) if small else lane, kind="stable")
+        start, end, lane = start[order], end[order], lane[order]
+    same = lane[1:] == lane[:-1]
+    if not (same & (start[1:] < start[:-1])).any() and _ties_stand(
+        start, end, np.flatnonzero(same & (start[1:] == start[:-1]))
+    ):
+        return order
+    inside = np.lexsort((-end, end > start, start, lane))
+    return inside if order is None else order[inside]
 
 
 def flatten(start: I64, end: I64, ids: Ids) -> Row:
@@ -337,15 +375,22 @@ def _overlap(start: I64, end: I64) -> bool:
 
 def _outermost_first(start: I64, end: I64) -> Array | None:
     """Return the order (start, zero length first, longer first); None if it is so."""
-    step = np.diff(start)
-    if bool((step >= 0).all()):
-        ties = np.flatnonzero(step == 0)
-        here, there = end[ties], end[ties + 1]
-        if bool(((here >= there) | (here == start[ties])).all()) and not bool(
-            ((there == start[ties]) & (here > start[ties])).any()
-        ):
-            return None
-    return np.lexsort((-end, end > start, start))
+    if bool((start[1:] >= start[:-1]).all()):
+        order = None
+    else:
+        # Spans of several threads are a few runs in order, which this sort merges.
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    if _ties_stand(start, end, np.flatnonzero(start[1:] == start[:-1])):
+        return order
+    found = np.lexsort((-end, end > start, start))
+    return found if order is None else order[found]
+
+
+def _ties_stand(start: I64, end: I64, ties: Array) -> bool:
+    """Tell whether spans at `ties` may stand before the next, which start with them."""
+    at, here, there = start[ties], end[ties], end[ties + 1]
+    return bool(((here == at) | ((there != at) & (here >= there))).all())
 
 
 def _depths(start: I64, end: I64) -> Array:

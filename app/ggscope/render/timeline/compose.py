@@ -109,7 +109,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
     trace, theme = scene.index.trace, scene.theme
     if is_empty(trace):
         return _empty_picture(scene)
-    boxes = geometry.visible_boxes()
+    boxes, waiting = geometry.visible_boxes(), scene.waiting
     axis = axis_ticks(
         scene.visible,
         geometry.time.x1 - geometry.time.x0,
@@ -120,6 +120,8 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
     pinned = LanesDraft(geometry, geometry.pinned_clip)
     for box, y in boxes:
         (pinned if box.pinned else body).add(box, y)
+    # What is marked on spans needs the rows of their lanes.
+    ready = [(b, y) for b, y in boxes if b.lane is None or b.lane.key not in waiting]
     batches: list[Batch] = [
         *body.grounds(),
         *pinned.grounds(),
@@ -127,7 +129,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         *body.batches(),
         *pinned.batches(),
         *pending_batches(geometry),
-        *mark_batches(geometry, boxes),
+        *mark_batches(geometry, boxes, ready),
         *head_batches(geometry, boxes, body.notes | pinned.notes),
         *axis_batches(geometry, axis),
         *flag_batches(geometry, boxes),

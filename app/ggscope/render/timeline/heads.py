@@ -295,7 +295,8 @@ def _add_lane(
             clip=clip,
         )
     )
-    if deeper := _deeper_levels(geometry, box):
+    is_ready = lane.key not in geometry.scene.waiting
+    if is_ready and (deeper := _deeper_levels(geometry, box)):
         texts.append(
             Text(
                 indent,

@@ -42,6 +42,7 @@ FILL_SHARE = 0.5
 _TOP_PX = 5.0
 _BOTTOM_PX = 4.0
 _MAX_PIECES = 64
+_WAITING_PX = 8.0
 
 
 def counter_batches(
@@ -162,7 +163,7 @@ class LanesDraft:
 
     def add(self, box: LaneBox, y: float) -> None:
         """Draw what lies on `box`, whose top is at `y` of the picture."""
-        lane, theme, time = box.lane, self._theme, self._time
+        lane, theme, time, clip = box.lane, self._theme, self._time, self._clip
         bottom = time.snap(y + box.height)
         if lane is None:
             self._grounds.add(time.x0, time.x1, y, bottom, theme.pane)
@@ -170,6 +171,12 @@ class LanesDraft:
         self._grounds.add(time.x0, time.x1, y, bottom, theme.lane)
         if lane.kind == LaneKind.COUNTER:
             self._add_counter(lane, y, bottom)
+            return
+        if lane.key in self._scene.waiting:
+            self.notes[lane.key] = ""  # how busy it is, is not known yet
+            middle, color = (y + bottom) / 2, theme.dim
+            at = time.x0 + _WAITING_PX
+            self._texts.append(Text(at, middle, "preparing …", color, 10.0, clip=clip))
             return
         self._add_rows(lane, box, y)
         if self._scene.show_stalls and lane.overlay:

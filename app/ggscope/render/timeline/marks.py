@@ -171,15 +171,18 @@ def text_width(text: str, size: float) -> float:
     return len(text) * 0.602 * size
 
 
-def mark_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
-    """Return everything that lies over the lanes but under axis and headers."""
+def mark_batches(geometry: TimelineGeometry, boxes: Boxes, ready: Boxes) -> list[Batch]:
+    """Return everything that lies over the lanes but under axis and headers.
+
+    `ready` are the boxes whose spans are drawn: others have nothing to frame.
+    """
     return [
         *_marker_lines(geometry),
         *_invalid_lines(geometry),
         *_bookmark_lines(geometry),
         *_marked_range(geometry, boxes),
-        *lit_batches(geometry, boxes),
-        *_outlines(geometry, boxes),
+        *lit_batches(geometry, ready),
+        *_outlines(geometry, ready),
         *_hair_line(geometry),
     ]
 

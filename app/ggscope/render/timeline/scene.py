@@ -97,6 +97,7 @@ class TimelineScene:
         empty.
     lit : spans that belong to a selection which is no span; None = none.
     holder : what draws rows by itself, None = the processor finds all columns.
+    waiting : keys of lanes whose rows are still being prepared, which stands on them.
     """
 
     index: TraceIndex
@@ -123,6 +124,7 @@ class TimelineScene:
     title: str = ""
     lit: LitSpans | None = None
     holder: RowHolder | None = None
+    waiting: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,6 +1,7 @@
 """The timeline: lanes of spans over time, exact at every zoom.
 
-What the timeline's picture is drawn from, computed ahead of it.
+What its picture is drawn from is prepared ahead of it: for a large trace on a worker,
+and of very many lanes for those alone that are in view.
 """
 
 from dataclasses import dataclass, replace
@@ -58,7 +59,13 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """What the picture is drawn from: everything costly is computed already."""
+    """What the picture is drawn from: everything costly is computed already.
+
+    Attributes
+    ----------
+    waiting : keys of lanes of many spans that were not in view; they are not drawn
+        before they have been prepared.
+    """
 
     index: TraceIndex
     layout: LaneLayout
@@ -66,14 +73,20 @@ class Prepared:
     color_by: ColorBy
     mask: Mask | None
     mask_token: object
+    waiting: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrepareRequest:
     """Computes rows and colourings of the open lanes, on a worker.
 
-    Where very many lanes are open, those of few spans are left to the moment when
-    they come into view.
+    Where very many lanes are open, only of those in view; of the others those of few
+    spans are left to the moment when they come into view.
+
+    Attributes
+    ----------
+    theme : whose colours are made ready as well: a lane each may have one of its own.
+    view : top and bottom of what is in view or soon will be, pixels of the lane area.
     """
 
     index: TraceIndex
@@ -82,26 +95,26 @@ class PrepareRequest:
     mask: Mask | None
     mask_token: object
     theme: Theme | None = None
-    """Whose colours are made ready as well: a lane each may have one of its own."""
+    view: tuple[float, float] = (0.0, 2_000.0)
 
     def __call__(self, context: TaskContext | None = None) -> Prepared:
         """Return what the request asks for; Cancelled passes through."""
         lanes = self.index.lanes
-        state = self.lane_state
-        closed = (
-            default_collapsed(lanes) if state.collapsed is None else state.collapsed
-        )
-        is_closed = np.array([title in closed for title in lanes.groups], np.bool_)
-        is_shown = ~is_closed[lanes.group]
-        is_shown[lanes.positions(state.pinned)] = True
-        is_shown[lanes.positions(tuple(state.hidden))] = False
-        shown = np.flatnonzero(is_shown & ~lanes.is_counter)
+        shown = self._shown()
         if self.theme is not None:
             lut(self.index.categories(self.color_by), self.theme)
+        waiting: I64 = shown[:0]
         n_rows = np.ones(len(lanes), np.int64)
-        if len(shown) > FEW_LANES:
+        if is_many := len(shown) > FEW_LANES:
             n_rows = self.index.row_counts().astype(np.int64)
-            shown = self._costly(shown)
+            layout = lay_out(lanes, n_rows, self.lane_state)
+            near = [
+                box.lane.key for box in layout.boxes_between(*self.view) if box.lane
+            ]
+            near += [box.lane.key for box in layout.pinned if box.lane]
+            costly = self._costly(shown)
+            shown = costly[np.isin(costly, lanes.positions(near))]
+            waiting = np.setdiff1d(costly, shown)
 
         def prepare(_: int, part: slice) -> None:
             for at in shown[part].tolist():
@@ -113,7 +126,9 @@ class PrepareRequest:
             context.check_cancelled()
             self.index.categories(self.color_by)
             share_out(prepare, chunks(len(shown), 1), context)
-        layout = lay_out(lanes, n_rows, state)
+        if not is_many:
+            layout = lay_out(lanes, n_rows, self.lane_state)
+        token = None if self.mask is None else self.mask_token
         # What a click would have to make: with very many lanes it takes a while.
         layout.box_of("")
         if len(self.index.trace.spans):
@@ -121,11 +136,28 @@ class PrepareRequest:
         return Prepared(
             self.index,
             layout,
-            state,
+            self.lane_state,
             self.color_by,
             self.mask,
             self.mask_token,
+            frozenset(
+                key
+                for key in map(lanes.keys.__getitem__, waiting.tolist())
+                if not self.index.has_columns(key, self.color_by, token)
+            ),
         )
+
+    def _shown(self) -> I64:
+        """Return the lanes of spans that are neither hidden nor in a closed group."""
+        lanes, state = self.index.lanes, self.lane_state
+        closed = (
+            default_collapsed(lanes) if state.collapsed is None else state.collapsed
+        )
+        is_closed = np.array([title in closed for title in lanes.groups], np.bool_)
+        is_shown = ~is_closed[lanes.group]
+        is_shown[lanes.positions(state.pinned)] = True
+        is_shown[lanes.positions(tuple(state.hidden))] = False
+        return np.flatnonzero(is_shown & ~lanes.is_counter)
 
     def _costly(self, shown: I64) -> I64:
         """Return the lanes of many spans, and the first one of each kind.
@@ -249,6 +281,7 @@ class TimelineView(View):
 
     def _on_moved(self, _: object = None) -> None:
         """Show another time, and what lies under the pointer now."""
+        self._prepare_in_view()
         self._gestures.follow()
         self._canvas.update()
 
@@ -337,6 +370,7 @@ class TimelineView(View):
             session.mask,
             self._mask_number,
             self.theme,
+            self._near_view(),
         )
         trace = session.trace
         if len(trace.spans) <= SYNC_SPANS and len(trace.lanes) <= FEW_LANES:
@@ -350,6 +384,23 @@ class TimelineView(View):
                 title=self.tr("Preparing lanes"),
                 is_urgent=True,
             )
+
+    def _near_view(self) -> tuple[float, float]:
+        """Return what is in view and a window's height around it, as lane area."""
+        height = self.lane_area_height()
+        return self._scroll_y - height, self._scroll_y + 2 * height
+
+    def _prepare_in_view(self) -> None:
+        """Prepare lanes of many spans that were not in view before, and now are."""
+        prepared, tasks = self._prepared, self.session.tasks
+        if prepared is None or not prepared.waiting:
+            return
+        top, bottom = self._scroll_y, self._scroll_y + self.lane_area_height()
+        seen = {
+            b.lane.key for b in prepared.layout.boxes_between(top, bottom) if b.lane
+        }
+        if seen & prepared.waiting and not tasks.is_running(_KEY):
+            self._prepare()
 
     def _on_prepared(self, prepared: Prepared) -> None:
         self._prepared = prepared
@@ -394,6 +445,7 @@ class TimelineView(View):
             flash_lane=self._flash_lane,
             lit=None if self._is_behind else self._lit,
             holder=self._canvas.holder(),
+            waiting=prepared.waiting,
         )
 
     def _bookmarks(self) -> tuple[tuple[str, TimeRange], ...]:
@@ -550,7 +602,8 @@ class TimelineView(View):
         box = prepared.layout.box_at(lane_y)
         if box is None or box.lane is None or in_header:
             return Hit(tick, box, in_header=in_header)
-        if self._is_behind:  # its ids are not those of the session any more
+        # Its ids are not those of the session any more, or its rows not made yet.
+        if self._is_behind or box.lane.key in prepared.waiting:
             return Hit(tick, box, row_at(box, lane_y - box.y))
         return hit_in_lane(prepared.index, box, lane_y, tick, self.ticks_per_px())
 
