@@ -6,7 +6,7 @@ import numpy as np
 
 import builders
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import AccessColumns, Accesses, Space, no_flat_accesses
+from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses, Space
 from ggscope.model.tensors import Buffers, BufferUsage
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
@@ -84,7 +84,7 @@ def _add_ops(builder: TraceBuilder, accessed: list[list[int]]) -> None:
     )
     first = np.concatenate([[0], np.cumsum([len(some) for some in accessed])])
     builder.accesses = Accesses(
-        np.arange(n, dtype=np.int32), first.astype(np.int64), what, no_flat_accesses()
+        np.arange(n, dtype=np.int32), first.astype(np.int64), what, FlatAccesses.blank()
     )
 
 

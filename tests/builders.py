@@ -13,10 +13,10 @@ from ggscope.model.tables import (
     AccessKind,
     Array,
     CounterShape,
+    FlatAccesses,
     Phase,
     Space,
     SpanFlag,
-    no_flat_accesses,
 )
 from ggscope.model.tensors import Tensors
 from ggscope.model.time import Clock
@@ -330,7 +330,7 @@ def _llama_accesses(builder: TraceBuilder, layers: int) -> tuple[Array, tuple]:
     )
     return (
         np.array(pattern, np.int32),
-        (np.array(first, np.int64), columns, no_flat_accesses()),
+        (np.array(first, np.int64), columns, FlatAccesses.blank()),
     )
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import builders
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import Routing
-from ggscope.model.tables import AccessColumns, Accesses, Space, no_flat_accesses
+from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses, Space
 from ggscope.model.tensors import ModelFile, Tensors
 from ggscope.model.trace import Trace
 from tensor_files import Rec, Src, encode, weight
@@ -133,7 +133,7 @@ def accessing(
     )
     first = np.concatenate([[0], np.cumsum([len(p) for p in patterns])])
     builder.accesses = Accesses(
-        np.array(pattern, np.int32), first.astype(np.int64), what, no_flat_accesses()
+        np.array(pattern, np.int32), first.astype(np.int64), what, FlatAccesses.blank()
     )
     return builders.finished(builder)
 

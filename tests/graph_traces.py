@@ -8,7 +8,7 @@ from builders import OPS, finished, op_number
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import Accesses, Space, no_access_columns, no_flat_accesses
+from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses, Space
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import Trace
 
@@ -184,7 +184,7 @@ def network_trace(layers: int = 4, tokens: int = 2, *, graphs: int = 1) -> Trace
         layer=np.tile(np.array(numbers[: n_ops - 1], np.int16), tokens),
     )
     sources = [[s for s, t in edges if t == i and s >= n_ops] for i in step.tolist()]
-    columns = no_access_columns(sum(map(len, sources)))
+    columns = AccessColumns.blank(sum(map(len, sources)))
     columns.tensor[:] = [row_of[names[s]] for part in sources for s in part]
     columns.size[:] = 100
     columns.space[:] = Space.FILE
@@ -192,7 +192,7 @@ def network_trace(layers: int = 4, tokens: int = 2, *, graphs: int = 1) -> Trace
         np.tile(step.astype(np.int32), tokens),
         np.concatenate([[0], np.cumsum([len(part) for part in sources])]),
         columns,
-        no_flat_accesses(),
+        FlatAccesses.blank(),
     )
     for token in range(graphs):
         add_graph(

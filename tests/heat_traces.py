@@ -8,7 +8,7 @@ from builders import OPS, finished, op_number
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.routing import Routing
-from ggscope.model.tables import AccessColumns, Accesses, Space, no_flat_accesses
+from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses, Space
 from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
 from ggscope.model.trace import Trace
 
@@ -57,7 +57,7 @@ def make_accesses(
     )
     first = np.concatenate([[0], np.cumsum([len(rows) for rows in patterns])])
     return Accesses(
-        pattern.astype(np.int32), first.astype(np.int64), what, no_flat_accesses()
+        pattern.astype(np.int32), first.astype(np.int64), what, FlatAccesses.blank()
     )
 
 

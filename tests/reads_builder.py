@@ -13,9 +13,9 @@ from ggscope.model.tables import (
     AccessColumns,
     Accesses,
     AccessKind,
+    FlatAccesses,
     Space,
     SpanFlag,
-    no_flat_accesses,
 )
 from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
 from ggscope.model.trace import OpTable, Trace
@@ -162,7 +162,7 @@ def _accesses(ops: Sequence[Op]) -> Accesses:
             expert=np.array([r.expert for r in rows], np.int16),
             address=np.zeros(len(rows), np.uint64),
         ),
-        no_flat_accesses(),
+        FlatAccesses.blank(),
     )
 
 

@@ -15,8 +15,8 @@ from ggscope.model.tables import (
     Accesses,
     Array,
     CounterShape,
+    FlatAccesses,
     Space,
-    no_flat_accesses,
 )
 from ggscope.model.tensors import (
     Buffers,
@@ -89,7 +89,7 @@ def reading_trace(
             expert=np.full(n, -1, np.int16),
             address=np.array(addresses or [0] * n, np.uint64),
         ),
-        no_flat_accesses(),
+        FlatAccesses.blank(),
     )
     return _checked(builder, name, n_records=n * repeats)
 

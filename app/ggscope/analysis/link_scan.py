@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +9,7 @@ import numpy.typing as npt
 from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.routing import EXPERT_KEY
+from ggscope.model.schema import stacked
 from ggscope.model.tables import I64, AccessColumns, Array, Space, empty
 from ggscope.model.trace import Trace
 
@@ -84,19 +84,7 @@ def spans_with(
     else:
         ids, n = extra[:most], len(extra)
     what = accesses.patterns.take(np.flatnonzero(hits))
-    return ids, n, joined(what, accesses.loose.what.take(np.flatnonzero(loose_hits)))
-
-
-def joined(a: AccessColumns, b: AccessColumns) -> AccessColumns:
-    """Return the rows of `a`, then those of `b`."""
-    if not len(b):
-        return a
-    return AccessColumns(
-        *(
-            np.concatenate([getattr(a, f.name), getattr(b, f.name)])
-            for f in fields(AccessColumns)
-        )
-    )
+    return ids, n, stacked(what, accesses.loose.what.take(np.flatnonzero(loose_hits)))
 
 
 def tensor_touch(trace: Trace, ids: I64) -> Touch:

@@ -11,7 +11,6 @@ from ggscope.analysis.link_scan import (
     expert_keys,
     expert_ranges,
     expert_touch,
-    joined,
     marked,
     merged_ranges,
     routed_keys,
@@ -25,6 +24,7 @@ from ggscope.analysis.sessions.correlate import Correlation, Rule
 from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import Graph, first_node, locate_node
 from ggscope.model.routing import EXPERT_KEY, of_expert_key
+from ggscope.model.schema import stacked
 from ggscope.model.selection import Selection
 from ggscope.model.tables import I64, AccessColumns, Array, empty
 from ggscope.model.trace import Trace
@@ -285,7 +285,7 @@ def _accesses_of(trace: Trace, ids: I64) -> AccessColumns:
     rows = slice_of(first, stop)
     what = accesses.patterns.take(rows)
     loose = np.flatnonzero(np.isin(accesses.loose.span, ids))
-    return joined(what, accesses.loose.what.take(loose))
+    return stacked(what, accesses.loose.what.take(loose))
 
 
 def _tensor_of(trace: Trace, spans: I64) -> I64:

@@ -1,14 +1,16 @@
 """TraceBuilder: the only way to make a trace."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields, replace
+from typing import TypeVar
 
 import numpy as np
 
 from ggscope.model.claims import Claims, Stated, contradiction
 from ggscope.model.graph import Graph
 from ggscope.model.lanes import LaneColumns, LaneKind
-from ggscope.model.routing import Routing, no_routing
+from ggscope.model.routing import Routing
+from ggscope.model.schema import Table, schema_of, stacked
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
     Accesses,
@@ -18,17 +20,9 @@ from ggscope.model.tables import (
     Flows,
     Markers,
     Spans,
-    empty,
-    freeze,
     no_accesses,
 )
-from ggscope.model.tensors import (
-    Buffers,
-    ModelFile,
-    Tensors,
-    no_buffers,
-    no_tensors,
-)
+from ggscope.model.tensors import Buffers, ModelFile, Tensors
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import (
     OpTable,
@@ -39,16 +33,7 @@ from ggscope.model.trace import (
     TraceInfo,
 )
 
-_SPAN_DEFAULTS = {
-    "tensor": -1,
-    "token": -1,
-    "layer": -1,
-    "phase": -1,
-    "record": -1,
-    "color": 0,
-}
-
-
+_T = TypeVar("_T", bound=Table)
 STATED_CODE = "stated_figures"
 """Code of the warning that a file's content contradicts what it says of itself."""
 _LISTED = 6
@@ -68,14 +53,14 @@ class TraceBuilder:
         self.ops: OpTable | None = None
         self.records: RecordAccess | None = None
         self.accesses: Accesses | None = None
-        self.tensors: Tensors = no_tensors()
-        self.buffers: Buffers = no_buffers()
+        self.tensors = Tensors.blank()
+        self.buffers = Buffers.blank()
         self.models: tuple[ModelFile, ...] = ()
-        self.routing: Routing = no_routing()
+        self.routing = Routing.blank()
         self.claims: Claims | None = None
-        self.flows: Flows = Flows(empty(np.int64), empty(np.int64))
+        self.flows = Flows.blank()
         self._lanes = LaneColumns()
-        self._spans: list[dict[str, Array]] = []
+        self._spans: list[Spans] = []
         self._markers: list[Markers] = []
         self._counters: list[CounterSeries] = []
         self._graphs: list[Graph] = []
@@ -108,7 +93,7 @@ class TraceBuilder:
     @property
     def n_spans(self) -> int:
         """Number of spans so far: the id of the next one."""
-        return sum(len(part["start"]) for part in self._spans)
+        return sum(map(len, self._spans))
 
     def add_spans(
         self,
@@ -116,75 +101,36 @@ class TraceBuilder:
         start: Array,
         end: Array,
         lane: Array | int,
-        name: Array | int = -1,
-        op: Array | int = -1,
-        flags: Array | int = 0,
-        tensor: Array | int | None = None,
-        token: Array | int | None = None,
-        layer: Array | int | None = None,
-        phase: Array | int | None = None,
-        record: Array | int | None = None,
-        color: Array | int | None = None,
+        **columns: Array | int | None,
     ) -> int:
-        """Append spans; a scalar stands for the whole column.
+        """Append spans with any of the columns of `Spans`.
+
+        A scalar stands for the whole column, None for a column that is missing.
 
         Returns
         -------
         The id of the first one.
+
+        Raises
+        ------
+        TypeError
+            If there is no such column.
         """
-        first, n = self.n_spans, len(start)
-        part: dict[str, Array] = {
-            "start": np.ascontiguousarray(start, np.int64),
-            "end": np.ascontiguousarray(end, np.int64),
-        }
-        for key, value, dtype in (
-            ("lane", lane, np.int32),
-            ("name", name, np.int32),
-            ("op", op, np.int16),
-            ("flags", flags, np.uint16),
-            ("tensor", tensor, np.int32),
-            ("token", token, np.int32),
-            ("layer", layer, np.int16),
-            ("phase", phase, np.int8),
-            ("record", record, np.int64),
-            ("color", color, np.uint32),
-        ):
-            if value is None:
-                continue
-            part[key] = (
-                value if isinstance(value, np.ndarray) else np.full(n, value, dtype)
-            )
-        self._spans.append(part)
+        first = self.n_spans
+        start = np.ascontiguousarray(start, np.int64)
+        end = np.ascontiguousarray(end, np.int64)
+        self._spans.append(
+            _rows(Spans, len(start), start=start, end=end, lane=lane, **columns)
+        )
         return first
 
     def add_markers(
-        self,
-        *,
-        time: Array,
-        lane: Array | int,
-        name: Array | int,
-        detail: Array | int = -1,
-        flags: Array | int = 0,
-        record: Array | int = -1,
+        self, *, time: Array, lane: Array | int, **columns: Array | int | None
     ) -> None:
-        """Append markers; a scalar stands for the whole column."""
-        n = len(time)
-
-        def full(value: Array | int, dtype: type) -> Array:
-            if isinstance(value, np.ndarray):
-                return value
-            return np.full(n, value, dtype)
-
-        self._markers.append(
-            Markers(
-                np.ascontiguousarray(time, np.int64),
-                full(lane, np.int32),
-                full(name, np.int32),
-                full(detail, np.int32),
-                full(flags, np.uint16),
-                full(record, np.int64),
-            )
-        )
+        """Append markers with any columns of `Markers`, as `add_spans`."""
+        time = np.ascontiguousarray(time, np.int64)
+        columns = {"record": -1, **columns}
+        self._markers.append(_rows(Markers, len(time), time=time, lane=lane, **columns))
 
     def add_counter(
         self,
@@ -285,32 +231,17 @@ class TraceBuilder:
         extent : of the whole file where that is known to be more than the spans
             so far; widened to hold everything that is there.
         """
-        spans = self._joined_spans()
-        markers = self._joined_markers()
+        self._spans = [stacked(*self._spans)] if self._spans else [Spans.blank()]
+        self._markers = [stacked(*self._markers)] if self._markers else []
+        spans = self._spans[0]
+        markers = self._markers[0] if self._markers else Markers.blank().full()
         accesses = no_accesses(len(spans)) if self.accesses is None else self.accesses
         if len(accesses.pattern) < len(spans):
             missing = len(spans) - len(accesses.pattern)
-            accesses = Accesses(
-                np.append(accesses.pattern, np.full(missing, -1, np.int32)),
-                accesses.first,
-                accesses.patterns,
-                accesses.loose,
-            )
-        for table in (
-            spans,
-            markers,
-            accesses,
-            self.tensors,
-            self.buffers,
-            self.routing,
-            *(() if self.claims is None else (self.claims,)),
-            self.flows,
-            *self._counters,
-            *self._graphs,
-        ):
-            freeze(table)
+            pattern = np.append(accesses.pattern, np.full(missing, -1, np.int32))
+            accesses = replace(accesses, pattern=pattern)
         self._generation += 1
-        return Trace(
+        trace = Trace(
             info=info,
             clock=self.clock,
             extent=_widened(_extent(spans, markers, accesses, self._counters), extent),
@@ -334,56 +265,24 @@ class TraceBuilder:
             routing=self.routing,
             claims=self.claims,
         )
+        trace.freeze()
+        return trace
 
-    def _joined_spans(self) -> Spans:
-        if not self._spans:
-            return Spans(
-                empty(np.int64),
-                empty(np.int64),
-                empty(np.int32),
-                empty(np.int32),
-                empty(np.int16),
-                empty(np.uint16),
-            )
-        names = {key for part in self._spans for key in part}
-        columns: dict[str, Array] = {}
-        for key in (f.name for f in fields(Spans)):
-            if key not in names:
-                continue
-            if len(self._spans) == 1:
-                columns[key] = self._spans[0][key]
-                continue
-            pieces = [
-                part[key]
-                if key in part
-                else np.full(len(part["start"]), _SPAN_DEFAULTS[key], np.int8)
-                for part in self._spans
-            ]
-            joined = np.concatenate(pieces)
-            columns[key] = joined.astype(np.uint32) if key == "color" else joined
-        if len(self._spans) > 1:
-            self._spans = [columns]
-        return Spans(**columns)
 
-    def _joined_markers(self) -> Markers:
-        if not self._markers:
-            return Markers(
-                empty(np.int64),
-                empty(np.int32),
-                empty(np.int32),
-                empty(np.int32),
-                empty(np.uint16),
-                empty(np.int64),
-            )
-        if len(self._markers) > 1:
-            joined = Markers(
-                *(
-                    np.concatenate([getattr(part, f.name) for part in self._markers])
-                    for f in fields(Markers)
-                )
-            )
-            self._markers = [joined]
-        return self._markers[0]
+def _rows(table: type[_T], n: int, **columns: Array | int | None) -> _T:
+    """Return `n` rows of a table whose given columns are arrays, scalars or missing."""
+    schema, given = schema_of(table), {}
+    for name, value in columns.items():
+        if name not in schema:
+            raise TypeError(f"{table.__name__} have no column {name!r}")
+        if isinstance(value, int | np.integer):
+            given[name] = np.full(n, value, schema[name].dtype)
+        elif value is not None:
+            given[name] = value
+    for f in fields(table):
+        if f.name not in given and f.default is MISSING:
+            given[f.name] = schema[f.name].blank(n)
+    return table(**given)
 
 
 def _widened(found: TimeRange, announced: TimeRange | None) -> TimeRange:

@@ -9,10 +9,12 @@ follows from its content.
 import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.model.schema import Column
 from ggscope.model.tables import I64, Array
 from ggscope.model.units import format_bytes, format_count, format_share
 
@@ -29,24 +31,43 @@ class Claims:
 
     Attributes
     ----------
-    name : string id of the result's name with its suffixes and blanks, per pattern;
-        -1 blank. Where a record describes one access it is the name of that.
-    layer : int32 per pattern, as the record says (not as names tell); -1 none.
-    n_sources : int16 per pattern; may be more than the pattern has accesses.
-    lists_experts : bool per pattern, records of it list the router's choice.
-    source_name, source_layer : likewise, for each row of ``accesses.patterns``.
-    source_index : int64 per row, number in the tensor registry; -1 none.
     has_results : whether records tell what an op computes and where its sources
         lie; else each record is one access.
     """
 
-    name: Array
-    layer: npt.NDArray[np.int32]
-    n_sources: npt.NDArray[np.int16]
-    lists_experts: npt.NDArray[np.bool_]
-    source_name: Array
-    source_layer: npt.NDArray[np.int32]
-    source_index: I64
+    name: Annotated[
+        Array,
+        Column(
+            "int32",
+            "the result's name with its suffixes and blanks; where a record describes "
+            "one access it is the name of that",
+            -1,
+            of="strings",
+        ),
+    ]
+    layer: Annotated[
+        npt.NDArray[np.int32],
+        Column("int32", "as the record says, not as names tell", -1),
+    ]
+    n_sources: Annotated[
+        npt.NDArray[np.int16],
+        Column("int16", "may be more than the pattern has accesses"),
+    ]
+    lists_experts: Annotated[
+        npt.NDArray[np.bool_],
+        Column("bool", "whether records of it list the router's choice"),
+    ]
+    source_name: Annotated[
+        Array, Column("int32", "as `name`", -1, of="strings", per="pattern rows")
+    ]
+    source_layer: Annotated[
+        npt.NDArray[np.int32],
+        Column("int32", "as `layer`", -1, per="pattern rows"),
+    ]
+    source_index: Annotated[
+        I64,
+        Column("int64", "number in the tensor registry", -1, per="pattern rows"),
+    ]
     has_results: bool
 
     def __len__(self) -> int:

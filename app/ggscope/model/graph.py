@@ -1,11 +1,13 @@
 """Computation graphs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from typing import Annotated
 
 import numpy as np
 
+from ggscope.model.schema import Column
 from ggscope.model.tables import I64, Array
 
 
@@ -41,35 +43,44 @@ class Graph:
 
     Attributes
     ----------
-    name : string id of each node's tensor name, with its suffixes.
-    op : op number under ``Trace.ops``; -1 for leaves and unknown operations.
-    tensor : row of ``Trace.tensors``; -1 unknown.
-    layer : int16, -1 none.
-    source, target : node rows of each edge.
-    slot : uint8, which source of the target the edge is.
-    operation : string id of the operation as the file prints it (``X*Y``), -1 none.
-    dtype : string id of the type's name (``q4_K``), -1 unknown.
-    shape : int64[n, 4], 0 = unknown.
-    category : uint8, `NodeCategory`.
-    flags : uint8, `NodeFlag`.
-    address : uint64, the ``ggml_tensor*``; never equal to a data pointer.
     token : which token (or graph) the file says it is; -1 none.
     title : what people read: file name or "token 3".
     """
 
-    name: Array
-    op: Array
-    tensor: Array
-    layer: Array
-    source: Array
-    target: Array
-    slot: Array
-    operation: Array
-    dtype: Array
-    shape: I64
-    category: Array
-    flags: Array
-    address: Array
+    name: Annotated[
+        Array, Column("int32", "tensor's name with its suffixes", -1, of="strings")
+    ]
+    op: Annotated[
+        Array, Column("int16", "none for leaves and unknown operations", -1, of="ops")
+    ]
+    tensor: Annotated[Array, Column("int32", "which tensor it is", -1, of="tensors")]
+    layer: Annotated[Array, Column("int16", "transformer layer", -1)]
+    source: Annotated[
+        Array, Column("int32", "node that it leaves", of="nodes", per="edges")
+    ]
+    target: Annotated[
+        Array, Column("int32", "node that it enters", of="nodes", per="edges")
+    ]
+    slot: Annotated[
+        Array, Column("uint8", "which source of the target it is", per="edges")
+    ]
+    operation: Annotated[
+        Array,
+        Column("int32", "operation as the file prints it (`X*Y`)", -1, of="strings"),
+    ]
+    dtype: Annotated[
+        Array, Column("int32", "the type's name (`q4_K`)", -1, of="strings")
+    ]
+    shape: Annotated[I64, Column("int64", "ne0 to ne3; 0 is unknown", 0, width=4)]
+    category: Annotated[
+        Array,
+        Column("uint8", "what it belongs to", NodeCategory.OTHER, code=NodeCategory),
+    ]
+    flags: Annotated[Array, Column("uint8", "what else there is", 0, code=NodeFlag)]
+    address: Annotated[
+        Array,
+        Column("uint64", "the `ggml_tensor*`; never equal to a data pointer", 0),
+    ]
     token: int = -1
     title: str = ""
 
@@ -121,28 +132,3 @@ def locate_node(graphs: Sequence[Graph], node_id: int) -> tuple[int, int]:
             return i, rest
         rest -= len(graph)
     raise IndexError(node_id)
-
-
-def check_graph(graph: Graph, n_strings: int, n_tensors: int) -> list[str]:
-    """Return every broken invariant as a sentence; empty if all hold."""
-    n, m, broken = len(graph), graph.n_edges, []
-    for f in fields(Graph):
-        value = getattr(graph, f.name)
-        if not isinstance(value, np.ndarray):
-            continue
-        rows = m if f.name in ("source", "target", "slot") else n
-        if len(value) != rows:
-            broken.append(f"graph.{f.name} has {len(value)} rows, expected {rows}")
-    limits = (
-        ("name", -1, n_strings),
-        ("operation", -1, n_strings),
-        ("dtype", -1, n_strings),
-        ("tensor", -1, n_tensors),
-        ("source", 0, n),
-        ("target", 0, n),
-    )
-    for name, low, high in limits:
-        value = getattr(graph, name)
-        if len(value) and not low <= int(value.min()) <= int(value.max()) < high:
-            broken.append(f"graph.{name} has values outside [{low}, {high})")
-    return broken

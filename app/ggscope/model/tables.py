@@ -6,13 +6,14 @@ or multiplies converts to int64 first. -1 means "none" in every id column.
 Columns that a format cannot fill are None, never zeros.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ggscope.model.schema import Column, Table, stacked
 
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
@@ -100,25 +101,13 @@ def empty(dtype: npt.DTypeLike) -> Array:
     return array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Spans:
-    """Intervals on lanes, one row each.
+_FAR = 1 << 62
+"""Ticks and records beyond are nonsense."""
 
-    Attributes
-    ----------
-    start, end : int64[n], ticks, ``start <= end``; end is exclusive.
-    lane : id in ``Trace.lanes``.
-    name : string id of what people read (destination tensor, tile, graph).
-    op : raw op number, named by ``Trace.ops``; -1 where the span is no op
-        (graph, token, phase, stall).
-    flags : uint16[n] or uint8[n], `SpanFlag`.
-    tensor : row of ``Trace.tensors``.
-    token : token number as the file claims it.
-    layer : transformer layer.
-    phase : int8, `Phase`; -1 unknown.
-    record : row number in the file's own terms, for ``Trace.records``; None
-        where span i is record i.
-    color : uint32[n] 0xRRGGBB + 0xFF000000 as the file asks for, 0 = none.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans(Table):
+    """Intervals on lanes, one row each.
 
     Notes
     -----
@@ -127,96 +116,151 @@ class Spans:
     lets ``analysis.rows`` use them without a copy.
     """
 
-    start: I64
-    end: I64
-    lane: Array
-    name: Array
-    op: Array
-    flags: Array
-    tensor: Array | None = None
-    token: Array | None = None
-    layer: Array | None = None
-    phase: Array | None = None
-    record: Array | None = None
-    color: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.start)
+    start: Annotated[
+        I64,
+        Column(
+            "int64", "first tick", unit="ticks", low=-_FAR, high=_FAR, is_exact=True
+        ),
+    ]
+    end: Annotated[
+        I64,
+        Column(
+            "int64",
+            "tick behind the last one; never before the start",
+            unit="ticks",
+            low=-_FAR,
+            high=_FAR,
+            is_exact=True,
+        ),
+    ]
+    lane: Annotated[Array, Column("int32", "what it lies on", of="lanes")]
+    name: Annotated[
+        Array,
+        Column(
+            "int32",
+            "what people read (destination tensor, tile, graph)",
+            -1,
+            of="strings",
+        ),
+    ]
+    op: Annotated[
+        Array,
+        Column(
+            "int16",
+            "raw op number, named by `Trace.ops`; none where the span is no op "
+            "(graph, token, phase, stall)",
+            -1,
+            of="ops",
+            high=1 << 15,
+        ),
+    ]
+    flags: Annotated[
+        Array,
+        Column(
+            "uint16", "how its times are known", 0, code=SpanFlag, low=0, high=1 << 16
+        ),
+    ]
+    tensor: Annotated[
+        Array | None, Column("int32", "tensor that it writes", -1, of="tensors")
+    ] = None
+    layer: Annotated[
+        Array | None,
+        Column("int16", "transformer layer", -1, high=1 << 15, label="layer"),
+    ] = None
+    token: Annotated[
+        Array | None,
+        Column(
+            "int32",
+            "token number as the file claims it",
+            -1,
+            high=1 << 32,
+            label="token",
+            mark="#",
+        ),
+    ] = None
+    phase: Annotated[
+        Array | None,
+        Column("int8", "phase of inference", -1, code=Phase, high=2, label="phase"),
+    ] = None
+    record: Annotated[
+        Array | None,
+        Column(
+            "int64",
+            "number in the file's own terms, for `Trace.records`; without the column "
+            "span i is record i",
+            -1,
+            of="records",
+            high=_FAR,
+        ),
+    ] = None
+    color: Annotated[
+        Array | None,
+        Column(
+            "uint32",
+            "0xRRGGBB + 0xFF000000 as the file asks for; 0 is none",
+            0,
+            high=1 << 32,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Markers:
-    """Instants, one row each.
+class Markers(Table):
+    """Instants, one row each."""
 
-    Attributes
-    ----------
-    time : int64[n], ticks.
-    lane : id in ``Trace.lanes``.
-    name : string id.
-    detail : string id of further text (JSON or "key=value, …"), -1 none.
-    flags : uint16[n].
-    record : as in `Spans`; -1 unknown.
-    """
-
-    time: I64
-    lane: Array
-    name: Array
-    detail: Array
-    flags: Array
-    record: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.time)
+    time: Annotated[I64, Column("int64", "when", unit="ticks", low=-_FAR, high=_FAR)]
+    lane: Annotated[Array, Column("int32", "what it lies on", of="lanes")]
+    name: Annotated[Array, Column("int32", "what people read", -1, of="strings")]
+    detail: Annotated[
+        Array,
+        Column("int32", 'further text (JSON or "key=value, …")', -1, of="strings"),
+    ]
+    flags: Annotated[Array, Column("uint16", "oddities", 0, code=SpanFlag)]
+    record: Annotated[
+        Array | None,
+        Column("int64", "as of spans", -1, of="records", high=_FAR),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AccessColumns:
-    """What was touched, without when: equally long columns.
+class AccessColumns(Table):
+    """What was touched, without when: equally long columns."""
 
-    Attributes
-    ----------
-    tensor : row of ``Trace.tensors``; -1 unknown.
-    kind : uint8, `AccessKind`.
-    space : uint8, `Space`.
-    offset : int64, byte offset in the model file (FILE), in the buffer or the
-        address (DRAM, SPM); -1 unknown.
-    size : int64, bytes; -1 unknown.
-    buffer : row of ``Trace.buffers``; -1 none.
-    layer : of the access itself (not of the span); -1 none.
-    expert : -1 none.
-    address : uint64, raw pointer; 0 none. Nobody computes with it.
-    """
-
-    tensor: Array
-    kind: Array
-    space: Array
-    offset: I64
-    size: I64
-    buffer: Array
-    layer: Array
-    expert: Array
-    address: Array
-
-    def __len__(self) -> int:
-        return len(self.tensor)
-
-    def take(self, rows: Array) -> "AccessColumns":
-        """Return the given rows."""
-        return AccessColumns(*(getattr(self, f.name)[rows] for f in fields(self)))
+    tensor: Annotated[Array, Column("int32", "what was touched", -1, of="tensors")]
+    kind: Annotated[Array, Column("uint8", "direction", 0, code=AccessKind)]
+    space: Annotated[
+        Array, Column("uint8", "where the bytes live", Space.UNKNOWN, code=Space)
+    ]
+    offset: Annotated[
+        I64,
+        Column(
+            "int64",
+            "place in the model file (FILE), in the buffer, or the address (DRAM, SPM)",
+            -1,
+            unit="bytes",
+        ),
+    ]
+    size: Annotated[I64, Column("int64", "bytes of the record", -1, unit="bytes")]
+    buffer: Annotated[Array, Column("int32", "where it lies", -1, of="buffers")]
+    layer: Annotated[
+        Array, Column("int16", "layer of the access itself, not of the span", -1)
+    ]
+    expert: Annotated[Array, Column("int16", "expert whose slice it is", -1)]
+    address: Annotated[
+        Array,
+        Column("uint64", "raw pointer, 0 is none; nobody computes with it", 0),
+    ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FlatAccesses:
+class FlatAccesses(Table):
     """Accesses with their time and context, one row each."""
 
-    time: I64
-    lane: Array
-    span: I64
-    token: Array
+    time: Annotated[I64, Column("int64", "when", unit="ticks")]
+    lane: Annotated[Array, Column("int32", "lane of the span", -1, of="lanes")]
+    span: Annotated[I64, Column("int64", "span that makes it", -1, of="spans")]
+    token: Annotated[Array, Column("int32", "as of spans", -1)]
     what: AccessColumns
-
-    def __len__(self) -> int:
-        return len(self.time)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,14 +275,28 @@ class Accesses:
 
     Attributes
     ----------
-    pattern : int32[n_spans] or narrower, -1 = the span accesses nothing.
-    first : int64[n_patterns + 1], ascending, first[0] == 0.
     patterns : `AccessColumns` of ``first[-1]`` rows.
     loose : accesses with a time of their own.
     """
 
-    pattern: Array
-    first: I64
+    pattern: Annotated[
+        Array,
+        Column(
+            "int32",
+            "which pattern a span makes; none accesses nothing",
+            -1,
+            of="patterns",
+            per="spans",
+        ),
+    ]
+    first: Annotated[
+        I64,
+        Column(
+            "int64",
+            "first row of each pattern, ascending from 0, and how many rows there are",
+            per="patterns and one more",
+        ),
+    ]
     patterns: AccessColumns
     loose: FlatAccesses
 
@@ -299,24 +357,8 @@ class Accesses:
         return (
             part
             if ids is not None or not len(self.loose)
-            else _joined(part, self.loose)
+            else stacked(part, self.loose)
         )
-
-
-def _joined(a: FlatAccesses, b: FlatAccesses) -> FlatAccesses:
-    what = AccessColumns(
-        *(
-            np.concatenate([getattr(a.what, f.name), getattr(b.what, f.name)])
-            for f in fields(AccessColumns)
-        )
-    )
-    return FlatAccesses(
-        np.concatenate([a.time, b.time]),
-        np.concatenate([a.lane, b.lane]),
-        np.concatenate([a.span, b.span]),
-        np.concatenate([a.token, b.token]),
-        what,
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -325,9 +367,7 @@ class CounterSeries:
 
     Attributes
     ----------
-    time : int64[n], ticks, non-decreasing; for RATE the start of the window.
-    value : float64[n], NaN = unknown.
-    window : int64[n] width in ticks for RATE, else None.
+    id : index in ``Trace.counters``.
     """
 
     id: int
@@ -335,49 +375,31 @@ class CounterSeries:
     lane: int
     unit: str
     shape: CounterShape
-    time: I64
-    value: npt.NDArray[np.float64]
-    window: I64 | None = None
+    time: Annotated[
+        I64,
+        Column(
+            "int64",
+            "when, non-decreasing; for RATE the start of the window",
+            unit="ticks",
+        ),
+    ]
+    value: Annotated[
+        npt.NDArray[np.float64], Column("float64", "amount in the series' unit", np.nan)
+    ]
+    window: Annotated[
+        I64 | None, Column("int64", "width of the window of RATE", unit="ticks")
+    ] = None
 
     def __len__(self) -> int:
         return len(self.time)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flows:
+class Flows(Table):
     """Dependencies between spans: source before target."""
 
-    source: I64
-    target: I64
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-
-def no_access_columns(n: int = 0) -> AccessColumns:
-    """Return `n` rows of "unknown"."""
-    return AccessColumns(
-        tensor=np.full(n, -1, np.int32),
-        kind=np.zeros(n, np.uint8),
-        space=np.full(n, Space.UNKNOWN, np.uint8),
-        offset=np.full(n, -1, np.int64),
-        size=np.full(n, -1, np.int64),
-        buffer=np.full(n, -1, np.int32),
-        layer=np.full(n, -1, np.int16),
-        expert=np.full(n, -1, np.int16),
-        address=np.zeros(n, np.uint64),
-    )
-
-
-def no_flat_accesses() -> FlatAccesses:
-    """Return a table without rows."""
-    return FlatAccesses(
-        empty(np.int64),
-        empty(np.int32),
-        empty(np.int64),
-        empty(np.int32),
-        no_access_columns(),
-    )
+    source: Annotated[I64, Column("int64", "what comes first", of="spans")]
+    target: Annotated[I64, Column("int64", "what follows from it", of="spans")]
 
 
 def no_accesses(n_spans: int) -> Accesses:
@@ -385,19 +407,9 @@ def no_accesses(n_spans: int) -> Accesses:
     return Accesses(
         np.full(n_spans, -1, np.int32),
         np.zeros(1, np.int64),
-        no_access_columns(),
-        no_flat_accesses(),
+        AccessColumns.blank(),
+        FlatAccesses.blank(),
     )
-
-
-def freeze(table: object) -> None:
-    """Mark every array of a table (and of the tables inside it) read-only."""
-    for f in fields(table):  # type: ignore[arg-type]  # tables are dataclasses
-        value = getattr(table, f.name)
-        if isinstance(value, np.ndarray):
-            value.flags.writeable = False
-        elif hasattr(value, "__dataclass_fields__"):
-            freeze(value)
 
 
 def distinct(values: Array) -> Array:
@@ -433,30 +445,3 @@ def narrow(values: Array, widest: npt.DTypeLike = np.int64) -> Array:
         if limits.min <= low and high <= limits.max:
             return values.astype(dtype, copy=False)
     return values.astype(widest, copy=False)
-
-
-__all__: Sequence[str] = [
-    "I64",
-    "AccessColumns",
-    "AccessKind",
-    "Accesses",
-    "Array",
-    "CounterSeries",
-    "CounterShape",
-    "FlatAccesses",
-    "Flows",
-    "Markers",
-    "Phase",
-    "Quality",
-    "Space",
-    "SpanFlag",
-    "Spans",
-    "distinct",
-    "empty",
-    "freeze",
-    "narrow",
-    "no_access_columns",
-    "no_accesses",
-    "no_flat_accesses",
-    "quality_of",
-]

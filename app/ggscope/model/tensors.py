@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, empty
+from ggscope.model.schema import Column, Table
+from ggscope.model.tables import I64, Array
 
 
 class BufferUsage(IntEnum):
@@ -48,49 +50,55 @@ class SizeSource(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tensors:
+class Tensors(Table):
     """Distinct tensors, one row each.
 
     A tensor that stacks the experts of a layer (``blk.0.ffn_up_exps.weight``) is one
     row with `n_experts` > 0; slice k of it lies at ``offset + k * size // n_experts``.
     A side file that lists slices (``…[4]``) has one row per slice, with `expert`.
-
-    Attributes
-    ----------
-    name : string id, as normalised (suffixes stripped).
-    offset : byte offset in the model file; -1 unknown or not in the file.
-    size : bytes; -1 unknown.
-    layer : int16, -1 none.
-    expert : int16, -1 none.
-    file : int16, row of ``Trace.models``; -1 none.
-    type : int16, number of the ggml type; -1 unknown.
-    shape : int64[n, 4], ne0 to ne3; 0 = unknown, 1 = unused dimension.
-    n_experts : int32, experts stacked in this tensor; 0 none.
-    place, size_source : uint8, `Place` and `SizeSource`: how offset and size are
-        known.
-    address : uint64, where the data lay in memory (a registry's ``data_ptr``);
-        0 unknown.
-
-    Notes
-    -----
-    The columns from `file` on are None where no reader could fill them.
     """
 
-    name: Array
-    offset: I64
-    size: I64
-    layer: Array
-    expert: Array
-    file: Array | None = None
-    type: Array | None = None
-    shape: I64 | None = None
-    n_experts: Array | None = None
-    place: Array | None = None
-    size_source: Array | None = None
-    address: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.name)
+    name: Annotated[
+        Array, Column("int32", "without suffixes that ggml appends", -1, of="strings")
+    ]
+    offset: Annotated[
+        I64,
+        Column(
+            "int64",
+            "place in the model file; none where it is not in the file",
+            -1,
+            unit="bytes",
+        ),
+    ]
+    size: Annotated[I64, Column("int64", "how large it is", -1, unit="bytes")]
+    layer: Annotated[Array, Column("int16", "transformer layer", -1, high=1 << 15)]
+    expert: Annotated[Array, Column("int16", "expert whose slice it is", -1)]
+    file: Annotated[
+        Array | None, Column("int16", "model file that it lies in", -1, of="models")
+    ] = None
+    type: Annotated[
+        Array | None, Column("int16", "number of the ggml type", -1, high=1 << 15)
+    ] = None
+    shape: Annotated[
+        I64 | None,
+        Column("int64", "ne0 to ne3; 0 is unknown, 1 an unused dimension", 0, width=4),
+    ] = None
+    n_experts: Annotated[
+        Array | None,
+        Column("int32", "experts stacked in this tensor; 0 is none", 0, high=1 << 31),
+    ] = None
+    place: Annotated[
+        Array | None,
+        Column("uint8", "how the offset is known", Place.UNKNOWN, code=Place),
+    ] = None
+    size_source: Annotated[
+        Array | None,
+        Column("uint8", "how the size is known", SizeSource.UNKNOWN, code=SizeSource),
+    ] = None
+    address: Annotated[
+        Array | None,
+        Column("uint64", "where the data lay in memory (`data_ptr`); 0 is unknown", 0),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,51 +124,20 @@ class ModelFile:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Buffers:
-    """Backend buffers, one row each.
+class Buffers(Table):
+    """Backend buffers, one row each."""
 
-    Attributes
-    ----------
-    name, backend : string ids.
-    usage : uint8, `BufferUsage`.
-    size : bytes.
-    allocated, freed : ticks; freed == -1 while alive.
-    address : uint64, the buffer's id or pointer.
-    layer : int16, -1 none; None where the file knows no layers of buffers.
-    """
-
-    name: Array
-    backend: Array
-    usage: npt.NDArray[np.uint8]
-    size: I64
-    allocated: I64
-    freed: I64
-    address: Array
-    layer: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-
-def no_tensors() -> Tensors:
-    """Return a table without rows."""
-    return Tensors(
-        empty(np.int32),
-        empty(np.int64),
-        empty(np.int64),
-        empty(np.int16),
-        empty(np.int16),
-    )
-
-
-def no_buffers() -> Buffers:
-    """Return a table without rows."""
-    return Buffers(
-        empty(np.int32),
-        empty(np.int32),
-        empty(np.uint8),
-        empty(np.int64),
-        empty(np.int64),
-        empty(np.int64),
-        empty(np.uint64),
+    name: Annotated[Array, Column("int32", "what people read", -1, of="strings")]
+    backend: Annotated[Array, Column("int32", "whose it is", -1, of="strings")]
+    usage: Annotated[
+        npt.NDArray[np.uint8], Column("uint8", "what it is for", 0, code=BufferUsage)
+    ]
+    size: Annotated[I64, Column("int64", "how large it is", -1, unit="bytes")]
+    allocated: Annotated[I64, Column("int64", "when its life began", -1, unit="ticks")]
+    freed: Annotated[
+        I64, Column("int64", "when it ended; none while alive", -1, unit="ticks")
+    ]
+    address: Annotated[Array, Column("uint64", "the buffer's id or pointer", 0)]
+    layer: Annotated[Array | None, Column("int16", "layer that it belongs to", -1)] = (
+        None
     )

@@ -9,13 +9,13 @@ from typing import Protocol
 import numpy as np
 
 from ggscope.model.claims import Claims, Stated
-from ggscope.model.graph import Graph, check_graph
+from ggscope.model.graph import Graph
 from ggscope.model.lanes import Lanes
-from ggscope.model.routing import Routing, no_routing
+from ggscope.model.routing import Routing
+from ggscope.model.schema import broken_columns, freeze
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
     Accesses,
-    Array,
     CounterSeries,
     Flows,
     Markers,
@@ -246,7 +246,7 @@ class Trace:
     generation: int = 0
     read_until: int | None = None
     models: tuple[ModelFile, ...] = ()
-    routing: Routing = field(default_factory=no_routing)
+    routing: Routing = field(default_factory=Routing.blank)
     parts: tuple[Part, ...] = ()
     joins: tuple[Join, ...] = ()
     claims: Claims | None = None
@@ -281,145 +281,72 @@ class Trace:
         counts = np.bincount(quality_of(self.spans.flags), minlength=len(Quality))
         return {q.name.lower(): int(counts[q]) for q in Quality}
 
+    def freeze(self) -> None:
+        """Mark every array read-only."""
+        tables = (self.spans, self.markers, self.accesses, self.flows, self.tensors)
+        claims = () if self.claims is None else (self.claims,)
+        others = (self.buffers, self.routing, *self.counters, *self.graphs, *claims)
+        for table in (*tables, *others):
+            freeze(table)
+
     def check(self) -> list[str]:
         """Return every broken invariant as a sentence; empty if all hold."""
         return _check(self)
 
 
 def _check(trace: Trace) -> list[str]:
+    spans, markers, accesses = trace.spans, trace.markers, trace.accesses
+    n_patterns, n_rows = len(accesses.first) - 1, len(accesses.patterns)
+    known = {
+        "strings": len(trace.strings),
+        "lanes": max(len(trace.lanes), 1),
+        "tensors": len(trace.tensors),
+        "buffers": len(trace.buffers),
+        "models": len(trace.models),
+        "spans": len(spans),
+        "patterns": n_patterns,
+    }
+    rows = {"spans": len(spans), "patterns and one more": n_patterns + 1}
     broken: list[str] = []
-    n_strings, n_lanes = len(trace.strings), len(trace.lanes)
-    n_spans, n_tensors = len(trace.spans), len(trace.tensors)
-
-    def column(what: str, array: Array | None, n: int, low: int, high: int) -> None:
-        """Note a column of the wrong length, kind or range [low, high)."""
-        if array is None:
-            return
-        if array.shape != (n,):
-            broken.append(f"{what} has shape {array.shape}, expected ({n},)")
-        elif array.dtype.kind not in "iu":
-            broken.append(f"{what} has dtype {array.dtype}, expected integers")
-        elif n and (int(array.min()) < low or int(array.max()) >= high):
-            broken.append(
-                f"{what} has values {array.min()}..{array.max()} outside "
-                f"[{low}, {high})"
-            )
-        if array.flags.writeable:
-            broken.append(f"{what} is writable")
-
-    huge = 1 << 62
-    s = trace.spans
-    for what, array, high in (
-        ("spans.start", s.start, huge),
-        ("spans.end", s.end, huge),
+    for name, table in (
+        ("spans", spans),
+        ("markers", markers),
+        ("accesses.patterns", accesses.patterns),
+        ("accesses.loose", accesses.loose),
+        ("accesses.loose.what", accesses.loose.what),
+        ("flows", trace.flows),
+        ("tensors", trace.tensors),
+        ("buffers", trace.buffers),
+        ("routing", trace.routing),
     ):
-        column(what, array, n_spans, -huge, high)
-        if array.dtype != np.int64:
-            broken.append(f"{what} has dtype {array.dtype}, expected int64")
-    if s.end.shape == s.start.shape and bool((s.end < s.start).any()):
-        broken.append("a span ends before it starts")
-    column("spans.lane", s.lane, n_spans, 0, max(n_lanes, 1))
-    column("spans.name", s.name, n_spans, -1, n_strings)
-    column("spans.op", s.op, n_spans, -1, 1 << 15)
-    column("spans.flags", s.flags, n_spans, 0, 1 << 16)
-    column("spans.tensor", s.tensor, n_spans, -1, n_tensors)
-    column("spans.token", s.token, n_spans, -1, 1 << 32)
-    column("spans.layer", s.layer, n_spans, -1, 1 << 15)
-    column("spans.phase", s.phase, n_spans, -1, 2)
-    column("spans.record", s.record, n_spans, -1, huge)
-    column("spans.color", s.color, n_spans, 0, 1 << 32)
-    m = trace.markers
-    column("markers.time", m.time, len(m), -huge, huge)
-    column("markers.lane", m.lane, len(m), 0, max(n_lanes, 1))
-    column("markers.name", m.name, len(m), -1, n_strings)
-    column("markers.detail", m.detail, len(m), -1, n_strings)
-    column("markers.record", m.record, len(m), -1, huge)
-    broken += _check_accesses(trace)
+        broken += broken_columns(name, table, {"": len(table)}, known)
+    broken += broken_columns("accesses", accesses, rows, known)
+    if n_patterns < 0 or accesses.first[0] or bool((np.diff(accesses.first) < 0).any()):
+        broken.append("accesses.first does not ascend from 0")
+    elif int(accesses.first[-1]) != n_rows:
+        broken.append("accesses.first does not end at the number of pattern rows")
+    if trace.claims is not None:
+        rows = {"": n_patterns, "pattern rows": n_rows}
+        broken += broken_columns("claims", trace.claims, rows, known)
+    for graph in trace.graphs:
+        rows = {"": len(graph), "edges": graph.n_edges}
+        broken += broken_columns("graph", graph, rows, known | {"nodes": len(graph)})
     for i, series in enumerate(trace.counters):
         if series.id != i:
             broken.append(f"counter {i} has id {series.id}")
-        if series.time.shape != series.value.shape:
-            broken.append(f"counter {series.name} has unequal columns")
-        elif bool((np.diff(series.time) < 0).any()):
-            broken.append(f"counter {series.name} is not in time order")
-    column("tensors.name", trace.tensors.name, n_tensors, -1, n_strings)
-    column("tensors.layer", trace.tensors.layer, n_tensors, -1, 1 << 15)
-    column("tensors.file", trace.tensors.file, n_tensors, -1, len(trace.models))
-    column("tensors.type", trace.tensors.type, n_tensors, -1, 1 << 15)
-    column("tensors.n_experts", trace.tensors.n_experts, n_tensors, 0, 1 << 31)
-    if trace.claims is not None:
-        n_patterns = len(trace.accesses.first) - 1
-        column("claims.name", trace.claims.name, n_patterns, -1, n_strings)
-        n_rows = len(trace.accesses.patterns)
-        column("claims.source_name", trace.claims.source_name, n_rows, -1, n_strings)
-    r, n_routing = trace.routing, len(trace.routing)
-    column("routing.span", r.span, n_routing, -1, n_spans)
-    column("routing.token", r.token, n_routing, -1, 1 << 32)
-    column("routing.layer", r.layer, n_routing, -1, 1 << 15)
-    column("routing.expert", r.expert, n_routing, 0, 1 << 15)
-    column("routing.rank", r.rank, n_routing, -1, 1 << 15)
-    column("routing.n_more", r.n_more, n_routing, -1, 1 << 31)
-    for graph in trace.graphs:
-        broken += check_graph(graph, n_strings, n_tensors)
-    column("buffers.name", trace.buffers.name, len(trace.buffers), -1, n_strings)
-    column("flows.source", trace.flows.source, len(trace.flows), 0, max(n_spans, 1))
-    column("flows.target", trace.flows.target, len(trace.flows), 0, max(n_spans, 1))
-    if (
-        n_spans
-        and not broken
-        and (
-            int(s.start.min()) < trace.extent.start
-            or int(s.end.max()) > trace.extent.end
-        )
+        name = f"counter {series.name}"
+        broken += broken_columns(name, series, {"": len(series)}, known)
+        if bool((np.diff(series.time) < 0).any()):
+            broken.append(f"{name} is not in time order")
+    if spans.end.shape == spans.start.shape and bool((spans.end < spans.start).any()):
+        broken.append("a span ends before it starts")
+    if broken:
+        return broken
+    for name, start, end in (
+        ("a span", spans.start, spans.end),
+        ("a marker", markers.time, markers.time),
     ):
-        broken.append("a span lies outside the extent")
-    if (
-        len(m)
-        and not broken
-        and (
-            int(m.time.min()) < trace.extent.start
-            or int(m.time.max()) > trace.extent.end
-        )
-    ):
-        broken.append("a marker lies outside the extent")
-    return broken
-
-
-def _check_accesses(trace: Trace) -> list[str]:
-    a, broken = trace.accesses, []
-    if a.pattern.shape != (len(trace.spans),):
-        return [f"accesses.pattern has shape {a.pattern.shape}"]
-    if len(a.first) < 1 or a.first[0] != 0 or bool((np.diff(a.first) < 0).any()):
-        broken.append("accesses.first does not ascend from 0")
-    elif int(a.first[-1]) != len(a.patterns):
-        broken.append("accesses.first does not end at the number of pattern rows")
-    if (
-        len(a.pattern)
-        and not -1 <= int(a.pattern.min()) <= int(a.pattern.max()) < len(a.first) - 1
-    ):
-        broken.append("accesses.pattern names patterns that do not exist")
-    for what, columns in (("patterns", a.patterns), ("loose", a.loose.what)):
-        n = len(columns)
-        broken.extend(
-            f"accesses.{what}.{name} has the wrong length"
-            for name in columns.__dataclass_fields__
-            if getattr(columns, name).shape != (n,)
-        )
-        if (
-            n
-            and not broken
-            and (
-                int(columns.tensor.min()) < -1
-                or int(columns.tensor.max()) >= len(trace.tensors)
-            )
-        ):
-            broken.append(f"accesses.{what}.tensor names tensors that do not exist")
-        if n and not broken and int(columns.buffer.max()) >= len(trace.buffers):
-            broken.append(f"accesses.{what}.buffer names buffers that do not exist")
-    n = len(a.loose)
-    broken.extend(
-        f"accesses.loose.{name} has the wrong length"
-        for name in ("lane", "span", "token")
-        if getattr(a.loose, name).shape != (n,)
-    )
+        low, high = trace.extent.start, trace.extent.end
+        if len(start) and (int(start.min()) < low or int(end.max()) > high):
+            broken.append(f"{name} lies outside the extent")
     return broken

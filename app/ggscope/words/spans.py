@@ -15,12 +15,14 @@ from ggscope.analysis.reads.account import (
     directions_of,
 )
 from ggscope.model.lanes import LaneKind
+from ggscope.model.schema import schema_of
 from ggscope.model.tables import (
     AccessColumns,
     Phase,
     Quality,
     Space,
     SpanFlag,
+    Spans,
     quality_of,
 )
 from ggscope.model.tensors import BufferUsage
@@ -235,9 +237,11 @@ def span_facts(
             time_text(trace, end, absolute=absolute),
             exact_time_text(trace, end),
         ),
-        Fact("layer", _number(trace, "layer", span)),
-        Fact("token", _number(trace, "token", span, prefix="#")),
-        Fact("phase", _phase_text(trace, span)),
+        *(
+            Fact(column.label, column_text(trace, name, span))
+            for name, column in schema_of(Spans).items()
+            if column.label
+        ),
         *_byte_facts(trace, span),
         record_fact(record_of(trace, span), record_offset),
     ]
@@ -341,16 +345,23 @@ def _quality(trace: Trace, span: int) -> Quality:
     return Quality(int(quality_of(trace.spans.flags[span : span + 1])[0]))
 
 
-def _number(trace: Trace, column: str, span: int, prefix: str = "") -> str:
-    values = getattr(trace.spans, column)
-    if values is None or int(values[span]) < 0:
+def column_text(trace: Trace, name: str, span: int) -> str:
+    """Return what a column says of a span, by its schema; "N/A" where nothing."""
+    column, values = schema_of(Spans)[name], getattr(trace.spans, name)
+    if values is None or values[span] == column.null:
         return NOT_AVAILABLE
-    return f"{prefix}{format_count(int(values[span]))}"
-
-
-def _phase_text(trace: Trace, span: int) -> str:
-    phase = trace.spans.phase
-    return phase_word(trace, -1 if phase is None else int(phase[span]))
+    value = values[span].item()
+    if column.code is Phase:
+        return phase_word(trace, value)
+    if column.code is not None:
+        return (column.code(value).name or "").lower().replace("_", " ")
+    if column.of == "strings":
+        return trace.strings[value] or NOT_AVAILABLE
+    if column.unit == "ticks":
+        return format_duration(value, trace.clock.unit)
+    if column.unit == "bytes":
+        return format_bytes(value)
+    return column.mark + (f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
 
 
 def _lane_fact(trace: Trace, lane: int) -> Fact:

@@ -23,8 +23,6 @@ from ggscope.model.tables import (
     FlatAccesses,
     Space,
     SpanFlag,
-    no_access_columns,
-    no_flat_accesses,
 )
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
@@ -210,7 +208,7 @@ def test_source_tells_disk_buffer_both_and_none(llama):
 
 
 def access_columns(space: list[int]) -> AccessColumns:
-    columns = no_access_columns(len(space))
+    columns = AccessColumns.blank(len(space))
     columns.space[:] = space
     return columns
 
@@ -223,7 +221,7 @@ def test_source_unknown_space_does_not_make_a_mixture():
         np.array([0, 1, -1], np.int32),
         np.array([0, 1, 3]),
         access_columns([Space.UNKNOWN, Space.UNKNOWN, Space.FILE]),
-        no_flat_accesses(),
+        FlatAccesses.blank(),
     )
 
     found = categorize(builders.finished(builder), "source")

@@ -19,7 +19,7 @@ from ggscope.analysis.completeness import (
 from ggscope.analysis.sessions.join import Side, join
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import Accesses, no_access_columns, no_flat_accesses
+from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers.registry import open_trace
 from graph_traces import add_graph
@@ -88,7 +88,7 @@ def traced(
     )
     names: dict[str, int] = {}
     tensors = [[names.setdefault(n, len(names)) for n in row[2][2]] for row in rows]
-    columns = no_access_columns(sum(map(len, tensors)))
+    columns = AccessColumns.blank(sum(map(len, tensors)))
     flat = np.array([t for some in tensors for t in some], np.int32)
     count = len(rows)
     if has_passes:
@@ -99,7 +99,7 @@ def traced(
         np.append(np.arange(count), np.full(len(starts) * has_passes, -1)).astype(int),
         np.cumsum([0, *map(len, tensors)]),
         replace(columns, tensor=flat),
-        no_flat_accesses(),
+        FlatAccesses.blank(),
     )
     builder.tensors = named_tensors(builder, list(names))
     return finished(builder)

@@ -16,7 +16,7 @@ from ggscope.analysis.experts.experts import (
 )
 from ggscope.analysis.experts.slices import expert_slices
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tensors import no_tensors
+from ggscope.model.tensors import Tensors
 from ggscope.model.trace import Trace
 
 STACKS = [
@@ -233,7 +233,7 @@ def test_loose_accesses_to_experts_count_too() -> None:
 def test_accesses_of_a_trace_without_tokens_or_tensors_count_for_no_token() -> None:
     trace = accessing([[(-1, 0, 1, 10)]], [0, 0], [0, 0], SLICES)
     spans = replace(trace.spans, token=None)
-    trace = replace(trace, spans=spans, tensors=no_tensors())
+    trace = replace(trace, spans=spans, tensors=Tensors.blank())
 
     choices = expert_choices(trace)
 

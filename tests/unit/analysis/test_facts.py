@@ -11,9 +11,8 @@ from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
+    FlatAccesses,
     SpanFlag,
-    no_access_columns,
-    no_flat_accesses,
 )
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.time import Clock
@@ -77,13 +76,13 @@ def with_accesses(columns: AccessColumns, **span: object) -> Trace:
     )
     n = len(columns)
     builder.accesses = Accesses(
-        np.zeros(1, np.int32), np.array([0, n]), columns, no_flat_accesses()
+        np.zeros(1, np.int32), np.array([0, n]), columns, FlatAccesses.blank()
     )
     return builders.finished(builder)
 
 
 def access(**values: int) -> AccessColumns:
-    columns = no_access_columns(1)
+    columns = AccessColumns.blank(1)
     for key, value in values.items():
         getattr(columns, key)[0] = value
     return columns
@@ -246,7 +245,7 @@ def test_access_tells_badge_and_place(
 
 
 def test_access_with_everything_unknown_reads_not_available() -> None:
-    (found,) = access_facts(with_accesses(no_access_columns(1)), 0)
+    (found,) = access_facts(with_accesses(AccessColumns.blank(1)), 0)
 
     assert {found.name, found.size, found.layer, found.expert, found.address} == {"N/A"}
 
@@ -264,7 +263,7 @@ def test_access_line_leaves_unknown_parts_out() -> None:
 
 
 def test_destination_takes_size_from_its_tensor() -> None:
-    trace = with_accesses(no_access_columns(1), tensor=np.array([0], np.int32))
+    trace = with_accesses(AccessColumns.blank(1), tensor=np.array([0], np.int32))
 
     fact = destination_of(trace, 0)
 
@@ -273,8 +272,8 @@ def test_destination_takes_size_from_its_tensor() -> None:
 
 
 def test_destination_with_unknown_size_reads_not_available() -> None:
-    fact = destination_of(with_accesses(no_access_columns(1)), 0)
-    listed = with_accesses(no_access_columns(1), tensor=np.array([1], np.int32))
+    fact = destination_of(with_accesses(AccessColumns.blank(1)), 0)
+    listed = with_accesses(AccessColumns.blank(1), tensor=np.array([1], np.int32))
 
     assert fact is not None
     assert fact.value == "N/A"

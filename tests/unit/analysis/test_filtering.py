@@ -28,10 +28,10 @@ from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import AnyOf, Filter, Not
 from ggscope.model.tables import (
+    AccessColumns,
     Accesses,
     FlatAccesses,
     Space,
-    no_access_columns,
     no_accesses,
 )
 from ggscope.model.tensors import Tensors
@@ -245,7 +245,7 @@ def test_loose_access_of_a_span_makes_it_match():
     builder = TraceBuilder()
     lane = builder.add_lane("TE0", LaneKind.ENGINE)
     builder.add_spans(start=np.array([0, 5, 9]), end=np.array([1, 6, 10]), lane=lane)
-    what = no_access_columns(2)
+    what = AccessColumns.blank(2)
     what.space[:] = [Space.DRAM, Space.SPM]
     loose = FlatAccesses(
         np.array([5, 9]),

@@ -7,7 +7,7 @@ import pytest
 
 from ggscope.analysis.graph.search import leaf_words
 from ggscope.analysis.sessions.join import Side, join
-from ggscope.model.tables import AccessColumns, Accesses, no_flat_accesses
+from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
 from ggscope.model.trace import OpTable, Trace
 from ggscope.readers.registry import open_trace
 from session_files import graph_trace, reading_trace
@@ -41,7 +41,7 @@ def trace_of(*ops: tuple[str, str, tuple[str, ...]]) -> Trace:
         pattern.astype(np.int32),
         first.astype(np.int64),
         AccessColumns(*(getattr(columns, f) for f in columns.__dataclass_fields__)),
-        no_flat_accesses(),
+        FlatAccesses.blank(),
     )
     return replace(made, ops=OPS, spans=spans, accesses=accesses)
 

@@ -23,12 +23,12 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import family_of
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
+    AccessColumns,
     Accesses,
     FlatAccesses,
     Phase,
     Space,
     SpanFlag,
-    no_access_columns,
     no_accesses,
     quality_of,
 )
@@ -290,7 +290,7 @@ def test_loose_accesses_count_for_the_spans_they_name(by, expected):
     start = np.arange(4) * 10
     own = np.array([0, -1, -1, 0], np.int32)
     builder.add_spans(start=start, end=start + 10, lane=lane, op=1, tensor=own)
-    what = no_access_columns(6)
+    what = AccessColumns.blank(6)
     what.space[:] = [Space.SPM, *[Space.DRAM] * 5]
     what.size[:] = [100, 3, 7, 1, 1000, -1]
     loose = FlatAccesses(

@@ -8,7 +8,7 @@ import pytest
 import builders
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.routing import expert_key, no_routing
+from ggscope.model.routing import Routing, expert_key
 from ggscope.model.selection import Selection
 from ggscope.model.tensors import ModelFile, Place, SizeSource
 from ggscope.model.trace import Trace
@@ -177,7 +177,9 @@ def test_expert_says_its_choices_and_its_bytes(trace: Trace) -> None:
     assert f"of {int(in_layer.sum())} choices" in facts["chosen"].exact
     assert facts["bytes in the file"].exact == "100 bytes"
     assert facts["blk.2.ffn_up_exps.weight"].value == "0x0514 – 0x0578"
-    unrouted = by_label(expert_facts(replace(trace, routing=no_routing()), key, None))
+    unrouted = by_label(
+        expert_facts(replace(trace, routing=Routing.blank()), key, None)
+    )
     assert unrouted["chosen"].value == "N/A"
 
 

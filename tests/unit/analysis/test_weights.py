@@ -7,11 +7,11 @@ from builders import TraceBuilder, finished, llama_like_trace
 from ggscope.analysis.statistics.table import statistics
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
+    AccessColumns,
     Accesses,
     AccessKind,
+    FlatAccesses,
     Space,
-    no_access_columns,
-    no_flat_accesses,
 )
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import Trace
@@ -39,13 +39,13 @@ def trace_of(*patterns: list[tuple[int, int, int]], expert: bool = False) -> Tra
     start = np.arange(n) * 100
     builder.add_spans(start=start, end=start + 100, lane=lane, op=1)
     rows = [row for pattern in patterns for row in pattern]
-    what = no_access_columns(len(rows))
+    what = AccessColumns.blank(len(rows))
     for i, (tensor, space, size) in enumerate(rows):
         what.tensor[i], what.space[i], what.size[i] = tensor, space, size
         what.expert[i] = tensor if expert else -1
     what.kind[:] = AccessKind.READ
     first = np.cumsum([0, *(len(pattern) for pattern in patterns)])
-    builder.accesses = Accesses(np.arange(n), first, what, no_flat_accesses())
+    builder.accesses = Accesses(np.arange(n), first, what, FlatAccesses.blank())
     return finished(builder)
 
 

@@ -19,8 +19,6 @@ from ggscope.model.tables import (
     Quality,
     SpanFlag,
     narrow,
-    no_access_columns,
-    no_flat_accesses,
     quality_of,
 )
 from ggscope.model.tensors import Buffers, Tensors
@@ -40,13 +38,13 @@ def tensors(builder: TraceBuilder, n: int) -> Tensors:
 def patterns(builder: TraceBuilder) -> Accesses:
     """Pattern 0 reads tensors 0 and 1 (300 bytes), pattern 1 nothing, 2 tensor 1."""
     builder.tensors = tensors(builder, 2)
-    rows = no_access_columns(3)
+    rows = AccessColumns.blank(3)
     rows = dataclasses.replace(
         rows, tensor=np.array([0, 1, 1], np.int32), size=np.array([100, 200, -1])
     )
     return Accesses(
         np.array([0, 2, -1, 1, 0], np.int32), np.array([0, 2, 2, 3]), rows,
-        no_flat_accesses(),
+        FlatAccesses.blank(),
     )  # fmt: skip
 
 
@@ -155,12 +153,12 @@ def test_flattening_adds_loose_accesses_and_missing_tokens() -> None:
     builder = TraceBuilder()
     lane = builder.add_lane("DMA 0", LaneKind.ENGINE)
     builder.add_spans(start=np.array([0]), end=np.array([5]), lane=lane)
-    rows = no_access_columns(2)
+    rows = AccessColumns.blank(2)
     loose = FlatAccesses(
         np.array([1, 2]), np.zeros(2, np.int32), np.full(2, -1), np.full(2, -1), rows
     )
     builder.accesses = Accesses(
-        np.array([0], np.int32), np.array([0, 1]), no_access_columns(1), loose
+        np.array([0], np.int32), np.array([0, 1]), AccessColumns.blank(1), loose
     )
     trace = builder.snapshot(INFO)
 
@@ -268,16 +266,20 @@ def test_check_names_broken_accesses() -> None:
     assert "pattern has shape" in check(swap(good, pattern=frozen([0])))
     assert "does not ascend" in check(swap(good, first=frozen([0, 3, 2, 3])))
     assert "does not end" in check(swap(good, first=frozen([0, 1, 1, 2])))
-    assert "do not exist" in check(swap(good, pattern=frozen([0, 9, 0, 0, 0])))
-    assert "tensors that do not" in check(
+    assert "accesses.pattern has values" in check(
+        swap(good, pattern=frozen([0, 9, 0, 0, 0]))
+    )
+    assert "patterns.tensor has values 0..7 outside [-1, 2)" in check(
         swap(good, patterns=swap(rows, tensor=frozen([0, 1, 7])))
     )
-    assert "buffers that do not" in check(
+    assert "patterns.buffer has values" in check(
         swap(good, patterns=swap(rows, buffer=frozen([0, 0, 0])))
     )
-    assert "wrong length" in check(swap(good, patterns=swap(rows, expert=frozen([0]))))
+    assert "patterns.expert has shape" in check(
+        swap(good, patterns=swap(rows, expert=frozen([0])))
+    )
     loose = FlatAccesses(
-        frozen([1]), frozen([0, 0]), frozen([0]), frozen([0]), no_access_columns(1)
+        frozen([1]), frozen([0, 0]), frozen([0]), frozen([0]), AccessColumns.blank(1)
     )
     assert "loose.lane" in check(swap(good, loose=loose))
 
@@ -299,7 +301,9 @@ def test_check_names_broken_lanes_counters_and_markers() -> None:
         check(lanes=(swap(trace.lanes[0], id=5), *trace.lanes[1:]))
     assert "counter 0 has id 3" in check(counters=(swap(series, id=3),))
     assert "not in time order" in check(counters=(swap(series, time=frozen([2, 1])),))
-    assert "unequal columns" in check(counters=(swap(series, time=frozen([2])),))
+    assert "counter c.value has shape" in check(
+        counters=(swap(series, time=frozen([2])),)
+    )
     assert "marker lies outside" in check(
         markers=swap(trace.markers, time=frozen([1 << 40]))
     )

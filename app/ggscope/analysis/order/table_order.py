@@ -30,7 +30,6 @@ from ggscope.model.tables import I64, Array, quality_of
 from ggscope.model.trace import Trace
 
 _LAST = np.iinfo(np.int64).max
-_NUMBERS = ("record", "layer", "token", "phase")
 _BANDS = (LaneKind.TOKEN, LaneKind.PHASE)
 _BLOCK_ROWS = 1 << 10
 _KEPT_BLOCKS = 32
@@ -93,7 +92,7 @@ class OrderKey:
 
     def _most(self) -> int:
         spans, column = self.trace.spans, self.sorting.column
-        if column in _NUMBERS:
+        if self._looked_up() is None:  # a column of numbers
             source = getattr(spans, column)
             if source is None:
                 return len(spans) if column == "record" else 0

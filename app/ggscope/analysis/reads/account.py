@@ -10,7 +10,7 @@ pattern as one op does it, or as one op does it with one choice of experts. The 
 is per entry; of the spans only narrow columns are looked at.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from weakref import WeakKeyDictionary
 
@@ -22,6 +22,7 @@ from ggscope.analysis.heat.rows import interval_of, pass_starts
 from ggscope.analysis.rows.groups import chunks, count_values
 from ggscope.model.ggml.operands import INDEX_BYTES, Operand, operand
 from ggscope.model.routing import EXPERT_KEY, UNKNOWN_MORE
+from ggscope.model.schema import stacked
 from ggscope.model.tables import (
     I64,
     AccessColumns,
@@ -693,12 +694,6 @@ def _joined(plain: Account, more: Account, column: Array) -> Account:
     def both(name: str) -> Array:
         return np.concatenate([getattr(plain, name), getattr(more, name)])
 
-    what = AccessColumns(
-        *(
-            np.concatenate([getattr(plain.what, f.name), getattr(more.what, f.name)])
-            for f in fields(AccessColumns)
-        )
-    )
     names = (
         "direction", "known", "unknown", "passed", "counts", "is_rows", "is_stack",
         "base",
@@ -706,7 +701,7 @@ def _joined(plain: Account, more: Account, column: Array) -> Account:
     return replace(
         plain,
         first=np.concatenate([plain.first, more.first[1:] + plain.first[-1]]),
-        what=what,
+        what=stacked(plain.what, more.what),
         column=column,
         **{name: both(name) for name in names},  # type: ignore[arg-type]  # columns
     )

@@ -4,23 +4,17 @@ Whether two files share a clock, and how far one must be moved beside the other.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ggscope.analysis.sessions import tables
-from ggscope.analysis.sessions.tables import name_of
+from ggscope.analysis.sessions.tables import Move, name_of
 from ggscope.errors import QueryError
 from ggscope.model.claims import Claims
+from ggscope.model.schema import stacked
 from ggscope.model.strings import StringTable
-from ggscope.model.tables import (
-    AccessColumns,
-    Accesses,
-    Array,
-    FlatAccesses,
-    Flows,
-    Spans,
-)
+from ggscope.model.tables import Accesses, Array
 from ggscope.model.tensors import Tensors
 from ggscope.model.time import TimeRange, Unit
 from ggscope.model.trace import Part, ReadWarning, Severity, Trace, TraceInfo
@@ -133,13 +127,13 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
         return traces[0]
     prepared = [_prepared(trace, is_first=i == 0) for i, trace in enumerate(traces)]
     whole = _folded(prepared)
-    return tables.frozen(
-        replace(
-            whole,
-            warnings=tables.sorted_warnings(whole.warnings),
-            generation=max(trace.generation for trace in traces) + 1,
-        )
+    joined = replace(
+        whole,
+        warnings=tables.sorted_warnings(whole.warnings),
+        generation=max(trace.generation for trace in traces) + 1,
     )
+    joined.freeze()
+    return joined
 
 
 def is_same_run(a: Trace, b: Trace) -> bool:
@@ -236,45 +230,38 @@ def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:
     )
     ops, op_of = tables.joined_ops(whole.ops, other.ops, other.spans.op)
     tensors, tensor_of = _joined_tensors(whole.tensors, other.tensors, strings)
-    buffers, buffer_of = tables.joined_buffers(
-        whole.buffers, tables.moved_buffers(other.buffers, strings, by)
-    )
+    places = {"strings": strings, "lanes": lane_of, "ops": op_of, "tensors": tensor_of}
     n, n_records = len(whole.spans), _n_records(whole)
-    maps = {"name": strings, "op": op_of, "lane": lane_of, "tensor": tensor_of}
-    ops_of_graphs = [g.op for g in other.graphs]
-    if ops_of_graphs:
-        ops, of_graph = tables.joined_ops(ops, other.ops, np.concatenate(ops_of_graphs))
-    graphs = [tables.moved_graph(g, strings, of_graph, tensor_of) for g in other.graphs]
-    markers = tables.moved_markers(other.markers, strings, lane_of, by, n_records)
+    move = Move(places=places, ticks=by, first_span=n, first_record=n_records)
+    buffers, buffer_of = tables.joined_buffers(whole.buffers, move.of(other.buffers))
+    move = replace(move, places=places | {"buffers": buffer_of})
+    ops_of_graphs = np.concatenate([[-1], *(graph.op for graph in other.graphs)])
+    ops, op_of = tables.joined_ops(ops, other.ops, ops_of_graphs)
+    move_graph = replace(move, places=places | {"ops": op_of})
     first_pattern = len(whole.accesses.first) - 1
+    records = np.asarray(tables.record_numbers(whole.spans), np.int64)
+    spans = replace(whole.spans, record=np.where(records < 0, -1, records))
     return replace(
         whole,
         info=_joined_info(whole.info, other.info),
         extent=_widened(whole, other, by),
         lanes=lanes,
         ops=ops,
-        spans=_joined_spans(whole.spans, other.spans, maps, by, n_records),
-        markers=tables.joined_markers(whole.markers, markers),
-        accesses=_joined_accesses(
-            whole.accesses, other.accesses, tensor_of, buffer_of, lane_of, by, n
-        ),
+        spans=stacked(spans, move.of(other.spans)),
+        markers=tables.joined_markers(whole.markers, move.of(other.markers)),
+        accesses=_joined_accesses(whole.accesses, other.accesses, move),
         counters=(
             *whole.counters,
             *tables.moved_counters(other.counters, lane_of, by, len(whole.counters)),
         ),
-        flows=Flows(
-            np.concatenate([whole.flows.source, other.flows.source + n]),
-            np.concatenate([whole.flows.target, other.flows.target + n]),
-        ),
+        flows=stacked(whole.flows, move.of(other.flows)),
         tensors=tensors,
         buffers=buffers,
-        graphs=(*whole.graphs, *graphs),
+        graphs=(*whole.graphs, *map(move_graph.of, other.graphs)),
         models=(*whole.models, *other.models),
-        routing=tables.joined_routing(
-            whole.routing, tables.moved_routing(other.routing, by, n)
-        ),
+        routing=tables.joined_routing(whole.routing, move.of(other.routing)),
         records=_joined_records(whole, other, n_records),
-        claims=_joined_claims(whole, other, strings, first_pattern),
+        claims=_joined_claims(whole, other, move, first_pattern),
     )
 
 
@@ -363,39 +350,6 @@ def _in_ns(trace: Trace) -> tuple[Trace, tuple[ReadWarning, ...]]:
     ), (notice,)
 
 
-def _joined_spans(
-    a: Spans, b: Spans, maps: dict[str, Array], by: int, first_record: int
-) -> Spans:
-    columns: dict[str, Array | None] = {
-        "start": np.concatenate([a.start, b.start + by]),
-        "end": np.concatenate([a.end, b.end + by]),
-        "flags": np.concatenate([a.flags, b.flags]),
-        "lane": np.concatenate([a.lane, maps["lane"][b.lane]]),
-        "name": np.concatenate([a.name, tables.looked_up(maps["name"], b.name)]),
-        "op": np.concatenate([a.op, tables.looked_up(maps["op"], b.op)]),
-        "record": np.concatenate([_records(a, 0), _records(b, first_record)]),
-    }
-    for name in ("tensor", "token", "layer", "phase", "color"):
-        first, second = getattr(a, name), getattr(b, name)
-        if first is None and second is None:
-            continue
-        if name == "tensor" and second is not None:
-            second = tables.looked_up(maps["tensor"], second)
-        missing = 0 if name == "color" else -1
-        dtype = np.uint32 if name == "color" else np.int8
-        first = np.full(len(a), missing, dtype) if first is None else first
-        second = np.full(len(b), missing, dtype) if second is None else second
-        columns[name] = np.concatenate([first, second])
-    return Spans(**columns)  # type: ignore[arg-type]  # the first seven are arrays
-
-
-def _records(spans: Spans, first: int) -> Array:
-    if spans.record is None:
-        return np.arange(first, first + len(spans))
-    record = spans.record.astype(np.int64)
-    return np.where(record < 0, -1, record + first)
-
-
 def _joined_tensors(a: Tensors, b: Tensors, strings: Array) -> tuple[Tensors, Array]:
     """Return one table, and the row in it of each row of `b`.
 
@@ -417,78 +371,27 @@ def _joined_tensors(a: Tensors, b: Tensors, strings: Array) -> tuple[Tensors, Ar
     place[fresh] = len(a) + np.arange(len(fresh))
     joined = replace(a, offset=offset, size=size)
     if len(fresh):
-        joined = tables.stacked_tensors(joined, tables.taken_tensors(b, fresh))
+        joined = stacked(joined, b.take(fresh))
     return joined, place.astype(np.int32)
 
 
-def _joined_accesses(
-    a: Accesses,
-    b: Accesses,
-    tensor_of: Array,
-    buffer_of: Array,
-    lane_of: Array,
-    by: int,
-    n_spans: int,
-) -> Accesses:
+def _joined_accesses(a: Accesses, b: Accesses, move: Move) -> Accesses:
     n_patterns, n_rows = len(a.first) - 1, len(a.patterns)
     pattern = np.where(b.pattern < 0, -1, b.pattern.astype(np.int32) + n_patterns)
-    loose = replace(
-        b.loose,
-        time=b.loose.time + by,
-        lane=tables.looked_up(lane_of, b.loose.lane),
-        span=np.where(b.loose.span < 0, -1, b.loose.span + n_spans),
-        what=_moved_columns(b.loose.what, tensor_of, buffer_of),
-    )
+    loose = replace(move.of(b.loose), what=move.of(b.loose.what))
     return Accesses(
         np.concatenate([a.pattern, pattern]),
         np.concatenate([a.first, b.first[1:] + n_rows]),
-        _stacked(a.patterns, _moved_columns(b.patterns, tensor_of, buffer_of)),
-        FlatAccesses(
-            time=np.concatenate([a.loose.time, loose.time]),
-            lane=np.concatenate([a.loose.lane, loose.lane]),
-            span=np.concatenate([a.loose.span, loose.span]),
-            token=np.concatenate([a.loose.token, loose.token]),
-            what=_stacked(a.loose.what, loose.what),
-        ),
-    )
-
-
-def _moved_columns(
-    columns: AccessColumns, tensor_of: Array, buffer_of: Array
-) -> AccessColumns:
-    return replace(
-        columns,
-        tensor=tables.looked_up(tensor_of, columns.tensor).astype(np.int32),
-        buffer=tables.looked_up(buffer_of, columns.buffer).astype(np.int32),
-    )
-
-
-def _stacked(a: AccessColumns, b: AccessColumns) -> AccessColumns:
-    return AccessColumns(
-        *(
-            np.concatenate([getattr(a, f.name), getattr(b, f.name)])
-            for f in fields(AccessColumns)
-        )
+        stacked(a.patterns, move.of(b.patterns)),
+        stacked(a.loose, loose),
     )
 
 
 def _joined_claims(
-    whole: Trace, other: Trace, strings: Array, first_pattern: int
+    whole: Trace, other: Trace, move: Move, first_pattern: int
 ) -> Claims | None:
     """Return the files' own words, where both keep them and mean the same by them."""
     a, b = whole.claims, other.claims
     if a is None or b is None or a.has_results != b.has_results:
         return None
-    if len(a) != first_pattern:
-        return None
-    b = replace(
-        b,
-        name=tables.looked_up(strings, b.name),
-        source_name=tables.looked_up(strings, b.source_name),
-    )
-    columns = {
-        f.name: np.concatenate([getattr(a, f.name), getattr(b, f.name)])
-        for f in fields(Claims)
-        if f.name != "has_results"
-    }
-    return Claims(**columns, has_results=a.has_results)
+    return stacked(a, move.of(b)) if len(a) == first_pattern else None

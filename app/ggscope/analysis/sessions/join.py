@@ -30,6 +30,7 @@ from ggscope.analysis.sessions.mapping import (
     lay_out,
 )
 from ggscope.analysis.sessions.placing import apply_mapping
+from ggscope.analysis.sessions.tables import Move
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
 from ggscope.model.tables import Array
@@ -102,15 +103,15 @@ def join(main: Trace, sides: Sequence[Side]) -> Trace:
         trace = _joined(trace, side)
     trace = _with_graph_join(trace, [s.name for s in ordered if s.trace.graphs])
     paths = tuple(path for part in trace.parts for path in part.info.paths)
-    return tables.frozen(
-        replace(
-            trace,
-            info=replace(main.info, paths=tuple(dict.fromkeys(paths))),
-            warnings=tables.sorted_warnings(_without_doubt(trace)),
-            extent=_extent(trace),
-            generation=main.generation + 1,
-        )
+    whole = replace(
+        trace,
+        info=replace(main.info, paths=tuple(dict.fromkeys(paths))),
+        warnings=tables.sorted_warnings(_without_doubt(trace)),
+        extent=_extent(trace),
+        generation=main.generation + 1,
     )
+    whole.freeze()
+    return whole
 
 
 def _without_doubt(trace: Trace) -> tuple[ReadWarning, ...]:
@@ -334,16 +335,13 @@ def _with_buffers(trace: Trace, side: Side, strings: Array, by: int) -> Trace:
     if not (len(other.buffers) or len(other.markers) or other.counters):
         return trace
     lanes, place = tables.appended_lanes(trace.lanes, other.lanes)
-    buffers, _ = tables.joined_buffers(
-        trace.buffers, tables.moved_buffers(other.buffers, strings, by)
-    )
+    move = Move(places={"strings": strings, "lanes": place}, ticks=by)
+    buffers, _ = tables.joined_buffers(trace.buffers, move.of(other.buffers))
     return replace(
         trace,
         lanes=lanes,
         buffers=buffers if len(other.buffers) else trace.buffers,
-        markers=tables.joined_markers(
-            trace.markers, tables.moved_markers(other.markers, strings, place, by, -1)
-        ),
+        markers=tables.joined_markers(trace.markers, move.of(other.markers)),
         counters=(
             *trace.counters,
             *tables.moved_counters(other.counters, place, by, len(trace.counters)),
@@ -373,22 +371,16 @@ def _with_graphs(trace: Trace, side: Side, strings: Array, rows: Array) -> Trace
     """Return the trace with a side's graphs, whose nodes name its tensors and ops."""
     used = np.concatenate([graph.op for graph in side.trace.graphs])
     ops, op_map = tables.joined_ops(trace.ops, side.trace.ops, used)
-    graphs = [
-        tables.moved_graph(graph, strings, op_map, rows) for graph in side.trace.graphs
-    ]
-    row_of = _rows_by_name(trace)
-    graphs = [_with_tensors(trace, graph, row_of) for graph in graphs]
+    move = Move(places={"strings": strings, "ops": op_map, "tensors": rows})
+    # The first tensor row of each name; those with accesses come first.
+    names = reversed(list(enumerate(trace.tensors.name.tolist())))
+    row_of = {trace.strings[i]: row for row, i in names}
+    graphs = [_with_tensors(trace, move.of(g), row_of) for g in side.trace.graphs]
     return replace(
         trace,
         ops=ops,
         graphs=(*trace.graphs, *graphs),
     )
-
-
-def _rows_by_name(trace: Trace) -> dict[str, int]:
-    """Return the first tensor row of each name; those with accesses come first."""
-    names = trace.tensors.name.tolist()
-    return {trace.strings[i]: row for row, i in reversed(list(enumerate(names)))}
 
 
 def _with_tensors(trace: Trace, graph: Graph, row_of: dict[str, int]) -> Graph:
@@ -443,4 +435,4 @@ def _with_routing(trace: Trace, side: Side, by: int) -> Trace:
             remedy="Open it alone to see them.",
         )
         return replace(trace, warnings=(*trace.warnings, notice))
-    return replace(trace, routing=tables.moved_routing(side.trace.routing, by, None))
+    return replace(trace, routing=Move(ticks=by).of(side.trace.routing))

@@ -21,12 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.groups import count_values
-from ggscope.analysis.sessions.tables import (
-    full_tensors,
-    stacked_tensors,
-    taken_tensors,
-)
+from ggscope.analysis.sessions.tables import full_tensors
 from ggscope.model.names import normalise
+from ggscope.model.schema import stacked
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, Array, Space
 from ggscope.model.tensors import Place, SizeSource, Tensors
@@ -253,7 +250,7 @@ def lay_out(tensors: Tensors, strings: StringTable) -> ModelLayout:
     tensors = replace(tensors, size=size, size_source=source)
     folded = _folded(tensors, names, strings)
     if folded is not None:
-        tensors = stacked_tensors(tensors, folded)
+        tensors = stacked(tensors, folded)
         names += [strings[i] for i in folded.name.tolist()]
     return ModelLayout(tensors, tuple(names), slice_rows(tensors, strings), n_repaired)
 
@@ -303,7 +300,7 @@ def _folded(tensors: Tensors, names: list[str], strings: StringTable) -> Tensors
         sorted(found, key=lambda i: int(tensors.expert[i])) for found in stacks.values()
     ]
     first = np.array([found[0] for found in rows], np.int64)
-    base = taken_tensors(tensors, first)
+    base = tensors.take(first)
     wholes = [_whole(tensors, np.array(found, np.int64)) for found in rows]
     shape = np.array(base.shape, np.int64)
     n_experts = np.array([len(found) for found in rows], np.int32)

@@ -5,11 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ggscope.analysis.sessions.mapping import Mapping, ModelLayout
-from ggscope.analysis.sessions.tables import (
-    full_tensors,
-    stacked_tensors,
-    taken_tensors,
-)
+from ggscope.analysis.sessions.tables import full_tensors
+from ggscope.model.schema import stacked
 from ggscope.model.tables import I64, AccessColumns, Array, Space
 from ggscope.model.tensors import Place, SizeSource, Tensors
 from ggscope.model.trace import Trace
@@ -53,7 +50,7 @@ def apply_mapping(trace: Trace, layout: ModelLayout, mapping: Mapping) -> Mapped
     missing = np.flatnonzero(row_of < 0)
     row_of[missing] = n + np.arange(len(missing))
     filled, n_completed, n_guessed = _filled(trace, old, model, layout, mapping, first)
-    tensors = stacked_tensors(filled, taken_tensors(model, missing))
+    tensors = stacked(filled, model.take(missing))
     patterns = trace.accesses.patterns
     if layout.is_stated and mapping.fit.delta:
         patterns = _counted_from_file(patterns, -mapping.fit.delta)

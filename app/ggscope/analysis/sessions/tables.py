@@ -1,16 +1,17 @@
 """Tables of one trace in the numbers of another: strings, lanes, ops, ticks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ggscope.errors import ReadError
-from ggscope.model.graph import Graph
 from ggscope.model.lanes import Lane, Lanes
 from ggscope.model.routing import Routing
+from ggscope.model.schema import schema_of, stacked
 from ggscope.model.strings import StringTable
-from ggscope.model.tables import I64, Array, CounterSeries, Markers, freeze
+from ggscope.model.tables import I64, Array, CounterSeries, Markers
 from ggscope.model.tensors import Buffers, Place, SizeSource, Tensors
 from ggscope.model.trace import (
     OpTable,
@@ -21,15 +22,10 @@ from ggscope.model.trace import (
     TraceInfo,
 )
 
-TENSOR_DEFAULTS: Mapping[str, tuple[type[np.generic], int]] = {
-    "file": (np.int16, -1),
-    "type": (np.int16, -1),
-    "n_experts": (np.int32, 0),
-    "place": (np.uint8, Place.UNKNOWN),
-    "size_source": (np.uint8, SizeSource.UNKNOWN),
-    "address": (np.uint64, 0),
-}
-"""Columns of `Tensors` that may be None: dtype, and what stands for "unknown"."""
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_T = TypeVar("_T", bound="DataclassInstance")
 _NEVER = -1
 _JUST_BEFORE = -2
 
@@ -53,33 +49,64 @@ def full_tensors(tensors: Tensors) -> Tensors:
 
     What only accesses told is marked as traced.
     """
-    n = len(tensors)
-    columns = {
-        name: np.full(n, missing, dtype)
-        for name, (dtype, missing) in TENSOR_DEFAULTS.items()
-        if getattr(tensors, name) is None
-    }
-    if "place" in columns:
-        columns["place"][tensors.offset >= 0] = Place.TRACED
-    if "size_source" in columns:
-        columns["size_source"][tensors.size >= 0] = SizeSource.TRACED
-    shape = np.zeros((n, 4), np.int64) if tensors.shape is None else tensors.shape
-    return replace(tensors, shape=shape, **columns)
+    full = tensors.full()
+    if tensors.place is None and full.place is not None:
+        full.place[tensors.offset >= 0] = Place.TRACED
+    if tensors.size_source is None and full.size_source is not None:
+        full.size_source[tensors.size >= 0] = SizeSource.TRACED
+    return full
 
 
-def stacked_tensors(a: Tensors, b: Tensors) -> Tensors:
-    """Return the rows of `a`, then those of `b`; both with every column."""
-    return Tensors(
-        **{
-            f.name: np.concatenate([getattr(a, f.name), getattr(b, f.name)])
-            for f in fields(Tensors)
-        }
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """How the rows of one trace are said in the numbers of another.
+
+    Attributes
+    ----------
+    places : what each number of the old trace is in the new one, by the `Column.of`
+        of the columns that hold such numbers; others stay.
+    ticks : added to every time.
+    first_span, first_record : added to numbers of spans and records; None = in the
+        new trace none of them means anything.
+    """
+
+    places: Mapping[str, Array] = field(default_factory=dict)
+    ticks: int = 0
+    first_span: int | None = None
+    first_record: int | None = None
+
+    def of(self, table: _T) -> _T:
+        """Return a table with its numbers and times moved, as its schema says."""
+        moved: dict[str, Any] = {}
+        for name, column in schema_of(type(table)).items():
+            values = getattr(table, name)
+            if column.of == "records":
+                moved[name] = _shifted(record_numbers(table), self.first_record)
+            elif values is None:
+                continue
+            elif column.of == "spans":
+                moved[name] = _shifted(values, self.first_span)
+            elif column.unit == "ticks":
+                keeps = column.null == _NEVER
+                by = self.ticks
+                moved[name] = moved_ticks(values, by) if keeps else values + by
+            elif len(numbers := self.places.get(column.of, ())):
+                found = looked_up(np.asarray(numbers), values)
+                moved[name] = found.astype(column.dtype, copy=False)
+        return replace(table, **moved)
 
 
-def taken_tensors(tensors: Tensors, rows: Array) -> Tensors:
-    """Return the given rows of a table with every column."""
-    return Tensors(**{f.name: getattr(tensors, f.name)[rows] for f in fields(Tensors)})
+def _shifted(numbers: Array, by: int | None) -> I64:
+    """Return numbers `by` more; -1 stays, and None makes all of them -1."""
+    if by is None:
+        return np.full(len(numbers), -1, np.int64)
+    return np.where(numbers < 0, -1, numbers.astype(np.int64) + by)
+
+
+def record_numbers(table: Any) -> Array:
+    """Return the number of each row's record, also where it is the row's own."""
+    record: Array | None = table.record
+    return np.arange(len(table)) if record is None else record
 
 
 def moved_ticks(ticks: I64, by: int) -> I64:
@@ -92,17 +119,6 @@ def moved_ticks(ticks: I64, by: int) -> I64:
     return moved.astype(np.int64)
 
 
-def moved_buffers(buffers: Buffers, strings: Array, by: int) -> Buffers:
-    """Return buffers with other string ids, `by` ticks later."""
-    return replace(
-        buffers,
-        name=looked_up(strings, buffers.name),
-        backend=looked_up(strings, buffers.backend),
-        allocated=moved_ticks(buffers.allocated, by),
-        freed=moved_ticks(buffers.freed, by),
-    )
-
-
 def joined_buffers(a: Buffers, b: Buffers) -> tuple[Buffers, Array]:
     """Return one table of both, and the row in it of every row of `b`.
 
@@ -112,8 +128,8 @@ def joined_buffers(a: Buffers, b: Buffers) -> tuple[Buffers, Array]:
     """
     n = len(a)
     place = np.full(len(b), -1, np.int64)
-    columns = {f.name: _column(a, f.name) for f in fields(Buffers)}
-    others = {f.name: _column(b, f.name) for f in fields(Buffers)}
+    columns = {f.name: getattr(a.full(), f.name).copy() for f in fields(Buffers)}
+    b = b.full()
     bare = np.flatnonzero((a.allocated == _NEVER) & (a.size < 0) & (a.address != 0))
     for row in bare.tolist():  # a handful: buffers that accesses name
         lives = np.flatnonzero((b.address == a.address[row]) & (place < 0))
@@ -123,63 +139,15 @@ def joined_buffers(a: Buffers, b: Buffers) -> tuple[Buffers, Array]:
         life = int(early[-1] if len(early) else lives[0])
         place[life] = row
         for name, column in columns.items():
-            column[row] = others[name][life]
+            column[row] = getattr(b, name)[life]
     fresh = np.flatnonzero(place < 0)
     place[fresh] = n + np.arange(len(fresh))
-    return (
-        Buffers(
-            **{
-                name: np.concatenate([column, others[name][fresh]])
-                for name, column in columns.items()
-            }
-        ),
-        place,
-    )
-
-
-def _column(buffers: Buffers, name: str) -> Array:
-    """Return a copy of a column; -1 throughout where the table has none."""
-    column = getattr(buffers, name)
-    return np.full(len(buffers), -1, np.int16) if column is None else column.copy()
+    return stacked(Buffers(**columns), b.take(fresh)), place
 
 
 def joined_markers(a: Markers, b: Markers) -> Markers:
     """Return the markers of `a`, then those of `b`."""
-    if not len(b):
-        return a
-    records = [_records(a), _records(b)]
-    rest = {
-        f.name: np.concatenate([getattr(a, f.name), getattr(b, f.name)])
-        for f in fields(Markers)
-        if f.name != "record"
-    }
-    return Markers(**rest, record=np.concatenate(records))
-
-
-def _records(markers: Markers) -> Array:
-    return np.arange(len(markers)) if markers.record is None else markers.record
-
-
-def moved_markers(
-    markers: Markers, strings: Array, lanes: Array, by: int, first_record: int
-) -> Markers:
-    """Return markers with other ids, `by` ticks later.
-
-    `first_record` : added to their record numbers; -1 takes the records away.
-    """
-    record = _records(markers).astype(np.int64)
-    if first_record < 0:
-        record = np.full(len(markers), -1, np.int64)
-    else:
-        record = np.where(record < 0, -1, record + first_record)
-    return Markers(
-        time=markers.time + by,
-        lane=lanes[markers.lane] if len(lanes) else markers.lane,
-        name=looked_up(strings, markers.name),
-        detail=looked_up(strings, markers.detail),
-        flags=markers.flags,
-        record=record,
-    )
+    return stacked(replace(a, record=record_numbers(a)), b) if len(b) else a
 
 
 def moved_counters(
@@ -194,45 +162,10 @@ def moved_counters(
     ]
 
 
-def moved_routing(routing: Routing, by: int, first_span: int | None) -> Routing:
-    """Return choices `by` ticks later; their spans from `first_span`, None = none."""
-    time = moved_ticks(routing.time, by)
-    if first_span is None:
-        span = np.full(len(routing), -1, np.int64)
-    else:
-        span = np.where(routing.span < 0, -1, routing.span + first_span)
-    return replace(routing, time=time, span=span.astype(np.int64))
-
-
 def joined_routing(a: Routing, b: Routing) -> Routing:
     """Return the choices of `a`, then those of `b`."""
-    columns: dict[str, Array | None] = {}
-    for f in fields(Routing):
-        first, second = getattr(a, f.name), getattr(b, f.name)
-        if f.name == "n_experts":
-            continue
-        if first is None and second is None:
-            columns[f.name] = None
-            continue
-        # What one of them does not have is 0 or False there.
-        dtype = (first if second is None else second).dtype
-        first = np.zeros(len(a), dtype) if first is None else first
-        second = np.zeros(len(b), dtype) if second is None else second
-        columns[f.name] = np.concatenate([first, second])
     n_experts = max(a.n_experts, b.n_experts)
-    return Routing(**columns, n_experts=n_experts)  # type: ignore[arg-type]
-
-
-def moved_graph(graph: Graph, strings: Array, ops: Array, tensors: Array) -> Graph:
-    """Return a graph with other string ids, op numbers and tensor rows."""
-    return replace(
-        graph,
-        name=looked_up(strings, graph.name),
-        operation=looked_up(strings, graph.operation),
-        dtype=looked_up(strings, graph.dtype),
-        op=looked_up(ops, graph.op).astype(np.int16),
-        tensor=looked_up(tensors, graph.tensor).astype(np.int32),
-    )
+    return replace(stacked(a, b), n_experts=n_experts)
 
 
 def joined_ops(
@@ -324,17 +257,6 @@ def part_name(info: TraceInfo) -> str:
     path = info.paths[0]
     inner = path.parent.name in ("traces", "graphs")
     return f"{path.parent.name}/{path.name}" if inner else path.name
-
-
-def frozen(trace: Trace) -> Trace:
-    """Mark every array of a trace read-only; return it."""
-    tables = (trace.spans, trace.markers, trace.accesses, trace.flows, trace.tensors)
-    for table in (*tables, trace.buffers, trace.routing):
-        freeze(table)
-    claims = () if trace.claims is None else (trace.claims,)
-    for part in (*trace.counters, *trace.graphs, *claims):
-        freeze(part)
-    return trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from ggscope.analysis.reads.units import scaled
 from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind, lane_titles
-from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space
+from ggscope.model.schema import schema_of
+from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space, Spans
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
@@ -146,8 +147,6 @@ def grouping(trace: Trace, by: str) -> Grouping:
         return _by_lane(trace, by)
     if by == "phase":
         return _by_number(trace, s.phase, lambda i: Phase(i).name.lower())
-    if by == "layer":
-        return _by_number(trace, s.layer, str)
     if by == "token":
         tokens = tokens_of(trace)
         return _by_number(trace, tokens.key, tokens.text)
@@ -157,6 +156,9 @@ def grouping(trace: Trace, by: str) -> Grouping:
         return _by_source(trace)
     if by == "expert":
         return _by_expert(trace)
+    column = schema_of(Spans).get(by)
+    if column is not None and column.label:
+        return _by_number(trace, getattr(s, by), str)
     raise ValueError(f"cannot group by {by!r}")
 
 

@@ -10,13 +10,14 @@ experts at most, and those of a prompt's first token: what is beyond is unknown.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import UNKNOWN_MORE, Routing
+from ggscope.model.schema import stacked
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Severity
 from ggscope.readers.source import Source
@@ -204,14 +205,8 @@ def told_experts(draft: Draft, routing: Routing) -> I64:
 
 def _joined(a: Routing, b: Routing) -> Routing:
     """Return the rows of both by time."""
-    columns = {
-        f.name: np.concatenate([getattr(a, f.name), getattr(b, f.name)])
-        for f in fields(Routing)
-        if f.name != "n_experts"
-    }
-    order = np.argsort(columns["time"], kind="stable")
-    ordered = {name: column[order] for name, column in columns.items()}
-    return Routing(**ordered)  # type: ignore[arg-type]  # all but the last are arrays
+    both = stacked(a, b)
+    return both.take(np.argsort(both.time, kind="stable"))
 
 
 def add_single(

@@ -14,13 +14,13 @@ from ggscope.model.ggml.ops import TRACER_PRIVATE, OpSample, infer, table
 from ggscope.model.lanes import LaneKind
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
+    AccessColumns,
     Accesses,
     Array,
+    FlatAccesses,
     Phase,
     SpanFlag,
     narrow,
-    no_access_columns,
-    no_flat_accesses,
 )
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import OpTable, RecordAccess, Trace, TraceInfo
@@ -225,7 +225,7 @@ def add_spans(
     problems.duplicates(builder, draft.rows, of_row, draft.spans["token"][:n], work)
     builder.add_spans(name=extended(name, n, draft.band_names), **spans)
     builder.accesses = Accesses(
-        of_span, patterns.first, patterns.columns, no_flat_accesses()
+        of_span, patterns.first, patterns.columns, FlatAccesses.blank()
     )
     builder.tensors, builder.buffers = patterns.tensors, patterns.buffers
     builder.claims = patterns.claims
@@ -346,8 +346,8 @@ def _add_nameless(builder: TraceBuilder, draft: Draft) -> None:
     builder.accesses = Accesses(
         np.full(n_all, -1, np.int8),
         np.zeros(1, np.int64),
-        no_access_columns(),
-        no_flat_accesses(),
+        AccessColumns.blank(),
+        FlatAccesses.blank(),
     )
 
 

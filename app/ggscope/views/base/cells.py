@@ -14,7 +14,8 @@ import numpy as np
 from ggscope.analysis.sessions.correlate import Correlation, node_words
 from ggscope.analysis.workers import Watcher
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import Array
+from ggscope.model.schema import schema_of
+from ggscope.model.tables import Array, Spans
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -32,6 +33,7 @@ from ggscope.words.spans import (
     PENDING,
     access_facts,
     access_line,
+    column_text,
     duration_of,
     exact_time_text,
     quality_word,
@@ -42,6 +44,8 @@ from ggscope.words.spans import (
 
 NONE = "–"
 """Stands where a thing has no such property (an add has no layer of its own)."""
+NUMBERS = {k: c for k, c in schema_of(Spans).items() if c.label and not c.code}
+"""Columns of numbers that people know by a name."""
 _SCAN = 1 << 20
 _NOT_LISTED = (
     LaneKind.TOKEN,
@@ -91,6 +95,11 @@ def columns_of(trace: Trace) -> tuple[Column, ...]:
                 tr("Token"),
                 96 if numbers_per_phase(trace) else 62,
             ),
+        ),
+        *(
+            (_any(getattr(trace.spans, key)), Column(key, column.label, column.doc, 72))
+            for key, column in NUMBERS.items()
+            if key not in _MAKERS
         ),
         (True, _name_column(trace)),
         (
@@ -197,7 +206,11 @@ class CellTexts:
 
     def text(self, span: int, key: str) -> str:
         """Return what the cell of column `key` says."""
-        return _MAKERS[key](self, span)
+        maker = _MAKERS.get(key)
+        if maker is None:
+            text = column_text(self.trace, key, span)
+            return NONE if text == NOT_AVAILABLE else text
+        return maker(self, span)
 
     def tip(self, span: int, key: str) -> str:
         """Return every digit of a cell, or why it is as it is."""
@@ -229,7 +242,7 @@ class CellTexts:
         if key == "record":
             record = record_of(trace, span)
             return record if record >= 0 else None
-        if key in ("layer", "token"):
+        if key in NUMBERS:
             return _number(getattr(spans, key), span)
         if key == "bytes":
             return self._known_bytes(span)
