@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PYTHON ?= python3
 STAMP := $(VENV)/.installed
-KERNELS := $(shell find app -name "*.[ch]")
+NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,declared.py build.py)
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 
@@ -47,8 +47,8 @@ check: lint test
 samples: $(STAMP)
 	$(PY) packaging/make_samples.py resources/samples
 
-# The environment: made once, made again when the list of packages or a kernel changes.
-$(STAMP): pyproject.toml packaging/setup.sh hatch_build.py $(KERNELS)
+# The environment: made once, made again when the list of packages or the library changes.
+$(STAMP): pyproject.toml packaging/setup.sh hatch_build.py $(NATIVE)
 	@packaging/setup.sh python "$(PYTHON)" "$(VENV)"
 	@touch $@
 

@@ -8,8 +8,9 @@ Exception
 │  │  ├─ CorruptError                     ├─ EmptyFileError
 │  │  └─ LimitExceededError
 │  │     └─ TooLargeError(fit)
-│  ├─ QueryError   ├─ SettingsError   └─ ExportError
-│  │                                    └─ WriteError(path)
+│  ├─ QueryError   ├─ SettingsError   ├─ NativeError
+│  └─ ExportError
+│     └─ WriteError(path)
 └─ Cancelled                   not an error; never shown
 """
 
@@ -149,6 +150,21 @@ class WriteError(ExportError):
 
 class SettingsError(TraceError):
     """A setting has a value that does not fit."""
+
+
+class NativeError(TraceError):
+    """The compiled library is missing, or is not that of this version.
+
+    Parameters
+    ----------
+    message : what is wrong, one sentence.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            f"{message} Install ggscope again; a source checkout builds it with "
+            "`make run` or `pip install -e .`, which need a C compiler."
+        )
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error, never shown

@@ -36,9 +36,15 @@ from fuzzing.cases import (
     sound_case,
 )
 from fuzzing.seeds import reader_ids
+from ggscope.native.build import BuildError, compile_library
+from ggscope.native.declared import NAME
 from support import ROOT
 
 FOLDER = ROOT / "build" / "fuzz"
+SANITIZERS = (
+    "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
+    "-fno-omit-frame-pointer",
+)  # fmt: skip
 SANITIZED = ("ggmlviz", "tensor-access", "npu-json")
 """Readers with compiled scans."""
 STUCK_SECONDS = 120.0
@@ -339,7 +345,7 @@ def shrunk(case: Case, kind: str, folder: Path) -> Case:
 
 
 def sanitized(folder: Path) -> dict[str, str]:
-    """Build every compiled part with sanitizers; return what the environment needs.
+    """Build the compiled library with sanitizers; return what the environment needs.
 
     Raises
     ------
@@ -347,17 +353,18 @@ def sanitized(folder: Path) -> dict[str, str]:
         If there is no compiler with them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for source in sorted((ROOT / "app").rglob("*.c")):
-        build_sanitized(source, folder / f"_{source.stem}.so")
+    try:
+        compile_library(folder / NAME, SANITIZERS, compiler="gcc")
+    except BuildError as error:
+        raise SystemExit(f"fuzz: {error}") from None
     return sanitizer_environment() | {"GGSCOPE_NATIVE": str(folder)}
 
 
 def build_sanitized(source: Path, target: Path) -> None:
     """Compile one C file into a shared library with sanitizers."""
     done = subprocess.run(
-        ["gcc", "-g", "-O1", "-std=c11", "-fPIC", "-pthread", "-shared",
-         "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
-         "-fno-omit-frame-pointer", str(source), "-o", str(target)],
+        ["gcc", *SANITIZERS, "-std=c11", "-fPIC", "-shared", str(source),
+         "-o", str(target)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:

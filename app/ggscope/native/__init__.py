@@ -1,1 +1,1 @@
-"""The compiled library: its sources, and the one loader."""
+"""The compiled library: its C files, what they hold for Python, and the loader."""

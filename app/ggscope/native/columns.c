@@ -10,26 +10,11 @@
  * spans. Nearly every step of that misses the caches, so several edges are under
  * way at once, each a step ahead of the next.
  */
+#include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <string.h>
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#include <pthread.h>
-#endif
-
-/* A function that does nothing but prefetch is dropped by gcc 12, so these are
- * macros or inlined into one that does more. */
-#if defined(__GNUC__)
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define PREFETCH(address) __builtin_prefetch(address)
-#else
-#define ALWAYS_INLINE static inline
-#define PREFETCH(address) ((void)(address))
-#endif
+#include "native.h"
 
 enum {
     STEP = 16,          /* rows.PREFIX_STEP: spans in a block, blocks in a field */
@@ -41,7 +26,7 @@ enum {
     MAX_THREADS = 8
 };
 
-/* A row under one colouring and filter; native.RowPointers says the same.
+/* A row under one colouring and filter.
  * Numbers of categories are checked where the row is made: category[i] is below
  * the length of number, and number[...] below n_names. */
 typedef struct {
@@ -77,14 +62,6 @@ typedef struct {
     int64_t kept;     /* those that the filter keeps */
     int64_t covered;  /* time that these cover before the tick */
 } Edge;
-
-static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-static inline uint32_t code_at(const void *codes, int32_t bytes, int64_t i)
-{
-    return bytes == 1 ? ((const uint8_t *)codes)[i] : ((const uint16_t *)codes)[i];
-}
 
 static inline int64_t number_of(const Row *r, int64_t i)
 {
@@ -566,19 +543,15 @@ static void *work(void *argument)
     }
 }
 
-/* Bumped whenever the arguments change, so that a stale build is not used. */
-EXPORT int32_t ggscope_columns_version(void) { return 4; }
-
 /* Write n_rows pictures of px columns each.
  *
  * edges: px + 1; busy … first: n_rows * px; answered: n_rows, 0 where the caller
  * must find out by himself; scratch: n_threads * scratch_size zeros, where
  * scratch_size is at least the most names of a row + 2 * px. */
-EXPORT void ggscope_columns(const void *rows, int64_t n_rows, const int64_t *edges,
-                            int64_t px, double *busy, int32_t *category,
-                            int64_t *count, int64_t *covered, int64_t *first,
-                            int32_t *answered, int64_t *scratch,
-                            int64_t scratch_size, int64_t n_threads)
+EXPORT void ggscope_columns(const Row *rows, int64_t n_rows, const int64_t *edges,
+                            int64_t px, double *busy, int32_t *category, int64_t *count,
+                            int64_t *covered, int64_t *first, int32_t *answered,
+                            int64_t *scratch, int64_t scratch_size, int64_t n_threads)
 {
     Job job = {
         .rows = rows, .edges = edges, .n_rows = n_rows, .px = px,
@@ -588,10 +561,6 @@ EXPORT void ggscope_columns(const void *rows, int64_t n_rows, const int64_t *edg
     };
     atomic_init(&job.next_row, 0);
     atomic_init(&job.next_thread, 0);
-#if defined(_WIN32)
-    (void)n_threads;
-    work(&job);
-#else
     pthread_t helpers[MAX_THREADS];
     int64_t n_helpers = 0;
     while (n_helpers < smaller(n_threads, MAX_THREADS) - 1 &&
@@ -600,5 +569,4 @@ EXPORT void ggscope_columns(const void *rows, int64_t n_rows, const int64_t *edg
     work(&job);
     for (int64_t i = 0; i < n_helpers; i++)
         pthread_join(helpers[i], NULL);
-#endif
 }

@@ -1,22 +1,15 @@
 /* Cells of a heatmap: the compiled twin of HeatGrid.cells. numpy gathers each number
  * twice into tables of their own; here a row is read once from left to right.
  */
-#include <stddef.h>
-#include <stdint.h>
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
+#include "native.h"
 
 /* The bytes before edge j of a row are before[piece[j]] + covers[piece[j]] * inside[j];
  * a cell is the difference of two edges. Overflow wraps, as in numpy. */
-EXPORT void ggscope_heat_cells(
-    const int64_t *before, int64_t before_stride, const int64_t *covers,
-    int64_t covers_stride, int64_t n_rows, const int64_t *piece,
-    const int64_t *inside, int64_t n_edges, int64_t *out
-) {
+EXPORT void ggscope_heat_cells(const int64_t *before, int64_t before_stride,
+                               const int64_t *covers, int64_t covers_stride,
+                               int64_t n_rows, const int64_t *piece,
+                               const int64_t *inside, int64_t n_edges, int64_t *out)
+{
     for (int64_t row = 0; row < n_rows && n_edges > 0; row++) {
         const uint64_t *b = (const uint64_t *)(before + row * before_stride);
         const uint64_t *c = (const uint64_t *)(covers + row * covers_stride);
@@ -31,6 +24,3 @@ EXPORT void ggscope_heat_cells(
     }
 }
 
-EXPORT int32_t ggscope_heat_version(void) {
-    return 1;
-}

@@ -1,52 +1,60 @@
-"""Finds the compiled kernels, where the installation could build them.
+"""Loads the compiled library, which must be there and made from these sources.
 
-They are optional: without a compiler everything runs in numpy or plain Python,
-slower and with the same results. Tests hold each kernel and its twin together.
-Calls through ctypes release the interpreter lock.
+Its functions take arrays and structures as `ggscope.native.declared` says, and release
+the interpreter lock while they run.
 """
 
 import ctypes
-import logging
 import os
 from functools import cache
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
-"""Where the compiled libraries lie, beside their sources."""
-
-logger = logging.getLogger(__name__)
+from ggscope.errors import NativeError
+from ggscope.native.declared import FOLDER, NAME, SOURCES, fingerprint, sources_digest
 
 
 def is_wanted() -> bool:
-    """Return whether kernels may be used; ``GGSCOPE_NATIVE=0`` leaves them out.
-
-    A folder there names other builds of them, such as those with sanitizers.
-    """
+    """Return whether the library may be used; ``GGSCOPE_NATIVE=0`` leaves it out."""
     return os.environ.get("GGSCOPE_NATIVE") != "0"
 
 
-@cache
-def library(path: Path, version_function: str, version: int) -> ctypes.CDLL | None:
-    """Return a compiled kernel, or None where it is missing or out of date.
+def wanted_library() -> ctypes.CDLL | None:
+    """Return the library, or None where it is left out."""
+    return library() if is_wanted() else None
 
-    Parameters
-    ----------
-    path : the shared library, built beside the module that calls it.
-    version_function : exported function without arguments that returns an int32.
-    version : what that function must return; bumped with every change of a
-        signature, so that a stale build is not used.
+
+@cache
+def library() -> ctypes.CDLL:
+    """Return the compiled library, ready to be called.
+
+    ``GGSCOPE_NATIVE`` may name a folder with another build of it, such as one with
+    sanitizers.
+
+    Raises
+    ------
+    NativeError
+        If it is missing, cannot be loaded, or belongs to another version.
     """
     other = os.environ.get("GGSCOPE_NATIVE", "")
-    if os.path.isdir(other):
-        path = Path(other) / path.name
+    path = Path(other or FOLDER) / NAME
     if not path.is_file():
-        return None
+        raise NativeError(f"the compiled part of ggscope is missing ({path}).")
     try:
         found = ctypes.CDLL(str(path))
-        if getattr(found, version_function)() != version:
-            logger.info("%s is of another version; doing without", path.name)
-            return None
+        built = found.ggscope_native_version
+        built.restype = ctypes.c_char_p
+        made_from = built().decode().split()
     except (OSError, AttributeError) as error:
-        logger.info("%s cannot be used: %s", path.name, error)
-        return None
+        raise NativeError(
+            f"the compiled part of ggscope cannot be loaded: {error}."
+        ) from error
+    here = [fingerprint(), *sources_digest(FOLDER)]
+    if made_from[: len(here)] != here:
+        raise NativeError(
+            f"the compiled part of ggscope ({path}) is older or newer than the program."
+        )
+    for source in SOURCES.values():
+        for name, (result, *arguments) in source.functions.items():
+            function = getattr(found, name)
+            function.restype, function.argtypes = result, arguments
     return found

@@ -3,19 +3,8 @@
  * in order already; merging them is several times as fast as sorting.
  */
 #include <stddef.h>
-#include <stdint.h>
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-#if defined(__GNUC__)
-#define PREFETCH(address) __builtin_prefetch(address)
-#else
-#define PREFETCH(address) ((void)(address))
-#endif
+#include "native.h"
 
 /* merges.MAX_RUNS; many more runs than a trace has threads. */
 enum { MAX_RUNS = 1024, AHEAD = 16 };
@@ -40,9 +29,6 @@ typedef struct {
     int32_t loser[MAX_RUNS];
     int64_t k;
 } Tournament;
-
-/* Bumped whenever the arguments change, so that a stale build is not used. */
-EXPORT int32_t ggscope_merge_version(void) { return 2; }
 
 /* What spans that start together go by, ascending: instants first, then the longer
  * ones; all alike where ends do not matter. */
@@ -111,9 +97,9 @@ static void begin(Tournament *t, const Spans *s, const int64_t *bounds, int64_t 
 /* Write where each sorted run of n spans begins, and n; return how many there are,
  * or -1 where they are more than fit or a span is not below n_spans.
  * bounds: MAX_RUNS + 1. */
-EXPORT int64_t ggscope_runs(const int64_t *start, const int64_t *end,
-                            const int32_t *ids, int64_t n, int64_t n_spans,
-                            int64_t *bounds)
+EXPORT int64_t ggscope_merge_runs(const int64_t *start, const int64_t *end,
+                                  const int32_t *ids, int64_t n, int64_t n_spans,
+                                  int64_t *bounds)
 {
     int64_t k = 0, last = INT64_MIN, last_tie = INT64_MIN;
     for (int64_t i = 0; i < n; i++) {
@@ -134,8 +120,9 @@ EXPORT int64_t ggscope_runs(const int64_t *start, const int64_t *end,
 }
 
 /* Write ids in merged order; order: as many as there are spans, k: 1..MAX_RUNS. */
-EXPORT void ggscope_merge(const int64_t *start, const int64_t *end, const int32_t *ids,
-                          const int64_t *bounds, int64_t k, int32_t *order)
+EXPORT void ggscope_merge_order(const int64_t *start, const int64_t *end,
+                                const int32_t *ids, const int64_t *bounds, int64_t k,
+                                int32_t *order)
 {
     const Spans s = {start, end, ids};
     Tournament t;
@@ -152,9 +139,10 @@ EXPORT void ggscope_merge(const int64_t *start, const int64_t *end, const int32_
 
 /* Write the union of the spans as rows.flatten says; return how many are left.
  * first, stop, order: as many as there are spans. */
-EXPORT int64_t ggscope_flatten(const int64_t *start, const int64_t *end,
-                               const int32_t *ids, const int64_t *bounds, int64_t k,
-                               int64_t *first, int64_t *stop, int32_t *order)
+EXPORT int64_t ggscope_merge_flatten(const int64_t *start, const int64_t *end,
+                                     const int32_t *ids, const int64_t *bounds,
+                                     int64_t k, int64_t *first, int64_t *stop,
+                                     int32_t *order)
 {
     const Spans s = {start, end, ids};
     Tournament t;

@@ -4,17 +4,7 @@
  * the caller, so that a long sequence can be worked through in pieces and given up
  * between two of them. Units are 0..n_units-1; others are skipped.
  */
-#include <stddef.h>
-#include <stdint.h>
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-/* Bumped whenever the arguments change, so that a stale build is not used. */
-EXPORT int32_t ggscope_reuse_version(void) { return 1; }
+#include "native.h"
 
 /* -- LRU stack distances ------------------------------------------------------ */
 

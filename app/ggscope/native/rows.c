@@ -1,28 +1,13 @@
 /* What rows and their running sums are made from, one pass each over the spans:
  * the compiled twins of loops in rows.py, pyramid.py and columns.py. */
-#include <stdint.h>
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
+#include "native.h"
 
 /* rows.PREFIX_STEP */
 enum { STEP = 16 };
 
-/* Codes are read as unsigned numbers of one or two bytes; the caller knows what
- * negative ones come out as. */
-static inline uint32_t code_at(const void *codes, int32_t bytes, int64_t i)
-{
-    return bytes == 1 ? ((const uint8_t *)codes)[i] : ((const uint16_t *)codes)[i];
-}
-
-/* Bumped whenever the arguments change, so that a stale build is not used. */
-EXPORT int32_t ggscope_rows_version(void) { return 3; }
-
 /* Tell whether n spans are a row as they stand: sorted, without overlap. */
-EXPORT int32_t ggscope_is_row(const int64_t *start, const int64_t *end, int64_t n)
+EXPORT int32_t ggscope_rows_are_sorted(const int64_t *start, const int64_t *end,
+                                       int64_t n)
 {
     /* Blocks without an early exit, so that the comparison is vectorised. */
     for (int64_t begin = 1; begin < n; begin += 4096) {
@@ -37,8 +22,8 @@ EXPORT int32_t ggscope_is_row(const int64_t *start, const int64_t *end, int64_t 
 }
 
 /* prefix: n / 16 + 1; covered time before every 16th span. */
-EXPORT void ggscope_prefix(const int64_t *start, const int64_t *end, int64_t n,
-                           int64_t *prefix)
+EXPORT void ggscope_rows_prefix(const int64_t *start, const int64_t *end, int64_t n,
+                                int64_t *prefix)
 {
     int64_t total = 0;
     for (int64_t block = 0; block < n / STEP; block++) {
@@ -53,9 +38,9 @@ EXPORT void ggscope_prefix(const int64_t *start, const int64_t *end, int64_t n,
 }
 
 /* kept, covered: n / 16 + 1; kept spans before every 16th, and their time. */
-EXPORT void ggscope_kept(const int64_t *start, const int64_t *end,
-                         const uint8_t *keep, int64_t n, uint32_t *kept,
-                         int64_t *covered)
+EXPORT void ggscope_rows_kept(const int64_t *start, const int64_t *end,
+                              const uint8_t *keep, int64_t n, uint32_t *kept,
+                              int64_t *covered)
 {
     int64_t total = 0;
     uint32_t count = 0;
@@ -71,22 +56,15 @@ EXPORT void ggscope_kept(const int64_t *start, const int64_t *end,
     }
 }
 
-/* Mark which of 2^(8 * bytes) codes occur among n. */
-EXPORT void ggscope_seen(const void *codes, int32_t bytes, int64_t n, uint8_t *seen)
-{
-    for (int64_t i = 0; i < n; i++)
-        seen[code_at(codes, bytes, i)] = 1;
-}
-
 /* Write the running sums of pyramid.RunningSums.
  *
  * category: bytes each, below the length of number; keep may be NULL; total: c
  * zeros; fine: (n / bucket + 1) * c; base: (n / bucket / group + 1) * c. */
-EXPORT void ggscope_fill_sums(const int64_t *start, const int64_t *end,
+EXPORT void ggscope_rows_sums(const int64_t *start, const int64_t *end,
                               const void *category, int32_t bytes,
                               const uint16_t *number, const uint8_t *keep, int64_t n,
-                              int64_t bucket, int64_t group, int64_t c,
-                              int64_t *total, uint32_t *fine, int64_t *base)
+                              int64_t bucket, int64_t group, int64_t c, int64_t *total,
+                              uint32_t *fine, int64_t *base)
 {
     const int64_t n_buckets = n / bucket;
     for (int64_t b = 0; b <= n_buckets; b++) {
@@ -102,51 +80,5 @@ EXPORT void ggscope_fill_sums(const int64_t *start, const int64_t *end,
             const int64_t counts = keep ? -(int64_t)(keep[i] != 0) : -1;
             total[number[code]] += (end[i] - start[i]) & counts;
         }
-    }
-}
-
-/* Whether a number of 1, 2 or 4 bytes is not negative; all are where there is no
- * gate. */
-static inline int is_open(const void *gate, int32_t bytes, int64_t i)
-{
-    if (!gate)
-        return 1;
-    if (bytes == 1)
-        return ((const int8_t *)gate)[i] >= 0;
-    return (bytes == 2 ? ((const int16_t *)gate)[i] : ((const int32_t *)gate)[i]) >= 0;
-}
-
-/* Add how often each code occurs where the gate is open; counts: 2^(8 * bytes). */
-EXPORT void ggscope_count_codes(const void *codes, int32_t bytes, const void *gate,
-                                int32_t gate_bytes, int64_t n, int64_t *counts)
-{
-    for (int64_t i = 0; i < n; i++)
-        counts[code_at(codes, bytes, i)] += is_open(gate, gate_bytes, i);
-}
-
-/* Put span first + i at placed[cursor[code]] where the gate is open, and move the
- * cursor on; no further than to limit[code]. */
-EXPORT void ggscope_place_codes(const void *codes, int32_t bytes, const void *gate,
-                                int32_t gate_bytes, int64_t n, int64_t first,
-                                int64_t *cursor, const int64_t *limit,
-                                int32_t *placed)
-{
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t code = code_at(codes, bytes, i);
-        if (is_open(gate, gate_bytes, i) && cursor[code] < limit[code])
-            placed[cursor[code]++] = (int32_t)(first + i);
-    }
-}
-
-/* Write what each code stands for; meaning: 2^(8 * bytes). */
-EXPORT void ggscope_map_codes(const void *codes, int32_t bytes, int64_t n,
-                              const uint16_t *meaning, void *out, int32_t out_bytes)
-{
-    for (int64_t i = 0; i < n; i++) {
-        const uint16_t value = meaning[code_at(codes, bytes, i)];
-        if (out_bytes == 1)
-            ((uint8_t *)out)[i] = (uint8_t)value;
-        else
-            ((uint16_t *)out)[i] = value;
     }
 }

@@ -105,17 +105,3 @@ def test_spans_at_the_ends_of_time_keep_their_order():
     start = np.array([first, 0, last, first, last, 0])
 
     assert merges.time_order(start).tolist() == by_sorting(start)
-
-
-def test_missing_or_stale_kernel_falls_back_to_sorting(monkeypatch, tmp_path):
-    start = np.array([3, 1, 2])
-    monkeypatch.setattr(merges, "LIBRARY", tmp_path / "missing.so")
-    merges.kernel.cache_clear()
-    assert merges.time_order(start) is None
-    monkeypatch.undo()
-    monkeypatch.setenv("GGSCOPE_NATIVE", "0")
-    merges.kernel.cache_clear()
-    assert merges.time_order(start) is None
-    monkeypatch.undo()
-    merges.kernel.cache_clear()
-    assert merges.time_order(start) is not None

@@ -1,7 +1,6 @@
 """The compiled column kernel and its numpy twin say the same."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,27 +93,6 @@ def test_kernel_equals_brute_force(
     assert_equal(found, columns_slow(row, edges, category))
 
 
-def test_missing_or_stale_kernel_falls_back_to_numpy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    broken = tmp_path / "broken.so"
-    broken.write_bytes(b"not a library")
-    for path in (tmp_path / "missing.so", broken):
-        native.kernel.cache_clear()
-        monkeypatch.setattr(native, "LIBRARY", path)
-        assert native.kernel() is None
-    monkeypatch.undo()
-    native.kernel.cache_clear()
-    monkeypatch.setattr(native, "VERSION", -1)
-    assert native.kernel() is None
-    monkeypatch.undo()
-    native.kernel.cache_clear()
-    monkeypatch.setenv("GGSCOPE_NATIVE", "0")
-    assert native.kernel() is None
-    monkeypatch.undo()
-    native.kernel.cache_clear()
-
-
 @needs_kernel
 @pytest.mark.parametrize("n", [2_047, 32 * 64, 32 * 128, 5_000])
 @pytest.mark.parametrize("span", [200, 1 << 34])
@@ -165,25 +143,3 @@ def test_rows_of_an_index_are_the_same_without_kernels(
                 np.testing.assert_array_equal(
                     np.asarray(getattr(mine, name)), np.asarray(getattr(theirs, name))
                 )
-
-
-@needs_kernel
-def test_rows_kernel_of_another_version_is_not_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    start, end = builders.random_row(1, 500)
-    mask = np.arange(500) % 3 == 0
-    row = make_row(start, end, SpanIds(0, 500))
-    columns = RowColumns(row)
-    edges = column_edges(TimeRange(0, int(end[-1])), 7)
-    expected = columns.filtered(mask).query(edges)
-
-    native._rows_library.cache_clear()
-    monkeypatch.setattr(native, "ROWS_VERSION", -1)
-    found = columns.filtered(mask).query(edges)
-    plain = make_row(start, end, SpanIds(0, 500))
-    monkeypatch.undo()
-    native._rows_library.cache_clear()
-
-    assert_equal(found, expected)
-    np.testing.assert_array_equal(plain.prefix, row.prefix)

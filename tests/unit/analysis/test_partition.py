@@ -1,7 +1,6 @@
 """Buckets of ids: ordered by value, stable within, the same with and without C."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -142,19 +141,3 @@ def test_cancel_is_heard_at_any_point(
         found = work(None)
 
     assert found == list(range(1_999, -1, -1))
-
-
-def test_missing_kernel_is_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    module.kernel.cache_clear()
-    monkeypatch.setattr(module, "LIBRARY", tmp_path / "missing.so")
-
-    assert module.kernel() is None
-
-    monkeypatch.undo()
-    module.kernel.cache_clear()
-    monkeypatch.setenv("GGSCOPE_NATIVE", "0")
-    assert module.kernel() is None
-    monkeypatch.undo()
-    module.kernel.cache_clear()

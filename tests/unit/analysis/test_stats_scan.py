@@ -1,7 +1,6 @@
 """The compiled scan and its numpy twin give the same figures, to the last bit."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,22 +208,6 @@ def test_columns_with_hostile_numbers_stay_within_bounds() -> None:
     found = stats_scan.figures(bad, groups, Wanted(), SpanBlocks(bad))
 
     assert found.spans.sum() == np.isin(lane, (0, 1)).sum()
-
-
-def test_missing_or_stale_kernel_falls_back_to_numpy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    trace = random_trace(3, 500)
-    wanted = list(map(repr, statistics(trace)))
-    stats_scan.kernel.cache_clear()
-    monkeypatch.setattr(stats_scan, "LIBRARY", tmp_path / "missing.so")
-
-    found = statistics(trace)
-
-    assert stats_scan.kernel() is None
-    assert list(map(repr, found)) == wanted
-    monkeypatch.undo()
-    stats_scan.kernel.cache_clear()
 
 
 def test_counts_of_uncertain_spans_are_told_apart() -> None:

@@ -10,9 +10,8 @@ cells of any width add up to the bytes of the accesses, to the byte.
 Cells of a heatmap in compiled code; None where that cannot be.
 """
 
-import ctypes
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -40,24 +39,12 @@ from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.native import library as compiled
-
-VERSION = 1
-LIBRARY = compiled.FOLDER / "_heat.so"
+from ggscope.native.library import wanted_library
 
 
-@cache
 def kernel() -> Any | None:  # a library of ctypes
-    """Return the compiled function, or None where it is missing or unwanted."""
-    if not compiled.is_wanted():
-        return None
-    library = compiled.library(LIBRARY, "ggscope_heat_version", VERSION)
-    if library is None:
-        return None
-    p, n = ctypes.c_void_p, ctypes.c_int64
-    library.ggscope_heat_cells.argtypes = [p, n, p, n, n, p, p, n, p]
-    library.ggscope_heat_cells.restype = None
-    return library
+    """Return the compiled library, or None where it is unwanted."""
+    return wanted_library()
 
 
 def cells(before: I64, covers: I64, piece: I64, inside: I64) -> I64 | None:
@@ -70,13 +57,13 @@ def cells(before: I64, covers: I64, piece: I64, inside: I64) -> I64 | None:
     piece : int64[m], in which piece each edge lies, 0..p - 1.
     inside : int64[m], how far behind that piece's beginning.
     """
-    library = kernel()
-    if library is None or not (before.flags.c_contiguous and covers.flags.c_contiguous):
+    heat = kernel()
+    if heat is None or not (before.flags.c_contiguous and covers.flags.c_contiguous):
         return None
     piece = np.ascontiguousarray(piece, np.int64)
     inside = np.ascontiguousarray(inside, np.int64)
     found = np.empty((len(before), max(len(piece) - 1, 0)), np.int64)
-    library.ggscope_heat_cells(
+    heat.ggscope_heat_cells(
         before.ctypes.data, before.shape[1], covers.ctypes.data, covers.shape[1],
         len(before), piece.ctypes.data, inside.ctypes.data, len(piece),
         found.ctypes.data,

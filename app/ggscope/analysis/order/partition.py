@@ -4,10 +4,8 @@ Sorting 33 million spans takes seconds, putting them into some ten thousand buck
 a third of one: a person sees fifty rows at a time, and those are quickly sorted.
 """
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,8 @@ import numpy.typing as npt
 from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.workers import Watcher, n_workers, share_out
 from ggscope.model.tables import I64, Array
-from ggscope.native import library as compiled
+from ggscope.native.library import wanted_library
 
-VERSION = 1
-LIBRARY = compiled.FOLDER / "_order.so"
 N_CODES = 1 << 16
 MAX_UNSORTED = 1 << 16
 """A larger bucket holds one value only."""
@@ -52,22 +48,9 @@ class Coder:
     is_exact: bool
 
 
-@cache
 def kernel() -> Any | None:  # a library of ctypes
-    """Return the compiled counting sort, or None where missing or unwanted."""
-    if not compiled.is_wanted():
-        return None
-    library = compiled.library(LIBRARY, "ggscope_order_version", VERSION)
-    if library is None:
-        return None
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    library.ggscope_order_count.argtypes = [pointer, number, pointer]
-    library.ggscope_order_count.restype = None
-    library.ggscope_order_place.argtypes = [
-        pointer, pointer, number, number, pointer, pointer, number,
-    ]  # fmt: skip
-    library.ggscope_order_place.restype = None
-    return library
+    """Return the compiled library, or None where it is unwanted."""
+    return wanted_library()
 
 
 def partition(
@@ -177,13 +160,13 @@ def _by_code(
     placed = np.empty(n, np.int32)
 
     def count(_: int, rows: slice) -> None:
-        found.ggscope_order_count(
-            codes[rows.start :].ctypes.data, rows.stop - rows.start,
+        found.ggscope_codes_count(
+            codes[rows.start :].ctypes.data, 2, None, 0, rows.stop - rows.start,
             counts[rows.start // part].ctypes.data,
         )  # fmt: skip
 
     def place(_: int, rows: slice) -> None:
-        found.ggscope_order_place(
+        found.ggscope_codes_arrange(
             codes[rows.start :].ctypes.data,
             None if given is None else given[rows.start :].ctypes.data,
             rows.start, rows.stop - rows.start, cursors[rows.start // part].ctypes.data,

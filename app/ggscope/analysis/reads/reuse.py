@@ -6,9 +6,7 @@ from its beginning to its end have the same stack distance, so they hit or miss
 together.
 """
 
-import ctypes
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,30 +15,15 @@ from ggscope.analysis.reads import reuse_plain
 from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.tables import I64, Array
-from ggscope.native import library as compiled
+from ggscope.native.library import wanted_library
 
-VERSION = 1
-LIBRARY = compiled.FOLDER / "_reuse.so"
 _BLOCK = 1 << 18
 """Reads between two looks at whether the result is still wanted."""
 
 
-@cache
 def kernel() -> Any | None:  # a library of ctypes
-    """Return the compiled functions, or None where they are missing or unwanted."""
-    if not compiled.is_wanted():
-        return None
-    library = compiled.library(LIBRARY, "ggscope_reuse_version", VERSION)
-    if library is None:
-        return None
-    p, n = ctypes.c_void_p, ctypes.c_int64
-    library.ggscope_reuse_distances.argtypes = [p, n, p, n, n, p, p, p, p, p]
-    library.ggscope_reuse_next.argtypes = [p, n, n, p, p]
-    library.ggscope_reuse_optimum.argtypes = [p, p, n, n, p, n, n, n, p, p, p]
-    library.ggscope_reuse_ahead.argtypes = [p, n, p, n, p, n, n, p, p, p, p]
-    for name in ("distances", "next", "optimum", "ahead"):
-        getattr(library, f"ggscope_reuse_{name}").restype = None
-    return library
+    """Return the compiled library, or None where it is unwanted."""
+    return wanted_library()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,10 +70,10 @@ def stack_distances(unit: Array, size: I64, watcher: Watcher | None = None) -> I
     Cancelled
         From the watcher.
     """
-    library = kernel()
+    native = kernel()
     size = np.ascontiguousarray(size, np.int64)
     unit = np.ascontiguousarray(unit, np.int32)
-    if library is None:
+    if native is None:
         return reuse_plain.distances(unit, size)
     n_units, found = len(size), np.empty(len(unit), np.int64)
     places = max(4 * n_units, 1024)
@@ -98,7 +81,7 @@ def stack_distances(unit: Array, size: I64, watcher: Watcher | None = None) -> I
     slot, owner = np.full(n_units, -1, np.int64), np.full(places, -1, np.int64)
     for rows in chunks(len(unit), _BLOCK):
         part, out = unit[rows], found[rows]
-        library.ggscope_reuse_distances(
+        native.ggscope_reuse_distances(
             part.ctypes.data, len(part), size.ctypes.data, n_units, places,
             state.ctypes.data, tree.ctypes.data, slot.ctypes.data, owner.ctypes.data,
             out.ctypes.data,
@@ -145,12 +128,12 @@ def _steps(distance: I64, size: I64) -> tuple[I64, I64, I64]:
 
 def next_reads(unit: Array, n_units: int) -> I64:
     """Return where the unit of each read is read next, int64[n]; n = never again."""
-    library = kernel()
+    native = kernel()
     unit = np.ascontiguousarray(unit, np.int32)
-    if library is None:
+    if native is None:
         return reuse_plain.next_reads(unit, n_units)
     found, last = np.empty(len(unit), np.int64), np.empty(n_units, np.int64)
-    library.ggscope_reuse_next(
+    native.ggscope_reuse_next(
         unit.ctypes.data, len(unit), n_units, last.ctypes.data, found.ctypes.data
     )
     return found
@@ -178,16 +161,16 @@ def optimum(
     unit = np.ascontiguousarray(unit, np.int32)
     wanted = np.asarray(capacities, np.int64)
     bytes_read, misses = np.zeros((2, len(wanted)), np.int64)
-    library = kernel()
-    following = None if library is None else next_reads(unit, len(size))
+    native = kernel()
+    following = None if native is None else next_reads(unit, len(size))
 
     def work(_: int, part: slice) -> None:
         for i in range(part.start, part.stop):
             capacity = int(wanted[i])
-            if library is None or following is None:
+            if native is None or following is None:
                 found = reuse_plain.optimum(unit, size, capacity)
             else:
-                found = _optimum(library, unit, following, size, capacity)
+                found = _optimum(native, unit, following, size, capacity)
             bytes_read[i], misses[i] = found
 
     share_out(work, chunks(len(wanted), 1), watcher)
@@ -195,12 +178,12 @@ def optimum(
 
 
 def _optimum(
-    library: Any, unit: Array, following: I64, size: I64, capacity: int
+    native: Any, unit: Array, following: I64, size: I64, capacity: int
 ) -> tuple[int, int]:
     leaves = 1 << max(len(size) - 1, 0).bit_length()
     tree = np.full(2 * leaves, -1, np.int64)
     resident, state = np.zeros(len(size), np.int64), np.zeros(3, np.int64)
-    library.ggscope_reuse_optimum(
+    native.ggscope_reuse_optimum(
         unit.ctypes.data, following.ctypes.data, 0, len(unit), size.ctypes.data,
         len(size), max(capacity, 0), leaves, tree.ctypes.data, resident.ctypes.data,
         state.ctypes.data,
@@ -236,14 +219,14 @@ def with_read_ahead(
     size = np.ascontiguousarray(size, np.int64)
     unit = np.ascontiguousarray(unit, np.int32)
     follow = np.ascontiguousarray(follow, np.int64)
-    k, capacity, library = max(k, 0), max(capacity, 0), kernel()
-    if library is None:
+    k, capacity, native = max(k, 0), max(capacity, 0), kernel()
+    if native is None:
         return ReadAhead(*reuse_plain.with_read_ahead(unit, size, follow, k, capacity))
     n = len(size)
     before, after = np.full((2, n + 1), -1, np.int64)
     before[n] = after[n] = n
     ahead, state = np.zeros(max(k, 1), np.int64), np.zeros(4, np.int64)
-    library.ggscope_reuse_ahead(
+    native.ggscope_reuse_ahead(
         unit.ctypes.data, len(unit), size.ctypes.data, n, follow.ctypes.data, k,
         capacity, before.ctypes.data, after.ctypes.data, ahead.ctypes.data,
         state.ctypes.data,

@@ -4,29 +4,22 @@ They are optional: without a compiler everything runs in numpy, slower and with
 the same results. Tests hold the two together. Calls release the interpreter lock.
 """
 
-import ctypes
 import os
 import struct
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array
-from ggscope.native import library as compiled
-
-VERSION = 4
-LIBRARY = compiled.FOLDER / "_columns.so"
-ROWS_VERSION = 3
-ROWS_LIBRARY = compiled.FOLDER / "_rows.so"
+from ggscope.native.declared import Row
+from ggscope.native.library import library, wanted_library
 
 _THREADS = min(os.cpu_count() or 1, 8)
 _SPANS_PER_THREAD = 200_000
 """With fewer spans in all rows a thread costs more to start than it saves."""
-_POINTER, _NUMBER, _SHORT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,47 +77,9 @@ class Pictures:
     answered: npt.NDArray[np.int32]
 
 
-@cache
-def kernel() -> Any | None:  # a foreign function of ctypes
-    """Return the column kernel, or None where it is missing or unwanted."""
-    if not compiled.is_wanted():
-        return None
-    library = compiled.library(LIBRARY, "ggscope_columns_version", VERSION)
-    if library is None:
-        return None
-    function = library.ggscope_columns
-    function.argtypes = [
-        _POINTER, _NUMBER, _POINTER, _NUMBER, *[_POINTER] * 7, _NUMBER, _NUMBER
-    ]  # fmt: skip
-    function.restype = None
-    return function
-
-
-@cache
-def _rows_library() -> Any | None:
-    """Return the kernels that build rows, or None."""
-    if not compiled.is_wanted():
-        return None
-    library = compiled.library(ROWS_LIBRARY, "ggscope_rows_version", ROWS_VERSION)
-    if library is None:
-        return None
-    pointer, number, short = _POINTER, _NUMBER, _SHORT
-    for name, arguments in {
-        "is_row": [pointer, pointer, number],
-        "prefix": [pointer, pointer, number, pointer],
-        "kept": [pointer, pointer, pointer, number, pointer, pointer],
-        "seen": [pointer, short, number, pointer],
-        "fill_sums": [pointer, pointer, pointer, short, pointer, pointer]
-        + [number] * 4
-        + [pointer] * 3,
-        "count_codes": [pointer, short, pointer, short, number, pointer],
-        "place_codes": [pointer, short, pointer, short, number, number] + [pointer] * 3,
-        "map_codes": [pointer, short, number, pointer, pointer, short],
-    }.items():
-        function = getattr(library, f"ggscope_{name}")
-        function.argtypes = arguments
-        function.restype = short if name == "is_row" else None
-    return library
+def kernel() -> Any | None:  # a function of ctypes
+    """Return the column kernel, or None where it is unwanted."""
+    return getattr(wanted_library(), "ggscope_columns", None)
 
 
 def builder() -> Any | None:
@@ -132,7 +87,7 @@ def builder() -> Any | None:
 
     The two go together, so that leaving one out leaves out both.
     """
-    return None if kernel() is None else _rows_library()
+    return None if kernel() is None else library()
 
 
 def address(array: Array | None, *dtypes: type) -> int:
@@ -172,7 +127,8 @@ def columns(
     n_threads = max(min(_THREADS, n, n_spans // _SPANS_PER_THREAD), 1)
     scratch = np.zeros((n_threads, most_names + 2 * px), np.int64)
     function(
-        b"".join(rows), n, edges.ctypes.data, px, busy.ctypes.data,
+        (Row * n).from_buffer_copy(b"".join(rows)), n, edges.ctypes.data, px,
+        busy.ctypes.data,
         category.ctypes.data, numbers[0].ctypes.data, numbers[1].ctypes.data,
         numbers[2].ctypes.data, answered.ctypes.data, scratch.ctypes.data,
         scratch.shape[1], n_threads,
@@ -182,26 +138,26 @@ def columns(
 
 def is_row(start: Array, end: Array) -> bool | None:
     """Tell whether spans are sorted and do not overlap; None: ask numpy."""
-    library = builder()
-    if library is None:
+    found = builder()
+    if found is None:
         return None
     try:
         at = address(start, np.int64), address(end, np.int64)
     except TypeError:
         return None
-    return bool(library.ggscope_is_row(*at, len(start)))
+    return bool(found.ggscope_rows_are_sorted(*at, len(start)))
 
 
 def fill_prefix(start: I64, end: I64, prefix: I64) -> bool:
     """Write what is covered before every 16th span; False: ask numpy."""
-    library = builder()
-    if library is None:
+    found = builder()
+    if found is None:
         return False
     try:
         at = address(start, np.int64), address(end, np.int64)
     except TypeError:
         return False
-    library.ggscope_prefix(*at, len(start), prefix.ctypes.data)
+    found.ggscope_rows_prefix(*at, len(start), prefix.ctypes.data)
     return True
 
 
@@ -209,28 +165,28 @@ def fill_kept(
     start: I64, end: I64, keep: Array, kept: npt.NDArray[np.uint32], covered: I64
 ) -> bool:
     """Write how many spans a filter keeps before every 16th one, and their time."""
-    library = builder()
-    if library is None:
+    found = builder()
+    if found is None:
         return False
     try:
         at = [address(start, np.int64), address(end, np.int64), address(keep, np.bool_)]
     except TypeError:
         return False
-    library.ggscope_kept(*at, len(start), kept.ctypes.data, covered.ctypes.data)
+    found.ggscope_rows_kept(*at, len(start), kept.ctypes.data, covered.ctypes.data)
     return True
 
 
 def seen(codes: Array) -> npt.NDArray[np.bool_] | None:
     """Tell which codes of one or two bytes occur, bool[256 or 65536]; None: no."""
-    library = builder()
-    if library is None:
+    found = builder()
+    if found is None:
         return None
     try:
         at = address(codes, np.uint8, np.uint16)
     except TypeError:
         return None
     result = np.zeros(1 << (8 * codes.itemsize), np.bool_)
-    library.ggscope_seen(at, codes.itemsize, len(codes), result.ctypes.data)
+    found.ggscope_codes_seen(at, codes.itemsize, len(codes), result.ctypes.data)
     return result
 
 
@@ -247,13 +203,13 @@ def fill_sums(
 
     `steps` are its bucket and group, `sums` its fine sums and their bases.
     """
-    library = builder()
-    if library is None:
+    found = builder()
+    if found is None:
         return False
     fine, base = sums
     total = np.zeros(fine.shape[1], np.int64)
     try:
-        library.ggscope_fill_sums(
+        found.ggscope_rows_sums(
             address(start, np.int64), address(end, np.int64),
             address(category, np.uint8, np.uint16), category.itemsize,
             address(number, np.uint16), address(keep, np.bool_), len(start),
@@ -275,15 +231,15 @@ def count_codes(codes: Array, gate: Array | None = None) -> I64 | None:
     int64[256 or 65536] by the unsigned number that the code's bits make. Where
     `gate` (signed, of the same length) is negative, codes are left out.
     """
-    library = builder()
-    if library is None:
+    found = builder()
+    if found is None:
         return None
     try:
         at = address(codes, *_CODES), address(gate, *_GATES)
     except TypeError:
         return None
     counts = np.zeros(1 << (8 * codes.itemsize), np.int64)
-    library.ggscope_count_codes(
+    found.ggscope_codes_count(
         at[0], codes.itemsize, at[1], 0 if gate is None else gate.itemsize,
         len(codes), counts.ctypes.data,
     )  # fmt: skip
@@ -305,14 +261,14 @@ def place_codes(
     -------
     Whether that was done; else nothing has changed: ask numpy.
     """
-    library = builder()
-    if library is None:
+    found = builder()
+    if found is None:
         return False
     try:
         at = address(codes, *_CODES), address(gate, *_GATES), address(placed, np.int32)
     except TypeError:
         return False
-    library.ggscope_place_codes(
+    found.ggscope_codes_place(
         at[0], codes.itemsize, at[1], 0 if gate is None else gate.itemsize,
         len(codes), first, cursor.ctypes.data, limit.ctypes.data, at[2],
     )  # fmt: skip
@@ -325,15 +281,15 @@ def map_codes(codes: Array, meaning: Array, out: Array) -> bool:
     `meaning` is uint16[256 or 65536] by the unsigned number of a code's bits,
     `out` uint8 or uint16 of the length of `codes`.
     """
-    library = builder()
-    if library is None:
+    found = builder()
+    if found is None:
         return False
     try:
         at = address(codes, *_CODES), address(out, np.uint8, np.uint16)
         table = address(meaning, np.uint16)
     except TypeError:
         return False
-    library.ggscope_map_codes(
+    found.ggscope_codes_map(
         at[0], codes.itemsize, len(codes), table, at[1], out.itemsize
     )
     return True

@@ -1,7 +1,6 @@
 """Statistics by the compiled scan ``stats.c``: no sort, no memory per span."""
 
 import ctypes
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -21,10 +20,10 @@ from ggscope.analysis.statistics.grouping import Grouping, Lookup
 from ggscope.analysis.workers import Watcher, n_workers, share_out
 from ggscope.model.tables import I64, Array, Quality, distinct
 from ggscope.model.trace import Trace
-from ggscope.native import library as compiled
+from ggscope.native.declared import Figures as FigureSums
+from ggscope.native.declared import Selection
+from ggscope.native.library import wanted_library
 
-VERSION = 5
-LIBRARY = compiled.FOLDER / "_stats.so"
 _MAX_COUNTERS = 1 << 23
 """Of each worker's histogram, 4 bytes each; groups beyond 131,072 are for numpy."""
 _MAX_MANTISSA = 8
@@ -37,70 +36,10 @@ _LONGEST = np.iinfo(np.int64).max
 _N_SUMS, _LEAST, _MOST = 7, 3, 4
 """Figures of a group, and which of them are no sums."""
 
-_pointer, _number, _flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 
-
-class _Selection(ctypes.Structure):
-    _fields_ = (
-        *((name, _pointer) for name in (
-            "start", "end", "flags", "column", "op", "mask", "pattern", "table",
-            "bytes", "unknown",
-        )),
-        *((name, _number) for name in (
-            "low", "n_table", "n_groups", "n_patterns", "time_start", "time_end",
-        )),
-        *((name, _flag) for name in (
-            "column_width", "op_width", "flags_width", "pattern_width",
-            "has_time", "worst_used", "mantissa",
-        )),
-    )  # fmt: skip
-
-
-class _Figures(ctypes.Structure):
-    _fields_ = tuple(
-        (name, _pointer)
-        for name in (
-            "spans",
-            "bytes",
-            "total",
-            "inside",
-            "least",
-            "most",
-            "unknown",
-            "ops",
-            "histogram",
-        )
-    )
-
-
-@cache
 def kernel() -> Any | None:  # a library of ctypes
-    """Return the compiled scan, or None where it is missing or unwanted."""
-    if not compiled.is_wanted():
-        return None
-    library = compiled.library(LIBRARY, "ggscope_stats_version", VERSION)
-    if library is None:
-        return None
-    arguments: dict[str, list[Any]] = {
-        "count": [_pointer, _number, _number, _pointer],
-        "find": [_pointer, _number, _flag, _number, _pointer, _pointer, _pointer],
-        "collect": [
-            _pointer, _number, _number, _pointer, _number, _pointer, _pointer, _pointer,
-        ],
-        "sort": [_pointer, _pointer, _number],
-    }  # fmt: skip
-    for name, types in arguments.items():
-        function = getattr(library, f"ggscope_stats_{name}")
-        function.argtypes, function.restype = types, None
-    library.ggscope_stats_cover.argtypes = [
-        _pointer, _pointer, _pointer, _pointer, _number, _number, _pointer, _pointer,
-    ]  # fmt: skip
-    library.ggscope_stats_cover.restype = _number
-    library.ggscope_stats_own.argtypes = [
-        _pointer, _number, _number, _pointer, _number, _pointer,
-    ]  # fmt: skip
-    library.ggscope_stats_own.restype = _flag
-    return library
+    """Return the compiled library, or None where it is unwanted."""
+    return wanted_library()
 
 
 def can_scan(trace: Trace, groups: Grouping) -> bool:
@@ -176,13 +115,13 @@ class _Scan:
         self._kept: list[Array] = []
         self._selection = self._make_selection(groups.lookup)
 
-    def _make_selection(self, lookup: Lookup) -> _Selection:
+    def _make_selection(self, lookup: Lookup) -> Selection:
         s, wanted = self._trace.spans, self._wanted
         time, pattern = wanted.time, lookup.sizes.column
         has_pattern = len(pattern) == len(s) and pattern.dtype.kind == "i"
         op = s.op if wanted.only_ops and s.op is not lookup.column else None
         sizes = lookup.sizes
-        return _Selection(
+        return Selection(
             start=self._at(s.start), end=self._at(s.end), flags=self._at(s.flags),
             column=self._at(lookup.column), op=self._at(op),
             mask=self._at(wanted.mask), table=self._at(lookup.table),
@@ -230,7 +169,7 @@ class _Scan:
         for low, high in pairwise(edges.tolist()):
             if self._watcher is not None:
                 self._watcher.progress(whole, whole)
-            meets = max(meets, self._kernel.ggscope_stats_own(
+            meets = max(meets, self._kernel.ggscope_statistics_own(
                 ctypes.byref(self._selection), low, high, stack.ctypes.data, room,
                 own.ctypes.data,
             ))  # fmt: skip
@@ -239,7 +178,7 @@ class _Scan:
         cursor, stop = edges[:-1].copy(), np.ascontiguousarray(edges[1:])
         heap, wall = np.zeros(len(cursor), np.int64), np.zeros(self._n + 1, np.int64)
         reach = np.full(self._n + 1, np.iinfo(np.int64).min)
-        while self._kernel.ggscope_stats_cover(
+        while self._kernel.ggscope_statistics_cover(
             ctypes.byref(self._selection), stop.ctypes.data, cursor.ctypes.data,
             heap.ctypes.data, len(cursor), _CALL_ROWS, reach.ctypes.data,
             wall.ctypes.data,
@@ -264,7 +203,7 @@ class _Scan:
             np.zeros((self._n, self._n_codes), np.uint32) for _ in range(n_parts)
         ]
         parts = [
-            _Figures(
+            FigureSums(
                 spans[k].ctypes.data, *(sums[k, j].ctypes.data for j in range(_N_SUMS)),
                 counters[k].ctypes.data,
             )
@@ -272,7 +211,7 @@ class _Scan:
         ]  # fmt: skip
 
         def count(worker: int, rows: slice) -> None:
-            self._kernel.ggscope_stats_count(
+            self._kernel.ggscope_statistics_count(
                 ctypes.byref(self._selection), rows.start, rows.stop,
                 ctypes.byref(parts[worker]),
             )  # fmt: skip
@@ -315,7 +254,7 @@ class _Scan:
         order = np.argsort(wanted, axis=1, kind="stable")
         ascending = np.take_along_axis(wanted, order, axis=1)
         bucket, before = np.empty_like(ascending), np.empty_like(ascending)
-        self._kernel.ggscope_stats_find(
+        self._kernel.ggscope_statistics_find(
             histogram.ctypes.data, self._n, self._mantissa, ascending.shape[1],
             ascending.ctypes.data, bucket.ctypes.data, before.ctypes.data,
         )  # fmt: skip
@@ -343,14 +282,14 @@ class _Scan:
         limit = first[1:].copy()
 
         def collect(_: int, rows: slice) -> None:
-            self._kernel.ggscope_stats_collect(
+            self._kernel.ggscope_statistics_collect(
                 ctypes.byref(self._selection), rows.start, rows.stop,
                 counters.ctypes.data, len(bucket), cursor.ctypes.data,
                 limit.ctypes.data, durations.ctypes.data,
             )  # fmt: skip
 
         def sort(_: int, runs: slice) -> None:
-            self._kernel.ggscope_stats_sort(
+            self._kernel.ggscope_statistics_sort(
                 durations.ctypes.data, first[runs.start :].ctypes.data,
                 runs.stop - runs.start,
             )  # fmt: skip

@@ -4,20 +4,15 @@
 `ggscope.native.library`), and for what it cannot judge, a decoder in Python does.
 """
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from ggscope.model.tables import I64
-from ggscope.native import library as compiled
+from ggscope.native.library import wanted_library
 from ggscope.readers.common.json_cursor import Bytes8
 from ggscope.readers.common.json_text import TolerantDecoder
-
-LIBRARY = compiled.FOLDER / "_json_repeats.so"
-VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +46,12 @@ def repeats(data: Bytes8, start: I64, end: I64) -> Repeats | None:
     if count is not None:
         begin = int(start[0])
         part = np.ascontiguousarray(data[begin : int(end[-1])])
-        place = (ctypes.c_int64 * 2)()
+        place = np.zeros(2, np.int64)
         found = count(part.ctypes.data, len(part), place)
         if not found:
             return None
         if found > 0:
-            at, length = place
+            at, length = place.tolist()
             element = int(np.searchsorted(start, begin + at, "right")) - 1
             key = part[at : at + length].tobytes().decode("utf-8", "replace")
             return Repeats(found, element, key)
@@ -83,15 +78,4 @@ def _repeats_slow(data: Bytes8, start: I64, end: I64) -> Repeats | None:
 
 
 def _kernel() -> Callable[..., int] | None:
-    return _loaded() if compiled.is_wanted() else None
-
-
-@cache
-def _loaded() -> Callable[..., int] | None:
-    found = compiled.library(LIBRARY, "ggscope_json_repeats_version", VERSION)
-    if found is None:
-        return None
-    count: Callable[..., int] = found.ggscope_json_repeats
-    count.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)  # type: ignore[attr-defined]  # of a foreign function
-    count.restype = ctypes.c_int64  # type: ignore[attr-defined]  # the same
-    return count
+    return getattr(wanted_library(), "ggscope_json_repeats", None)

@@ -23,7 +23,6 @@ Small numbers for values and labels that occur again and again.
 
 import ctypes
 import secrets
-import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
@@ -33,7 +32,8 @@ import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I64, Array, distinct
-from ggscope.native import library as compiled
+from ggscope.native.declared import Intake as IntakeStruct
+from ggscope.native.library import wanted_library
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, SAMPLED_SHARE
 from ggscope.readers.ggmlviz.layouts import (
     N_TYPES,
@@ -596,10 +596,6 @@ def _members(
     return found
 
 
-LIBRARY = compiled.FOLDER / "_ggmlviz_walk.so"
-VERSION = 1
-
-_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 _STOPS = (Stop.END, Stop.TRUNCATED, Stop.ZEROS, Stop.BAD_FLAG, Stop.BAD_LABEL)
 _FULL = len(_STOPS)
 _FIELDS = (
@@ -614,46 +610,19 @@ _ROOM, _LETTERS = 1 << 10, 1 << 16
 """Room for places and labels, and for the bytes of labels, to begin with."""
 
 
-class IntakeStruct(ctypes.Structure):
-    """``Intake`` of the C source."""
-
-    _fields_ = (
-        ("data", _POINTER), ("end", _NUMBER), ("body", _POINTER),
-        ("fields", _POINTER), ("max_label", _NUMBER), ("secret", _POINTER),
-        ("at", _NUMBER), ("skip", _NUMBER), ("row", _NUMBER),
-        ("names_every", _NUMBER),
-        ("n_starts", _NUMBER), ("start_room", _NUMBER), ("starts", _POINTER),
-        ("n", _NUMBER), ("room", _NUMBER), ("kind", _POINTER), ("time", _POINTER),
-        ("place", _POINTER), ("pointer", _POINTER), ("number", _POINTER),
-        ("label", _POINTER),
-        ("n_sizes", _NUMBER), ("size_room", _NUMBER), ("sizes", _POINTER),
-        ("n_places", _NUMBER), ("place_room", _NUMBER), ("place_mask", _NUMBER),
-        ("place_slots", _POINTER), ("place_hashes", _POINTER),
-        ("threads", _POINTER), ("backends", _POINTER),
-        ("n_labels", _NUMBER), ("label_room", _NUMBER), ("label_mask", _NUMBER),
-        ("letter_room", _NUMBER), ("label_slots", _POINTER),
-        ("label_hashes", _POINTER), ("label_ends", _POINTER), ("letters", _POINTER),
-    )  # fmt: skip
-
-
 def kernel() -> Any | None:  # a library of foreign functions
-    """Return the compiled library, or None where numpy has to do."""
-    if not compiled.is_wanted() or sys.byteorder != "little":
-        return None
-    found = compiled.library(LIBRARY, "ggscope_ggmlviz_version", VERSION)
-    if found is not None and found.ggscope_ggmlviz_take.argtypes is None:
-        _declare(found)
-    return found
+    """Return the compiled library, or None where it is unwanted."""
+    return wanted_library()
 
 
 def make_intake(
     wanted: EventOptions, capacity: int, layout: EventLayout
 ) -> EventIntake:
     """Return the fastest intake there is."""
-    library = kernel()
-    if library is None:
+    found = kernel()
+    if found is None:
         return NumpyIntake(wanted, capacity)
-    return CompiledIntake(library, wanted, capacity, layout)
+    return CompiledIntake(found, wanted, capacity, layout)
 
 
 def address(array: Array | None) -> int | None:
@@ -793,19 +762,3 @@ def _field_table(layout: EventLayout) -> Array:
                 if name in names:
                     table[kind, i] = offset, width
     return table
-
-
-def _declare(library: ctypes.CDLL) -> None:
-    for name, arguments, result in (
-        ("take", (_POINTER, _NUMBER), ctypes.c_int32),
-        ("intake_bytes", (), _NUMBER),
-        ("pairing_bytes", (), _NUMBER),
-        ("fill", (_POINTER, _NUMBER, _POINTER, _NUMBER), None),
-        ("pair", (_POINTER, _NUMBER, _NUMBER), _NUMBER),
-        ("live", (_POINTER,), _NUMBER),
-        ("move", (_POINTER, _POINTER, _NUMBER), None),
-        ("finish", (_POINTER, _POINTER, _NUMBER, _POINTER, _NUMBER, _NUMBER,
-                    _POINTER, _POINTER, _POINTER), None),
-    ):  # fmt: skip
-        function = getattr(library, f"ggscope_ggmlviz_{name}")
-        function.argtypes, function.restype = arguments, result

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, narrow
+from ggscope.native.declared import Pairing
 from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz.columns import (
     address,
@@ -369,25 +370,6 @@ MAX_ROWS = (1 << 31) - 1
 
 _FEWEST_KEYS = 1 << 12
 
-_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
-
-
-class PairingStruct(ctypes.Structure):
-    """``Pairing`` of the C source."""
-
-    _fields_ = (
-        ("kind", _POINTER), ("time", _POINTER), ("place", _POINTER),
-        ("pointer", _POINTER), ("order", _POINTER), ("thread_of", _POINTER),
-        ("secret", _POINTER),
-        ("innermost", _POINTER), ("last", _POINTER), ("graph_end", _POINTER),
-        ("has_end", _POINTER), ("n_ops", _POINTER), ("seen", _POINTER),
-        ("current", _POINTER),
-        ("next_graph", _NUMBER), ("n", _NUMBER), ("n_strays", _NUMBER),
-        ("begin", _POINTER), ("owner", _POINTER), ("partner", _POINTER),
-        ("link", _POINTER), ("strays", _POINTER),
-        ("n_keys", _NUMBER), ("mask", _NUMBER), ("slots", _POINTER),
-    )  # fmt: skip
-
 
 def pair_compiled(
     library: Any, events: Events, graphs: Graphs, trace_end: int, context: ReadContext
@@ -438,7 +420,7 @@ class _Job:
         self._has_end = (graphs.partner >= 0).astype(np.uint8)
         self._current = np.full(events.n_threads, -1, np.int64)
         self._slots = free_slots(_FEWEST_KEYS)
-        self._struct = PairingStruct(
+        self._struct = Pairing(
             **{name: address(getattr(events, name)) for name in (
                 "kind", "time", "place", "pointer", "order", "thread_of")},
             secret=address(self._secret),

@@ -5,22 +5,17 @@ judge, the typed decoder of `npu_events` does the work. Calls release the
 interpreter lock.
 """
 
-import ctypes
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import Array
-from ggscope.native import library as compiled
+from ggscope.native.declared import EventRows, EventTexts
+from ggscope.native.library import is_wanted, library
 from ggscope.readers.common.json_cursor import Block, Bytes8
-
-LIBRARY = compiled.FOLDER / "_npu_scan.so"
-VERSION = 1
 
 WORDS = ("DMA", "TE", "VE", "CTRL", "HOST", "OTHER", "BUS", "TRACE")
 """Engines and masters in the kernel's order; engines are the first six."""
@@ -36,7 +31,6 @@ _N_TEXTS = 1 << 16
 _TEXT_BYTES = 4 << 20
 _UNSET = -2
 
-_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 _ROW_COLUMNS = {
     "kind": np.uint8,
     "word": np.uint8,
@@ -51,44 +45,7 @@ _ROW_COLUMNS = {
     "number": np.int64,
     "size": np.int64,
     "address": np.int64,
-    "text0": np.int32,
-    "text1": np.int32,
-    "text2": np.int32,
-    "text3": np.int32,
 }
-
-
-class _RowsStruct(ctypes.Structure):
-    """``Rows`` of the C source."""
-
-    _fields_ = (
-        ("capacity", _NUMBER),
-        ("deps_capacity", _NUMBER),
-        ("n_rows", _NUMBER),
-        ("n_deps", _NUMBER),
-        ("length", _NUMBER),
-        ("n_lines", _NUMBER),
-        ("status", _NUMBER),
-        *((name, _POINTER) for name in _ROW_COLUMNS),
-        ("deps", _POINTER),
-    )
-
-
-class _TextsStruct(ctypes.Structure):
-    """``Texts`` of the C source."""
-
-    _fields_ = (
-        ("capacity", _NUMBER),
-        ("n_bytes_capacity", _NUMBER),
-        ("count", _NUMBER),
-        ("n_bytes", _NUMBER),
-        ("secret", ctypes.c_uint64),
-        ("n_slots", _NUMBER),
-        ("slots", _POINTER),
-        ("hashes", _POINTER),
-        ("offsets", _POINTER),
-        ("bytes", _POINTER),
-    )
 
 
 class Texts:
@@ -106,16 +63,16 @@ class Texts:
         self._hashes = np.empty(capacity, np.uint64)
         self._offsets = np.zeros(capacity + 1, np.int64)
         self._bytes = np.empty(n_bytes, np.uint8)
-        self.struct = _TextsStruct(
+        self.struct = EventTexts(
             capacity=capacity,
             n_bytes_capacity=n_bytes,
             count=1,
             secret=secrets.randbits(64),
             n_slots=len(self._slots),
-            slots=self._slots.ctypes.data,
-            hashes=self._hashes.ctypes.data,
-            offsets=self._offsets.ctypes.data,
-            bytes=self._bytes.ctypes.data,
+            slots=self._slots,
+            hashes=self._hashes,
+            offsets=self._offsets,
+            bytes=self._bytes,
         )
 
     def __getitem__(self, number: int) -> str:
@@ -214,32 +171,28 @@ class Scanner:
 
     Parameters
     ----------
-    library : the compiled kernel.
     n_rows, n_texts, n_bytes : room for events, texts and their bytes (tests make
         it small).
     """
 
     def __init__(
         self,
-        library: Any,  # a library of foreign functions
         *,
         n_rows: int = N_ROWS,
         n_texts: int = _N_TEXTS,
         n_bytes: int = _TEXT_BYTES,
     ) -> None:
         self.texts = Texts(n_texts, n_bytes)
-        scan = library.ggscope_npu_scan
-        i32 = ctypes.c_int32
-        scan.argtypes = (_POINTER, _NUMBER, i32, i32, _POINTER, _POINTER)
-        scan.restype = None
-        self._scan: Callable[..., None] = scan
+        self._scan = library().ggscope_npu_scan
         self._columns = {name: np.empty(n_rows, t) for name, t in _ROW_COLUMNS.items()}
+        self._text_columns = np.empty((4, n_rows), np.int32)
         self._deps = np.empty(_N_DEPS, np.int64)
-        self._struct = _RowsStruct(
+        self._struct = EventRows(
             capacity=n_rows,
             deps_capacity=_N_DEPS,
-            deps=self._deps.ctypes.data,
-            **{name: int(c.ctypes.data) for name, c in self._columns.items()},
+            text=tuple(self._text_columns),
+            deps=self._deps,
+            **self._columns,
         )
         self._is_full = False
 
@@ -296,14 +249,7 @@ class Scanner:
         if self._is_full:
             self.texts.forget()
         found = self._struct
-        self._scan(
-            data.ctypes.data,
-            len(data),
-            lines,
-            int(first),
-            ctypes.byref(found),
-            ctypes.byref(self.texts.struct),
-        )
+        self._scan(data, len(data), lines, int(first), found, self.texts.struct)
         # Out of rows is no reason to forget texts.
         self._is_full = found.status == _FULL and found.n_rows < found.capacity
 
@@ -315,30 +261,25 @@ class Scanner:
     def _rows(self) -> Rows:
         n = self._struct.n_rows
         column = {name: values[:n] for name, values in self._columns.items()}
-        texts = tuple(column.pop(f"text{i}") for i in range(4))
         for name in ("begin", "finish", "line"):
             del column[name]
         return Rows(
             **column,
-            texts=texts,  # type: ignore[arg-type]  # four of them
+            texts=tuple(self._text_columns[:, :n]),
             deps=self._deps[: self._struct.n_deps],
         )
 
 
-def scanner(size: int, library: Path = LIBRARY) -> Scanner | None:
-    """Return a scanner for a file; None where there is no kernel, or it is unwanted.
+def scanner(size: int) -> Scanner | None:
+    """Return a scanner for a file; None where it is unwanted.
 
     Parameters
     ----------
     size : bytes of the file; little ones get little room.
     """
-    if not compiled.is_wanted():
-        return None
-    found = compiled.library(library, "ggscope_npu_version", VERSION)
-    if found is None:
+    if not is_wanted():
         return None
     return Scanner(
-        found,
         n_rows=min(N_ROWS, size // 2 + 1),
         n_texts=min(_N_TEXTS, size // 8 + 16),
         n_bytes=min(_TEXT_BYTES, size + 1),

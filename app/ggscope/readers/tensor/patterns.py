@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I64, Array
+from ggscope.native.declared import RecordPatterns
 from ggscope.readers.api import NAMES_OPTION
 from ggscope.readers.tensor import kernel as tensor_kernel
 from ggscope.readers.tensor.columns import Words
@@ -165,7 +166,7 @@ class PatternTable:
 
     def __init__(self, layout: RecordLayout, capacity: int = 4096) -> None:
         self._n_words = layout.size // 8
-        self.struct = tensor_kernel.PatternsStruct(count=0, last=-1)
+        self.struct = RecordPatterns(count=0, last=-1)
         self._next = np.zeros(0, np.int32)
         self._hashes = np.zeros(0, _U64)
         self._exemplars = np.zeros((0, self._n_words), _U64)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I64, Array
+from ggscope.native.declared import RecordColumns, RecordForm, RecordTally
 from ggscope.readers.api import RANGE_OPTION, Limits
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import columns as tensor_ranges
@@ -202,7 +203,7 @@ class CompiledBlocks:
         self.thread_first.fill(NEVER)
         if len(self.kind) < stop - first:
             self.kind = np.empty(stop - first, np.uint8)
-        counts = tensor_kernel.TallyStruct(first_bad_time=-1, first_empty=-1)
+        counts = RecordTally(first_bad_time=-1, first_empty=-1)
         done = 0
         while True:
             done += self._scan(
@@ -231,18 +232,14 @@ class CompiledBlocks:
         """Return the first record of each pattern, and its number."""
         return self._table.exemplars(), self._table.first_record()
 
-    def _rows(
-        self, columns: Headers, row: int, done: int
-    ) -> tensor_kernel.ColumnsStruct:
+    def _rows(self, columns: Headers, row: int, done: int) -> RecordColumns:
         """Return where the rows from `row` on lie."""
         rows = {
             name: tensor_kernel.address(column[row:])
             for name in _SCANNED
             if (column := getattr(columns, name)) is not None
         }
-        return tensor_kernel.ColumnsStruct(
-            kind=tensor_kernel.address(self.kind[done:]), **rows
-        )
+        return RecordColumns(kind=tensor_kernel.address(self.kind[done:]), **rows)
 
 
 _SCANNED = (
@@ -266,13 +263,11 @@ def _form_constants(wants: Wants) -> tuple[Words, Words, Words]:
     return mask, factors * _U64(2) + _U64(1), np.ascontiguousarray(of_name)
 
 
-def _form(
-    wants: Wants, constants: tuple[Words, Words, Words]
-) -> tensor_kernel.FormStruct:
+def _form(wants: Wants, constants: tuple[Words, Words, Words]) -> RecordForm:
     layout = wants.layout
     first, used = key_words(layout)
     mask, factors, of_name = constants
-    return tensor_kernel.FormStruct(
+    return RecordForm(
         n_words=layout.size // 8,
         key_first=first,
         key_stop=first + len(used),

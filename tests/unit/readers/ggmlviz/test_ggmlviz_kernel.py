@@ -1,6 +1,5 @@
 """The compiled parts of the .ggmlviz reader against their numpy twins."""
 
-import ctypes
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,7 @@ from ggscope.errors import ReadError
 from ggscope.model.trace import Trace
 from ggscope.native import library as compiled
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz.columns import (
-    NAME_BLOCK,
-    EventOptions,
-    IntakeStruct,
-    kernel,
-)
-from ggscope.readers.ggmlviz.pairing import PairingStruct
+from ggscope.readers.ggmlviz.columns import NAME_BLOCK, EventOptions, kernel
 from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.source import Source
 from support import corpus_path
@@ -171,15 +164,6 @@ def test_many_labels_and_places_are_taken_alike() -> None:
     ]
 
     both(viz.packed(events))
-
-
-@needs_kernel
-def test_structures_have_the_size_of_the_kernel() -> None:
-    library = kernel()
-    assert library is not None
-
-    assert library.ggscope_ggmlviz_intake_bytes() == ctypes.sizeof(IntakeStruct)
-    assert library.ggscope_ggmlviz_pairing_bytes() == ctypes.sizeof(PairingStruct)
 
 
 # --- whole traces

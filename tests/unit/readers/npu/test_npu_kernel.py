@@ -10,15 +10,12 @@ from hypothesis import strategies as st
 
 from ggscope.errors import ReadError
 from ggscope.model.strings import StringTable
-from ggscope.native import library as compiled
 from ggscope.readers.common.json_cursor import JsonCursor, brackets
 from ggscope.readers.common.json_text import MemoryText
 from ggscope.readers.npu.columns import EventColumns, RowTaker
 from ggscope.readers.npu.scan import (
-    LIBRARY,
     ODD,
     STUB,
-    VERSION,
     ScannedBlock,
     Scanner,
     scanner,
@@ -37,11 +34,6 @@ from npu_files import (
     token,
 )
 from support import need_corpus
-
-KERNEL = compiled.library(LIBRARY, "ggscope_npu_version", VERSION)
-pytestmark = pytest.mark.skipif(
-    KERNEL is None or not compiled.is_wanted(), reason="the kernel is not compiled"
-)
 
 EVENTS_OF_EVERY_KIND = [
     engine(100, 250, color_hint="#fff", deps=[3, -1]),
@@ -100,7 +92,7 @@ def assert_twins_agree(folder: Path, data: bytes, name: str, **options: str) -> 
 def scanned(data: bytes, lines: int = 0) -> list[int]:
     """Return the kinds of the rows that the kernel makes of a text."""
     buffer = np.frombuffer(b" " + data + b" ", np.uint8).copy()
-    found = Scanner(KERNEL)
+    found = Scanner()
     if lines:
         block = (found.cut_lines(buffer, 0, lines == 2, 1) or (None,))[0]
     else:
@@ -311,7 +303,7 @@ def test_little_room_gives_the_same_columns(room: tuple[int, int, int]) -> None:
     ]
     text = json.dumps(events).encode()
     n_rows, n_texts, n_bytes = room
-    small = Scanner(KERNEL, n_rows=n_rows, n_texts=n_texts, n_bytes=n_bytes)
+    small = Scanner(n_rows=n_rows, n_texts=n_texts, n_bytes=n_bytes)
     columns = EventColumns(StringTable())
     taker = RowTaker(columns, small.texts)
     n_records = n_scanned = 0
@@ -348,7 +340,7 @@ def test_bounds_are_those_of_the_brackets() -> None:
     data = json.dumps(EVENTS_OF_EVERY_KIND, indent=1)[1:].encode()
     buffer = np.frombuffer(b" " + data + b" ", np.uint8).copy()
 
-    block = Scanner(KERNEL).cut_array(buffer, 0, True)
+    block = Scanner().cut_array(buffer, 0, True)
 
     assert block is not None
     at, depth, _ = brackets(block.data)
@@ -363,10 +355,6 @@ def test_kernel_is_left_out_where_it_is_unwanted(
     monkeypatch.setenv("GGSCOPE_NATIVE", "0")
 
     assert scanner(99) is None
-
-
-def test_kernel_that_was_not_built_is_done_without(tmp_path: Path) -> None:
-    assert scanner(99, tmp_path / "_npu_scan.so") is None
 
 
 def test_scanner_of_a_small_file_takes_all_of_it() -> None:

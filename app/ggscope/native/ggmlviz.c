@@ -6,19 +6,11 @@
  * calls again with more room: no event is half taken. Files are hostile: an event is
  * looked at only where it lies within the window, and hashes are keyed by secrets of
  * the caller, so that nobody can forge a file of collisions.
- *
- * Little-endian machines only; ggmlviz_kernel.py sees to that.
  */
-#include <stdint.h>
 #include <string.h>
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
+#include "native.h"
 
-enum { VERSION = 1 };
 enum { PREFIX_BYTES = 13, ZERO_RUN = 64 };   /* as in ggmlviz_layouts.py */
 enum { NAME_BLOCK_SHIFT = 12 };              /* ggmlviz_intake.NAME_BLOCK */
 enum { GRAPH_BEGIN, GRAPH_END, OP_BEGIN, OP_END, TENSOR_ALLOC };
@@ -271,12 +263,6 @@ static void keep(Intake *in, int64_t at, int64_t length)
         in->label[i] = label_code(in, event + in->body[kind] + 4, length);
 }
 
-EXPORT int32_t ggscope_ggmlviz_version(void) { return VERSION; }
-
-/* The sizes of the structures, so that a test can compare them with the callers'. */
-EXPORT int64_t ggscope_ggmlviz_intake_bytes(void) { return sizeof(Intake); }
-EXPORT int64_t ggscope_ggmlviz_pairing_bytes(void) { return sizeof(Pairing); }
-
 /* Take events from in->at up to the first at or behind `until`. */
 EXPORT int32_t ggscope_ggmlviz_take(Intake *in, int64_t until)
 {
@@ -299,8 +285,8 @@ EXPORT int32_t ggscope_ggmlviz_take(Intake *in, int64_t until)
 }
 
 /* Fill free slots (-1) with the codes 0 .. n - 1. */
-EXPORT void ggscope_ggmlviz_fill(int32_t *slots, int64_t mask,
-                                 const uint64_t *hashes, int64_t n)
+EXPORT void ggscope_ggmlviz_fill(int32_t *slots, int64_t mask, const uint64_t *hashes,
+                                 int64_t n)
 {
     for (int64_t code = 0; code < n; code++) {
         int64_t slot = slot_of(hashes[code], mask);

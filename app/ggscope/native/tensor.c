@@ -5,27 +5,13 @@
  * Nothing here allocates or keeps state: all memory comes from Python, with its
  * length. Contents of the file never become an index without a check.
  */
-#if !defined(_WIN32)
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
-#include <unistd.h>
-#endif
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
-#if defined(_WIN32)
-#error "without pread the numpy twins do the work"
-#endif
-#define EXPORT __attribute__((visibility("default")))
-
-/* Bumped whenever an argument or a struct changes, so that a stale build is not
- * used. Zero where the machine is big-endian: records are little-endian. */
-EXPORT int32_t ggscope_tensor_version(void)
-{
-    const uint16_t one = 1;
-    return *(const uint8_t *)&one ? 1 : 0;
-}
+#include "native.h"
 
 enum { OP = 0, EMPTY = 1, BAD_TIME = 2, EXTENSION = 3 }; /* kinds of records */
 enum { DONE = 0, FILE_ENDS = 1, FAILED = 2, TABLE_FULL = 3 }; /* why a scan ended */
@@ -45,7 +31,7 @@ typedef struct {
     const uint64_t *key_mask;    /* n_words: which bits of the words count */
     const uint64_t *key_factors; /* n_words */
     const uint64_t *name_factors; /* of the words of the name */
-} Form;
+} RecordForm;
 
 /* One row per record, whatever its kind. Pointers may be NULL where so noted. */
 typedef struct {
@@ -57,14 +43,14 @@ typedef struct {
     int64_t *duration;   /* zeros at first, only others are written; or NULL */
     uint32_t *name_hash; /* 0 for a blank name; or NULL */
     int32_t *pattern;    /* or NULL */
-} Columns;
+} RecordColumns;
 
 typedef struct {
     int64_t n_records, n_ops, n_extension, n_bad_time, n_expert, n_empty;
     int64_t first_bad_time, first_empty; /* record numbers, -1 none */
     int64_t has_layers, has_durations;
     int64_t status, error;               /* why the scan ended; errno of FAILED */
-} Tally;
+} RecordTally;
 
 /* Distinct patterns, numbered in order of appearance; a hash table finds them. */
 typedef struct {
@@ -76,11 +62,11 @@ typedef struct {
     uint64_t *exemplars;   /* capacity * n_words: the first record of each */
     int64_t *first_record; /* capacity */
     int64_t last;          /* the pattern before; -1 at first */
-} Patterns;
+} RecordPatterns;
 
 static inline uint64_t mixed(uint64_t word) { return word ^ (word >> 32); }
 
-static uint32_t hash_of_name(const Form *form, const uint64_t *words)
+static uint32_t hash_of_name(const RecordForm *form, const uint64_t *words)
 {
     if (!(words[form->name_first] & 0xFF))
         return 0;
@@ -90,7 +76,7 @@ static uint32_t hash_of_name(const Form *form, const uint64_t *words)
     return (uint32_t)(sum >> 32) | 1;
 }
 
-static int is_same(const Form *form, const uint64_t *a, const uint64_t *b)
+static int is_same(const RecordForm *form, const uint64_t *a, const uint64_t *b)
 {
     uint64_t differ = 0;
     for (int64_t i = form->key_first; i < form->key_stop; i++)
@@ -101,8 +87,8 @@ static int is_same(const Form *form, const uint64_t *a, const uint64_t *b)
 /* Return the number of a record's pattern, a new one where need be; -1 where there
  * is no room for it. A model repeats itself, so the successor of the last pattern is
  * tried first; that spares the hash nearly always. */
-static int64_t pattern_of(const Form *form, Patterns *table, const uint64_t *words,
-                          int64_t record)
+static int64_t pattern_of(const RecordForm *form, RecordPatterns *table,
+                          const uint64_t *words, int64_t record)
 {
     int64_t guess = table->last >= 0 ? table->next[table->last] : -1;
     if (guess >= 0 && is_same(form, words, table->exemplars + guess * form->n_words))
@@ -146,8 +132,8 @@ static int is_zero(const uint64_t *words, int64_t n)
 }
 
 /* Return what a record is, and count it. */
-static int kind_of(const Form *form, const uint64_t *words, int64_t record,
-                   Tally *tally)
+static int kind_of(const RecordForm *form, const uint64_t *words, int64_t record,
+                   RecordTally *tally)
 {
     if (!(words[0] | words[1] | words[2]) && is_zero(words + 3, form->n_words - 3)) {
         if (!tally->n_empty++)
@@ -169,8 +155,8 @@ static int kind_of(const Form *form, const uint64_t *words, int64_t record,
 }
 
 /* Write the header columns of one op record to row `i`. */
-static void take_header(const Form *form, const uint64_t *words, int64_t i,
-                        const Columns *out, Tally *tally)
+static void take_header(const RecordForm *form, const uint64_t *words, int64_t i,
+                        const RecordColumns *out, RecordTally *tally)
 {
     const uint32_t token = (uint32_t)words[1];
     const uint16_t layer = (uint16_t)(words[1] >> 32);
@@ -193,7 +179,7 @@ static void take_header(const Form *form, const uint64_t *words, int64_t i,
         tally->n_expert++;
 }
 
-static int is_sampled(const Form *form, int64_t record)
+static int is_sampled(const RecordForm *form, int64_t record)
 {
     return form->sample_every &&
            record / form->sample_records % form->sample_every == 0;
@@ -225,9 +211,9 @@ static int64_t fill(int fd, int64_t offset, uint8_t *buffer, int64_t length)
  */
 EXPORT int64_t ggscope_tensor_scan(int32_t fd, int64_t first, int64_t stop,
                                    uint64_t *buffer, int64_t buffer_records,
-                                   const Form *form, const Columns *out,
-                                   Patterns *table, int64_t *thread_first,
-                                   Tally *tally)
+                                   const RecordForm *form, const RecordColumns *out,
+                                   RecordPatterns *table, int64_t *thread_first,
+                                   RecordTally *tally)
 {
     const int64_t size = form->n_words * 8;
     int64_t done = 0;
@@ -275,10 +261,9 @@ EXPORT int64_t ggscope_tensor_scan(int32_t fd, int64_t first, int64_t stop,
 /* Write the positions [first, stop) behind those already known of their lane.
  * lane_of: of each raw thread id, below n_lanes; next, limit: the next free row of
  * each lane and the end of its rows. Returns 0 where a lane has no room: a bug. */
-EXPORT int32_t ggscope_tensor_order(const uint16_t *thread, int64_t first,
-                                    int64_t stop, const uint16_t *lane_of,
-                                    int64_t *next, const int64_t *limit,
-                                    int32_t *order)
+EXPORT int32_t ggscope_tensor_order(const uint16_t *thread, int64_t first, int64_t stop,
+                                    const uint16_t *lane_of, int64_t *next,
+                                    const int64_t *limit, int32_t *order)
 {
     for (int64_t i = first; i < stop; i++) {
         const uint16_t lane = lane_of[thread[i]];

@@ -12,26 +12,14 @@
  * of collisions.
  */
 #include "json_repeats.h"
-#include "npu_text.h"
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-enum { VERSION = 1 };
+#include "json_text.h"
+#include "native.h"
 
 /* Why a scan came to its end; npu_kernel.py says the same. */
 enum { MORE, CLOSED, FULL, STRANGE };
 
 /* Kinds of events, as in npu_columns.py; STUB has a known type without columns. */
 enum { ENGINE, ACCESS, TOKEN, STALL, COMMAND, STUB, ODD };
-
-EXPORT int32_t ggscope_npu_version(void)
-{
-    return VERSION;
-}
 
 /* Where the events go, one row each; npu_kernel.py says what is what. */
 typedef struct {
@@ -45,7 +33,7 @@ typedef struct {
     int64_t *time, *until, *number, *size, *address;
     int32_t *text[4];
     int64_t *deps;
-} Rows;
+} EventRows;
 
 /* Every text once, numbered in the order in which they first occur; 0 is "". */
 typedef struct {
@@ -57,7 +45,7 @@ typedef struct {
     uint64_t *hashes;            /* of each text */
     int64_t *offsets;            /* of each text, and where the last one ends */
     uint8_t *bytes;
-} Texts;
+} EventTexts;
 
 /* ---- events ---- */
 
@@ -144,7 +132,7 @@ static int take_event(Cursor *c, Event *event)
                 return 0;
             const int64_t length = c->at - value->text.start;
             if (memchr(value->text.start, '{', (size_t)length) &&
-                n_repeats(value->text.start, length, place))
+                ggscope_json_repeats(value->text.start, length, place))
                 return lost(c, 1);
         } else if (!take_scalar(c, value)) {
             return 0;
@@ -216,7 +204,7 @@ static uint64_t hash(const Text *text, uint64_t secret)
     return h ^ h >> 32;
 }
 
-static int32_t text_number(Texts *texts, const Text *text)
+static int32_t text_number(EventTexts *texts, const Text *text)
 {
     if (!text->length)
         return 0;
@@ -241,7 +229,7 @@ static int32_t text_number(Texts *texts, const Text *text)
 }
 
 /* Read a text that may be null or missing (-1). */
-static int text_or(const Event *event, int field, Texts *texts, int32_t *number)
+static int text_or(const Event *event, int field, EventTexts *texts, int32_t *number)
 {
     const int found = what(event, field);
     *number = -1;
@@ -263,7 +251,7 @@ static const char *const DIRECTIONS[] = {"read", "write"};
 static const char *const PHASES[] = {"PREFILL", "DECODE"};
 static const char *const COMMANDS[] = {"ENQUEUE", "START", "END", "ERROR"};
 
-static int put_unit(Rows *rows, int64_t row, const Event *event, int field)
+static int put_unit(EventRows *rows, int64_t row, const Event *event, int field)
 {
     int64_t unit;
     const int is_good = number_or(event, field, 0, MAX_ID, 0, &unit);
@@ -271,14 +259,14 @@ static int put_unit(Rows *rows, int64_t row, const Event *event, int field)
     return is_good;
 }
 
-static int put_times(Rows *rows, int64_t row, const Event *event)
+static int put_times(EventRows *rows, int64_t row, const Event *event)
 {
     return needed(event, START_CYCLE, 0, MAX_CYCLE, &rows->time[row]) &&
            needed(event, END_CYCLE, 0, MAX_CYCLE, &rows->until[row]);
 }
 
 /* Write the numbers of a list; -1 more than fit, 0 where the event is ODD. */
-static int put_deps(Rows *rows, int64_t row, const Event *event, const uint8_t *end)
+static int put_deps(EventRows *rows, int64_t row, const Event *event, const uint8_t *end)
 {
     rows->dep_count[row] = 0;
     const int found = what(event, DEPS);
@@ -300,7 +288,7 @@ static int put_deps(Rows *rows, int64_t row, const Event *event, const uint8_t *
     return 1;
 }
 
-static int put_engine(Rows *rows, int64_t row, const Event *event, Texts *texts)
+static int put_engine(EventRows *rows, int64_t row, const Event *event, EventTexts *texts)
 {
     return put_times(rows, row, event) &&
            one_of(event, ENGINE_NAME, MASTERS, N_ENGINES, &rows->word[row]) &&
@@ -313,7 +301,7 @@ static int put_engine(Rows *rows, int64_t row, const Event *event, Texts *texts)
            text_or(event, COLOR_HINT, texts, &rows->text[3][row]);
 }
 
-static int put_access(Rows *rows, int64_t row, const Event *event, Texts *texts)
+static int put_access(EventRows *rows, int64_t row, const Event *event, EventTexts *texts)
 {
     rows->address[row] = -1;
     const int has_address = what(event, ADDR) != MISSING && what(event, ADDR) != NONE;
@@ -329,7 +317,7 @@ static int put_access(Rows *rows, int64_t row, const Event *event, Texts *texts)
 }
 
 /* Write the columns of an event; return its kind, ODD where it wants a look. */
-static int put_event(Rows *rows, int64_t row, const Event *event, Texts *texts)
+static int put_event(EventRows *rows, int64_t row, const Event *event, EventTexts *texts)
 {
     static const char *const TYPES[] = {
         "ENGINE_EVENT", "MEM_ACCESS_EVENT", "TOKEN_EVENT", "STALL_EVENT", "CMD_EVENT",
@@ -392,7 +380,7 @@ static int next_element(Cursor *c, int wants_comma, int *is_there)
 }
 
 /* Go to the next line that is not empty; as above. */
-static int next_line(Cursor *c, Rows *rows, const uint8_t *data, int *is_there)
+static int next_line(Cursor *c, EventRows *rows, const uint8_t *data, int *is_there)
 {
     *is_there = 0;
     while (c->at < c->end) {
@@ -411,7 +399,7 @@ static int next_line(Cursor *c, Rows *rows, const uint8_t *data, int *is_there)
 }
 
 /* Go behind the end of a line; 0 where it is not here. */
-static int end_line(Cursor *c, const uint8_t *begin, int is_last, Rows *rows)
+static int end_line(Cursor *c, const uint8_t *begin, int is_last, EventRows *rows)
 {
     if (memchr(begin, '\n', (size_t)(c->at - begin)))
         return lost(c, 1);
@@ -428,7 +416,7 @@ static int end_line(Cursor *c, const uint8_t *begin, int is_last, Rows *rows)
 }
 
 /* Write one event as the next row; return MORE, or why it is not written. */
-static int add_row(Rows *rows, Texts *texts, const Event *event,
+static int add_row(EventRows *rows, EventTexts *texts, const Event *event,
                    const uint8_t *data, const uint8_t *begin, const uint8_t *finish,
                    int lines)
 {
@@ -460,7 +448,7 @@ static int add_row(Rows *rows, Texts *texts, const Event *event,
  * is_first: whether no comma stands before the first element.
  * size must be below 2**31. */
 EXPORT void ggscope_npu_scan(const uint8_t *data, int64_t size, int32_t lines,
-                             int32_t is_first, Rows *rows, Texts *texts)
+                             int32_t is_first, EventRows *rows, EventTexts *texts)
 {
     Event event;
     Cursor c = {data, data + size, 0};

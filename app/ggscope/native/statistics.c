@@ -10,11 +10,8 @@
  * its own in the first pass; in the second they share cursors, which are atomic.
  * Every number from a column is checked before it is used as an index.
  */
+#include "native.h"
 
-#include <stdint.h>
-
-#define EXPORT __attribute__((visibility("default")))
-#define VERSION 5
 #define REPEATED 128 /* the flag of spans whose op is counted with another span */
 #define SMALL 24 /* up to so many values insertion is the quickest way to sort */
 
@@ -118,14 +115,9 @@ static inline int64_t n_codes(int32_t mantissa)
     return (int64_t)(64 - mantissa) << mantissa;
 }
 
-EXPORT int32_t ggscope_stats_version(void)
-{
-    return VERSION;
-}
-
 /* First pass over spans first <= i < stop: add them to the figures. */
-EXPORT void ggscope_stats_count(const Selection *s, int64_t first, int64_t stop,
-                                const Figures *f)
+EXPORT void ggscope_statistics_count(const Selection *s, int64_t first, int64_t stop,
+                                     const Figures *f)
 {
     const int64_t codes = n_codes(s->mantissa);
     for (int64_t i = first; i < stop; i++) {
@@ -163,9 +155,10 @@ EXPORT void ggscope_stats_count(const Selection *s, int64_t first, int64_t stop,
  * rank[n_groups * n_ranks] ascends within a group; -1 = not wanted. Writes the bucket
  * (its place in the histogram, -1 for none) and how many durations of the group lie
  * before it. */
-EXPORT void ggscope_stats_find(const uint32_t *histogram, int64_t n_groups,
-                               int32_t mantissa, int64_t n_ranks, const int64_t *rank,
-                               int64_t *bucket, int64_t *before)
+EXPORT void ggscope_statistics_find(const uint32_t *histogram, int64_t n_groups,
+                                    int32_t mantissa, int64_t n_ranks,
+                                    const int64_t *rank, int64_t *bucket,
+                                    int64_t *before)
 {
     const int64_t codes = n_codes(mantissa);
     for (int64_t group = 0; group < n_groups; group++) {
@@ -189,9 +182,10 @@ EXPORT void ggscope_stats_find(const uint32_t *histogram, int64_t n_groups,
  *
  * slot[n_groups * n_codes] is 1 + the number of a wanted bucket, 0 for the others;
  * durations of bucket k go to values[cursor[k]] up to values[limit[k] - 1]. */
-EXPORT void ggscope_stats_collect(const Selection *s, int64_t first, int64_t stop,
-                                  const uint32_t *slot, int64_t n_slots,
-                                  int64_t *cursor, const int64_t *limit, int64_t *values)
+EXPORT void ggscope_statistics_collect(const Selection *s, int64_t first, int64_t stop,
+                                       const uint32_t *slot, int64_t n_slots,
+                                       int64_t *cursor, const int64_t *limit,
+                                       int64_t *values)
 {
     const int64_t codes = n_codes(s->mantissa);
     for (int64_t i = first; i < stop; i++) {
@@ -238,7 +232,8 @@ static void sort_by_bits(int64_t *values, int64_t n, int bit)
 }
 
 /* Sort each run values[first[k]] .. values[first[k + 1] - 1]; values are >= 0. */
-EXPORT void ggscope_stats_sort(int64_t *values, const int64_t *first, int64_t n_runs)
+EXPORT void ggscope_statistics_sort(int64_t *values, const int64_t *first,
+                                    int64_t n_runs)
 {
     for (int64_t k = 0; k < n_runs; k++) {
         int64_t *run = values + first[k], n = first[k + 1] - first[k];
@@ -275,9 +270,9 @@ static void sift(const int64_t *start, const int64_t *cursor, int64_t *heap, int
  * stop, cursor, heap: [n_runs], the first two ascend with the runs; cursors move on.
  * reach, wall: [n_groups + 1], the latest end so far, and the time; the last one is of
  * all groups together. Groups that began nowhere have a reach of INT64_MIN. */
-EXPORT int64_t ggscope_stats_cover(const Selection *s, const int64_t *stop,
-                                   int64_t *cursor, int64_t *heap, int64_t n_runs,
-                                   int64_t budget, int64_t *reach, int64_t *wall)
+EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
+                                        int64_t *cursor, int64_t *heap, int64_t n_runs,
+                                        int64_t budget, int64_t *reach, int64_t *wall)
 {
     int64_t n = 0, done = 0;
     for (int64_t k = 0; k < n_runs; k++)
@@ -327,8 +322,8 @@ static void book(const Selection *s, const Open *done, int64_t *own)
  * then `own` is worth nothing.
  *
  * open: [room]. own: [n_groups]. */
-EXPORT int32_t ggscope_stats_own(const Selection *s, int64_t first, int64_t stop,
-                                 Open *open, int64_t room, int64_t *own)
+EXPORT int32_t ggscope_statistics_own(const Selection *s, int64_t first, int64_t stop,
+                                      Open *open, int64_t room, int64_t *own)
 {
     int64_t depth = 0, now = 0, last_start = 0, last_end = 0;
     int32_t meets = 0, has_last = 0;

@@ -4,8 +4,8 @@
  * but not the other way round. No allocation, no state; bytes are read only before
  * the end of a cursor.
  */
-#ifndef GGSCOPE_NPU_TEXT_H
-#define GGSCOPE_NPU_TEXT_H
+#ifndef GGSCOPE_JSON_TEXT_H
+#define GGSCOPE_JSON_TEXT_H
 
 #include <stdint.h>
 #include <string.h>

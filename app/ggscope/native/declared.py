@@ -1,0 +1,493 @@
+"""What the C files hold for Python: every structure and every function, once.
+
+The build turns this into C (`checks`) and compiles it behind each source: a field that
+lies elsewhere or is of another type, and a function with other arguments, do not build.
+The same declarations make the calls: a pointer takes an array of its type, or None, and
+refuses others; a structure keeps the arrays that it points to.
+
+Only the standard library is needed here, as the build imports this file alone.
+"""
+
+import ctypes
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+FOLDER = Path(__file__).parent
+NAME = "_native.so"
+"""The library; it lies beside its sources, where there are any."""
+
+_DTYPES = {
+    "void": None, "double": ("<f8",),
+    "uint8_t": ("|u1", "|b1"), "uint16_t": ("<u2",), "uint32_t": ("<u4",),
+    "uint64_t": ("<u8",), "int16_t": ("<i2",), "int32_t": ("<i4",),
+    "int64_t": ("<i8",),
+}  # fmt: skip
+"""What numpy calls a C type; None: any, whose width goes beside it."""
+_NUMBERS = {ctypes.c_int32: "int32_t", ctypes.c_int64: "int64_t",
+            ctypes.c_uint64: "uint64_t"}  # fmt: skip
+
+
+class Pointer(ctypes.c_void_p):
+    """The address of numbers, or of structures.
+
+    Attributes
+    ----------
+    target : the C type.
+    dtypes : of the arrays that it takes, as `numpy.dtype.str`; None: any.
+    is_const : whether C only reads there.
+    """
+
+    target: ClassVar[str]
+    dtypes: ClassVar[tuple[str, ...] | None]
+    is_const: ClassVar[bool]
+
+    @classmethod
+    def address(cls, array: Any) -> int:  # a numpy array; this file has no numpy
+        """Return where the values of an array lie.
+
+        Raises
+        ------
+        TypeError
+            If they are of another type, not next to each other, or must not be
+            written where C writes.
+        """
+        flags = array.flags
+        if cls.dtypes is not None and array.dtype.str not in cls.dtypes:
+            raise TypeError(f"values of type {array.dtype}, not {cls.target}")
+        if not flags.c_contiguous or not flags.aligned:
+            raise TypeError("the values are not next to each other")
+        if not cls.is_const and not flags.writeable:
+            raise TypeError("the values must not be written")
+        return int(array.ctypes.data)
+
+    @classmethod
+    def from_param(cls, value: Any) -> Any:  # whatever stands in a call
+        """Return what ctypes hands over for an array, a structure, several, or None."""
+        if value is None:
+            return None
+        if isinstance(value, int):
+            return ctypes.c_void_p(value)
+        if type(value).__name__ == "CArgObject":
+            return value
+        kind = value._type_ if isinstance(value, ctypes.Array) else type(value)
+        if issubclass(kind, Struct) and kind.__name__ == cls.target:
+            return ctypes.byref(value)
+        return ctypes.c_void_p(cls.address(value))
+
+
+def _pointer(target: str, dtypes: tuple[str, ...] | None, is_const: bool) -> Any:
+    facts = {"target": target, "dtypes": dtypes, "is_const": is_const}
+    return type(f"{'In' if is_const else 'Out'}_{target}", (Pointer,), facts)
+
+
+class In:
+    """Pointers through which C reads."""
+
+    void, f64, u8, u16, u32, u64, i16, i32, i64 = (
+        _pointer(target, dtypes, is_const=True) for target, dtypes in _DTYPES.items()
+    )
+
+
+class Out:
+    """Pointers through which C writes, and may read."""
+
+    void, f64, u8, u16, u32, u64, i16, i32, i64 = (
+        _pointer(target, dtypes, is_const=False) for target, dtypes in _DTYPES.items()
+    )
+
+
+i32, i64, u64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
+
+
+class Struct(ctypes.Structure):
+    """A structure of a C file: pointers in it are set to arrays, which it keeps."""
+
+    def __setattr__(self, name: str, value: Any) -> None:  # a number, array, or arrays
+        kind = self._kinds().get(name)
+        if kind is None or value is None or isinstance(value, int):
+            self._kept().pop(name, None)
+            super().__setattr__(name, value)
+            return
+        if issubclass(kind, Pointer):
+            super().__setattr__(name, kind.address(value))
+        else:
+            each = kind._type_.address
+            super().__setattr__(name, kind(*(each(array) for array in value)))
+        self._kept()[name] = value
+
+    def _kept(self) -> dict[str, Any]:
+        kept: dict[str, Any] = self.__dict__.setdefault("kept", {})
+        return kept
+
+    @classmethod
+    def _kinds(cls) -> dict[str, Any]:
+        """Return the types of the fields that hold addresses."""
+        if "_pointers" not in cls.__dict__:
+            fields: Any = cls._fields_
+            cls._pointers = {
+                name: kind
+                for name, kind in fields
+                if issubclass(kind, Pointer | ctypes.Array)
+            }
+        return cls._pointers
+
+    _pointers: ClassVar[dict[str, Any]]
+
+
+def _names(kind: Any, *names: str) -> tuple[tuple[str, Any], ...]:
+    """Return fields of one type."""
+    return tuple((name, kind) for name in names)
+
+
+class Row(Struct):
+    """A row of spans under one colouring and filter."""
+
+    _fields_ = (
+        *_names(In.i64, "start", "end", "top", "coarse", "prefix"),
+        ("ids", In.void), ("category", In.void), ("number", In.u16), ("names", In.i32),
+        ("fine", In.u32), ("base", In.i64), ("keep", In.u8), ("kept", In.u32),
+        ("kept_covered", In.i64), ("bounds", In.i64), ("element_category", In.void),
+        *_names(i64, "n", "first_id", "n_names", "n_elements"),
+        *_names(i32, "id_bytes", "category_bytes", "bucket_bits", "group_bits"),
+    )  # fmt: skip
+
+
+class Selection(Struct):
+    """Which spans count for statistics, for which group, and how much of each."""
+
+    _fields_ = (
+        *_names(In.i64, "start", "end"), *_names(In.void, "flags", "column", "op"),
+        ("mask", In.u8), ("pattern", In.void), ("table", In.i32),
+        *_names(In.i64, "bytes", "unknown"),
+        *_names(i64, "low", "n_table", "n_groups", "n_patterns"),
+        *_names(i64, "time_start", "time_end"),
+        *_names(i32, "column_width", "op_width", "flags_width", "pattern_width"),
+        *_names(i32, "has_time", "worst_used", "mantissa"),
+    )  # fmt: skip
+
+
+class Figures(Struct):
+    """What the first pass of the statistics adds up."""
+
+    _fields_ = (
+        *_names(Out.i64, "spans", "bytes", "total", "inside", "least", "most"),
+        *_names(Out.i64, "unknown", "ops"), ("histogram", Out.u32),
+    )  # fmt: skip
+
+
+class Open(Struct):
+    """A span that is open while self times are added up."""
+
+    _fields_ = _names(i64, "span", "end", "own")
+
+
+class Field(Struct):
+    """Where a field lies in an event of a .ggmlviz file."""
+
+    _fields_ = _names(i32, "offset", "width")
+
+
+class Intake(Struct):
+    """Where the events of a .ggmlviz file come from, and the columns they go to."""
+
+    _fields_ = (
+        ("data", In.u8), ("end", i64), ("body", In.i64),
+        ("fields", _pointer("Field", _DTYPES["int32_t"], is_const=True)),
+        ("max_label", i64), ("secret", In.u64),
+        *_names(i64, "at", "skip", "row", "names_every"),
+        *_names(i64, "n_starts", "start_room"), ("starts", Out.i64),
+        *_names(i64, "n", "room"), ("kind", Out.u8), ("time", Out.u64),
+        ("place", Out.i32), ("pointer", Out.u64), ("number", Out.u32),
+        ("label", Out.i32),
+        *_names(i64, "n_sizes", "size_room"), ("sizes", Out.u64),
+        *_names(i64, "n_places", "place_room", "place_mask"),
+        ("place_slots", Out.i32), ("place_hashes", Out.u64),
+        ("threads", Out.u32), ("backends", Out.u64),
+        *_names(i64, "n_labels", "label_room", "label_mask", "letter_room"),
+        ("label_slots", Out.i32), ("label_hashes", Out.u64), ("label_ends", Out.i64),
+        ("letters", Out.u8),
+    )  # fmt: skip
+
+
+class Pairing(Struct):
+    """The events of a .ggmlviz file and the intervals they make."""
+
+    _fields_ = (
+        ("kind", In.u8), ("time", In.i64), ("place", In.i32), ("pointer", In.u64),
+        ("order", In.i64), ("thread_of", In.i32), ("secret", In.u64),
+        *_names(In.i64, "innermost", "last", "graph_end"), ("has_end", In.u8),
+        ("n_ops", Out.i32), ("seen", Out.u8), ("current", Out.i64),
+        *_names(i64, "next_graph", "n", "n_strays"),
+        *_names(Out.i32, "begin", "owner", "partner", "link", "strays"),
+        *_names(i64, "n_keys", "mask"), ("slots", Out.i32),
+    )  # fmt: skip
+
+
+class EventRows(Struct):
+    """Where the events of an NPU trace go."""
+
+    _fields_ = (
+        *_names(i64, "capacity", "deps_capacity", "n_rows", "n_deps", "length"),
+        *_names(i64, "n_lines", "status"),
+        *_names(Out.u8, "kind", "word", "way"),
+        *_names(Out.i32, "begin", "finish", "line", "unit", "dep_count"),
+        *_names(Out.i64, "time", "until", "number", "size", "address"),
+        ("text", Out.i32 * 4), ("deps", Out.i64),
+    )  # fmt: skip
+
+
+class EventTexts(Struct):
+    """Every text of an NPU trace, once."""
+
+    _fields_ = (
+        *_names(i64, "capacity", "n_bytes_capacity", "count", "n_bytes"),
+        ("secret", u64), ("n_slots", i64), ("slots", Out.i32), ("hashes", Out.u64),
+        ("offsets", Out.i64), ("bytes", Out.u8),
+    )  # fmt: skip
+
+
+class RecordForm(Struct):
+    """What to look for in a record of a tensor trace."""
+
+    _fields_ = (
+        *_names(i64, "n_words", "key_first", "key_stop", "name_first", "name_stop"),
+        *_names(i64, "experts_word", "max_time", "first_extension", "has_durations"),
+        *_names(i64, "sample_records", "sample_every"),
+        *_names(In.u64, "key_mask", "key_factors", "name_factors"),
+    )
+
+
+class RecordColumns(Struct):
+    """Where the header columns of a tensor trace go."""
+
+    _fields_ = (
+        ("time", Out.i64), ("token", Out.i32), ("layer", Out.i16), ("thread", Out.u16),
+        *_names(Out.u8, "op", "phase", "kind"), ("duration", Out.i64),
+        ("name_hash", Out.u32), ("pattern", Out.i32),
+    )  # fmt: skip
+
+
+class RecordTally(Struct):
+    """What a scan of a tensor trace counted."""
+
+    _fields_ = (
+        *_names(i64, "n_records", "n_ops", "n_extension", "n_bad_time", "n_expert"),
+        *_names(i64, "n_empty", "first_bad_time", "first_empty", "has_layers"),
+        *_names(i64, "has_durations", "status", "error"),
+    )
+
+
+class RecordPatterns(Struct):
+    """The distinct patterns of a tensor trace."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity", "n_slots"), *_names(Out.i32, "slots", "next"),
+        *_names(Out.u64, "hashes", "exemplars"), ("first_record", Out.i64),
+        ("last", i64),
+    )  # fmt: skip
+
+
+def _in(struct: type[Struct]) -> Any:
+    return _pointer(struct.__name__, (), is_const=True)
+
+
+def _out(struct: type[Struct]) -> Any:
+    return _pointer(struct.__name__, (), is_const=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What one C file holds for Python.
+
+    Attributes
+    ----------
+    structs : its structures that Python makes.
+    functions : what it exports: the result (None: void), then the arguments.
+    """
+
+    functions: dict[str, tuple[Any, ...]]
+    structs: tuple[type[Struct], ...] = ()
+
+
+_spans = (In.i64, In.i64, In.i32)
+_codes = (In.void, i32, In.void, i32, i64)
+
+SOURCES = {
+    "columns": Source(
+        {
+            "ggscope_columns": (
+                None, _in(Row), i64, In.i64, i64, Out.f64, Out.i32, Out.i64, Out.i64,
+                Out.i64, Out.i32, Out.i64, i64, i64,
+            ),
+        },
+        (Row,),
+    ),
+    "rows": Source(
+        {
+            "ggscope_rows_are_sorted": (i32, In.i64, In.i64, i64),
+            "ggscope_rows_prefix": (None, In.i64, In.i64, i64, Out.i64),
+            "ggscope_rows_kept": (
+                None, In.i64, In.i64, In.u8, i64, Out.u32, Out.i64,
+            ),
+            "ggscope_rows_sums": (
+                None, In.i64, In.i64, In.void, i32, In.u16, In.u8, i64, i64, i64, i64,
+                Out.i64, Out.u32, Out.i64,
+            ),
+        },
+    ),
+    "codes": Source(
+        {
+            "ggscope_codes_seen": (None, In.void, i32, i64, Out.u8),
+            "ggscope_codes_count": (None, *_codes, Out.i64),
+            "ggscope_codes_place": (None, *_codes, i64, Out.i64, In.i64, Out.i32),
+            "ggscope_codes_map": (None, In.void, i32, i64, In.u16, Out.void, i32),
+            "ggscope_codes_arrange": (
+                None, In.u16, In.i32, i64, i64, Out.i64, Out.i32, i64,
+            ),
+        },
+    ),
+    "merge": Source(
+        {
+            "ggscope_merge_runs": (i64, *_spans, i64, i64, Out.i64),
+            "ggscope_merge_order": (None, *_spans, In.i64, i64, Out.i32),
+            "ggscope_merge_flatten": (
+                i64, *_spans, In.i64, i64, Out.i64, Out.i64, Out.i32,
+            ),
+        },
+    ),
+    "heat": Source(
+        {
+            "ggscope_heat_cells": (
+                None, In.i64, i64, In.i64, i64, i64, In.i64, In.i64, i64, Out.i64,
+            ),
+        },
+    ),
+    "reuse": Source(
+        {
+            "ggscope_reuse_distances": (
+                None, In.i32, i64, In.i64, i64, i64, *[Out.i64] * 5,
+            ),
+            "ggscope_reuse_next": (None, In.i32, i64, i64, Out.i64, Out.i64),
+            "ggscope_reuse_optimum": (
+                None, In.i32, In.i64, i64, i64, In.i64, i64, i64, i64, *[Out.i64] * 3,
+            ),
+            "ggscope_reuse_ahead": (
+                None, In.i32, i64, In.i64, i64, In.i64, i64, i64, *[Out.i64] * 4,
+            ),
+        },
+    ),
+    "statistics": Source(
+        {
+            "ggscope_statistics_count": (None, _in(Selection), i64, i64, _in(Figures)),
+            "ggscope_statistics_find": (
+                None, In.u32, i64, i32, i64, In.i64, Out.i64, Out.i64,
+            ),
+            "ggscope_statistics_collect": (
+                None, _in(Selection), i64, i64, In.u32, i64, Out.i64, In.i64, Out.i64,
+            ),
+            "ggscope_statistics_sort": (None, Out.i64, In.i64, i64),
+            "ggscope_statistics_cover": (
+                i64, _in(Selection), In.i64, Out.i64, Out.i64, i64, i64, Out.i64,
+                Out.i64,
+            ),
+            "ggscope_statistics_own": (
+                i32, _in(Selection), i64, i64,
+                _pointer("Open", _DTYPES["int64_t"], is_const=False), i64, Out.i64,
+            ),
+        },
+        (Selection, Figures, Open),
+    ),
+    "json_repeats": Source({"ggscope_json_repeats": (i64, In.u8, i64, Out.i64)}),
+    "ggmlviz": Source(
+        {
+            "ggscope_ggmlviz_take": (i32, _out(Intake), i64),
+            "ggscope_ggmlviz_fill": (None, Out.i32, i64, In.u64, i64),
+            "ggscope_ggmlviz_pair": (i64, _out(Pairing), i64, i64),
+            "ggscope_ggmlviz_live": (i64, _in(Pairing)),
+            "ggscope_ggmlviz_move": (None, _out(Pairing), Out.i32, i64),
+            "ggscope_ggmlviz_finish": (
+                None, _in(Pairing), In.i64, i64, Out.i32, i64, i64, Out.i64, Out.i64,
+                Out.u8,
+            ),
+        },
+        (Field, Intake, Pairing),
+    ),
+    "npu": Source(
+        {
+            "ggscope_npu_scan": (
+                None, In.u8, i64, i32, i32, _out(EventRows), _out(EventTexts),
+            ),
+        },
+        (EventRows, EventTexts),
+    ),
+    "tensor": Source(
+        {
+            "ggscope_tensor_scan": (
+                i64, i32, i64, i64, Out.u64, i64, _in(RecordForm), _in(RecordColumns),
+                _out(RecordPatterns), Out.i64, _out(RecordTally),
+            ),
+            "ggscope_tensor_order": (
+                i32, In.u16, i64, i64, In.u16, Out.i64, In.i64, Out.i32,
+            ),
+            "ggscope_tensor_gather": (i32, In.void, i64, In.i32, i64, Out.void, i64),
+        },
+        (RecordForm, RecordColumns, RecordTally, RecordPatterns),
+    ),
+}  # fmt: skip
+"""The C files beside this one, by name."""
+
+
+def checks(source: Source) -> str:
+    """Return C code that does not compile behind a source that is something else."""
+    lines = ["#include <stddef.h>"]
+    for struct in source.structs:
+        lines += _struct_checks(struct)
+    for name, (result, *arguments) in source.functions.items():
+        types = ", ".join(_c_type(kind) for kind in arguments)
+        returned = "void" if result is None else _c_type(result)
+        lines.append(f"{returned} {name}({types});")
+    return "\n".join([*lines, ""])
+
+
+def fingerprint() -> str:
+    """Return a digest of all that is declared here."""
+    text = "".join(f"{name}\n{checks(source)}" for name, source in SOURCES.items())
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def sources_digest(folder: Path) -> list[str]:
+    """Return a digest of the C files of a folder, none where it has none."""
+    paths = sorted(path for path in folder.iterdir() if path.suffix in (".c", ".h"))
+    if not paths:
+        return []
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return [digest.hexdigest()[:16]]
+
+
+def _struct_checks(struct: type[Struct]) -> Iterator[str]:
+    name, fields = struct.__name__, cast(Any, struct._fields_)
+    for field, kind in fields:
+        is_array = issubclass(kind, ctypes.Array)
+        place = f"(({name} *)0)->{field}{'[0]' if is_array else ''}"
+        c_type = _c_type(kind._type_ if is_array else kind)
+        yield (
+            f"_Static_assert(offsetof({name}, {field}) == "
+            f"{getattr(struct, field).offset} && sizeof((({name} *)0)->{field}) == "
+            f"{ctypes.sizeof(kind)} && _Generic(&{place}, {c_type} *: 1, default: 0), "
+            f'"{name}.{field} is not as declared.py says");'
+        )
+    yield (
+        f"_Static_assert(sizeof({name}) == {ctypes.sizeof(struct)}, "
+        f'"{name} has not the fields that declared.py says");'
+    )
+
+
+def _c_type(kind: Any) -> str:
+    if issubclass(kind, Pointer):
+        return f"{'const ' if kind.is_const else ''}{kind.target} *"
+    return _NUMBERS[kind]
