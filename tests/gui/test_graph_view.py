@@ -17,11 +17,11 @@ from ggscope.analysis.graph.layout import BoxKind
 from ggscope.analysis.links import Linked
 from ggscope.model.graph import first_node
 from ggscope.model.selection import Selection
+from ggscope.render.export import Figure, Look
 from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.graph.marks import minimap_place
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.graph.menus import export_to
 from ggscope.views.graph.view import GraphView
 
 LEFT, MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton
@@ -507,20 +507,32 @@ def test_layers_menu_opens_all_and_repeats_inputs(
 
 
 def test_view_is_exported_from_its_menu(view: GraphView, tmp_path: Path) -> None:
-    target = tmp_path / "graph.svg"
+    wanted: list[Figure] = []
+    view.figure_wanted.connect(wanted.append)
+    view.head.view_menu.aboutToShow.emit()
+    actions_of(view.head.view_menu)["Export the whole graph…"].trigger()  # type: ignore[attr-defined]
 
-    export_to(view, target, whole=True)
+    wanted[0].write(tmp_path / "graph.svg")
+    wanted[0].write(tmp_path / "graph.dot")
 
-    assert "Layer 5" in target.read_text("utf-8")
+    assert "Layer 5" in (tmp_path / "graph.svg").read_text("utf-8")
+    assert "digraph" in (tmp_path / "graph.dot").read_text("utf-8")
 
 
-def test_failed_export_is_reported(
-    view: GraphView, session: Session, qtbot: QtBot, tmp_path: Path
+def test_figure_in_other_colours_is_that_of_a_view_in_them(
+    view: GraphView, tmp_path: Path
 ) -> None:
-    with qtbot.waitSignal(session.problem_reported) as caught:
-        export_to(view, tmp_path / "graph.gif", whole=False)
+    dark, light = tmp_path / "a.svg", tmp_path / "b.svg"
+    figure = view.figure()
+    assert figure is not None
+    figure.write(dark, Look(theme="light"))
 
-    assert "graph.gif" in caught.args[0]
+    view.set_theme(theme("light"))
+    same = view.figure()
+    assert same is not None
+    same.write(light)
+
+    assert dark.read_bytes() == light.read_bytes()
 
 
 @pytest.mark.parametrize("by", list(GraphColorBy))

@@ -16,10 +16,11 @@ from ggscope.analysis.links import Linked
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Selection
 from ggscope.model.time import TimeRange
+from ggscope.render.export import Figure
 from ggscope.render.heatmap.scene import HeatMark
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.heatmap.menu import export_shown, heatmap_menu
+from ggscope.views.heatmap.menu import heatmap_menu
 from ggscope.views.heatmap.view import HeatmapView
 from heat_traces import SLICE, moe_trace
 
@@ -435,12 +436,23 @@ def test_menu_filters_to_the_tensor(view: HeatmapView, session: Session) -> None
     menu.deleteLater()
 
 
-def test_shown_picture_is_exported(view: HeatmapView, tmp_path) -> None:
-    path = tmp_path / "heat.svg"
+def test_shown_picture_is_exported_without_the_mouse(
+    view: HeatmapView, tmp_path
+) -> None:
+    path, other = tmp_path / "heat.svg", tmp_path / "hover.svg"
+    menu = heatmap_menu(view, QPointF(500, 200))
+    assert menu is not None
+    wanted: list[Figure] = []
+    view.figure_wanted.connect(wanted.append)
 
-    export_shown(view, path)
+    next(e for e in menu.actions() if e.text() == "Export figure…").trigger()
+    wanted[0].write(path)
+    view.set_hover(QPointF(500, 200))
+    view.figure().write(other)
 
     assert "<svg" in path.read_text("utf-8")
+    assert path.read_text("utf-8") == other.read_text("utf-8")
+    menu.deleteLater()
 
 
 def test_trace_without_accesses_says_so(qtbot: QtBot) -> None:

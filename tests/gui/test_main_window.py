@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QTabBar, QToolButton, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QTabBar, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace, npu_like_trace
@@ -570,3 +570,32 @@ def test_time_formats_say_cycles_where_the_trace_counts_them(
         "cycles from start",
         "absolute cycles",
     ]
+
+
+def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(
+    window: MainWindow,
+    opened: Callable[[Path], Document],
+    qtbot: QtBot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Names without a suffix get that of the chosen filter."""
+    asked: list[tuple[str, str]] = []
+
+    def ask(_parent: QWidget, _title: str, name: str, filters: str) -> tuple[str, str]:
+        asked.append((Path(name).name, filters))
+        return str(tmp_path / "my figure"), "DOT graph (*.dot)"
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", ask)
+    folder = next(p for p in samples() if p.is_dir())
+    document = opened(folder)
+    document.workspace.show_view("graph")
+    view = document.workspace.views("graph")[0]
+    qtbot.waitUntil(lambda: view.figure() is not None)
+
+    view.figure_wanted.emit(view.figure())
+    qtbot.waitUntil(lambda: "written" in window.notice.text.text())
+
+    assert "digraph" in (tmp_path / "my figure.dot").read_text("utf-8")
+    assert asked[0][0] == f"{folder.stem}.graph.png"
+    assert "PNG picture (*.png)" in asked[0][1]

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
-from ggscope.gui.dialogs.export import ExportTarget, write_figure
+from ggscope.gui.dialogs.export import write_figure
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import samples
@@ -46,7 +46,7 @@ import ggscope.session.loading.opening, numpy.ma, numpy.random
 import importlib
 from ggscope.views.registry import BUILTIN
 for entry in BUILTIN:  # modules are not what memory is to run out for
-    importlib.import_module(entry.target.partition(":")[0])
+    importlib.import_module(entry.module)
 from ggscope.readers import registry
 registry.readers()
 what, path, folder = sys.argv[1:]
@@ -74,10 +74,12 @@ document = window.open_path(Path(path), OpenOptions(is_forced=True))
 turn(lambda: document.loader.state not in reading)
 turn(lambda: document.session.tasks.is_idle)
 if what == "disk":
-    from ggscope.gui.dialogs.export import ExportTarget, write_figure
+    from ggscope.gui.dialogs.export import write_figure
     done = []
-    target = ExportTarget(Path(folder) / "figure.png", "light", (640, 400))
-    write_figure(document, target, done.append, done.append)
+    figure = document.workspace.views("timeline")[0].figure()
+    write_figure(
+        document.session, figure, Path(folder) / "figure.png", done.append, done.append
+    )
     turn(lambda: done)
     settings.add_recent(Path("/somewhere/else"))
     settings.sync()
@@ -277,8 +279,11 @@ def test_export_that_cannot_be_written_is_a_message(
     document = opened(file)
     failed: list[str] = []
 
-    target = ExportTarget(tmp_path / name, "light", (640, 400))
-    write_figure(document, target, failed.append, failed.append)
+    figure = document.workspace.views("timeline")[0].figure()
+    assert figure is not None
+    write_figure(
+        document.session, figure, tmp_path / name, failed.append, failed.append
+    )
     qtbot.waitUntil(lambda: bool(failed))
 
     assert "cannot be written" in failed[0]

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from builders import llama_like_trace
 from ggscope.errors import CorruptError
 from ggscope.gui.app import warm_up
-from ggscope.gui.dialogs.export import ExportTarget, write_figure
+from ggscope.gui.dialogs.export import write_figure
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.too_large import part_text, short_count
@@ -460,12 +460,14 @@ def test_figure_can_be_exported_while_the_rest_is_read(
     partial: Document, qtbot: QtBot, tmp_path: Path
 ) -> None:
     done: list[str] = []
-    target = ExportTarget(tmp_path / "figure.png", "light", (640, 400))
+    figure = partial.workspace.views("timeline")[0].figure()
+    assert figure is not None
 
-    write_figure(partial, target, done.append, done.append)
+    target = tmp_path / "figure.png"
+    write_figure(partial.session, figure, target, done.append, done.append)
     qtbot.waitUntil(lambda: bool(done))
 
-    assert done == [str(target.path)]
+    assert done == [str(target)]
     assert partial.loader.state is LoadState.LOADING
 
 

@@ -14,8 +14,9 @@ from ggscope import __version__
 from ggscope.cli import output
 from ggscope.model.selection import COLOR_BY
 from ggscope.text import one_line
+from ggscope.views.registry import BUILTIN
 
-EXPORT_VIEWS = ("timeline", "heatmap", "experts", "buffers", "graph", "hot", "cache")
+EXPORT_VIEWS = tuple(view.figure_name for view in BUILTIN if view.figure)
 BY = (
     "op",
     "family",

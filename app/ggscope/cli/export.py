@@ -4,22 +4,16 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, spare_inputs
 from ggscope.cli.reading import coloring, for_each_file, load
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
 from ggscope.text import file_name
+from ggscope.views.registry import BUILTIN, ViewEntry
 from ggscope.writing import check_folder, check_target, make_folder
-
-Mask = npt.NDArray[np.bool_]
 
 
 def run(arguments: Namespace) -> int:
@@ -66,6 +60,8 @@ def need_no_display() -> None:
 
 
 def _export(path: Path, target: Path, arguments: Namespace) -> None:
+    from ggscope.render.export import Look
+
     trace = load(path, arguments)
     visible = None
     if arguments.range is not None:
@@ -78,107 +74,31 @@ def _export(path: Path, target: Path, arguments: Namespace) -> None:
     need_no_display()
     if target != arguments.output:  # one of several in a folder
         make_folder(target.parent)
-    draw = _VIEWS[arguments.view]
-    draw(trace, target, arguments, visible, mask)
-
-
-def _look(arguments: Namespace) -> dict[str, Any]:
-    """Return what every figure takes; a view's own size where none is given."""
-    look: dict[str, Any] = {
-        "dpi": arguments.dpi,
-        "theme": arguments.theme,
-        "overwrite": arguments.force,
+    make = _makers()[arguments.view].load_figure()
+    options: dict[str, Callable[[], object]] = {
+        "visible": lambda: visible,
+        "mask": lambda: mask,
+        "color_by": lambda: coloring(trace, arguments),
+        "rows": lambda: arguments.rows,
+        "graph": lambda: arguments.graph,
+        "collapsed": lambda: not arguments.expanded,
     }
-    if arguments.size is not None:
-        look["size"] = arguments.size
-    return look
-
-
-def _timeline(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
-    from ggscope.render.export import export_timeline
-
-    visible, mask = part
-    export_timeline(
-        trace,
-        target,
-        visible=visible,
-        color_by=coloring(trace, arguments),
+    # Each figure takes those of the options that mean something to it.
+    takes = signature(make).parameters
+    figure = make(
+        trace, **{name: of() for name, of in options.items() if name in takes}
+    )
+    look = Look(
+        size=arguments.size,
+        dpi=arguments.dpi,
+        theme=arguments.theme,
         title=arguments.title,
-        mask=mask,
-        **_look(arguments),
     )
+    figure.write(target, look, overwrite=arguments.force)
 
 
-def _heatmap(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
-    from ggscope.render.heatmap.figure import export_heatmap
-
-    visible, mask = part
-    export_heatmap(
-        trace,
-        target,
-        rows=arguments.rows,
-        mask=_within(trace, visible, mask),
-        title=arguments.title,
-        **_look(arguments),
-    )
-
-
-def _within(trace: Trace, visible: TimeRange | None, mask: Mask | None) -> Mask | None:
-    """Return the spans that start in a range, of those in the mask."""
-    if visible is None:
-        return mask
-    start = trace.spans.start
-    inside = (start >= visible.start) & (start < visible.end)
-    return inside if mask is None else inside & mask
-
-
-def _experts(trace: Trace, target: Path, arguments: Namespace, *_: Any) -> None:
-    from ggscope.render.experts import export_experts
-
-    export_experts(trace, target, **_look(arguments))
-
-
-def _buffers(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
-    from ggscope.render.buffers import export_buffers
-
-    export_buffers(trace, target, visible=part[0], **_look(arguments))
-
-
-def _graph(trace: Trace, target: Path, arguments: Namespace, *_: Any) -> None:
-    from ggscope.render.graph.figure import export_graph
-
-    export_graph(
-        trace,
-        target,
-        graph=arguments.graph,
-        collapsed=not arguments.expanded,
-        **_look(arguments),
-    )
-
-
-def _hot(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
-    from ggscope.render.reads import export_hot
-
-    look = _look(arguments)
-    export_hot(trace, target, visible=part[0], title=arguments.title, **look)
-
-
-def _cache(trace: Trace, target: Path, arguments: Namespace, *part: Any) -> None:
-    from ggscope.render.reads import export_cache
-
-    look = _look(arguments)
-    export_cache(trace, target, visible=part[0], title=arguments.title, **look)
-
-
-_VIEWS: dict[str, Callable[..., None]] = {
-    "timeline": _timeline,
-    "heatmap": _heatmap,
-    "experts": _experts,
-    "buffers": _buffers,
-    "graph": _graph,
-    "hot": _hot,
-    "cache": _cache,
-}
+def _makers() -> dict[str, ViewEntry]:
+    return {entry.figure_name: entry for entry in BUILTIN if entry.figure}
 
 
 def _as_folder(target: Path) -> Path | None:

@@ -51,8 +51,9 @@ def _samples() -> list[Path]:
 
 def _try_sample(sample: Path) -> None:
     from ggscope.readers.survey import survey
-    from ggscope.render.export import export_timeline
+    from ggscope.render.export import Look
     from ggscope.render.probe import is_blank
+    from ggscope.render.timeline.figure import timeline_figure
     from ggscope.session.loading.opening import open_bundle
 
     trace = open_bundle(survey([sample])) if sample.is_dir() else open_trace(sample)
@@ -60,17 +61,9 @@ def _try_sample(sample: Path) -> None:
     if broken:
         raise TraceError(f"{sample.name}: {broken[0]}")
     with tempfile.TemporaryDirectory(prefix="ggscope-") as folder:
+        figure = timeline_figure(trace)
         for suffix in (".png", ".svg"):
             target = Path(folder) / f"figure{suffix}"
-            export_timeline(
-                trace,
-                target,
-                size=(800, 400),
-                dpi=96,
-                theme="light",
-                visible=None,
-                color_by="family",
-                title=sample.name,
-            )
+            figure.write(target, Look(size=(800, 400), title=sample.name))
             if is_blank(target):
                 raise TraceError(f"{sample.name}: the {suffix[1:]} figure is blank.")

@@ -248,7 +248,7 @@ class Document(QWidget):
         theme: Theme,
         *,
         open_files: Callable[[], object],
-        export: Callable[[], object],
+        export: Callable[..., object],
         more: Sequence[Path] = (),
         parent: QWidget | None = None,
     ) -> None:
@@ -289,6 +289,7 @@ class Document(QWidget):
         box.addWidget(self.status)
         self.card = LoadingCard(path.name, self.workspace)
         self._connect()
+        self.workspace.figure_wanted.connect(export)
         self.parts = DocumentParts(self, settings)
         self.bookmarks = DocumentBookmarks(self, settings, is_window_active)
 

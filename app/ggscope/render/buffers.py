@@ -4,7 +4,6 @@ Figures of buffers over time, without any display.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +34,7 @@ from ggscope.render.batch import (
     TextList,
 )
 from ggscope.render.charts import Axis, axis_values, in_bytes
-from ggscope.render.export import CSS_DPI, ensure_gui_application, export_display_list
+from ggscope.render.export import Drawn, Figure, Look, trace_name
 from ggscope.render.theme import Theme, category_color, label_color, mix, with_alpha
 from ggscope.render.theme import theme as theme_named
 from ggscope.render.timeline.scene import TimeScale
@@ -469,60 +468,41 @@ def _hair(place: BuffersGeometry) -> list[Batch]:
     return [*lines.batch(), *plate.batch(radius=4.0), *texts.batch()]
 
 
-def export_buffers(
-    trace: Trace,
-    path: Path | str,
-    *,
-    size: tuple[int, int] = (1400, 560),
-    dpi: float = CSS_DPI,
-    theme: str = "light",
-    by: Grouping = "usage",
-    visible: TimeRange | None = None,
-    overwrite: bool = True,
-) -> None:
-    """Write a figure of the occupancy over time, its peak and the lives of buffers.
+def buffers_figure(
+    trace: Trace, *, by: Grouping = "usage", visible: TimeRange | None = None
+) -> Figure:
+    """Return the figure of the occupancy over time, its peak and the lives of buffers.
 
     Parameters
     ----------
-    path : ends in ``.png``, ``.svg`` or ``.pdf``.
-    size : width and height in device-independent pixels (96 per inch).
-    dpi : dots per inch: a PNG has ``size * dpi / 96`` pixels.
     visible : ticks; the whole trace and all buffers where None.
-
-    Raises
-    ------
-    ExportError
-        If no allocation of a buffer is recorded, the suffix is unknown or the file
-        cannot be written.
     """
-    ensure_gui_application()
-    found = occupancy(trace, by)
-    if found.peak is None:
-        raise ExportError("No allocation of a buffer is recorded in this trace.")
-    scene = BuffersScene(
-        trace=trace,
-        occupancy=found,
-        lives=lives(trace.buffers),
-        visible=_whole(trace) if visible is None else visible,
-        width=float(size[0]),
-        height=float(size[1]),
-        theme=theme_named(theme),
-        by=by,
-        scale=dpi / CSS_DPI,
-    )
-    name = trace.info.paths[0].name if trace.info.paths else "trace"
-    export_display_list(
-        compose_buffers(scene),
-        path,
-        title=f"{name} · buffers",
-        description=(
+
+    def draw(look: Look) -> Drawn:
+        found = occupancy(trace, by)
+        if found.peak is None:
+            raise ExportError("No allocation of a buffer is recorded in this trace.")
+        width, height = look.size_or(1400, 560)
+        scene = BuffersScene(
+            trace=trace,
+            occupancy=found,
+            lives=lives(trace.buffers),
+            visible=_whole(trace) if visible is None else visible,
+            width=float(width),
+            height=float(height),
+            theme=theme_named(look.theme),
+            by=by,
+            scale=look.scale,
+        )
+        return Drawn(
+            compose_buffers(scene),
+            f"{trace_name(trace)} · buffers",
             f"{len(trace.buffers):,} buffers by {by}; the peak is "
             f"{format_exact_bytes(found.peak.bytes)} in "
-            f"{len(found.peak.alive):,} of them."
-        ),
-        dpi=dpi,
-        overwrite=overwrite,
-    )
+            f"{len(found.peak.alive):,} of them.",
+        )
+
+    return Figure("buffers", draw)
 
 
 def _whole(trace: Trace) -> TimeRange:

@@ -6,7 +6,6 @@ Figures of experts, without any display.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from ggscope.render.charts import (
     in_percent,
     plain,
 )
-from ggscope.render.export import CSS_DPI, ensure_gui_application, export_display_list
+from ggscope.render.export import Drawn, Figure, Look, trace_name
 from ggscope.render.grid import (
     Cell,
     GridGeometry,
@@ -339,57 +338,37 @@ _HIDDEN = {
 }
 
 
-def export_experts(
+def experts_figure(
     trace: Trace,
-    path: Path | str,
     *,
-    size: tuple[int, int] = (1400, 560),
-    dpi: float = CSS_DPI,
-    theme: str = "light",
     measure: Measure = Measure.COUNT,
     kind: ScaleKind = ScaleKind.LINEAR,
     beside: Beside | None = Beside.OVERLAP,
-    overwrite: bool = True,
-) -> None:
-    """Write a figure of the layer × expert matrix and the picture beside it.
+) -> Figure:
+    """Return the figure of the layer × expert matrix and the picture beside it."""
 
-    Parameters
-    ----------
-    path : ends in ``.png``, ``.svg`` or ``.pdf``.
-    size : width and height in device-independent pixels (96 per inch).
-    dpi : dots per inch: a PNG has ``size * dpi / 96`` pixels.
-
-    Raises
-    ------
-    ExportError
-        If the trace does not tell which experts worked, the suffix is unknown or
-        the file cannot be written.
-    """
-    ensure_gui_application()
-    result = ExpertsRequest(trace, None, None, None, beside or Beside.OVERLAP)()
-    choices, figures = result.base.choices, result.figures
-    if choices.source in _HIDDEN:
-        raise ExportError(_HIDDEN[choices.source])
-    scene = ExpertsScene(
-        width=float(size[0]),
-        height=float(size[1]),
-        theme=theme_named(theme),
-        scale=dpi / CSS_DPI,
-        result=result,
-        measure=measure,
-        kind=kind,
-        with_second=beside is not None,
-    )
-    name = trace.info.paths[0].name if trace.info.paths else "trace"
-    export_display_list(
-        compose_experts(scene),
-        path,
-        title=f"{name} · experts",
-        description=(
+    def draw(look: Look) -> Drawn:
+        result = ExpertsRequest(trace, None, None, None, beside or Beside.OVERLAP)()
+        choices, figures = result.base.choices, result.figures
+        if choices.source in _HIDDEN:
+            raise ExportError(_HIDDEN[choices.source])
+        width, height = look.size_or(1400, 560)
+        scene = ExpertsScene(
+            width=float(width),
+            height=float(height),
+            theme=theme_named(look.theme),
+            scale=look.scale,
+            result=result,
+            measure=measure,
+            kind=kind,
+            with_second=beside is not None,
+        )
+        return Drawn(
+            compose_experts(scene),
+            f"{trace_name(trace)} · experts",
             f"{figures.n_active:,} of {figures.n_slots:,} (layer, expert) slots "
             f"active, {len(choices.tokens):,} tokens, known from "
-            f"{choices.source.value}."
-        ),
-        dpi=dpi,
-        overwrite=overwrite,
-    )
+            f"{choices.source.value}.",
+        )
+
+    return Figure("experts", draw)

@@ -1,11 +1,10 @@
-"""Figures: display lists as PNG, SVG and PDF files, without any display."""
+"""Figures: the one way in which a picture becomes a file; no display is needed."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import (
     QBuffer,
     QByteArray,
@@ -26,24 +25,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtSvg import QSvgGenerator
 
-from ggscope.analysis.rows.index import TraceIndex
-from ggscope.analysis.rows.lanes import (
-    FEW_LANES,
-    LaneState,
-    TimelineLane,
-    default_collapsed,
-    lay_out,
-)
 from ggscope.errors import ExportError
-from ggscope.model.selection import ColorBy
-from ggscope.model.tables import Array
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList
 from ggscope.render.painter import paint
-from ggscope.render.theme import theme as theme_named
-from ggscope.render.timeline.compose import compose_timeline
-from ggscope.render.timeline.scene import TimelineScene
 from ggscope.text import one_line, plain
 from ggscope.writing import write_file
 
@@ -51,8 +36,6 @@ CSS_DPI = 96.0
 """Device-independent pixels per inch."""
 MAX_PIXELS = 32_767
 """Longest side of a picture that QImage and common viewers handle."""
-_LANES_TOLD = 40
-"""A message names so many lanes."""
 _FAMILY = re.compile(r'font-family="([^"]*)"')
 _application: QGuiApplication | None = None
 
@@ -77,92 +60,95 @@ def ensure_gui_application() -> QGuiApplication:
     return running
 
 
-def export_timeline(
-    source: Trace | TraceIndex,
-    path: Path | str,
-    *,
-    size: tuple[int, int] = (1600, 900),
-    dpi: float = CSS_DPI,
-    theme: str = "light",
-    visible: TimeRange | None = None,
-    color_by: ColorBy = "family",
-    title: str | None = None,
-    lanes: Sequence[str] | None = None,
-    mask: npt.NDArray[np.bool_] | None = None,
-    state: LaneState | None = None,
-    absolute: bool = False,
-    overwrite: bool = True,
-) -> None:
-    """Write a figure of the timeline.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a figure is to look, whatever it shows.
 
-    Parameters
+    Attributes
     ----------
-    path : ends in ``.png``, ``.svg`` or ``.pdf``.
-    size : width and height in device-independent pixels (96 per inch).
+    size : width and height in device-independent pixels (96 per inch); None = what
+        the figure wants.
     dpi : dots per inch: a PNG has ``size * dpi / 96`` pixels.
-    visible : the whole trace where None.
-    title : the file's name and format where None; "" draws neither title nor
-        legend.
-    lanes : keys of the lanes to show, in this order; all by default.
-    state : which groups are open, and which lanes are hidden, pinned, moved and how
-        high, as in a window; that of a first start where None.
-    absolute : whether times are those of the file's own clock.
-    mask : bool[n_spans], what is drawn in full; the rest becomes pale.
-    overwrite : whether a file that is there may be replaced.
-
-    Raises
-    ------
-    ExportError
-        If the suffix is unknown, a lane does not exist or the file cannot be
-        written.
+    theme : name of its colours.
+    title : what stands over it; None = what the figure says of itself, "" = nothing.
+    suffix : of the file that it goes to.
     """
-    ensure_gui_application()
-    index = source if isinstance(source, TraceIndex) else TraceIndex(source)
-    trace = index.trace
-    chosen: Sequence[TimelineLane] = index.lanes
-    groups = default_collapsed(index.lanes) if lanes is None else frozenset()
-    if lanes is not None:
-        chosen = _chosen_lanes(index, lanes)
-    if state is None:
-        state = LaneState(collapsed=groups)
-    elif state.collapsed is not None:
-        groups = state.collapsed
-    rows: dict[str, int] | Array
-    if len(chosen) > FEW_LANES:
-        rows = index.row_counts()
-        if lanes is not None:
-            rows = rows[index.lanes.positions(lanes)]
-    else:
-        rows = {
-            lane.key: len(index.rows(lane.key))
-            for lane in chosen
-            if lane.counter < 0
-            and lane.key not in state.hidden
-            and (lane.group not in groups or lane.key in state.pinned)
-        }
-    words = _title(trace) if title is None else title
-    scene = TimelineScene(
-        index=index,
-        layout=lay_out(chosen, rows, state),
-        visible=trace.extent if visible is None else visible,
-        width=float(size[0]),
-        height=float(size[1]),
-        theme=theme_named(theme),
-        scale=dpi / CSS_DPI,
-        color_by=color_by,
-        mask=mask,
-        mask_token=id(mask),
-        title=words,
-        absolute=absolute,
-    )
-    export_display_list(
-        compose_timeline(scene),
-        path,
-        title=words or _title(trace),
-        description=_description(trace, scene.visible),
-        dpi=dpi,
-        overwrite=overwrite,
-    )
+
+    size: tuple[int, int] | None = None
+    dpi: float = CSS_DPI
+    theme: str = "light"
+    title: str | None = None
+    suffix: str = ".png"
+
+    @property
+    def scale(self) -> float:
+        """Pixels per device-independent pixel."""
+        return self.dpi / CSS_DPI
+
+    def size_or(self, width: float, height: float) -> tuple[float, float]:
+        """Return the size, or this one where none is asked for."""
+        return (width, height) if self.size is None else self.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """A figure that is composed.
+
+    Attributes
+    ----------
+    title, description : of the file; readers of screens and catalogues show them.
+    """
+
+    picture: DisplayList
+    title: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Figure:
+    """A picture on its way out of the program: window, command line and tests.
+
+    Attributes
+    ----------
+    name : what it shows, a part of file names.
+    draw : composes it; runs on any thread, and says by an ExportError why it cannot.
+    look : as it stands where it comes from.
+    texts : what writes it as a text instead, by suffix.
+    """
+
+    name: str
+    draw: Callable[[Look], Drawn]
+    look: Look = Look()
+    texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+
+    def write(
+        self, path: Path | str, look: Look | None = None, *, overwrite: bool = True
+    ) -> None:
+        """Write it; the suffix of `path` says as what.
+
+        Raises
+        ------
+        ExportError
+            If there is nothing to draw, the suffix is unknown or the file cannot be
+            written.
+        """
+        target, look = Path(path), look or self.look
+        check_suffix(target, tuple(self.texts))
+        suffix = target.suffix.lower()
+        if suffix in self.texts:
+            content = self.texts[suffix]().encode("utf-8")
+            write_file(target, content, overwrite=overwrite)
+            return
+        ensure_gui_application()
+        drawn = self.draw(replace(look, suffix=suffix))
+        export_display_list(
+            drawn.picture,
+            target,
+            title=drawn.title,
+            description=drawn.description,
+            dpi=look.dpi,
+            overwrite=overwrite,
+        )
 
 
 def export_display_list(
@@ -317,29 +303,14 @@ def _content(buffer: QBuffer) -> bytes:
     return bytes(data.data())
 
 
-def _chosen_lanes(index: TraceIndex, keys: Sequence[str]) -> tuple[TimelineLane, ...]:
-    known = index.lanes
-    unknown = [key for key in keys if known.position(key) < 0]
-    if unknown:
-        listed = ", ".join(known.keys[:_LANES_TOLD])
-        if len(known) > _LANES_TOLD:
-            listed += f" and {len(known) - _LANES_TOLD:,} more"
-        raise ExportError(f"There is no lane {unknown[0]!r}. Lanes: {listed}.")
-    return tuple(index.lane(key) for key in keys)
+def trace_title(trace: Trace) -> str:
+    """Return the name of a trace's file and its format, for over a figure."""
+    return f"{trace_name(trace)} · {trace.info.format}"
 
 
-def _title(trace: Trace) -> str:
-    name = trace.info.paths[0].name if trace.info.paths else "trace"
-    return f"{name} · {trace.info.format}"
-
-
-def _description(trace: Trace, visible: TimeRange) -> str:
-    unit = "cycles" if trace.clock.unit == "cycle" else "ns"
-    return (
-        f"Timeline of {len(trace.spans):,} spans on {len(trace.lanes):,} lanes, "
-        f"{visible.start:,} to {visible.end:,} {unit} after the first. "
-        "The opacity of a column is the share of its time that the lane was busy."
-    )
+def trace_name(trace: Trace) -> str:
+    """Return the name of a trace's first file."""
+    return trace.info.paths[0].name if trace.info.paths else "trace"
 
 
 _WRITERS: dict[str, Callable[[DisplayList, str, str, float], bytes]] = {
@@ -347,3 +318,5 @@ _WRITERS: dict[str, Callable[[DisplayList, str, str, float], bytes]] = {
     ".svg": _svg,
     ".pdf": _pdf,
 }
+SUFFIXES = tuple(_WRITERS)
+"""What a figure can be written as."""

@@ -6,7 +6,6 @@ Figures of hot and cold tensors and of the what-if cache.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -43,7 +42,7 @@ from ggscope.render.charts import (
     in_percent,
     plain,
 )
-from ggscope.render.export import CSS_DPI, export_display_list
+from ggscope.render.export import Drawn, Figure, Look
 from ggscope.render.grid import GridScene, compose_grid
 from ggscope.render.theme import ScaleKind, Theme, category_color, color_scale
 from ggscope.render.theme import theme as theme_named
@@ -341,95 +340,77 @@ def compose_cache(scene: CacheScene) -> DisplayList:
     return compose_chart(chart_of_cache(scene))
 
 
-def export_hot(
+def hot_figure(
     trace: Trace,
-    path: Path | str,
     *,
-    size: tuple[int, int] = (1200, 640),
-    dpi: float = CSS_DPI,
-    theme: str = "light",
     picture: HotPicture = "ranking",
     by: GroupBy = "tensor",
     measure: Measure = "bytes",
     visible: TimeRange | None = None,
-    title: str | None = None,
-    overwrite: bool = True,
-) -> None:
-    """Write a figure of what is hot and what is cold.
+) -> Figure:
+    """Return the figure of what is hot and what is cold.
 
     Parameters
     ----------
-    path : ends in ``.png``, ``.svg`` or ``.pdf``.
-    size : width and height in device-independent pixels (96 per inch).
     visible : only ops that start in it; None = all.
-    title : what the picture shows where None.
-
-    Raises
-    ------
-    ExportError
-        If the trace accesses nothing, or the file cannot be written.
     """
-    found = hot_cold(trace, visible)
-    if not len(trace.accesses.patterns):
-        raise ExportError("This trace does not tell which tensors its ops access.")
-    words = f"Tensors, {picture}" if title is None else title
-    scene = HotScene(
-        trace, found, float(size[0]), float(size[1]), theme_named(theme),
-        dpi / CSS_DPI, picture, by, measure, title=words,
-    )  # fmt: skip
-    facts = " ".join(f"{f.title}: {f.words}." for f in hot_facts(trace, found))
-    export_display_list(
-        compose_hot(scene),
-        path,
-        title=words,
-        description=facts,
-        dpi=dpi,
-        overwrite=overwrite,
-    )
+
+    def draw(look: Look) -> Drawn:
+        found = hot_cold(trace, visible)
+        if not len(trace.accesses.patterns):
+            raise ExportError("This trace does not tell which tensors its ops access.")
+        title = f"Tensors, {picture}" if look.title is None else look.title
+        width, height = look.size_or(1200, 640)
+        scene = HotScene(
+            trace,
+            found,
+            float(width),
+            float(height),
+            theme_named(look.theme),
+            look.scale,
+            picture,
+            by,
+            measure,
+            title=title,
+        )
+        facts = " ".join(f"{f.title}: {f.words}." for f in hot_facts(trace, found))
+        return Drawn(compose_hot(scene), title, facts)
+
+    return Figure("hot", draw)
 
 
-def export_cache(
-    trace: Trace,
-    path: Path | str,
-    *,
-    size: tuple[int, int] = (1200, 520),
-    dpi: float = CSS_DPI,
-    theme: str = "light",
-    capacity: int | None = None,
-    visible: TimeRange | None = None,
-    title: str | None = None,
-    overwrite: bool = True,
-) -> None:
-    """Write a figure of the miss-ratio curve.
+def cache_figure(
+    trace: Trace, *, capacity: int | None = None, visible: TimeRange | None = None
+) -> Figure:
+    """Return the figure of the miss-ratio curve.
 
     Parameters
     ----------
-    path : ends in ``.png``, ``.svg`` or ``.pdf``.
-    size : width and height in device-independent pixels (96 per inch).
     capacity : size of the cache to mark, bytes.
     visible : only reads that begin in it; None = all.
-
-    Raises
-    ------
-    ExportError
-        If the trace tells no reads of a model file, or the figure cannot be written.
     """
-    found = what_if(trace, visible)
-    if not found.curve.n_reads:
-        raise ExportError("This trace tells no reads of a model file.")
-    words = "Read from disk by size of the page cache" if title is None else title
-    scene = CacheScene(
-        found, float(size[0]), float(size[1]), theme_named(theme), dpi / CSS_DPI,
-        best_possible(found), -1 if capacity is None else capacity, title=words,
-    )  # fmt: skip
-    lines = list(rests_on(found))
-    if capacity is not None:
-        lines = [*answer_words(found, answer(found, capacity)), *lines]
-    export_display_list(
-        compose_cache(scene),
-        path,
-        title=words,
-        description=" ".join(lines),
-        dpi=dpi,
-        overwrite=overwrite,
-    )
+
+    def draw(look: Look) -> Drawn:
+        found = what_if(trace, visible)
+        if not found.curve.n_reads:
+            raise ExportError("This trace tells no reads of a model file.")
+        title = look.title
+        if title is None:
+            title = "Read from disk by size of the page cache"
+        width, height = look.size_or(1200, 520)
+        scene = CacheScene(
+            found,
+            float(width),
+            float(height),
+            theme_named(look.theme),
+            look.scale,
+            best_possible(found),
+            -1 if capacity is None else capacity,
+            title=title,
+        )
+        lines = list(rests_on(found))
+        if capacity is not None:
+            lines = [*answer_words(found, answer(found, capacity)), *lines]
+        return Drawn(compose_cache(scene), title, " ".join(lines))
+
+    return Figure("cache", draw)

@@ -1,6 +1,7 @@
 """What-if cache: how much would be read from disk with so much page cache."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QKeyEvent, QMouseEvent
@@ -17,7 +18,6 @@ from ggscope.analysis.reads.what_if import (
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_exact_bytes, format_share
-from ggscope.render.batch import DisplayList
 from ggscope.render.charts import ChartGeometry
 from ggscope.render.reads import CacheScene, chart_of_cache, compose_cache
 from ggscope.render.theme import Theme
@@ -86,6 +86,9 @@ class AnswerRequest:
 class CacheView(PaintedView):
     """The miss-ratio curve; a click or a drag chooses the size of the cache."""
 
+    draw_scene = staticmethod(compose_cache)
+    passing: ClassVar = {"hover": None}
+
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
@@ -100,6 +103,7 @@ class CacheView(PaintedView):
         self._timer.setSingleShot(True)
         self._timer.setInterval(_QUIET_MS)
         self._timer.timeout.connect(self._ask)
+        self.setObjectName("cache")
         self.controls = ControlRow(self)
         self._make_controls()
         self.beside = WordsBeside(self.canvas, self.tr("Answer"), self)
@@ -305,7 +309,8 @@ class CacheView(PaintedView):
         self.controls.set_theme(theme)
         self.beside.set_theme(theme)
 
-    def _scene(self, width: float, height: float, scale: float) -> CacheScene | None:
+    def scene(self, width: float, height: float, scale: float) -> CacheScene | None:
+        """Return what the chart is drawn from; None where nothing is read."""
         if self._found is None or not self._found.curve.n_reads:
             return None
         return CacheScene(
@@ -313,14 +318,8 @@ class CacheView(PaintedView):
             bool(self.unit_box.currentData()), self._hover,
         )  # fmt: skip
 
-    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
-        """Return the curve."""
-        scene = self._scene(width, height, scale)
-        return None if scene is None else compose_cache(scene)
-
     def _value_at(self, x: float, y: float) -> tuple[float, float] | None:
-        size = self.canvas_size()
-        scene = self._scene(size.width(), size.height(), 1.0)
+        scene = self.scene_now()
         if scene is None:
             return None
         return ChartGeometry(chart_of_cache(scene)).value_at(x, y)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import ClassVar, cast
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
@@ -58,6 +58,9 @@ class HotRequest:
 class HotColdView(PaintedView):
     """A ranking or a chart, and beside it what there is to say."""
 
+    draw_scene = staticmethod(compose_hot)
+    passing: ClassVar = {"hover": -1, "hover_at": None}
+
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
@@ -69,6 +72,7 @@ class HotColdView(PaintedView):
         self._hover = -1
         self._hover_at: tuple[float, float] | None = None
         self._rest = 0
+        self.setObjectName("hot")
         self.controls = ControlRow(self)
         self._make_controls()
         self.beside = WordsBeside(self.canvas, self.tr("Facts"), self)
@@ -226,7 +230,7 @@ class HotColdView(PaintedView):
             f"{f.title}: {f.words}" + (f" ({f.remark})" if f.remark else "")
             for f in self.current_facts()
         ]
-        scene = self._scene(800, 600, 1)
+        scene = self.scene(800, 600, 1)
         if scene is not None and self._is_list(scene):
             groups = self._ranked(scene)
             table = zip(
@@ -249,7 +253,8 @@ class HotColdView(PaintedView):
         self.beside.set_theme(theme)
         self._say()
 
-    def _scene(self, width: float, height: float, scale: float) -> HotScene | None:
+    def scene(self, width: float, height: float, scale: float) -> HotScene | None:
+        """Return what the picture is drawn from; None until accesses are counted."""
         session, found = self.session, self._found
         if session.trace is None or found is None:
             return None
@@ -275,7 +280,7 @@ class HotColdView(PaintedView):
 
     def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
         """Return the ranking or the chart."""
-        scene = self._scene(width, height, scale)
+        scene = self.scene(width, height, scale)
         if scene is None or not self._has_anything(scene):
             return None
         return compose_hot(scene, self._ranked(scene) if self._is_list(scene) else None)
@@ -291,12 +296,8 @@ class HotColdView(PaintedView):
 
     # -- input -----------------------------------------------------------------
 
-    def _current(self) -> HotScene | None:
-        size = self.canvas_size()
-        return self._scene(size.width(), size.height(), 1.0)
-
     def _bar_at(self, y: float) -> int:
-        scene = self._current()
+        scene = self.scene_now()
         if scene is None or not self._is_list(scene):
             return -1
         return bar_at(bars_of(scene, self._ranked(scene)), y)
@@ -327,13 +328,13 @@ class HotColdView(PaintedView):
         return True
 
     def _value_at(self, x: float, y: float) -> tuple[float, float] | None:
-        scene = self._current()
+        scene = self.scene_now()
         if scene is None or self._is_list(scene) or scene.picture == "layers":
             return None
         return ChartGeometry(chart_of(scene)).value_at(x, y)
 
     def _scroll_by(self, steps: int) -> None:
-        scene = self._current()
+        scene = self.scene_now()
         if scene is None or not self._is_list(scene):
             return
         fits = max(int(self.canvas_size().height() / BAR_HEIGHT) - 1, 1)
@@ -342,7 +343,7 @@ class HotColdView(PaintedView):
         self.repaint_picture()
 
     def _select(self, bar: int) -> None:
-        scene = self._current()
+        scene = self.scene_now()
         if scene is None or bar < 0:
             return
         tensor = int(self._ranked(scene).tensor[bar])
@@ -367,7 +368,7 @@ class HotColdView(PaintedView):
 
     def tooltip_at(self, x: float, y: float) -> str:
         """Return the exact figures of a line, or the numbers at a point of a chart."""
-        scene = self._current()
+        scene = self.scene_now()
         if scene is None:
             return ""
         if scene.picture == "layers":
@@ -435,7 +436,7 @@ class HotColdView(PaintedView):
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
         """Offer to select, to filter and to copy."""
-        scene, bar = self._current(), self._bar_at(y)
+        scene, bar = self.scene_now(), self._bar_at(y)
         if scene is None or bar < 0:
             return None
         name = self._ranked(scene).keys[bar]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from ggscope.model.trace import Trace
+    from ggscope.render.export import Figure
     from ggscope.views.base.view import View
 
 Area = Literal["centre", "right", "bottom"]
@@ -28,6 +29,8 @@ class ViewEntry:
     height : that its picture or list needs to be read, device-independent pixels at
         100 %; 0 = it makes do with what the drawer has.
     has_data : tells whether a trace has anything for it to show.
+    figure : ``module:name_figure`` below `ggscope.render` of what makes its figure of
+        a trace for the command line, which calls the view by that name; "" = none.
     """
 
     id: str
@@ -36,11 +39,25 @@ class ViewEntry:
     target: str
     height: int = 0
     has_data: "Callable[[Trace], bool]" = lambda _: True
+    figure: str = ""
 
     @property
     def module(self) -> str:
         """Name of the module that has to be imported to show it."""
         return "ggscope.views." + self.target.partition(":")[0]
+
+    @property
+    def figure_name(self) -> str:
+        """What the command line calls it; "" where it has no figure."""
+        return self.figure.partition(":")[2].removesuffix("_figure")
+
+    def load_figure(self) -> "Callable[..., Figure]":
+        """Import the module of the figure and return what makes one of a trace."""
+        module, _, name = self.figure.partition(":")
+        made: Callable[..., Figure] = getattr(
+            import_module(f"ggscope.render.{module}"), name
+        )
+        return made
 
     def load(self) -> "type[View]":
         """Import the module and return the class.
@@ -75,7 +92,13 @@ def _has_buffers(trace: "Trace") -> bool:
 
 BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("overview", "Overview", "centre", "overview:OverviewView"),
-    ViewEntry("timeline", "Timeline", "centre", "timeline.view:TimelineView"),
+    ViewEntry(
+        "timeline",
+        "Timeline",
+        "centre",
+        "timeline.view:TimelineView",
+        figure="timeline.figure:timeline_figure",
+    ),
     ViewEntry("table", "Trace table", "centre", "table.view:TableView"),
     ViewEntry("details", "Details", "right", "details.view:DetailsView"),
     ViewEntry(
@@ -87,19 +110,51 @@ BUILTIN: tuple[ViewEntry, ...] = (
         "centre",
         "heatmap.view:HeatmapView",
         has_data=_has_file_places,
-    ),
-    ViewEntry("graph", "Graph", "centre", "graph.view:GraphView", has_data=_has_graphs),
-    ViewEntry(
-        "hot_cold", "Hot and cold", "bottom", "hot_cold:HotColdView", 360, _has_accesses
+        figure="heatmap.figure:heatmap_figure",
     ),
     ViewEntry(
-        "cache", "What-if cache", "bottom", "cache:CacheView", 380, _has_accesses
+        "graph",
+        "Graph",
+        "centre",
+        "graph.view:GraphView",
+        has_data=_has_graphs,
+        figure="graph.figure:graph_figure",
     ),
     ViewEntry(
-        "experts", "Experts", "bottom", "experts.view:ExpertsView", 380, _has_experts
+        "hot_cold",
+        "Hot and cold",
+        "bottom",
+        "hot_cold:HotColdView",
+        360,
+        _has_accesses,
+        figure="reads:hot_figure",
     ),
     ViewEntry(
-        "buffers", "Buffers", "bottom", "buffers.view:BuffersView", 380, _has_buffers
+        "cache",
+        "What-if cache",
+        "bottom",
+        "cache:CacheView",
+        380,
+        _has_accesses,
+        figure="reads:cache_figure",
+    ),
+    ViewEntry(
+        "experts",
+        "Experts",
+        "bottom",
+        "experts.view:ExpertsView",
+        380,
+        _has_experts,
+        figure="experts:experts_figure",
+    ),
+    ViewEntry(
+        "buffers",
+        "Buffers",
+        "bottom",
+        "buffers.view:BuffersView",
+        380,
+        _has_buffers,
+        figure="buffers:buffers_figure",
     ),
     ViewEntry("bookmarks", "Bookmarks", "bottom", "bookmarks:BookmarksView"),
     ViewEntry("problems", "Problems", "bottom", "problems:ProblemsView"),

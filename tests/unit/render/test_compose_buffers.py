@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buffer_traces import MIB, Life, buffers_trace, busy_buffers, reference_buffers
+from figures import export
 from ggscope.analysis.buffers import Grouping, lives, occupancy
 from ggscope.errors import ExportError
 from ggscope.model.time import TimeRange
@@ -18,8 +19,8 @@ from ggscope.render.buffers import (
     BuffersGeometry,
     BuffersScene,
     area_columns,
+    buffers_figure,
     compose_buffers,
-    export_buffers,
     peak_words,
 )
 from ggscope.render.theme import theme
@@ -172,11 +173,11 @@ def test_tiny_pictures_do_not_fail() -> None:
 def test_figure_is_written(tmp_path: Path, suffix: str) -> None:
     target = tmp_path / f"buffers{suffix}"
 
-    export_buffers(busy_buffers(), target, by="backend")
+    export(buffers_figure, busy_buffers(), target, by="backend")
 
     assert target.stat().st_size > 2000
 
 
 def test_figure_without_allocations_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="allocation"):
-        export_buffers(buffers_trace([Life(-1, -1)]), tmp_path / "buffers.png")
+        export(buffers_figure, buffers_trace([Life(-1, -1)]), tmp_path / "buffers.png")

@@ -9,6 +9,7 @@ import pytest
 
 from builders import llama_like_trace
 from expert_traces import falling_scores, random_choices, routed
+from figures import export
 from ggscope.analysis.experts.figures import Beside, ExpertsRequest
 from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
@@ -19,7 +20,7 @@ from ggscope.render.experts import (
     cell_at,
     cell_beside_at,
     compose_experts,
-    export_experts,
+    experts_figure,
     frames,
     main_values,
 )
@@ -120,7 +121,7 @@ def test_cover_says_how_many_slots_reach_the_wanted_share() -> None:
 def test_figure_is_written(tmp_path: Path, suffix: str) -> None:
     target = tmp_path / f"experts{suffix}"
 
-    export_experts(run(), target, beside=Beside.SCORES, measure=Measure.SHARE)
+    export(experts_figure, run(), target, beside=Beside.SCORES, measure=Measure.SHARE)
 
     assert target.stat().st_size > 2000
 
@@ -128,7 +129,7 @@ def test_figure_is_written(tmp_path: Path, suffix: str) -> None:
 def test_figure_tells_its_numbers_in_words(tmp_path: Path) -> None:
     target = tmp_path / "experts.svg"
 
-    export_experts(run(), target, beside=None)
+    export(experts_figure, run(), target, beside=None)
 
     description = (
         ET.parse(target).getroot().findtext("{http://www.w3.org/2000/svg}desc")
@@ -140,4 +141,4 @@ def test_figure_tells_its_numbers_in_words(tmp_path: Path) -> None:
 
 def test_figure_of_a_trace_without_experts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="experts"):
-        export_experts(llama_like_trace(), tmp_path / "experts.png")
+        export(experts_figure, llama_like_trace(), tmp_path / "experts.png")

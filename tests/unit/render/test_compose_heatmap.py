@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from builders import llama_like_trace
+from figures import export
 from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.model.tensors import Place
 from ggscope.render.batch import ImageBatch, RectBatch
 from ggscope.render.heatmap.compose import compose_heatmap
-from ggscope.render.heatmap.figure import export_heatmap, heat_scene
+from ggscope.render.heatmap.figure import heat_scene, heatmap_figure
 from ggscope.render.heatmap.scene import (
     HeatGeometry,
     HeatMark,
@@ -187,7 +188,7 @@ def test_figure_is_written_in_every_theme(
 ) -> None:
     path = tmp_path / f"heat.{suffix}"
 
-    export_heatmap(moe_trace(), path, theme=look, size=(700, 350), rows="layer")
+    export(heatmap_figure, moe_trace(), path, theme=look, size=(700, 350), rows="layer")
 
     assert path.stat().st_size > 1_000
     if suffix == "svg":

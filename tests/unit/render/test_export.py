@@ -9,14 +9,15 @@ from PySide6.QtGui import QImage
 
 import pictures
 from builders import empty_trace, llama_like_trace
+from figures import export
 from ggscope.errors import ExportError
 from ggscope.render.batch import DisplayList
 from ggscope.render.export import (
     ensure_gui_application,
     export_display_list,
-    export_timeline,
     render_image,
 )
+from ggscope.render.timeline.figure import timeline_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -151,7 +152,7 @@ def test_timeline_is_written_as_every_kind_of_figure(
 ) -> None:
     target = tmp_path / f"figure{suffix}"
 
-    export_timeline(llama_like_trace(), target, size=(800, 450), theme="print")
+    export(timeline_figure, llama_like_trace(), target, size=(800, 450), theme="print")
 
     assert target.stat().st_size > 4_000
 
@@ -159,7 +160,7 @@ def test_timeline_is_written_as_every_kind_of_figure(
 def test_svg_of_a_timeline_holds_its_names_as_text(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    export_timeline(llama_like_trace(), target, title="My run")
+    export(timeline_figure, llama_like_trace(), target, title="My run")
 
     root = ET.fromstring(target.read_text("utf-8"))
     words = {"".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")}
@@ -170,7 +171,7 @@ def test_svg_of_a_timeline_holds_its_names_as_text(tmp_path: Path) -> None:
 def test_timeline_of_chosen_lanes_shows_only_those(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    export_timeline(llama_like_trace(), target, lanes=["thread:thread 1"])
+    export(timeline_figure, llama_like_trace(), target, lanes=["thread:thread 1"])
 
     text = target.read_text("utf-8")
     assert "thread 1" in text
@@ -179,13 +180,13 @@ def test_timeline_of_chosen_lanes_shows_only_those(tmp_path: Path) -> None:
 
 def test_unknown_lane_is_named_with_those_that_exist(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"no lane 'nope'.*thread:thread 0"):
-        export_timeline(llama_like_trace(), tmp_path / "x.png", lanes=["nope"])
+        export(timeline_figure, llama_like_trace(), tmp_path / "x.png", lanes=["nope"])
 
 
 def test_untitled_figure_has_neither_title_nor_legend(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    export_timeline(llama_like_trace(), target, title="")
+    export(timeline_figure, llama_like_trace(), target, title="")
 
     root = ET.fromstring(target.read_text("utf-8"))
     words = {"".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")}
@@ -196,7 +197,7 @@ def test_untitled_figure_has_neither_title_nor_legend(tmp_path: Path) -> None:
 def test_empty_trace_makes_a_figure_that_says_so(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    export_timeline(empty_trace(), target)
+    export(timeline_figure, empty_trace(), target)
 
     assert "holds no spans" in target.read_text("utf-8")
 
@@ -204,8 +205,8 @@ def test_empty_trace_makes_a_figure_that_says_so(tmp_path: Path) -> None:
 def test_figure_needs_no_display(tmp_path: Path) -> None:
     code = (
         "from builders import llama_like_trace\n"
-        "from ggscope.render.export import export_timeline\n"
-        f"export_timeline(llama_like_trace(), {str(tmp_path / 'a.png')!r})\n"
+        "from ggscope.render.timeline.figure import timeline_figure\n"
+        f"timeline_figure(llama_like_trace()).write({str(tmp_path / 'a.png')!r})\n"
     )
     hidden = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
     bare = {key: value for key, value in os.environ.items() if key not in hidden}

@@ -8,11 +8,12 @@ from PySide6.QtGui import QImage
 
 import graph_traces
 from builders import empty_trace
+from figures import export
 from ggscope.analysis.graph.layout import GraphChoice
 from ggscope.errors import ExportError
 from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
-from ggscope.render.graph.figure import export_graph, export_graph_scene
+from ggscope.render.graph.figure import graph_figure, graph_scene_figure
 from ggscope.render.graph.look import GraphColorBy
 from graph_scenes import graph_scene
 
@@ -34,7 +35,7 @@ def test_svg_of_the_open_graph_has_every_node_once(
 ) -> None:
     path = tmp_path / "graph.svg"
 
-    export_graph(trace, path, collapsed=False)
+    export(graph_figure, trace, path, collapsed=False)
 
     graph = trace.graphs[0]
     texts = svg_texts(path)
@@ -56,7 +57,7 @@ def n_stub_labels(texts: list[str]) -> int:
 def test_svg_has_a_title_and_says_what_it_is(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "graph.svg"
 
-    export_graph(trace, path)
+    export(graph_figure, trace, path)
 
     content = path.read_text("utf-8")
     assert "<title>network.bin · token 0</title>" in content
@@ -67,7 +68,7 @@ def test_svg_has_a_title_and_says_what_it_is(trace: Trace, tmp_path: Path) -> No
 def test_png_has_the_wanted_size(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "graph.png"
 
-    export_graph(trace, path, size=(800, 600), dpi=192, theme="print")
+    export(graph_figure, trace, path, size=(800, 600), dpi=192, theme="print")
 
     image = QImage(str(path))
     assert (image.width(), image.height()) == (1600, 1200)
@@ -79,7 +80,7 @@ def test_natural_size_of_the_open_graph_fits_a_png(
     path = tmp_path / "graph.png"
     long = graph_traces.network_trace(40)
 
-    export_graph(long, path, collapsed=False)
+    export(graph_figure, long, path, collapsed=False)
 
     image = QImage(str(path))
     assert 20_000 < image.height() <= 32_767
@@ -88,7 +89,7 @@ def test_natural_size_of_the_open_graph_fits_a_png(
 def test_pdf_is_written(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "graph.pdf"
 
-    export_graph(trace, path, color_by="time")
+    export(graph_figure, trace, path, boxes_by="time")
 
     assert path.read_bytes().startswith(b"%PDF")
 
@@ -96,7 +97,7 @@ def test_pdf_is_written(trace: Trace, tmp_path: Path) -> None:
 def test_dot_has_all_nodes_and_edges(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "graph.dot"
 
-    export_graph(trace, path, collapsed=True)
+    export(graph_figure, trace, path, collapsed=True)
 
     text = path.read_text("utf-8")
     assert text.count("shape = record") == len(trace.graphs[0])
@@ -108,7 +109,7 @@ def test_dot_has_all_nodes_and_edges(trace: Trace, tmp_path: Path) -> None:
     [
         ("a.svg", {"graph": 3}, "no graph 3"),
         ("a.svg", {"layer": 99}, "no layer 99"),
-        ("a.svg", {"color_by": "taste"}, "coloured by category, family"),
+        ("a.svg", {"boxes_by": "taste"}, "coloured by category, family"),
         ("a.gif", {}, "can be .png, .svg, .pdf"),
         ("no/folder/a.dot", {}, "cannot be written"),
     ],
@@ -117,12 +118,12 @@ def test_what_cannot_be_written_is_said(
     trace: Trace, tmp_path: Path, name: str, values: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ExportError, match=message):
-        export_graph(trace, tmp_path / name, **values)  # type: ignore[arg-type]
+        export(graph_figure, trace, tmp_path / name, **values)  # type: ignore[arg-type]
 
 
 def test_trace_without_graph_says_what_to_open(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="Open a graph file"):
-        export_graph(empty_trace(), tmp_path / "a.svg")
+        export(graph_figure, empty_trace(), tmp_path / "a.svg")
 
 
 def test_view_is_exported_as_it_is(trace: Trace, tmp_path: Path) -> None:
@@ -131,9 +132,9 @@ def test_view_is_exported_as_it_is(trace: Trace, tmp_path: Path) -> None:
         trace, choice=GraphChoice(frozenset({0})), by=GraphColorBy.TIME, height=500
     )
 
-    export_graph_scene(scene, path, whole=False)
+    graph_scene_figure(scene, whole=False).write(path)
     view = svg_texts(path)
-    export_graph_scene(scene, path, whole=True)
+    graph_scene_figure(scene, whole=True).write(path)
 
     assert "Layer 3" not in view
     assert "Layer 3" in svg_texts(path)

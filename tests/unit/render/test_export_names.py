@@ -7,25 +7,26 @@ from xml.etree import ElementTree
 import pytest
 from PySide6.QtGui import QImageReader
 
+from figures import export
 from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
-from ggscope.render.buffers import export_buffers
-from ggscope.render.experts import export_experts
-from ggscope.render.export import export_timeline
-from ggscope.render.graph.figure import export_graph
-from ggscope.render.heatmap.figure import export_heatmap
-from ggscope.render.reads import export_cache, export_hot
+from ggscope.render.buffers import buffers_figure
+from ggscope.render.experts import experts_figure
+from ggscope.render.graph.figure import graph_figure
+from ggscope.render.heatmap.figure import heatmap_figure
+from ggscope.render.reads import cache_figure, hot_figure
+from ggscope.render.timeline.figure import timeline_figure
 from hostile_names import CONTROLS, MARKUP, hostile_named
 
 VIEWS = {
-    "timeline": (export_timeline, "npu-json"),
-    "timeline of ops": (export_timeline, "ggmlviz"),
-    "heatmap": (export_heatmap, "trace-json"),
-    "experts": (export_experts, "moe-csv"),
-    "buffers": (export_buffers, "buffer-stats"),
-    "graph": (export_graph, "graph-json"),
-    "hot": (export_hot, "trace-json"),
-    "cache": (export_cache, "trace-json"),
+    "timeline": (timeline_figure, "npu-json"),
+    "timeline of ops": (timeline_figure, "ggmlviz"),
+    "heatmap": (heatmap_figure, "trace-json"),
+    "experts": (experts_figure, "moe-csv"),
+    "buffers": (buffers_figure, "buffer-stats"),
+    "graph": (graph_figure, "graph-json"),
+    "hot": (hot_figure, "trace-json"),
+    "cache": (cache_figure, "trace-json"),
 }
 FORBIDDEN = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\x7f-\x9f]")
 
@@ -42,10 +43,10 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_svg_is_xml(tmp_path: Path, traces: dict[str, Trace], view: str) -> None:
-    export, reader = VIEWS[view]
+    make, reader = VIEWS[view]
     target = tmp_path / "figure.svg"
 
-    export(traces[reader], target)  # type: ignore[operator]
+    export(make, traces[reader], target)
 
     root = ElementTree.parse(target).getroot()
     words = "".join(root.itertext())
@@ -57,7 +58,7 @@ def test_svg_is_xml(tmp_path: Path, traces: dict[str, Trace], view: str) -> None
 def test_svg_shows_what_a_name_hides(tmp_path: Path, traces: dict[str, Trace]) -> None:
     target = tmp_path / "figure.svg"
 
-    export_timeline(traces["npu-json"], target, title="\x1b[2J <b>&\x01\udc80")
+    export(timeline_figure, traces["npu-json"], target, title="\x1b[2J <b>&\x01\udc80")
 
     root = ElementTree.parse(target).getroot()
     title = root.find("{http://www.w3.org/2000/svg}title")
@@ -73,6 +74,6 @@ def test_png_has_a_title_without_control_characters(
 ) -> None:
     target = tmp_path / "figure.png"
 
-    export_timeline(traces["npu-json"], target, title="a\0b\x1b")
+    export(timeline_figure, traces["npu-json"], target, title="a\0b\x1b")
 
     assert QImageReader(str(target)).text("Title") == "a\\x00b\\x1b"

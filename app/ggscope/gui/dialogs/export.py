@@ -1,4 +1,4 @@
-"""Writing the timeline of a session as a figure.
+"""Asking where a figure goes, and writing it.
 
 The file filters of the open dialog, from the readers that there are.
 """
@@ -8,139 +8,83 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from ggscope.analysis.rows.index import TraceIndex
-from ggscope.analysis.rows.lanes import LaneState
 from ggscope.gui.document import Document
-from ggscope.model.selection import ColorBy
-from ggscope.model.time import TimeRange
-from ggscope.render.theme import Theme
+from ggscope.render.export import SUFFIXES, Figure
+from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.text import file_name
 from ggscope.views.base.plain import ask_yes
 
 
-@dataclass(frozen=True, slots=True)
-class ExportTarget:
-    """Where a figure goes and how it looks."""
-
-    path: Path
-    theme: str
-    size: tuple[int, int]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ExportRequest:
     """Draw and write a figure, on a worker."""
 
-    index: TraceIndex
-    target: ExportTarget
-    visible: TimeRange
-    color_by: ColorBy
-    mask: npt.NDArray[np.bool_] | None
-    lane_state: LaneState
-    absolute: bool
+    figure: Figure
+    path: Path
 
     def __call__(self, context: TaskContext) -> str:
         """Return the path written; raises ExportError."""
-        from ggscope.render.export import export_timeline
-
         context.check_cancelled()
-        export_timeline(
-            self.index,
-            self.target.path,
-            size=self.target.size,
-            theme=self.target.theme,
-            visible=self.visible,
-            color_by=self.color_by,
-            mask=self.mask,
-            state=self.lane_state,
-            absolute=self.absolute,
-        )
-        return str(self.target.path)
+        self.figure.write(self.path)
+        return str(self.path)
 
 
-def ask_target(
-    document: Document, settings: Settings, theme: Theme, parent: QWidget
-) -> ExportTarget | None:
-    """Ask where the figure goes; None if cancelled."""
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("Export", text)
 
-    def tr(text: str) -> str:
-        return QCoreApplication.translate("Export", text)
 
+def ask_path(
+    figure: Figure, document: Document, settings: Settings, parent: QWidget
+) -> Path | None:
+    """Ask where a figure goes; None if cancelled."""
     folder = settings.files.folder or str(document.path.parent)
-    default = Path(folder) / file_name(document.path.stem, ".timeline.png")
-    filters = ";;".join(
-        (
-            tr("PNG picture (*.png)"),
-            tr("SVG drawing (*.svg)"),
-            tr("PDF document (*.pdf)"),
-        )
-    )
+    default = Path(folder) / file_name(document.path.stem, f".{figure.name}.png")
+    words = {
+        ".png": _tr("PNG picture"),
+        ".svg": _tr("SVG drawing"),
+        ".pdf": _tr("PDF document"),
+        ".dot": _tr("DOT graph"),
+    }
+    filters = {f"{words[s]} (*{s})": s for s in (*SUFFIXES, *figure.texts)}
     name, chosen = QFileDialog.getSaveFileName(
-        parent, tr("Export figure"), str(default), filters
+        parent, _tr("Export figure"), str(default), ";;".join(filters)
     )
     if not name:
         return None
     path = Path(name)
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        suffix = ".svg" if "svg" in chosen else ".pdf" if "pdf" in chosen else ".png"
-        path = path.with_name(path.name + suffix)
+    if path.suffix.lower() not in filters.values():
+        path = path.with_name(path.name + filters.get(chosen, ".png"))
         # The dialog has asked about the name that was typed, not about this one.
-        if os.path.lexists(path) and not _may_replace(path, parent):
+        question = _tr("{0} exists already. Replace it?").format(path.name)
+        if os.path.lexists(path) and not ask_yes(parent, question):
             return None
-    views = document.workspace.views("timeline")
-    size = (
-        (max(views[0].width(), 640), max(views[0].height(), 360))
-        if views
-        else (1600, 900)
-    )
-    return ExportTarget(path, theme.name, size)
-
-
-def _may_replace(path: Path, parent: QWidget) -> bool:
-    """Ask whether what is there may be replaced."""
-    text = QCoreApplication.translate("Export", "{0} exists already. Replace it?")
-    return ask_yes(parent, text.format(path.name))
+    return path
 
 
 def write_figure(
-    document: Document,
-    target: ExportTarget,
+    session: Session,
+    figure: Figure,
+    path: Path,
     on_done: Callable[[str], None],
     on_failed: Callable[[str], None],
 ) -> None:
-    """Write what the timeline shows now, on a worker."""
-    session = document.session
-    if session.index is None:
-        return
+    """Write a figure on a worker."""
 
     def on_error(failure: TaskFailure) -> None:
         on_failed(failure.message)
 
-    request = ExportRequest(
-        session.index,
-        target,
-        session.visible_range,
-        session.color_by,
-        session.mask,
-        session.lane_state,
-        session.absolute_time,
-    )
     session.tasks.run(
         "export",
-        request,
+        ExportRequest(figure, path),
         on_done,
         on_error=on_error,
         even_if_held=True,  # a person asked for just what is shown
-        title=QCoreApplication.translate("Export", "Writing {0}").format(
-            target.path.name
-        ),
+        title=_tr("Writing {0}").format(path.name),
     )
 
 

@@ -1,5 +1,6 @@
 """Dialogs and lists that belong to the window: what its commands open."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication
@@ -8,7 +9,7 @@ from ggscope.gui.commands.command import Command
 from ggscope.gui.commands.command import tr as command_tr
 from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
 from ggscope.gui.commands.table import COMMANDS
-from ggscope.gui.dialogs.export import ExportTarget, ask_target, write_figure
+from ggscope.gui.dialogs.export import ask_path, write_figure
 from ggscope.gui.dialogs.saved_filters import ask_and_save
 from ggscope.views.base.plain import ask_text_then
 from ggscope.views.base.widgets import copy_text
@@ -16,6 +17,7 @@ from ggscope.views.base.widgets import copy_text
 if TYPE_CHECKING:
     from ggscope.gui.document import Document
     from ggscope.gui.main_window import MainWindow
+    from ggscope.render.export import Figure
 
 
 def tr(text: str) -> str:
@@ -31,27 +33,40 @@ class WindowDialogs:
 
     def __init__(self, window: "MainWindow") -> None:
         self._window = window
-        self._last_export: ExportTarget | None = None
+        self._last_export: Path | None = None
 
-    def export_figure(self) -> None:
-        """Ask for a name and write the timeline as a figure."""
+    def export_figure(self, figure: "Figure | None" = None) -> None:
+        """Ask for a name and write a figure; None = that of the timeline."""
         document = self._window.document
-        if document is None or document.session.trace is None:
+        wanted = figure or self._timeline_figure()
+        if document is None or wanted is None:
             return
-        target = ask_target(
-            document, self._window.settings, self._window.themes.current, self._window
-        )
-        if target is not None:
-            self._last_export = target
-            self._write_figure(document, target)
+        path = ask_path(wanted, document, self._window.settings, self._window)
+        if path is not None:
+            self._write_figure(document, wanted, path)
+            if figure is None:
+                self._last_export = path
 
     def repeat_export(self) -> None:
-        """Write the figure once more, to the same name."""
-        document = self._window.document
+        """Write the figure of the timeline once more, to the same name."""
+        document, figure = self._window.document, self._timeline_figure()
         if self._last_export is None:
             self.export_figure()
-        elif document is not None and document.session.trace is not None:
-            self._write_figure(document, self._last_export)
+        elif document is not None and figure is not None:
+            self._write_figure(document, figure, self._last_export)
+
+    def _timeline_figure(self) -> "Figure | None":
+        """Return the figure of the timeline, also where no pane shows it."""
+        document = self._window.document
+        if document is None:
+            return None
+        for view in document.workspace.views("timeline"):
+            return view.figure()
+        from ggscope.render.export import Look
+        from ggscope.views.timeline.view import session_figure
+
+        look = Look(size=(1600, 900), theme=self._window.themes.current.name)
+        return session_figure(document.session, look)
 
     def show_palette(self) -> None:
         """Open the command palette."""
@@ -186,8 +201,9 @@ class WindowDialogs:
             self._window.document.session.search(name)
             self._window.document.session.step_hit(1)
 
-    def _write_figure(self, document: "Document", target: ExportTarget) -> None:
-        write_figure(document, target, self._on_exported, self._window.report)
+    def _write_figure(self, document: "Document", figure: "Figure", to: Path) -> None:
+        session, report = document.session, self._window.report
+        write_figure(session, figure, to, self._on_exported, report)
 
     def _on_exported(self, path: str) -> None:
         self._window.notice.say(tr("{0} written.").format(path))

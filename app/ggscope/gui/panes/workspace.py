@@ -112,6 +112,7 @@ class Workspace(QWidget):
     full_screen_changed = Signal(bool)
     renderer_changed = Signal(str)
     renderer_failed = Signal(str)
+    figure_wanted = Signal(object)  # Figure
 
     def __init__(
         self,
@@ -733,6 +734,7 @@ class Workspace(QWidget):
         view.first_painted.connect(self.filler.start)
         view.renderer_changed.connect(self.renderer_changed)
         view.renderer_failed.connect(self.renderer_failed)
+        view.figure_wanted.connect(self.figure_wanted)
         view.set_zoom(self._zoom())
         view.set_drawing(self._settings.drawing)
 

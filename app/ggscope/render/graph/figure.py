@@ -1,7 +1,7 @@
 """Figures of graphs: PNG, SVG and PDF, and the graph itself as DOT."""
 
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 from ggscope.analysis.graph.layout import (
     GraphChoice,
@@ -14,18 +14,12 @@ from ggscope.analysis.sessions.correlate import correlate
 from ggscope.errors import ExportError
 from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
-from ggscope.render.export import (
-    CSS_DPI,
-    MAX_PIXELS,
-    ensure_gui_application,
-    export_display_list,
-)
+from ggscope.render.export import MAX_PIXELS, Drawn, Figure, Look, trace_name
 from ggscope.render.graph.compose import compose_graph
 from ggscope.render.graph.look import GraphColorBy, box_look
 from ggscope.render.graph.scene import TITLE_HEIGHT, GraphScene
 from ggscope.render.theme import theme as theme_named
 from ggscope.writers.dot import graph_as_dot
-from ggscope.writing import write_file
 
 _PAD = 24.0
 _LEGEND_SPACE = 40.0
@@ -34,41 +28,31 @@ _MOST_PDF_PX = 19_200
 """Readers of PDF files take pages of up to 200 inches."""
 
 
-def export_graph(
+def graph_figure(
     trace: Trace,
-    path: Path | str,
     *,
-    size: tuple[int, int] | None = None,
-    dpi: float = CSS_DPI,
-    theme: str = "light",
     graph: int = 0,
     collapsed: bool = True,
-    color_by: GraphColorBy | str = GraphColorBy.CATEGORY,
+    boxes_by: GraphColorBy | str = GraphColorBy.CATEGORY,
     layer: int | None = None,
     repeats_inputs: bool = False,
-    title: str | None = None,
-    overwrite: bool = True,
-) -> None:
-    """Write a graph of a trace whole.
+) -> Figure:
+    """Return the figure of a graph of a trace, whole; its title is the graph's own.
+
+    Without a size it becomes as large as it needs to be read. As ``.dot`` it holds all
+    nodes and edges, whatever the other arguments are.
 
     Parameters
     ----------
-    path : ends in ``.png``, ``.svg``, ``.pdf`` or ``.dot``; a DOT file holds all nodes
-        and edges, whatever the other arguments are.
-    size : width and height in device-independent pixels that the graph is fitted
-        into; as large as it needs to be read where None.
     graph : number of the graph in ``trace.graphs``.
     collapsed : whether the layers of the network are closed.
-    color_by : a `GraphColorBy` or its value.
+    boxes_by : what colours the boxes, a `GraphColorBy` or its value.
     layer : only this layer with its shared inputs.
-    title : of the figure; the graph's own where None, "" draws none.
-    overwrite : whether a file that is there may be replaced.
 
     Raises
     ------
     ExportError
-        If there is no such graph or layer, the suffix is unknown or the file cannot be
-        written.
+        If there is no such graph; where it is drawn, if there is no such layer.
     """
     if not 0 <= graph < len(trace.graphs):
         count = len(trace.graphs)
@@ -77,41 +61,60 @@ def export_graph(
             if count
             else "The trace has no graph. Open a graph file or the experiment's folder."
         )
-    if Path(path).suffix.lower() == ".dot":
-        _write_dot(trace, graph, path, overwrite=overwrite)
-        return
-    ensure_gui_application()
-    by = _color_by(color_by)
     table = trace.graphs[graph]
-    choice = opening_choice(table) if collapsed else GraphChoice(None)
-    choice = replace(choice, layer=layer, repeats_inputs=repeats_inputs)
-    layout = lay_out_graph(table, choice)
-    if layer is not None and layer not in layout.layers.numbers:
-        raise ExportError(f"There is no layer {layer} in this graph.")
-    measures = None
-    if by.is_heat:
-        measures = node_measures(trace, graph, correlate(trace))
-    scene = whole_scene(
-        trace, graph, layout, by, measures, theme,
-        size=size, title=graph_title(trace, graph) if title is None else title,
-        most=_most(Path(path), dpi / CSS_DPI),
-    )  # fmt: skip
-    _write(replace(scene, scale=dpi / CSS_DPI), path, dpi, overwrite=overwrite)
+
+    def draw(look: Look) -> Drawn:
+        by = _color_by(boxes_by)
+        choice = opening_choice(table) if collapsed else GraphChoice(None)
+        choice = replace(choice, layer=layer, repeats_inputs=repeats_inputs)
+        layout = lay_out_graph(table, choice)
+        if layer is not None and layer not in layout.layers.numbers:
+            raise ExportError(f"There is no layer {layer} in this graph.")
+        measures = None
+        if by.is_heat:
+            measures = node_measures(trace, graph, correlate(trace))
+        scene = whole_scene(
+            trace,
+            graph,
+            layout,
+            by,
+            measures,
+            look.theme,
+            size=look.size,
+            title=graph_title(trace, graph) if look.title is None else look.title,
+            most=_most(look),
+        )
+        return _drawn(replace(scene, scale=look.scale))
+
+    return Figure("graph", draw, texts={".dot": partial(graph_as_dot, trace, table)})
 
 
-def export_graph_scene(
-    scene: GraphScene, path: Path | str, *, whole: bool, dpi: float = CSS_DPI
-) -> None:
-    """Write what a view shows, or all of it (`whole`); raises as `export_graph`."""
-    if Path(path).suffix.lower() == ".dot":
-        _write_dot(scene.trace, scene.graph, path)
-        return
-    scale = dpi / CSS_DPI
-    chosen = replace(scene, hover=-1, band=None, show_minimap=False, scale=scale)
-    if whole:
-        chosen = replace(chosen, title=graph_title(scene.trace, scene.graph))
-        chosen = _fitted(chosen, None, _most(Path(path), scale))
-    _write(chosen, path, dpi)
+def graph_scene_figure(
+    scene: GraphScene, measures: NodeMeasures | None = None, *, whole: bool
+) -> Figure:
+    """Return the figure of what a view shows, or of all of it (`whole`)."""
+
+    def draw(look: Look) -> Drawn:
+        chosen = replace(
+            scene, hover=-1, band=None, show_minimap=False, scale=look.scale
+        )
+        if look.theme != scene.theme.name:
+            colors, by = theme_named(look.theme), scene.look.by
+            boxes = box_look(
+                scene.trace, scene.table, scene.layout, by, measures, colors
+            )
+            chosen = replace(chosen, theme=colors, look=boxes)
+        if whole:
+            title = graph_title(scene.trace, scene.graph)
+            chosen = replace(chosen, title=title if look.title is None else look.title)
+            chosen = _fitted(chosen, look.size, _most(look))
+        elif look.size is not None:
+            width, height = look.size
+            chosen = replace(chosen, width=float(width), height=float(height))
+        return _drawn(chosen)
+
+    dot = partial(graph_as_dot, scene.trace, scene.table)
+    return Figure("graph", draw, Look(theme=scene.theme.name), {".dot": dot})
 
 
 def whole_scene(
@@ -126,7 +129,7 @@ def whole_scene(
     title: str = "",
     most: float = MAX_PIXELS,
 ) -> GraphScene:
-    """Return the scene of a whole layout; see `export_graph`.
+    """Return the scene of a whole layout; see `graph_figure`.
 
     `most` is the longest side in pixels where `size` is None.
     """
@@ -161,7 +164,7 @@ def _fitted(scene: GraphScene, size: tuple[int, int] | None, most: float) -> Gra
 
 def graph_title(trace: Trace, graph: int) -> str:
     """Return what stands over a figure: the file's name and the graph's title."""
-    name = trace.info.paths[0].name if trace.info.paths else "trace"
+    name = trace_name(trace)
     title = trace.graphs[graph].title
     return f"{name} · {title}" if title and title != name else name
 
@@ -174,32 +177,16 @@ def _color_by(value: GraphColorBy | str) -> GraphColorBy:
         raise ExportError(f"A graph can be coloured by {known}, not {value}.") from None
 
 
-def _most(path: Path, scale: float) -> float:
-    suffix = path.suffix.lower()
-    if suffix == ".png":
-        return MAX_PIXELS / max(scale, 1.0) - 1
-    return float(_MOST_PDF_PX if suffix == ".pdf" else 1 << 20)
+def _most(look: Look) -> float:
+    if look.suffix == ".png":
+        return MAX_PIXELS / max(look.scale, 1.0) - 1
+    return float(_MOST_PDF_PX if look.suffix == ".pdf" else 1 << 20)
 
 
-def _write(
-    scene: GraphScene, path: Path | str, dpi: float, *, overwrite: bool = True
-) -> None:
-    graph = scene.table
-    export_display_list(
+def _drawn(scene: GraphScene) -> Drawn:
+    return Drawn(
         compose_graph(scene),
-        path,
-        title=graph_title(scene.trace, scene.graph),
-        description=(
-            f"Computation graph of {count_words(graph)}, "
-            f"coloured by {scene.look.by.value}."
-        ),
-        dpi=dpi,
-        overwrite=overwrite,
+        graph_title(scene.trace, scene.graph),
+        f"Computation graph of {count_words(scene.table)}, "
+        f"coloured by {scene.look.by.value}.",
     )
-
-
-def _write_dot(
-    trace: Trace, graph: int, path: Path | str, *, overwrite: bool = True
-) -> None:
-    text = graph_as_dot(trace, trace.graphs[graph])
-    write_file(path, text.encode("utf-8"), overwrite=overwrite)

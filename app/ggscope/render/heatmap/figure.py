@@ -1,7 +1,5 @@
 """Figures of the file heatmap."""
 
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 
@@ -9,65 +7,64 @@ from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, HeatAxis, RowKind, natural_rows
 from ggscope.analysis.heat.touches import counted_words
 from ggscope.model.tables import I64
+from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_offset
-from ggscope.render.export import CSS_DPI, ensure_gui_application, export_display_list
+from ggscope.render.export import Drawn, Figure, Look, trace_name, trace_title
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.scene import HeatScene, HeatView
 from ggscope.render.theme import DEFAULT, ScaleKind
 from ggscope.render.theme import theme as theme_named
 
 
-def export_heatmap(
+def heatmap_figure(
     trace: Trace,
-    path: Path | str,
     *,
-    size: tuple[int, int] = (1600, 900),
-    dpi: float = CSS_DPI,
-    theme: str = "light",
     rows: RowKind | None = None,
     axis: AxisKind = "offset",
     metric: Metric = "bytes",
     scale: ScaleKind = ScaleKind.LOG,
     colors: str = DEFAULT,
     offsets: tuple[int, int] | None = None,
+    visible: TimeRange | None = None,
     mask: npt.NDArray[np.bool_] | None = None,
-    title: str | None = None,
-    overwrite: bool = True,
-) -> None:
-    """Write a figure of which bytes of the model file are read by what.
+) -> Figure:
+    """Return the figure of which bytes of the model file are read by what.
 
     Parameters
     ----------
-    path : ends in ``.png``, ``.svg`` or ``.pdf``.
-    size : width and height in device-independent pixels (96 per inch).
     rows : what the rows are; None = what tells most, see ``natural_rows``.
     offsets : (first, stop) bytes to show, the whole file where None.
+    visible : only accesses of spans that start in it count; all where None.
     mask : bool[n_spans], whose accesses count; all where None.
-    title : the file's name and format where None, "" for none.
-
-    Raises
-    ------
-    ExportError
-        If the suffix is unknown or the file cannot be written.
     """
-    ensure_gui_application()
-    base = heat_base(trace, rows or natural_rows(trace), mask=mask)
-    name = trace.info.paths[0].name if trace.info.paths else "trace"
-    words = f"{name} · {trace.info.format}" if title is None else title
-    scene = heat_scene(
-        trace, base, HeatAxis(base.files, axis), size, theme,
-        metric=metric, scale_kind=scale, colors=colors, title=words,
-        scale=dpi / CSS_DPI, is_filtered=mask is not None, offsets=offsets,
-    )  # fmt: skip
-    export_display_list(
-        compose_heatmap(scene),
-        path,
-        title=words or name,
-        description=_description(base),
-        dpi=dpi,
-        overwrite=overwrite,
-    )
+
+    def draw(look: Look) -> Drawn:
+        counted = mask
+        if visible is not None:
+            start = trace.spans.start
+            counted = (start >= visible.start) & (start < visible.end)
+            counted = counted if mask is None else counted & mask
+        base = heat_base(trace, rows or natural_rows(trace), mask=counted)
+        title = trace_title(trace) if look.title is None else look.title
+        scene = heat_scene(
+            trace,
+            base,
+            HeatAxis(base.files, axis),
+            look.size_or(1600, 900),
+            look.theme,
+            metric=metric,
+            scale_kind=scale,
+            colors=colors,
+            title=title,
+            scale=look.scale,
+            is_filtered=counted is not None,
+            offsets=offsets,
+        )
+        words = title or trace_name(trace)
+        return Drawn(compose_heatmap(scene), words, _description(base))
+
+    return Figure("heatmap", draw)
 
 
 def heat_scene(

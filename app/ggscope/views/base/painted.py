@@ -2,8 +2,10 @@
 
 import itertools
 from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QSize, Qt, QTimer
 from PySide6.QtGui import (
@@ -16,7 +18,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from ggscope.render.batch import Align, DisplayList, Text, TextBatch
+from ggscope.render.export import CSS_DPI, Drawn, Figure, Look
 from ggscope.render.theme import Theme
+from ggscope.render.theme import theme as theme_named
 from ggscope.session.session import Session
 from ggscope.session.settings import Drawing
 from ggscope.session.tasks import Request
@@ -30,7 +34,8 @@ _NUMBERS = itertools.count(1)
 class PaintedView(View):
     """A view that consists of a picture (and what a subclass puts around it).
 
-    A subclass gives the picture of what it has computed (`compose`), the words of a
+    A subclass gives what its picture is drawn from (`scene`, a frozen dataclass with
+    width, height, theme and scale) and by what (`draw_scene`), the words of a
     tooltip (`tooltip_at`) and of a menu (`menu_at`), and starts its computations in
     `refresh`, which is called when the trace has changed and the view can be seen,
     or as soon as it is seen. Positions are those of the picture, in its
@@ -41,6 +46,10 @@ class PaintedView(View):
     box : layout of the view; the canvas is in it, other widgets may be added.
     """
 
+    draw_scene: "ClassVar[staticmethod[[Any], DisplayList]]"
+    """Composes a scene; knows nothing of the view, so that a worker may call it."""
+    passing: ClassVar[Mapping[str, object]] = {}
+    """What a scene has of the mouse and the cursor, without it: for figures."""
     uses_gl = False
     """Whether the picture gains from OpenGL where there is a graphics card."""
 
@@ -74,8 +83,13 @@ class PaintedView(View):
     # -- what a subclass says ------------------------------------------------
 
     @abstractmethod
+    def scene(self, width: float, height: float, scale: float) -> Any:
+        """Return what the picture is drawn from; None where there is none yet."""
+
     def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
         """Return the picture, or None where there is nothing to draw yet."""
+        scene = self.scene(width, height, scale)
+        return None if scene is None else type(self).draw_scene(scene)
 
     def empty_words(self) -> tuple[str, str]:
         """Return a headline and a sentence for where there is no picture."""
@@ -183,6 +197,31 @@ class PaintedView(View):
         """Return the picture for a canvas of this size."""
         found = self.compose(width, height, scale)
         return self._empty(width, height, scale) if found is None else found
+
+    def scene_now(self) -> Any:
+        """Return the scene of the picture as it is on the screen."""
+        size = self.canvas_size()
+        scale = self.devicePixelRatioF() * self._zoom
+        return self.scene(size.width(), size.height(), scale)
+
+    def figure(self) -> Figure | None:
+        """Return the picture as it stands, but for what is under the mouse."""
+        scene = self.scene_now()
+        if scene is None:
+            return None
+        still, compose = replace(scene, **self.passing), type(self).draw_scene
+        title = self.accessibleName()
+
+        def draw(look: Look) -> Drawn:
+            width, height = look.size_or(still.width, still.height)
+            colors = theme_named(look.theme)
+            anew = replace(
+                still, width=width, height=height, theme=colors, scale=look.scale
+            )
+            return Drawn(compose(anew), title)
+
+        dpi = CSS_DPI * scene.scale
+        return Figure(self.objectName(), draw, Look(dpi=dpi, theme=self.theme.name))
 
     def _empty(self, width: float, height: float, scale: float) -> DisplayList:
         head, sentence = self.empty_words()

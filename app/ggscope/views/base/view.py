@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import QWidget
 
+from ggscope.render.export import Figure
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Drawing
@@ -125,6 +126,7 @@ class View(QWidget):
     first_painted = Signal()  # the first picture of a trace is out
     renderer_changed = Signal(str)
     renderer_failed = Signal(str)
+    figure_wanted = Signal(object)  # Figure, for which the window asks for a file
 
     def __init_subclass__(cls, **named: object) -> None:
         super().__init_subclass__(**named)
@@ -168,6 +170,10 @@ class View(QWidget):
 
     def toggle_detailed(self) -> None:
         """Change between compact and detailed rows, where the view has rows."""
+
+    def figure(self) -> Figure | None:
+        """Return the picture as it stands, on its way to a file; None without one."""
+        return None
 
     def head_widget(self) -> QWidget | None:
         """Return what stands in the head of the view's pane, owned by the view."""

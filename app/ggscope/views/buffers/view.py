@@ -5,6 +5,7 @@ Mouse and trackpad on the picture of buffers; time moves as on the timeline.
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
@@ -23,7 +24,6 @@ from ggscope.analysis.buffers import (
 from ggscope.model.selection import Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.render.batch import DisplayList
 from ggscope.render.buffers import (
     ROW_HEIGHT,
     BuffersGeometry,
@@ -223,10 +223,14 @@ class BuffersView(PaintedView):
     buffer, Up and Down go through them by size.
     """
 
+    draw_scene = staticmethod(compose_buffers)
+    passing: ClassVar = {"hover": -1, "cursor_tick": None}
+
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
         super().__init__(self.tr("Buffers"), session, theme, parent)
+        self.setObjectName("buffers")
         self._result: BuffersResult | None = None
         self._hover = -1
         self._scroll = 0.0
@@ -404,11 +408,6 @@ class BuffersView(PaintedView):
             ),
         )
 
-    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
-        """Return the picture; None where no allocation is recorded."""
-        scene = self.scene(width, height, scale)
-        return None if scene is None else compose_buffers(scene)
-
     def scene(self, width: float, height: float, scale: float) -> BuffersScene | None:
         """Return everything that the picture depends on."""
         session, result = self.session, self._result
@@ -447,8 +446,7 @@ class BuffersView(PaintedView):
 
     def geometry_now(self) -> BuffersGeometry | None:
         """Return where things are on the canvas; None without a picture."""
-        size = self.canvas_size()
-        scene = self.scene(size.width(), size.height(), self.devicePixelRatioF())
+        scene = self.scene_now()
         return None if scene is None else BuffersGeometry(scene)
 
     def tooltip_at(self, x: float, y: float) -> str:

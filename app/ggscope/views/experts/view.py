@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
@@ -18,7 +19,6 @@ from ggscope.analysis.experts.figures import (
 from ggscope.model.routing import expert_key, of_expert_key
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
-from ggscope.render.batch import DisplayList
 from ggscope.render.experts import (
     ExpertsScene,
     cell_at,
@@ -53,10 +53,14 @@ class ExpertsView(PaintedView):
     Ctrl adds, a double click filters to it.
     """
 
+    draw_scene = staticmethod(compose_experts)
+    passing: ClassVar = {"hover": None, "hover_beside": None, "cursor": None}
+
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
         super().__init__(self.tr("Experts"), session, theme, parent)
+        self.setObjectName("experts")
         self._base: ExpertsBase | None = None
         self._of: Trace | None = None
         self._result: ExpertsResult | None = None
@@ -168,11 +172,6 @@ class ExpertsView(PaintedView):
             return self.tr("Counting …"), ""
         return experts_words.empty_words(self._result.base.choices)
 
-    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
-        """Return the pictures; None where no choice is known."""
-        scene = self.scene(width, height, scale)
-        return None if scene is None else compose_experts(scene)
-
     def scene(self, width: float, height: float, scale: float) -> ExpertsScene | None:
         """Return everything that the pictures depend on."""
         result = self._result
@@ -212,15 +211,11 @@ class ExpertsView(PaintedView):
         layers = self._result.base.choices.layers
         return expert_key(int(layers[cell[0]]), cell[1])
 
-    def _current_scene(self) -> ExpertsScene | None:
-        size = self.canvas_size()
-        return self.scene(size.width(), size.height(), self.devicePixelRatioF())
-
     # -- mouse -----------------------------------------------------------------
 
     def tooltip_at(self, x: float, y: float) -> str:
         """Return everything about the cell at a position."""
-        scene, result = self._current_scene(), self._result
+        scene, result = self.scene_now(), self._result
         if scene is None or result is None:
             return ""
         cell = cell_at(scene, x, y)
@@ -234,7 +229,7 @@ class ExpertsView(PaintedView):
         if event.type() == QEvent.Type.Leave:
             self._point_at(None, None)
             return False
-        scene = self._current_scene()
+        scene = self.scene_now()
         if not isinstance(event, QMouseEvent) or scene is None:
             return False
         at = self.position_of(event)
@@ -284,7 +279,7 @@ class ExpertsView(PaintedView):
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
         """Return the menu of the cell at a position."""
-        scene = self._current_scene()
+        scene = self.scene_now()
         cell = None if scene is None else cell_at(scene, x, y)
         return None if cell is None else self.menu_of(cell)
 
@@ -336,7 +331,7 @@ class ExpertsView(PaintedView):
             Qt.KeyboardModifier.KeypadModifier,
         )
         adds = event.modifiers() == Qt.KeyboardModifier.ControlModifier
-        if self._current_scene() is None:
+        if self.scene_now() is None:
             return False
         return (no_mods and key in _STEPS) or ((no_mods or adds) and key in _ENTER)
 

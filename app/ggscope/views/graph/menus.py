@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QFileDialog, QMenu
+from PySide6.QtWidgets import QMenu
 
-from ggscope.errors import ExportError
 from ggscope.model.tables import I64
 from ggscope.views.base.plain import add_action
 from ggscope.views.base.widgets import copy_name
@@ -104,8 +102,9 @@ def fill_view_menu(view: "GraphView", menu: QMenu) -> None:
     _add(menu, tr("Fit all"), view.fit)
     _add(menu, tr("Critical path by time"), view.paths.show_critical)
     menu.addSeparator()
-    _add(menu, tr("Export this view…"), partial(export, view, whole=False))
-    _add(menu, tr("Export the whole graph…"), partial(export, view, whole=True))
+    want = view.figure_wanted.emit
+    _add(menu, tr("Export this view…"), lambda: want(view.figure()))
+    _add(menu, tr("Export the whole graph…"), lambda: want(view.figure(whole=True)))
 
 
 def fill_path_menu(view: "GraphView", menu: QMenu) -> None:
@@ -119,26 +118,3 @@ def fill_path_menu(view: "GraphView", menu: QMenu) -> None:
          enabled=view.shown is not None)  # fmt: skip
     menu.addSeparator()
     _add(menu, tr("Clear"), view.paths.clear, enabled=view.path_bar.isVisible())
-
-
-def export(view: "GraphView", *, whole: bool) -> None:
-    """Ask for a file and write the picture to it."""
-    path, _ = QFileDialog.getSaveFileName(
-        view, view.tr("Export the graph"), "graph.svg",
-        view.tr("Pictures and graphs (*.svg *.png *.pdf *.dot)"),
-    )  # fmt: skip
-    if path:
-        export_to(view, Path(path), whole=whole)
-
-
-def export_to(view: "GraphView", path: Path, *, whole: bool) -> None:
-    """Write the view, or the whole graph, to a file; say where that fails."""
-    from ggscope.render.graph.figure import export_graph_scene  # when asked for
-
-    scene, session = view.scene_now(), view.session
-    if scene is None:
-        return
-    try:
-        export_graph_scene(scene, path, whole=whole)
-    except ExportError as error:
-        session.problem_reported.emit(str(error))

@@ -15,7 +15,7 @@ from ggscope.model.graph import Graph, first_node, locate_node
 from ggscope.model.selection import Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
-from ggscope.render.batch import DisplayList
+from ggscope.render.export import Figure
 from ggscope.render.graph.compose import compose_graph
 from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.graph.marks import minimap_place
@@ -61,6 +61,8 @@ class GraphView(PaintedView):
     paths : the path that is lit.
     hits : what the search found.
     """
+
+    draw_scene = staticmethod(compose_graph)
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -356,11 +358,6 @@ class GraphView(PaintedView):
 
     # -- picture ---------------------------------------------------------------
 
-    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
-        """Return the picture, or None until the graph is laid out."""
-        scene = self.scene(width, height, scale)
-        return None if scene is None else compose_graph(scene)
-
     def scene(self, width: float, height: float, scale: float) -> GraphScene | None:
         """Return what the picture is composed from."""
         shown = self.shown
@@ -391,10 +388,15 @@ class GraphView(PaintedView):
             band=self._band,
         )
 
-    def scene_now(self) -> GraphScene | None:
-        """Return the scene of the picture as it is on the screen."""
-        size = self.canvas_size()
-        return self.scene(size.width(), size.height(), 1.0)
+    def figure(self, *, whole: bool = False) -> Figure | None:
+        """Return the picture as it stands, or of all of the graph (`whole`)."""
+        scene = self.scene_now()
+        if scene is None:
+            return None
+        # Imported when it is asked for: the first picture does without.
+        from ggscope.render.graph.figure import graph_scene_figure
+
+        return graph_scene_figure(scene, self.measures, whole=whole)
 
     # -- selection -------------------------------------------------------------
 

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF
-from PySide6.QtWidgets import QComboBox, QFileDialog, QMenu
+from PySide6.QtWidgets import QComboBox, QMenu
 
-from ggscope.errors import ExportError
 from ggscope.model.units import format_offset
-from ggscope.render.export import export_display_list
-from ggscope.session.tasks import TaskFailure
 from ggscope.views.base.plain import add_action
 from ggscope.views.base.widgets import copy_name, copy_text
 
@@ -48,7 +44,9 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
     ):  # fmt: skip
         _choices(menu, words, combo)
     menu.addSeparator()
-    _add(menu, view.tr("Export figure…"), partial(_export, view))
+    _add(
+        menu, view.tr("Export figure…"), partial(view.figure_wanted.emit, view.figure())
+    )
     return menu
 
 
@@ -83,26 +81,3 @@ def _choices(menu: QMenu, words: str, combo: QComboBox) -> None:
 
 def _choose(combo: QComboBox, index: int, _: bool = False) -> None:
     combo.setCurrentIndex(index)
-
-
-def _export(view: "HeatmapView") -> None:
-    """Ask for a name, and write what is shown there."""
-    name, _ = QFileDialog.getSaveFileName(
-        view, view.tr("Export figure"), "heatmap.svg",
-        view.tr("Figures (*.svg *.png *.pdf)"),
-    )  # fmt: skip
-    if name:
-        export_shown(view, Path(name))
-
-
-def export_shown(view: "HeatmapView", path: Path) -> None:
-    """Write the picture as it is shown; a failure is told by the session."""
-    size, scale = view.canvas_size(), view.devicePixelRatioF()
-    picture = view.picture(size.width(), size.height(), scale)
-    try:
-        export_display_list(picture, path, title=view.accessibleName())
-    except ExportError as error:
-        failure = TaskFailure(
-            "heatmap", view.tr("Export figure"), str(error), error, ""
-        )
-        view.session.report(failure)

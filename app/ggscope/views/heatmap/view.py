@@ -15,7 +15,6 @@ from ggscope.analysis.heat.rows import HeatAxis, natural_rows
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
-from ggscope.render.batch import DisplayList
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.scene import (
     HeatCache,
@@ -53,6 +52,7 @@ class HeatmapView(PaintedView):
     mark : the marked bytes (and rows), or None.
     """
 
+    draw_scene = staticmethod(compose_heatmap)
     uses_gl = True
 
     def __init__(
@@ -60,6 +60,7 @@ class HeatmapView(PaintedView):
     ) -> None:
         name = self.tr("File heatmap: which bytes of the model are read")
         super().__init__(name, session, theme, parent)
+        self.setObjectName("heatmap")
         self.head = HeatmapHead(self)
         self.head.hide()
         self.head.look_changed.connect(self._on_look)
@@ -208,12 +209,8 @@ class HeatmapView(PaintedView):
             self.tr("Add the model (.gguf) or its memory map to this session."),
         )
 
-    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
-        """Return the picture, or None before there is one."""
-        scene = self._scene(width, height, scale)
-        return None if scene is None else compose_heatmap(scene)
-
-    def _scene(self, width: float, height: float, scale: float) -> HeatScene | None:
+    def scene(self, width: float, height: float, scale: float) -> HeatScene | None:
+        """Return what the picture is drawn from; None before it is counted."""
         base, axis, view, session = self.base, self.axis, self.shown, self.session
         if base is None or axis is None or view is None:
             return None
@@ -231,11 +228,14 @@ class HeatmapView(PaintedView):
             cache=self._cache,
         )  # fmt: skip
 
+    @property
+    def passing(self) -> dict[str, object]:  # type: ignore[override]  # made anew
+        """What is under the mouse, and tables that belong to this thread."""
+        return {"hover": None, "cache": HeatCache()}
+
     def geometry_now(self) -> HeatGeometry | None:
         """Return where the parts of the present picture lie; None without one."""
-        size = self.canvas_size()
-        zoom = self.devicePixelRatioF() * self._zoom
-        scene = self._scene(size.width(), size.height(), zoom)
+        scene = self.scene_now()
         return None if scene is None else HeatGeometry(scene)
 
     def _selected_units(self) -> I64:

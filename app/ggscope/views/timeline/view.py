@@ -28,6 +28,7 @@ from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import I64
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import DisplayList
+from ggscope.render.export import Figure, Look
 from ggscope.render.gl.store import BUDGET_BYTES
 from ggscope.render.theme import Theme, lut
 from ggscope.render.timeline.bookmark_labels import bookmark_labels
@@ -462,6 +463,11 @@ class TimelineView(View):
             QTimer.singleShot(0, self, self._on_first_painted)
         return compose_timeline(scene)
 
+    def figure(self) -> Figure | None:
+        """Return the lanes as they are open, moved and filtered, and all of them."""
+        size = max(self.width(), 640), max(self.height(), 360)
+        return session_figure(self.session, Look(size=size, theme=self.theme.name))
+
     def _on_first_painted(self) -> None:
         self.first_painted.emit()
 
@@ -751,3 +757,20 @@ class TimelineView(View):
     def prepared(self) -> Prepared | None:
         """Return what the present picture is drawn from."""
         return self._prepared
+
+
+def session_figure(session: Session, look: Look) -> Figure | None:
+    """Return the timeline of a session as a figure; None without a trace."""
+    if session.index is None:
+        return None
+    from ggscope.render.timeline.figure import timeline_figure  # as above
+
+    return timeline_figure(
+        session.index,
+        visible=session.visible_range,
+        color_by=session.color_by,
+        mask=session.mask,
+        state=session.lane_state,
+        absolute=session.absolute_time,
+        look=look,
+    )
