@@ -1,13 +1,13 @@
-"""Columns of timeline events, gathered block by block.
+"""Events of an NPU trace as columns, gathered block by block.
+
+`KINDS` says once for all what becomes of the fields of each kind of event: the typed
+decoder's objects and the rows of the compiled scan go through the same table.
 
 The decoder's objects live for one block only; what stays are arrays. The lists in
-between are plain comprehensions over a fixed attribute: they are three times as fast
-as ``attrgetter`` and give other threads their turn.
-
-From rows that the compiled kernel has read to columns of events.
+between are comprehensions: they give other threads their turn.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Any
@@ -16,11 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.strings import StringTable
-from ggscope.model.tables import I64, Array, narrow
+from ggscope.model.tables import I64, Array
+from ggscope.readers.common.column_pieces import ColumnPieces
 from ggscope.readers.npu.scan import (
     ACCESS,
     COMMAND,
     ENGINE,
+    ODD,
     STALL,
     TOKEN,
     WORDS,
@@ -32,7 +34,7 @@ from ggscope.readers.npu.schema import (
     COMMAND_NAME,
     COMMANDS,
     DIRECTIONS,
-    MAX_INT,
+    MEMORIES,
     NO_REASON,
     PHASE_NAMES,
     TOKEN_PHASES,
@@ -49,48 +51,152 @@ from ggscope.readers.npu.schema import (
 )
 
 MAX_OPS = 1 << 15
-_KINDS = (Engine, Access, Token, Stall, Command, Instant)
-_KIND_NUMBERS: dict[type, int] = {kind: i for i, kind in enumerate(_KINDS)} | {
-    type(None): -1
-}
+_I64, _I32, _I16, _I8 = np.int64, np.int32, np.int16, np.int8
+_U64, _U32, _U8, _F64 = np.uint64, np.uint32, np.uint8, np.float64
 
 
-_I64, _I32, _I16, _I8 = (np.dtype(t) for t in (np.int64, np.int32, np.int16, np.int8))
-_F64 = np.dtype(np.float64)
-_INTERVAL = {"record": _I64, "start": _I64, "end": _I64}
-_INSTANT = {"record": _I64, "time": _I64}
-_UNIT = {"engine": _I32, "engine_id": _I32}
-_DTYPES: dict[str, dict[str, np.dtype[Any]]] = {
-    "engines": {
-        **_INTERVAL,
-        **_UNIT,
-        "name": _I32,
-        "op": _I16,
-        "layer": _I16,
-        "color": np.dtype(np.uint32),
-        "cmdq": _I64,
-    },
-    "deps": {"record": _I64, "dep": _I64},
-    "accesses": {
-        **_INSTANT,
-        **_UNIT,
-        "memory": _I32,
-        "kind": np.dtype(np.uint8),
-        "size": _I64,
-        "offset": _I64,
-        "address": np.dtype(np.uint64),
-        "cmdq": _I64,
-    },
-    "tokens": {**_INTERVAL, "index": _I32, "phase": _I8, "name": _I32},
-    "stalls": {**_INTERVAL, **_UNIT, "name": _I32},
-    "commands": {**_INSTANT, "id": _I64, "event": _I8, "name": _I32, "detail": _I32},
-    "instants": {**_INSTANT, "name": _I32, "detail": _I32, "power": _F64},
-    "samples": {
-        "time": _I64,
-        "window": _I64,
-        **dict.fromkeys(("read", "write", "stall", "kv"), _F64),
-    },
-}
+@dataclass(frozen=True, slots=True)
+class EventColumn:
+    """A column of one kind of event, and where its values come from.
+
+    Attributes
+    ----------
+    name, dtype : of the column.
+    field : of the decoded event; of several, the first that is not empty counts.
+    row : the same in the compiled scan's `Rows`; "" where those have no such events.
+    memo : attribute of `Memos` that texts are looked up in; "" for numbers.
+    words : texts for which the rows have numbers: their places here. Without a memo
+        these are the column's values as well, -1 for other texts.
+    missing : what stands for no value, or for one that the column cannot hold.
+    """
+
+    name: str
+    dtype: type[np.generic]
+    field: str
+    row: str = ""
+    memo: str = ""
+    words: Sequence[str] = ()
+    missing: str | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventKind:
+    """What becomes of one kind of event.
+
+    Attributes
+    ----------
+    type : of the typed decoder's objects.
+    row_kind : number of the compiled scan.
+    strings : names that get their ids with the first such event, whether one holds
+        them or not: early snapshots must not make the ids of later strings others.
+    """
+
+    type: type
+    row_kind: int
+    columns: tuple[EventColumn, ...]
+    strings: tuple[str, ...] = ()
+
+    def table(self) -> ColumnPieces:
+        """Return a table for such events without any."""
+        dtypes = {column.name: column.dtype for column in self.columns}
+        if self.type is Token:
+            dtypes["name"] = _I32  # told by its index
+        return ColumnPieces(record=_I64, **dtypes)
+
+
+_INTERVAL = (
+    EventColumn("start", _I64, "start_cycle", "time"),
+    EventColumn("end", _I64, "end_cycle", "until"),
+)
+_TIME = EventColumn("time", _I64, "cycle", "time")
+_COMMAND_QUEUE = EventColumn("cmdq", _I64, "cmdq_id", "number")
+
+KINDS = (
+    EventKind(
+        Engine,
+        ENGINE,
+        (
+            *_INTERVAL,
+            EventColumn("engine", _I32, "engine", "word", "codes", WORDS),
+            EventColumn("engine_id", _I32, "engine_id", "unit"),
+            EventColumn(
+                "name", _I32, "tile_id layer_id op", "text2 text1 text0", "strings"
+            ),
+            EventColumn("op", _I16, "op", "text0", "ops"),
+            EventColumn("layer", _I16, "layer_id", "text1", "layers"),
+            EventColumn("color", _U32, "color_hint", "text3", "colors"),
+            _COMMAND_QUEUE,
+        ),
+    ),
+    EventKind(
+        Access,
+        ACCESS,
+        (
+            _TIME,
+            EventColumn("memory", _I32, "mem_type", "word", "codes", MEMORIES),
+            EventColumn("kind", _U8, "direction", "way", words=DIRECTIONS),
+            EventColumn("size", _I64, "bytes", "size"),
+            # Kernel-like addresses do not fit the signed column.
+            EventColumn("offset", _I64, "addr", "address", missing=-1),
+            EventColumn("address", _U64, "addr", "address", missing=0),
+            EventColumn("engine", _I32, "source_engine", "text0", "codes"),
+            EventColumn("engine_id", _I32, "source_engine_id", "unit"),
+            _COMMAND_QUEUE,
+        ),
+    ),
+    EventKind(
+        Token,
+        TOKEN,
+        (
+            *_INTERVAL,
+            EventColumn("index", _I32, "token_index", "number"),
+            EventColumn("phase", _I8, "phase", "word", words=TOKEN_PHASES),
+        ),
+        PHASE_NAMES,
+    ),
+    EventKind(
+        Stall,
+        STALL,
+        (
+            *_INTERVAL,
+            EventColumn("engine", _I32, "master", "word", "codes", WORDS),
+            EventColumn("engine_id", _I32, "master_id", "unit"),
+            EventColumn("name", _I32, "reason", "text0", "strings", missing=NO_REASON),
+        ),
+    ),
+    EventKind(
+        Command,
+        COMMAND,
+        (
+            _TIME,
+            EventColumn("id", _I64, "cmd_id", "number"),
+            EventColumn("event", _I8, "event", "word", words=COMMANDS),
+            EventColumn("name", _I32, "event", "word", "strings", COMMANDS),
+            EventColumn("detail", _I32, "phase source", "text1 text0", "strings"),
+        ),
+        (COMMAND_NAME,),
+    ),
+    EventKind(
+        Instant,
+        ODD,
+        (
+            _TIME,
+            EventColumn("name", _I32, "name", memo="strings"),
+            EventColumn("detail", _I32, "detail", memo="strings"),
+            EventColumn("power", _F64, "power"),
+        ),
+        PHASE_NAMES,
+    ),
+)
+_SAMPLE_COLUMNS = (
+    _TIME,
+    EventColumn("window", _I64, "window_cycles"),
+    EventColumn("read", _F64, "dram_read_bytes"),
+    EventColumn("write", _F64, "dram_write_bytes"),
+    EventColumn("stall", _F64, "stall_cycles"),
+    EventColumn("kv", _F64, "kv_bytes"),
+)
+_KIND_NUMBERS = {kind.type: i for i, kind in enumerate(KINDS)} | {type(None): -1}
 
 
 class Memo(dict[str | None, int]):
@@ -105,91 +211,7 @@ class Memo(dict[str | None, int]):
         number = self[text] = self._number(str(text))
         return number
 
-    def column(self, texts: Sequence[str | None], dtype: npt.DTypeLike) -> Array:
-        """Return the numbers of `texts`."""
-        return np.fromiter(map(self.__getitem__, texts), dtype, len(texts))
 
-
-class Table:
-    """Columns that grow piece by piece, each piece as narrow as its values.
-
-    Parameters
-    ----------
-    dtypes : dtype of each column by name.
-    """
-
-    def __init__(self, **dtypes: npt.DTypeLike) -> None:
-        self._dtypes = {name: np.dtype(dtype) for name, dtype in dtypes.items()}
-        self._pieces: list[Mapping[str, Array]] = []
-        self._n_rows = 0
-
-    def __len__(self) -> int:
-        return self._n_rows
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names of the columns."""
-        return frozenset(self._dtypes)
-
-    @property
-    def n_pieces(self) -> int:
-        """How many pieces there are so far."""
-        return len(self._pieces)
-
-    def append(self, **columns: Array) -> None:
-        """Add rows: one array for each column, all of one length."""
-        self._pieces.append(
-            {name: _compact(values) for name, values in columns.items()}
-        )
-        self._n_rows += len(next(iter(columns.values())))
-
-    def column(self, name: str) -> Array:
-        """Return one column whole."""
-        parts = [piece[name] for piece in self._pieces]
-        dtype = self._dtypes[name]
-        if not parts:
-            return np.zeros(0, dtype)
-        return np.concatenate(parts, dtype=dtype, casting="unsafe")
-
-    def keep(self, rows: Array) -> None:
-        """Leave out all rows but the marked ones, bool[n]."""
-        self._pieces = [{name: self.column(name)[rows] for name in self._dtypes}]
-        self._n_rows = int(np.count_nonzero(rows))
-
-    def clear(self) -> None:
-        """Let go of all rows."""
-        self._pieces, self._n_rows = [], 0
-
-    def drop_reversed(self, mark: int) -> I64:
-        """Leave out rows of later pieces that end before they start; return them.
-
-        Parameters
-        ----------
-        mark : number of pieces before; tables without ends have nothing to drop.
-        """
-        dropped = [np.zeros(0, np.int64)]
-        if "end" not in self._dtypes:
-            return dropped[0]
-        for i in range(mark, len(self._pieces)):
-            piece = self._pieces[i]
-            bad = piece["end"] < piece["start"]
-            if bad.any():
-                dropped.append(piece["record"][bad].astype(np.int64))
-                self._pieces[i] = {name: c[~bad] for name, c in piece.items()}
-                self._n_rows -= int(np.count_nonzero(bad))
-        return np.concatenate(dropped)
-
-    def merge_since(self, mark: int) -> None:
-        """Bring the rows of the pieces after the first `mark` into record order."""
-        later = self._pieces[mark:]
-        if len(later) < 2:
-            return
-        joined = {name: np.concatenate([p[name] for p in later]) for name in later[0]}
-        order = np.argsort(joined["record"], kind="stable")
-        self._pieces[mark:] = [{name: c[order] for name, c in joined.items()}]
-
-
-@dataclass(frozen=True, slots=True)
 class Memos:
     """What the texts of events stand for, each worked out once.
 
@@ -200,56 +222,47 @@ class Memos:
     codes : number of an engine, master or memory in `EventColumns.names`.
     """
 
-    strings: Memo
-    ops: Memo
-    layers: Memo
-    colors: Memo
-    codes: Memo
+    def __init__(self, strings: StringTable, ops: list[str], names: list[str]) -> None:
+        self.strings = Memo(strings.intern)
+        self.ops = Memo(_numbering(ops, MAX_OPS))
+        self.layers = Memo(layer_number)
+        self.colors = Memo(color_value, 0)
+        self.codes = Memo(_numbering(names))
+
+    def __getitem__(self, name: str) -> Memo:
+        """Return one of them by its name."""
+        memo: Memo = getattr(self, name)
+        return memo
 
 
 class EventColumns:
     """All events of a trace as columns, times as the file gives them.
 
+    Parameters
+    ----------
+    texts : what the text numbers of the compiled scan's rows mean.
+
     Attributes
     ----------
-    engines, accesses, tokens, stalls, commands, instants, samples : `Table`.
+    engines, accesses, tokens, stalls, commands, instants, deps, samples : one row
+        for each; see `KINDS`.
+    tables : all of them whose rows belong to records, in the order of `KINDS`.
     ops : names of the ops, in the order of their first event.
     names : engine and master names by code.
     n_bad_colors : colour hints that name no colour.
     """
 
-    def __init__(self, strings: StringTable) -> None:
+    def __init__(self, strings: StringTable, texts: Texts | None = None) -> None:
         self.ops: list[str] = []
         self.names: list[str] = []
         self.n_bad_colors = 0
-        self.memos = Memos(
-            strings=Memo(strings.intern),
-            ops=Memo(_numbering(self.ops, MAX_OPS)),
-            layers=Memo(layer_number),
-            colors=Memo(color_value, 0),
-            codes=Memo(_numbering(self.names)),
-        )
-        self.engines = Table(**_DTYPES["engines"])
-        self.deps = Table(**_DTYPES["deps"])
-        self.accesses = Table(**_DTYPES["accesses"])
-        self.tokens = Table(**_DTYPES["tokens"])
-        self.stalls = Table(**_DTYPES["stalls"])
-        self.commands = Table(**_DTYPES["commands"])
-        self.instants = Table(**_DTYPES["instants"])
-        self.samples = Table(**_DTYPES["samples"])
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """Every table whose rows belong to records."""
-        return (
-            self.engines,
-            self.deps,
-            self.accesses,
-            self.tokens,
-            self.stalls,
-            self.commands,
-            self.instants,
-        )
+        self.memos = Memos(strings, self.ops, self.names)
+        self._numbered = {} if texts is None else _numbered(texts, self.memos)
+        self.deps = ColumnPieces(record=_I64, dep=_I64)
+        self.samples = ColumnPieces(**{c.name: c.dtype for c in _SAMPLE_COLUMNS})
+        self.tables = (*(kind.table() for kind in KINDS), self.deps)
+        self.engines, self.accesses, self.tokens, *others, _ = self.tables
+        self.stalls, self.commands, self.instants = others
 
     def add(self, events: Sequence[object], record: I64) -> I64:
         """Add events.
@@ -267,168 +280,184 @@ class EventColumns:
         kinds = np.fromiter(
             map(_KIND_NUMBERS.__getitem__, map(type, events)), np.int8, len(events)
         )
-        for number, add in enumerate(_ADDERS):
+        for number, table in enumerate(self.tables[:-1]):
             of_kind = kinds == number
-            rows = np.flatnonzero(of_kind)
-            if not len(rows):
-                continue
-            table = add(self, list(compress(events, of_kind.tobytes())), record[rows])
-            dropped.append(table.drop_reversed(table.n_pieces - 1))
+            if of_kind.any():
+                chosen = list(compress(events, of_kind.tobytes()))
+                self._add(number, _Decoded(chosen, self.memos), record[of_kind])
+                dropped.append(table.drop_reversed(table.n_pieces - 1))
+        return np.sort(np.concatenate(dropped))
+
+    def add_rows(
+        self, rows: Rows, first: int, others: Sequence[Event | None], at: I64
+    ) -> I64:
+        """Add the events of a scanned block, to the same effect as `add`.
+
+        Parameters
+        ----------
+        first : record number of row 0.
+        others : events for the rows `at`, which hold none themselves.
+
+        Returns
+        -------
+        Record numbers of events that end before they start; they are left out.
+        """
+        marks = [(table, table.n_pieces) for table in self.tables]
+        for number, kind in enumerate(KINDS):
+            i = np.flatnonzero(rows.kind == kind.row_kind)
+            if len(i) and kind.row_kind != ODD:
+                batch = _Scanned(rows, i, self.memos, self._numbered)
+                self._add(number, batch, i + first)
+        dropped = [table.drop_reversed(mark) for table, mark in marks]
+        if len(others):
+            dropped.append(self.add(others, at + first))
+            for table, mark in marks:
+                table.merge_since(mark)
         return np.sort(np.concatenate(dropped))
 
     def add_samples(self, samples: Sequence[Sample]) -> None:
         """Add bandwidth samples; missing figures become NaN."""
         if samples:
-            self.samples.append(
-                time=np.array([s.cycle for s in samples], np.int64),
-                window=np.array([s.window_cycles for s in samples], np.int64),
-                read=np.array([s.dram_read_bytes for s in samples], np.float64),
-                write=np.array([s.dram_write_bytes for s in samples], np.float64),
-                stall=np.array([s.stall_cycles for s in samples], np.float64),
-                kv=np.array([s.kv_bytes for s in samples], np.float64),
-            )
+            batch = _Decoded(samples, self.memos)
+            self.samples.append(**{c.name: batch.column(c) for c in _SAMPLE_COLUMNS})
+
+    def extent(self, *, with_samples: bool = False) -> tuple[int, int] | None:
+        """Return the first and the last time that events name; None without any."""
+        low, high = [], []
+        for table in (*self.tables[:-1], *([self.samples] if with_samples else [])):
+            if len(table):
+                is_interval = "end" in table.names
+                low.append(int(table.column("start" if is_interval else "time").min()))
+                high.append(int(table.column("end" if is_interval else "time").max()))
+        return (min(low), max(high)) if low else None
 
     def drop_samples_outside(self) -> None:
         """Leave out bandwidth samples outside the times of the other events."""
-        tables = (
-            (self.engines, "start", "end"),
-            (self.tokens, "start", "end"),
-            (self.stalls, "start", "end"),
-            (self.accesses, "time", "time"),
-            (self.commands, "time", "time"),
-            (self.instants, "time", "time"),
-        )
-        filled = [entry for entry in tables if len(entry[0])]
-        if not filled:
-            return
-        low = min(int(table.column(start).min()) for table, start, _ in filled)
-        high = max(int(table.column(end).max()) for table, _, end in filled)
-        time, window = self.samples.column("time"), self.samples.column("window")
-        self.samples.keep((time <= high) & (time + window > low))
+        extent = self.extent()
+        if extent is not None:
+            time, window = self.samples.column("time"), self.samples.column("window")
+            self.samples.keep((time <= extent[1]) & (time + window > extent[0]))
 
-    def _add_engines(self, events: list[Engine], record: I64) -> Table:
-        hints = [e.color_hint for e in events]
-        color = self.memos.colors.column(hints, np.uint32)
-        self.n_bad_colors += int(
-            np.count_nonzero(color[[hint is not None for hint in hints]] == 0)
-        )
-        deps = [e.deps or () for e in events]
-        if any(deps):
-            flat = np.fromiter(chain.from_iterable(deps), np.int64)
-            n_deps = np.fromiter(map(len, deps), np.int64, len(deps))
-            self.deps.append(record=np.repeat(record, n_deps), dep=flat)
-        self.engines.append(
-            record=record,
-            start=np.array([e.start_cycle for e in events], np.int64),
-            end=np.array([e.end_cycle for e in events], np.int64),
-            engine=self.memos.codes.column([e.engine for e in events], np.int32),
-            engine_id=np.array([e.engine_id for e in events], np.int32),
-            name=self.memos.strings.column(
-                [e.tile_id or e.layer_id or e.op for e in events], np.int32
-            ),
-            op=self.memos.ops.column([e.op for e in events], np.int16),
-            layer=self.memos.layers.column([e.layer_id for e in events], np.int16),
-            color=color,
-            cmdq=np.array([e.cmdq_id for e in events], np.int64),
-        )
-        return self.engines
+    def _add(self, number: int, batch: "_Decoded | _Scanned", record: I64) -> None:
+        kind = KINDS[number]
+        for text in kind.strings:
+            self.memos.strings[text]
+        columns = {c.name: batch.column(c) for c in kind.columns}
+        if kind.type is Token:
+            columns["name"] = self._token_names(columns["index"])
+        elif kind.type is Engine:
+            is_bad = columns["color"][batch.has_hint()] == 0
+            self.n_bad_colors += int(np.count_nonzero(is_bad))
+            n_deps, deps = batch.deps()
+            if len(deps):
+                self.deps.append(record=np.repeat(record, n_deps), dep=deps)
+        self.tables[number].append(record=record, **columns)
 
-    def _add_accesses(self, events: list[Access], record: I64) -> Table:
-        raw = [e.addr for e in events]
-        self.accesses.append(
-            record=record,
-            time=np.array([e.cycle for e in events], np.int64),
-            memory=self.memos.codes.column([e.mem_type for e in events], np.int32),
-            kind=np.array([e.direction == DIRECTIONS[1] for e in events], np.uint8),
-            size=np.array([e.bytes for e in events], np.int64),
-            # Kernel-like addresses do not fit the signed column.
-            offset=np.array(
-                [-1 if a is None or a > MAX_INT else a for a in raw], np.int64
-            ),
-            address=np.array([a or 0 for a in raw], np.uint64),
-            engine=self.memos.codes.column([e.source_engine for e in events], np.int32),
-            engine_id=np.array([e.source_engine_id for e in events], np.int32),
-            cmdq=np.array([e.cmdq_id for e in events], np.int64),
-        )
-        return self.accesses
-
-    def _add_tokens(self, events: list[Token], record: I64) -> Table:
-        phases: dict[str, int] = {name: i for i, name in enumerate(TOKEN_PHASES)}
-        index = np.array([e.token_index for e in events], np.int32)
-        self.tokens.append(
-            record=record,
-            start=np.array([e.start_cycle for e in events], np.int64),
-            end=np.array([e.end_cycle for e in events], np.int64),
-            index=index,
-            phase=np.array([phases.get(e.phase, -1) for e in events], np.int8),
-            name=self.token_names(index),
-        )
-        return self.tokens
-
-    def token_names(self, index: Array) -> Array:
-        """Return the name of each token, as a string id.
-
-        Names that no event holds get their ids with the first event that needs them:
-        early snapshots must not make the ids of later strings others.
-        """
-        strings = self.memos.strings
-        for name in PHASE_NAMES:
-            strings[name]
+    def _token_names(self, index: Array) -> Array:
+        """Return the name of each token, as a string id."""
         numbers, which = np.unique(index, return_inverse=True)
+        strings = self.memos.strings
         ids = [strings[f"#{n}" if n >= 0 else "token"] for n in numbers.tolist()]
         return np.array(ids, np.int32)[which]
 
-    def _add_stalls(self, events: list[Stall], record: I64) -> Table:
-        self.stalls.append(
-            record=record,
-            start=np.array([e.start_cycle for e in events], np.int64),
-            end=np.array([e.end_cycle for e in events], np.int64),
-            engine=self.memos.codes.column([e.master for e in events], np.int32),
-            engine_id=np.array([e.master_id for e in events], np.int32),
-            name=self.memos.strings.column(
-                [e.reason or NO_REASON for e in events], np.int32
-            ),
-        )
-        return self.stalls
 
-    def _add_commands(self, events: list[Command], record: I64) -> Table:
-        steps: dict[str, int] = {name: i for i, name in enumerate(COMMANDS)}
-        self.memos.strings[COMMAND_NAME]
-        self.commands.append(
-            record=record,
-            time=np.array([e.cycle for e in events], np.int64),
-            id=np.array([e.cmd_id for e in events], np.int64),
-            event=np.array([steps.get(e.event, -1) for e in events], np.int8),
-            name=self.memos.strings.column([e.event for e in events], np.int32),
-            detail=self.memos.strings.column(
-                [e.phase or e.source for e in events], np.int32
-            ),
-        )
-        return self.commands
+class _Decoded:
+    """Events of one kind as the typed decoder gives them."""
 
-    def _add_instants(self, events: list[Instant], record: I64) -> Table:
-        for name in PHASE_NAMES:
-            self.memos.strings[name]
-        self.instants.append(
-            record=record,
-            time=np.array([e.cycle for e in events], np.int64),
-            name=self.memos.strings.column([e.name for e in events], np.int32),
-            detail=self.memos.strings.column([e.detail for e in events], np.int32),
-            power=np.array([e.power for e in events], np.float64),
-        )
-        return self.instants
+    def __init__(self, events: Sequence[Any], memos: Memos) -> None:
+        self._events, self._memos = events, memos
+
+    def column(self, column: EventColumn) -> Array:
+        """Return the values of a column."""
+        values, dtype = self._values(column.field), column.dtype
+        if column.memo:
+            if column.missing is not None:
+                values = [value or column.missing for value in values]
+            number = self._memos[column.memo].__getitem__
+            return np.fromiter(map(number, values), dtype, len(values))
+        if column.words:
+            places = {word: i for i, word in enumerate(column.words)}
+            return np.array([places.get(value, -1) for value in values], dtype)
+        if column.missing is not None:
+            most = np.iinfo(dtype).max  # type: ignore[type-var]  # of integers only
+            values = [column.missing if v is None or v > most else v for v in values]
+        return np.array(values, dtype)
+
+    def has_hint(self) -> npt.NDArray[np.bool_]:
+        """Tell which engine events hint at a colour."""
+        return np.array([e.color_hint is not None for e in self._events], np.bool_)
+
+    def deps(self) -> tuple[Array, Array]:
+        """Return how many deps each engine event has, and all of them."""
+        deps = [e.deps or () for e in self._events]
+        flat = np.fromiter(chain.from_iterable(deps), np.int64)
+        return np.fromiter(map(len, deps), np.int64, len(deps)), flat
+
+    def _values(self, fields: str) -> list[Any]:
+        first, *others = fields.split()
+        values = [getattr(e, first) for e in self._events]
+        for name in others:
+            pairs = zip(values, self._events, strict=True)
+            values = [value or getattr(e, name) for value, e in pairs]
+        return values
 
 
-# In the order of _KINDS; each gets events of its own kind only. Functions of the class:
-# an object that held its own methods would wait for the garbage collector.
-_ADDERS: tuple[Callable[[EventColumns, list[Any], I64], Table], ...] = (
-    EventColumns._add_engines,
-    EventColumns._add_accesses,
-    EventColumns._add_tokens,
-    EventColumns._add_stalls,
-    EventColumns._add_commands,
-    EventColumns._add_instants,
-)
+class _Scanned:
+    """Events of one kind as rows of the compiled scan."""
+
+    def __init__(
+        self, rows: Rows, i: I64, memos: Memos, numbered: dict[str, Numbered]
+    ) -> None:
+        self._rows, self._i = rows, i
+        self._memos, self._numbered = memos, numbered
+
+    def column(self, column: EventColumn) -> Array:
+        """Return the values of a column."""
+        first, *others = column.row.split()
+        values, dtype, missing = self._values(first), column.dtype, column.missing
+        if column.memo and column.words:
+            return self._worded(column, values)
+        if not column.memo:
+            values = values if missing is None else np.maximum(values, missing)
+            return values.astype(dtype, copy=False)
+        for name in others:
+            # Text 0 is empty and as good as none.
+            values = np.where(values > 0, values, self._values(name))
+        numbered = self._numbered[column.memo]
+        if missing is None:
+            return numbered.column(values, dtype)
+        found = numbered.column(np.where(values > 0, values, -1), dtype)
+        if (found < 0).any():
+            instead = self._memos[column.memo][str(missing)]
+            found = np.where(found < 0, instead, found).astype(dtype)
+        return found
+
+    def has_hint(self) -> npt.NDArray[np.bool_]:
+        """Tell which engine events hint at a colour."""
+        return np.asarray(self._values("text3") >= 0)
+
+    def deps(self) -> tuple[Array, Array]:
+        """Return how many deps each engine event has, and all of them."""
+        return self._rows.dep_count[self._i], self._rows.deps.copy()
+
+    def _values(self, name: str) -> Array:
+        if name.startswith("text"):
+            return self._rows.texts[int(name[-1])][self._i]
+        values: Array = getattr(self._rows, name)
+        return values[self._i]
+
+    def _worded(self, column: EventColumn, places: Array) -> Array:
+        """Return what words stand for; those that do not occur are not looked up."""
+        memo, words = self._memos[column.memo], column.words
+        numbers = np.full(len(words), -1, column.dtype)
+        for i in np.flatnonzero(np.bincount(places, minlength=len(words))).tolist():
+            numbers[i] = memo[words[i]]
+        return numbers[places]
+
+
+def _numbered(texts: Texts, memos: Memos) -> dict[str, Numbered]:
+    names = ("strings", "ops", "layers", "colors", "codes")
+    return {name: Numbered(texts, memos[name]) for name in names}
 
 
 def _numbering(names: list[str], most: int | None = None) -> Callable[[str], int]:
@@ -444,155 +473,3 @@ def _numbering(names: list[str], most: int | None = None) -> Callable[[str], int
         return len(names) - 1
 
     return number
-
-
-def _compact(values: Array) -> Array:
-    """Return 64-bit integers as narrow as they are; other columns as they come."""
-    if values.dtype == np.int64:
-        return narrow(values)
-    if values.dtype == np.uint64 and len(values) and int(values.max()) <= MAX_INT:
-        return narrow(values.view(np.int64))
-    return values
-
-
-class RowTaker:
-    """Adds rows to columns, to the same effect as `EventColumns.add`.
-
-    Parameters
-    ----------
-    columns : that take the rows.
-    texts : what the text numbers of the rows mean.
-    """
-
-    def __init__(self, columns: EventColumns, texts: Texts) -> None:
-        self._columns = columns
-        memos = columns.memos
-        self._strings = Numbered(texts, memos.strings)
-        self._ops = Numbered(texts, memos.ops)
-        self._layers = Numbered(texts, memos.layers)
-        self._colors = Numbered(texts, memos.colors)
-        self._codes = Numbered(texts, memos.codes)
-
-    def add(
-        self, rows: Rows, first: int, others: Sequence[Event | None], at: I64
-    ) -> I64:
-        """Add the events of a block.
-
-        Parameters
-        ----------
-        first : record number of row 0.
-        others : events for the rows `at`, which hold none themselves.
-
-        Returns
-        -------
-        Record numbers of events that end before they start; they are left out.
-        """
-        columns = self._columns
-        marks = [(table, table.n_pieces) for table in columns.tables]
-        for kind, add in (
-            (ENGINE, self._add_engines),
-            (ACCESS, self._add_accesses),
-            (TOKEN, self._add_tokens),
-            (STALL, self._add_stalls),
-            (COMMAND, self._add_commands),
-        ):
-            of_kind = np.flatnonzero(rows.kind == kind)
-            if len(of_kind):
-                add(rows, of_kind, of_kind + first)
-        dropped = [table.drop_reversed(mark) for table, mark in marks]
-        if len(others):
-            dropped.append(columns.add(others, at + first))
-            for table, mark in marks:
-                table.merge_since(mark)
-        return np.sort(np.concatenate(dropped))
-
-    def _add_engines(self, rows: Rows, i: I64, record: I64) -> None:
-        op, layer, tile, hint = (text[i] for text in rows.texts)
-        color = self._colors.column(hint, np.uint32)
-        columns = self._columns
-        columns.n_bad_colors += int(np.count_nonzero(color[hint >= 0] == 0))
-        if len(rows.deps):
-            dep_record = np.repeat(record, rows.dep_count[i])
-            columns.deps.append(record=dep_record, dep=rows.deps.copy())
-        columns.engines.append(
-            record=record,
-            start=rows.time[i],
-            end=rows.until[i],
-            engine=self._masters(rows.word[i]),
-            engine_id=rows.unit[i],
-            # Text 0 is empty and as good as none.
-            name=self._strings.column(
-                np.where(tile > 0, tile, np.where(layer > 0, layer, op)), np.int32
-            ),
-            op=self._ops.column(op, np.int16),
-            layer=self._layers.column(layer, np.int16),
-            color=color,
-            cmdq=rows.number[i],
-        )
-
-    def _add_accesses(self, rows: Rows, i: I64, record: I64) -> None:
-        address = rows.address[i]
-        self._columns.accesses.append(
-            record=record,
-            time=rows.time[i],
-            memory=self._words(("DRAM", "SPM"), rows.word[i]),
-            kind=rows.way[i],
-            size=rows.size[i],
-            offset=address,
-            address=np.maximum(address, 0).astype(np.uint64),
-            engine=self._codes.column(rows.texts[0][i], np.int32),
-            engine_id=rows.unit[i],
-            cmdq=rows.number[i],
-        )
-
-    def _add_tokens(self, rows: Rows, i: I64, record: I64) -> None:
-        index = rows.number[i].astype(np.int32)
-        self._columns.tokens.append(
-            record=record,
-            start=rows.time[i],
-            end=rows.until[i],
-            index=index,
-            phase=rows.word[i].astype(np.int8),
-            name=self._columns.token_names(index),
-        )
-
-    def _add_stalls(self, rows: Rows, i: I64, record: I64) -> None:
-        strings = self._columns.memos.strings
-        reason = rows.texts[0][i]
-        name = self._strings.column(np.where(reason > 0, reason, -1), np.int32)
-        if (name < 0).any():
-            name = np.where(name < 0, strings[NO_REASON], name).astype(np.int32)
-        self._columns.stalls.append(
-            record=record,
-            start=rows.time[i],
-            end=rows.until[i],
-            engine=self._masters(rows.word[i]),
-            engine_id=rows.unit[i],
-            name=name,
-        )
-
-    def _add_commands(self, rows: Rows, i: I64, record: I64) -> None:
-        source, phase = rows.texts[0][i], rows.texts[1][i]
-        self._columns.memos.strings[COMMAND_NAME]
-        self._columns.commands.append(
-            record=record,
-            time=rows.time[i],
-            id=rows.number[i],
-            event=rows.word[i].astype(np.int8),
-            name=_worded(self._columns.memos.strings, COMMANDS, rows.word[i]),
-            detail=self._strings.column(np.where(phase > 0, phase, source), np.int32),
-        )
-
-    def _masters(self, word: Array) -> Array:
-        return self._words(WORDS, word)
-
-    def _words(self, names: Sequence[str], word: Array) -> Array:
-        return _worded(self._columns.memos.codes, names, word)
-
-
-def _worded(memo: Memo, names: Sequence[str], word: Array) -> Array:
-    """Return what names stand for; those that do not occur are not looked up."""
-    numbers = np.full(len(names), -1, np.int32)
-    for i in np.flatnonzero(np.bincount(word, minlength=len(names))).tolist():
-        numbers[i] = memo[names[i]]
-    return numbers[word]

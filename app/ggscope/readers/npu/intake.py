@@ -1,7 +1,7 @@
 """Takes the events of a file in, block by block, and makes the trace of them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -9,8 +9,10 @@ import numpy as np
 
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated, without_verdict
 from ggscope.model.tables import I64
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.time import Clock, TimeRange
+from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_repeats import Repeats, repeats, repeats_in
@@ -22,9 +24,10 @@ from ggscope.readers.common.json_text import (
     without_paste,
 )
 from ggscope.readers.common.json_walk import ElementPlaces, note_repeated
+from ggscope.readers.common.pace import Pace
 from ggscope.readers.npu import HEADER_KEYS
-from ggscope.readers.npu.columns import MAX_OPS, EventColumns, RowTaker
-from ggscope.readers.npu.header import Header
+from ggscope.readers.npu.columns import MAX_OPS, EventColumns
+from ggscope.readers.npu.header import CYCLES_TOTAL, Header
 from ggscope.readers.npu.plan import TOO_LARGE_HINT, NpuOptions, Progress, note_part
 from ggscope.readers.npu.scan import STUB, ScannedBlock, scanner
 from ggscope.readers.npu.schema import (
@@ -42,10 +45,12 @@ from ggscope.readers.npu.schema import (
     Sample,
     Stub,
 )
-from ggscope.readers.npu.stages import Snapshots
-from ggscope.readers.npu.trace import Stages, max_end
+from ggscope.readers.npu.trace import TraceAssembly, last_cycle, max_end
 from ggscope.readers.source import Source
 
+_PART = frozenset({"spans", "names", "accesses"})
+_NO_ACCESSES = frozenset({"accesses"})
+"""Names come with the spans; only what refers to them is still missing."""
 _STUBS = frozenset(STUBS)
 _LISTED = 6
 """Odd words that one message spells out."""
@@ -64,12 +69,13 @@ class NpuIntake:
     ----------
     source : the file; its path goes into the trace.
     lines : JSON Lines instead of one object.
-    stages : when to publish what has been read so far.
+    pace : when to publish what has been read so far.
 
     Attributes
     ----------
     builder : of the trace to be; holds the warnings.
     n_records : events so far, those left out included.
+    generation : how many snapshots have been handed out.
     """
 
     def __init__(
@@ -79,36 +85,24 @@ class NpuIntake:
         options: NpuOptions,
         *,
         lines: bool,
-        stages: Stages,
+        pace: Pace,
     ) -> None:
         self.builder = TraceBuilder()
-        self.n_records = 0
+        self.n_records = self.generation = 0
         self._unfinished: int | None = None
         self._n_kept = 0
         self._source = source
         self._context = context
         self._options = options
         self._lines = lines
+        self._pace = pace
         self._header = Header(self.builder)
         self._problems = Problems(self.builder, lines=lines)
         self._rules = Rules(self._problems)
-        self._columns = EventColumns(self.builder.strings)
         self._scanner = scanner(source.size)
-        self._taker = (
-            None
-            if self._scanner is None
-            else RowTaker(self._columns, self._scanner.texts)
-        )
+        texts = None if self._scanner is None else self._scanner.texts
+        self._columns = EventColumns(self.builder.strings, texts)
         self._places = ElementPlaces()
-        self._snapshots = Snapshots(
-            source,
-            context,
-            options,
-            stages,
-            header=self._header,
-            columns=self._columns,
-            places=self._places,
-        )
         self._n_samples = 0
         self._n_bad_lines = 0
         self._has_timeline = lines
@@ -149,9 +143,7 @@ class NpuIntake:
         for block in cursor.lines(None if scanner is None else scanner.cut_lines):
             self._context.progress(block.offset, self._source.size)
             self._take_lines_of(block)
-            self._snapshots.publish_so_far(
-                self.builder, cursor.position, self.n_records
-            )
+            self._publish_so_far(cursor.position)
         if self._n_bad_lines and not self.n_records:
             raise CorruptError(
                 f"none of its {self._n_bad_lines:,} lines is a JSON object.", offset=0
@@ -168,11 +160,6 @@ class NpuIntake:
             self._keep(block, block.start, block.end, events)
         else:
             self._take_lines_slow(block)
-
-    @property
-    def generation(self) -> int:
-        """How many snapshots have been handed out."""
-        return self._snapshots.generation
 
     @property
     def progress(self) -> Progress:
@@ -199,7 +186,101 @@ class NpuIntake:
         self._context.check_cancelled()
         if self._options.is_part:
             self._columns.drop_samples_outside()
-        return self._snapshots.finish(self.builder, self.n_records)
+        return self._finished()
+
+    def _publish_so_far(self, done: int) -> None:
+        """Publish the spans so far, with `done` bytes read, if it is time to."""
+        if not self._pace.is_due(done, self._source.size):
+            return
+        part = TraceBuilder()
+        part.strings = self.builder.strings
+
+        def publish() -> None:
+            assembly = self._assembly(part)
+            assembly.add_spans()
+            if not part.n_spans:
+                return
+            last = last_cycle(self._source)
+            trace = self._snapshot(
+                part,
+                assembly,
+                pending=_PART,
+                read_until=assembly.read_until(),
+                extent=None if last is None else assembly.extent_to(last),
+            )
+            self._context.publish(trace)
+
+        self._pace.timed(publish, done)
+
+    def _finished(self) -> Trace:
+        """Return the trace of all events; the spans alone are published before."""
+        builder, assembly = self.builder, self._assembly(self.builder)
+        assembly.add_spans()
+        if self._pace.is_slow:
+            self._context.publish(
+                self._snapshot(builder, assembly, pending=_NO_ACCESSES)
+            )
+        self._context.check_cancelled()
+        assembly.add_rest()
+        self._context.progress(self._source.size, self._source.size)
+        stated = self._stated(assembly.computed)
+        return self._snapshot(builder, assembly, stated=stated)
+
+    def _stated(self, computed: Mapping[str, object]) -> tuple[Stated, ...]:
+        """Return what the file says of itself; note what its events contradict.
+
+        Nothing contradicts it where only some events were asked for; where some were
+        lost, that is said already.
+        """
+        if self._options.is_part:
+            return ()
+        figures = self._header.stated(computed)
+        if self.builder.has_loss:
+            return tuple(map(without_verdict, figures))
+        self.builder.warn_stated(f for f in figures if f.name != CYCLES_TOTAL)
+        return figures
+
+    def _assembly(self, builder: TraceBuilder) -> TraceAssembly:
+        return TraceAssembly(
+            builder,
+            self._columns,
+            inclusive=self._options.inclusive,
+            peak_bytes=self._header.peak_bytes(),
+        )
+
+    def _snapshot(
+        self,
+        builder: TraceBuilder,
+        assembly: TraceAssembly,
+        *,
+        pending: frozenset[str] = frozenset(),
+        read_until: int | None = None,
+        extent: TimeRange | None = None,
+        stated: tuple[Stated, ...] = (),
+    ) -> Trace:
+        source, options = self._source, self._options
+        builder.clock = Clock("cycle", assembly.origin, options.hz)
+        builder.records = self._places.records(source.path, options.first)
+        summary = self._header.summary()
+        if not options.is_part and not pending:
+            summary["computed"] = assembly.computed
+        info = TraceInfo(
+            paths=(source.path,),
+            reader_id="npu-json",
+            format="NPU simulator JSON",
+            format_version=self._header.version(),
+            byte_size=source.size,
+            n_records=self.n_records,
+            producer=self._header.producer(),
+            options=options.texts(),
+            summary=summary,
+            stated=stated,
+            modified_ns=source.modified_ns,
+        )
+        trace = builder.snapshot(info, pending, read_until=read_until, extent=extent)
+        # Numbered over all snapshots, whichever builder they come from.
+        self.generation += 1
+        return replace(trace, generation=self.generation)
 
     def _take_timeline(self, cursor: JsonCursor) -> None:
         if self.n_records:
@@ -216,8 +297,8 @@ class NpuIntake:
         for block in cursor.blocks(None if scanner is None else scanner.cut_array):
             self._context.progress(block.offset, self._source.size)
             self._take_block(block)
-            self._unfinished = done = cursor.position
-            self._snapshots.publish_so_far(self.builder, done, self.n_records)
+            self._unfinished = cursor.position
+            self._publish_so_far(cursor.position)
         self._unfinished = None
 
     def _take_block(self, block: Block) -> None:
@@ -325,7 +406,6 @@ class NpuIntake:
 
     def _keep_rows(self, block: ScannedBlock) -> None:
         """Add events that are rows already; look at those that need it."""
-        assert self._taker is not None  # who else made rows
         rows = block.rows
         first = self._announced(len(rows))
         odd = np.flatnonzero(rows.kind >= STUB)
@@ -336,7 +416,7 @@ class NpuIntake:
             strict=True,
         )
         events = [self._marker(block, start, end, row) for row, start, end in bounds]
-        dropped = self._taker.add(rows, first, events, odd)
+        dropped = self._columns.add_rows(rows, first, events, odd)
         self._kept(block, block.start, block.end, dropped)
 
     def _announced(self, n: int) -> int:

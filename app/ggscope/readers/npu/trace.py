@@ -1,15 +1,7 @@
-"""From columns of NPU events to the tables of a trace.
-
-When a snapshot of what has been read so far is worth its cost, and how far it goes.
-
-A snapshot costs about a tenth of the time that reading its events took. They come
-whenever three times as much has been read as at the last one, so that all of them
-together cost a part of what the last one does.
-"""
+"""From columns of NPU events to the tables of a trace."""
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +23,8 @@ from ggscope.model.tables import (
 )
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import OpTable, Severity
-from ggscope.readers.npu.columns import EventColumns, Table
+from ggscope.readers.common.column_pieces import ColumnPieces
+from ggscope.readers.npu.columns import EventColumns
 from ggscope.readers.npu.counters import add_counters
 from ggscope.readers.npu.intervals import (
     EngineFigures,
@@ -52,93 +45,9 @@ from ggscope.readers.npu.intervals import (
 from ggscope.readers.npu.schema import COMMAND_NAME, COMMANDS, ENGINES, PHASE_NAMES
 from ggscope.readers.source import Source
 
-FIRST_SECONDS = 0.1
-_GROWTH = 3
-_MOST = 4
 _TAIL_BYTES = 64 * 1024
 _CYCLE = re.compile(rb'"(?:start_cycle|end_cycle|cycle)"\s*:\s*(\d{1,18})(?=[\s,}])')
 _TOTAL = re.compile(rb'"cycles_total"\s*:\s*(\d{1,18})(?=[\s,}])')
-
-
-class Stages:
-    """Tells when to publish.
-
-    Parameters
-    ----------
-    is_wanted : whether anybody listens.
-    first_seconds : reading time before the first snapshot; what takes hardly longer
-        publishes nothing early.
-    clock : seconds.
-    """
-
-    def __init__(
-        self,
-        is_wanted: bool,
-        first_seconds: float = FIRST_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._is_wanted = is_wanted
-        self._first_seconds = first_seconds
-        self._clock = clock
-        self._start = clock()
-        self._last_done = 0
-        self._n = 0
-
-    def is_due(self, done: int, total: int) -> bool:
-        """Tell whether to publish now, with `done` of `total` bytes read."""
-        if not self._is_wanted or self._n >= _MOST or not 0 < done < total:
-            return False
-        if done < _GROWTH * self._last_done:
-            return False
-        elapsed = self._clock() - self._start
-        left = elapsed * (total - done) / done
-        if min(elapsed, left) < self._first_seconds:
-            return False
-        self._last_done = done
-        self._n += 1
-        return True
-
-    @property
-    def is_worth_it(self) -> bool:
-        """Whether reading took so long that the last parts are announced one by one."""
-        elapsed = self._clock() - self._start
-        return self._is_wanted and elapsed >= 1.5 * self._first_seconds
-
-
-def read_until(start: I64) -> int:
-    """Return up to which time all spans are likely to be known.
-
-    Parameters
-    ----------
-    start : int64[n], n >= 1, of the spans so far in the order of the file.
-
-    Notes
-    -----
-    The format promises no order, so nothing is certain before the end of the file.
-    Simulators write events as they finish: an event may lie some way before an
-    earlier one. The furthest such step back so far is taken as what may still come.
-    Files whose events are grouped (by engine, say) step back to the beginning with
-    the second group, and from then on promise nothing.
-    """
-    latest = int(start[0])
-    setback = 0
-    step = 1 << 16
-    for first in range(0, len(start), step):
-        part = np.maximum.accumulate(start[first : first + step])
-        np.maximum(part, latest, out=part)
-        setback = max(setback, int((part - start[first : first + step]).max()))
-        latest = int(part[-1])
-    return latest - setback
-
-
-def last_cycle(source: Source) -> int | None:
-    """Return the last cycle that the end of the file names; None if it names none."""
-    begin = max(source.size - _TAIL_BYTES, 0)
-    data = source.array(begin, source.size - begin).tobytes()
-    found = _CYCLE.findall(data) or _TOTAL.findall(data)
-    return max(map(int, found), default=None)
-
-
 OP_TABLE_ID = "npu"
 PREFILL_DONE = "PREFILL_DONE"
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
@@ -200,15 +109,14 @@ class TraceAssembly:
         peak_bytes: float | None = None,
     ) -> None:
         self.computed: dict[str, object] = {}
-        self._tokens = _no_tokens()
+        none = np.zeros(0, np.int64)
+        self._tokens = _Tokens(none, none, none, none, none, none)
         self._engines: _Engines | None = None
         self._builder = builder
         self._columns = columns
         self._extra = int(inclusive)
         self._peak_bytes = peak_bytes
-        times = list(_all_times(columns))
-        self.origin = min((int(t.min()) for t in times if len(t)), default=0)
-        last = max((int(t.max()) for t in times if len(t)), default=0)
+        self.origin, last = columns.extent(with_samples=True) or (0, 0)
         self._finish = last + self._extra - self.origin
         # Engine and number in one: small where the numbers are, so that tables
         # indexed by it stay small.
@@ -263,10 +171,10 @@ class TraceAssembly:
         """Return the time from tick 0 to a cycle of the file."""
         return TimeRange(0, max(cycle + self._extra - self.origin, 0))
 
-    def _ticks(self, table: Table, name: str) -> I64:
+    def _ticks(self, table: ColumnPieces, name: str) -> I64:
         return table.column(name) - self.origin
 
-    def _ends(self, table: Table) -> I64:
+    def _ends(self, table: ColumnPieces) -> I64:
         return table.column("end") - (self.origin - self._extra)
 
     def _tokens_in_order(self) -> _Tokens:
@@ -561,7 +469,7 @@ class TraceAssembly:
     def _codes_of(self, name: str) -> list[int]:
         return [code for code, n in enumerate(self._columns.names) if n == name]
 
-    def _keys(self, table: Table) -> I64:
+    def _keys(self, table: ColumnPieces) -> I64:
         """Return a number for the engine (or master) and its id, int64[n]."""
         code = table.column("engine").astype(np.int64)
         return code * self._n_units + table.column("engine_id")
@@ -597,29 +505,43 @@ def max_end(columns: EventColumns) -> int | None:
     return max((int(end.max()) for end in ends), default=None)
 
 
-def _all_times(columns: EventColumns) -> list[I64]:
-    samples = columns.samples
-    return [
-        *(
-            t.column(name)
-            for t in (columns.engines, columns.tokens, columns.stalls)
-            for name in ("start", "end")
-        ),
-        *(
-            t.column("time")
-            for t in (columns.accesses, columns.commands, columns.instants, samples)
-        ),
-    ]
+def read_until(start: I64) -> int:
+    """Return up to which time all spans are likely to be known.
+
+    Parameters
+    ----------
+    start : int64[n], n >= 1, of the spans so far in the order of the file.
+
+    Notes
+    -----
+    The format promises no order, so nothing is certain before the end of the file.
+    Simulators write events as they finish: an event may lie some way before an
+    earlier one. The furthest such step back so far is taken as what may still come.
+    Files whose events are grouped (by engine, say) step back to the beginning with
+    the second group, and from then on promise nothing.
+    """
+    latest = int(start[0])
+    setback = 0
+    step = 1 << 16
+    for first in range(0, len(start), step):
+        part = np.maximum.accumulate(start[first : first + step])
+        np.maximum(part, latest, out=part)
+        setback = max(setback, int((part - start[first : first + step]).max()))
+        latest = int(part[-1])
+    return latest - setback
+
+
+def last_cycle(source: Source) -> int | None:
+    """Return the last cycle that the end of the file names; None if it names none."""
+    begin = max(source.size - _TAIL_BYTES, 0)
+    data = source.array(begin, source.size - begin).tobytes()
+    found = _CYCLE.findall(data) or _TOTAL.findall(data)
+    return max(map(int, found), default=None)
 
 
 def _alike(value: int, rows: Array) -> Array:
     """Return a value for every row, in the narrowest column."""
     return np.full(len(rows), value, np.min_scalar_type(-abs(value) - 1))
-
-
-def _no_tokens() -> _Tokens:
-    none = np.zeros(0, np.int64)
-    return _Tokens(none, none, none, none, none, none)
 
 
 def _rank(name: str) -> int:

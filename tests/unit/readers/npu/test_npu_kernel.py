@@ -12,7 +12,7 @@ from ggscope.errors import ReadError
 from ggscope.model.strings import StringTable
 from ggscope.readers.common.json_cursor import JsonCursor, brackets
 from ggscope.readers.common.json_text import MemoryText
-from ggscope.readers.npu.columns import EventColumns, RowTaker
+from ggscope.readers.npu.columns import EventColumns
 from ggscope.readers.npu.scan import (
     ODD,
     STUB,
@@ -304,8 +304,7 @@ def test_little_room_gives_the_same_columns(room: tuple[int, int, int]) -> None:
     text = json.dumps(events).encode()
     n_rows, n_texts, n_bytes = room
     small = Scanner(n_rows=n_rows, n_texts=n_texts, n_bytes=n_bytes)
-    columns = EventColumns(StringTable())
-    taker = RowTaker(columns, small.texts)
+    columns = EventColumns(StringTable(), small.texts)
     n_records = n_scanned = 0
 
     for block in JsonCursor(MemoryText(text), block_bytes=999).blocks(small.cut_array):
@@ -317,7 +316,7 @@ def test_little_room_gives_the_same_columns(room: tuple[int, int, int]) -> None:
                 EVENT.decode(block.element(int(block.start[i]), int(block.end[i])))
                 for i in odd.tolist()
             ]
-            taker.add(block.rows, n_records, others, odd)
+            columns.add_rows(block.rows, n_records, others, odd)
             n_scanned += n - len(odd)
         else:
             events_alone = block.decode_array(EVENTS)

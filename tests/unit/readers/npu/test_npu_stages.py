@@ -17,7 +17,7 @@ from ggscope.errors import Cancelled, LimitExceededError, ReadError, TruncatedEr
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import HEAD_BYTES, EstimatingReader, Head, ReadContext
 from ggscope.readers.npu.reader import NpuJsonReader
-from ggscope.readers.npu.trace import Stages, last_cycle, read_until
+from ggscope.readers.npu.trace import last_cycle, read_until
 from ggscope.readers.source import Source
 from npu_files import (
     access,
@@ -185,30 +185,6 @@ def test_small_file_publishes_nothing_early(tmp_path: Path) -> None:
     read_text(tmp_path, TEXT, context=ReadContext(publish=found.append))
 
     assert found == []
-
-
-def test_stages_come_when_three_times_as_much_is_read() -> None:
-    now = [0.0]
-    stages = Stages(True, 0.1, lambda: now[0])
-
-    due = []
-    for done in range(1, 100):
-        now[0] = done / 100
-        if stages.is_due(done, 100):
-            due.append(done)
-
-    assert due == [10, 30, 90]
-    assert stages.is_worth_it
-    assert not Stages(False, 0).is_due(50, 100)
-
-
-def test_last_stage_is_left_out_where_the_rest_is_read_in_no_time() -> None:
-    now = [0.0]
-    stages = Stages(True, 0.1, lambda: now[0])
-    now[0] = 0.11
-
-    assert not stages.is_due(60, 100)
-    assert stages.is_due(50, 100)
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.integers(1, 39))
