@@ -363,9 +363,8 @@ class NpuIntake:
         try:
             value = self._parsed(data, offset)
         except _TooDeepError:
-            self._problems.loss(
-                "too_deep", f"{self._problems.subject} is nested too deeply; {LEFT_OUT}"
-            )
+            text = f"{self._problems.subject} is nested too deeply; {LEFT_OUT}"
+            self._problems.warn(Severity.DATA_LOSS, "too_deep", text)
             return None
         return self._rules.event(value)
 
@@ -443,12 +442,8 @@ class NpuIntake:
         self.n_records += len(start)
         for record in dropped.tolist():
             self._at(block, record - first, int(start[record - first]), first)
-            self._problems.error(
-                "end_before_start",
-                f"{self._problems.subject}: end_cycle is before start_cycle; "
-                f"{LEFT_OUT}",
-                "end_cycle",
-            )
+            what = f"end_cycle is before start_cycle; {LEFT_OUT}"
+            self._problems.error("end_before_start", "end_cycle", what)
 
     def _marker(self, block: Block, start: int, end: int, row: int) -> Event | None:
         self._at(block, row, start, self.n_records)

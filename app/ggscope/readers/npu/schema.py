@@ -255,21 +255,24 @@ class Problems:
             return f"line {self._line}" + (f", {field}" if field else "")
         return f"{self._list}[{self._index}]" + (f".{field}" if field else "")
 
-    def note(self, code: str, text: str, field: str = "", *, remedy: str = "") -> None:
-        """Note something odd that breaks no rule of the format, or was repaired."""
-        self._warn(Severity.NOTICE, code, text, field, remedy)
+    def note(self, code: str, field: str, what: str) -> None:
+        """Note an odd field that breaks no rule of the format, or was repaired."""
+        self.warn(Severity.NOTICE, code, f"{self.subject}: {what}", field)
 
-    def loss(self, code: str, text: str, field: str = "", *, remedy: str = "") -> None:
-        """Note an event that is left out although no rule of the format is broken."""
-        self._warn(Severity.DATA_LOSS, code, text, field, remedy)
+    def error(self, code: str, field: str, what: str) -> None:
+        """Note a field that breaks a rule of the format."""
+        self.warn(Severity.ERROR, code, f"{self.subject}: {what}", field)
 
-    def error(self, code: str, text: str, field: str = "", *, remedy: str = "") -> None:
-        """Note a broken rule of the format, or a trace that calls itself invalid."""
-        self._warn(Severity.ERROR, code, text, field, remedy)
-
-    def _warn(
-        self, severity: Severity, code: str, text: str, field: str, remedy: str
+    def warn(
+        self,
+        severity: Severity,
+        code: str,
+        text: str,
+        field: str = "",
+        *,
+        remedy: str = "",
     ) -> None:
+        """Note a problem of the event at hand, or of one of its fields."""
         self._builder.warn(
             severity, code, text, self._offset, place=self.place(field), remedy=remedy
         )
@@ -293,18 +296,15 @@ class Rules:
         """Return the event that `value` describes, or None where it is left out."""
         problems = self._problems
         if not isinstance(value, dict):
-            problems.error(
-                "event_not_object",
-                f"{problems.subject} is not an object; {LEFT_OUT}",
-            )
+            text = f"{problems.subject} is not an object; {LEFT_OUT}"
+            problems.warn(Severity.ERROR, "event_not_object", text)
             return None
         fields: Fields = value
         kind = fields.get("type")
         if not isinstance(kind, str):
             what = "has no type" if kind is None else "has a type that is not a string"
-            problems.error(
-                "event_without_type", f"{problems.subject} {what}; {LEFT_OUT}", "type"
-            )
+            text = f"{problems.subject} {what}; {LEFT_OUT}"
+            problems.warn(Severity.ERROR, "event_without_type", text, "type")
             return None
         known = _BY_TYPE.get(kind)
         return known(self, fields) if known is not None else self._generic(fields, kind)
@@ -313,9 +313,8 @@ class Rules:
         """Return a bandwidth sample, or None where it is left out."""
         problems = self._problems
         if not isinstance(value, dict):
-            problems.error(
-                "sample_not_object", f"{problems.subject} is not an object; {LEFT_OUT}"
-            )
+            text = f"{problems.subject} is not an object; {LEFT_OUT}"
+            problems.warn(Severity.ERROR, "sample_not_object", text)
             return None
         fields: Fields = value
         cycle = self._cycle(fields, "cycle")
@@ -340,7 +339,7 @@ class Rules:
 
         A sample without one is left out.
         """
-        key, problems = "window_cycles", self._problems
+        key = "window_cycles"
         window = None if fields.get(key) is None else self._parsed(fields, key)
         if window is not None and 0 < window <= MAX_CYCLE:
             return window
@@ -353,7 +352,7 @@ class Rules:
             code, what = "bandwidth_window_zero", "is 0"
         elif window < 0:
             code, what = "bandwidth_window_negative", f"is negative ({window})"
-        problems.error(code, f"{problems.subject}: {key} {what}; {LEFT_OUT}", key)
+        self._problems.error(code, key, f"{key} {what}; {LEFT_OUT}")
         return None
 
     def _engine(self, fields: Fields) -> Engine | None:
@@ -444,7 +443,8 @@ class Rules:
         details = fields.get("details")
         detail = text_of(details) if details not in (None, {}, "") else None
         if name == INVALID_TRACE:
-            self._problems.error(
+            self._problems.warn(
+                Severity.ERROR,
                 INVALID_CODE,
                 f"the simulator marked this trace as invalid: {detail or 'no details'}",
                 remedy="Do not rely on its times.",
@@ -483,21 +483,15 @@ class Rules:
         """Return a time; None (noted as a loss) where there is none to be had."""
         problems = self._problems
         if fields.get(key) is None:
-            problems.error(
-                "cycle_missing", f"{problems.subject}: {key} missing; {LEFT_OUT}", key
-            )
+            problems.error("cycle_missing", key, f"{key} missing; {LEFT_OUT}")
             return None
         cycle = self._parsed(fields, key)
         if cycle is None or not -MAX_CYCLE <= cycle <= MAX_CYCLE:
             what = "is not a number" if cycle is None else "is out of range"
-            problems.error(
-                "cycle_unusable", f"{problems.subject}: {key} {what}; {LEFT_OUT}", key
-            )
+            problems.error("cycle_unusable", key, f"{key} {what}; {LEFT_OUT}")
             return None
         if cycle < 0:
-            problems.error(
-                f"negative_{key}", f"{problems.subject}: negative {key}", key
-            )
+            problems.error(f"negative_{key}", key, f"negative {key}")
         return cycle
 
     def _number(
@@ -518,18 +512,12 @@ class Rules:
         problems = self._problems
         number = self._parsed(fields, key)
         if number is None:
-            problems.note(
-                "wrong_type", f"{problems.subject}: {key} is not a number", key
-            )
+            problems.note("wrong_type", key, f"{key} is not a number")
         elif number < 0 and key in _AMOUNTS:
-            problems.error(
-                f"negative_{key}", f"{problems.subject}: negative {key}", key
-            )
+            problems.error(f"negative_{key}", key, f"negative {key}")
             return None
         elif not low <= number <= high:
-            problems.note(
-                "number_out_of_range", f"{problems.subject}: {key} is out of range", key
-            )
+            problems.note("number_out_of_range", key, f"{key} is out of range")
             return None
         return number
 
@@ -540,9 +528,7 @@ class Rules:
             number = _number_in(value)
             if number is None:
                 return None
-            problems.note(
-                "number_as_text", f"{problems.subject}: {key} is a string", key
-            )
+            problems.note("number_as_text", key, f"{key} is a string")
             value = number
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
@@ -552,9 +538,7 @@ class Rules:
             return MAX_ADDRESS + 1
         if not value.is_integer():
             problems.note(
-                "fractional_number",
-                f"{problems.subject}: {key} is not a whole number; it is rounded",
-                key,
+                "fractional_number", key, f"{key} is not a whole number; it is rounded"
             )
         return round(value)
 
@@ -564,24 +548,16 @@ class Rules:
         if value is None:
             return None
         if isinstance(value, str) and (number := _number_in(value)) is not None:
-            problems.note(
-                "number_as_text", f"{problems.subject}: {key} is a string", key
-            )
+            problems.note("number_as_text", key, f"{key} is a string")
             value = number
         if isinstance(value, bool) or not isinstance(value, int | float):
-            problems.note(
-                "wrong_type", f"{problems.subject}: {key} is not a number", key
-            )
+            problems.note("wrong_type", key, f"{key} is not a number")
             return None
         if value < 0:
-            problems.error(
-                f"negative_{key}", f"{problems.subject}: negative {key}", key
-            )
+            problems.error(f"negative_{key}", key, f"negative {key}")
             return None
         if not value < math.inf:
-            problems.note(
-                "number_out_of_range", f"{problems.subject}: {key} is out of range", key
-            )
+            problems.note("number_out_of_range", key, f"{key} is out of range")
             return None
         return float(value)
 
@@ -594,7 +570,7 @@ class Rules:
         if isinstance(value, str):
             return clean(value)
         note = problems.error if needed else problems.note
-        note("wrong_type", f"{problems.subject}: {key} is not a string", key)
+        note("wrong_type", key, f"{key} is not a string")
         return text_of(value)
 
     def _choice(
@@ -620,12 +596,8 @@ class Rules:
         shown = value if isinstance(value, str) else text_of(value)
         shown = clean(shown)[:80]
         note = problems.note if is_open else problems.error
-        note(
-            code or f"unknown_{key}",
-            f"{problems.subject}: {key}={shown!r} is none of {', '.join(known)}"
-            + (f"; {effect}" if effect else ""),
-            key,
-        )
+        what = f"{key}={shown!r} is none of {', '.join(known)}"
+        note(code or f"unknown_{key}", key, f"{what}; {effect}" if effect else what)
         return shown or "unknown"
 
     def _deps(self, fields: Fields) -> list[int] | None:
@@ -642,16 +614,12 @@ class Rules:
         ]
         if len(usable) < len(given) or given is not value:
             problems = self._problems
-            problems.note(
-                "wrong_type",
-                f"{problems.subject}: deps is not a list of numbers",
-                "deps",
-            )
+            problems.note("wrong_type", "deps", "deps is not a list of numbers")
         return usable
 
     def _missing(self, key: str) -> None:
         problems = self._problems
-        problems.error("field_missing", f"{problems.subject}: {key} missing", key)
+        problems.error("field_missing", key, f"{key} missing")
 
 
 # Of the class: a table of its own methods in each object would make it refer to itself,
