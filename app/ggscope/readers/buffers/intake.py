@@ -1,6 +1,6 @@
 """Collect buffer events from parsed JSON values, whatever form they come in.
 
-The buffers that a timeline file lists beside its events, one entry per id.
+A timeline file lists its buffers beside the events, one entry per id.
 """
 
 from collections import Counter
@@ -23,6 +23,7 @@ UNKNOWN_USAGE = 255
 """Stands for a usage that the file does not state, or states wrongly."""
 ALLOC_WORDS = frozenset(("alloc", "allocate"))
 FREE_WORDS = frozenset(("dealloc", "free", "deallocate"))
+_USAGE_NAMES = {"ANY": 0, "WEIGHTS": 1, "COMPUTE": 2}
 
 
 def allowance_of(size: int) -> Allowance:
@@ -211,9 +212,6 @@ def layer_of(value: object) -> int:
 def text_of(value: object) -> str:
     """Return a text without blanks around it; "" for anything else."""
     return value.strip() if isinstance(value, str) else ""
-
-
-_USAGE_NAMES = {"ANY": 0, "WEIGHTS": 1, "COMPUTE": 2}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ MAX_BYTES = 1 << 30
 _ROOT_KEYS = {"buffers", "timeline"}
 _MIB = 1 << 20
 _MAX_FIGURE = 1 << 63
+_TOLD = {"events", "buffers", "peak", "peak in MiB"}
+"""Figures whose contradictions have warnings of their own."""
 
 
 class BufferTimelineReader:
@@ -201,10 +203,6 @@ def _metadata(facts: dict[str, object]) -> dict[str, int | Decimal]:
         if number is not None and -_MAX_FIGURE < number < _MAX_FIGURE:
             found[key] = number
     return found
-
-
-_TOLD = {"events", "buffers", "peak", "peak in MiB"}
-"""Figures whose contradictions have warnings of their own."""
 
 
 def _stated(

@@ -3,13 +3,9 @@
 A cursor walks the keys of the root object and hands out small values whole and
 long arrays block by block; or it hands out the lines of a JSON Lines file.
 
-Blocks of JSON text: where elements and lines begin and end, and decoding them.
-
 Brackets outside strings are found with a few numpy passes (about 1.7 GB/s), so a
 block can be given to a typed decoder in one call of some milliseconds: nobody else
 waits long for the interpreter, and the place of every element is known.
-
-What a JSON file is about, told from the keys at its beginning.
 """
 
 import json
@@ -39,6 +35,18 @@ _ELEMENT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,"\[\]{}]+|,', re.DOTAL
 
 T = TypeVar("T")
 Bytes8 = npt.NDArray[np.uint8]
+BLOCK_BYTES = 2 << 20
+"""Decoding that much takes about 8 ms, in which no other thread runs."""
+
+VALUE_BYTES = 8 << 20
+"""Finding where a value of nothing but brackets ends takes forty times as much."""
+
+_PEEK_BYTES = 64 * 1024
+_NEWLINE = ord("\n")
+# Possessive: a group that may give back keeps some 60 bytes for every escape.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SCALAR = re.compile(rb'[^\s,:"\[\]{}]+')
+BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -279,16 +287,6 @@ ArrayCutter: TypeAlias = Callable[[Bytes8, int, bool], Block | None]
 LineCutter: TypeAlias = Callable[[Bytes8, int, bool, int], tuple[Block, int] | None]
 """From (buffer, offset, whether it reaches the end of the text, line number) to
 whole lines and the number of line breaks; None where `cut_lines` is to do it."""
-
-BLOCK_BYTES = 2 << 20
-"""Decoding that much takes about 8 ms, in which no other thread runs."""
-VALUE_BYTES = 8 << 20
-"""Finding where a value of nothing but brackets ends takes forty times as much."""
-_PEEK_BYTES = 64 * 1024
-_NEWLINE = ord("\n")
-# Possessive: a group that may give back keeps some 60 bytes for every escape.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_SCALAR = re.compile(rb'[^\s,:"\[\]{}]+')
 
 
 class JsonCursor:
@@ -549,9 +547,6 @@ class JsonCursor:
         if at_end or not fault.at_end:
             return fault
         return JsonTooLargeError(self.position, self._value_bytes)
-
-
-BOM = b"\xef\xbb\xbf"
 
 
 def outer_keys(data: bytes) -> frozenset[str]:

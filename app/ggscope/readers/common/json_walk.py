@@ -1,9 +1,8 @@
 """Walk the root object of a JSON file once: long lists element by element.
 
 For files of some ten thousand elements that are taken as plain Python values. A fault
-ends the walk; what stands before it has been handed out already.
-
-Single elements of a JSON file, read again when somebody looks at one.
+ends the walk; what stands before it has been handed out already. Single elements are
+read again when somebody looks at one.
 """
 
 import json
@@ -45,6 +44,11 @@ _DECODED_BYTES = 4 << 20
 """Larger values are left out: Python makes fifty bytes of two."""
 _FACTS_BYTES = 4 << 20
 _PLACE = 80
+_SHOWN_BYTES = 4096
+_EVENT_BYTES = 1 << 20
+_DEPTH = 8
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+Field = tuple[str, str, int, int]
 
 
 def decimal_of(text: str) -> Decimal:
@@ -323,15 +327,6 @@ def _n_keys(value: object) -> int:
     if isinstance(value, dict):
         return len(value) + sum(map(_n_keys, value.values()))
     return sum(map(_n_keys, value)) if isinstance(value, list) else 0
-
-
-_SHOWN_BYTES = 4096
-_EVENT_BYTES = 1 << 20
-_DEPTH = 8
-
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-Field = tuple[str, str, int, int]
 
 
 class ElementPlaces:

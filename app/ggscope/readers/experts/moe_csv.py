@@ -3,8 +3,6 @@
 Source of the format: ``examples/moe-trace`` of llama.cpp (pull request 28544), rows of
 ``layer,expert`` in the order of evaluation. Tables with more columns are read by the
 names in their first line: token or step, rank or slot, score or weight.
-
-Numbers out of comma-separated lines, a column at a time.
 """
 
 import re
@@ -35,6 +33,20 @@ Bools = npt.NDArray[np.bool_]
 _NEWLINE, _RETURN, _COMMA, _BLANK = (ord(c) for c in "\n\r, ")
 _MAX_DIGITS = 18
 _MAX_NUMBER_CHARS = 32
+BLOCK_BYTES = 4 << 20
+_BOM = b"\xef\xbb\xbf"
+_COLUMNS = {
+    "layer": ("layer", "layer_id", "il"),
+    "expert": ("expert", "expert_id", "expert_idx"),
+    "token": ("token", "token_id", "token_idx", "step"),
+    "rank": ("rank", "slot", "expert_rank"),
+    "score": ("score", "weight", "prob", "routing_score"),
+}
+_LIMITS = {"layer": 1 << 15, "expert": 1 << 15, "token": 1 << 31, "rank": 1 << 15}
+_HEADER = re.compile(rb"^[ \t]*([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)+)[ \t]*\r?$")
+_PAIR = re.compile(rb"[ \t]*\d{1,5}[ \t]*,[ \t]*\d{1,5}[ \t]*\r?")
+_FITTING_NAME = re.compile(r"moe|expert|rout", re.IGNORECASE)
+_ROW_BYTES = 31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,22 +138,6 @@ def _number_slow(text: bytes) -> float:
         return float(text)
     except ValueError:
         return float("nan")
-
-
-BLOCK_BYTES = 4 << 20
-_BOM = b"\xef\xbb\xbf"
-_COLUMNS = {
-    "layer": ("layer", "layer_id", "il"),
-    "expert": ("expert", "expert_id", "expert_idx"),
-    "token": ("token", "token_id", "token_idx", "step"),
-    "rank": ("rank", "slot", "expert_rank"),
-    "score": ("score", "weight", "prob", "routing_score"),
-}
-_LIMITS = {"layer": 1 << 15, "expert": 1 << 15, "token": 1 << 31, "rank": 1 << 15}
-_HEADER = re.compile(rb"^[ \t]*([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)+)[ \t]*\r?$")
-_PAIR = re.compile(rb"[ \t]*\d{1,5}[ \t]*,[ \t]*\d{1,5}[ \t]*\r?")
-_FITTING_NAME = re.compile(r"moe|expert|rout", re.IGNORECASE)
-_ROW_BYTES = 31
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The events of a ``.ggmlviz`` file as columns that the rest of the reader uses.
 
-Work on long columns in blocks, so that nobody waits for it to be cancelled.
+Long columns are worked on in blocks, so that nobody waits for it to be cancelled.
 """
 
 from collections.abc import Iterator
@@ -18,6 +18,11 @@ from ggscope.readers.ggmlviz.layouts import MAX_TIME_NS
 
 BLOCK_ROWS = 1 << 18
 """So many rows at once: a millisecond or so, and little memory beside the columns."""
+MAX_GAP_NS = 366 * 24 * 3600 * 10**9
+"""Stamps further than this from the middle one are damage, too."""
+
+_U64 = npt.NDArray[np.uint64]
+_T = TypeVar("_T")
 
 
 def blocks(n: int, context: ReadContext, block: int = BLOCK_ROWS) -> Iterator[slice]:
@@ -46,12 +51,6 @@ def counts(column: Array, n: int, context: ReadContext) -> I64:
 def joined(parts: list[Array], empty_type: type[np.generic]) -> Array:
     """Return all parts one after another, an empty array where there are none."""
     return np.concatenate(parts) if parts else np.empty(0, empty_type)
-
-
-MAX_GAP_NS = 366 * 24 * 3600 * 10**9
-"""Stamps further than this from the middle one are damage, too."""
-
-_U64 = npt.NDArray[np.uint64]
 
 
 @dataclass(slots=True, eq=False)
@@ -252,9 +251,6 @@ def _texts(
             text, broken[i] = data.decode("utf-8", "replace"), True
         texts.append(text.rstrip("\0"))
     return narrow(np.append(strings.intern_many(texts), np.int32(-1))), broken
-
-
-_T = TypeVar("_T")
 
 
 def _taken(values: list[_T], rows: I64) -> list[_T]:

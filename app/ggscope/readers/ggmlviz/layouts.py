@@ -22,6 +22,34 @@ PREFIX_BYTES = 13
 MAX_UNION_BYTES = 32
 ZERO_RUN = 64
 """So many zero bytes where an event should start are padding, not an event."""
+Member = tuple[tuple[str, int, int], ...]
+"""Fields of one union member: (name, byte offset in the union, byte width)."""
+
+_WIDE_MEMORY: Member = (("ptr", 0, 8), ("size", 8, 8))
+_NARROW_MEMORY: Member = (("ptr", 0, 4), ("size", 4, 4))
+_WIDE_GRAPH: Member = (
+    ("graph_ptr", 0, 8), ("n_nodes", 8, 4), ("n_threads", 12, 4),
+)  # fmt: skip
+_NARROW_GRAPH: Member = (
+    ("graph_ptr", 0, 4), ("n_nodes", 4, 4), ("n_threads", 8, 4),
+)  # fmt: skip
+_ALIGNED_OP: Member = (("tensor_ptr", 0, 8), ("op_type", 8, 4), ("op_size", 16, 8))
+_PACKED_OP: Member = (("tensor_ptr", 0, 8), ("op_type", 8, 4), ("op_size", 12, 8))
+_NARROW_OP: Member = (("tensor_ptr", 0, 4), ("op_type", 4, 4), ("op_size", 8, 4))
+_DETECT_EVENTS = 512
+_DETECT_LABEL_BYTES = 4096
+MAX_TYPE = 63
+"""Larger event numbers speak against a layout."""
+
+_ENOUGH_EVENTS, _ENOUGH_POINTS = 4, 1.5
+DETECT_BYTES = 1 << 18
+"""How much of a file `detect` looks at; labels are short in practice."""
+
+DAY_NS = 24 * 3600 * 10**9
+"""Stamps further apart hardly belong to one run."""
+
+MAX_TIME_NS = 1 << 61
+"""Larger stamps are damage: 73 years of uptime."""
 
 
 class EventType(IntEnum):
@@ -45,21 +73,6 @@ class EventType(IntEnum):
 
 
 N_TYPES = len(EventType)
-
-Member = tuple[tuple[str, int, int], ...]
-"""Fields of one union member: (name, byte offset in the union, byte width)."""
-
-_WIDE_MEMORY: Member = (("ptr", 0, 8), ("size", 8, 8))
-_NARROW_MEMORY: Member = (("ptr", 0, 4), ("size", 4, 4))
-_WIDE_GRAPH: Member = (
-    ("graph_ptr", 0, 8), ("n_nodes", 8, 4), ("n_threads", 12, 4),
-)  # fmt: skip
-_NARROW_GRAPH: Member = (
-    ("graph_ptr", 0, 4), ("n_nodes", 4, 4), ("n_threads", 8, 4),
-)  # fmt: skip
-_ALIGNED_OP: Member = (("tensor_ptr", 0, 8), ("op_type", 8, 4), ("op_size", 16, 8))
-_PACKED_OP: Member = (("tensor_ptr", 0, 8), ("op_type", 8, 4), ("op_size", 12, 8))
-_NARROW_OP: Member = (("tensor_ptr", 0, 4), ("op_type", 4, 4), ("op_size", 8, 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,21 +172,6 @@ LAYOUTS: tuple[EventLayout, ...] = (
 )  # fmt: skip
 
 LAYOUT_BY_ID = {layout.id: layout for layout in LAYOUTS}
-
-_DETECT_EVENTS = 512
-_DETECT_LABEL_BYTES = 4096
-MAX_TYPE = 63
-"""Larger event numbers speak against a layout."""
-
-_ENOUGH_EVENTS, _ENOUGH_POINTS = 4, 1.5
-DETECT_BYTES = 1 << 18
-"""How much of a file `detect` looks at; labels are short in practice."""
-
-DAY_NS = 24 * 3600 * 10**9
-"""Stamps further apart hardly belong to one run."""
-
-MAX_TIME_NS = 1 << 61
-"""Larger stamps are damage: 73 years of uptime."""
 
 
 @dataclass(frozen=True, slots=True)

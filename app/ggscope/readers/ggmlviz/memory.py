@@ -1,7 +1,4 @@
-"""Allocations and frees become live bytes, leaks and mistakes.
-
-Counters and buffers from the memory events of a ``.ggmlviz`` file.
-"""
+"""Allocations and frees of a ``.ggmlviz`` file: live bytes, buffers and mistakes."""
 
 from dataclasses import dataclass
 
@@ -18,6 +15,12 @@ from ggscope.readers.ggmlviz.layouts import EventType
 
 MAX_SIZE = 1 << 47
 """Larger sizes are damage: no process has such an address space."""
+MEMORY = "memory"
+"""Key of the summary with what `add_memory` lists of each kind of memory."""
+
+LISTED = 1000
+_NAMED = 8
+"""So many pointers stand in the text of a problem."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,13 +111,6 @@ def follow(time: I64, pointer: Array, sizes: Array, is_alloc: Array) -> Allocati
         reused=np.flatnonzero(is_again),
         oversized=np.flatnonzero(is_alloc & ~is_sound),
     )  # fmt: skip
-
-
-MEMORY = "memory"
-"""Key of the summary with what `add_memory` lists of each kind of memory."""
-LISTED = 1000
-_NAMED = 8
-"""So many pointers stand in the text of a problem."""
 
 
 def add_memory(

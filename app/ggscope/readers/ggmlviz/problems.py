@@ -26,6 +26,14 @@ _GAP_FAULTS = {
     Stop.TRUNCATED: "event {row:,} would reach beyond the end of the file",
     Stop.ZEROS: "zeros stand where event {row:,} should be",
 }
+_CHANGES = {
+    Change.GROWN: "the file grew while it was read; what came later is missing",
+    Change.SHRUNK: "the file was cut while it was read",
+    Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
+    "may not belong together",
+    Change.REPLACED: "another file took the name of this one while it was read",
+    Change.GONE: "the file was removed while it was read",
+}
 
 
 def note_version(builder: TraceBuilder, version: int) -> None:
@@ -37,16 +45,6 @@ def note_version(builder: TraceBuilder, version: int) -> None:
         "so look twice at what is shown.",
         offset=8,
     )
-
-
-_CHANGES = {
-    Change.GROWN: "the file grew while it was read; what came later is missing",
-    Change.SHRUNK: "the file was cut while it was read",
-    Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
-    "may not belong together",
-    Change.REPLACED: "another file took the name of this one while it was read",
-    Change.GONE: "the file was removed while it was read",
-}
 
 
 def note_changed(

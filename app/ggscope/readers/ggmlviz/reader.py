@@ -1,8 +1,7 @@
 """Reader of ``.ggmlviz``: the event stream that ggml-viz's hooks write.
 
-One reading of a ``.ggmlviz`` file, from its first byte to the finished trace.
-
-Early pictures of a long ``.ggmlviz`` file: when, and what is in them.
+One reading goes from the first byte to the finished trace; of a long file, pictures
+of the events so far are handed out early.
 """
 
 import time
@@ -70,6 +69,11 @@ MOST = 4
 costs as much as finishing so many events does, and is thrown away."""
 
 _TAIL_BYTES = 1 << 16
+_SPARE_ROWS = 64
+_MOST_ROWS_AT_FIRST = 1 << 26
+"""Room for more events than this is made when they turn up."""
+
+VERSION = 1
 
 
 class Stages:
@@ -138,11 +142,6 @@ def last_time(
     if end < walk.end - tail.reach or not is_near.all():
         return None
     return TimeRange(0, max(int(stamps.max()) - origin, 0))
-
-
-_SPARE_ROWS = 64
-_MOST_ROWS_AT_FIRST = 1 << 26
-"""Room for more events than this is made when they turn up."""
 
 
 class Reading:
@@ -355,9 +354,6 @@ class Reading:
             summary={**summary, **parts},
             modified_ns=source.modified_ns,
         )
-
-
-VERSION = 1
 
 
 class GgmlvizReader:

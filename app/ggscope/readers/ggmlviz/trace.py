@@ -1,8 +1,6 @@
-"""From the events of a ``.ggmlviz`` file to the spans and markers of a trace.
+"""From the events of a ``.ggmlviz`` file to the lanes, spans and markers of a trace.
 
-A lane for each thread of each backend in a ``.ggmlviz`` file.
-
-Which op table a ``.ggmlviz`` file was written with.
+Each thread of each backend has a lane; the op table is told by the names of ops.
 """
 
 from collections.abc import Sequence
@@ -26,6 +24,29 @@ from ggscope.readers.ggmlviz.pairing import IntervalFlag, Intervals
 from ggscope.readers.ggmlviz.threads import add_threads
 
 MAX_LANES = 4096
+MAX_OP = (1 << 15) - 1
+"""Larger op numbers are damage."""
+
+_TYPE_NAMES = {int(kind): kind.name for kind in EventType}
+_FLAGS = np.array(
+    [
+        SpanFlag.UNFINISHED * bool(i & IntervalFlag.UNFINISHED)
+        | SpanFlag.ESTIMATED * bool(i & IntervalFlag.ESTIMATED)
+        for i in range(8)
+    ],
+    np.uint16,
+)
+"""Flags of a span by those of its interval."""
+
+_MAX_SAMPLES = 1 << 14
+MAX_OPS = 1 << 18
+"""So many ops tell the table: more of them are the same graphs again."""
+
+_FIRST_ERA, _LAST_ERA = "ggml-2025-06-18", "ggml-2025-08-18"
+"""Tables in force while the writers of this format were written."""
+
+_USUAL = "ggml-2025-06-30-86"
+"""In force for most of that time, and the table of the real files there are."""
 
 
 def add_lanes(
@@ -100,22 +121,6 @@ def _group_names(backends: Array) -> list[str]:
         n_others += pointer != 0
         found.append(f"Backend {n_others}" if pointer else "CPU backend")
     return found
-
-
-MAX_OP = (1 << 15) - 1
-"""Larger op numbers are damage."""
-
-_TYPE_NAMES = {int(kind): kind.name for kind in EventType}
-
-_FLAGS = np.array(
-    [
-        SpanFlag.UNFINISHED * bool(i & IntervalFlag.UNFINISHED)
-        | SpanFlag.ESTIMATED * bool(i & IntervalFlag.ESTIMATED)
-        for i in range(8)
-    ],
-    np.uint16,
-)
-"""Flags of a span by those of its interval."""
 
 
 def type_name(kind: int, *, is_sure: bool = True) -> str:
@@ -335,17 +340,6 @@ def _numbers(
         for i, k in zip(rows.tolist(), which[rows].tolist(), strict=True)
     ]
     return found
-
-
-_MAX_SAMPLES = 1 << 14
-MAX_OPS = 1 << 18
-"""So many ops tell the table: more of them are the same graphs again."""
-
-_FIRST_ERA, _LAST_ERA = "ggml-2025-06-18", "ggml-2025-08-18"
-"""Tables in force while the writers of this format were written."""
-
-_USUAL = "ggml-2025-06-30-86"
-"""In force for most of that time, and the table of the real files there are."""
 
 
 def choose_ops(

@@ -1,17 +1,11 @@
-"""The part of a file that is in memory while it is read from its start to its end.
-
-Steps from one event of a ``.ggmlviz`` stream to the next.
+"""Goes over a ``.ggmlviz`` stream once, window by window, past damage in between.
 
 Places are byte offsets in the file. What is asked about them has to lie in the
 window; whoever walks moves it there.
 
-Goes over a ``.ggmlviz`` file once, window by window, past damage in between.
-
-Where a ``.ggmlviz`` stream goes on behind damage.
-
-The stream has no marks to find events by. What gives an event away is its time
-stamp: two days' worth of nanoseconds are one in 100,000 of all 64-bit numbers, so a
-few events in a row whose stamps belong together are no accident.
+The stream has no marks to find events by. What gives an event away behind damage is
+its time stamp: two days' worth of nanoseconds are one in 100,000 of all 64-bit
+numbers, so a few events in a row whose stamps belong together are no accident.
 """
 
 from collections.abc import Iterator
@@ -38,6 +32,26 @@ Bytes = npt.NDArray[np.uint8]
 
 PADDING = 64
 """Zero bytes behind the data, so that no field of a cut event is out of bounds."""
+Bools = npt.NDArray[np.bool_]
+ENOUGH = 8
+"""So many plausible events in a row are taken for the stream, or fewer at its end."""
+
+RECENT = 64
+"""So many events in front of the damage tell which time stamps to expect."""
+
+REACH_BYTES = 64 << 20
+"""Damage longer than this, zeros apart, is not searched to its end."""
+
+_FEWEST_STAMPS = 4
+_FEWEST_AT_END = 3
+"""Events that must follow to the end of the file if nothing tells their time."""
+
+_FIRST_BLOCK, _LAST_BLOCK = 1 << 12, 1 << 18
+MAX_GAPS = 1000
+"""After damage at so many places the stream is given up at the next one."""
+
+STRIDE = 64
+"""Of every so many events the place is kept."""
 
 
 class Readable(Protocol):
@@ -122,9 +136,6 @@ class Window:
         done += got
         self.end = self.base + done
         self.data[done : done + PADDING] = 0
-
-
-Bools = npt.NDArray[np.bool_]
 
 
 class Stop(Enum):
@@ -253,22 +264,6 @@ class Walk:
             return at, Stop.BAD_LABEL
         after += 4 + length
         return after, Stop.TRUNCATED if after > end else None
-
-
-ENOUGH = 8
-"""So many plausible events in a row are taken for the stream, or fewer at its end."""
-
-RECENT = 64
-"""So many events in front of the damage tell which time stamps to expect."""
-
-REACH_BYTES = 64 << 20
-"""Damage longer than this, zeros apart, is not searched to its end."""
-
-_FEWEST_STAMPS = 4
-_FEWEST_AT_END = 3
-"""Events that must follow to the end of the file if nothing tells their time."""
-
-_FIRST_BLOCK, _LAST_BLOCK = 1 << 12, 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,13 +407,6 @@ def first_nonzero(walk: Walk, at: int, context: ReadContext) -> int:
             return at + nonzero
         at += len(block)
     return walk.end
-
-
-MAX_GAPS = 1000
-"""After damage at so many places the stream is given up at the next one."""
-
-STRIDE = 64
-"""Of every so many events the place is kept."""
 
 
 @dataclass(frozen=True, slots=True)

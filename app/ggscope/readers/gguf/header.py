@@ -1,14 +1,10 @@
-"""A position in the head of a GGUF file that moves forward, bounds-checked.
-
-Nothing is memory-mapped and no weight is read: windows of 1 MiB are enough, since
-the head of even a large vocabulary is some 10 MB.
-
-The head of a GGUF file: its metadata and its table of tensors.
+"""The head of a GGUF file: its metadata and its table of tensors.
 
 Source: ``docs/gguf.md`` of ggml (MIT), versions 1 to 3, either byte order. What can
 be read before a fault is kept, and each fault is told with its offset.
 
-What the head of a GGUF file holds, as data.
+Nothing is memory-mapped and no weight is read: windows of 1 MiB are enough, since
+the head of even a large vocabulary is some 10 MB.
 """
 
 import struct
@@ -26,6 +22,27 @@ HEADER_BYTES = 256 << 20
 string, and a sparse file may hold strings without end)."""
 MAX_STRINGS = 1 << 25
 _WINDOW = 1 << 20
+DEFAULT_ALIGNMENT = 32
+Scalar: TypeAlias = int | float | bool | str
+MAGIC = b"GGUF"
+VERSIONS = (1, 2, 3)
+ALIGNMENT_KEY = "general.alignment"
+HEAD_BYTES = 24
+"""Magic, version and two counts (16 bytes in version 1)."""
+
+_STRING, _ARRAY = 8, 9
+_CODES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"}
+_CODES |= {10: "Q", 11: "q", 12: "d"}
+_WIDTHS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+_MAX_KEYS = 1 << 16
+_KEY_BYTES = (1 << 16) - 1
+_NAME_BYTES = 4096
+_TEXT_BYTES = 1 << 16
+_SHORT_ARRAY = 64
+_MAX_NESTED = 1 << 16
+_MIN_KEY_BYTES = 8 + 1 + 4 + 1
+_MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8
+_ODD_VERSION = 99
 
 
 class HeaderFault(Exception):  # noqa: N818 - how a walk ends, not an error to show
@@ -187,11 +204,6 @@ class HeaderCursor:
             )
 
 
-DEFAULT_ALIGNMENT = 32
-
-Scalar: TypeAlias = int | float | bool | str
-
-
 @dataclass(frozen=True, slots=True)
 class GgufField:
     """One piece of metadata.
@@ -280,27 +292,6 @@ class GgufHeader:
         self.warnings.append(
             ReadWarning(severity, code, message, count, offset, place, remedy)
         )
-
-
-MAGIC = b"GGUF"
-VERSIONS = (1, 2, 3)
-ALIGNMENT_KEY = "general.alignment"
-HEAD_BYTES = 24
-"""Magic, version and two counts (16 bytes in version 1)."""
-
-_STRING, _ARRAY = 8, 9
-_CODES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"}
-_CODES |= {10: "Q", 11: "q", 12: "d"}
-_WIDTHS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-_MAX_KEYS = 1 << 16
-_KEY_BYTES = (1 << 16) - 1
-_NAME_BYTES = 4096
-_TEXT_BYTES = 1 << 16
-_SHORT_ARRAY = 64
-_MAX_NESTED = 1 << 16
-_MIN_KEY_BYTES = 8 + 1 + 4 + 1
-_MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8
-_ODD_VERSION = 99
 
 
 def read_header(

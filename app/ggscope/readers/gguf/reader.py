@@ -4,10 +4,6 @@ By default the head is walked by our own reader, which needs neither a map of th
 file nor an object per token string and keeps what it can of damaged files. Option
 ``header=package`` reads undamaged ones with the ``gguf`` package; tests hold both
 equal.
-
-The metadata of a GGUF head as short facts for people and for joining.
-
-Where in the file the tensors of a GGUF head lie, and how large they are.
 """
 
 from pathlib import Path

@@ -1,13 +1,9 @@
 """Make the columns of a graph from its draft, and say what had to be done for it.
 
-Undo what the writers of graph JSON did to names and types.
-
-They took the type from the first parenthesis of ``Kcur-0 (view) (f32)``. So the type
-of 264 of 940 nodes of a real graph reads "view" or "reshaped", and their names lack
-the suffix. Such ops only re-label data: the type is that of what they view, and ggml
-makes the name by appending the op's word to it.
-
-What a graph is called, and which token it belongs to.
+The writers of graph JSON took the type from the first parenthesis of
+``Kcur-0 (view) (f32)``. So the type of 264 of 940 nodes of a real graph reads "view"
+or "reshaped", and their names lack the suffix. Such ops only re-label data: the type
+is that of what they view, and ggml makes the name by appending the op's word to it.
 """
 
 import re
@@ -58,6 +54,14 @@ _WORD = {
 """What these ops append to the name of their source."""
 _MAX_NAME = 256
 """Longer than any build of ggml keeps."""
+_MAX_LAYER = 9999
+_ATTENTION = re.compile(r"attn|[QKV]cur|^kqv?(?:[_-]|$)|^KQ_")
+_ROUNDS = 8
+"""How many ops may lie between an input and the layers that share it."""
+
+_COUNTED_NAMES = ("node_", "leaf_")
+_TOKEN_NAME = re.compile(r"(?:^|[-_.])token[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
+_MAX_TOKEN = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +137,6 @@ def _viewed(nodes: Sequence[Node], wrong: list[int], links: Links) -> dict[int, 
         if slot == slot_of[target] and source != target and same:
             found[target] = source
     return found
-
-
-_MAX_LAYER = 9999
-_ATTENTION = re.compile(r"attn|[QKV]cur|^kqv?(?:[_-]|$)|^KQ_")
-_ROUNDS = 8
-"""How many ops may lie between an input and the layers that share it."""
 
 
 def build_graph(
@@ -255,9 +253,6 @@ def _layers(builder: TraceBuilder, nodes: list[Node]) -> Array:
             count=contradicted,
         )
     return result
-
-
-_COUNTED_NAMES = ("node_", "leaf_")
 
 
 def _shared(
@@ -386,10 +381,6 @@ def _note_repair(builder: TraceBuilder, nodes: list[Node], repair: NameRepair) -
 
 def _place(nodes: list[Node], row: int) -> str:
     return f"nodes[{row}] ({nodes[row].name.strip()[:64]})"
-
-
-_TOKEN_NAME = re.compile(r"(?:^|[-_.])token[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
-_MAX_TOKEN = (1 << 31) - 1
 
 
 def title_of(path: Path, stated: object = None) -> tuple[int, str]:

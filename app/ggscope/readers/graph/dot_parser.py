@@ -4,8 +4,6 @@ Follows the grammar of Graphviz (``graph``, ``digraph``, subgraphs, chains of ed
 default attributes, ports), and goes on with the next line where a statement breaks
 it: one odd name must not cost the graph. ggml writes a statement per line and does not
 escape names, so its own lines are taken as they stand: that is also quicker.
-
-Tokens of a DOT text, where they stand, and what is no token.
 """
 
 import re
@@ -31,6 +29,20 @@ _TOKEN = re.compile(
 _QUOTED_PIECE = re.compile(r'\\(["\n])')
 _ANGLE = re.compile("[<>]")
 _MAX_HTML = 4096
+MAX_NESTING = 64
+MAX_STATEMENT = 1 << 18
+"""Nodes and edges of one statement: groups multiply, so a line can mean millions."""
+
+_MAX_ATTRIBUTES = 64
+_GGML_NODE = re.compile(
+    r'"([^"\n]+)" \[ style = filled; fillcolor = (\w+); shape = record; '
+    r'label="([^\n]*)"; \][ \t]*\r?\n'
+)
+_GGML_EDGE = re.compile(
+    r'"([^"\n]+)"(?::\w+)? -> "([^"\n]+)"(?::\w+)? '
+    r'\[(?: arrowhead = \w+; style = \w+;)? label = "([^"\n]*)"; \][ \t]*\r?\n'
+)
+_BARE_QUOTE = re.compile(r'(?<!\\)"')
 
 
 class Kind(IntEnum):
@@ -120,21 +132,6 @@ _KINDS = {"word": Kind.WORD, "arrow": Kind.ARROW, "sign": Kind.SIGN}
 
 def _unquoted(found: re.Match[str]) -> str:
     return '"' if found[1] == '"' else ""
-
-
-MAX_NESTING = 64
-MAX_STATEMENT = 1 << 18
-"""Nodes and edges of one statement: groups multiply, so a line can mean millions."""
-_MAX_ATTRIBUTES = 64
-_GGML_NODE = re.compile(
-    r'"([^"\n]+)" \[ style = filled; fillcolor = (\w+); shape = record; '
-    r'label="([^\n]*)"; \][ \t]*\r?\n'
-)
-_GGML_EDGE = re.compile(
-    r'"([^"\n]+)"(?::\w+)? -> "([^"\n]+)"(?::\w+)? '
-    r'\[(?: arrowhead = \w+; style = \w+;)? label = "([^"\n]*)"; \][ \t]*\r?\n'
-)
-_BARE_QUOTE = re.compile(r'(?<!\\)"')
 
 
 @dataclass(frozen=True, slots=True)

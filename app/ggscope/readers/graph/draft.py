@@ -1,13 +1,10 @@
 """A graph while it is read: nodes and edges as the file names them.
 
-Which op a graph's node is: ggml prints a symbol (``X*Y``), not a number.
-
-Labels of ggml's DOT records: ``NAME (TYPE)|I [a, b] | <x>SYMBOL``.
-
-Written by ``ggml_graph_dump_dot``. Leaves are ``<x>NAME (TYPE)|CONST I [a, b]``, with
-their values behind another bar where they are few; nodes with a gradient end in
-``| <g>SYMBOL``; tensors without a name begin with the type. Early graph JSON files
-hold such a record where a name belongs.
+ggml prints an op as a symbol (``X*Y``), not a number. Its DOT records are labelled
+``NAME (TYPE)|I [a, b] | <x>SYMBOL`` by ``ggml_graph_dump_dot``. Leaves are
+``<x>NAME (TYPE)|CONST I [a, b]``, with their values behind another bar where they are
+few; nodes with a gradient end in ``| <g>SYMBOL``; tensors without a name begin with
+the type. Early graph JSON files hold such a record where a name belongs.
 """
 
 import json
@@ -29,6 +26,14 @@ UNKNOWN_SLOT = -1
 MAX_SLOT = 255
 _ELEMENT_BYTES = 800
 """What a node takes at the worst moment; an edge takes a quarter, measured."""
+LEAF_OPERATION = "CONST"
+"""What the record of a leaf says where other nodes have their symbol."""
+
+_BAR = re.compile(r"(?<!\\)\|")
+_PORT = re.compile(r"^\s*<(\w*)>")
+_SHAPE = re.compile(r"^\s*+(CONST\b)?\s*+(?:\d++)?\s*+\[([\d,\s]*+)\]\s*+$")
+_TYPE = re.compile(r"^(.*?) ?\(([^()]*)\)\s*$", re.DOTALL)
+_MAX_DIMENSION = 1 << 62
 
 
 def allowance_of(size: int) -> Allowance:
@@ -205,10 +210,6 @@ def _peeled_slow(n: int, source: I64, target: I64, waits: I64) -> npt.NDArray[np
     return done
 
 
-LEAF_OPERATION = "CONST"
-"""What the record of a leaf says where other nodes have their symbol."""
-
-
 @cache
 def op_table() -> OpTable:
     """Return the newest table of the main lines, which numbers the ops of graphs.
@@ -253,13 +254,6 @@ def _numbers() -> dict[str, int]:
 
 def _unescaped(symbol: str) -> str:
     return symbol.replace("\\", "")
-
-
-_BAR = re.compile(r"(?<!\\)\|")
-_PORT = re.compile(r"^\s*<(\w*)>")
-_SHAPE = re.compile(r"^\s*+(CONST\b)?\s*+(?:\d++)?\s*+\[([\d,\s]*+)\]\s*+$")
-_TYPE = re.compile(r"^(.*?) ?\(([^()]*)\)\s*$", re.DOTALL)
-_MAX_DIMENSION = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,6 @@
 Source of the format: the DOT parser of ErsjanKeri/BSC, January 2026. Three
 generations: leaves as raw DOT records (6–7 January), leaves as nodes, and nodes with
 a ``node_type`` (from 13 January).
-
-Make nodes and edges from the elements of a graph JSON file.
 """
 
 import re
@@ -106,6 +104,11 @@ _NOTES: dict[str, tuple[Severity, str, str]] = {
         "",
     ),
 }
+MAX_BYTES = 1 << 30
+"""Larger files are refused: a graph of a million nodes takes a quarter of that."""
+
+_MAX_COUNT = 1 << 63
+_NODE_KEYS = {"operation", "label", "address", "layer_id", "dtype", "shape"}
 
 
 class GraphElements:
@@ -240,12 +243,6 @@ def _known(value: object) -> str:
 def _number(value: object) -> int:
     number = integer_of(value)
     return -1 if number is None else number
-
-
-MAX_BYTES = 1 << 30
-"""Larger files are refused: a graph of a million nodes takes a quarter of that."""
-_MAX_COUNT = 1 << 63
-_NODE_KEYS = {"operation", "label", "address", "layer_id", "dtype", "shape"}
 
 
 class GraphJsonReader:

@@ -5,8 +5,6 @@ Side files give quantised tensors the size that they would have as 32-bit floats
 up to the next tensor is taken instead; the order of the offsets is right in all
 files known. Slices of experts are laid out with the same wrong size, so that their
 offsets are wrong too: they are spread evenly over the space of the whole tensor.
-
-What is said of a list of tensors: wrong sizes, relative offsets, lost rows.
 """
 
 import math

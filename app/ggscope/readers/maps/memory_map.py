@@ -2,11 +2,8 @@
 
 Written by the scripts that prepare traces for BSC's web page, in several forms:
 offsets from the start of the file or of its data section, sizes right or those of
-32-bit floats, stacked experts whole or slice by slice.
-
-Takes a memory map in as it is walked: tensors and what it says of the model.
-
-What memory map, structure table and registry have in common: rows to a trace.
+32-bit floats, stacked experts whole or slice by slice. How rows become a trace, it
+has in common with the structure table and the registry.
 """
 
 from collections import Counter
@@ -55,6 +52,8 @@ NO_LAYER = 65535
 _MAX_TEXT = 200
 _MAX_FACTS = 64
 _MAX_KEYS = 64
+_ROW_KEYS = {"name", "offset_start"}
+_OUTER_KEYS = {"model_name", "total_size_bytes", "metadata"}
 
 
 @dataclass(slots=True)
@@ -281,10 +280,6 @@ def side_trace(
             modified_ns=source.modified_ns,
         )
     )
-
-
-_ROW_KEYS = {"name", "offset_start"}
-_OUTER_KEYS = {"model_name", "total_size_bytes", "metadata"}
 
 
 class MemoryMapReader:

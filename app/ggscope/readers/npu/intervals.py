@@ -1,7 +1,4 @@
-"""Intervals of cycles: which covers a point, how much they cover, phase bands.
-
-Joins between columns of NPU events: by engine, command and record number.
-"""
+"""Joins of NPU events by time, engine, command and record; and phase bands."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

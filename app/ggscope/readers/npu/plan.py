@@ -1,8 +1,7 @@
-"""Is it an NPU trace, and in which of its two forms? Judged by the first 64 KiB.
+"""Which of its two forms an NPU trace has, and what of it is to be read.
 
-Options of the NPU reader, and what reading a file would cost.
-
-What is said of an NPU file that is cut, broken, or changed while it is read.
+Judged by the first 64 KiB. Also what is said of a file that is cut, broken, or changed
+while it is read.
 """
 
 import re
@@ -45,6 +44,27 @@ _EVENT_LINE = re.compile(
     rb'^[ \t]*\{.*"type"[ \t]*:[ \t]*"' + _TYPES + rb'".*\}[ \t\r]*$', re.MULTILINE
 )
 _OWN_KEYS = HEADER_KEYS - {"version"}
+TOO_LARGE_HINT = f"Read a part of the file with option {RANGE_OPTION}=FIRST:STOP."
+_ENDLESS = 1 << 62
+_SAMPLES = 16
+"""Places of a file where events are counted for the sake of shares."""
+
+_FINAL_BYTES, _PEAK_BYTES = 64, 150
+"""Memory per event: when all is read, and at the worst moment, measured."""
+
+_FIXED_BYTES = 32 << 20
+"""Blocks and the tables of the scanner."""
+
+_CHANGES = {
+    Change.GROWN: "the file grew while it was read; what came later is missing",
+    Change.SHRUNK: "the file was cut while it was read",
+    Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
+    "may not belong together",
+    Change.REPLACED: "another file took the name of this one while it was read",
+    Change.GONE: "the file was removed while it was read",
+}
+BREAKING = (Change.GROWN, Change.SHRUNK, Change.REWRITTEN)
+"""Changes that may be why the text is no JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +165,6 @@ def _object_sniff(root: Root, data: bytes) -> Sniff:
     return NOT_MINE
 
 
-TOO_LARGE_HINT = f"Read a part of the file with option {RANGE_OPTION}=FIRST:STOP."
-_ENDLESS = 1 << 62
-_SAMPLES = 16
-"""Places of a file where events are counted for the sake of shares."""
-
-_FINAL_BYTES, _PEAK_BYTES = 64, 150
-"""Memory per event: when all is read, and at the worst moment, measured."""
-_FIXED_BYTES = 32 << 20
-"""Blocks and the tables of the scanner."""
-
-
 @dataclass(frozen=True, slots=True)
 class NpuOptions:
     """Reader options.
@@ -253,18 +262,6 @@ def _density(data: bytes) -> float:
     if len(starts) < 2:
         return len(starts) / max(len(data), 1)
     return (len(starts) - 1) / (starts[-1] - starts[0])
-
-
-_CHANGES = {
-    Change.GROWN: "the file grew while it was read; what came later is missing",
-    Change.SHRUNK: "the file was cut while it was read",
-    Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
-    "may not belong together",
-    Change.REPLACED: "another file took the name of this one while it was read",
-    Change.GONE: "the file was removed while it was read",
-}
-BREAKING = (Change.GROWN, Change.SHRUNK, Change.REWRITTEN)
-"""Changes that may be why the text is no JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,15 @@
-"""Timeline events of the NPU simulator, as a typed decoder reads them.
+"""Timeline events of the NPU simulator as typed objects, and the rules of the format.
 
 The types hold what an event must be for nothing to be said about it: the decoder
-refuses everything else, and `npu_rules` then looks at that event alone. ``gc=False``
-keeps the hundred thousands of short-lived objects out of the garbage collector.
+refuses everything else, and `Rules` then looks at that event alone, and at all
+markers. ``gc=False`` keeps the hundred thousands of short-lived objects out of the
+garbage collector.
 
-What the NPU trace format asks for, applied to one event at a time.
-
-Only events that the typed decoder refuses come here, and all markers. Every
-repair and every loss is noted as a warning with the JSON path of its place. Broken
-rules of the format are errors, although all that can be shown is: mandatory fields,
-the words of enumerations, times that are not negative and in order. What a later
-writer may add (event types, minor versions) and what could be repaired are notices.
+Every repair and every loss is noted as a warning with the JSON path of its place.
+Broken rules of the format are errors, although all that can be shown is: mandatory
+fields, the words of enumerations, times that are not negative and in order. What a
+later writer may add (event types, minor versions) and what could be repaired are
+notices.
 """
 
 import json
@@ -54,6 +53,31 @@ Id = Annotated[int, Meta(ge=0, le=MAX_ID)]
 Number = Annotated[int, Meta(ge=-1, le=MAX_NUMBER)]
 Amount = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Address = Annotated[int, Meta(ge=0, le=MAX_INT)]
+_BOUNDED_NUMBER = re.compile(r"(?:^|[\W_])(\d{1,5})(?=$|[\W_])")
+_TRAILING_NUMBER = re.compile(r"(\d{1,5})$")
+_HEX_COLOR = re.compile(r"#?([0-9a-fA-F]{6}|[0-9a-fA-F]{3})$")
+_COLOR_NAMES = {
+    "black": 0x000000,
+    "blue": 0x0000FF,
+    "brown": 0xA52A2A,
+    "cyan": 0x00FFFF,
+    "gray": 0x808080,
+    "green": 0x008000,
+    "grey": 0x808080,
+    "magenta": 0xFF00FF,
+    "orange": 0xFFA500,
+    "pink": 0xFFC0CB,
+    "purple": 0x800080,
+    "red": 0xFF0000,
+    "white": 0xFFFFFF,
+    "yellow": 0xFFFF00,
+}
+Fields: TypeAlias = dict[str, object]
+DETAIL_CHARS = 4096
+MAX_ADDRESS = (1 << 64) - 1
+LEFT_OUT = "it is not shown"
+_AMOUNTS = ("bytes",)
+"""Numbers that no rule of the format lets be negative; others are ids."""
 
 
 class Engine(Struct, tag_field="type", tag="ENGINE_EVENT", gc=False):
@@ -162,26 +186,6 @@ EVENTS = msgspec.json.Decoder(list[Timed | Stub])
 SAMPLE = msgspec.json.Decoder(Sample)
 SAMPLES = msgspec.json.Decoder(list[Sample])
 
-_BOUNDED_NUMBER = re.compile(r"(?:^|[\W_])(\d{1,5})(?=$|[\W_])")
-_TRAILING_NUMBER = re.compile(r"(\d{1,5})$")
-_HEX_COLOR = re.compile(r"#?([0-9a-fA-F]{6}|[0-9a-fA-F]{3})$")
-_COLOR_NAMES = {
-    "black": 0x000000,
-    "blue": 0x0000FF,
-    "brown": 0xA52A2A,
-    "cyan": 0x00FFFF,
-    "gray": 0x808080,
-    "green": 0x008000,
-    "grey": 0x808080,
-    "magenta": 0xFF00FF,
-    "orange": 0xFFA500,
-    "pink": 0xFFC0CB,
-    "purple": 0x800080,
-    "red": 0xFF0000,
-    "white": 0xFFFFFF,
-    "yellow": 0xFFFF00,
-}
-
 
 def layer_number(layer_id: str) -> int:
     """Return the layer that an id such as ``attn_0`` or ``blk.5.ffn`` names; or -1.
@@ -205,14 +209,6 @@ def color_value(hint: str) -> int:
     if len(digits) == 3:
         digits = "".join(2 * digit for digit in digits)
     return 0xFF000000 | int(digits, 16)
-
-
-Fields: TypeAlias = dict[str, object]
-DETAIL_CHARS = 4096
-MAX_ADDRESS = (1 << 64) - 1
-LEFT_OUT = "it is not shown"
-_AMOUNTS = ("bytes",)
-"""Numbers that no rule of the format lets be negative; others are ids."""
 
 
 class Problems:

@@ -1,14 +1,9 @@
-"""Header columns of a tensor trace while it is read, in the order of the file.
-
-Where the records of a tensor trace lie in its file.
+"""Header columns of a tensor trace while it is read, and where its records lie.
 
 The file is often preallocated to 2 GiB and mostly empty; holes of a sparse file are
-never read.
-
-Long array operations in short pieces: nobody waits long to cancel or to paint.
-
-Columns of 33 million rows are put into another order, narrowed and searched here.
-What matters is memory: no temporary array is longer than a piece.
+never read. Columns of 33 million rows are put into another order, narrowed and
+searched piece by piece: nobody waits long to cancel or to paint, and no temporary
+array is longer than a piece.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +28,21 @@ SAMPLE_RECORDS = 4096
 
 N_THREADS = 1 << 16
 NEVER = np.iinfo(np.int64).max
+_PER_ROW = (
+    "time", "token", "layer", "thread", "op", "phase", "duration", "name_hash",
+    "pattern",
+)  # fmt: skip
+_SUMS = (
+    "n_records", "n_ops", "n_extension", "n_bad_time", "n_expert", "n_empty",
+)  # fmt: skip
+SCAN_BYTES = 1 << 20
+"""Block size; fits the second-level cache, so that column reads are cheap."""
+
+_PROBE_BYTES = 1 << 20
+_U64 = np.uint64
+Words = npt.NDArray[np.uint64]
+Ranges = list[tuple[int, int]]
+_PIECE_ROWS = 1 << 19
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,12 +153,6 @@ class Headers:
         return replace(self, **changed)
 
 
-_PER_ROW = (
-    "time", "token", "layer", "thread", "op", "phase", "duration", "name_hash",
-    "pattern",
-)  # fmt: skip
-
-
 def empty_columns(wants: Wants, ranges: Sequence[tuple[int, int]]) -> Headers:
     """Return columns for the records of the ranges, with nothing in them yet."""
     capacity = sum(stop - first for first, stop in ranges)
@@ -226,11 +230,6 @@ class Tally:
             at = stop
 
 
-_SUMS = (
-    "n_records", "n_ops", "n_extension", "n_bad_time", "n_expert", "n_empty",
-)  # fmt: skip
-
-
 @dataclass(slots=True, eq=False)
 class Threads:
     """Raw thread ids by the first record that has them.
@@ -251,16 +250,6 @@ class Threads:
         used = np.flatnonzero(self.first != NEVER)
         ids: list[int] = used[np.argsort(self.first[used])].tolist()
         return ids
-
-
-SCAN_BYTES = 1 << 20
-"""Block size; fits the second-level cache, so that column reads are cheap."""
-
-_PROBE_BYTES = 1 << 20
-_U64 = np.uint64
-
-Words = npt.NDArray[np.uint64]
-Ranges = list[tuple[int, int]]
 
 
 def data_bounds(source: Source, context: ReadContext) -> tuple[int, int]:
@@ -357,9 +346,6 @@ def word_blocks(
             at += m
         if at < stop:
             return
-
-
-_PIECE_ROWS = 1 << 19
 
 
 class Work:

@@ -1,9 +1,7 @@
-"""Layouts of the fixed-size records of the tensor tracers, as numpy dtypes.
+"""Layouts of the fixed-size records of the tensor tracers, and single records decoded.
 
 No header says which layout a file has; see `ggscope.readers.tensor.detect`. All
 integers are little-endian. Field names are the same in every layout that has them.
-
-Single records of a tensor trace, decoded on demand for tooltips and the hex pane.
 """
 
 from collections.abc import Mapping
@@ -36,6 +34,27 @@ _HEADER: tuple[_Field, ...] = (
     ("thread_id", "<u2", 14),
     ("operation_type", "u1", 16),
     ("phase", "u1", 17),
+)
+_LAYER_BYTES, _OP_BYTES, _COUNT_BYTES = (12, 14), (16, 17), (18, 19)
+_MISSING = {
+    "layer_id": NO_LAYER,
+    "token_id": NO_INDEX,
+    "tensor_idx": NO_INDEX,
+    "file_offset": NO_OFFSET,
+    "disk_offset_or_buffer_id": NO_OFFSET,
+    "attention_head": 0xFF,
+    "qkv_type": 0xFF,
+    "expert_id": 0xFF,
+    "expert_rank": 0xFF,
+}
+_WORDS = {
+    "phase": ("prompt", "generate"),
+    "memory_source": ("disk (weight in the file)", "buffer"),
+    "event_type": ("alloc", "dealloc"),
+    "usage": ("any", "weights", "compute"),
+}
+_POINTERS = frozenset(
+    ("tensor_ptr", "buffer_id", "buffer_ptr", "disk_offset_or_buffer_id", "file_offset")
 )
 
 
@@ -119,9 +138,6 @@ def _key(size: int, *spans: tuple[int, int]) -> npt.NDArray[np.bool_]:
         mask[start:end] = True
     mask.flags.writeable = False
     return mask
-
-
-_LAYER_BYTES, _OP_BYTES, _COUNT_BYTES = (12, 14), (16, 17), (18, 19)
 
 
 def _single_source(tail: tuple[_Field, ...]) -> tuple[_Field, ...]:
@@ -280,28 +296,6 @@ LAYOUTS: Mapping[str, RecordLayout] = {
     )
 }
 """All layouts by id, the larger records first: ties in detection go to them."""
-
-
-_MISSING = {
-    "layer_id": NO_LAYER,
-    "token_id": NO_INDEX,
-    "tensor_idx": NO_INDEX,
-    "file_offset": NO_OFFSET,
-    "disk_offset_or_buffer_id": NO_OFFSET,
-    "attention_head": 0xFF,
-    "qkv_type": 0xFF,
-    "expert_id": 0xFF,
-    "expert_rank": 0xFF,
-}
-_WORDS = {
-    "phase": ("prompt", "generate"),
-    "memory_source": ("disk (weight in the file)", "buffer"),
-    "event_type": ("alloc", "dealloc"),
-    "usage": ("any", "weights", "compute"),
-}
-_POINTERS = frozenset(
-    ("tensor_ptr", "buffer_id", "buffer_ptr", "disk_offset_or_buffer_id", "file_offset")
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Decode access patterns: names to string ids, sources to access rows.
+"""What the records of a tensor trace touch, decoded once per distinct pattern.
 
-What the records of a tensor trace touch, once per distinct pattern.
+Names become string ids and tensors, sources become access rows.
 """
 
 import re
@@ -34,6 +34,7 @@ _PART_DTYPES = {
     "index": np.int64,
 }
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_DECODED_AT_ONCE = 2048
 
 
 @dataclass(slots=True)
@@ -352,9 +353,6 @@ def _offsets(where: Array, in_file: Array) -> npt.NDArray[np.int64]:
 def _joined(parts: Sequence[Array], dtype: type) -> Array:
     """Return the parts in one array of `dtype`."""
     return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype, copy=False)
-
-
-_DECODED_AT_ONCE = 2048
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -3,9 +3,8 @@
 A record is an instant: it is written before its op runs. Its end is measured where
 the writer left a duration in spare bytes, else *derived* from the next record of the
 same thread. The last record of a thread in a pass has neither: what follows is the
-pause between passes, which is no op time.
-
-Passes over the graph and phases of inference, as intervals over all threads.
+pause between passes, which is no op time. Passes and phases of inference are
+intervals over all threads.
 """
 
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from ggscope.readers.tensor.columns import ROOM_SHARE, Headers, Work
 
 _PAUSE_NS = 100_000_000
 _PAUSE_FACTOR = 1000
+_MANY_LANES = 64
+"""With more lanes, times are sorted as a whole instead of looked up lane by lane."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -209,10 +210,6 @@ def _keys(
         work.gather(columns.token, order, token)
     keys = work.changes(token)
     return keys[~np.isin(keys, lane_first)]
-
-
-_MANY_LANES = 64
-"""With more lanes, times are sorted as a whole instead of looked up lane by lane."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,4 @@
-"""Reader options of tensor traces: layout, range and names, and what they cost.
-
-What is known of a tensor trace while it is put together.
-"""
+"""What of a tensor trace is to be read, what that costs, and what is known of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -19,6 +19,30 @@ BUFFER_BYTES = 1 << 31
 FULL_TEXT = "trace ends early: buffer full"
 
 _BATCH = 512
+_CHANGES = {
+    Change.GROWN: (
+        "the file was written to while it was read; what came later is missing",
+        "Open it again when it is complete.",
+    ),
+    Change.REWRITTEN: (
+        "the file was written to while it was read",
+        "Open it again when it is complete.",
+    ),
+    Change.SHRUNK: (
+        "the file became shorter while it was read",
+        "Open it again when it is complete.",
+    ),
+    Change.REPLACED: (
+        "another file has taken this one's name while it was read; single records "
+        "cannot be looked at",
+        "Open it again to see the new one.",
+    ),
+    Change.GONE: (
+        "the file was deleted or renamed while it was read; single records cannot "
+        "be looked at",
+        "",
+    ),
+}
 
 
 def add_all(builder: TraceBuilder, draft: Draft, work: Work) -> None:
@@ -78,32 +102,6 @@ def file_change(builder: TraceBuilder, source: Source, n_records: int) -> None:
     kept = f"the {n_records:,} records read so far are shown"
     text, remedy = _CHANGES[change]
     builder.warn(Severity.NOTICE, "file_changed", f"{text}; {kept}.", remedy=remedy)
-
-
-_CHANGES = {
-    Change.GROWN: (
-        "the file was written to while it was read; what came later is missing",
-        "Open it again when it is complete.",
-    ),
-    Change.REWRITTEN: (
-        "the file was written to while it was read",
-        "Open it again when it is complete.",
-    ),
-    Change.SHRUNK: (
-        "the file became shorter while it was read",
-        "Open it again when it is complete.",
-    ),
-    Change.REPLACED: (
-        "another file has taken this one's name while it was read; single records "
-        "cannot be looked at",
-        "Open it again to see the new one.",
-    ),
-    Change.GONE: (
-        "the file was deleted or renamed while it was read; single records cannot "
-        "be looked at",
-        "",
-    ),
-}
 
 
 def early_end(

@@ -2,12 +2,8 @@
 
 Written by the tensor tracers for llama.cpp (``tensor_trace.bin``). The file is read
 once, from end to end. Of a file that takes its time, the spans so far are published
-now and then; then all spans, and at last their names and accesses.
-
-Early pictures of a tensor trace: when to publish one, and what it can promise.
-
-While the file is read, the spans so far are published now and then. The rest of the
-file is looked at in a few places only, to tell how far it reaches.
+now and then; the rest of it is looked at in a few places only, to tell how far it
+reaches. Then come all spans, and at last their names and accesses.
 """
 
 import time
@@ -97,6 +93,7 @@ of the whole trace until that replaces them."""
 _N_PROBES = 64
 _TAIL_RECORDS = 256
 _U64 = np.uint64
+_MAX_SEEDS = 8
 
 
 class Outlook:
@@ -245,9 +242,6 @@ class EarlyTraces:
             until = min(until, ahead)
         extent = TimeRange(0, max(outlook.high - origin, 0))
         return assemble_part(draft, strings, max(until - origin, 0), extent)
-
-
-_MAX_SEEDS = 8
 
 
 class TensorAccessReader:

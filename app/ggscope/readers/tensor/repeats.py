@@ -1,10 +1,8 @@
-"""Records of one op as one row, where a format has a record per source.
+"""Records that tell of one op: joined within a thread, marked between threads.
 
 The first tracer wrote a record for each source of an op, one after the other and with
 one stamp. Each of them by itself is no op: the first would take no time, the last all
 of it. How many belong together follows from how many sources the op takes.
-
-Which records tell of an op that another thread's record tells of as well.
 
 Where every thread logs, an op that eight of them compute together is in the file
 eight times. Threads wait for each other after each op, so records of one op lie
@@ -33,6 +31,16 @@ _MOST_DENSE = 1 << 24
 """Up to so many pairs of patterns are looked up in a table, more are sorted."""
 
 Bools = npt.NDArray[np.bool_]
+_REACH = 4
+"""So many ops around a record's time are looked at: stamps may be coarse, and a
+record may be missing."""
+
+_ENOUGH = 0.8
+"""A thread shares its ops with others where it shares so many of them; else equal
+patterns are chance, as of two models that run side by side."""
+
+_SAMPLE = 4096
+_MOST_LANES = 1024
 
 
 def op_starts(rows: Records, op: Array, ops: OpTable, work: Work) -> Bools:
@@ -207,18 +215,6 @@ def _joined_claims(claims: Claims, joins: Joins, head: I64) -> Claims:
     }
     columns["n_sources"] = np.diff(joins.first).astype(np.int16)
     return Claims(**columns, has_results=claims.has_results)
-
-
-_REACH = 4
-"""So many ops around a record's time are looked at: stamps may be coarse, and a
-record may be missing."""
-
-_ENOUGH = 0.8
-"""A thread shares its ops with others where it shares so many of them; else equal
-patterns are chance, as of two models that run side by side."""
-
-_SAMPLE = 4096
-_MOST_LANES = 1024
 
 
 def repeated_rows(rows: Records, of_row: Array, work: Work) -> list[I64]:

@@ -46,6 +46,20 @@ _MAX_EXPERT = 1 << 15
 
 Reading = Callable[[I64], tuple[Array, Array]]
 """From rows to (int32[m, 16] experts, int64[m] how many of them are listed)."""
+_EXTENSION = np.dtype(
+    {
+        "names": ["time", "token", "layer", "row", "op", "used", "rows", "of", "list"],
+        "formats": ["<u8", "<u4", "<u2", "<u2", "u1", "u1", "u1", "<u2", "(104,)<u2"],
+        "offsets": [0, 8, 12, 14, 16, 18, 19, 20, 48],
+        "itemsize": 256,
+    }
+)
+_CHOICE = np.dtype(
+    [("time", "<i8"), ("token", "<i8"), ("layer", "<i8"), ("row", "<i8"),
+     ("rank", "<i8"), ("expert", "<i8"), ("score", "<f4"), ("op", "<i8")]
+)  # fmt: skip
+HAS_SINGLE = (LAYOUT_64P, LAYOUT_64A, LAYOUT_128)
+"""Layouts whose records name one expert each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -288,20 +302,6 @@ def add_extensions(builder: TraceBuilder, draft: Draft, work: Work) -> None:
         builder.routing = _of_choices(draft, computed)
 
 
-_EXTENSION = np.dtype(
-    {
-        "names": ["time", "token", "layer", "row", "op", "used", "rows", "of", "list"],
-        "formats": ["<u8", "<u4", "<u2", "<u2", "u1", "u1", "u1", "<u2", "(104,)<u2"],
-        "offsets": [0, 8, 12, 14, 16, 18, 19, 20, 48],
-        "itemsize": 256,
-    }
-)
-_CHOICE = np.dtype(
-    [("time", "<i8"), ("token", "<i8"), ("layer", "<i8"), ("row", "<i8"),
-     ("rank", "<i8"), ("expert", "<i8"), ("score", "<f4"), ("op", "<i8")]
-)  # fmt: skip
-
-
 def _extension_records(draft: Draft, work: Work) -> tuple[Array, Array]:
     """Return the records 0xF0 and 0xF1 of the file, by a second look through it."""
     source, size = draft.file.source, _EXTENSION.itemsize
@@ -529,10 +529,6 @@ def _expert_fields(
             rank[rows][inside] = found["expert_rank"][at]
             score[rows][inside] = found["routing_score"][at]
     return expert, rank, score
-
-
-HAS_SINGLE = (LAYOUT_64P, LAYOUT_64A, LAYOUT_128)
-"""Layouts whose records name one expert each."""
 
 
 class _Sizes:

@@ -1,7 +1,4 @@
-"""Put the parts of a tensor trace together: part of it, without names, or complete.
-
-Find the op table of a tensor trace from a sample of its records.
-"""
+"""Put the parts of a tensor trace together: part of it, without names, or complete."""
 
 from collections import Counter
 from dataclasses import replace
@@ -66,6 +63,7 @@ ALL_PENDING = frozenset(("spans", "names", "accesses"))
 NAMES_PENDING = frozenset(("names", "accesses"))
 
 _PHASE_NAMES = ("prompt", "generate", "unknown")
+_NEAR, _FAR = 2048, 1024
 
 
 def make_draft(
@@ -383,9 +381,6 @@ def _flags_of_cut_names(
         flags[piece][is_cut] |= np.uint8(SpanFlag.TRUNCATED_NAME)
         count += int(np.count_nonzero(is_cut))
     return flags, count
-
-
-_NEAR, _FAR = 2048, 1024
 
 
 def find_ops(

@@ -37,6 +37,20 @@ _Thread = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 _Size = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 _Text = str | None
 _NOTHING = msgspec.Raw(b"")
+Note: TypeAlias = Callable[[str, str], None]
+"""Told (what is wrong, where below the entry: ``.sources[2]``)."""
+
+_RANGES = (
+    ("entry_id", 0, 1 << 62),
+    ("token_id", 0, 1 << 31),
+    ("layer_id", -1, NO_LAYER + 1),
+    ("thread_id", 0, 1 << 62),
+    ("num_sources", 0, 1 << 31),
+    ("num_experts", 0, 1 << 31),
+    ("tensor_idx", 0, 1 << 31),
+    ("size_bytes", 0, 1 << 62),
+    ("file_offset", 0, 1 << 62),
+)
 
 
 class Entry(msgspec.Struct, gc=False):
@@ -63,9 +77,6 @@ class Entry(msgspec.Struct, gc=False):
 
 ENTRIES = msgspec.json.Decoder(list[Entry])
 ENTRY = msgspec.json.Decoder(Entry)
-
-Note: TypeAlias = Callable[[str, str], None]
-"""Told (what is wrong, where below the entry: ``.sources[2]``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,19 +213,6 @@ def mended(value: object, note: Note) -> Entry | None:
         if value.get(name) is not None:
             setattr(entry, name, msgspec.Raw(msgspec.json.encode(value[name])))
     return entry
-
-
-_RANGES = (
-    ("entry_id", 0, 1 << 62),
-    ("token_id", 0, 1 << 31),
-    ("layer_id", -1, NO_LAYER + 1),
-    ("thread_id", 0, 1 << 62),
-    ("num_sources", 0, 1 << 31),
-    ("num_experts", 0, 1 << 31),
-    ("tensor_idx", 0, 1 << 31),
-    ("size_bytes", 0, 1 << 62),
-    ("file_offset", 0, 1 << 62),
-)
 
 
 def _pattern(entry: Entry) -> Pattern:

@@ -1,9 +1,8 @@
-"""Numbers for the op names of a token trace, and names that were printed wrong.
+"""Ops and patterns of a token trace as binary records would hold them.
 
-Patterns of a token trace as records, so that they are decoded like any others.
-
-The records have the fields of the binary ones, as wide as this file needs them; the
-tables of a trace then come out the same whether it was read from records or JSON.
+Op names get numbers, and are put right where they were printed wrong. Patterns become
+records with the fields of the binary ones, as wide as this file needs them; the tables
+of a trace then come out the same whether it was read from records or JSON.
 """
 
 from collections import Counter
@@ -43,6 +42,7 @@ from ggscope.readers.tensor.token_json.entries import Access, Pattern
 
 _MOST_OPS = 256
 _LISTED = 6
+_BY_VERSION = {"256-byte": LAYOUT_256, "1024-byte": LAYOUT_1024}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,9 +206,6 @@ def _free_slot(slots: list[str], taken: set[int]) -> int:
         return len(slots) - 1
     free = np.setdiff1d(np.arange(_MOST_OPS), sorted(taken))
     return int(free[-1]) if len(free) else _MOST_OPS - 1
-
-
-_BY_VERSION = {"256-byte": LAYOUT_256, "1024-byte": LAYOUT_1024}
 
 
 def schema_of(patterns: Sequence[Pattern], version: str) -> RecordLayout:

@@ -2,9 +2,6 @@
 
 ``traces/token-NNNNN.json`` is what the exporter of the tensor tracers for llama.cpp
 makes of their binary records; there are three schemas, after the size of these.
-
-From the entries of a token trace to the tables of a trace.
-
 Passes, durations, names and accesses are made as for binary records; only where the
 entries come from differs.
 """
@@ -77,6 +74,15 @@ _NAME = re.compile(r"token-(\d{1,9})\.json")
 _MOST_TOKENS = 1 << 31
 _MOST_LAYERS = 1 << 15
 _MOST_SOURCES = 0x7FFF
+BOM = b"\xef\xbb\xbf"
+_LIST_OF_ENTRIES = re.compile(rb'"entries"\s*:\s*\[')
+_ENTRY_KEYS = (b'"timestamp_ns"', b'"operation_type"')
+_SOURCE_KEYS = (b'"sources"', b'"tensor_name"')
+_EMPTY = re.compile(rb'"entries"\s*:\s*\[\s*\]')
+_BYTES_PER_ENTRY = 800
+_FINAL_BYTES = 48
+_PEAK_BYTES = 110
+_FIXED_BYTES = 32 << 20
 
 
 def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
@@ -336,18 +342,6 @@ def _info(
     )
 
 
-BOM = b"\xef\xbb\xbf"
-
-_ENTRIES_json = re.compile(rb'"entries"\s*:\s*\[')
-_ENTRY_KEYS = (b'"timestamp_ns"', b'"operation_type"')
-_SOURCE_KEYS = (b'"sources"', b'"tensor_name"')
-_EMPTY = re.compile(rb'"entries"\s*:\s*\[\s*\]')
-_BYTES_PER_ENTRY = 800
-_FINAL_BYTES = 48
-_PEAK_BYTES = 110
-_FIXED_BYTES = 32 << 20
-
-
 class TraceJsonReader:
     """Reads token traces.
 
@@ -368,7 +362,7 @@ class TraceJsonReader:
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by the keys of its root and of its first entry."""
         data = head.data.removeprefix(BOM).lstrip()
-        if not data.startswith(b"{") or not _ENTRIES_json.search(data):
+        if not data.startswith(b"{") or not _LIST_OF_ENTRIES.search(data):
             return NOT_MINE
         has_token = b'"token_id"' in data
         if all(key in data for key in _ENTRY_KEYS):
