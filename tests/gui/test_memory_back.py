@@ -1,5 +1,9 @@
 """Memory that jobs have freed goes back to the system when they are done."""
 
+import os
+import subprocess
+import sys
+
 import psutil
 import pytest
 from pytestqt.qtbot import QtBot
@@ -42,6 +46,37 @@ def test_memory_that_a_job_freed_is_given_back(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: resident() < held[0] - 80_000_000)
     tasks.close()
     del returner
+
+
+HEAPS = """
+import ctypes, sys, threading
+from ggscope.gui.memory import share_one_heap
+if sys.argv[1] == "one":
+    share_one_heap()
+begin = threading.Barrier(5)
+kept = []
+def work():
+    kept.append([bytearray(70_000) for _ in range(50)])
+    begin.wait()
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+begin.wait()
+ctypes.CDLL(None).malloc_stats()
+"""
+
+
+@needs_glibc
+@pytest.mark.parametrize(("wish", "is_one"), [("one", True), ("many", False)])
+def test_threads_of_the_window_share_one_heap(wish: str, is_one: bool) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
+    done = subprocess.run(
+        [sys.executable, "-c", HEAPS, wish],
+        stderr=subprocess.PIPE, text=True, check=True, env=environment,
+    )  # fmt: skip
+
+    assert "Arena 0:" in done.stderr
+    assert ("Arena 1:" not in done.stderr) == is_one
 
 
 def test_giving_back_is_possible_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:

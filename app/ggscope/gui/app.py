@@ -29,7 +29,7 @@ from ggscope import assets
 from ggscope.gui.commands.shortcuts import load_overrides
 from ggscope.gui.hand_over import Door, open_options
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.memory import MainThreadCollector
+from ggscope.gui.memory import MainThreadCollector, share_one_heap
 from ggscope.gui.panes.host import host_of
 from ggscope.gui.reception import Reception
 from ggscope.gui.theme import ThemeManager
@@ -203,6 +203,7 @@ def create_app(arguments: Sequence[str] = ("ggscope",)) -> QApplication:
     running = QApplication.instance()
     if isinstance(running, QApplication):
         return running
+    share_one_heap()
     surface = QSurfaceFormat()
     surface.setVersion(3, 3)
     surface.setProfile(QSurfaceFormat.OpenGLContextProfile.CoreProfile)
