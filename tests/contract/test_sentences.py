@@ -12,11 +12,7 @@ import pytest
 import builders
 import side_samples
 from expert_traces import routed
-from ggscope.analysis.completeness import (
-    completeness,
-    completeness_words,
-    with_completeness,
-)
+from ggscope.analysis.completeness.expected import completeness
 from ggscope.analysis.reads.what_if import answer, what_if
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import Side, join
@@ -32,6 +28,7 @@ from ggscope.readers.registry import open_trace
 from ggscope.session.loading.opening import open_bundle
 from ggscope.views.details.things import ThingRequest, exists, facts_of
 from ggscope.words.claims import stated_facts
+from ggscope.words.completeness import completeness_words, with_completeness
 from ggscope.words.reads import answer_words, asked_words, hot_cold, hot_facts, rests_on
 from ggscope.words.sessions import join_words
 from ggscope.words.spans import quality_words, span_facts

@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ggscope import __version__
-from ggscope.analysis.completeness import (
-    completeness,
-    completeness_words,
-    with_completeness,
-)
+from ggscope.analysis.completeness.expected import completeness
 from ggscope.cli import output
 from ggscope.cli.info.info import problems_text, warning_json
 from ggscope.cli.info.parts import completeness_json
@@ -25,6 +21,7 @@ from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import troubles, with_troubles
 from ggscope.text import markdown, markdown_row, one_line, xml
 from ggscope.words.claims import stated_of
+from ggscope.words.completeness import completeness_words, with_completeness
 from ggscope.writing import check_target, write_file
 
 _COLUMNS = ("severity", "code", "count", "place", "offset", "message", "remedy")

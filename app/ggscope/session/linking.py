@@ -5,12 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ggscope.analysis.completeness import (
-    CODE,
-    Completeness,
-    completeness,
-    with_completeness,
-)
+from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.links import QUICK_SPANS, Linked, is_quick, linked
 from ggscope.analysis.sessions.correlate import Correlation, correlate
 from ggscope.model.selection import Selection
@@ -19,6 +14,7 @@ from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.session import view as view_range
 from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.words.completeness import CODE, with_completeness
 
 if TYPE_CHECKING:
     from ggscope.session.session import Session

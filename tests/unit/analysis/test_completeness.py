@@ -8,20 +8,19 @@ import numpy as np
 import pytest
 
 from builders import OPS, finished, op_number, random_trace
-from ggscope.analysis.completeness import (
-    CODE,
-    Completeness,
-    completeness,
-    completeness_words,
-    gap_words,
-    with_completeness,
-)
+from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.sessions.join import Side, join
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers.registry import open_trace
+from ggscope.words.completeness import (
+    CODE,
+    completeness_words,
+    gap_words,
+    with_completeness,
+)
 from graph_traces import add_graph
 from link_traces import random_links_trace
 from support import ROOT, need_corpus

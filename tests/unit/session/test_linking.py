@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.analysis.completeness import CODE
 from ggscope.analysis.links import Linked
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, Selection
@@ -19,6 +18,7 @@ from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
 from ggscope.session.loading.carry import carried
 from ggscope.session.session import Session, TraceChange
+from ggscope.words.completeness import CODE
 from graph_traces import add_graph
 from link_traces import random_links_trace
 from tensor_files import encode, llama_trace

@@ -10,11 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ggscope.analysis.completeness import (
-    Completeness,
-    completeness,
-    with_completeness,
-)
+from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.rows.groups import chunks, count_values
 from ggscope.analysis.sessions.mapping import wholes_of
 from ggscope.cli import output
@@ -54,6 +50,7 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.text import one_line
+from ggscope.words.completeness import with_completeness
 
 _MAX_LANES = 40
 _MAX_OPS = 16

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ggscope.analysis.buffers import never_freed, occupancy
-from ggscope.analysis.completeness import Completeness, completeness_words
+from ggscope.analysis.completeness.expected import Completeness
 from ggscope.analysis.reads.account import account
 from ggscope.analysis.rows.groups import chunks, count_values
 from ggscope.analysis.sessions.tables import part_name
@@ -31,6 +31,7 @@ from ggscope.model.units import (
 )
 from ggscope.text import one_line
 from ggscope.words.claims import stated_of, verdict
+from ggscope.words.completeness import completeness_words
 from ggscope.words.sessions import join_words
 from ggscope.words.spans import record_of
 

@@ -1,0 +1,1 @@
+"""Which records a trace should hold, and which of them are missing."""

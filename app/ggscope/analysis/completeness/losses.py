@@ -1,0 +1,362 @@
+"""Losses: which of the ops that a pass lacks are lost records, and which are not.
+
+A record that is missing from one pass is believed to be lost where something speaks
+for it: a later record of that pass reads what it would have computed; or so many passes
+have it that its absence is chance, and not another graph.
+"""
+
+from dataclasses import dataclass, field
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.completeness.passes import (
+    ALIKE,
+    FEW_SHORT,
+    Bools,
+    Keys,
+    Kind,
+    PassRows,
+)
+from ggscope.analysis.sessions.correlate_runs import Runs
+from ggscope.model.names import normalise, shape_of
+from ggscope.model.tables import I64
+from ggscope.model.trace import Trace
+
+_ODD = 0.05
+_LEAST_RATE = 2e-3
+_SURPLUS = 1e-4
+"""Chance of a record too many, against which those of losses are weighed."""
+_MOST_OF_ONE = 64
+_CUT_SHORT = 4
+_ONE_OF_A_NAME = 0.3
+_FEW = 4
+"""From so many passes on, chance alone can speak for a loss."""
+_UNLIKELY = 1e-2
+_MANY_KEYS = 10
+"""Fewer ops than this say nothing of what is usual among them."""
+MOST_MISSING = 0.3
+"""Passes that lack more than this share of their ops are no passes of one kind."""
+COVERED = 0.5
+"""Share of the records that must be of passes that are alike."""
+_OF_LAYERS = 0.75
+"""Ops of so many layers are expected in the others, where something reads them."""
+
+
+@dataclass(slots=True, eq=False)
+class Losses:
+    """What one kind lacks.
+
+    Attributes
+    ----------
+    piece, key : of each missing record (key : column of the kind); count, how many.
+    n_read, n_alike, n_layers : how many of them rest on what later records read, on
+        passes alone, on layers.
+    n_varying : ops that are left out.
+    n_ops : ops of a pass; 0 where their numbers follow no rule.
+    extra : names of ops that no pass of the kind has, one per missing record, and the
+        piece that it is missing from.
+    """
+
+    piece: I64
+    key: I64
+    count: I64
+    n_read: int = 0
+    n_alike: int = 0
+    n_layers: int = 0
+    n_varying: int = 0
+    n_ops: int = 0
+    extra: list[tuple[int, str, int]] = field(default_factory=list)
+
+
+def _expected(kind: Kind, classes: "_Classes") -> I64:
+    """Return how often each key is in a pass of the kind, int64[k]; 0 = by no rule.
+
+    The number under which what was counted is likeliest: each record is lost by
+    chance, at the rate of the kind, and hardly ever is one too many.
+    """
+    size = kind.rows.length
+    whole = size >= ALIKE * np.median(size)
+    table, weight = kind.table[whole], kind.weight[whole]
+    top = min(int(table.max(initial=0)), _MOST_OF_ONE)
+    votes = np.stack([weight @ (table == count) for count in range(top + 1)])
+    votes[top] += weight @ (table > top)
+    lost = np.sort(votes[0, votes[2:].sum(axis=0) == 0] / max(int(weight.sum()), 1))
+    lost = lost[lost < COVERED]
+    rate = float(lost[: max(len(lost) * 9 // 10, 1)].mean()) if len(lost) else 0.0
+    rate = min(max(rate, _LEAST_RATE), MOST_MISSING)
+    counted = np.arange(top + 1)
+    beyond = counted[None, :] - counted[:, None]
+    chance = np.where(beyond > 0, beyond * np.log(_SURPLUS), 0.0)
+    for n in counted.tolist():
+        for k in range(n + 1):
+            ways = np.log(float(comb(n, k)))
+            chance[n, k] = ways + (n - k) * np.log(rate) + k * np.log(1 - rate)
+    likely = chance @ votes
+    if int(weight.sum()) <= _FEW:
+        # Few passes: ops that differ by their layer only speak for each other.
+        for of in classes.members.values():
+            if len(of) >= _FEW:
+                columns = list(of.values())
+                likely[:, columns] = likely[:, columns].sum(axis=1)[:, None]
+    best: I64 = np.argmax(likely, axis=0).astype(np.int64)
+    return best
+
+
+def _lacks(kind: Kind, expected: I64) -> npt.NDArray[np.int64]:
+    """Return what each piece lacks, int64[pieces, keys], but for cut ends."""
+    rows = kind.rows
+    lacks = np.maximum(expected[None, :] - kind.table.astype(np.int64), 0)
+    there = kind.table > 0
+    begin = np.where(there, kind.order, np.inf).min(axis=1)
+    end = np.where(there, kind.order, -np.inf).max(axis=1)
+    late, early = kind.low < begin[:, None], kind.high > end[:, None]
+    for cut, is_edge in ((late, rows.is_head), (early, rows.is_tail)):
+        # Passes that begin late or end early by more than a few ops: one or two of
+        # them have lost a batch; where many do, they are no whole passes by design.
+        short = ~is_edge & ((cut & (expected > 0)).sum(axis=1) >= _CUT_SHORT)
+        are_many = np.count_nonzero(short) > max(FEW_SHORT * len(rows), 1)
+        chosen = is_edge | are_many
+        lacks[chosen] = np.where(cut[chosen], 0, lacks[chosen])
+    return lacks
+
+
+def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
+    """Return which of the ops that a pass lacks are lost records."""
+    classes = _Classes(trace, kind, keys)
+    expected = _expected(kind, classes)
+    lacks = _lacks(kind, expected)
+    weight = kind.weight
+    piece, key = np.nonzero(lacks)
+    count = lacks[piece, key]
+    # What is computed twice under one name may be read although one is missing.
+    is_read = _is_read(kind, piece, key, readers) & (expected[key] == 1)
+    is_kin = classes.have(piece, key, expected)
+    varies = _varying(lacks, weight, expected)
+    # An op that a pass has in no layer is no op of that graph, unless it is read.
+    is_none = ~is_read & classes.are_gone(piece, key)
+    told = (is_read | is_kin) & ~varies[key]
+    odd = _odd(len(weight), weight, told, piece)
+    by_chance = ~varies[key] & ~odd[piece] & _are_many(trace, kind)[piece] & ~is_none
+    lost = told | by_chance
+    times = weight[piece] * count
+    # The share that is lost for sure says how many of the others chance would take.
+    n_cells = int((weight[:, None] * expected[None, :]).sum())
+    rate = int(times[lost].sum()) / max(n_cells, 1)
+    rest = ~lost & ~varies[key] & ~is_none
+    if _is_chance(int(times[rest].sum()), rate * max(n_cells - len(times), 0)):
+        lost |= rest
+    found = Losses(piece[lost], key[lost], count[lost])
+    found.n_read = int(times[lost & is_read].sum())
+    found.n_alike = int(times[lost].sum()) - found.n_read
+    left_out = np.zeros(len(kind.keys), np.bool_)
+    left_out[key[~lost]] = True
+    found.n_varying = int(np.count_nonzero(left_out))
+    found.n_ops = int(expected.sum()) if _is_regular(kind, expected) else 0
+    # A graph tells of ops that no pass has better than other layers do.
+    has_graph = any(join.n_nodes for join in trace.joins)
+    if int(weight.sum()) <= _FEW and not has_graph:
+        _of_layers(kind, classes, readers, found, rate)
+    return found
+
+
+def _is_regular(kind: Kind, expected: I64) -> bool:
+    """Tell whether numbers say anything: most ops are one of a name, or steady.
+
+    Ops that bear few names between them, in ever other numbers, follow no rule.
+    """
+    n_ops = int(expected.sum())
+    if not n_ops or int((expected == 1).sum()) >= _ONE_OF_A_NAME * n_ops:
+        return n_ops > 0
+    many = np.flatnonzero(expected > 1)
+    steady = (kind.table[:, many] == expected[many]).mean(axis=1)
+    return float(np.average(steady, weights=kind.weight)) >= COVERED
+
+
+def _is_chance(n: int, mean: float) -> bool:
+    """Tell whether chance may well take so many where `mean` are to be expected."""
+    return n <= mean + 2 * float(np.sqrt(mean))
+
+
+def _are_many(trace: Trace, kind: Kind) -> Bools:
+    """Return of which pieces so many are alike, in one phase, that chance can speak."""
+    phase = trace.spans.phase
+    n = len(kind.rows)
+    if phase is None:
+        return np.full(n, int(kind.weight.sum()) >= _FEW)
+    of = kind.phase.astype(np.int64) + 1
+    per_phase = np.bincount(of, kind.weight, minlength=4)
+    return np.asarray(per_phase[of] >= _FEW)
+
+
+class _Classes:
+    """Ops that differ by their layer only.
+
+    Attributes
+    ----------
+    members : columns of a kind by (name without its layer, op), and by layer.
+    n_layers : different layers of all ops.
+    """
+
+    def __init__(self, trace: Trace, kind: Kind, keys: Keys) -> None:
+        self._kind = kind
+        self.members: dict[tuple[str, int], dict[int, int]] = {}
+        self._of: dict[int, tuple[str, int]] = {}
+        self.layers: set[int] = set()
+        for column, key in enumerate(kind.keys.tolist()):
+            name = keys.text(trace, key)
+            begin, end = shape_of(name).layer
+            if end <= begin:
+                continue
+            layer = int(name[begin:end])
+            self.layers.add(layer)
+            # A cut name may have lost letters behind longer numbers of layers.
+            named = (f"{name[:begin]}\0{name[end:]}", int(keys.op[key]))
+            self.members.setdefault(named, {})[layer] = column
+            self._of[column] = named
+
+    def have(self, piece: I64, key: I64, expected: I64) -> Bools:
+        """Tell whether most other layers have, in the same pass, what one lacks."""
+        return self._share(piece, key, expected) >= ALIKE
+
+    def are_gone(self, piece: I64, key: I64) -> Bools:
+        """Tell whether hardly any layer has, in the same pass, what one lacks."""
+        share = self._share(piece, key, np.ones(len(self._kind.keys), np.int64))
+        return (share >= 0) & (share < 1 - _OF_LAYERS)
+
+    def _share(self, piece: I64, key: I64, expected: I64) -> npt.NDArray[np.float64]:
+        """Return the share of other layers that have it; -1 where there are few."""
+        result = np.full(len(piece), -1.0)
+        for column in np.unique(key).tolist():
+            named = self._of.get(column)
+            if named is None or len(self.members[named]) < _FEW:
+                continue
+            kin = np.array(list(self.members[named].values()), np.int64)
+            part = np.flatnonzero(key == column)
+            there = self._kind.table[np.ix_(piece[part], kin)] >= expected[kin]
+            result[part] = there.sum(axis=1) / (len(kin) - 1)
+        return result
+
+
+def _is_read(kind: Kind, piece: I64, key: I64, readers: "Readers") -> Bools:
+    """Tell whether a record of the same pass reads what a missing one computes."""
+    result = np.zeros(len(piece), np.bool_)
+    column = np.full(int(kind.keys.max()) + 1, -1, np.int64)
+    column[kind.keys] = np.arange(len(kind.keys))
+    order = np.argsort(key, kind="stable")
+    edges = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
+    for part in np.split(order, edges[1:]):
+        if not len(part):
+            continue
+        of = readers.of(int(kind.keys[key[part[0]]]))
+        of = of[of < len(column)]
+        of = column[of]
+        of = of[of >= 0]
+        if len(of):
+            result[part] = (kind.table[np.ix_(piece[part], of)] > 0).any(axis=1)
+    return result
+
+
+def _tail(mean: npt.NDArray[np.float64], n: I64) -> npt.NDArray[np.float64]:
+    """Return at least the chance of `n` or more where `mean` are to be expected."""
+    m, k = np.maximum(mean, 1e-12), np.maximum(n.astype(np.float64), 1.0)
+    # Stirling's formula for the first term, and a geometric series for the others.
+    factorial = k * np.log(k) - k + np.log(2 * np.pi * k) / 2 + 1 / (12 * k)
+    with np.errstate(over="ignore"):
+        first = np.exp(np.minimum(k * np.log(m) - m - factorial, 0.0))
+    ratio = np.minimum(m / (k + 1), 0.99)
+    result: npt.NDArray[np.float64] = np.where(
+        n > mean, np.minimum(first / (1 - ratio), 1.0), 1.0
+    )
+    return result
+
+
+def _varying(lacks: I64, weight: I64, expected: I64) -> Bools:
+    """Return which ops are missing too often for chance: other graphs lack them."""
+    per_key = weight @ lacks
+    n_keys = int(np.count_nonzero(expected))
+    fewest = 2 if int(weight.sum()) <= 2 * _FEW else 3
+    varies = np.zeros(len(per_key), np.bool_)
+    # Twice: ops that vary much are not to hide those that vary less.
+    for _ in range(2 if n_keys >= _MANY_KEYS else 0):
+        mean = per_key[~varies].sum() / max(int(expected[~varies].sum()), 1)
+        chance = _tail(mean * expected, per_key) * n_keys
+        varies = (per_key >= fewest) & (chance < _UNLIKELY)
+    return varies
+
+
+def _odd(n: int, weight: I64, told: Bools, piece: I64) -> Bools:
+    """Return which pieces lack ops together that nothing tells of: other graphs."""
+    per_piece = np.bincount(piece[~told], minlength=n).astype(np.int64)
+    others = np.bincount(piece[told], minlength=n)
+    n_all = max(int(weight.sum()), 1)
+    mean = np.full(n, float((per_piece * weight).sum()) / n_all)
+    chance = _tail(mean, per_piece) * n_all
+    # A gap in the recording takes what is told of and what is not.
+    return np.asarray((per_piece >= 2) & (chance < _ODD) & (others == 0))
+
+
+class Readers:
+    """Which ops read what which other op computes, by names."""
+
+    def __init__(self, trace: Trace, keys: Keys, rows: PassRows, runs: Runs) -> None:
+        self._keys, self._trace = keys, trace
+        self._known: dict[int, I64] = {}
+        self.by_base: dict[str, I64] = {}
+        if keys.of_tensor or not len(trace.accesses.first) - 1:
+            return
+        lists: dict[str, set[int]] = {}
+        at = np.unique(rows.key, return_index=True)[1]
+        piece = np.searchsorted(rows.first, at, "right") - 1
+        spans = np.full(len(at), -1, np.int64)
+        for number in np.unique(piece).tolist():
+            some = piece == number
+            ids = runs.of_run(int(rows.run[number]))
+            spans[some] = ids[at[some] - rows.first[number] + rows.begin[number]]
+        for key, span in enumerate(spans.tolist()):
+            for tensor in trace.accesses.of_span(span).tensor.tolist():
+                if tensor >= 0:
+                    name = trace.strings[int(trace.tensors.name[tensor])]
+                    lists.setdefault(normalise(name), set()).add(key)
+        self.by_base = {n: np.array(sorted(k), np.int64) for n, k in lists.items()}
+
+    def of(self, key: int) -> I64:
+        """Return the keys of the ops that read what `key` computes, but itself."""
+        found = self._known.get(key)
+        if found is None:
+            base = normalise(self._keys.text(self._trace, key))
+            found = self.by_base.get(base, np.zeros(0, np.int64)) if base else None
+            found = np.zeros(0, np.int64) if found is None else found[found != key]
+            self._known[key] = found
+        return found
+
+
+def _of_layers(
+    kind: Kind, classes: _Classes, readers: Readers, found: Losses, rate: float
+) -> None:
+    """Add ops that no pass has, but nearly all other layers.
+
+    Where a record reads what they compute, or no more lack than chance would take.
+    """
+    unread: list[tuple[str, int]] = []
+    n_cells = 0
+    for (shape, _), of in classes.members.items():
+        if len(of) < max(_OF_LAYERS * len(classes.layers), _FEW):
+            continue
+        n_cells += len(classes.layers)
+        for layer in sorted(classes.layers - set(of)):
+            name = shape.replace("\0", str(layer))
+            column = of[min(of, key=lambda known: abs(known - layer))]
+            reading = readers.by_base.get(normalise(name))
+            if reading is None:
+                unread.append((name, column))
+                continue
+            at = np.flatnonzero(np.isin(kind.keys, reading))
+            pieces = np.flatnonzero((kind.table[:, at] > 0).any(axis=1))
+            found.extra += [(piece, name, column) for piece in pieces.tolist()]
+            found.n_layers += int(kind.weight[pieces].sum())
+    n_passes = int(kind.weight.sum())
+    if _is_chance(len(unread), n_cells * rate**n_passes):
+        found.extra += [(p, *one) for one in unread for p in range(len(kind.rows))]
+        found.n_layers += len(unread) * n_passes
