@@ -22,8 +22,8 @@ from ggscope.analysis.reads.account import (
 )
 from ggscope.analysis.reads.hotness import cold, heat, space_totals
 from ggscope.analysis.reads.units import read_sequence
-from ggscope.analysis.sessions.correlate import token_layers
 from ggscope.analysis.statistics.table import stat_table
+from ggscope.analysis.statistics.token_layers import token_layers
 from ggscope.model.selection import Selection
 from ggscope.model.tables import Space
 from ggscope.words.reads import kv_traffic

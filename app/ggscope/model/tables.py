@@ -17,6 +17,8 @@ from ggscope.model.schema import Column, Table, stacked
 
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
+_FAR = 1 << 62
+"""Ticks and records beyond are nonsense."""
 
 
 class SpanFlag(IntFlag):
@@ -99,10 +101,6 @@ def empty(dtype: npt.DTypeLike) -> Array:
     array = np.zeros(0, dtype)
     array.flags.writeable = False
     return array
-
-
-_FAR = 1 << 62
-"""Ticks and records beyond are nonsense."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

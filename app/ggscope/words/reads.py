@@ -1,6 +1,7 @@
-"""What there is to say of hot and cold tensors: facts as titles, words and remarks.
+"""What there is to say of hot and cold tensors and of the what-if cache.
 
-The answers of the what-if cache as sentences, the same in window and terminal.
+Facts as titles, words and remarks; answers as sentences, the same in window and
+terminal.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from ggscope.analysis.reads.hotness import (
 )
 from ggscope.analysis.reads.units import read_sequence
 from ggscope.analysis.reads.what_if import Answer, WhatIf
-from ggscope.analysis.sessions.correlate import TokenLayers, token_layers
+from ggscope.analysis.statistics.token_layers import TokenLayers, token_layers
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64
 from ggscope.model.time import TimeRange

@@ -1,8 +1,6 @@
 """What is known of a tensor, buffer, graph node or expert, as texts for people.
 
-What is known of a node of the computation graph, as texts for people.
-
-What the trace did with one tensor, buffer, node or expert: exact sums.
+Some of it at once, and exact sums of what the trace did with it when they are there.
 """
 
 from dataclasses import dataclass
@@ -48,6 +46,7 @@ from ggscope.model.units import (
 from ggscope.words.spans import Fact, exact_time_text, time_text
 
 _QUALITIES = len(Quality)
+COUNTING = "counting…"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,7 +265,6 @@ class _Seen:
         )
 
 
-COUNTING = "counting…"
 _PLACES: dict[int, str] = {
     Place.STATED: "stated by the model file",
     Place.LISTED: "listed by a side file",

@@ -2,9 +2,7 @@
 
 The texts have the schema, the order of keys and the indentation of the exporter of
 the tensor tracers for llama.cpp, so that what was read from its files comes out the
-same, byte for byte.
-
-What the entries of a token trace repeat, put into words once.
+same, byte for byte. What entries repeat is put into words once.
 """
 
 import json
@@ -20,6 +18,13 @@ from ggscope.model.tables import I64, Space, SpanFlag
 from ggscope.model.trace import Trace
 
 _NO_LAYER_128 = 65535
+SCHEMAS = ("128", "256", "1024")
+"""Schemas by the size of the binary records that they were made from."""
+_LONGEST_256 = (23, 19)
+_BLOCK = 4096
+_NS_PER_MS = 1_000_000
+_NO_EXPERTS = ',\n      "expert_ids": [],\n      "num_experts": 0'
+_PHASES: Mapping[int, str] = {-1: "null", 0: '"PROMPT"', 1: '"GENERATE"'}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +153,7 @@ def _indented(fields: dict[str, object]) -> str:
     return text.replace("\n", "\n    ")
 
 
-SCHEMAS = ("128", "256", "1024")
-"""Schemas by the size of the binary records that they were made from."""
-
 _FORMAT_VERSIONS = MappingProxyType({"256": "256-byte", "1024": "1024-byte"})
-_LONGEST_256 = (23, 19)
-_BLOCK = 4096
-_NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -300,11 +299,6 @@ class TokenJson:
                     f"{tail}{end}\n    }}"
                 )
                 number += 1
-
-
-_NO_EXPERTS = ',\n      "expert_ids": [],\n      "num_experts": 0'
-
-_PHASES: Mapping[int, str] = {-1: "null", 0: '"PROMPT"', 1: '"GENERATE"'}
 
 
 def _claims(trace: Trace) -> Claims:

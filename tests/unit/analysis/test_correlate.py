@@ -15,7 +15,7 @@ from ggscope.analysis.sessions.correlate import (
     graph_join,
     node_words,
 )
-from ggscope.analysis.sessions.correlate_runs import run_hashes, runs_of
+from ggscope.analysis.sessions.runs import run_hashes, runs_of
 from ggscope.errors import Cancelled
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Claims

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from builders import llama_like_trace
-from ggscope.analysis.sessions.correlate import token_layers
 from ggscope.analysis.statistics.table import statistics
+from ggscope.analysis.statistics.token_layers import token_layers
 from ggscope.errors import Cancelled
 from ggscope.model.tables import Quality, SpanFlag, quality_of
 from ggscope.model.time import TimeRange

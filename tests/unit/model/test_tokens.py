@@ -7,8 +7,8 @@ import pytest
 
 from builders import finished
 from ggscope.analysis.rows.categories import categorize
-from ggscope.analysis.sessions.correlate import token_layers
 from ggscope.analysis.statistics.table import statistics
+from ggscope.analysis.statistics.token_layers import token_layers
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection

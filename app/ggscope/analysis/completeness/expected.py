@@ -30,7 +30,7 @@ from ggscope.analysis.completeness.passes import (
     spans_of,
 )
 from ggscope.analysis.reads.unrecorded import lost_nodes
-from ggscope.analysis.sessions.correlate_runs import Runs, run_hashes, runs_of
+from ggscope.analysis.sessions.runs import Runs, run_hashes, runs_of
 from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import locate_node
 from ggscope.model.lanes import LaneKind

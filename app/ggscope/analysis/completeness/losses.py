@@ -19,7 +19,7 @@ from ggscope.analysis.completeness.passes import (
     Kind,
     PassRows,
 )
-from ggscope.analysis.sessions.correlate_runs import Runs
+from ggscope.analysis.sessions.runs import Runs
 from ggscope.model.names import normalise, shape_of
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.groups import CHUNK_ROWS
-from ggscope.analysis.sessions.correlate_runs import Runs
+from ggscope.analysis.sessions.runs import Runs
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import Trace

@@ -1,6 +1,6 @@
 """Which experts worked: choices by layer, expert and token, and how they are known.
 
-Experts told by accesses, for traces that record no routing.
+They are told by the router's lists, or by accesses where a trace records no routing.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,8 @@ from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
 
 _STACK_WORD = "_exps"
+MOST_EXPERTS = 1 << 12
+"""An expert number beyond is damage; a grid of it would have no bounds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,10 +153,6 @@ def _grouped(
 
 def _changes(values: I64) -> npt.NDArray[np.bool_]:
     return np.append(True, values[1:] != values[:-1])[: len(values)]
-
-
-MOST_EXPERTS = 1 << 12
-"""An expert number beyond is damage; a grid of it would have no bounds."""
 
 
 class ExpertSource(Enum):

@@ -1,6 +1,6 @@
 """Figures about experts: utilisation, entropy, overlap, transitions, scores, cover.
 
-What pictures of experts show: one matrix of counts, and one thing beside it.
+And what a picture of experts shows: one matrix of counts, and one thing beside it.
 """
 
 import math

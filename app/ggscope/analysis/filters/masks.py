@@ -2,11 +2,8 @@
 
 A filter becomes a list of tests, one per part; each test answers for a slice of
 the spans. Texts are matched once per distinct string and memory sources once per
-access pattern, so the cost per span is a table look-up.
-
-Filters by what spans touch: tensors, bytes of the file, experts, buffers.
-
-Each is decided once per pattern of accesses, then looked up per span.
+access pattern, and so is what spans touch (tensors, bytes of the file, experts,
+buffers), so the cost per span is a table look-up.
 """
 
 import re
@@ -39,6 +36,10 @@ from ggscope.model.trace import Trace
 Bools = npt.NDArray[np.bool_]
 Test = Callable[[slice], Bools]
 """Answers for spans ``rows``: bool[rows.stop - rows.start]."""
+_PIECE_ROWS = 1 << 18
+"""Rows whose temporaries fit the cache."""
+_STRINGS_PER_LOOK = 1 << 12
+"""Strings that are matched between two looks at the watcher."""
 
 
 def thing_tests(trace: Trace, wanted: Filter) -> list[Test]:
@@ -197,12 +198,6 @@ def _buffer_test(trace: Trace, addresses: Collection[int]) -> Test:
     wanted = np.array(sorted(a for a in addresses if 0 <= a < limit), np.uint64)
     rows = np.append(np.isin(trace.buffers.address, wanted), False)
     return access_test(trace, lambda what: rows[what.buffer])
-
-
-_PIECE_ROWS = 1 << 18
-"""Rows whose temporaries fit the cache."""
-_STRINGS_PER_LOOK = 1 << 12
-"""Strings that are matched between two looks at the watcher."""
 
 
 def filter_mask(

@@ -3,13 +3,9 @@
 The layout is layered and deterministic. Layers of the network are boxes of their own:
 closed ones stand for all their nodes, open ones are frames. The inside of a frame is
 laid out alone and kept, because the layers of a network are alike but for two or three
-kinds; so opening one layer, or all of them, costs little.
-
-Insides of open layers, and the level of everything that lies around them.
-
-What of a graph is drawn: nodes with their copies, and the boxes they are in.
-
-Which transformer layer each node of a graph belongs to, and what layers share.
+kinds; so opening one layer, or all of them, costs little. In order: which transformer
+layer each node belongs to and what layers share (`GraphLayers`), what is drawn of it
+(`Drawn`), the insides of open layers, and the level of everything around them.
 """
 
 from dataclasses import dataclass
@@ -25,6 +21,18 @@ from ggscope.model.graph import Graph, NodeFlag
 from ggscope.model.tables import I64
 
 Flags = npt.NDArray[np.bool_]
+NODE_SIZE = (164.0, 40.0)
+INPUT_SIZE = (140.0, 24.0)
+LAYER_SIZE = (236.0, 46.0)
+FRAME_PAD = 14.0
+FRAME_HEAD = 28.0
+"""Space above the first row of a frame, for its title."""
+_MIN_FRAME_WIDTH = 260.0
+_INPUT_WEIGHT = 0.02
+"""Inputs follow the ops that they feed, not the other way round."""
+_SPINE_WEIGHT = 20.0
+"""From one layer to the next: the main line of the picture."""
+MAX_CACHED = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,17 +233,6 @@ def items_of(drawn: Drawn, choice: GraphChoice) -> Items:
     )
 
 
-NODE_SIZE = (164.0, 40.0)
-INPUT_SIZE = (140.0, 24.0)
-LAYER_SIZE = (236.0, 46.0)
-FRAME_PAD = 14.0
-FRAME_HEAD = 28.0
-"""Space above the first row of a frame, for its title."""
-_MIN_FRAME_WIDTH = 260.0
-_INPUT_WEIGHT = 0.02
-"""Inputs follow the ops that they feed, not the other way round."""
-_SPINE_WEIGHT = 20.0
-"""From one layer to the next: the main line of the picture."""
 Cache = dict[bytes, Placed]
 """Insides of frames by their `Level.key`; belongs to one caller."""
 
@@ -389,9 +386,6 @@ def _item_sizes(
     for item, frame in frames.items():
         width[item], height[item] = frame.width, frame.height
     return width, height
-
-
-MAX_CACHED = 64
 
 
 class BoxKind(IntEnum):

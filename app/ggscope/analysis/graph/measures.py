@@ -1,6 +1,7 @@
 """What the trace says of each node of a graph: time, accesses, and how it was found.
 
-What leads to a node, what follows from it, and the path that takes longest.
+With that time, which path through the graph takes longest; and what leads to a node
+and follows from it.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,7 @@
-"""The order within the rows of a layered drawing, with few crossings.
+"""The rows of a layered drawing: which nodes are in them, in which order.
 
 Edges over several rows are routed through *waypoints*, one per row in between; all
 edges of one port share them, so a tensor that many ops use is one line with branches.
-
-Which row of a layered drawing each node of a graph belongs to.
 
 Walks along edges are loops: each node needs what its sources got. They touch every
 node and edge a fixed number of times, so 100,000 nodes take a fraction of a second.
@@ -23,6 +21,13 @@ Flags = npt.NDArray[np.bool_]
 TOP, FREE, BOTTOM = -1, 0, 1
 """Where an item is pinned: to the first row, nowhere, to the last row."""
 _CHECK_EVERY = 4096
+MAX_SPAN = 12
+"""Edges over more rows than this are drawn as stubs at both ends."""
+_WAYPOINT_WEIGHT = 8.0
+_MANY = 20_000
+"""From so many items on, sweeps are fewer and crossings are not counted."""
+_MAX_SPAN_OF_MANY = 3
+"""Waypoints of 100,000 items with longer edges would take ten seconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,13 +153,6 @@ def _pull_down(
 
 
 F64 = npt.NDArray[np.float64]
-MAX_SPAN = 12
-"""Edges over more rows than this are drawn as stubs at both ends."""
-_WAYPOINT_WEIGHT = 8.0
-_MANY = 20_000
-"""From so many items on, sweeps are fewer and crossings are not counted."""
-_MAX_SPAN_OF_MANY = 3
-"""Waypoints of 100,000 items with longer edges would take ten seconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

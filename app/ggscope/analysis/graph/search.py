@@ -1,6 +1,4 @@
-"""Nodes by what is written on them.
-
-What the nameless inputs of a graph are, told by the ops that read them.
+"""Nodes by what is written on them, and what is written on nameless inputs.
 
 llama.cpp gives its inputs no names, so that traces show ``leaf_4``. What it is for
 follows from who reads it: the second source of every ``ROPE`` holds the positions.
@@ -19,6 +17,16 @@ from ggscope.model.graph import Graph
 from ggscope.model.names import normalise, parse
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
+
+TOKENS = "token ids"
+POSITIONS = "RoPE positions"
+FACTORS = "RoPE frequency factors"
+K_ROWS = "rows of the K cache"
+V_ROWS = "rows of the V cache"
+OUTPUTS = "rows to output"
+MASK = "attention mask"
+_LEAF = "leaf_"
+_COPIES = ("CPY", "CONT", "DUP", "CAST")
 
 
 def op_words(trace: Trace, graph: Graph, node: int) -> str:
@@ -61,17 +69,6 @@ def _matching(
     hits = [bool(pattern.search(text_of(int(value)))) for value in values]
     found: npt.NDArray[np.bool_] = np.array(hits, np.bool_)[inverse.reshape(-1)]
     return found
-
-
-TOKENS = "token ids"
-POSITIONS = "RoPE positions"
-FACTORS = "RoPE frequency factors"
-K_ROWS = "rows of the K cache"
-V_ROWS = "rows of the V cache"
-OUTPUTS = "rows to output"
-MASK = "attention mask"
-_LEAF = "leaf_"
-_COPIES = ("CPY", "CONT", "DUP", "CAST")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""The rows of a heatmap: which pass, token, bin of time or layer a span belongs to.
+"""The two axes of a heatmap of the model file.
 
-The x axis of a file heatmap: offsets, or every unit equally wide.
+Down: which pass, token, bin of time or layer a span belongs to. Across: offsets, or
+every unit equally wide.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,12 @@ ROW_KINDS: tuple[RowKind, ...] = ("token", "pass", "time", "layer")
 TIME_BINS = 512
 _WIDEST_TABLE = 1 << 24
 """Token numbers of a wider range are searched for instead of looked up."""
+AxisKind = Literal["offset", "equal"]
+AXIS_KINDS: tuple[AxisKind, ...] = ("offset", "equal")
+UNIT_WIDTH = 1 << 20
+"""Positions per unit on the equal axis: enough for any zoom into one."""
+_LEAST_BYTES = 16
+_LEAST_POSITIONS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -251,14 +258,6 @@ def _layers(trace: Trace) -> I64:
     ]
     values = np.unique(np.concatenate([np.asarray(c, np.int64) for c in columns]))
     return values[values >= 0]
-
-
-AxisKind = Literal["offset", "equal"]
-AXIS_KINDS: tuple[AxisKind, ...] = ("offset", "equal")
-UNIT_WIDTH = 1 << 20
-"""Positions per unit on the equal axis: enough for any zoom into one."""
-_LEAST_BYTES = 16
-_LEAST_POSITIONS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,8 +1,7 @@
 """What accesses touch: ranges of the model file, runtime tensors, or neither.
 
-What is read, and how much, is decided by ``account``; here its rows get their place.
-
-How often each row of a heatmap does each kind of access: one pass over all spans.
+What is read, and how much, is decided by ``reads.account``; here its rows get their
+place, and one pass over all spans counts how often each row of a heatmap does each.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -18,6 +17,12 @@ from ggscope.analysis.rows.groups import CHUNK_ROWS, add_by_group, chunks, count
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, AccessColumns, Array, Space
 from ggscope.model.trace import Trace
+
+OPEN_EXPERTS = "the trace does not name every expert that its ops compute"
+"""Why it is not known of some experts whether they were read."""
+_ROWS_AT_ONCE = 64
+_DENSE_KEYS = 1 << 24
+"""So many pairs of row and variant are counted in a table, more by sorting."""
 
 
 class Track(IntEnum):
@@ -76,10 +81,6 @@ class Touches:
             self.size[rows], self.unknown[rows], self.passed[rows],
             self.tensor[rows], self.layer[rows],
         )  # fmt: skip
-
-
-OPEN_EXPERTS = "the trace does not name every expert that its ops compute"
-"""Why it is not known of some experts whether they were read."""
 
 
 def counted_words(passed: int, n_row_reads: int = 0) -> str:
@@ -245,10 +246,7 @@ def joined_touches(a: Touches, b: Touches) -> Touches:
     return Touches(first, *columns)
 
 
-_ROWS_AT_ONCE = 64
 Mask = npt.NDArray[np.bool_]
-_DENSE_KEYS = 1 << 24
-"""So many pairs of row and variant are counted in a table, more by sorting."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,6 +1,6 @@
 """How hot each tensor is: accesses, bytes and tokens; and what is never touched.
 
-How a run walks through the model file: jumps between reads, and layers on disk.
+And how a run walks through the model file: jumps between reads, and layers on disk.
 """
 
 import math
@@ -24,6 +24,7 @@ from ggscope.model.trace import Trace
 GroupBy = Literal["tensor", "layer", "component", "expert"]
 GROUP_BY: tuple[GroupBy, ...] = ("tensor", "layer", "component", "expert")
 _MOST_DENSE = 1 << 26
+N_BINS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -565,9 +566,6 @@ def is_cache(trace: Trace, found: Account) -> npt.NDArray[np.bool_]:
     for row in np.unique(tensor[tensor >= 0]).tolist():
         marks[row] = _component(trace, row) == "cache"
     return np.asarray(marks[tensor], np.bool_)
-
-
-N_BINS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)

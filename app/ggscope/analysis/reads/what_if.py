@@ -1,6 +1,6 @@
 """What-if cache: how much a run would read from disk with so much page cache.
 
-Which expert slices to keep in memory for ever, so that most reads are hits.
+And which expert slices to keep in memory for ever, so that most reads are hits.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,9 @@ from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+
+N_OPTIMUM = 24
+"""Sizes of the cache for which Belady's rule is tried out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,10 +101,6 @@ def read_with_pinned(
     room = max(capacity - int(np.asarray(size)[pins].sum()), 0)
     curve = miss_curve(rest, size, watcher)
     return int(np.asarray(size)[used].sum()) + curve.at(room)[0]
-
-
-N_OPTIMUM = 24
-"""Sizes of the cache for which Belady's rule is tried out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,6 +1,4 @@
-"""Which spans belong to each value of a column, in the order of the trace.
-
-Work on long columns in pieces, so that temporaries stay small.
+"""Long columns in pieces, and which spans belong to each value of a column.
 
 Indexing with a narrow column makes numpy widen the whole index to 64 bits: 264 MB
 for 33 million spans. A million rows at a time fit the cache and cost nothing extra.

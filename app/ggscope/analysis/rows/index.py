@@ -1,6 +1,6 @@
 """TraceIndex: everything the views derive from a trace once and keep.
 
-What of an index stays true when names and accesses are added to a trace.
+When names and accesses are added to a trace, its next index takes over what stays true.
 """
 
 from collections.abc import Callable, Hashable
@@ -48,6 +48,12 @@ _NEEDS: dict[ColorBy, tuple[str, ...]] = {
     "quality": ("flags",),
 }
 """Columns that a colouring looks at; the others look at names or accesses too."""
+# Column objects cost a few bytes per span for each colouring and filter.
+_KEPT_COLORINGS = 3
+_KEPT_FILTERS = 2
+_NO_DEPTH = np.iinfo(np.int32).max
+_WORK_SAMPLES = 4096
+"""Spans looked at to tell whether a row holds ops."""
 
 
 def stays(
@@ -93,12 +99,6 @@ def stays(
 
 
 _T = TypeVar("_T")
-# Column objects cost a few bytes per span for each colouring and filter.
-_KEPT_COLORINGS = 3
-_KEPT_FILTERS = 2
-_NO_DEPTH = np.iinfo(np.int32).max
-_WORK_SAMPLES = 4096
-"""Spans looked at to tell whether a row holds ops."""
 
 
 class TraceIndex:

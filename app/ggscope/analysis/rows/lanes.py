@@ -1,6 +1,6 @@
-"""From the lanes of a trace to the lanes that the timeline offers.
+"""The lanes that the timeline offers; which of them it shows, in which order, where.
 
-Which lanes the timeline shows, in which order, and where: pure arithmetic.
+Pure arithmetic on the lanes of a trace; nothing here knows pixels on a screen.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Several traces as one: further tokens of a run, or another run beside it.
 
-Whether two files share a clock, and how far one must be moved beside the other.
+That needs one clock: whether two files share theirs, and else how far one is moved.
 """
 
 from collections.abc import Sequence
@@ -26,6 +26,7 @@ SAME_CLOCK_NS = 600 * 1_000_000_000
 """Files whose times lie no further apart were written in one run: the model of one is
 loaded minutes before the first op, the next run comes later than that or has another
 zero."""
+_SAMPLE = 1000
 
 
 def raw_range(trace: Trace) -> tuple[int, int]:
@@ -106,9 +107,6 @@ def unlike_clocks(main: Trace, other: Trace) -> ReadWarning | None:
         place=name,
         remedy="Name the frequency with --option hz=…, or open the file alone.",
     )
-
-
-_SAMPLE = 1000
 
 
 def concatenate(traces: Sequence[Trace]) -> Trace:

@@ -4,24 +4,17 @@ Spans and nodes are the same where their names, ops and order within a pass agre
 Records that name what an op reads, and not what it computes, are found by the edges.
 Addresses are never compared: a graph prints those of ``ggml_tensor`` objects, a trace
 those of their data.
-
-Which node of a graph each op of a run is: by name, op and order.
-
-Tokens by layers: ops, bytes and time that each layer takes in each token.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.heat.rows import RowFinder
-from ggscope.analysis.reads.account import account, is_repeated
-from ggscope.analysis.rows.groups import add_by_group, chunks
-from ggscope.analysis.sessions.correlate_runs import (
+from ggscope.analysis.rows.groups import chunks
+from ggscope.analysis.sessions.runs import (
     OPS,
     Runs,
     run_hashes,
@@ -31,9 +24,7 @@ from ggscope.analysis.sessions.correlate_runs import (
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.graph import Graph, NodeFlag, first_node, locate_node
 from ggscope.model.names import normalise
-from ggscope.model.tables import I64, Array, Quality, empty, quality_of
-from ggscope.model.time import TimeRange
-from ggscope.model.tokens import Tokens, tokens_of
+from ggscope.model.tables import I64, Array, empty
 from ggscope.model.trace import Join, Trace
 
 _NOT_LOOKED = -2
@@ -187,25 +178,55 @@ def _match(number: int, names: Array, ops: I64, node: Array, rule: Array) -> Mat
     return Match(number, names.astype(np.int32), node, rule, n_ops, lost)
 
 
+class _Candidates:
+    """Rows by their keys, in order.
+
+    Attributes
+    ----------
+    rows : int64[m], those of the given keys that are known.
+    at, nth, total : int64[m], which known key each of them is, its place among those
+        of that key, and how many of them there are.
+    count : int64, candidates of each known key.
+    """
+
+    def __init__(self, keys: I64, candidates: I64) -> None:
+        self._order = np.argsort(candidates, kind="stable")
+        known, self._first, self.count = np.unique(
+            candidates[self._order], return_index=True, return_counts=True
+        )
+        at = np.searchsorted(known, keys)
+        self.rows = np.flatnonzero(np.append(known, -1)[at] == keys)
+        self.at = at[self.rows]
+        self.nth, self.total = _ranks(self.at)
+
+    def of(self, nth: I64, some: Array) -> I64:
+        """Return the nth candidate of some of the rows."""
+        found: I64 = self._order[self._first[self.at[some]] + nth]
+        return found
+
+
 def _counted_off(keys: I64, candidates: I64) -> I64:
     """Return the candidate that each key is, by its order among equal keys; -1 none.
 
     Keys whose number is no multiple of the candidates' number are left alone.
     """
     result = np.full(len(keys), -1, np.int64)
-    if not len(keys) or not len(candidates):
-        return result
-    order = np.argsort(candidates, kind="stable")
-    known, first, count = np.unique(
-        candidates[order], return_index=True, return_counts=True
-    )
-    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    rows = np.flatnonzero(known[at] == keys)
-    at = at[rows]
-    nth, total = _ranks(at)
-    fits = total % count[at] == 0
-    rows, at, nth = rows[fits], at[fits], nth[fits]
-    result[rows] = order[first[at] + nth % count[at]]
+    found = _Candidates(keys, candidates)
+    count = found.count[found.at]
+    fits = np.flatnonzero(found.total % count == 0)
+    result[found.rows[fits]] = found.of((found.nth % count)[fits], fits)
+    return result
+
+
+def _by_name(keys: I64, candidates: I64) -> I64:
+    """Return a candidate of the same key for each key; -1 none.
+
+    The nth key takes the nth such candidate, and the last one where they run out.
+    """
+    result = np.full(len(keys), -1, np.int64)
+    found = _Candidates(keys, candidates)
+    nth = np.minimum(found.nth, found.count[found.at] - 1)
+    result[found.rows] = found.of(nth, np.arange(len(nth)))
     return result
 
 
@@ -246,26 +267,6 @@ def _match_by_sources(
         same &= np.isin(node[beside].astype(np.int64) * width + base[left], known)
         node[left[same]], rule[left[same]] = node[beside[same]], Rule.SOURCE
     return _match(number, names, ops64, node, rule)
-
-
-def _by_name(keys: I64, candidates: I64) -> I64:
-    """Return a candidate of the same key for each key; -1 none.
-
-    The nth key takes the nth such candidate, and the last one where they run out.
-    """
-    result = np.full(len(keys), -1, np.int64)
-    if not len(keys) or not len(candidates):
-        return result
-    order = np.argsort(candidates, kind="stable")
-    known, first, count = np.unique(
-        candidates[order], return_index=True, return_counts=True
-    )
-    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    hit = np.flatnonzero(known[at] == keys)
-    at = at[hit]
-    nth, _ = _ranks(at)
-    result[hit] = order[first[at] + np.minimum(nth, count[at] - 1)]
-    return result
 
 
 def _ranks(groups: I64) -> tuple[I64, I64]:
@@ -406,7 +407,7 @@ def correlate(trace: Trace, watcher: Watcher | None = None) -> Correlation | Non
 
     Notes
     -----
-    Matches each distinct run once (`correlate_runs`); the rest is one look at the
+    Matches each distinct run once (`sessions.runs`); the rest is one look at the
     columns of names and ops.
     """
     if not trace.graphs or not len(trace.spans):
@@ -415,14 +416,8 @@ def correlate(trace: Trace, watcher: Watcher | None = None) -> Correlation | Non
     if not len(runs):
         return None
     graph_of_run, is_borrowed = _graphs_of_runs(trace, runs)
-    lengths = np.diff(runs.first)
-    keys = np.stack(
-        [
-            run_hashes(trace, runs, watcher).view(np.int64),
-            lengths,
-            graph_of_run,
-        ]
-    )
+    hashes = run_hashes(trace, runs, watcher).view(np.int64)
+    keys = np.stack([hashes, np.diff(runs.first), graph_of_run])
     _, leader, match_of_run = np.unique(
         keys, axis=1, return_index=True, return_inverse=True
     )
@@ -525,114 +520,3 @@ def node_words(trace: Trace, node: int) -> str:
     op = trace.op_name(int(graph.op[row]))
     where = graph.title or (f"token {graph.token}" if graph.token >= 0 else "the graph")
     return f"{name} ({op}) in {where}" if op else f"{name} in {where}"
-
-
-TokenBy = Literal["token", "pass"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenLayers:
-    """A matrix of layers by tokens.
-
-    Attributes
-    ----------
-    layers : int64[L], ascending; -1 first where ops without a layer occur.
-    tokens : int64[T], ascending keys of tokens (see ``model.tokens``) or numbers of
-        passes; -1 last = none.
-    names : what people call them.
-    by : whether columns are tokens as the file claims them, or passes.
-    ops : int64[L, T], ops; each counts once, however many threads tell of it.
-    bytes : int64[L, T], known bytes that they access, each op's once.
-    ticks : int64[L, T], measured and derived durations; estimated and unfinished
-        ones are left out.
-    n_left_out : how many these are.
-    """
-
-    layers: I64
-    tokens: I64
-    names: tuple[str, ...]
-    by: TokenBy
-    ops: I64
-    bytes: I64
-    ticks: I64
-    n_left_out: int
-
-
-def token_layers(
-    trace: Trace,
-    by: TokenBy = "token",
-    *,
-    time: TimeRange | None = None,
-    mask: npt.NDArray[np.bool_] | None = None,
-    watcher: Watcher | None = None,
-) -> TokenLayers:
-    """Return what each layer does in each token; only ops count.
-
-    Parameters
-    ----------
-    time : only ops that start in it.
-    mask : bool[n_spans], only these.
-
-    Raises
-    ------
-    Cancelled
-        From the watcher.
-    """
-    spans, names = trace.spans, tokens_of(trace)
-    finder = RowFinder(trace, by, token=names.key)
-    n_tokens = len(finder.rows)
-    n_layers = 2 if spans.layer is None else int(spans.layer.max(initial=-1)) + 2
-    sums = np.zeros((3, n_layers * n_tokens), np.int64)
-    found = account(trace)
-    per_entry = np.append(found.per_entry(found.known), 0)
-    n_left_out = done = 0
-    for piece in chunks(len(spans)):
-        wanted = spans.op[piece] >= 0
-        if mask is not None:
-            wanted &= mask[piece]
-        if time is not None:
-            start = spans.start[piece]
-            wanted &= (start >= time.start) & (start < time.end)
-        row = np.flatnonzero(wanted)
-        token = finder.of_spans(piece)[row]
-        layer = np.zeros(len(row), np.int64)
-        if spans.layer is not None:
-            layer += spans.layer[piece][row] + np.int64(1)
-        cell = layer * n_tokens + token
-        good = quality_of(spans.flags[piece][row]) <= Quality.DERIVED
-        duration = (spans.end[piece] - spans.start[piece])[row]
-        is_own = ~is_repeated(spans.flags[piece][row])
-        add_by_group(sums[0], cell, is_own.astype(np.int64))
-        add_by_group(sums[1], cell, per_entry[found.told(piece)[row]])
-        add_by_group(sums[2], cell[good], duration[good])
-        n_left_out += int(np.count_nonzero(~good))
-        done += piece.stop - piece.start
-        if watcher is not None:
-            watcher.progress(done, len(spans))
-    return _trimmed(
-        sums.reshape(3, n_layers, n_tokens),
-        finder,
-        by,
-        n_left_out,
-        names if by == "token" else Tokens(None),
-    )
-
-
-def _trimmed(
-    sums: I64, finder: RowFinder, by: TokenBy, n_left_out: int, names: Tokens
-) -> TokenLayers:
-    """Leave out layers and tokens without any op."""
-    layer = np.flatnonzero(sums[0].any(axis=1))
-    token = np.flatnonzero(sums[0].any(axis=0))
-    numbers = np.append(finder.rows.first, -1)[: sums.shape[2]]
-    kept = sums[:, layer][:, :, token]
-    return TokenLayers(
-        layer - 1,
-        numbers[token],
-        tuple(names.text(n) or "none" for n in numbers[token].tolist()),
-        by,
-        kept[0],
-        kept[1],
-        kept[2],
-        n_left_out,
-    )

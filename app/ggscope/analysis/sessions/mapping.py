@@ -4,11 +4,9 @@ A trace names tensors, often cut, and says at which byte of the model file an ac
 begins. A model file or a map lists tensors with offsets that may count from the start
 of the data instead of the file. Both fit together where one number, the *delta*,
 leads from nearly every listed offset to the traced one: it is found as the commonest
-difference, and what it takes to believe it is said in words.
-
-Which tensor of a model a name means: as it stands, without suffixes, or cut.
-
-A model's tensors made ready for mapping: slices folded, sizes made to fit.
+difference, and what it takes to believe it is said in words. Before that the model's
+tensors are laid out (`ModelLayout`: slices folded, sizes made to fit) and names are
+matched as they stand, without suffixes, or cut.
 """
 
 import re
@@ -32,6 +30,10 @@ from ggscope.model.trace import Trace
 SHORTEST_CUT = 19
 """Writers cut names at 19, 23, 63 or 127 characters; a shorter one is whole."""
 _HIGHEST = "\U0010ffff"
+_SLICE = re.compile(r"\[(\d{1,5})\]$")
+_FEWEST = 3
+"""Places that must agree where neither names nor a shift of 0 speak for a model."""
+_MOST_PAIRS = 1 << 22
 
 
 class Rule(IntEnum):
@@ -116,9 +118,6 @@ def _meaning(
     if after - first == 1:
         return known[ordered[first]], Rule.PREFIX
     return -1, Rule.NONE
-
-
-_SLICE = re.compile(r"\[(\d{1,5})\]$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -333,11 +332,6 @@ def _whole(tensors: Tensors, slices: I64) -> tuple[int, int]:
     if int(steps.min()) != int(steps.max()) or int(steps[0]) <= 0:
         return int(offset[0]), -1
     return int(offset[0]), int(steps[0]) * len(slices)
-
-
-_FEWEST = 3
-"""Places that must agree where neither names nor a shift of 0 speak for a model."""
-_MOST_PAIRS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,8 +2,7 @@
 
 An inference run computes the same graph once per pass, so the same names and ops come
 again thousands of times. Whatever is found for one run holds for all that are alike.
-
-Spans of one or several lanes as one list in time order, without making the list.
+The spans of the lanes that make runs are one `Stretch`, in time order without a list.
 """
 
 from collections.abc import Sequence
@@ -19,6 +18,17 @@ from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
+
+OPS = 1 << 16
+"""More than any op number: name and op make one key."""
+_SEED = 20260107
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_A = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_B = np.uint64(0x94D049BB133111EB)
+_SAMPLES = 5
+_SAMPLE_ROWS = 1 << 14
+_REPEATED = 0.75
+"""Lanes with so much of a pass's distinct ops each are taken to compute all of it."""
 
 
 class Stretch:
@@ -83,16 +93,6 @@ class Stretch:
 
 
 U64 = npt.NDArray[np.uint64]
-OPS = 1 << 16
-"""More than any op number: name and op make one key."""
-_SEED = 20260107
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_A = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_B = np.uint64(0x94D049BB133111EB)
-_SAMPLES = 5
-_SAMPLE_ROWS = 1 << 14
-_REPEATED = 0.75
-"""Lanes with so much of a pass's distinct ops each are taken to compute all of it."""
 
 _Lanes = dict[int, list[slice] | Array]
 

@@ -1,0 +1,116 @@
+"""Tokens by layers: ops, bytes and time that each layer takes in each token."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.heat.rows import RowFinder
+from ggscope.analysis.reads.account import account, is_repeated
+from ggscope.analysis.rows.groups import add_by_group, chunks
+from ggscope.analysis.workers import Watcher
+from ggscope.model.tables import I64, Quality, quality_of
+from ggscope.model.time import TimeRange
+from ggscope.model.tokens import Tokens, tokens_of
+from ggscope.model.trace import Trace
+
+TokenBy = Literal["token", "pass"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenLayers:
+    """A matrix of layers by tokens.
+
+    Attributes
+    ----------
+    layers : int64[L], ascending; -1 first where ops without a layer occur.
+    tokens : int64[T], ascending keys of tokens (see ``model.tokens``) or numbers of
+        passes; -1 last = none.
+    names : what people call them.
+    by : whether columns are tokens as the file claims them, or passes.
+    ops : int64[L, T], ops; each counts once, however many threads tell of it.
+    bytes : int64[L, T], known bytes that they access, each op's once.
+    ticks : int64[L, T], measured and derived durations; estimated and unfinished
+        ones are left out.
+    n_left_out : how many these are.
+    """
+
+    layers: I64
+    tokens: I64
+    names: tuple[str, ...]
+    by: TokenBy
+    ops: I64
+    bytes: I64
+    ticks: I64
+    n_left_out: int
+
+
+def token_layers(
+    trace: Trace,
+    by: TokenBy = "token",
+    *,
+    time: TimeRange | None = None,
+    mask: npt.NDArray[np.bool_] | None = None,
+    watcher: Watcher | None = None,
+) -> TokenLayers:
+    """Return what each layer does in each token; only ops count.
+
+    Parameters
+    ----------
+    time : only ops that start in it.
+    mask : bool[n_spans], only these.
+
+    Raises
+    ------
+    Cancelled
+        From the watcher.
+    """
+    spans, names = trace.spans, tokens_of(trace)
+    finder = RowFinder(trace, by, token=names.key)
+    n_tokens = len(finder.rows)
+    n_layers = 2 if spans.layer is None else int(spans.layer.max(initial=-1)) + 2
+    sums = np.zeros((3, n_layers * n_tokens), np.int64)
+    found = account(trace)
+    per_entry = np.append(found.per_entry(found.known), 0)
+    n_left_out = done = 0
+    for piece in chunks(len(spans)):
+        wanted = spans.op[piece] >= 0
+        if mask is not None:
+            wanted &= mask[piece]
+        if time is not None:
+            start = spans.start[piece]
+            wanted &= (start >= time.start) & (start < time.end)
+        row = np.flatnonzero(wanted)
+        token = finder.of_spans(piece)[row]
+        layer = np.zeros(len(row), np.int64)
+        if spans.layer is not None:
+            layer += spans.layer[piece][row] + np.int64(1)
+        cell = layer * n_tokens + token
+        good = quality_of(spans.flags[piece][row]) <= Quality.DERIVED
+        duration = (spans.end[piece] - spans.start[piece])[row]
+        is_own = ~is_repeated(spans.flags[piece][row])
+        add_by_group(sums[0], cell, is_own.astype(np.int64))
+        add_by_group(sums[1], cell, per_entry[found.told(piece)[row]])
+        add_by_group(sums[2], cell[good], duration[good])
+        n_left_out += int(np.count_nonzero(~good))
+        done += piece.stop - piece.start
+        if watcher is not None:
+            watcher.progress(done, len(spans))
+    # Layers and tokens without any op are left out.
+    grid = sums.reshape(3, n_layers, n_tokens)
+    layers = np.flatnonzero(grid[0].any(axis=1))
+    tokens = np.flatnonzero(grid[0].any(axis=0))
+    numbers = np.append(finder.rows.first, -1)[tokens]
+    called = names if by == "token" else Tokens(None)
+    ops, n_bytes, ticks = (part[np.ix_(layers, tokens)] for part in grid)
+    return TokenLayers(
+        layers - 1,
+        numbers,
+        tuple(called.text(n) or "none" for n in numbers.tolist()),
+        by,
+        ops,
+        n_bytes,
+        ticks,
+        n_left_out,
+    )
