@@ -206,6 +206,22 @@ def test_access_without_offset_spreads_its_bytes_over_its_tensor() -> None:
     assert cells[0, 1:].min() >= 1
 
 
+def test_table_of_spread_bytes_has_only_the_pieces_that_hold_some() -> None:
+    tensors = [("t", 10, 100, 0, -1, 0), ("u", 110, 100, 1, -1, 0)]
+    touched = [[(0, FILE, -1, 7)], [(1, FILE, 120, 10)], [(1, FILE, 150, 20)]]
+    trace = trace_of(tensors, touched, [(0, 0), (1, 1), (2, 2)])
+    base = heat_base(trace, "token")
+
+    assert base._spread is not None
+    pieces, table = base._spread
+    grid = base.grid(np.arange(len(base.rows) + 1))
+
+    assert 0 < len(pieces) < base.n_pieces
+    assert table.shape == (len(base.rows) + 1, len(pieces))
+    assert grid.extra is not None
+    assert int(grid.extra.sum()) == int(grid.extra[:, pieces].sum()) == 7
+
+
 def test_access_of_unknown_size_counts_without_bytes() -> None:
     trace = trace_of([("t", 10, 100, 0, -1, 0)], [[(0, FILE, 10, -1)]], [(0, 0)])
     base = heat_base(trace, "token")

@@ -193,10 +193,11 @@ class HeatBase:
             )
         covers = _groups(self._covers, row_edges)
         before = _cumulated(covers * np.diff(self.edges))
-        spread = self._spread
-        if spread is None:
+        if self._spread is None:
             return HeatGrid(self.edges, before, covers=covers)
-        extra = _groups(spread, row_edges)
+        pieces, table = self._spread
+        extra = np.zeros_like(covers)
+        extra[:, pieces] = _groups(table, row_edges)
         return HeatGrid(self.edges, before, covers, extra, _cumulated(extra))
 
     def total_grid(self, metric: Metric = "bytes") -> "HeatGrid":
@@ -254,8 +255,12 @@ class HeatBase:
         return _over_rows(self.counts.table(self._pieces[1] - 1, self.n_pieces))
 
     @cached_property
-    def _spread(self) -> I64 | None:
-        """Bytes per piece whose place in their range is unknown; None without any."""
+    def _spread(self) -> tuple[I64, Array] | None:
+        """Pieces with bytes whose place in them is unknown, and how many; or None.
+
+        Bytes of each of these pieces, summed up over the rows before. Few pieces have
+        any, and a table of all of them would be the largest thing of a heatmap.
+        """
         is_odd = ~self._is_even & (self.touches.size > 0)
         if not is_odd.any():
             return None
@@ -274,10 +279,10 @@ class HeatBase:
         at = ranges(first[place], length[place])
         n_each = np.repeat(n, length[place])
         rows = np.repeat(row, length[place])
-        total = np.zeros(len(self.rows) * self.n_pieces, np.int64)
-        np.add.at(total, rows * self.n_pieces + piece[at], share[at] * n_each)
-        table = total.reshape(len(self.rows), self.n_pieces)
-        return np.asarray(_over_rows(table), np.int64)
+        pieces, column = np.unique(piece, return_inverse=True)
+        total = np.zeros(len(self.rows) * len(pieces), np.int64)
+        np.add.at(total, rows * len(pieces) + column[at], share[at] * n_each)
+        return pieces, _over_rows(total.reshape(len(self.rows), len(pieces)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -592,7 +597,7 @@ def _buffer_track(found: I64) -> BufferTrack:
 def _over_rows(table: Array) -> Array:
     """Return sums over the rows before each row, one row more than `table`."""
     total = int(table.sum(axis=0).max(initial=0))
-    dtype = np.int32 if total < 1 << 31 else np.int64
+    dtype = next(t for t in (np.int16, np.int32, np.int64) if total <= np.iinfo(t).max)
     result = np.zeros((table.shape[0] + 1, table.shape[1]), dtype)
     # Row by row: numpy's cumsum down the columns is ten times slower.
     for row in range(len(table)):
