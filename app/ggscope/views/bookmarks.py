@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QMenu,
     QStackedLayout,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -40,8 +39,12 @@ from ggscope.views.base.widgets import (
     ElidedLabel,
     EmptyState,
     copy_text,
-    scaled,
+    keeps_key,
+    lay_out,
+    pop_up,
     set_label_color,
+    tool_button,
+    tool_button_style,
     words_font,
 )
 
@@ -177,11 +180,7 @@ class BookmarkTable(TextTable):
 
     def event(self, event: QEvent) -> bool:
         """Keep the keys of the table from the commands of the window."""
-        is_offer = event.type() == QEvent.Type.ShortcutOverride
-        if is_offer and isinstance(event, QKeyEvent) and self._command(event):
-            event.accept()
-            return True
-        return super().event(event)
+        return keeps_key(event, self._command) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Do what the table's own keys mean."""
@@ -241,34 +240,42 @@ class BookmarksView(View):
 
     def _make_head(self) -> QWidget:
         head = QWidget(self)
-        self.add_button = _button(head, self.tr("Add here"), self._on_add)
-        set_tip(
-            self.add_button,
+        self.add_button = tool_button(
+            head,
+            self.tr("Add here"),
             self.tr(
                 "Bookmark the marked range or the selection, whichever was made last, "
                 "else the middle of the view (Ctrl+D)"
             ),
+            self._on_add,
         )
-        self.delete_button = _button(head, self.tr("Delete"), self._on_delete)
-        set_tip(self.delete_button, self.tr("Delete the chosen bookmarks (Del)"))
-        self.undo_button = _button(head, self.tr("Undo"), self._on_undo)
+        self.delete_button = tool_button(
+            head,
+            self.tr("Delete"),
+            self.tr("Delete the chosen bookmarks (Del)"),
+            self._on_delete,
+        )
+        undo = self.tr("Undo")
+        self.undo_button = tool_button(head, undo, undo, self._on_undo)
         self.kept = ElidedLabel(head)
         self.kept.setFont(words_font(12))
-        self._copy = _button(head, self.tr("Copy"), None)
-        set_tip(self._copy, self.tr("Copy all bookmarks"))
-        self._copy.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self._copy)
+        menu = QMenu(self)
         menu.addAction(self.tr("Copy as TSV"), self._on_copy_tsv)
         menu.addAction(self.tr("Copy as Markdown"), self._on_copy_markdown)
-        self._copy.setMenu(menu)
-        row = QHBoxLayout(head)
-        row.setContentsMargins(8, 4, 8, 4)
-        row.setSpacing(4)
-        for made in (self.add_button, self.delete_button, self.undo_button):
-            row.addWidget(made)
-        row.addSpacing(8)
-        row.addWidget(self.kept, 1)
-        row.addWidget(self._copy)
+        tip = self.tr("Copy all bookmarks")
+        self._copy = tool_button(head, self.tr("Copy"), tip, menu=menu)
+        lay_out(
+            QHBoxLayout(head),
+            self.add_button,
+            self.delete_button,
+            self.undo_button,
+            8,
+            self.kept,
+            self._copy,
+            margins=(8, 4, 8, 4),
+            spacing=4,
+            wide=self.kept,
+        )
         return head
 
     def _lay_out(self, head: QWidget) -> None:
@@ -276,11 +283,7 @@ class BookmarksView(View):
         self._stack = QStackedLayout(body)
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.table)
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.setSpacing(0)
-        box.addWidget(head)
-        box.addWidget(body, 1)
+        lay_out(QVBoxLayout(self), head, body, wide=body)
         self.setFocusProxy(self.table)
 
     def _headings(self) -> tuple[Heading, ...]:
@@ -310,12 +313,9 @@ class BookmarksView(View):
         self._empty.set_theme(theme)
         set_label_color(self.kept, theme.dim)
         style = (
-            f"QToolButton {{ color: {css(theme.text)}; border: none; padding: 0 8px;"
-            " border-radius: 4px; background: transparent; }"
-            f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
-            f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
+            tool_button_style(theme, theme.text)
+            + f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
             f" QToolButton:disabled {{ color: {css(theme.faint)}; }}"
-            " QToolButton::menu-indicator { image: none; width: 0px; }"
         )
         for made in (
             self.add_button, self.delete_button, self.undo_button, self._copy,
@@ -456,13 +456,12 @@ class BookmarksView(View):
     def _on_menu(self, place: QPoint) -> None:
         row = self.table.rowAt(place.y())
         menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         if row >= 0:
             self._add_row_commands(menu, row)
         menu.addAction(self.tr("Sort by time"), self._on_sort)
         menu.addSeparator()
         self.table.fill_menu(menu)
-        menu.popup(self.table.viewport().mapToGlobal(place))
+        pop_up(menu, self.table.viewport().mapToGlobal(place))
 
     def _add_row_commands(self, menu: QMenu, row: int) -> None:
         if row not in self._chosen():
@@ -481,19 +480,3 @@ class BookmarksView(View):
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             action.triggered.connect(run)
         menu.addSeparator()
-
-
-def _button(
-    parent: QWidget, text: str, run: Callable[[], object] | None
-) -> QToolButton:
-    made = QToolButton(parent)
-    made.setText(text)
-    set_tip(made, text)
-    made.setAccessibleName(text)
-    made.setAutoRaise(True)
-    made.setMinimumHeight(scaled(24))
-    made.setFont(words_font(12))
-    made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-    if run is not None:
-        made.clicked.connect(run)
-    return made

@@ -99,9 +99,7 @@ class CacheView(PaintedView):
         self._capacity = -1
         self._unit = 1 << 30
         self._hover: tuple[float, float] | None = None
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_QUIET_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
         self._timer.timeout.connect(self._ask)
         self.setObjectName("cache")
         self.controls = ControlRow(self)

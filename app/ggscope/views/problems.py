@@ -22,7 +22,7 @@ from ggscope.model.units import format_count, format_offset
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext, TaskFailure
-from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.plain import Label
 from ggscope.views.base.text_table import (
     Cell,
     Heading,
@@ -33,8 +33,10 @@ from ggscope.views.base.text_table import (
 from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
     EmptyState,
-    scaled,
+    lay_out,
     set_label_color,
+    tool_button,
+    tool_button_style,
     tr,
     words_font,
 )
@@ -139,35 +141,27 @@ class ProblemsView(View):
 
     def _make_head(self) -> QWidget:
         head = QWidget(self)
-        layout = QHBoxLayout(head)
-        layout.setContentsMargins(12, 4, 8, 4)
-        layout.setSpacing(4)
         for severity in sorted(Severity, reverse=True):
-            button = QToolButton(head)
+            tip = self.tr("Show or hide: {0}").format(severity_word(severity))
+            button = self._filters[severity] = tool_button(head, "", tip)
             button.setCheckable(True)
             button.setChecked(True)
-            set_tip(
-                button, self.tr("Show or hide: {0}").format(severity_word(severity))
-            )
             button.toggled.connect(self._on_filter_toggled)
-            self._filters[severity] = button
         self._note = Label(parent=head)
-        self._copy = QToolButton(head)
-        self._copy.setText(self.tr("Copy"))
-        set_tip(self._copy, self.tr("Copy the problems"))
-        self._copy.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self._copy)
-        self.table.fill_menu(menu)
-        self._copy.setMenu(menu)
-        for button in (*self._filters.values(), self._copy):
-            button.setAutoRaise(True)
-            button.setMinimumHeight(scaled(24))
-            button.setFont(words_font(12))
-        for button in self._filters.values():
-            layout.addWidget(button)
         self._note.setFont(words_font(12))
-        layout.addWidget(self._note, 1)
-        layout.addWidget(self._copy)
+        menu = QMenu(self)
+        self.table.fill_menu(menu)
+        tip = self.tr("Copy the problems")
+        self._copy = tool_button(head, self.tr("Copy"), tip, menu=menu)
+        lay_out(
+            QHBoxLayout(head),
+            *self._filters.values(),
+            self._note,
+            self._copy,
+            margins=(12, 4, 8, 4),
+            spacing=4,
+            wide=self._note,
+        )
         return head
 
     def _lay_out(self, head: QWidget) -> None:
@@ -180,12 +174,7 @@ class ProblemsView(View):
         self._stack = QStackedLayout(body)
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.table)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(head)
-        layout.addWidget(body, 1)
-        layout.addWidget(self._full)
+        lay_out(QVBoxLayout(self), head, body, self._full, wide=body)
 
     def _headings(self) -> tuple[Heading, ...]:
         tr = self.tr
@@ -208,13 +197,10 @@ class ProblemsView(View):
         set_label_color(self._note, theme.dim)
         set_label_color(self._full, theme.text)
         style = (
-            f"QToolButton {{ color: {css(theme.dim)}; border: none; padding: 0 8px;"
-            " border-radius: 4px; background: transparent; }"
-            f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
-            f" QToolButton:checked {{ color: {css(theme.text)};"
+            tool_button_style(theme, theme.dim)
+            + f" QToolButton:checked {{ color: {css(theme.text)};"
             f" background: {css(theme.raised)}; }}"
             f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
-            " QToolButton::menu-indicator { image: none; width: 0px; }"
         )
         for button in (*self._filters.values(), self._copy):
             button.setStyleSheet(style)

@@ -17,6 +17,7 @@ from ggscope.gui.widgets import GlyphButton
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import lay_out
 from ggscope.views.registry import BUILTIN
 
 
@@ -73,19 +74,19 @@ class Drawer(QFrame):
         self.full_screen_button.clicked.connect(self.full_screen_requested)
         self._button = GlyphButton("down", "", self)
         self._button.clicked.connect(self.toggle)
-        head = QHBoxLayout()
-        head.setContentsMargins(4, 0, 4, 0)
-        head.setSpacing(4)
-        # All the room there is: the tab in front is bold, wider than Qt thinks.
-        head.addWidget(self._bar, 1)
-        head.addWidget(self.float_button)
-        head.addWidget(self.full_screen_button)
-        head.addWidget(self._button)
+        head = lay_out(
+            QHBoxLayout(),
+            self._bar,
+            self.float_button,
+            self.full_screen_button,
+            self._button,
+            margins=(4, 0, 4, 0),
+            spacing=4,
+            # All the room there is: the tab in front is bold, wider than Qt thinks.
+            wide=self._bar,
+        )
         box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 4)
-        box.setSpacing(0)
-        box.addLayout(head)
-        box.addWidget(self._stack, 1)
+        lay_out(box, head, self._stack, margins=(0, 0, 0, 4), wide=self._stack)
         self._bar.currentChanged.connect(self._on_current)
         self._bar.tabBarClicked.connect(self._on_clicked)
         self._bar.installEventFilter(self)

@@ -106,9 +106,7 @@ class PaneFiller(QObject):
         return True
 
     def _timer(self, after_ms: int) -> QTimer:
-        made = QTimer(self)
-        made.setSingleShot(True)
-        made.setInterval(after_ms)
+        made = QTimer(self, singleShot=True, interval=after_ms)
         made.timeout.connect(self._on_turn)
         return made
 

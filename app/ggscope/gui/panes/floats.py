@@ -83,9 +83,7 @@ class Floats(QObject):
         self._make_host = make_host
         self._windows: dict[str, FloatWindow] = {}
         self._title = ""
-        self._save = QTimer(self)
-        self._save.setSingleShot(True)
-        self._save.setInterval(_SAVE_MS)
+        self._save = QTimer(self, singleShot=True, interval=_SAVE_MS)
         self._save.timeout.connect(self._store)
 
     def hosts(self) -> tuple[ViewHost, ...]:

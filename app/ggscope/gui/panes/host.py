@@ -37,7 +37,7 @@ from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import View, guarded
-from ggscope.views.base.widgets import copy_text
+from ggscope.views.base.widgets import copy_text, keeps_key
 from ggscope.views.registry import ViewEntry, cell_views
 
 logger = logging.getLogger(__name__)
@@ -60,19 +60,14 @@ class PaneHead(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Keep Esc for the drag while there is one."""
-        if (
-            event.type() == QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and self._is_dragged
-            and event.key() == Qt.Key.Key_Escape
-        ):
-            event.accept()
-            return True
-        return super().event(event)
+        return keeps_key(event, self._is_end) or super().event(event)
+
+    def _is_end(self, event: QKeyEvent) -> bool:
+        return self._is_dragged and event.key() == Qt.Key.Key_Escape
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Give the drag up on Esc."""
-        if self._is_dragged and event.key() == Qt.Key.Key_Escape:
+        if self._is_end(event):
             self._end()
         else:
             super().keyPressEvent(event)

@@ -139,9 +139,7 @@ class Workspace(QWidget):
         self._moved: set[QSplitter] = set()
         self._is_built = False
         self.filler = PaneFiller(self._hosts_to_fill, self)
-        self._save = QTimer(self)
-        self._save.setSingleShot(True)
-        self._save.setInterval(_SAVE_MS)
+        self._save = QTimer(self, singleShot=True, interval=_SAVE_MS)
         self._save.timeout.connect(self._store_sizes)
         self.floats = Floats(self._new_float, self)
         self.floats.set_title(session.path.name if session.path else "")

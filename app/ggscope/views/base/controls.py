@@ -1,9 +1,4 @@
-"""A row of labelled controls above a picture, in the manner of a pane's head.
-
-A switch "this range | all": what a list or a count is about.
-
-A picture and what there is to say of it: side by side, or one over the other.
-"""
+"""What several views put around a picture or a list: controls, a switch, words."""
 
 from collections.abc import Callable, Sequence
 
@@ -27,7 +22,15 @@ from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import ElidedLabel, scaled, set_label_color, words_font
+from ggscope.views.base.widgets import (
+    ElidedLabel,
+    lay_out,
+    scaled,
+    set_label_color,
+    tool_button,
+    tool_button_style,
+    words_font,
+)
 
 _GAP_PX = 8
 
@@ -49,17 +52,19 @@ class ControlRow(QWidget):
         self._buttons: list[QToolButton] = []
         self._panel = QWidget(self)
         self._row = QHBoxLayout(self._panel)
-        self._row.setContentsMargins(0, 4, 0, 4)
-        self._row.setSpacing(_GAP_PX)
+        lay_out(self._row, margins=(0, 4, 0, 4), spacing=_GAP_PX)
         self._row.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
         self._strip = _Strip(self._panel, self)
         self.words = ElidedLabel(self)
         self.words.setFont(words_font(12))
-        whole = QHBoxLayout(self)
-        whole.setContentsMargins(12, 0, 8, 0)
-        whole.setSpacing(_GAP_PX)
-        whole.addWidget(self._strip)
-        whole.addWidget(self.words, 1)
+        lay_out(
+            QHBoxLayout(self),
+            self._strip,
+            self.words,
+            margins=(12, 0, 8, 0),
+            spacing=_GAP_PX,
+            wide=self.words,
+        )
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -109,13 +114,7 @@ class ControlRow(QWidget):
         self, label: str, tip: str, clicked: Callable[[], object]
     ) -> QToolButton:
         """Add a command."""
-        button = QToolButton(self._panel)
-        button.setText(label)
-        set_tip(button, tip)
-        button.setAutoRaise(True)
-        button.setFont(words_font(12))
-        button.setMinimumHeight(scaled(24))
-        button.clicked.connect(lambda _: clicked())
+        button = tool_button(self._panel, label, tip, clicked)
         self._buttons.append(button)
         self._place(button)
         return button
@@ -132,11 +131,7 @@ class ControlRow(QWidget):
         for label in (self.words, *self._labels):
             set_label_color(label, theme.dim)
         for button in self._buttons:
-            button.setStyleSheet(
-                f"QToolButton {{ color: {css(theme.dim)}; border: none;"
-                " padding: 0 8px; border-radius: 4px; background: transparent; }"
-                f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
-            )
+            button.setStyleSheet(tool_button_style(theme, theme.dim))
 
     def _add_label(self, text: str) -> None:
         if text:
@@ -217,21 +212,13 @@ class RangeSwitch(QWidget):
         self._group.addButton(self.this_range)
         self._group.addButton(self.all)
         self._group.buttonClicked.connect(self._on_clicked)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(self.this_range)
-        row.addWidget(self.all)
+        lay_out(QHBoxLayout(self), self.this_range, self.all)
         session.only_range_changed.connect(self._show)
         self._show(session.only_range)
 
     def _button(self, text: str, tip: str) -> QToolButton:
-        button = QToolButton(self)
-        button.setText(text)
-        set_tip(button, tip)
+        button = tool_button(self, text, tip, px=11.5)
         button.setCheckable(True)
-        button.setAutoRaise(True)
-        button.setFont(words_font(11.5))
         button.setMinimumHeight(scaled(22))
         return button
 

@@ -27,6 +27,7 @@ from ggscope.session.tasks import Request
 from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
 from ggscope.views.base.plain import show_tip
 from ggscope.views.base.view import View
+from ggscope.views.base.widgets import lay_out, pop_up
 
 _NUMBERS = itertools.count(1)
 
@@ -74,10 +75,7 @@ class PaintedView(View):
         self._number = next(_NUMBERS)
         self._keys: set[str] = set()
         self._canvas: RasterCanvas | GlCanvas = RasterCanvas(self, self)
-        self.box = QVBoxLayout(self)
-        self.box.setContentsMargins(0, 0, 0, 0)
-        self.box.setSpacing(0)
-        self.box.addWidget(self._canvas, 1)
+        self.box = lay_out(QVBoxLayout(self), self._canvas, wide=self._canvas)
         self.hear((session.trace_changed, self.invalidate))
 
     # -- what a subclass says ------------------------------------------------
@@ -267,9 +265,15 @@ class PaintedView(View):
         menu = self.menu_at(at.x(), at.y())
         if menu is None:
             return False
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(where)
+        pop_up(menu, where)
         return True
+
+    def show_keyboard_menu(self) -> None:
+        """Show the menu of the middle of the picture."""
+        size = self.canvas_size()
+        menu = self.menu_at(size.width() / 2, size.height() / 2)
+        if menu is not None:
+            pop_up(menu, self._canvas.mapToGlobal(self._canvas.rect().center()))
 
     def set_canvas_cursor(self, shape: Qt.CursorShape) -> None:
         """Change the shape of the mouse over the picture."""

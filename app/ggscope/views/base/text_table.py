@@ -41,6 +41,7 @@ from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
     copy_text,
     mono_font,
+    pop_up,
     qcolor,
     scaled,
     tr,
@@ -394,9 +395,8 @@ class TextTable(QTableView):
 
     def _on_menu(self, place: QPoint) -> None:
         menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.fill_menu(menu)
-        menu.popup(self.viewport().mapToGlobal(place))
+        pop_up(menu, self.viewport().mapToGlobal(place))
 
     def _on_opened(self, index: QModelIndex) -> None:
         if index.isValid():

@@ -1,11 +1,18 @@
-"""Small things that several views are made of: fonts, badges, empty states.
-
-A line of text that ends in … where it does not fit, and says all in a tooltip.
-"""
+"""Small things that several views are made of: fonts, badges, buttons, empty states."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
-from PySide6.QtCore import QCoreApplication, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import (
+    QCoreApplication,
+    QEvent,
+    QPoint,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+    SignalInstance,
+)
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -13,10 +20,14 @@ from PySide6.QtGui import (
     QFontInfo,
     QFontMetrics,
     QGuiApplication,
+    QKeyEvent,
     QPainter,
     QResizeEvent,
 )
 from PySide6.QtWidgets import (
+    QBoxLayout,
+    QLayout,
+    QMenu,
     QPushButton,
     QSizePolicy,
     QToolButton,
@@ -32,8 +43,7 @@ from ggscope.text import caption, one_line, plain
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
 
-Connections = tuple[tuple[object, Callable[..., object]], ...]
-"""Signals and their slots."""
+_Box = TypeVar("_Box", bound=QBoxLayout)
 _DESIGN_PX = 12.0
 """Height of the words for which the sizes below are drawn."""
 
@@ -132,6 +142,88 @@ def set_label_color(label: QWidget, color: int) -> None:
     label.setStyleSheet(f"color: {css(color)}; background: transparent;")
 
 
+def lay_out(
+    box: _Box,
+    *parts: QWidget | QLayout | int | None,
+    margins: tuple[int, int, int, int] = (0, 0, 0, 0),
+    spacing: int = 0,
+    wide: QWidget | None = None,
+) -> _Box:
+    """Put parts into a layout, one after the other; return it.
+
+    Parameters
+    ----------
+    parts : a number leaves so many pixels, None all the room that is left.
+    wide : which of them takes that room.
+    """
+    box.setContentsMargins(*margins)
+    box.setSpacing(spacing)
+    for part in parts:
+        if part is None:
+            box.addStretch(1)
+        elif isinstance(part, int):
+            box.addSpacing(part)
+        elif isinstance(part, QLayout):
+            box.addLayout(part)
+        else:
+            box.addWidget(part, int(part is wide))
+    return box
+
+
+def tool_button(
+    parent: QWidget,
+    text: str,
+    tip: str,
+    run: Callable[[], object] | SignalInstance | None = None,
+    *,
+    menu: QMenu | None = None,
+    px: float = 12,
+) -> QToolButton:
+    """Return a flat button that runs something, or opens a menu."""
+    made = QToolButton(parent)
+    made.setText(caption(text))
+    set_tip(made, tip)
+    made.setAccessibleName(text)
+    made.setAutoRaise(True)
+    made.setFont(words_font(px))
+    made.setMinimumHeight(scaled(24))
+    made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    if run is not None:
+        made.clicked.connect(run)
+    if menu is not None:
+        made.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        made.setMenu(menu)
+    return made
+
+
+def tool_button_style(theme: Theme, color: int, *, padding: int = 8) -> str:
+    """Return the style sheet of flat buttons with words of this colour."""
+    return (
+        f"QToolButton {{ color: {css(color)}; border: none; padding: 0 {padding}px;"
+        " border-radius: 4px; background: transparent; }"
+        f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
+        " QToolButton::menu-indicator { image: none; width: 0px; }"
+    )
+
+
+def keeps_key(event: QEvent, wants: Callable[[QKeyEvent], object]) -> bool:
+    """Keep a key from the commands of the window where `wants` tells to.
+
+    For overrides of ``event``: Qt asks whether a key is a shortcut before it comes.
+    """
+    is_asked = event.type() == QEvent.Type.ShortcutOverride
+    if is_asked and isinstance(event, QKeyEvent) and wants(event):
+        event.accept()
+        return True
+    return False
+
+
+def pop_up(menu: QMenu, at: QPoint) -> None:
+    """Show a menu at a global position; it goes when it closes."""
+    menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    menu.popup(at)
+
+
 class EmptyState(QWidget):
     """What a pane says while it has nothing to show: a sentence and a hint."""
 
@@ -214,10 +306,7 @@ class Disclosure(QWidget):
         self._head.setMinimumHeight(scaled(24))
         self._head.toggled.connect(self._on_toggled)
         self._content: QWidget | None = None
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(4)
-        self._layout.addWidget(self._head)
+        self._layout = lay_out(QVBoxLayout(self), self._head, spacing=4)
 
     def set_content(self, content: QWidget) -> None:
         """Show `content` below the head while open."""
@@ -249,18 +338,6 @@ class Disclosure(QWidget):
             self._content.setVisible(is_open)
         if is_open:
             self.opened.emit()
-
-
-def connect_all(pairs: Connections) -> None:
-    """Connect each signal to its slot."""
-    for signal, slot in pairs:
-        signal.connect(slot)  # type: ignore[attr-defined]  # SignalInstance
-
-
-def disconnect_all(pairs: Connections) -> None:
-    """Undo `connect_all`."""
-    for signal, slot in pairs:
-        signal.disconnect(slot)  # type: ignore[attr-defined]  # SignalInstance
 
 
 @guarded

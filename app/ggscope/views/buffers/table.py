@@ -16,6 +16,7 @@ from ggscope.render.buffers import buffer_name, usage_name
 from ggscope.render.theme import Theme
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import lay_out
 from ggscope.views.buffers.words import time_text
 from ggscope.words.spans import exact_time_text
 
@@ -54,9 +55,7 @@ class BuffersTable(QWidget):
         self.table.selectionModel().selectionChanged.connect(self._on_chosen)
         self.table.row_opened.connect(self._on_opened)
         self._is_quiet = False
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.addWidget(self.table)
+        lay_out(QVBoxLayout(self), self.table)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""

@@ -39,6 +39,8 @@ from ggscope.views.base.plain import add_action, set_tip
 from ggscope.views.base.widgets import (
     ElidedLabel,
     copy_text,
+    lay_out,
+    pop_up,
     scaled,
     set_label_color,
     words_font,
@@ -269,12 +271,11 @@ class BuffersView(PaintedView):
         set_tip(self.by, self.tr("Stack by"))
         self.by.setMinimumHeight(scaled(24))
         self.by.currentIndexChanged.connect(self._on_by_changed)
-        row = QHBoxLayout(self._head)
-        row.setContentsMargins(12, 4, 8, 2)
-        row.setSpacing(12)
         for widget in (self.about, self.note, self.by):
             widget.setFont(words_font(12))
-            row.addWidget(widget)
+        parts = (self.about, self.note, self.by)
+        row = QHBoxLayout(self._head)
+        lay_out(row, *parts, margins=(12, 4, 8, 2), spacing=12)
         row.setStretch(0, 3)
         row.setStretch(1, 2)
 
@@ -551,8 +552,7 @@ class BuffersView(PaintedView):
             self._step(step)
         elif event.key() == Qt.Key.Key_Menu and selected:
             menu = self.menu_of(selected[0])
-            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            menu.popup(self.canvas.mapToGlobal(QPoint(40, 40)))
+            pop_up(menu, self.canvas.mapToGlobal(QPoint(40, 40)))
         else:
             super().keyPressEvent(event)
 

@@ -14,6 +14,7 @@ from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.widgets import (
     LinkButton,
     heading_font,
+    lay_out,
     scaled,
     set_label_color,
     tr,
@@ -61,12 +62,9 @@ class ShowLinks(QWidget):
         self.buffers = LinkButton(
             tr("Show in buffers"), tr("Select its buffer and show it"), self
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
+        lay_out(QVBoxLayout(self), *self._links, spacing=4)
         for link in self._links:
             link.clicked.connect(self._on_clicked)
-            layout.addWidget(link)
 
     @property
     def _links(self) -> tuple[LinkButton, ...]:
@@ -124,11 +122,7 @@ class RelatedList(QWidget):
         self._more.setFont(words_font(11.5))
         self._theme: Theme | None = None
         self.links: list[LinkButton] = []
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(0)
-        self._layout.addWidget(self._head)
-        self._layout.addWidget(self._more)
+        self._layout = lay_out(QVBoxLayout(self), self._head, self._more)
         self.hide()
 
     @property
@@ -196,13 +190,9 @@ class SpanSteps(QWidget):
         self.previous.clicked.connect(self._on_previous)
         self.next.clicked.connect(self._on_next)
         self.take.clicked.connect(self.taken)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, scaled(6), 0, 0)
-        layout.setSpacing(10)
-        layout.addWidget(self._words)
-        for link in (self.previous, self.next, self.take):
-            layout.addWidget(link)
-        layout.addStretch(1)
+        steps = (self._words, self.previous, self.next, self.take, None)
+        margins = (0, scaled(6), 0, 0)
+        lay_out(QHBoxLayout(self), *steps, margins=margins, spacing=10)
 
     @property
     def text(self) -> str:

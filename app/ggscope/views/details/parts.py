@@ -31,6 +31,7 @@ from ggscope.text import one_line
 from ggscope.views.base.plain import set_tip, show_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
+    keeps_key,
     mono_font,
     paint_badge,
     qcolor,
@@ -201,11 +202,8 @@ class AccessCards(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Show every digit of the card under the mouse; take Enter for the cards."""
-        if isinstance(event, QKeyEvent):
-            is_asked = event.type() == QEvent.Type.ShortcutOverride
-            if is_asked and Qt.Key(event.key()) in _CARD_KEYS:
-                event.accept()
-                return True
+        if keeps_key(event, lambda e: Qt.Key(e.key()) in _CARD_KEYS):
+            return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             row = event.pos().y() // self._pitch()
             if 0 <= row < min(len(self._accesses), MAX_CARDS):

@@ -20,6 +20,7 @@ from ggscope.views.base.plain import Label
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
     Disclosure,
+    lay_out,
     mono_font,
     qcolor,
     scaled,
@@ -201,11 +202,7 @@ class RecordSection(Disclosure):
         self.fields.setAccessibleName(self.tr("Fields of the record"))
         self.fields.hovered.connect(self._on_field_hovered)
         self.bytes = HexView(body)
-        layout = QVBoxLayout(body)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        for widget in (self.note, self.fields, self.bytes):
-            layout.addWidget(widget)
+        lay_out(QVBoxLayout(body), self.note, self.fields, self.bytes, spacing=8)
         self.set_content(body)
 
     def set_theme(self, theme: Theme) -> None:

@@ -30,6 +30,7 @@ from ggscope.views.base.widgets import (
     LinkButton,
     copy_text,
     heading_font,
+    lay_out,
     mono_font,
     scaled,
     set_label_color,
@@ -162,10 +163,8 @@ class DetailsView(View):
     def _lay_out(self) -> None:
         content = QWidget(self)
         content.setObjectName("details_content")
-        layout = QVBoxLayout(content)
-        layout.setContentsMargins(12, 12, 12, 12)
-        layout.setSpacing(4)
-        for widget in (
+        lay_out(
+            QVBoxLayout(content),
             self._title,
             self._swatch,
             self.facts,
@@ -178,15 +177,15 @@ class DetailsView(View):
             self.steps,
             self._times_head,
             self.histogram,
-        ):
-            layout.addWidget(widget)
-        layout.addSpacing(4)
-        layout.addWidget(self.show_links)
-        for link in self._links:
-            layout.addWidget(link)
-        layout.addSpacing(8)
-        layout.addWidget(self.record_section)
-        layout.addStretch(1)
+            4,
+            self.show_links,
+            *self._links,
+            8,
+            self.record_section,
+            None,
+            margins=(12, 12, 12, 12),
+            spacing=4,
+        )
         self._scroll = QScrollArea(self)
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)

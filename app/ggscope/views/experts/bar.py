@@ -1,7 +1,4 @@
-"""The line above the pictures of experts: figures, and what is to be shown.
-
-Which experts to pin: the fewest per layer that cover a wanted share.
-"""
+"""What stands around the pictures of experts: the line above, and what to pin."""
 
 from collections.abc import Sequence
 
@@ -29,7 +26,13 @@ from ggscope.render.theme import ScaleKind, Theme
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import ElidedLabel, scaled, set_label_color, words_font
+from ggscope.views.base.widgets import (
+    ElidedLabel,
+    lay_out,
+    scaled,
+    set_label_color,
+    words_font,
+)
 
 _ABOUT_PX = 420
 """The figures go to a line of their own if they get less room, or need more."""
@@ -77,12 +80,8 @@ class ExpertsBar(QWidget):
         self.layer = self._combo(
             tr("Layer of the second picture"), ((tr("all layers"), None),)
         )
-        tail = QHBoxLayout(self._tail)
-        tail.setContentsMargins(0, 0, 0, 0)
-        tail.setSpacing(6)
-        for combo in (self.measure, self.kind, self.token, self.beside, self.layer):
-            tail.addWidget(combo)
-        tail.addStretch(1)
+        combos = (self.measure, self.kind, self.token, self.beside, self.layer)
+        lay_out(QHBoxLayout(self._tail), *combos, None, spacing=6)
         for combo in (self.measure, self.kind):
             combo.currentIndexChanged.connect(self._on_drawn)
         for combo in (self.token, self.beside, self.layer):
@@ -211,17 +210,16 @@ class CoverPanel(QWidget):
         self.table = TextTable(self.model, self)
         self.table.setAccessibleName(tr("Experts to pin in each layer"))
         self.table.row_opened.connect(self._on_opened)
-        head = QHBoxLayout()
-        head.setContentsMargins(8, 4, 8, 4)
-        head.setSpacing(8)
-        head.addWidget(self._label)
-        head.addWidget(self.slider)
-        head.addWidget(self.summary, 1)
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.setSpacing(0)
-        box.addLayout(head)
-        box.addWidget(self.table, 1)
+        head = lay_out(
+            QHBoxLayout(),
+            self._label,
+            self.slider,
+            self.summary,
+            margins=(8, 4, 8, 4),
+            spacing=8,
+            wide=self.summary,
+        )
+        lay_out(QVBoxLayout(self), head, self.table, wide=self.table)
         self._say_wanted()
 
     @property

@@ -30,7 +30,7 @@ from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import add_action
-from ggscope.views.base.widgets import copy_text
+from ggscope.views.base.widgets import copy_text, keeps_key, pop_up
 from ggscope.views.experts import words as experts_words
 from ggscope.views.experts.bar import CoverPanel, ExpertsBar
 
@@ -315,14 +315,7 @@ class ExpertsView(PaintedView):
 
     def event(self, event: QEvent) -> bool:
         """Keep arrows and Enter from the window's commands while cells are there."""
-        if (
-            event.type() == QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and self._is_mine(event)
-        ):
-            event.accept()
-            return True
-        return super().event(event)
+        return keeps_key(event, self._is_mine) or super().event(event)
 
     def _is_mine(self, event: QKeyEvent) -> bool:
         key = Qt.Key(event.key())
@@ -348,8 +341,7 @@ class ExpertsView(PaintedView):
             self.select_cell(self._cursor, add=add)
         elif key == Qt.Key.Key_Menu and self._cursor is not None:
             menu = self.menu_of(self._cursor)
-            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            menu.popup(self.canvas.mapToGlobal(QPoint(40, 40)))
+            pop_up(menu, self.canvas.mapToGlobal(QPoint(40, 40)))
         else:
             super().keyPressEvent(event)
 

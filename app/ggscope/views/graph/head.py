@@ -1,7 +1,4 @@
-"""What stands in the head of the graph pane: which graph, colours, search, menus.
-
-The line below the graph that says what path is lit, with its steps as text.
-"""
+"""Controls around the graph: its head, and the line that says which path is lit."""
 
 from collections.abc import Sequence
 
@@ -23,15 +20,18 @@ from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
 from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.theme import Theme, css
-from ggscope.text import caption
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
     ElidedLabel,
     copy_text,
+    keeps_key,
+    lay_out,
     mono_font,
     scaled,
     set_label_color,
+    tool_button,
+    tool_button_style,
     words_font,
 )
 
@@ -45,14 +45,8 @@ class _SearchField(QLineEdit):
 
     def event(self, event: QEvent) -> bool:
         """Keep Enter and Esc from being commands of the window."""
-        if (
-            event.type() == QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape)
-        ):
-            event.accept()
-            return True
-        return super().event(event)
+        own = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape)
+        return keeps_key(event, lambda e: e.key() in own) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Step or leave; the rest is text."""
@@ -140,37 +134,30 @@ class GraphHead(QWidget):
         return made
 
     def _menu(self, text: str, tip: str) -> tuple[QMenu, QToolButton]:
-        button = QToolButton(self)
-        button.setText(text + "  ▾")
-        set_tip(button, tip)
+        menu = QMenu(self)
+        button = tool_button(self, f"{text}  ▾", tip, menu=menu)
         button.setAccessibleName(text)
-        button.setAutoRaise(True)
-        button.setFont(words_font(12))
-        button.setMinimumHeight(scaled(24))
-        button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        menu = QMenu(button)
-        button.setMenu(menu)
         return menu, button
 
     def _arrange(self) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
+        row = lay_out(
+            QHBoxLayout(self),
+            self.graphs,
+            self.colors,
+            self.layers,
+            self.view_button,
+            self.path_button,
+            None,
+            self.count,
+            spacing=6,
+        )
+        row.addWidget(self.search, 2)
         # Narrower than its controls: `_fit` hides what has no room.
         row.setSizeConstraint(QHBoxLayout.SizeConstraint.SetNoConstraint)
         self.search.setSizePolicy(
             QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed
         )
         self.search.setMaximumWidth(scaled(220))
-        row.addWidget(self.graphs)
-        row.addWidget(self.colors)
-        row.addWidget(self.layers)
-        row.addWidget(self.view_button)
-        row.addWidget(self.path_button)
-        row.addStretch(1)
-        row.addWidget(self.count)
-        row.addWidget(self.search, 2)
 
     def set_trace(self, trace: Trace | None, number: int, layers: list[int]) -> None:
         """Offer the graphs of a trace and the layers of one of them."""
@@ -221,12 +208,7 @@ class GraphHead(QWidget):
         """Use the colours of `theme`."""
         set_label_color(self.count, theme.dim)
         for button in (self.view_button, self.path_button):
-            button.setStyleSheet(
-                f"QToolButton {{ color: {css(theme.dim)}; border: none;"
-                " padding: 0 6px; border-radius: 4px; background: transparent; }"
-                f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
-                " QToolButton::menu-indicator { image: none; width: 0px; }"
-            )
+            button.setStyleSheet(tool_button_style(theme, theme.dim, padding=6))
 
     def minimumSizeHint(self) -> QSize:
         """Be as narrow as the pane likes: the rest goes into menus."""
@@ -290,38 +272,35 @@ class PathBar(QWidget):
         self.steps.setUniformItemSizes(True)
         self.steps.hide()
         self.steps.currentRowChanged.connect(self._on_row)
-        self.list_button = self._button(self.tr("Steps"), self.tr("List the steps"))
+        self.list_button = tool_button(
+            self, self.tr("Steps"), self.tr("List the steps")
+        )
         self.list_button.setCheckable(True)
         self.list_button.toggled.connect(self.steps.setVisible)
-        self.copy_button = self._button(
-            self.tr("Copy"), self.tr("Copy the path with its steps")
+        self.copy_button = tool_button(
+            self,
+            self.tr("Copy"),
+            self.tr("Copy the path with its steps"),
+            self._on_copy,
         )
-        self.copy_button.clicked.connect(self._on_copy)
-        self.close_button = self._button(
-            self.tr("Clear"), self.tr("Show all nodes again (Esc)")
+        self.close_button = tool_button(
+            self,
+            self.tr("Clear"),
+            self.tr("Show all nodes again (Esc)"),
+            self.closed,
         )
-        self.close_button.clicked.connect(self.closed)
-        row = QHBoxLayout()
-        row.setContentsMargins(12, 2, 8, 2)
-        row.setSpacing(4)
-        row.addWidget(self.words, 1)
-        for button in (self.list_button, self.copy_button, self.close_button):
-            row.addWidget(button)
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.setSpacing(0)
-        box.addLayout(row)
-        box.addWidget(self.steps)
+        row = lay_out(
+            QHBoxLayout(),
+            self.words,
+            self.list_button,
+            self.copy_button,
+            self.close_button,
+            margins=(12, 2, 8, 2),
+            spacing=4,
+            wide=self.words,
+        )
+        lay_out(QVBoxLayout(self), row, self.steps)
         self.hide()
-
-    def _button(self, text: str, tip: str) -> QToolButton:
-        made = QToolButton(self)
-        made.setText(caption(text))
-        set_tip(made, tip)
-        made.setAutoRaise(True)
-        made.setFont(words_font(12))
-        made.setMinimumHeight(scaled(24))
-        return made
 
     def say(self, words: str, steps: Sequence[str]) -> None:
         """Show a sentence and its steps; "" hides the bar."""

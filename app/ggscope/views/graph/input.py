@@ -212,7 +212,7 @@ def _plain(view: "GraphView", key: Qt.Key) -> Callable[[], None] | None:
     if key in (_K.Key_Return, _K.Key_Enter) and _layer(view) >= 0:
         return partial(_toggle, view)
     if key == _K.Key_Menu:
-        return partial(_menu, view)
+        return view.show_keyboard_menu
     if key == _K.Key_Escape:
         if view.gestures.mode is not Mode.IDLE:
             return view.gestures.cancel
@@ -251,14 +251,6 @@ def _layer(view: "GraphView") -> int:
 
 def _toggle(view: "GraphView") -> None:
     view.toggle_layer(_layer(view))
-
-
-def _menu(view: "GraphView") -> None:
-    size = view.canvas_size()
-    menu = view.menu_at(size.width() / 2, size.height() / 2)
-    if menu is not None:
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(view.canvas.mapToGlobal(view.canvas.rect().center()))
 
 
 def _walk(view: "GraphView", forth: bool, to_sibling: bool) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, Qt
@@ -23,6 +24,7 @@ from ggscope.render.graph.scene import Flags, GraphScene
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.painted import PaintedView
+from ggscope.views.base.widgets import keeps_key
 from ggscope.views.graph.head import GraphHead, PathBar
 from ggscope.views.graph.input import Gestures, command_of
 from ggscope.views.graph.menus import connect_menus, menu_of
@@ -578,14 +580,7 @@ class GraphView(PaintedView):
 
     def event(self, event: QEvent) -> bool:
         """Keep the keys of the graph from being commands of the window."""
-        if (
-            event.type() == QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and command_of(self, event) is not None
-        ):
-            event.accept()
-            return True
-        return super().event(event)
+        return keeps_key(event, partial(command_of, self)) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Pan, zoom, walk along edges and open layers."""

@@ -10,7 +10,7 @@ from ggscope.analysis.heat.rows import RowKind
 from ggscope.render.theme import NAMES, ScaleKind, Theme
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import scaled, set_label_color, words_font
+from ggscope.views.base.widgets import lay_out, scaled, set_label_color, words_font
 from ggscope.views.heatmap.request import HeatLook
 
 _GAP_PX = 6
@@ -32,9 +32,7 @@ class HeatmapHead(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         tr = self.tr
-        box = QHBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.setSpacing(_GAP_PX)
+        box = lay_out(QHBoxLayout(self), spacing=_GAP_PX)
         self._labels: list[Label] = []
         self.filter = QPushButton(tr("Show only this range"), self)
         set_tip(

@@ -218,7 +218,7 @@ def _run_plain(view: "HeatmapView", key: Qt.Key) -> None:
     elif key == _Key.Key_F:
         view.focus_selection()
     elif key == _Key.Key_Menu:
-        view.keyboard_menu()
+        view.show_keyboard_menu()
     elif key == _Key.Key_End:
         if view.axis is not None and view.shown is not None:
             width = view.shown.stop - view.shown.begin

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, Qt, QTimer
+from PySide6.QtCore import QEvent, QPointF, QTimer
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -26,6 +26,7 @@ from ggscope.render.heatmap.scene import (
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.views.base.painted import PaintedView
+from ggscope.views.base.widgets import keeps_key
 from ggscope.views.heatmap.head import HeatmapHead
 from ggscope.views.heatmap.input import HeatmapGestures, is_heatmap_key, run_key
 from ggscope.views.heatmap.request import (
@@ -77,9 +78,7 @@ class HeatmapView(PaintedView):
         self._is_own_selection = False
         self._scroll_rest = 0.0
         self._gestures = HeatmapGestures(self)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_QUIET_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
         self._timer.timeout.connect(self.invalidate)
         self.set_theme(theme)
         self.hear(
@@ -539,25 +538,12 @@ class HeatmapView(PaintedView):
 
     def event(self, event: QEvent) -> bool:
         """Keep keys from the window's commands that mean this view's file axis."""
-        if (
-            event.type() == QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and self.base is not None
-            and is_heatmap_key(self, event)
-        ):
-            event.accept()
-            return True
-        return super().event(event)
+        return keeps_key(event, self._is_mine) or super().event(event)
+
+    def _is_mine(self, event: QKeyEvent) -> bool:
+        return self.base is not None and is_heatmap_key(self, event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Zoom, pan, scroll, fit, filter."""
         if self.base is None or not run_key(self, event):
             super().keyPressEvent(event)
-
-    def keyboard_menu(self) -> None:
-        """Show the menu of the middle of the picture."""
-        size = self.canvas_size()
-        menu = self.menu_at(size.width() / 2, size.height() / 2)
-        if menu is not None:
-            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            menu.popup(self.canvas.mapToGlobal(self.canvas.rect().center()))

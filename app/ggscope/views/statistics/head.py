@@ -8,21 +8,23 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QMenu,
-    QToolButton,
     QWidget,
 )
 
 from ggscope.model.units import format_count
-from ggscope.render.theme import Theme, css
+from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.controls import RangeSwitch
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
     ElidedLabel,
+    lay_out,
     qcolor,
     scaled,
     set_label_color,
+    tool_button,
+    tool_button_style,
     words_font,
 )
 from ggscope.views.statistics.request import StatisticsResult
@@ -60,15 +62,13 @@ class StatisticsHead(QWidget):
         self.by.currentIndexChanged.connect(self._on_by_changed)
         self._by_label.setBuddy(self.by)
         self.menu = QMenu(self._tail)
-        self._copy = self._make_copy()
-        for widget in (self.about, self.estimated, self._by_label, self.by, self._copy):
+        tip = self.tr("Copy the table")
+        self._copy = tool_button(self._tail, self.tr("Copy"), tip, menu=self.menu)
+        self.by.setMinimumHeight(scaled(24))
+        for widget in (self.about, self.estimated, self._by_label, self.by):
             widget.setFont(words_font(12))
-        tail = QHBoxLayout(self._tail)
-        tail.setContentsMargins(0, 0, 0, 0)
-        tail.setSpacing(8)
-        tail.addStretch(1)
-        for part in (self._by_label, self.by, self._copy):
-            tail.addWidget(part)
+        parts = (None, self._by_label, self.by, self._copy)
+        lay_out(QHBoxLayout(self._tail), *parts, spacing=8)
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(12, 4, 8, 4)
         self._grid.setHorizontalSpacing(8)
@@ -77,17 +77,6 @@ class StatisticsHead(QWidget):
         self._n_lines = 0
         self._arrange()
         self.say_left_out(None)
-
-    def _make_copy(self) -> QToolButton:
-        copy = QToolButton(self._tail)
-        copy.setText(self.tr("Copy"))
-        set_tip(copy, self.tr("Copy the table"))
-        copy.setAutoRaise(True)
-        copy.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        copy.setMenu(self.menu)
-        for control in (self.by, copy):
-            control.setMinimumHeight(scaled(24))
-        return copy
 
     @property
     def n_lines(self) -> int:
@@ -129,12 +118,7 @@ class StatisticsHead(QWidget):
         palette = self.estimated.palette()
         palette.setColor(QPalette.ColorRole.WindowText, qcolor(theme.dim))
         self.estimated.setPalette(palette)
-        self._copy.setStyleSheet(
-            f"QToolButton {{ color: {css(theme.dim)}; border: none; padding: 0 8px;"
-            " border-radius: 4px; background: transparent; }"
-            f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
-            " QToolButton::menu-indicator { image: none; width: 0px; }"
-        )
+        self._copy.setStyleSheet(tool_button_style(theme, theme.dim))
 
     def minimumSizeHint(self) -> QSize:
         """Be as narrow as three lines can be, whatever the lines now."""

@@ -26,7 +26,7 @@ from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure, TaskState
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import View
-from ggscope.views.base.widgets import EmptyState, tr
+from ggscope.views.base.widgets import EmptyState, lay_out, tr
 from ggscope.views.statistics.head import StatisticsHead
 from ggscope.views.statistics.request import Scope, StatisticsRequest, StatisticsResult
 from ggscope.words.spans import PENDING
@@ -57,9 +57,9 @@ class StatisticsView(View):
         self._result: StatisticsResult | None = None
         self._blocks: SpanBlocks | None = None
         self._twice = (False, False)
-        self._timer = self._make_timer(_QUIET_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
         self._timer.timeout.connect(self.recount)
-        self._stale_timer = self._make_timer(_STALE_MS)
+        self._stale_timer = QTimer(self, singleShot=True, interval=_STALE_MS)
         self._stale_timer.timeout.connect(self._on_stale)
         self.setAccessibleName(self.tr("Selection statistics"))
         self.model = TextTableModel(self._headings("op", "ns"), self)
@@ -85,22 +85,12 @@ class StatisticsView(View):
         )
         self._on_trace_changed(None)
 
-    def _make_timer(self, ms: int) -> QTimer:
-        timer = QTimer(self)
-        timer.setSingleShot(True)
-        timer.setInterval(ms)
-        return timer
-
     def _lay_out(self) -> None:
         body = QWidget(self)
         self._stack = QStackedLayout(body)
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.table)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self._head)
-        layout.addWidget(body, 1)
+        lay_out(QVBoxLayout(self), self._head, body, wide=body)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""

@@ -6,7 +6,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QMenu,
-    QToolButton,
     QWidget,
 )
 
@@ -17,7 +16,14 @@ from ggscope.session.session import Session
 from ggscope.views.base.controls import RangeSwitch
 from ggscope.views.base.plain import set_tip
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import ElidedLabel, scaled, words_font
+from ggscope.views.base.widgets import (
+    ElidedLabel,
+    lay_out,
+    scaled,
+    tool_button,
+    tool_button_style,
+    words_font,
+)
 from ggscope.views.table.grid import is_jump
 
 
@@ -50,7 +56,8 @@ class TableFooter(QWidget):
         self.matched = ElidedLabel(self)
         self.matched.hide()
         self.note = ElidedLabel(self)
-        self.cancel = self._button(
+        self.cancel = tool_button(
+            self,
             self.tr("Cancel"),
             self.tr("Stop arranging; keep the rows as they are (Esc)"),
         )
@@ -70,40 +77,23 @@ class TableFooter(QWidget):
         self.jump.setMaximumWidth(scaled(170))
         self.jump.returnPressed.connect(self._on_return)
         self.jump.installEventFilter(self)
-        self.form = self._button(
-            self.tr("Detailed"), self.tr("Show all sources of each record (T)")
-        )
+        tip = self.tr("Show all sources of each record (T)")
+        self.form = tool_button(self, self.tr("Detailed"), tip)
         self.form.setCheckable(True)
-        copy = self._button(self.tr("Copy"), self.tr("Copy the selected records"))
-        copy.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        copy.setMenu(copy_menu)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(12, 0, 4, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self.switch)
-        layout.addWidget(self.count)
-        layout.addWidget(self.matched)
-        layout.addWidget(self.note, 1)
-        for widget in (self.cancel, self.jump, self.form, copy):
-            layout.addWidget(widget)
-        for child in (
-            self.count,
-            self.matched,
-            self.note,
-            self.cancel,
-            self.jump,
-            self.form,
+        tip = self.tr("Copy the selected records")
+        copy = tool_button(self, self.tr("Copy"), tip, menu=copy_menu)
+        parts = (self.count, self.matched, self.note, self.cancel, self.jump, self.form)
+        lay_out(
+            QHBoxLayout(self),
+            self.switch,
+            *parts,
             copy,
-        ):
+            margins=(12, 0, 4, 0),
+            spacing=8,
+            wide=self.note,
+        )
+        for child in (*parts, copy):
             child.setFont(words_font(11.5))
-
-    def _button(self, text: str, tip: str) -> QToolButton:
-        button = QToolButton(self)
-        button.setText(text)
-        set_tip(button, tip)
-        button.setAutoRaise(True)
-        button.setMinimumHeight(scaled(24))
-        return button
 
     def say_matched(self, correlation: Correlation | None) -> None:
         """Say how many ops are in the graph, and by which rules; None = no graph."""
@@ -135,12 +125,9 @@ class TableFooter(QWidget):
         self.setStyleSheet(
             f"#table_footer {{ background: {css(theme.pane)}; }}"
             f" QLabel {{ color: {css(theme.dim)}; background: transparent; }}"
-            f" QToolButton {{ color: {css(theme.dim)}; border: none; padding: 0 8px;"
-            " border-radius: 4px; background: transparent; }"
-            f" QToolButton:hover {{ background: {css(theme.raised)}; }}"
-            f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
+            + tool_button_style(theme, theme.dim)
+            + f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
             f" QToolButton:checked {{ color: {css(theme.accent)}; }}"
-            " QToolButton::menu-indicator { image: none; width: 0px; }"
         )
 
     def take_jump(self) -> None:

@@ -33,7 +33,7 @@ from ggscope.render.theme import Theme, css
 from ggscope.views.base.cells import Column
 from ggscope.views.base.plain import show_tip
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import qcolor, scaled, words_font
+from ggscope.views.base.widgets import keeps_key, qcolor, scaled, words_font
 from ggscope.views.table.delegate import Cell, RowPainter, RowState
 from ggscope.views.table.model import TraceTableModel
 
@@ -464,22 +464,17 @@ class VirtualTable(QAbstractScrollArea):
 
     def event(self, event: QEvent) -> bool:
         """Claim the keys that mean something else elsewhere in the window."""
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(
-            event, QKeyEvent
-        ):
-            moves = event.key() in _MOVES and not (
-                event.modifiers() & Qt.KeyboardModifier.AltModifier
-            )
-            if (
-                moves
-                or self._copy_kind(event)
-                or _is_select_all(event)
-                or is_jump(event)
-                or self._is_cancel(event)
-            ):
-                event.accept()
-                return True
-        return super().event(event)
+        return keeps_key(event, self._is_mine) or super().event(event)
+
+    def _is_mine(self, event: QKeyEvent) -> bool:
+        has_alt = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
+        return (
+            (event.key() in _MOVES and not has_alt)
+            or bool(self._copy_kind(event))
+            or _is_select_all(event)
+            or is_jump(event)
+            or self._is_cancel(event)
+        )
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Move the current row, copy, switch the form."""

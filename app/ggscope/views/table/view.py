@@ -41,6 +41,8 @@ from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
     EmptyState,
     copy_text,
+    lay_out,
+    pop_up,
     tr,
 )
 from ggscope.views.table.delegate import RowPainter
@@ -237,9 +239,7 @@ class TableView(View):
         self._wanted_list: _List = (0, Filter(), None)
         self._shown_list: _List | None = None
         self._awaits_mask = False
-        self._quiet = QTimer(self)
-        self._quiet.setSingleShot(True)
-        self._quiet.setInterval(_QUIET_MS)
+        self._quiet = QTimer(self, singleShot=True, interval=_QUIET_MS)
         self._quiet.timeout.connect(self._on_quiet)
         self._runs: TimeRuns | None = None
         self._anchor = -1
@@ -275,11 +275,7 @@ class TableView(View):
         self._stack = QStackedLayout(body)
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.grid)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(body, 1)
-        layout.addWidget(self._footer)
+        lay_out(QVBoxLayout(self), body, self._footer, wide=body)
 
     def _copy_menu(self, parent: QWidget) -> QMenu:
         menu = QMenu(parent)
@@ -679,9 +675,7 @@ class TableView(View):
     # -- menus -------------------------------------------------------------
 
     def _on_menu_requested(self, row: int, column: str, place: QPoint) -> None:
-        menu = self.menu_for(row, column)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(place)
+        pop_up(self.menu_for(row, column), place)
 
     def menu_for(self, row: int, column: str = "") -> QMenu:
         """Return the menu of a row; the row is selected if it was not."""
@@ -714,14 +708,13 @@ class TableView(View):
 
     def _on_header_menu(self, place: QPoint) -> None:
         menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         for column in self.model.columns:
             action = add_action(menu, column.tip)
             action.setCheckable(True)
             action.setChecked(column.key not in self.grid.hidden_columns)
             action.setData(column.key)
         menu.triggered.connect(self._on_column_toggled)
-        menu.popup(self.grid.header.mapToGlobal(place))
+        pop_up(menu, self.grid.header.mapToGlobal(place))
 
     def _on_column_toggled(self, action: QAction) -> None:
         self.grid.hide_column(str(action.data()), not action.isChecked())
