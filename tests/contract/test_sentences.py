@@ -13,6 +13,8 @@ import builders
 import side_samples
 from expert_traces import routed
 from ggscope.analysis.completeness.expected import completeness
+from ggscope.analysis.graph.layout import graph_layers
+from ggscope.analysis.graph.measures import node_measures
 from ggscope.analysis.reads.what_if import answer, what_if
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import Side, join
@@ -27,12 +29,11 @@ from ggscope.readers.maps import memory_map as map_intake
 from ggscope.readers.registry import open_trace
 from ggscope.session.loading.opening import open_bundle
 from ggscope.views.details.things import ThingRequest, exists, facts_of
-from ggscope.words.claims import stated_facts
 from ggscope.words.completeness import completeness_words, with_completeness
+from ggscope.words.files import join_words, stated_facts
+from ggscope.words.nodes import drawn_node_facts, node_facts
 from ggscope.words.reads import answer_words, asked_words, hot_cold, hot_facts, rests_on
-from ggscope.words.sessions import join_words
 from ggscope.words.spans import quality_words, span_facts
-from ggscope.words.things import node_facts
 from graph_traces import graph_trace, network_trace
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from sentences import APP, CONDITIONS, codes_in, is_said, sentences_in, texts_in
@@ -273,9 +274,16 @@ def said_of_nodes(trace: Trace) -> Iterator[str]:
             shown = node_facts(trace, node, None, correlation)
             yield from (f"{f.label} | {f.value} | {f.exact}" for f in shown.facts)
             yield shown.kind
+    for number, graph in enumerate(trace.graphs[:2]):
+        layers = graph_layers(graph)
+        counted = node_measures(trace, number, found)
+        for node in range(min(len(graph), 60)):
+            for measures in (None, counted):
+                drawn = drawn_node_facts(trace, graph, node, layers, measures)
+                yield from (f"{f.label} | {f.value} | {f.exact}" for f in drawn)
 
 
-FACTS = ("claims", "reads", "sessions", "spans", "things")
+FACTS = ("files", "nodes", "reads", "selected", "spans")
 
 
 @pytest.mark.parametrize("module", FACTS)
@@ -297,6 +305,7 @@ def test_sentences_of_facts_are_provoked_on_each_side(module):
 
 
 UNSAID: dict[str, tuple[str, ...]] = {
+    "nodes": ("not recorded in any pass",),
     "reads": (
         "* * and up to * more",
         "** more (*, * tensors and expert slices) are read by ops that the graph has "

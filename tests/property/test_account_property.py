@@ -22,12 +22,12 @@ from ggscope.analysis.reads.account import (
 )
 from ggscope.analysis.reads.hotness import cold, heat, space_totals
 from ggscope.analysis.reads.units import read_sequence
+from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.analysis.statistics.token_layers import token_layers
 from ggscope.model.selection import Selection
 from ggscope.model.tables import Space
 from ggscope.words.reads import kv_traffic
-from ggscope.words.things import figures_of
 from reads_builder import Op, Read, TensorRow, reads_trace
 
 EMBD, STACK, ATTN, BIAS, OUT, ACT, CACHE, IDS = range(8)
@@ -200,7 +200,7 @@ def test_every_view_agrees_with_the_others_and_with_a_plain_twin(run):
             mine = [m for m in moves if m[0] == t and m[2] == side]
             assert int(read_[t]) == sum(m[3] for m in mine)
             assert int(open_[t]) == sum(m[4] for m in mine)
-        figures = figures_of(trace, Selection("tensors", (t,)))
+        figures = usage_of(trace, Selection("tensors", (t,)))
         assert figures.bytes_read == hot.bytes_read[t]
         assert figures.bytes_written == hot.bytes_written[t]
         assert figures.unknown_read == hot.unknown_read[t]

@@ -20,8 +20,8 @@ from ggscope.errors import ExportError, ReadError, TraceError
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import troubles, with_troubles
 from ggscope.text import markdown, markdown_row, one_line, xml
-from ggscope.words.claims import stated_of
 from ggscope.words.completeness import completeness_words, with_completeness
+from ggscope.words.files import stated_of
 from ggscope.writing import check_target, write_file
 
 _COLUMNS = ("severity", "code", "count", "place", "offset", "message", "remedy")

@@ -33,7 +33,7 @@ from ggscope.session.loading.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskState
-from ggscope.words.sessions import fit_words, joins_of
+from ggscope.words.files import fit_words, joins_of
 
 if TYPE_CHECKING:
     from ggscope.gui.dialogs.filters import FilterPopup

@@ -12,7 +12,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
-from ggscope.words.graph import node_facts
+from ggscope.words.nodes import drawn_node_facts
 
 TOKENS, LAYERS = 3, 4
 
@@ -128,7 +128,9 @@ def test_worst_quality_of_the_spans_is_told() -> None:
     trace = spans_and_graph(["a", "a"], ["a"], [1], flags=flags)
 
     found = measured(trace)
-    facts = node_facts(trace, trace.graphs[0], 0, graph_layers(trace.graphs[0]), found)
+    facts = drawn_node_facts(
+        trace, trace.graphs[0], 0, graph_layers(trace.graphs[0]), found
+    )
 
     time = next(f for f in facts if f.label == "time")
     assert time.value == "30 ns in 2 spans, estimated"
@@ -140,8 +142,8 @@ def test_facts_tell_what_is_not_in_the_trace(trace: Trace) -> None:
     found = measured(trace)
     layers = graph_layers(graph)
 
-    missing = node_facts(trace, graph, n_ops(graph) - 1, layers, found)
-    unnamed = node_facts(trace, graph, 8, layers, found)
+    missing = drawn_node_facts(trace, graph, n_ops(graph) - 1, layers, found)
+    unnamed = drawn_node_facts(trace, graph, 8, layers, found)
 
     assert {f.label: f.value for f in missing}["time"] == "not in the trace"
     words = {f.label: f.value for f in unnamed}

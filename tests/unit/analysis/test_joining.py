@@ -12,7 +12,7 @@ from ggscope.analysis.sessions.mapping import slice_rows, wholes_of
 from ggscope.model.tables import Space, Spans
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Join, ReadWarning, Severity, Trace
-from ggscope.words.sessions import join_words
+from ggscope.words.files import join_words
 from session_files import (
     buffers_trace,
     graph_trace,

@@ -11,13 +11,13 @@ import builders
 from ggscope.analysis import links
 from ggscope.analysis.link_scan import merged_ranges
 from ggscope.analysis.links import is_quick, linked
+from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Selection, TableName
 from ggscope.model.tables import AccessColumns, AccessKind, Space
 from ggscope.model.trace import Trace
-from ggscope.words.things import figures_of
 from graph_traces import add_graph
 from link_traces import EXPS, N_BUFFERS, N_TENSORS, SLICE, random_links_trace
 
@@ -102,7 +102,7 @@ def test_spans_and_sums_of_a_thing_are_those_of_a_plain_loop(
     selection = Selection(thing[0], (thing[1],))
 
     found = linked(trace, selection)
-    figures = figures_of(trace, selection)
+    figures = usage_of(trace, selection)
 
     spans = [s for s in range(len(trace.spans)) if touches_slow(trace, *thing, s)]
     assert found.selection == selection
@@ -287,7 +287,7 @@ def test_time_of_a_node_is_told_by_quality() -> None:
     correlation = correlate(trace)
     assert correlation is not None
 
-    figures = figures_of(trace, Selection("nodes", (0,)), correlation)
+    figures = usage_of(trace, Selection("nodes", (0,)), correlation)
 
     spans = correlation.spans_of(0)
     lasted = trace.spans.end[spans] - trace.spans.start[spans]

@@ -20,7 +20,7 @@ from ggscope.model.claims import (
 )
 from ggscope.model.trace import Part, Severity, Trace
 from ggscope.readers.registry import open_trace
-from ggscope.words.claims import stated_facts, stated_of, verdict
+from ggscope.words.files import stated_facts, stated_of, verdict
 from map_files import document, row
 from side_files import edge, graph_text, node
 from support import need_corpus

@@ -30,9 +30,8 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.text import one_line
-from ggscope.words.claims import stated_of, verdict
 from ggscope.words.completeness import completeness_words
-from ggscope.words.sessions import join_words
+from ggscope.words.files import join_words, stated_of, verdict
 from ggscope.words.spans import record_of
 
 

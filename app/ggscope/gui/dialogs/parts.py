@@ -27,7 +27,7 @@ from ggscope.model.trace import Part, Trace
 from ggscope.model.units import format_bytes, format_exact_bytes
 from ggscope.text import one_line
 from ggscope.views.base.plain import set_tip, set_title
-from ggscope.words.sessions import fit_words, joins_of
+from ggscope.words.files import fit_words, joins_of
 
 if TYPE_CHECKING:
     from ggscope.gui.document import Document

@@ -18,7 +18,7 @@ from ggscope.model.units import format_bytes, format_count, format_duration
 from ggscope.render.batch import Align, Clip, Face, Pattern, Text
 from ggscope.render.graph.look import BoxLook, GraphColorBy
 from ggscope.render.theme import Theme, label_color, mix
-from ggscope.words.graph import shape_words
+from ggscope.words.selected import shape_text
 
 Flags = npt.NDArray[np.bool_]
 MIN_ZOOM, MAX_ZOOM = 0.002, 4.0
@@ -227,7 +227,7 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
     if scene.look.by.is_heat:
         second = amount_words(float(scene.look.values[box]), scene.look.by, trace)
     else:
-        second = shape_words(graph, node)
+        second = shape_text(graph.shape[node])
     step = (y1 - y0) * 0.2
     first = op if not name else f"{op} {name}" if op else name
     return [

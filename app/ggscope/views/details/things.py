@@ -6,6 +6,7 @@ import numpy as np
 
 from ggscope.analysis.graph.search import leaf_words
 from ggscope.analysis.links import Linked
+from ggscope.analysis.reads.usage import Usage, usage_of
 from ggscope.analysis.sessions.correlate import Correlation, node_words
 from ggscope.model.graph import first_node, locate_node
 from ggscope.model.names import normalise
@@ -16,14 +17,11 @@ from ggscope.model.trace import Trace
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.widgets import tr
 from ggscope.views.details.links import MAX_RELATED, Related
-from ggscope.words.things import (
-    ThingFacts,
-    ThingFigures,
+from ggscope.words.nodes import neighbours, node_facts
+from ggscope.words.selected import (
+    SelectedFacts,
     buffer_facts,
     expert_facts,
-    figures_of,
-    neighbours,
-    node_facts,
     tensor_facts,
     tensor_name,
 )
@@ -40,7 +38,7 @@ class ThingNews:
     leaf : what a nameless input is for, "" where nothing tells.
     """
 
-    figures: ThingFigures
+    figures: Usage
     leaf: str = ""
 
 
@@ -55,7 +53,7 @@ class ThingRequest:
     def __call__(self, context: TaskContext | None = None) -> ThingNews:
         """Return the news. Raises Cancelled from the context."""
         trace, row = self.trace, self.selection.active
-        figures = figures_of(trace, self.selection, self.correlation, context)
+        figures = usage_of(trace, self.selection, self.correlation, context)
         is_leaf = (
             self.selection.table == "tensors"
             and row is not None
@@ -86,7 +84,7 @@ def facts_of(
     correlation: Correlation | None,
     *,
     absolute: bool,
-) -> ThingFacts:
+) -> SelectedFacts:
     """Return what is known of the active thing; `news` None = still counting."""
     row = selection.active
     assert row is not None

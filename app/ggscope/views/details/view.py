@@ -58,7 +58,8 @@ from ggscope.views.details.things import (
     groups_of,
     placed_tensors,
 )
-from ggscope.words.claims import stated_facts
+from ggscope.words.files import stated_facts
+from ggscope.words.selected import card_words, place_word
 from ggscope.words.spans import (
     AccessFact,
     Fact,
@@ -72,7 +73,6 @@ from ggscope.words.spans import (
     record_of,
     span_facts,
 )
-from ggscope.words.things import card_words, place_word
 
 MAX_SELECTED = 100_000
 MAX_KNOWN = 256

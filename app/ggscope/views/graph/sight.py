@@ -48,7 +48,7 @@ from ggscope.session.tasks import TaskContext
 from ggscope.text import Html, html, join_html
 from ggscope.views.base.plain import fact_table
 from ggscope.views.base.widgets import tr
-from ggscope.words.graph import node_facts
+from ggscope.words.nodes import drawn_node_facts
 
 _AIR = 24.0
 """Pixels around what is fitted."""
@@ -355,7 +355,7 @@ def tooltip_for(
         return _layer_text(scene, hit.box)
     node = int(scene.layout.node[hit.box])
     graph, trace = scene.table, scene.trace
-    facts = node_facts(trace, graph, node, scene.layout.layers, measures)
+    facts = drawn_node_facts(trace, graph, node, scene.layout.layers, measures)
     return fact_table(trace.strings[int(graph.name[node])] or "–", facts)
 
 

@@ -6,32 +6,30 @@ import numpy as np
 import pytest
 
 import builders
+from ggscope.analysis.reads.usage import Usage, usage_of
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import Routing, expert_key
 from ggscope.model.selection import Selection
 from ggscope.model.tensors import ModelFile, Place, SizeSource
 from ggscope.model.trace import Trace
-from ggscope.words.spans import Fact
-from ggscope.words.things import (
+from ggscope.words.nodes import neighbours, node_facts
+from ggscope.words.selected import (
     COUNTING,
-    ThingFacts,
-    ThingFigures,
+    SelectedFacts,
     buffer_facts,
     card_words,
     expert_facts,
-    figures_of,
     file_bytes,
-    neighbours,
-    node_facts,
     place_word,
     tensor_facts,
 )
+from ggscope.words.spans import Fact
 from graph_traces import add_graph
 from link_traces import EXPS, SLICE, random_links_trace
 
 
-def by_label(found: ThingFacts) -> dict[str, Fact]:
+def by_label(found: SelectedFacts) -> dict[str, Fact]:
     return {fact.label: fact for fact in found.facts}
 
 
@@ -108,7 +106,7 @@ def test_leaf_is_explained_as_inferred(trace: Trace) -> None:
 
 
 def test_figures_are_told_with_every_digit(trace: Trace) -> None:
-    figures = figures_of(trace, Selection("tensors", (0,)))
+    figures = usage_of(trace, Selection("tensors", (0,)))
 
     facts = by_label(tensor_facts(trace, 0, figures))
 
@@ -167,7 +165,7 @@ def test_expert_says_its_choices_and_its_bytes(trace: Trace) -> None:
     key = expert_key(2, 3)
     routing = replace(trace.routing, layer=np.full(10, 2, np.int16))
     trace = replace(trace, routing=routing)
-    figures = figures_of(trace, Selection("experts", (key,)))
+    figures = usage_of(trace, Selection("experts", (key,)))
 
     facts = by_label(expert_facts(trace, key, figures))
 
@@ -185,7 +183,7 @@ def test_expert_says_its_choices_and_its_bytes(trace: Trace) -> None:
 
 def test_expert_of_stacks_that_are_read_whole_cannot_be_told(trace: Trace) -> None:
     whole = builders.llama_like_trace()
-    figures = figures_of(whole, Selection("experts", (expert_key(0, 1),)))
+    figures = usage_of(whole, Selection("experts", (expert_key(0, 1),)))
 
     facts = by_label(expert_facts(whole, expert_key(0, 1), figures))
 
@@ -231,7 +229,7 @@ def test_tensor_with_an_odd_shape_or_no_size_is_still_described(trace: Trace) ->
 
 def test_node_says_how_it_was_found_and_never_compares_addresses(trace: Trace) -> None:
     correlation = correlate(trace)
-    figures = figures_of(trace, Selection("nodes", (1,)), correlation)
+    figures = usage_of(trace, Selection("nodes", (1,)), correlation)
 
     found = node_facts(trace, 1, figures, correlation)
 
@@ -263,7 +261,7 @@ def test_neighbours_are_ids_over_all_graphs(trace: Trace) -> None:
 
 
 def test_node_figures_without_matching_are_empty(trace: Trace) -> None:
-    figures = figures_of(trace, Selection("nodes", (1,)))
+    figures = usage_of(trace, Selection("nodes", (1,)))
 
-    assert isinstance(figures, ThingFigures)
+    assert isinstance(figures, Usage)
     assert (figures.n_spans, figures.n_accesses, figures.time) == (0, 0, None)
