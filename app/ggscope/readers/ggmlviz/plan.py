@@ -58,7 +58,7 @@ class GgmlvizOptions:
         left out but for a little.
     n_events : about how many events that is.
     ops : op table, or "auto".
-    options : those that shape the trace, as `TraceInfo` holds them.
+    shown : those that shape the trace, as `TraceInfo` holds them.
     numbering : which numbers barriers and threads have; see `ggmlviz_threads`.
     """
 
@@ -67,7 +67,7 @@ class GgmlvizOptions:
     end: int
     n_events: int
     ops: str
-    options: dict[str, str]
+    shown: dict[str, str]
     numbering: str = "auto"
 
 
@@ -86,13 +86,13 @@ def choose(source: Source, context: ReadContext) -> GgmlvizOptions:
     written = max((end for _, end in source.data_extents()), default=0)
     end = min(source.size, max(written, HEADER_BYTES) + _HOLE_BYTES)
     n_events, _ = _counted(head, end, layout)
-    options = {"layout": layout.id}
+    shown = {"layout": layout.id}
     names = chosen[NAMES_OPTION]
     if names != NAMES_CHOICES[0]:
-        options[NAMES_OPTION] = names
+        shown[NAMES_OPTION] = names
     first, stop = _range(context.options, n_events)
     if first or stop is not None:
-        options[RANGE_OPTION] = f"{first}:{'' if stop is None else stop}"
+        shown[RANGE_OPTION] = f"{first}:{'' if stop is None else stop}"
         last = n_events if stop is None else min(stop, n_events)
         n_events = max(last - first, 0)
     wanted = EventOptions(
@@ -103,9 +103,9 @@ def choose(source: Source, context: ReadContext) -> GgmlvizOptions:
     )
     numbering = chosen[NUMBERING_OPTION]
     if numbering != AUTO:
-        options[NUMBERING_OPTION] = numbering
+        shown[NUMBERING_OPTION] = numbering
     return GgmlvizOptions(
-        layout, wanted, end, n_events, chosen[OPS_OPTION], options, numbering
+        layout, wanted, end, n_events, chosen[OPS_OPTION], shown, numbering
     )
 
 

@@ -4,8 +4,8 @@ One reading goes from the first byte to the finished trace; of a long file, pict
 of the events so far are handed out early.
 """
 
-import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
+from ggscope.readers.common.pace import Pace
 from ggscope.readers.ggmlviz import INFO
 from ggscope.readers.ggmlviz.columns import TOO_LARGE_HINT, EventIntake, make_intake
 from ggscope.readers.ggmlviz.events import Events, blocks, counts, gather
@@ -74,30 +75,6 @@ _MOST_ROWS_AT_FIRST = 1 << 26
 """Room for more events than this is made when they turn up."""
 
 VERSION = 1
-
-
-class Stages:
-    """Decides when an early picture is worth its cost.
-
-    Parameters
-    ----------
-    n_events : about how many there are.
-    """
-
-    def __init__(self, n_events: int, *, enabled: bool) -> None:
-        self._most = n_events // MOST
-        self._next_s = time.monotonic() + FIRST_S if enabled else float("inf")
-        self._shown = 0
-
-    def n_due(self, n_read: int) -> int:
-        """Return how many events to show now; 0 for none."""
-        if time.monotonic() < self._next_s:
-            return 0
-        n = min(n_read, self._most)
-        if n < max(2 * self._shown, 1):
-            return 0
-        self._shown = n
-        return n
 
 
 def known_part(events: Events, intervals: Intervals) -> tuple[Intervals, int]:
@@ -157,24 +134,26 @@ class Reading:
         self,
         source: Source,
         context: ReadContext,
-        choice: GgmlvizOptions,
+        options: GgmlvizOptions,
         version: int,
         intake: EventIntake | None = None,
     ) -> None:
         self._source, self._context = source, context
-        self._choice, self._version = choice, version
-        wanted, layout = choice.wanted, choice.layout
-        room = min(choice.n_events * 51 // 50 + _SPARE_ROWS, _MOST_ROWS_AT_FIRST)
+        self._options, self._version = options, version
+        wanted, layout = options.wanted, options.layout
+        room = min(options.n_events * 51 // 50 + _SPARE_ROWS, _MOST_ROWS_AT_FIRST)
         self._intake: EventIntake | None = intake or make_intake(wanted, room, layout)
         max_label = context.limits.label_bytes
         window_bytes = max(self._intake.window_bytes, 4 * max_label) + (1 << 16)
-        window = Window(source, choice.end, window_bytes)
+        window = Window(source, options.end, window_bytes)
         self._walk = Walk(window, layout, max_label)
         self._scan = StreamScan(
             self._walk, self._intake, HEADER_BYTES, stop_row=wanted.stop
         )
         self._shown_until = -1
-        self._stages = Stages(choice.n_events, enabled=context.wants_stages)
+        self._pace = Pace(
+            FIRST_S, is_wanted=context.wants_stages, largest_share=1 / MOST
+        )
 
     def run(self, *, is_known: bool) -> Trace:
         """Return the whole trace.
@@ -195,9 +174,10 @@ class Reading:
         assert intake is not None
         for _ in self._scan.stretches(self._context):
             self._context.progress(self._scan.position // 2, size)
-            n = self._stages.n_due(intake.columns.n)
-            if n:
-                self._publish(intake, n)
+            n_events = self._options.n_events
+            n = min(intake.columns.n, n_events // MOST)
+            if self._pace.is_due(n, n_events):
+                self._pace.timed(partial(self._publish, intake, n), n)
         self._note_reading(builder, intake.columns.n)
         self._context.progress(size // 2, size)
 
@@ -208,7 +188,7 @@ class Reading:
         events = self._all_events(builder)
         note_damage(builder, events, records, context)
         n, n_of_kind = len(events), counts(events.kind, 256, context)
-        is_sure = renumber(builder, events, n_of_kind, self._choice.numbering)
+        is_sure = renumber(builder, events, n_of_kind, self._options.numbering)
         n_of_kind = counts(events.kind, 256, context)
         summary: dict[str, object] = {
             "events": {
@@ -245,7 +225,7 @@ class Reading:
 
         A full buffer drops ops, and some writers log none: fewer contradict nothing.
         """
-        wanted, n_nodes, n_graphs = self._choice.wanted, 0, 0
+        wanted, n_nodes, n_graphs = self._options.wanted, 0, 0
         for block in blocks(len(events), self._context):
             is_graph = events.kind[block] == EventType.GRAPH_BEGIN
             n_nodes += int(events.number[block][is_graph].sum(dtype=np.int64))
@@ -267,7 +247,7 @@ class Reading:
         assert self._intake is not None
         events = gather(
             self._intake, builder.strings, self._context,
-            first_record=self._choice.wanted.first,
+            first_record=self._options.wanted.first,
         )  # fmt: skip
         self._intake = None
         self._scan.close()
@@ -275,7 +255,7 @@ class Reading:
 
     def _publish(self, intake: EventIntake, n: int) -> None:
         """Hand out the first `n` events as far as later ones cannot change them."""
-        context, wanted = self._context, self._choice.wanted
+        context, wanted = self._context, self._options.wanted
         builder = TraceBuilder()
         events = gather(
             intake, builder.strings, context, n=n, first_record=wanted.first
@@ -301,7 +281,7 @@ class Reading:
 
     def _ops(self, builder: TraceBuilder, events: Events) -> OpTable | None:
         """Return the op table, after warnings about it; None where there are no ops."""
-        wanted = self._choice.ops
+        wanted = self._options.ops
         try:
             table = choose_ops(builder, events, wanted, self._context)
         except KeyError:
@@ -315,7 +295,7 @@ class Reading:
 
     def _note_reading(self, builder: TraceBuilder, n: int) -> None:
         """Warn about what could not be read, and what was not to be."""
-        scan, wanted = self._scan, self._choice.wanted
+        scan, wanted = self._scan, self._options.wanted
         note_gaps(builder, scan)
         if not scan.is_cut_short:
             note_end(builder, scan, self._source.size, self._context)
@@ -329,13 +309,13 @@ class Reading:
         note_parts(builder, wanted, n)
 
     def _records(self) -> GgmlvizRecords:
-        path, layout = self._source.path, self._choice.layout
+        path, layout = self._source.path, self._options.layout
         return GgmlvizRecords(path, layout, self._scan.anchors())
 
     def _info(
         self, ops: OpTable | None, n: int, summary: dict[str, object]
     ) -> TraceInfo:
-        source, options = self._source, dict(self._choice.options)
+        source, options = self._source, dict(self._options.shown)
         if ops is not None:
             options["ops"] = ops.id
         parts: dict[str, object] = {

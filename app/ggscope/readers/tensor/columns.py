@@ -46,16 +46,40 @@ _PIECE_ROWS = 1 << 19
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wants:
-    """What a scan is to take from the records.
+class TensorOptions:
+    """What of a file is to be read.
 
     Attributes
     ----------
     names : one of ``NAMES_CHOICES``.
+    first, stop : numbers of the records wanted.
+    n_file : number of records in the file, up to the last one with data.
     """
 
     layout: RecordLayout
     names: str = "all"
+    first: int = 0
+    stop: int = 0
+    n_file: int = 0
+
+    @property
+    def n_left_out(self) -> int:
+        """Number of records outside the range."""
+        return self.n_file - (self.stop - self.first)
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the range reaches to the last record of the file."""
+        return self.stop >= self.n_file
+
+    def summary(self) -> dict[str, object]:
+        """Return what was left out, for ``TraceInfo.summary``."""
+        found: dict[str, object] = {}
+        if self.n_left_out:
+            found["records_left_out"] = self.n_left_out
+        if self.names != "all":
+            found["names"] = self.names
+        return found
 
     @property
     def sample_every(self) -> int:
@@ -153,12 +177,12 @@ class Headers:
         return replace(self, **changed)
 
 
-def empty_columns(wants: Wants, ranges: Sequence[tuple[int, int]]) -> Headers:
+def empty_columns(options: TensorOptions, ranges: Sequence[tuple[int, int]]) -> Headers:
     """Return columns for the records of the ranges, with nothing in them yet."""
     capacity = sum(stop - first for first, stop in ranges)
     stop = ranges[-1][1] if ranges else 0
     room = capacity + capacity // ROOM_SHARE + 256
-    has_durations = wants.layout.source is not None
+    has_durations = options.layout.source is not None
     return Headers(
         # Its memory later holds the ends of all spans; see `arrange`.
         time=np.empty(room, np.int64)[:capacity],
@@ -168,8 +192,8 @@ def empty_columns(wants: Wants, ranges: Sequence[tuple[int, int]]) -> Headers:
         op=np.empty(capacity, np.uint8),
         phase=np.empty(capacity, np.uint8),
         duration=np.zeros(capacity, np.int64) if has_durations else None,
-        name_hash=np.empty(capacity, np.uint32) if wants.keeps_hashes else None,
-        pattern=np.empty(capacity, np.int32) if wants.sample_every else None,
+        name_hash=np.empty(capacity, np.uint32) if options.keeps_hashes else None,
+        pattern=np.empty(capacity, np.int32) if options.sample_every else None,
         first_record=ranges[0][0] if ranges else 0,
         record_dtype=np.int32 if stop < 1 << 31 else np.int64,
     )
@@ -348,7 +372,7 @@ def word_blocks(
             return
 
 
-class Work:
+class Pieces:
     """Does array operations piece by piece.
 
     Parameters
@@ -360,7 +384,7 @@ class Work:
         self.check = check
         self._library: Any | None = tensor_kernel.kernel()
 
-    def pieces(self, n: int, first: int = 0) -> Iterator[slice]:
+    def of(self, n: int, first: int = 0) -> Iterator[slice]:
         """Yield slices that cover ``[first, n)``, with a check before each."""
         for at in range(first, n, _PIECE_ROWS):
             self.check()
@@ -368,9 +392,7 @@ class Work:
 
     def find(self, n: int, marked: Callable[[slice], Array]) -> I64:
         """Return where ``marked(piece)`` is true, ascending, int64[m]."""
-        found = [
-            piece.start + np.flatnonzero(marked(piece)) for piece in self.pieces(n)
-        ]
+        found = [piece.start + np.flatnonzero(marked(piece)) for piece in self.of(n)]
         return np.concatenate([np.zeros(0, np.int64), *found])
 
     def changes(self, column: Array) -> I64:
@@ -383,7 +405,7 @@ class Work:
     def counts(self, column: Array, n: int) -> I64:
         """Return how often each number below `n` occurs, int64[n]."""
         total = np.zeros(n, np.int64)
-        for piece in self.pieces(len(column)):
+        for piece in self.of(len(column)):
             total += np.bincount(column[piece], minlength=n)
         return total
 
@@ -414,7 +436,7 @@ class Work:
         lane_of[ids] = np.arange(n_lanes)
         following, limit = lane_first[:-1].copy(), lane_first[1:].copy()
         address = tensor_kernel.address
-        for piece in self.pieces(n):
+        for piece in self.of(n):
             fits = self._library.ggscope_tensor_order(
                 address(thread), piece.start, piece.stop, address(lane_of),
                 address(following), address(limit), address(order),
@@ -428,7 +450,7 @@ class Work:
         All values must fit. `order` None stands for the order as it is.
         """
         n = len(column) if order is None else len(order)
-        for piece in self.pieces(n):
+        for piece in self.of(n):
             if order is None:
                 out[piece] = column[piece]
             elif not self._gather(column, order[piece], out[piece]):
@@ -469,7 +491,7 @@ class Work:
         lane_of = np.zeros(N_THREADS, np.uint16)
         lane_of[ids] = np.arange(len(ids))
         at = lane_first[:-1].copy()
-        for piece in self.pieces(len(thread)):
+        for piece in self.of(len(thread)):
             lane = lane_of[thread[piece]]
             # 16-bit keys are sorted by radix, in linear time.
             by_lane = np.argsort(lane, kind="stable")

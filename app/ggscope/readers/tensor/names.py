@@ -16,7 +16,7 @@ from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space, narrow
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.trace import OpTable
-from ggscope.readers.tensor.columns import Words, Work
+from ggscope.readers.tensor.columns import Pieces, Words
 from ggscope.readers.tensor.layouts import NO_INDEX, RecordLayout
 
 _MAX_OFFSET = np.uint64(1 << 62)
@@ -388,7 +388,7 @@ class Patterns:
 
 
 def decode_patterns(
-    exemplars: Words, layout: RecordLayout, decoder: PatternDecoder, work: Work
+    exemplars: Words, layout: RecordLayout, decoder: PatternDecoder, pieces: Pieces
 ) -> Patterns:
     """Return what `decoder` makes of the first record of each pattern.
 
@@ -397,13 +397,13 @@ def decode_patterns(
     exemplars : uint64[n_patterns, record size / 8].
     """
     for at in range(0, len(exemplars), _DECODED_AT_ONCE):
-        work.check()
+        pieces.check()
         rows = np.ascontiguousarray(exemplars[at : at + _DECODED_AT_ONCE])
         decoder.add(rows.view(layout.dtype).reshape(-1))
     return _gathered(decoder)
 
 
-def decode_records(records: Array, decoder: PatternDecoder, work: Work) -> Patterns:
+def decode_records(records: Array, decoder: PatternDecoder, pieces: Pieces) -> Patterns:
     """Return what `decoder` makes of records, one per pattern.
 
     Parameters
@@ -411,7 +411,7 @@ def decode_records(records: Array, decoder: PatternDecoder, work: Work) -> Patte
     records : structured array of the decoder's layout.
     """
     for at in range(0, len(records), _DECODED_AT_ONCE):
-        work.check()
+        pieces.check()
         decoder.add(records[at : at + _DECODED_AT_ONCE])
     return _gathered(decoder)
 

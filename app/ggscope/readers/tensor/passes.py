@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, SpanFlag, empty
-from ggscope.readers.tensor.columns import ROOM_SHARE, Headers, Work
+from ggscope.readers.tensor.columns import ROOM_SHARE, Headers, Pieces
 
 _PAUSE_NS = 100_000_000
 _PAUSE_FACTOR = 1000
@@ -77,7 +77,7 @@ def arrange(
     columns: Headers,
     threads: list[int],
     marks: npt.NDArray[np.bool_] | None,
-    work: Work,
+    pieces: Pieces,
     *,
     origin: int,
     may_consume: bool = False,
@@ -94,21 +94,21 @@ def arrange(
         their memory is used again.
     """
     n = len(columns)
-    lane_first, order = work.lane_order(columns.thread, threads)
+    lane_first, order = pieces.lane_order(columns.thread, threads)
     n_backwards = len(
-        work.find(n - 1, lambda p: columns.time[p.start + 1 : p.stop + 1]
+        pieces.find(n - 1, lambda p: columns.time[p.start + 1 : p.stop + 1]
                   < columns.time[p])
     )  # fmt: skip
-    start, spare = _starts(columns, order, origin, work, may_consume)
-    order, moved = _by_time(start[:n], lane_first, order, n_backwards, work)
+    start, spare = _starts(columns, order, origin, pieces, may_consume)
+    order, moved = _by_time(start[:n], lane_first, order, n_backwards, pieces)
     runs = _runs(
-        start[:n], _keys(columns, order, marks, lane_first, work), lane_first, work
+        start[:n], _keys(columns, order, marks, lane_first, pieces), lane_first, pieces
     )
     last = np.append(runs.first[1:], n)[: len(runs.first)] - 1
-    end, flags = _ends(start[:n], spare, last, columns.duration, order, work)
+    end, flags = _ends(start[:n], spare, last, columns.duration, order, pieces)
     if may_consume:
         columns.duration = None
-    n_pauses, pause = _cut_pauses(start[:n], end[:n], flags[:n], work)
+    n_pauses, pause = _cut_pauses(start[:n], end[:n], flags[:n], pieces)
     flags[moved] |= np.uint8(SpanFlag.OUT_OF_ORDER)
     return Records(
         order=order,
@@ -131,7 +131,7 @@ def _starts(
     columns: Headers,
     order: Array | None,
     origin: int,
-    work: Work,
+    pieces: Pieces,
     may_consume: bool,
 ) -> tuple[I64, I64 | None]:
     """Return the start of every row with room behind it, and memory for the ends."""
@@ -145,10 +145,10 @@ def _starts(
         start, spare = raw, None
     else:
         start, spare = np.empty(n + room_for(n), np.int64), raw
-        work.gather(columns.time, order, start)
+        pieces.gather(columns.time, order, start)
     if may_consume:
         columns.time = empty(np.int64)
-    for piece in work.pieces(n):
+    for piece in pieces.of(n):
         start[piece] -= origin
     return start, spare
 
@@ -158,7 +158,7 @@ def _by_time(
     lane_first: I64,
     order: Array | None,
     n_backwards: int,
-    work: Work,
+    pieces: Pieces,
 ) -> tuple[Array | None, I64]:
     """Put every lane into time order, in place; return the order and the late rows.
 
@@ -168,7 +168,7 @@ def _by_time(
     if not n_backwards:
         return order, none
     n = len(start)
-    backwards = 1 + work.find(
+    backwards = 1 + pieces.find(
         n - 1, lambda p: start[p.start + 1 : p.stop + 1] < start[p]
     )
     lanes = np.searchsorted(lane_first, backwards, "right") - 1
@@ -194,7 +194,7 @@ def _keys(
     order: Array | None,
     marks: npt.NDArray[np.bool_] | None,
     lane_first: I64,
-    work: Work,
+    pieces: Pieces,
 ) -> I64:
     """Return the rows that may begin a pass, ascending."""
     n = len(columns.token)
@@ -202,13 +202,13 @@ def _keys(
         is_key = marks
         if order is not None:
             is_key = np.empty(n, np.bool_)
-            work.gather(marks, order, is_key)
-        return work.find(n, lambda p: is_key[p])
+            pieces.gather(marks, order, is_key)
+        return pieces.find(n, lambda p: is_key[p])
     token = columns.token
     if order is not None:
         token = np.empty(n, np.int32)
-        work.gather(columns.token, order, token)
-    keys = work.changes(token)
+        pieces.gather(columns.token, order, token)
+    keys = pieces.changes(token)
     return keys[~np.isin(keys, lane_first)]
 
 
@@ -221,7 +221,7 @@ class _Runs:
     n_passes: int
 
 
-def _runs(start: I64, keys: I64, lane_first: I64, work: Work) -> _Runs:
+def _runs(start: I64, keys: I64, lane_first: I64, pieces: Pieces) -> _Runs:
     """Return where the records of one thread in one pass begin, and whose they are."""
     n, n_lanes = len(start), len(lane_first) - 1
     if not n:
@@ -231,7 +231,7 @@ def _runs(start: I64, keys: I64, lane_first: I64, work: Work) -> _Runs:
         pass_of = np.searchsorted(keys, first, "right")
     else:
         # Where each pass begins in each lane, found by its time.
-        bounds = _boundaries(start, lane_first, keys, work)
+        bounds = _boundaries(start, lane_first, keys, pieces)
         if n_lanes > _MANY_LANES:
             of_row = np.searchsorted(bounds, start, "right")
             begins = np.append(True, of_row[1:] != of_row[:-1])
@@ -241,7 +241,7 @@ def _runs(start: I64, keys: I64, lane_first: I64, work: Work) -> _Runs:
             return _Runs(first, pass_of, int(pass_of.max()) + 1)
         parts, passes = [], []
         for low, high in pairwise(lane_first.tolist()):
-            work.check()
+            pieces.check()
             at = low + np.searchsorted(start[low:high], bounds)
             begins = np.append(low, at)
             is_used = begins < np.append(at, high)
@@ -252,7 +252,7 @@ def _runs(start: I64, keys: I64, lane_first: I64, work: Work) -> _Runs:
     return _Runs(first, pass_of.astype(np.int64), int(pass_of.max()) + 1)
 
 
-def _boundaries(start: I64, lane_first: I64, keys: I64, work: Work) -> I64:
+def _boundaries(start: I64, lane_first: I64, keys: I64, pieces: Pieces) -> I64:
     """Return the times at which passes begin, ascending.
 
     A writer that logs every thread writes the first op of a pass once per thread,
@@ -268,7 +268,7 @@ def _boundaries(start: I64, lane_first: I64, keys: I64, work: Work) -> I64:
         else:
             rank = np.zeros(len(times), np.int64)
             for low, high in pairwise(lane_first.tolist()):
-                work.check()
+                pieces.check()
                 rank += np.searchsorted(start[low:high], times)
         begins = np.ones(len(keys), np.bool_)
         begins[1:] = (np.diff(rank) > len(lane_first) - 1) | (np.diff(lane) == 0)
@@ -282,7 +282,7 @@ def _ends(
     last: I64,
     duration: I64 | None,
     order: Array | None,
-    work: Work,
+    pieces: Pieces,
 ) -> tuple[I64, npt.NDArray[np.uint8]]:
     """Return the end and the flags of every row, with room behind them.
 
@@ -294,19 +294,19 @@ def _ends(
     n = len(start)
     end = np.empty(n + room_for(n), np.int64) if spare is None else spare
     flags = np.empty(n + room_for(n), np.uint8)
-    for piece in work.pieces(n):
+    for piece in pieces.of(n):
         until = min(piece.stop, n - 1)
         end[piece.start : until] = start[piece.start + 1 : until + 1]
         flags[piece] = SpanFlag.INFERRED_END
     end[last] = start[last]
     flags[last] = SpanFlag.UNFINISHED
     if duration is not None:
-        _measure(start, end[:n], flags[:n], duration, order, work)
+        _measure(start, end[:n], flags[:n], duration, order, pieces)
     return end, flags
 
 
 def _cut_pauses(
-    start: I64, end: I64, flags: npt.NDArray[np.uint8], work: Work
+    start: I64, end: I64, flags: npt.NDArray[np.uint8], pieces: Pieces
 ) -> tuple[int, int]:
     """Take derived durations away that are out of all proportion: pauses.
 
@@ -319,7 +319,7 @@ def _cut_pauses(
     typical = float(np.median(sample)) if len(sample) else 0.0
     limit = int(max(_PAUSE_NS, _PAUSE_FACTOR * typical))
     count = 0
-    for part in work.pieces(len(start)):
+    for part in pieces.of(len(start)):
         is_pause = end[part] - start[part] > limit
         is_pause &= (flags[part] & SpanFlag.INFERRED_END) != 0
         rows = part.start + np.flatnonzero(is_pause)
@@ -335,7 +335,7 @@ def _measure(
     flags: npt.NDArray[np.uint8],
     duration: I64,
     order: Array | None,
-    work: Work,
+    pieces: Pieces,
 ) -> None:
     """Put measured ends in place of derived ones, where the durations are some.
 
@@ -348,7 +348,7 @@ def _measure(
         return duration[piece] if order is None else duration[order[piece]]
 
     n_judged = n_fitting = n_known = 0
-    for piece in work.pieces(len(start)):
+    for piece in pieces.of(len(start)):
         part = of(piece)
         has_one = part > 0
         n_known += int(np.count_nonzero(has_one))
@@ -361,7 +361,7 @@ def _measure(
     # The clock may be too coarse for a short op: where most records have a
     # duration, zero is a measurement as well.
     is_for_all = 2 * n_known >= len(start)
-    for piece in work.pieces(len(start)):
+    for piece in pieces.of(len(start)):
         part = of(piece)
         has_one = np.asarray((part > 0) | is_for_all)
         np.copyto(end[piece], start[piece] + part, where=has_one)
@@ -409,14 +409,14 @@ def pass_bands(rows: Records, token: Array, phase: Array) -> Bands:
     return Bands(start, end, token[at], phase[at], count)
 
 
-def phase_bands(rows: Records, phase: Array, passes: Bands, work: Work) -> Bands:
+def phase_bands(rows: Records, phase: Array, passes: Bands, pieces: Pieces) -> Bands:
     """Return the stretches of time in which the claimed phase is the same.
 
     Parameters
     ----------
     phase : of each row, raw.
     """
-    at = np.unique(np.append(rows.lane_first[:-1], work.changes(phase)))
+    at = np.unique(np.append(rows.lane_first[:-1], pieces.changes(phase)))
     at = at[np.argsort(rows.start[at], kind="stable")]
     at = at[np.append(True, phase[at][1:] != phase[at][:-1])] if len(at) else at
     start = rows.start[at]

@@ -8,7 +8,7 @@ from ggscope.model.trace import OpTable
 from ggscope.readers.api import NAMES_OPTION, Estimate, Head, asked_range
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import INFO, LAYOUT_OPTION
-from ggscope.readers.tensor.columns import Tally, Wants
+from ggscope.readers.tensor.columns import Tally, TensorOptions
 from ggscope.readers.tensor.detect import detect_head
 from ggscope.readers.tensor.layouts import BUFFER_128, LAYOUTS, RecordLayout
 from ggscope.readers.tensor.passes import Bands, Records
@@ -20,60 +20,21 @@ FINAL_BYTES = 35
 _FIXED_BYTES = 32 << 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice:
-    """What of a file is to be read.
-
-    Attributes
-    ----------
-    first, stop : numbers of the records wanted.
-    n_file : number of records in the file, up to the last one with data.
-    """
-
-    wants: Wants
-    first: int
-    stop: int
-    n_file: int
-
-    @property
-    def n_left_out(self) -> int:
-        """Number of records outside the range."""
-        return self.n_file - (self.stop - self.first)
-
-    @property
-    def has_end(self) -> bool:
-        """Whether the range reaches to the last record of the file."""
-        return self.stop >= self.n_file
-
-    def summary(self) -> dict[str, object]:
-        """Return what was left out, for ``TraceInfo.summary``."""
-        found: dict[str, object] = {}
-        if self.n_left_out:
-            found["records_left_out"] = self.n_left_out
-        if self.wants.names != "all":
-            found["names"] = self.wants.names
-        return found
-
-    def shown_options(self, options: Mapping[str, str]) -> dict[str, str]:
-        """Return the options that shaped the trace."""
-        known = {option.name for option in INFO.known_options}
-        return {k: v for k, v in options.items() if k in known and v}
-
-
 def wanted_layout(options: Mapping[str, str]) -> RecordLayout | None:
     """Return the layout that is asked for by name; None for none."""
     return LAYOUTS.get(INFO.chosen(options)[LAYOUT_OPTION])
 
 
-def choose(layout: RecordLayout, n_file: int, options: Mapping[str, str]) -> Choice:
+def choose(
+    layout: RecordLayout, n_file: int, options: Mapping[str, str]
+) -> TensorOptions:
     """Return what the options ``range`` and ``names`` ask for.
 
     Raises ReadError where they are not understood.
     """
     first, stop = asked_range(options, n_file)
-    return Choice(
-        Wants(layout, INFO.chosen(options)[NAMES_OPTION]), first, stop, n_file
-    )
+    names = INFO.chosen(options)[NAMES_OPTION]
+    return TensorOptions(layout, names, first, stop, n_file)
 
 
 def estimate(head: Head) -> Estimate | None:
@@ -100,12 +61,13 @@ class TensorFile:
 
     Attributes
     ----------
+    given : reader options as they were given.
     end : offset behind the last non-zero byte.
     """
 
     source: Source
-    options: Mapping[str, str]
-    choice: Choice
+    given: Mapping[str, str]
+    options: TensorOptions
     end: int
     ops: OpTable
 

@@ -8,10 +8,10 @@ from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.source import Change, Source
-from ggscope.readers.tensor.columns import Tally, Work
+from ggscope.readers.tensor.columns import Pieces, Tally, TensorOptions
 from ggscope.readers.tensor.layouts import RecordLayout
 from ggscope.readers.tensor.passes import Records
-from ggscope.readers.tensor.plan import Choice, Draft, TensorFile
+from ggscope.readers.tensor.plan import Draft, TensorFile
 
 BUFFER_BYTES = 1 << 31
 """Size to which the tracer preallocates its file."""
@@ -45,20 +45,20 @@ _CHANGES = {
 }
 
 
-def add_all(builder: TraceBuilder, draft: Draft, work: Work) -> None:
+def add_all(builder: TraceBuilder, draft: Draft, pieces: Pieces) -> None:
     """Add everything about the file that needs no names."""
     file, rows, tally = draft.file, draft.rows, draft.tally
-    layout, source = file.choice.wants.layout, file.source
+    layout, source = file.options.layout, file.source
     file_state(builder, source, layout, file.end)
     file_change(builder, source, tally.n_records)
     if draft.ended_at >= 0:
         early_end(builder, source, layout, draft.ended_at, tally.n_records)
-    left_out(builder, file.choice)
+    left_out(builder, file.options)
     record_losses(builder, layout, tally)
     order_repairs(builder, rows)
     time_gaps(builder, rows)
-    op_doubts(builder, file.ops, work.counts(draft.spans["op"][: len(rows)], 256))
-    if not file.choice.has_end or draft.ended_at >= 0:
+    op_doubts(builder, file.ops, pieces.counts(draft.spans["op"][: len(rows)], 256))
+    if not file.options.has_end or draft.ended_at >= 0:
         return
     clean_end(builder, layout, tally, file.end, source.size)
     if is_full(file, tally):
@@ -124,17 +124,17 @@ def early_end(
     )
 
 
-def left_out(builder: TraceBuilder, choice: Choice) -> None:
+def left_out(builder: TraceBuilder, options: TensorOptions) -> None:
     """Note what the options ``range`` and ``names`` left out."""
-    if choice.n_left_out:
+    if options.n_left_out:
         builder.warn(
             Severity.INFO,
             "range",
-            f"records left out by the range: {choice.n_left_out:,} of "
-            f"{choice.n_file:,}; read are {choice.first:,} to {choice.stop - 1:,}.",
-            count=choice.n_left_out,
+            f"records left out by the range: {options.n_left_out:,} of "
+            f"{options.n_file:,}; read are {options.first:,} to {options.stop - 1:,}.",
+            count=options.n_left_out,
         )
-    every = choice.wants.sample_every
+    every = options.sample_every
     if every != 1:
         text = "names and accesses are not read."
         if every:
@@ -251,7 +251,7 @@ def op_doubts(builder: TraceBuilder, ops: OpTable, counts: I64) -> None:
 
 def is_full(file: TensorFile, tally: Tally) -> bool:
     """Tell whether the recording stopped because its buffer was full."""
-    size, layout = file.source.size, file.choice.wants.layout
+    size, layout = file.source.size, file.options.layout
     is_whole = size == BUFFER_BYTES and file.end > size - layout.size
     return is_whole or tally.n_records == BUFFER_BYTES // 64
 
@@ -303,7 +303,7 @@ def duplicates(
     rows: Records,
     pattern: Array,
     token: Array,
-    work: Work,
+    pieces: Pieces,
 ) -> None:
     """Note records that equal their predecessor in everything."""
 
@@ -313,7 +313,7 @@ def duplicates(
         same &= (pattern[after] == pattern[piece]) & (pattern[piece] >= 0)
         return np.asarray(same & (token[after] == token[piece]))
 
-    found = 1 + work.find(len(rows) - 1, repeats)
+    found = 1 + pieces.find(len(rows) - 1, repeats)
     count = int(np.count_nonzero(~np.isin(found, rows.lane_first)))
     if count:
         builder.warn(

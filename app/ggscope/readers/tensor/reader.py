@@ -6,7 +6,6 @@ now and then; the rest of it is looked at in a few places only, to tell how far 
 reaches. Then come all spans, and at last their names and accesses.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -27,14 +26,15 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
+from ggscope.readers.common.pace import Pace
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import INFO, OPS_OPTION, plan, problems
 from ggscope.readers.tensor.buffer_events import add_buffer_events
 from ggscope.readers.tensor.columns import (
     NEVER,
+    Pieces,
     Ranges,
     Words,
-    Work,
     cut_ranges,
     data_bounds,
     n_file_records,
@@ -136,60 +136,14 @@ class _Lateness:
         self.most = 0
         self._n = 0
 
-    def add(self, stamps: I64, work: Work) -> None:
+    def add(self, stamps: I64, pieces: Pieces) -> None:
         """Take the stamps of all rows so far, of which some are known already."""
-        for piece in work.pieces(len(stamps), self._n):
+        for piece in pieces.of(len(stamps), self._n):
             part = stamps[piece]
             ahead = np.maximum(np.maximum.accumulate(part), self.latest)
             self.most = max(self.most, int((ahead - part).max()))
             self.latest = int(ahead[-1])
         self._n = len(stamps)
-
-
-class Pace:
-    """Decides when an early picture is worth its time.
-
-    Parameters
-    ----------
-    clock : seconds from anywhere.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began = clock()
-        self._spent = 0.0
-        self._price = 0.0
-        self._last = 0
-        self._count = 0
-
-    def is_due(self, done: int, total: int) -> bool:
-        """Tell whether to publish, with `done` of `total` records read."""
-        if not done or self._count >= MOST or done > _LARGEST_SHARE * total:
-            return False
-        reading = self._clock() - self._began - self._spent
-        if not self._count:
-            return reading >= FIRST_S and reading * total / done >= SHORT_S
-        cost = self._spent + self._price * done
-        affordable = _COST_SHARE * reading * total / done
-        return done >= GROWTH * self._last and cost <= affordable
-
-    def note(self, done: int, seconds: float) -> None:
-        """Note that a picture of `done` records took some time."""
-        self._spent += seconds
-        self._price = seconds / done
-        self._last = done
-        self._count += 1
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether reading takes so long that early pictures are wanted."""
-        return self._count > 0 or self._clock() - self._began >= SHORT_S
-
-    def timed(self, publish: Callable[[], None], done: int) -> None:
-        """Publish, and note what it took."""
-        began = self._clock()
-        publish()
-        self.note(done, self._clock() - began)
 
 
 class EarlyTraces:
@@ -199,16 +153,23 @@ class EarlyTraces:
         self,
         file: TensorFile,
         ranges: Ranges,
-        work: Work,
+        pieces: Pieces,
         publish: Callable[[Trace], None],
     ) -> None:
         self._file = file
-        self._work = work
+        self._pieces = pieces
         self._publish = publish
         self._ranges = ranges
         self._outlook: Outlook | None = None
         self._lateness = _Lateness()
-        self.pace = Pace()
+        self.pace = Pace(
+            FIRST_S,
+            short_s=SHORT_S,
+            most=MOST,
+            growth=GROWTH,
+            largest_share=_LARGEST_SHARE,
+            cost_share=_COST_SHARE,
+        )
 
     def offer(self, scan: RecordScan) -> None:
         """Publish what the scan has, if it is time for that."""
@@ -218,23 +179,23 @@ class EarlyTraces:
             self.pace.timed(lambda: self._publish(self._part(scan)), scan.n_done)
 
     def _part(self, scan: RecordScan) -> Trace:
-        columns, work = scan.columns(), self._work
+        columns, pieces = scan.columns(), self._pieces
         if self._outlook is None:
-            size = self._file.choice.wants.layout.size
+            size = self._file.options.layout.size
             self._outlook = Outlook(self._file.source, size, self._ranges)
         outlook = self._outlook
-        self._lateness.add(columns.time, work)
+        self._lateness.add(columns.time, pieces)
         earliest = int(np.argmin(columns.time))
         origin = min(int(columns.time[earliest]), outlook.low)
         threads = scan.threads
         marks = scan.pass_marks(earliest)
-        rows = arrange(columns, threads, marks, work, origin=origin)
-        if self._file.choice.wants.layout.source is None:
-            starts = op_starts(rows, columns.op, self._file.ops, work)
+        rows = arrange(columns, threads, marks, pieces, origin=origin)
+        if self._file.options.layout.source is None:
+            starts = op_starts(rows, columns.op, self._file.ops, pieces)
             rows = joined_rows(rows, starts)
         strings = StringTable()
         draft = make_draft(
-            self._file, scan.tally, threads, columns, rows, strings, work
+            self._file, scan.tally, threads, columns, rows, strings, pieces
         )
         until = self._lateness.latest - self._lateness.most
         ahead = outlook.earliest_from(scan.next_record)
@@ -291,20 +252,20 @@ class TensorAccessReader:
 
 
 def _read(source: Source, context: ReadContext) -> Trace:
-    options = context.options
-    wanted = plan.wanted_layout(options)
+    given = context.options
+    wanted = plan.wanted_layout(given)
     begin, end = data_bounds(source, context)
     if not end:
         return _empty_trace(source, wanted)
     layout = wanted or _detected(source, begin, end)
     n_file = n_file_records(source, layout.size, end)
-    choice = plan.choose(layout, n_file, options)
+    options = plan.choose(layout, n_file, given)
     ranges = record_ranges(source, layout.size, begin, end)
-    ranges = cut_ranges(ranges, choice.first, choice.stop)
+    ranges = cut_ranges(ranges, options.first, options.stop)
     if layout is BUFFER_128:
         return _buffer_trace(source, ranges, end)
-    ops = find_ops(source, layout, ranges, options.get(OPS_OPTION))
-    file = TensorFile(source=source, options=options, choice=choice, end=end, ops=ops)
+    ops = find_ops(source, layout, ranges, given.get(OPS_OPTION))
+    file = TensorFile(source=source, given=given, options=options, end=end, ops=ops)
     for seed in range(_MAX_SEEDS):
         try:
             return _Reading(file, ranges, context, seed).run()
@@ -328,33 +289,35 @@ class _Reading:
         self._ranges = ranges
         self._context = context
         self._seed = seed
-        self._work = Work(context.check_cancelled)
+        self._pieces = Pieces(context.check_cancelled)
         self._generation = 0
         self._strings = StringTable()
-        size = file.choice.wants.layout.size
+        size = file.options.layout.size
         self._bytes = sum(stop - first for first, stop in ranges) * size
 
     def run(self) -> Trace:
         """Return the whole trace."""
         file, context = self._file, self._context
-        stages = EarlyTraces(file, self._ranges, self._work, self._publish)
+        stages = EarlyTraces(file, self._ranges, self._pieces, self._publish)
         with RecordScan(
             file.source,
-            file.choice.wants,
+            file.options,
             self._ranges,
             context.limits,
-            self._work,
+            self._pieces,
             seed=self._seed,
         ) as scan:
             self._scan(scan, stages)
             draft, of_row, exemplars, joins = self._arranged(scan)
         context.progress(self._bytes, self._bytes)
         if context.wants_stages and stages.pace.is_slow:
-            self._publish(assemble_nameless(draft, self._strings, self._work))
+            self._publish(assemble_nameless(draft, self._strings, self._pieces))
         patterns = self._decoded(draft, exemplars)
         if joins is not None:
             patterns = joined(patterns, joins)
-        trace = assemble(draft, self._strings, patterns, of_row, exemplars, self._work)
+        trace = assemble(
+            draft, self._strings, patterns, of_row, exemplars, self._pieces
+        )
         context.check_cancelled()
         return replace(trace, generation=self._generation + 1)
 
@@ -363,13 +326,13 @@ class _Reading:
         self._context.publish(replace(trace, generation=self._generation))
 
     def _scan(self, scan: RecordScan, stages: EarlyTraces) -> None:
-        size = self._file.choice.wants.layout.size
+        size = self._file.options.layout.size
         while not scan.is_done:
             scan.step()
             self._context.progress(scan.n_done * size, self._bytes)
             if self._context.wants_stages:
                 stages.offer(scan)
-        scan.tally.note_holes(self._ranges, self._file.choice.first, scan.ended_at)
+        scan.tally.note_holes(self._ranges, self._file.options.first, scan.ended_at)
 
     def _arranged(self, scan: RecordScan) -> tuple[Draft, Array, Words, Joins | None]:
         """Return all spans but for names, their patterns, and what these stand for.
@@ -377,7 +340,7 @@ class _Reading:
         The patterns are those of ops, joined from those of records where a record
         describes one source.
         """
-        file, work, tally = self._file, self._work, scan.tally
+        file, pieces, tally = self._file, self._pieces, scan.tally
         n = scan.n_rows
         time = scan.columns().time
         earliest = int(np.argmin(time)) if n else 0
@@ -387,34 +350,34 @@ class _Reading:
         ids, exemplars = scan.patterns()
         tables = [np.append(numbers, np.int32(-1)) for numbers in ids]
         pattern = np.full(n, -1, np.int8)
-        if file.choice.wants.sample_every:
+        if file.options.sample_every:
             pattern = scan.spread(tables, narrowest(np.array([len(exemplars)])))
         threads, ended_at = scan.threads, scan.ended_at
         columns = scan.take_columns()
         columns.pattern = None
-        if not _claims_layers(file.choice.wants.layout, tally.has_layers):
+        if not _claims_layers(file.options.layout, tally.has_layers):
             columns.layer[:] = -1
-        rows = arrange(columns, threads, marks, work, origin=origin, may_consume=True)
+        rows = arrange(columns, threads, marks, pieces, origin=origin, may_consume=True)
         del marks
         of_record = np.empty(n + room_for(n), pattern.dtype)
-        work.gather(pattern, rows.order, of_record)
+        pieces.gather(pattern, rows.order, of_record)
         del pattern
         joins, of_row = None, of_record
-        if file.choice.wants.layout.source is None:
-            starts = op_starts(rows, columns.op, file.ops, work)
+        if file.options.layout.source is None:
+            starts = op_starts(rows, columns.op, file.ops, pieces)
             of_ops, joins = joined_patterns(of_record[:n], starts, len(exemplars))
             rows = joined_rows(rows, starts)
             of_row = np.empty(len(rows) + room_for(len(rows)), narrowest(of_ops))
             of_row[: len(rows)] = of_ops
         draft = make_draft(
-            file, tally, threads, columns, rows, self._strings, work,
+            file, tally, threads, columns, rows, self._strings, pieces,
             ended_at=ended_at, may_consume=True,
         )  # fmt: skip
         draft = replace(draft, rows=replace(draft.rows, order=None))
         return draft, of_row[: len(rows) + len(draft.band_names)], exemplars, joins
 
     def _decoded(self, draft: Draft, exemplars: Words) -> Patterns:
-        layout = self._file.choice.wants.layout
+        layout = self._file.options.layout
         if problems.is_full(self._file, draft.tally):
             # In the table at the same place, with and without early snapshots.
             self._strings.intern(problems.FULL_TEXT)
@@ -422,7 +385,7 @@ class _Reading:
         decoder = PatternDecoder(
             layout, self._strings, self._file.ops, claims_layers=claims_layers
         )
-        return decode_patterns(exemplars, layout, decoder, self._work)
+        return decode_patterns(exemplars, layout, decoder, self._pieces)
 
 
 def _claims_layers(layout: RecordLayout, has_layers: bool) -> bool:

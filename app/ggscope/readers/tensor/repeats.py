@@ -20,7 +20,7 @@ from ggscope.model.claims import Claims
 from ggscope.model.ggml.rules import ARITY
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import OpTable
-from ggscope.readers.tensor.columns import Work
+from ggscope.readers.tensor.columns import Pieces
 from ggscope.readers.tensor.names import Patterns
 from ggscope.readers.tensor.passes import Records, room_for
 
@@ -43,7 +43,7 @@ _SAMPLE = 4096
 _MOST_LANES = 1024
 
 
-def op_starts(rows: Records, op: Array, ops: OpTable, work: Work) -> Bools:
+def op_starts(rows: Records, op: Array, ops: OpTable, pieces: Pieces) -> Bools:
     """Return which rows begin an op, bool[n]; the others are further sources of it.
 
     Parameters
@@ -53,17 +53,17 @@ def op_starts(rows: Records, op: Array, ops: OpTable, work: Work) -> Bools:
     n = len(rows)
     if rows.order is not None:
         of_row = np.empty(n, op.dtype)
-        work.gather(op, rows.order, of_row)
+        pieces.gather(op, rows.order, of_row)
         op = of_row
     starts = np.ones(n, np.bool_)
     arity = np.array([_arity(ops.name(code)) for code in range(256)], np.int32)
-    for piece in work.pieces(n, 1):
+    for piece in pieces.of(n, 1):
         before = slice(piece.start - 1, piece.stop - 1)
         same = rows.start[piece] == rows.start[before]
         starts[piece] = ~(same & (op[piece] == op[before]))
     lanes = rows.lane_first[:-1]
     starts[lanes[lanes < n]] = True
-    begins = work.find(n, lambda piece: starts[piece])
+    begins = pieces.find(n, lambda piece: starts[piece])
     length = np.diff(begins, append=n).astype(np.int32)
     each = arity[op[begins] & 0xFF]
     # A run of several ops with one stamp is cut where each has all of its sources;
@@ -217,7 +217,7 @@ def _joined_claims(claims: Claims, joins: Joins, head: I64) -> Claims:
     return Claims(**columns, has_results=claims.has_results)
 
 
-def repeated_rows(rows: Records, of_row: Array, work: Work) -> list[I64]:
+def repeated_rows(rows: Records, of_row: Array, pieces: Pieces) -> list[I64]:
     """Return the rows, lane by lane, whose op a row of an earlier lane tells of.
 
     Parameters
@@ -236,10 +236,10 @@ def repeated_rows(rows: Records, of_row: Array, work: Work) -> list[I64]:
     if len(first) - 1 > _MOST_LANES:
         return found
     for low, high in pairwise(first.tolist()):
-        work.check()
+        pieces.check()
         mine = rows.start[low:high], of_row[low:high]
         for number, crew in enumerate(crews):
-            is_same = _shared(*crew, *mine, work)
+            is_same = _shared(*crew, *mine, pieces)
             if is_same is not None:
                 found.append(low + np.flatnonzero(is_same))
                 crews[number] = _merged(crew, mine, ~is_same)
@@ -263,13 +263,13 @@ def _merged(
 
 
 def _shared(
-    start: I64, pattern: Array, own_start: I64, own_pattern: Array, work: Work
+    start: I64, pattern: Array, own_start: I64, own_pattern: Array, pieces: Pieces
 ) -> Bools | None:
     """Return which own records are of ops among the others; None for (nearly) none."""
     n = len(own_start)
     if not n:
         return None
-    if len(start) == n and _is_in_step(start, pattern, own_start, own_pattern, work):
+    if len(start) == n and _is_in_step(start, pattern, own_start, own_pattern, pieces):
         return np.asarray(own_pattern >= 0, np.bool_)
     at = np.unique(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
     sample = _near(start, pattern, own_start[at], own_pattern[at])
@@ -277,16 +277,16 @@ def _shared(
     if np.count_nonzero(sample) < _ENOUGH * max(known, 1):
         return None
     is_same = np.zeros(n, np.bool_)
-    for piece in work.pieces(n):
+    for piece in pieces.of(n):
         is_same[piece] = _near(start, pattern, own_start[piece], own_pattern[piece])
     return is_same
 
 
 def _is_in_step(
-    start: I64, pattern: Array, own_start: I64, own_pattern: Array, work: Work
+    start: I64, pattern: Array, own_start: I64, own_pattern: Array, pieces: Pieces
 ) -> bool:
     """Tell whether both did the same ops, each between the neighbours of the other."""
-    for p in work.pieces(len(start)):
+    for p in pieces.of(len(start)):
         if not np.array_equal(pattern[p], own_pattern[p]):
             return False
         low = max(p.start, 1)

@@ -21,7 +21,7 @@ from ggscope.model.schema import stacked
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Severity
 from ggscope.readers.source import Source
-from ggscope.readers.tensor.columns import Work
+from ggscope.readers.tensor.columns import Pieces
 from ggscope.readers.tensor.layouts import (
     FIRST_EXTENSION_OP,
     LAYOUT_64A,
@@ -77,7 +77,7 @@ class _Groups:
     of_first: I64
 
 
-def lists_in_file(source: Source, records: Array, work: Work) -> Reading:
+def lists_in_file(source: Source, records: Array, pieces: Pieces) -> Reading:
     """Return a function that reads expert lists from 1024-byte records.
 
     Parameters
@@ -89,7 +89,7 @@ def lists_in_file(source: Source, records: Array, work: Work) -> Reading:
         raw = np.zeros((len(rows), _LIST_BYTES), np.uint8)
         for i, record in enumerate(records[rows].tolist()):
             if i % 1024 == 0:
-                work.check()
+                pieces.check()
             found = source.array(record * 1024 + _LIST_AT, _LIST_BYTES)
             raw[i, : len(found)] = found
         experts = np.ascontiguousarray(raw[:, : _LIST_BYTES - 1]).view("<i4")
@@ -104,7 +104,7 @@ def add_choices(
     patterns: Patterns,
     of_row: Array,
     read: Reading | None,
-    work: Work,
+    pieces: Pieces,
 ) -> None:
     """Add the choices that records list, or that sizes imply, per pass and layer.
 
@@ -121,13 +121,13 @@ def add_choices(
     groups = None
     if read is not None:
         lists = np.append(patterns.claims.lists_experts, False)
-        rows = work.find(n, lambda piece: lists[of_row[piece]])
+        rows = pieces.find(n, lambda piece: lists[of_row[piece]])
         if len(rows):
             groups = _grouped(rows, layers[of_row[rows]].astype(np.int64), draft)
-    choosing = _choosing_rows(draft, work)
+    choosing = _choosing_rows(draft, pieces)
     if groups is None and not len(choosing):
         return
-    sizes = _Sizes(builder, draft, patterns, of_row, work)
+    sizes = _Sizes(builder, draft, patterns, of_row, pieces)
     parts = []
     if groups is not None and read is not None:
         experts, count = read(groups.first)
@@ -153,16 +153,16 @@ def add_choices(
         builder.routing = replace(found, n_experts=sizes.n_experts)
 
 
-def _choosing_rows(draft: Draft, work: Work) -> I64:
+def _choosing_rows(draft: Draft, pieces: Pieces) -> I64:
     """Return the rows of ops that compute chosen experts of a stack."""
     n, ops = len(draft.rows), draft.file.ops
-    if not draft.file.choice.wants.layout.has_ggml_ops:
+    if not draft.file.options.layout.has_ggml_ops:
         return np.zeros(0, np.int64)
     codes = [i for i, name in enumerate(ops.names[:256]) if name == _CHOOSING_OP]
     if not codes:
         return np.zeros(0, np.int64)
     op = draft.spans["op"]
-    return work.find(n, lambda piece: op[piece] == codes[0])
+    return pieces.find(n, lambda piece: op[piece] == codes[0])
 
 
 def _implied(
@@ -224,7 +224,7 @@ def _joined(a: Routing, b: Routing) -> Routing:
 
 
 def add_single(
-    builder: TraceBuilder, draft: Draft, exemplars: Array, work: Work
+    builder: TraceBuilder, draft: Draft, exemplars: Array, pieces: Pieces
 ) -> None:
     """Add the choices of 64- and 128-byte records, one expert each.
 
@@ -235,7 +235,7 @@ def add_single(
     ----------
     exemplars : first record of each pattern, uint64[n_patterns, size / 8].
     """
-    layout = draft.file.choice.wants.layout
+    layout = draft.file.options.layout
     if not len(exemplars):
         return
     names = ("expert_id", "expert_rank", "routing_score")
@@ -243,7 +243,7 @@ def add_single(
     if not any(np.any((shown[name] != 0) & (shown[name] != _UNSET)) for name in names):
         return
     fields = _expert_fields(
-        draft.file.source, layout, draft.spans["record"], draft, work
+        draft.file.source, layout, draft.spans["record"], draft, pieces
     )
     expert, rank, score = fields
     is_set = expert != _UNSET
@@ -256,7 +256,7 @@ def add_single(
     builder.routing = _from_single(draft, rows, expert, rank, score)
 
 
-def add_extensions(builder: TraceBuilder, draft: Draft, work: Work) -> None:
+def add_extensions(builder: TraceBuilder, draft: Draft, pieces: Pieces) -> None:
     """Add the choices and scores that extension records of our own tracer hold.
 
     Notes
@@ -268,7 +268,7 @@ def add_extensions(builder: TraceBuilder, draft: Draft, work: Work) -> None:
     on 0xF0 (``MUL_MAT_ID``) lists the experts, u16 each, row by row; 0xF1 (the
     router) lists pairs of expert and score, the latter u16 of 65535.
     """
-    found = _extension_records(draft, work)
+    found = _extension_records(draft, pieces)
     told = {FIRST_EXTENSION_OP: found[0], FIRST_EXTENSION_OP + 1: found[1]}
     choices = [_choices_of(raw, code) for code, raw in told.items()]
     n_bad = sum(bad for _, bad in choices)
@@ -302,12 +302,12 @@ def add_extensions(builder: TraceBuilder, draft: Draft, work: Work) -> None:
         builder.routing = _of_choices(draft, computed)
 
 
-def _extension_records(draft: Draft, work: Work) -> tuple[Array, Array]:
+def _extension_records(draft: Draft, pieces: Pieces) -> tuple[Array, Array]:
     """Return the records 0xF0 and 0xF1 of the file, by a second look through it."""
     source, size = draft.file.source, _EXTENSION.itemsize
     kinds: tuple[list[Array], list[Array]] = ([], [])
     for _, block in source.blocks(0, source.size // size * size):
-        work.check()
+        pieces.check()
         records = block[: len(block) // size * size].view(_EXTENSION)
         for number, kept in enumerate(kinds):
             kept.append(records[records["op"] == FIRST_EXTENSION_OP + number].copy())
@@ -507,14 +507,14 @@ def _from_single(
 
 
 def _expert_fields(
-    source: Source, layout: RecordLayout, records: Array, draft: Draft, work: Work
+    source: Source, layout: RecordLayout, records: Array, draft: Draft, pieces: Pieces
 ) -> tuple[Array, Array, Array]:
     """Return expert, rank and score of every row, from the file."""
     n = len(draft.rows)
     expert = np.full(n, _UNSET, np.uint8)
     rank = np.full(n, _UNSET, np.uint8)
     score = np.zeros(n, np.uint16)
-    for piece in work.pieces(n):
+    for piece in pieces.of(n):
         number = records[piece].astype(np.int64)
         for low in range(0, len(number), 4096):
             part = number[low : low + 4096]
@@ -553,7 +553,7 @@ class _Sizes:
         draft: Draft,
         patterns: Patterns,
         of_row: Array,
-        work: Work,
+        pieces: Pieces,
     ) -> None:
         self._draft = draft
         self._of_row = of_row
@@ -563,11 +563,11 @@ class _Sizes:
         probs = _largest(patterns, _starting(names, "ffn_moe_probs"))
         tokens = _token_counts(builder, patterns, names)
         n = len(draft.rows)
-        rows = work.find(n, lambda piece: tokens[of_row[piece]] > 0)
+        rows = pieces.find(n, lambda piece: tokens[of_row[piece]] > 0)
         self.n_tokens = np.zeros(draft.rows.n_passes, np.int64)
         np.maximum.at(self.n_tokens, pass_of(draft, rows), tokens[of_row[rows]])
         self.n_experts = 0
-        rows = work.find(n, lambda piece: probs[of_row[piece]] > 0)
+        rows = pieces.find(n, lambda piece: probs[of_row[piece]] > 0)
         size = probs[of_row[rows]]
         self._keys, place = np.unique(self._key(rows), return_inverse=True)
         self._probs = np.zeros(len(self._keys), np.int64)

@@ -34,12 +34,12 @@ from ggscope.readers.tensor.columns import (
     NEVER,
     SAMPLE_RECORDS,
     Headers,
+    Pieces,
     Ranges,
     Tally,
+    TensorOptions,
     Threads,
-    Wants,
     Words,
-    Work,
     count_records,
     empty_columns,
 )
@@ -100,10 +100,10 @@ class BlockReader(Protocol):
 class NumpyBlocks:
     """Reads blocks with numpy: the twin of ``ggscope_tensor_scan``."""
 
-    def __init__(self, source: Source, wants: Wants, seed: int = 0) -> None:
+    def __init__(self, source: Source, options: TensorOptions, seed: int = 0) -> None:
         self._source = source
-        self._wants = wants
-        self._numbers = PatternNumbers(wants.layout, seed)
+        self._options = options
+        self._numbers = PatternNumbers(options.layout, seed)
         self.tally = Tally()
         self.kind = np.zeros(0, np.uint8)
         self.thread_first = np.full(N_THREADS, NEVER, np.int64)
@@ -114,7 +114,7 @@ class NumpyBlocks:
         self.kind = np.zeros(stop - first, np.uint8)
         self.thread_first.fill(NEVER)
         done = 0
-        size = self._wants.layout.size
+        size = self._options.layout.size
         for at, words in tensor_ranges.word_blocks(self._source, size, [(first, stop)]):
             self._take(at, words, columns, row + done, self.kind[done:])
             done += len(words)
@@ -136,12 +136,12 @@ class NumpyBlocks:
         self.tally.has_layers |= bool(layers[is_op].any())
         self._note_threads(first, columns.thread[at], is_op)
         if columns.name_hash is not None:
-            name = words[:, slice(*self._wants.name_words)]
+            name = words[:, slice(*self._options.name_words)]
             columns.name_hash[at] = hash_name(name)
         if columns.duration is not None:
             columns.duration[at] = np.where(is_op, words[:, 2] >> _U64(24), 0)
             self.tally.has_durations |= bool(columns.duration[at].any())
-        if self._wants.layout.has_experts:
+        if self._options.layout.has_experts:
             experts = (words[:, _NUMBER_OF_EXPERTS // 8] & _U64(0xFF)) != 0
             self.tally.n_expert += int(np.count_nonzero(experts & is_op))
         if columns.pattern is not None:
@@ -157,7 +157,7 @@ class NumpyBlocks:
         is_bad = words[:, 0] > _U64(MAX_TIMESTAMP)
         _count(t, "bad_time", first, is_bad)
         is_extension = np.zeros(len(words), np.bool_)
-        if self._wants.layout.has_ggml_ops:
+        if self._options.layout.has_ggml_ops:
             is_extension = (words[:, 2] & _U64(0xFF)) >= _U64(FIRST_EXTENSION_OP)
             is_extension &= ~is_bad
         t.n_extension += int(np.count_nonzero(is_extension))
@@ -173,7 +173,7 @@ class NumpyBlocks:
 
     def _number(self, first: int, words: Words, is_op: Array, pattern: Array) -> None:
         record = np.arange(first, first + len(words))
-        every = self._wants.sample_every
+        every = self._options.sample_every
         is_wanted = is_op & (record // SAMPLE_RECORDS % every == 0)
         pattern[:] = -1
         if is_wanted.all():
@@ -186,14 +186,14 @@ class NumpyBlocks:
 class CompiledBlocks:
     """Reads blocks with the compiled kernel, straight from the file."""
 
-    def __init__(self, source: Source, wants: Wants, library: Any) -> None:
+    def __init__(self, source: Source, options: TensorOptions, library: Any) -> None:
         self._source = source
         self._scan = library.ggscope_tensor_scan
-        self._size = wants.layout.size
-        self._table = PatternTable(wants.layout)
+        self._size = options.layout.size
+        self._table = PatternTable(options.layout)
         self._buffer = np.empty(BUFFER_BYTES // 8, np.uint64)
-        self._constants = _form_constants(wants)
-        self._form = _form(wants, self._constants)
+        self._constants = _form_constants(options)
+        self._form = _form(options, self._constants)
         self.tally = Tally()
         self.kind = np.zeros(0, np.uint8)
         self.thread_first = np.full(N_THREADS, NEVER, np.int64)
@@ -248,37 +248,37 @@ _SCANNED = (
 )  # fmt: skip
 
 
-def _form_constants(wants: Wants) -> tuple[Words, Words, Words]:
+def _form_constants(options: TensorOptions) -> tuple[Words, Words, Words]:
     """Return mask and factors of the key, whole records long, and of the name.
 
     The factors differ from run to run: nobody can craft a file whose patterns all
     fall into one slot.
     """
-    first, used = key_words(wants.layout)
-    mask = np.zeros(wants.layout.size // 8, _U64)
+    first, used = key_words(options.layout)
+    mask = np.zeros(options.layout.size // 8, _U64)
     mask[first : first + len(used)] = used
     factors = np.random.default_rng().integers(0, 1 << 63, len(mask), _U64)
-    name_first, name_stop = wants.name_words
+    name_first, name_stop = options.name_words
     of_name = hash_factors(name_stop - name_first, 1)[:, 0]
     return mask, factors * _U64(2) + _U64(1), np.ascontiguousarray(of_name)
 
 
-def _form(wants: Wants, constants: tuple[Words, Words, Words]) -> RecordForm:
-    layout = wants.layout
+def _form(options: TensorOptions, constants: tuple[Words, Words, Words]) -> RecordForm:
+    layout = options.layout
     first, used = key_words(layout)
     mask, factors, of_name = constants
     return RecordForm(
         n_words=layout.size // 8,
         key_first=first,
         key_stop=first + len(used),
-        name_first=wants.name_words[0],
-        name_stop=wants.name_words[1],
+        name_first=options.name_words[0],
+        name_stop=options.name_words[1],
         experts_word=_NUMBER_OF_EXPERTS // 8 if layout.has_experts else 0,
         max_time=MAX_TIMESTAMP,
         first_extension=FIRST_EXTENSION_OP if layout.has_ggml_ops else 1 << 8,
         has_durations=layout.source is not None,
         sample_records=SAMPLE_RECORDS,
-        sample_every=wants.sample_every,
+        sample_every=options.sample_every,
         key_mask=tensor_kernel.address(mask),
         key_factors=tensor_kernel.address(factors),
         name_factors=tensor_kernel.address(of_name),
@@ -321,7 +321,7 @@ _ALIKE = 0.6
 _MOST_STRETCH_BYTES = 64 << 20
 _LEAST_S, _MOST_S = 0.006, 0.02
 """A stretch that takes less time is doubled, one that takes more is halved: a
-person who cancels waits for one, and so does whoever wants the interpreter."""
+person who cancels waits for one, and so does whoever options the interpreter."""
 
 
 class RecordScan:
@@ -350,10 +350,10 @@ class RecordScan:
     def __init__(
         self,
         source: Source,
-        wants: Wants,
+        options: TensorOptions,
         ranges: Ranges,
         limits: Limits,
-        work: Work,
+        pieces: Pieces,
         *,
         n_readers: int | None = None,
         seed: int = 0,
@@ -370,16 +370,16 @@ class RecordScan:
         self.tally = Tally()
         self.n_done = 0
         self.ended_at = -1
-        self._wants = wants
-        self._work = work
+        self._options = options
+        self._pieces = pieces
         self._left = list(ranges)
-        self._columns = empty_columns(wants, ranges)
+        self._columns = empty_columns(options, ranges)
         self.n_rows = 0
-        self._pieces: list[tuple[int, int, int]] = []
+        self._stretches: list[tuple[int, int, int]] = []
         self._threads = Threads()
-        self._readers = _block_readers(source, wants, n_readers, seed)
-        self.stretch = max(STRETCH_BYTES // wants.layout.size, 1)
-        self._most = max(_MOST_STRETCH_BYTES // wants.layout.size, 1)
+        self._readers = _block_readers(source, options, n_readers, seed)
+        self.stretch = max(STRETCH_BYTES // options.layout.size, 1)
+        self._most = max(_MOST_STRETCH_BYTES // options.layout.size, 1)
         self._pool = (
             ThreadPoolExecutor(len(self._readers) - 1, "tensor-scan")
             if len(self._readers) > 1
@@ -446,7 +446,7 @@ class RecordScan:
     def take_columns(self) -> Headers:
         """Return the rows and forget them: they may be changed and given up."""
         found = self.columns()
-        self._columns = empty_columns(self._wants, [])
+        self._columns = empty_columns(self._options, [])
         return found
 
     def pass_marks(self, first: int) -> npt.NDArray[np.bool_] | None:
@@ -459,7 +459,7 @@ class RecordScan:
         Without names it is the address and op of row `first`, where what follows it is
         alike each time: 64-byte records claim one token throughout.
         """
-        low, high = self._wants.name_words
+        low, high = self._options.name_words
         if not self.n_rows:
             return None
         if low == high:
@@ -487,7 +487,7 @@ class RecordScan:
         """Return the rows with address and op of row `first`; None where unsound."""
         if self._columns.pattern is None:
             return None
-        layout = self._wants.layout
+        layout = self._options.layout
         tables = []
         for reader in self._readers:
             words = np.ascontiguousarray(reader.patterns()[0])
@@ -498,7 +498,7 @@ class RecordScan:
             tables.append(np.append(address * np.uint64(256) + op, np.uint64(0)))
         own = self.spread(tables, np.uint64, first, first + 1)[0]
         marks = self.spread([table == own for table in tables], np.bool_)
-        begins = self._work.find(len(marks), lambda piece: marks[piece])
+        begins = self._pieces.find(len(marks), lambda piece: marks[piece])
         if not own or len(begins) < 2:
             return None
         ends = np.append(begins[1:], self.n_rows)
@@ -516,7 +516,7 @@ class RecordScan:
 
     def patterns(self) -> tuple[list[npt.NDArray[np.int32]], Words]:
         """Return all patterns; see `merged`."""
-        return merged([r.patterns() for r in self._readers], self._wants.layout)
+        return merged([r.patterns() for r in self._readers], self._options.layout)
 
     def spread(
         self,
@@ -536,8 +536,8 @@ class RecordScan:
         found = np.empty(stop - first, dtype)
         pattern = self._columns.pattern
         assert pattern is not None
-        for low, high, number in self._pieces:
-            for part in self._work.pieces(min(high, stop), max(low, first)):
+        for low, high, number in self._stretches:
+            for part in self._pieces.of(min(high, stop), max(low, first)):
                 rows = slice(part.start - first, part.stop - first)
                 found[rows] = tables[number][pattern[part]]
         return found
@@ -572,11 +572,11 @@ class RecordScan:
         else:
             self._columns.keep(at, row, is_op)
             self._columns.number(at, stop, first + np.flatnonzero(is_op))
-        last = self._pieces[-1] if self._pieces else (0, 0, -1)
+        last = self._stretches[-1] if self._stretches else (0, 0, -1)
         if last[2] == number:
-            self._pieces[-1] = (last[0], stop, number)
+            self._stretches[-1] = (last[0], stop, number)
         else:
-            self._pieces.append((at, stop, number))
+            self._stretches.append((at, stop, number))
         self.n_rows = stop
         self.n_done += count
         self.tally.add(reader.tally)
@@ -584,10 +584,10 @@ class RecordScan:
 
 
 def _block_readers(
-    source: Source, wants: Wants, n_readers: int | None, seed: int
+    source: Source, options: TensorOptions, n_readers: int | None, seed: int
 ) -> list[BlockReader]:
     library = tensor_kernel.kernel()
     if library is None:
-        return [NumpyBlocks(source, wants, seed)]
+        return [NumpyBlocks(source, options, seed)]
     n = min(os.cpu_count() or 1, 2) if n_readers is None else n_readers
-    return [CompiledBlocks(source, wants, library) for _ in range(n)]
+    return [CompiledBlocks(source, options, library) for _ in range(n)]

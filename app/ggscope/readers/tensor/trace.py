@@ -22,13 +22,13 @@ from ggscope.model.tables import (
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import OpTable, RecordAccess, Trace, TraceInfo
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import problems
+from ggscope.readers.tensor import INFO, problems
 from ggscope.readers.tensor.columns import (
     Headers,
+    Pieces,
     Ranges,
     Tally,
     Words,
-    Work,
     extended,
     with_room,
 )
@@ -73,7 +73,7 @@ def make_draft(
     columns: Headers,
     rows: Records,
     strings: StringTable,
-    work: Work,
+    pieces: Pieces,
     *,
     ended_at: int = -1,
     may_consume: bool = False,
@@ -87,19 +87,19 @@ def make_draft(
     """
     n, order = len(rows), rows.order
     phase = np.empty(n + room_for(n), np.uint8)
-    work.gather(columns.phase, order, phase)
+    pieces.gather(columns.phase, order, phase)
     passes = pass_bands(rows, columns.token, columns.phase)
-    phases = phase_bands(rows, phase[:n], passes, work)
+    phases = phase_bands(rows, phase[:n], passes, pieces)
     spans = _time_columns(rows, passes, phases)
     n_bands = len(passes.start) + len(phases.start)
-    for piece in work.pieces(n):
+    for piece in pieces.of(n):
         phase[piece] = _phase_codes(phase[piece])
     codes = [_phase_codes(band.phase) for band in (passes, phases)]
     spans["phase"] = extended(phase, n, *codes).view(np.int8)
     none = np.full(n_bands, -1, np.int8)
 
     def column(name: str, *tails: Array) -> Array:
-        found = work.taken(getattr(columns, name), order, n_bands)
+        found = pieces.taken(getattr(columns, name), order, n_bands)
         if may_consume:
             setattr(columns, name, getattr(columns, name)[:0].copy())
         return extended(found, n, *tails)
@@ -108,7 +108,7 @@ def make_draft(
     spans["token"] = column("token", passes.token, none[len(passes.start) :])
     spans["layer"] = column("layer", none)
     spans["lane"] = _lane_column(rows, passes, phases)
-    spans["record"] = _record_column(rows, columns, work, none)
+    spans["record"] = _record_column(rows, columns, pieces, none)
     return Draft(
         file=file,
         tally=tally,
@@ -145,11 +145,11 @@ def assemble_part(
     )
 
 
-def assemble_nameless(draft: Draft, strings: StringTable, work: Work) -> Trace:
+def assemble_nameless(draft: Draft, strings: StringTable, pieces: Pieces) -> Trace:
     """Return the trace of all spans, whose names and accesses are still to come."""
     builder = _builder(draft, strings)
     _add_nameless(builder, draft)
-    problems.add_all(builder, draft, work)
+    problems.add_all(builder, draft, pieces)
     return builder.snapshot(_info(draft), NAMES_PENDING)
 
 
@@ -159,7 +159,7 @@ def assemble(
     patterns: Patterns,
     of_row: Array,
     exemplars: Words,
-    work: Work,
+    pieces: Pieces,
 ) -> Trace:
     """Return the whole trace.
 
@@ -169,18 +169,20 @@ def assemble(
     exemplars : the first record of each pattern.
     """
     builder = _builder(draft, strings)
-    problems.add_all(builder, draft, work)
-    add_spans(builder, draft, patterns, of_row, work)
+    problems.add_all(builder, draft, pieces)
+    add_spans(builder, draft, patterns, of_row, pieces)
     rows, source = of_row[: len(draft.rows)], draft.file.source
-    layout = draft.file.choice.wants.layout
+    layout = draft.file.options.layout
     if layout in HAS_SINGLE:
-        add_single(builder, draft, exemplars, work)
+        add_single(builder, draft, exemplars, pieces)
     elif draft.tally.n_extension and layout is LAYOUT_256:
-        add_extensions(builder, draft, work)
+        add_extensions(builder, draft, pieces)
     else:
         has_lists = draft.tally.n_expert > 0
-        read = lists_in_file(source, draft.spans["record"], work) if has_lists else None
-        add_choices(builder, draft, patterns, rows, read, work)
+        read = (
+            lists_in_file(source, draft.spans["record"], pieces) if has_lists else None
+        )
+        add_choices(builder, draft, patterns, rows, read, pieces)
     return builder.snapshot(_info(draft))
 
 
@@ -189,7 +191,7 @@ def add_spans(
     draft: Draft,
     patterns: Patterns,
     of_row: Array,
-    work: Work,
+    pieces: Pieces,
 ) -> None:
     """Add all spans with their names and accesses, the tensors and the buffers.
 
@@ -202,13 +204,13 @@ def add_spans(
     of_span = extended(of_row, n, none)
     of_row = of_span[:n]
     spans = draft.spans | {
-        "layer": _layers(draft, patterns, of_row, work),
-        "tensor": extended(_looked_up(patterns.tensor, of_row, none, work), n, none),
+        "layer": _layers(draft, patterns, of_row, pieces),
+        "tensor": extended(_looked_up(patterns.tensor, of_row, none, pieces), n, none),
     }
     n_cut = 0
     if patterns.is_cut.any():
-        spans["flags"], n_cut = _flags_of_cut_names(draft, patterns, of_row, work)
-    repeated = repeated_rows(draft.rows, of_row, work)
+        spans["flags"], n_cut = _flags_of_cut_names(draft, patterns, of_row, pieces)
+    repeated = repeated_rows(draft.rows, of_row, pieces)
     if repeated:
         flags = spans["flags"] if patterns.is_cut.any() else spans["flags"].copy()
         for rows in repeated:
@@ -218,9 +220,9 @@ def add_spans(
     largest = int(draft.band_names.max(initial=-1))
     of_bands = narrow(np.array([largest])).dtype
     dtype = np.promote_types(patterns.name.dtype, of_bands)
-    name = _looked_up(patterns.name.astype(dtype), of_row, none, work)
+    name = _looked_up(patterns.name.astype(dtype), of_row, none, pieces)
     problems.cut_names(builder, n_cut)
-    problems.duplicates(builder, draft.rows, of_row, draft.spans["token"][:n], work)
+    problems.duplicates(builder, draft.rows, of_row, draft.spans["token"][:n], pieces)
     builder.add_spans(name=extended(name, n, draft.band_names), **spans)
     builder.accesses = Accesses(
         of_span, patterns.first, patterns.columns, FlatAccesses.blank()
@@ -255,13 +257,15 @@ def _lane_column(rows: Records, passes: Bands, phases: Bands) -> Array:
     return lane
 
 
-def _record_column(rows: Records, columns: Headers, work: Work, none: Array) -> Array:
+def _record_column(
+    rows: Records, columns: Headers, pieces: Pieces, none: Array
+) -> Array:
     """Return the record of each span; the memory of the order serves for it."""
     n = len(rows)
     record = np.empty(n + len(none), columns.record_dtype)
     if columns.record is not None:
-        work.gather(columns.record, rows.order, record)
-    for piece in work.pieces(n) if columns.record is None else ():
+        pieces.gather(columns.record, rows.order, record)
+    for piece in pieces.of(n) if columns.record is None else ():
         position = np.arange(piece.start, piece.stop)
         record[piece] = columns.first_record + (
             position if rows.order is None else rows.order[piece]
@@ -308,14 +312,15 @@ def make_builder(
 
 def _builder(draft: Draft, strings: StringTable) -> TraceBuilder:
     file = draft.file
-    layout = file.choice.wants.layout
+    layout = file.options.layout
     records = TensorRecords(file.source.path, layout, file.ops)
     return make_builder(draft, strings, records)
 
 
 def _info(draft: Draft) -> TraceInfo:
-    tally, choice = draft.tally, draft.file.choice
-    layout = choice.wants.layout
+    tally, options = draft.tally, draft.file.options
+    known = {option.name for option in INFO.known_options}
+    layout = options.layout
     return replace(
         make_info(
             draft.file.source,
@@ -324,13 +329,13 @@ def _info(draft: Draft) -> TraceInfo:
         ),
         n_records=tally.n_records,
         n_passes=draft.rows.n_passes,
-        options=choice.shown_options(draft.file.options),
+        options={k: v for k, v in draft.file.given.items() if k in known and v},
         summary={
             "layout": layout.id,
             "extension_records": tally.n_extension,
             "empty_records": tally.n_empty,
             "expert_records": tally.n_expert,
-            **choice.summary(),
+            **options.summary(),
         },
     )
 
@@ -349,34 +354,34 @@ def _add_nameless(builder: TraceBuilder, draft: Draft) -> None:
     )
 
 
-def _looked_up(table: Array, of_row: Array, room: Array, work: Work) -> Array:
+def _looked_up(table: Array, of_row: Array, room: Array, pieces: Pieces) -> Array:
     """Return ``table[of_row]`` with room for as many more rows as `room` has."""
     found = np.empty(len(of_row) + len(room), table.dtype)
-    for piece in work.pieces(len(of_row)):
+    for piece in pieces.of(len(of_row)):
         found[piece] = table[of_row[piece]]
     return found
 
 
-def _layers(draft: Draft, patterns: Patterns, of_row: Array, work: Work) -> Array:
+def _layers(draft: Draft, patterns: Patterns, of_row: Array, pieces: Pieces) -> Array:
     """Return the layer of every span; without a pattern it is what the record says."""
     claimed, n = draft.spans["layer"], len(of_row)
-    if draft.file.choice.wants.sample_every == 1:
+    if draft.file.options.sample_every == 1:
         none = np.full(len(claimed) - n, -1, np.int8)
-        return extended(_looked_up(patterns.layer, of_row, none, work), n, none)
+        return extended(_looked_up(patterns.layer, of_row, none, pieces), n, none)
     dtype = np.promote_types(claimed.dtype, patterns.layer.dtype)
     layer = claimed.astype(dtype)
-    for piece in work.pieces(n):
+    for piece in pieces.of(n):
         known = of_row[piece] >= 0
         layer[piece][known] = patterns.layer[of_row[piece][known]]
     return layer
 
 
 def _flags_of_cut_names(
-    draft: Draft, patterns: Patterns, of_row: Array, work: Work
+    draft: Draft, patterns: Patterns, of_row: Array, pieces: Pieces
 ) -> tuple[Array, int]:
     """Return the flags with names marked that may go on, and how many these are."""
     flags, count = draft.spans["flags"].copy(), 0
-    for piece in work.pieces(len(of_row)):
+    for piece in pieces.of(len(of_row)):
         is_cut = patterns.is_cut[of_row[piece]]
         flags[piece][is_cut] |= np.uint8(SpanFlag.TRUNCATED_NAME)
         count += int(np.count_nonzero(is_cut))

@@ -273,18 +273,6 @@ def test_last_events_of_another_year_do_not_stretch_early_pictures(
     assert all(part.extent.end < 10**16 for part in early)
 
 
-def test_early_pictures_come_when_twice_as_much_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(ggmlviz_stages, "FIRST_S", 0.0)
-    stages = ggmlviz_stages.Stages(4000, enabled=True)
-
-    shown = [stages.n_due(n) for n in (0, 100, 150, 250, 499, 600, 3000, 4000)]
-
-    # A quarter of all is the most.
-    assert shown == [0, 100, 0, 250, 0, 600, 0, 0]
-
-
 def test_small_files_show_nothing_early(tmp_path: Path) -> None:
     path = viz.write(tmp_path / "t.ggmlviz", run_of_graphs())
     early: list[Trace] = []

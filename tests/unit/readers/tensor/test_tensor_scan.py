@@ -17,10 +17,10 @@ from ggscope.readers.tensor import kernel as tensor_kernel
 from ggscope.readers.tensor import scan as tensor_scan
 from ggscope.readers.tensor.columns import (
     Headers,
+    Pieces,
     Tally,
-    Wants,
+    TensorOptions,
     Words,
-    Work,
     extended,
 )
 from ggscope.readers.tensor.layouts import LAYOUTS as PRODUCT_LAYOUTS
@@ -67,9 +67,9 @@ def scanned(
 ) -> Result:
     with Source(path) as source:
         whole = [(0, source.size // SIZES[layout])]
-        wants = Wants(PRODUCT_LAYOUTS[layout], names)
+        options = TensorOptions(PRODUCT_LAYOUTS[layout], names)
         with RecordScan(
-            source, wants, ranges or whole, Limits(), Work(lambda: None),
+            source, options, ranges or whole, Limits(), Pieces(lambda: None),
             n_readers=n_readers,
         ) as scan:  # fmt: skip
             while not scan.is_done:
@@ -225,8 +225,10 @@ def test_file_cut_while_read_ends_the_scan(
     path.write_bytes(encode(records, "256"))
     with Source(path) as source:
         ranges = [(0, len(records))]
-        wants = Wants(PRODUCT_LAYOUTS["256"])
-        with RecordScan(source, wants, ranges, Limits(), Work(lambda: None)) as scan:
+        options = TensorOptions(PRODUCT_LAYOUTS["256"])
+        with RecordScan(
+            source, options, ranges, Limits(), Pieces(lambda: None)
+        ) as scan:
             rewrite(path, path.read_bytes()[: n_left * 256 + 100])
             while not scan.is_done:
                 scan.step()
@@ -240,9 +242,9 @@ def test_scan_tells_of_a_closed_file(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(encode(records_of("256"), "256"))
     source = Source(path)
-    wants = Wants(PRODUCT_LAYOUTS["256"])
+    options = TensorOptions(PRODUCT_LAYOUTS["256"])
 
-    with RecordScan(source, wants, [(0, 9)], Limits(), Work(lambda: None)) as scan:
+    with RecordScan(source, options, [(0, 9)], Limits(), Pieces(lambda: None)) as scan:
         source.close()
         with pytest.raises(Exception, match="reading failed"):
             scan.step()
@@ -255,7 +257,13 @@ def test_too_many_records_are_refused_with_the_way_out(
     path = tmp_path / "t.bin"
     path.write_bytes(encode(records_of("256"), "256"))
     with Source(path) as source, pytest.raises(LimitExceededError) as caught:
-        RecordScan(source, Wants(PRODUCT_LAYOUTS["256"]), [(0, 9)], limits, Work(list))
+        RecordScan(
+            source,
+            TensorOptions(PRODUCT_LAYOUTS["256"]),
+            [(0, 9)],
+            limits,
+            Pieces(list),
+        )
 
     assert "range=" in caught.value.hint
 
@@ -266,7 +274,11 @@ def test_stretches_grow_while_they_are_quick(tmp_path: Path) -> None:
     with (
         Source(path) as source,
         RecordScan(
-            source, Wants(PRODUCT_LAYOUTS["256"]), [(0, 9)], Limits(), Work(list)
+            source,
+            TensorOptions(PRODUCT_LAYOUTS["256"]),
+            [(0, 9)],
+            Limits(),
+            Pieces(list),
         ) as scan,
     ):
         before = scan.stretch
@@ -279,7 +291,7 @@ def test_stretches_grow_while_they_are_quick(tmp_path: Path) -> None:
     assert (grown, kept, scan.stretch) == (2 * before, 2 * before, before)
 
 
-def orders(work: Work, thread: Sequence[int], ids: list[int]) -> list[list[int]]:
+def orders(work: Pieces, thread: Sequence[int], ids: list[int]) -> list[list[int]]:
     lane_first, order = work.lane_order(np.array(thread, np.uint16), ids)
     return [
         lane_first.tolist(),
@@ -295,9 +307,9 @@ def test_lane_order_is_a_stable_sort_by_lane(thread: list[int]) -> None:
     expected = sorted(range(len(thread)), key=lambda k: lane[k])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ggscope.readers.tensor.columns._PIECE_ROWS", 7)
-        native = Work(lambda: None)
+        native = Pieces(lambda: None)
         patch.setattr(compiled, "is_wanted", lambda: False)
-        plain = Work(lambda: None)
+        plain = Pieces(lambda: None)
 
         found = orders(native, thread, ids)
 
@@ -317,9 +329,9 @@ def test_taken_columns_are_narrow_and_equal(
         dtype = np.dtype(f"u{dtype.itemsize}")
     rng = np.random.default_rng(1)
     order = rng.permutation(500).astype(np.int32)
-    native = Work(lambda: None)
+    native = Pieces(lambda: None)
     monkeypatch.setattr(compiled, "is_wanted", lambda: False)
-    plain = Work(lambda: None)
+    plain = Pieces(lambda: None)
 
     for bits in range(1, 8 * dtype.itemsize - 1):
         column = rng.integers(0, 1 << bits, 500).astype(dtype)

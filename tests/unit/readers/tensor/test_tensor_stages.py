@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from ggscope.readers.tensor import columns as tensor_order
 from ggscope.readers.tensor import reader as tensor_stages
 from ggscope.readers.tensor import scan as tensor_scan
 from ggscope.readers.tensor.layouts import LAYOUT_256
-from ggscope.readers.tensor.reader import Outlook, Pace, TensorAccessReader
+from ggscope.readers.tensor.reader import Outlook, TensorAccessReader
 from ggscope.readers.tensor.trace import ALL_PENDING, NAMES_PENDING
 from support import corpus_path, need_corpus, rewrite
 from tensor_files import (
@@ -277,56 +276,6 @@ def test_corpus_traces_are_the_same_staged_and_not() -> None:
 
 
 # ------------------------------------------------------------------- the pace
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def pictures(seconds: float, price: float, steps: int = 400) -> list[float]:
-    """Return the shares of a file at which pictures are made.
-
-    Parameters
-    ----------
-    seconds : for reading all of it.
-    price : of a picture of all of it, in the same seconds.
-    """
-    clock = Clock()
-    pace = Pace(clock)
-    found = []
-    for k in range(1, steps + 1):
-        clock.now += seconds / steps
-        if pace.is_due(k * 1000, steps * 1000):
-
-            def publish(cost: float = price * k / steps) -> None:
-                clock.now += cost
-
-            pace.timed(publish, k * 1000)
-            found.append(k / steps)
-    return found
-
-
-def test_pictures_come_early_double_and_stay_cheap() -> None:
-    for seconds in (0.5, 2.0, 20.0, 200.0):
-        for price in (0.3 * seconds, seconds, 3 * seconds):
-            found = pictures(seconds, price)
-
-            assert found, (seconds, price)
-            assert found[0] * seconds <= max(0.05, seconds / 400)
-            assert len(found) <= tensor_stages.MOST
-            assert max(found) <= 0.4
-            assert all(b >= 2 * a for a, b in pairwise(found))
-            assert sum(found[1:]) * price <= 0.2 * seconds + 1e-9
-
-
-def test_short_reads_make_no_pictures() -> None:
-    assert pictures(0.1, 0.05) == []
 
 
 def test_outlook_sees_the_ends_of_the_file(tmp_path: Path) -> None:

@@ -34,15 +34,15 @@ from ggscope.readers.tensor import problems
 from ggscope.readers.tensor.columns import (
     N_THREADS,
     Headers,
+    Pieces,
     Tally,
-    Wants,
-    Work,
+    TensorOptions,
     narrowest,
 )
 from ggscope.readers.tensor.layouts import RecordLayout
 from ggscope.readers.tensor.names import PatternDecoder, decode_records
 from ggscope.readers.tensor.passes import arrange, room_for
-from ggscope.readers.tensor.plan import Choice, Draft, TensorFile
+from ggscope.readers.tensor.plan import Draft, TensorFile
 from ggscope.readers.tensor.repeats import (
     Joins,
     joined,
@@ -87,7 +87,7 @@ _FIXED_BYTES = 32 << 20
 
 def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
     """Return the trace of all entries that were taken. ReadError for bad options."""
-    work = Work(context.check_cancelled)
+    pieces = Pieces(context.check_cancelled)
     patterns = intake.book.patterns
     schema = schema_of(patterns, str(intake.facts.get("format_version") or ""))
     of_entry = intake.columns.joined("pattern", np.int32)
@@ -97,29 +97,29 @@ def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
     ops = find_ops(patterns, counts, wanted, is_private=is_private)
     layout, records = as_records(patterns, ops.of_pattern, schema)
     n = intake.n_entries
-    choice = Choice(Wants(layout), 0, n, n)
+    options = TensorOptions(layout, stop=n, n_file=n)
     file = TensorFile(
-        source=source, options={}, choice=choice, end=source.size, ops=ops.table
+        source=source, given={}, options=options, end=source.size, ops=ops.table
     )
     strings = StringTable()
-    draft, of_op, joins = _draft(intake, file, of_entry, ops, strings, work)
+    draft, of_op, joins = _draft(intake, file, of_entry, ops, strings, pieces)
     decoder = PatternDecoder(layout, strings, ops.table)
-    decoded = decode_records(records, decoder, work)
+    decoded = decode_records(records, decoder, pieces)
     decoded = replace(decoded, claims=_claims(decoded.claims, patterns))
     n = len(draft.rows)
     of_row = np.empty(n + room_for(n), narrow(np.array([len(patterns)])).dtype)
     if joins is None:
-        work.gather(of_entry, draft.rows.order, of_row)
+        pieces.gather(of_entry, draft.rows.order, of_row)
     else:
         decoded = joined(decoded, joins)
         of_row = np.empty(n + room_for(n), narrowest(of_op))
         of_row[:n] = of_op
     access = intake.places.records(source.path, 0, noun="entry", reader_id=READER_ID)
     builder = make_builder(draft, strings, access)
-    _note_all(builder, draft, ops, intake, work)
-    add_spans(builder, draft, decoded, of_row[: n + len(draft.band_names)], work)
+    _note_all(builder, draft, ops, intake, pieces)
+    add_spans(builder, draft, decoded, of_row[: n + len(draft.band_names)], pieces)
     lists = _lists(intake, draft) if intake.lists else None
-    add_choices(builder, draft, decoded, of_row[:n], lists, work)
+    add_choices(builder, draft, decoded, of_row[:n], lists, pieces)
     context.progress(source.size, source.size)
     stated = _stated(intake, of_entry, draft)
     builder.warn_stated(f for f in stated if f.name != _ENTRIES)
@@ -136,7 +136,7 @@ def _draft(
     of_entry: Array,
     ops: PrintedOps,
     strings: StringTable,
-    work: Work,
+    pieces: Pieces,
 ) -> tuple[Draft, Array, Joins | None]:
     """Return all spans but for their names; and their patterns, if entries are joined.
 
@@ -166,17 +166,17 @@ def _draft(
     marks = _pass_marks(patterns, of_entry, earliest)
     threads = intake.threads[:N_THREADS]
     numbers = list(range(len(threads)))
-    rows = arrange(header, numbers, marks, work, origin=origin)
+    rows = arrange(header, numbers, marks, pieces, origin=origin)
     n = intake.n_entries
     of_op, joins = of_entry, None
-    if file.choice.wants.layout.source is None:
-        starts = op_starts(rows, header.op, file.ops, work)
+    if file.options.layout.source is None:
+        starts = op_starts(rows, header.op, file.ops, pieces)
         of_record = np.empty(n, of_entry.dtype)
-        work.gather(of_entry, rows.order, of_record)
+        pieces.gather(of_entry, rows.order, of_record)
         of_op, joins = joined_patterns(of_record, starts, len(patterns))
         rows = joined_rows(rows, starts)
     tally = Tally(n_records=n, n_ops=n, has_layers=True)
-    draft = make_draft(file, tally, threads, header, rows, strings, work)
+    draft = make_draft(file, tally, threads, header, rows, strings, pieces)
     return draft, of_op, joins
 
 
@@ -234,7 +234,7 @@ def _note_all(
     draft: Draft,
     ops: PrintedOps,
     intake: TokenIntake,
-    work: Work,
+    pieces: Pieces,
 ) -> None:
     """Add everything that is wrong with the file."""
     rows = draft.rows
@@ -247,7 +247,7 @@ def _note_all(
     problems.order_repairs(builder, rows)
     problems.time_gaps(builder, rows)
     problems.op_doubts(
-        builder, ops.table, work.counts(draft.spans["op"][: len(rows)], 256)
+        builder, ops.table, pieces.counts(draft.spans["op"][: len(rows)], 256)
     )
     note_ops(builder, ops)
     stated = intake.facts.get("total_entries")
@@ -332,7 +332,7 @@ def _info(
         if isinstance(facts.get(key), int | float)
     }
     return replace(
-        make_info(draft.file.source, draft.file.choice.wants.layout.title, version),
+        make_info(draft.file.source, draft.file.options.layout.title, version),
         reader_id=READER_ID,
         n_records=intake.n_elements,
         n_passes=draft.rows.n_passes,
