@@ -155,11 +155,11 @@ class MainWindow(QMainWindow):
         key_overrides: dict[str, tuple[str, ...]] | None = None,
     ) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: Settings = settings
         self.themes = themes
         self._documents: list[Document] = []
         self._watched: Session | None = None
-        self.dialogs = WindowDialogs(self)
+        self.dialogs: WindowDialogs = WindowDialogs(self)
         self._drops = Drops(self)
         self._was_maximised = False
         self._letters: list[Letter] = []

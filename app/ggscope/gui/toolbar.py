@@ -111,6 +111,11 @@ class SearchField(QFrame):
         back = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
         self._session.step_hit(-1 if back else 1)
 
+    def start(self) -> None:
+        """Let the person type what to find, in place of what stands there."""
+        self.edit.setFocus()
+        self.edit.selectAll()
+
     def clear(self) -> None:
         """End the search."""
         self.edit.clear()

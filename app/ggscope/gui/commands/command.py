@@ -1,87 +1,21 @@
-"""What a command is, and when it makes sense.
-
-What commands work on: the main window as they see it.
-"""
+"""What a command is, and when it makes sense."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from PySide6.QtCore import QCoreApplication
 
 from ggscope.gui.document import Document
+from ggscope.gui.panes.workspace import Workspace
 from ggscope.session.session import Session
-from ggscope.session.settings import Settings
 
 if TYPE_CHECKING:
-    from ggscope.gui.dialogs.window_dialogs import WindowDialogs
+    from ggscope.gui.main_window import MainWindow
 
-
-class Desk(Protocol):
-    """The main window, as far as commands need it."""
-
-    settings: Settings
-    dialogs: "WindowDialogs"
-
-    @property
-    def document(self) -> Document | None:
-        """The tab in front, None on the start page."""
-        ...
-
-    @property
-    def session(self) -> Session | None:
-        """Its session."""
-        ...
-
-    @property
-    def n_documents(self) -> int:
-        """Number of tabs."""
-        ...
-
-    def open_dialog(self) -> None:
-        """Ask for files and open them."""
-        ...
-
-    def open_folder_dialog(self) -> None:
-        """Ask for a folder and open it as one session."""
-        ...
-
-    def add_dialog(self) -> None:
-        """Ask for files and add them to the session in front."""
-        ...
-
-    def open_with_dialog(self) -> None:
-        """Read the tab's file with a reader that the person picks."""
-        ...
-
-    def close_current(self) -> None:
-        """Close the tab in front."""
-        ...
-
-    def step_tab(self, by: int) -> None:
-        """Go to the next or previous tab."""
-        ...
-
-    def copy(self, form: str) -> None:
-        """Copy what is selected as "tsv" or "markdown"."""
-        ...
-
-    def escape(self) -> None:
-        """Clear selection, else close the search, else leave full screen."""
-        ...
-
-    def toggle_full_screen(self) -> None:
-        """Let the active view fill the screen, or end that."""
-        ...
-
-    def toggle_detailed(self) -> None:
-        """Switch the table between compact and detailed rows."""
-        ...
-
-    def close(self) -> bool:
-        """Close the window."""
-        ...
+_P = ParamSpec("_P")
+Run = Callable[["MainWindow"], object]
 
 
 class Needs(Flag):
@@ -102,7 +36,7 @@ class Needs(Flag):
     BOOKMARK_REDO = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Command:
     """One thing that the program can be told to do.
 
@@ -110,34 +44,38 @@ class Command:
     ----------
     id : stable name, used by ``keys.json``.
     text : what menus and the palette say.
-    menu : path of the menu, parts joined by "/".
-    run : what it does.
-    keys : shortcuts in Qt's portable form; the first is the one that is shown.
+    shortcuts : in Qt's portable form, with blanks between them; the first is shown.
     needs : when it is enabled.
+    run : what it does.
     is_on : for commands with a tick: whether it is set now.
     title : what menus and the palette say instead of `text` now; "" = there is nothing
         of the kind, and it is left out.
     separated : whether a line stands above it in the menu.
+    menu : path of the menu, parts joined by "/".
     """
 
     id: str
     text: str
-    menu: str
-    run: Callable[[Desk], object]
-    keys: tuple[str, ...] = ()
-    needs: Needs = Needs.NOTHING
-    is_on: Callable[[Desk], bool] | None = None
-    title: Callable[[Desk], str] | None = None
+    shortcuts: str
+    needs: Needs
+    run: Run
+    is_on: Callable[["MainWindow"], bool] | None = None
+    title: Callable[["MainWindow"], str] | None = None
     separated: bool = False
+    menu: str = ""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The shortcuts, one by one."""
+        return tuple(self.shortcuts.split())
 
 
-def conditions(desk: Desk) -> Needs:
+def conditions(window: "MainWindow") -> Needs:
     """Return everything that is there now."""
-    now = Needs.NOTHING
-    session = desk.session
+    session = window.session
     if session is None:
-        return now
-    now |= Needs.DOCUMENT
+        return Needs.NOTHING
+    now = Needs.DOCUMENT
     if session.trace is None:
         return now
     now |= Needs.TRACE
@@ -162,21 +100,33 @@ def tr(text: str) -> str:
     return QCoreApplication.translate("Commands", text)
 
 
-def with_session(call: Callable[[Session], object]) -> Callable[[Desk], object]:
-    """Return a handler that does nothing where no file is open."""
+def of_document(
+    method: Callable[Concatenate[Document, _P], object],
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> Run:
+    """Return what calls a method of the tab in front, if there is one."""
 
-    def run(desk: Desk) -> object:
-        return None if desk.session is None else call(desk.session)
-
-    return run
-
-
-def of_workspace(name: str) -> Callable[[Desk], object]:
-    """Return a handler that calls a method of the workspace in front."""
-
-    def run(desk: Desk) -> object:
-        if desk.document is None:
-            return None
-        return getattr(desk.document.workspace, name)()
+    def run(window: "MainWindow") -> None:
+        if window.document is not None:
+            method(window.document, *args, **kwargs)
 
     return run
+
+
+def of_workspace(
+    method: Callable[Concatenate[Workspace, _P], object],
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> Run:
+    """Return what calls a method of the panes of the tab in front."""
+    return of_document(lambda document: method(document.workspace, *args, **kwargs))
+
+
+def of_session(
+    method: Callable[Concatenate[Session, _P], object],
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> Run:
+    """Return what calls a method of the session in front."""
+    return of_document(lambda document: method(document.session, *args, **kwargs))

@@ -6,18 +6,21 @@ The menu bar: commands by their paths, recent files, samples.
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
-from ggscope.gui.commands.command import Command, Desk, conditions, tr
+from ggscope.gui.commands.command import Command, conditions, tr
 from ggscope.gui.commands.table import COMMANDS, MENUS
 from ggscope.gui.pages.start import recent_exists, recent_title, samples
 from ggscope.session.settings import Settings
 from ggscope.text import caption
 from ggscope.views.base.plain import add_action, set_tip
+
+if TYPE_CHECKING:
+    from ggscope.gui.main_window import MainWindow
 
 MAX_FILE_BYTES = 1 << 20
 
@@ -86,12 +89,12 @@ class Actions(QObject):
 
     def __init__(
         self,
-        desk: Desk,
+        window: "MainWindow",
         parent: QObject,
         overrides: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         super().__init__(parent)
-        self._desk = desk
+        self._window = window
         self._overrides = dict(overrides or {})
         self._actions: dict[str, QAction] = {}
         for command in COMMANDS:
@@ -107,9 +110,9 @@ class Actions(QObject):
 
     def run(self, command: Command) -> None:
         """Run a command if it makes sense now."""
-        if command.needs & ~conditions(self._desk):
+        if command.needs & ~conditions(self._window):
             return
-        command.run(self._desk)
+        command.run(self._window)
         self.refresh()
         self.triggered.emit(command.id)
 
@@ -131,14 +134,14 @@ class Actions(QObject):
 
     def refresh(self) -> None:
         """Enable and tick what fits the present state."""
-        now = conditions(self._desk)
+        now = conditions(self._window)
         for command in COMMANDS:
             action = self._actions[command.id]
             action.setEnabled(not command.needs & ~now)
             if command.is_on is not None:
-                action.setChecked(command.is_on(self._desk))
+                action.setChecked(command.is_on(self._window))
             if command.title is not None:
-                title = command.title(self._desk)
+                title = command.title(self._window)
                 action.setVisible(bool(title))
                 action.setText(caption(title or tr(command.text)))
 

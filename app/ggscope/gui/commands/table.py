@@ -1,234 +1,349 @@
 """The one table of commands: it feeds menus, palette, keys sheet and README."""
 
-from ggscope.gui.commands.command import Command, Desk, Needs, with_session
-from ggscope.gui.commands.go import GO
-from ggscope.gui.commands.view import VIEW
-from ggscope.model.selection import Filter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
+
+from ggscope.gui.commands.command import (
+    Command,
+    Needs,
+    of_document,
+    of_session,
+    of_workspace,
+)
+from ggscope.gui.document import Document
+from ggscope.gui.panes.workspace import Workspace
+from ggscope.model.selection import ColorBy, Filter
+from ggscope.session.bookmarks.bookmarks import TEMPORARY
+from ggscope.session.session import Session
+from ggscope.session.settings import LayoutName
+
+if TYPE_CHECKING:
+    from ggscope.gui.main_window import MainWindow
+
+NOTHING, DOCUMENT, TRACE = Needs.NOTHING, Needs.DOCUMENT, Needs.TRACE
+SELECTION, TARGET, HITS = Needs.SELECTION, Needs.TARGET, Needs.HITS
+FILTER, BACK, FORWARD = Needs.FILTER, Needs.BACK, Needs.FORWARD
+BOOKMARK_UNDO, BOOKMARK_REDO = Needs.BOOKMARK_UNDO, Needs.BOOKMARK_REDO
+_LINE = "line"
+"""Stands between two commands with a line between them."""
+_ZOOM = 1.5
+_P = ParamSpec("_P")
 
 
-def _find(desk: Desk) -> None:
-    if desk.document is not None:
-        field = desk.document.toolbar.search.edit
-        field.setFocus()
-        field.selectAll()
+def _show(view: str, text: str, key: str = "") -> Command:
+    return Command(
+        f"show.{view}", text, key, DOCUMENT, of_workspace(Workspace.show_view, view)
+    )
 
 
-def _add_filter(desk: Desk) -> None:
-    if desk.document is not None:
-        desk.document.show_filter_popup()
+def _float(view: str, text: str) -> Command:
+    return Command(
+        f"float.{view}",
+        text,
+        "",
+        DOCUMENT,
+        of_workspace(Workspace.toggle_float, view),
+        is_on=lambda w: view in w.settings.layout.floating,
+    )
 
 
-COMMANDS: tuple[Command, ...] = (
-    # File
-    Command(
-        id="file.open",
-        text="Open…",
-        menu="File",
-        keys=("Ctrl+O",),
-        run=lambda d: d.open_dialog(),
+def _layout(name: LayoutName, text: str, key: str = "") -> Command:
+    run = of_workspace(Workspace.set_layout_name, name)
+    if name == "grid":
+        run = of_workspace(Workspace.toggle_grid)
+    return Command(
+        f"layout.{name}",
+        text,
+        key,
+        DOCUMENT,
+        run,
+        is_on=lambda w: w.settings.layout.name == name,
+    )
+
+
+def _color(by: ColorBy, text: str) -> Command:
+    return Command(
+        f"color.{by}",
+        text,
+        "",
+        DOCUMENT,
+        of_session(Session.set_color_by, by),
+        is_on=lambda w: w.session is not None and w.session.color_by == by,
+        title=lambda w: text if w.session is None or by in w.session.colorings else "",
+    )
+
+
+def _time(name: str, text: str, *, is_absolute: bool) -> Command:
+    return Command(
+        f"time.{name}",
+        text,
+        "",
+        DOCUMENT,
+        of_session(Session.set_absolute_time, is_absolute),
+        is_on=lambda w: (
+            w.session is not None and w.session.absolute_time is is_absolute
+        ),
+    )
+
+
+def _setting(id_: str, text: str, topic: str, field: str) -> Command:
+    """Return a command that sets a field to the last part of its id."""
+    value = id_.rpartition(".")[2]
+    return Command(
+        id_,
+        text,
+        "",
+        NOTHING,
+        lambda w: w.settings.change(topic, **{field: value}),
+        is_on=lambda w: getattr(getattr(w.settings, topic), field) == value,
+    )
+
+
+def _switch(id_: str, text: str, key: str, topic: str, field: str) -> Command:
+    """Return a command that turns a setting on and off."""
+
+    def is_on(window: "MainWindow") -> bool:
+        return bool(getattr(getattr(window.settings, topic), field))
+
+    return Command(
+        id_,
+        text,
+        key,
+        DOCUMENT,
+        lambda w: w.settings.change(topic, **{field: not is_on(w)}),
+        is_on=is_on,
+    )
+
+
+def _pan(name: str, text: str, keys: str, share: float) -> Command:
+    return Command(f"go.{name}", text, keys, TRACE, of_session(Session.pan, share))
+
+
+def _bookmark(number: int) -> Command:
+    def title(window: "MainWindow") -> str:
+        marks = () if window.session is None else window.session.bookmarks
+        return marks[number - 1].name if number <= len(marks) else ""
+
+    return Command(
+        f"go.bookmark_{number}",
+        f"Bookmark {number}",
+        f"Alt+{number}",
+        Needs.BOOKMARK,
+        of_session(Session.go_to_bookmark, number - 1),
+        title=title,
+    )
+
+
+def _session(
+    id_: str,
+    text: str,
+    keys: str,
+    needs: Needs,
+    method: Callable[Concatenate[Session, _P], object],
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> Command:
+    """Return a command that calls a method of the session in front."""
+    return Command(id_, text, keys, needs, of_session(method, *args, **kwargs))
+
+
+def _shows_details(window: "MainWindow") -> bool:
+    return window.document is not None and window.document.workspace.shows_details
+
+
+def _menu(path: str, *commands: Command | str) -> tuple[Command, ...]:
+    """Return commands that stand in a menu, one after the other."""
+    return tuple(
+        replace(command, menu=path, separated=before == _LINE)
+        for before, command in zip(("", *commands), commands, strict=False)
+        if isinstance(command, Command)
+    )
+
+
+# fmt: off
+_FILE = _menu(
+    "File",
+    Command("file.open", "Open…", "Ctrl+O", NOTHING, lambda w: w.open_dialog()),
+    Command("file.open_folder", "Open folder…", "Ctrl+Shift+O", NOTHING, lambda w: w.open_folder_dialog()),
+    Command("file.add", "Add to session…", "", DOCUMENT, lambda w: w.add_dialog()),
+    Command("file.parts", "Files of this session…", "", DOCUMENT, lambda w: w.dialogs.show_parts()),
+    Command("file.open_with", "Open with another reader…", "", DOCUMENT, lambda w: w.open_with_dialog()),
+    _session("file.reload", "Reload", "F5 Ctrl+R", DOCUMENT, Session.reload),
+    Command("file.close", "Close tab", "Ctrl+W", DOCUMENT, lambda w: w.close_current()),
+    _LINE,
+    Command("file.export", "Export figure…", "Ctrl+E", TRACE, lambda w: w.dialogs.export_figure()),
+    Command("file.export_again", "Repeat last export", "Ctrl+Shift+E", TRACE, lambda w: w.dialogs.repeat_export()),
+    _LINE,
+    Command("file.quit", "Quit", "Ctrl+Q", NOTHING, lambda w: w.close()),
+)
+_EDIT = _menu(
+    "Edit",
+    Command("edit.copy", "Copy", "Ctrl+C", TRACE, lambda w: w.copy("tsv")),
+    Command("edit.copy_markdown", "Copy as Markdown", "Ctrl+Shift+C", TRACE, lambda w: w.copy("markdown")),
+    _LINE,
+    Command("edit.find", "Find", "Ctrl+F /", DOCUMENT, of_document(lambda d: d.toolbar.search.start())),
+    _session("edit.next_hit", "Next hit", "Return F3 Enter", HITS, Session.step_hit, 1),
+    _session("edit.previous_hit", "Previous hit", "Shift+Return Shift+F3 Shift+Enter", HITS, Session.step_hit, -1),
+    _LINE,
+    Command("edit.add_filter", "Add to filter…", "Ctrl+Shift+F", TRACE, of_document(Document.show_filter_popup)),
+    _session("edit.clear_filter", "Clear filter", "", FILTER, Session.set_filter, Filter()),
+    _session("edit.clear_selection", "Clear selection", "", TARGET, Session.clear_selection),
+    Command("edit.escape", "Back out", "Esc", NOTHING, lambda w: w.escape()),
+    _LINE,
+    Command("edit.settings", "Settings…", "Ctrl+,", NOTHING, lambda w: w.dialogs.show_settings()),
+)
+_PANES = (
+    *_menu(
+        "View/Show",
+        _show("timeline", "Timeline", "Ctrl+1"),
+        _show("table", "Trace table", "Ctrl+2"),
+        _show("heatmap", "File heatmap", "Ctrl+3"),
+        _show("graph", "Graph", "Ctrl+4"),
     ),
-    Command(
-        id="file.open_folder",
-        text="Open folder…",
-        menu="File",
-        keys=("Ctrl+Shift+O",),
-        run=lambda d: d.open_folder_dialog(),
+    *_menu(
+        "Analyse",
+        _show("experts", "Experts", "Ctrl+5"),
+        _show("buffers", "Buffers", "Ctrl+6"),
+        _show("hot_cold", "Hot and cold", "Ctrl+7"),
+        _show("cache", "What-if cache", "Ctrl+8"),
+        _show("statistics", "Selection statistics", "Ctrl+9"),
+        _show("problems", "Problems"),
     ),
-    Command(
-        id="file.add",
-        text="Add to session…",
-        menu="File",
-        needs=Needs.DOCUMENT,
-        run=lambda d: d.add_dialog(),
+    *_menu("Go", _show("bookmarks", "Bookmarks", "Ctrl+B")),
+    *_menu(
+        "View/Layout",
+        _layout("dual", "Dual view"),
+        _layout("grid", "2×2 grid", "G"),
+        _layout("single", "Single view"),
+        _LINE,
+        Command("layout.reset", "Reset layout", "", DOCUMENT, of_workspace(Workspace.reset_layout)),
     ),
-    Command(
-        id="file.parts",
-        text="Files of this session…",
-        menu="File",
-        needs=Needs.DOCUMENT,
-        run=lambda d: d.dialogs.show_parts(),
-    ),
-    Command(
-        id="file.open_with",
-        text="Open with another reader…",
-        menu="File",
-        needs=Needs.DOCUMENT,
-        run=lambda d: d.open_with_dialog(),
-    ),
-    Command(
-        id="file.reload",
-        text="Reload",
-        menu="File",
-        keys=("F5", "Ctrl+R"),
-        needs=Needs.DOCUMENT,
-        run=with_session(lambda s: s.reload()),
-    ),
-    Command(
-        id="file.close",
-        text="Close tab",
-        menu="File",
-        keys=("Ctrl+W",),
-        needs=Needs.DOCUMENT,
-        run=lambda d: d.close_current(),
-    ),
-    Command(
-        id="file.export",
-        text="Export figure…",
-        menu="File",
-        keys=("Ctrl+E",),
-        needs=Needs.TRACE,
-        run=lambda d: d.dialogs.export_figure(),
-        separated=True,
-    ),
-    Command(
-        id="file.export_again",
-        text="Repeat last export",
-        menu="File",
-        keys=("Ctrl+Shift+E",),
-        needs=Needs.TRACE,
-        run=lambda d: d.dialogs.repeat_export(),
-    ),
-    Command(
-        id="file.quit",
-        text="Quit",
-        menu="File",
-        keys=("Ctrl+Q",),
-        run=lambda d: d.close(),
-        separated=True,
-    ),
-    # Edit
-    Command(
-        id="edit.copy",
-        text="Copy",
-        menu="Edit",
-        keys=("Ctrl+C",),
-        needs=Needs.TRACE,
-        run=lambda d: d.copy("tsv"),
-    ),
-    Command(
-        id="edit.copy_markdown",
-        text="Copy as Markdown",
-        menu="Edit",
-        keys=("Ctrl+Shift+C",),
-        needs=Needs.TRACE,
-        run=lambda d: d.copy("markdown"),
-    ),
-    Command(
-        id="edit.find",
-        text="Find",
-        menu="Edit",
-        keys=("Ctrl+F", "/"),
-        needs=Needs.DOCUMENT,
-        run=_find,
-        separated=True,
-    ),
-    Command(
-        id="edit.next_hit",
-        text="Next hit",
-        menu="Edit",
-        keys=("Return", "F3", "Enter"),
-        needs=Needs.HITS,
-        run=with_session(lambda s: s.step_hit(1)),
-    ),
-    Command(
-        id="edit.previous_hit",
-        text="Previous hit",
-        menu="Edit",
-        keys=("Shift+Return", "Shift+F3", "Shift+Enter"),
-        needs=Needs.HITS,
-        run=with_session(lambda s: s.step_hit(-1)),
-    ),
-    Command(
-        id="edit.add_filter",
-        text="Add to filter…",
-        menu="Edit",
-        keys=("Ctrl+Shift+F",),
-        needs=Needs.TRACE,
-        run=_add_filter,
-        separated=True,
-    ),
-    Command(
-        id="edit.clear_filter",
-        text="Clear filter",
-        menu="Edit",
-        needs=Needs.FILTER,
-        run=with_session(lambda s: s.set_filter(Filter())),
-    ),
-    Command(
-        id="edit.clear_selection",
-        text="Clear selection",
-        menu="Edit",
-        needs=Needs.TARGET,
-        run=with_session(lambda s: s.clear_selection()),
-    ),
-    Command(
-        id="edit.escape",
-        text="Back out",
-        menu="Edit",
-        keys=("Esc",),
-        run=lambda d: d.escape(),
-    ),
-    Command(
-        id="edit.settings",
-        text="Settings…",
-        menu="Edit",
-        keys=("Ctrl+,",),
-        run=lambda d: d.dialogs.show_settings(),
-        separated=True,
-    ),
-    *VIEW,
-    *GO,
-    # Analyse
-    Command(
-        id="analyse.save_filter",
-        text="Save filter…",
-        menu="Analyse",
-        needs=Needs.FILTER,
-        run=lambda d: d.dialogs.save_filter(),
-        separated=True,
-    ),
-    Command(
-        id="analyse.ops",
-        text="Op table…",
-        menu="Analyse",
-        needs=Needs.TRACE,
-        run=lambda d: d.dialogs.show_op_tables(),
-        separated=True,
-    ),
-    # Help
-    Command(
-        id="help.guide",
-        text="User guide",
-        menu="Help",
-        run=lambda d: d.dialogs.show_guide(),
-    ),
-    Command(
-        id="help.keys",
-        text="Keys",
-        menu="Help",
-        keys=("?", "F1"),
-        run=lambda d: d.dialogs.show_keys(),
-    ),
-    Command(
-        id="help.readers",
-        text="Readers",
-        menu="Help",
-        run=lambda d: d.dialogs.show_readers(),
-    ),
-    Command(
-        id="help.report",
-        text="Copy system report",
-        menu="Help",
-        run=lambda d: d.dialogs.copy_system_report(),
-    ),
-    Command(
-        id="help.about",
-        text="About ggscope",
-        menu="Help",
-        run=lambda d: d.dialogs.show_about(),
-        separated=True,
+    *_menu(
+        "View/Float",
+        _float("details", "Details"),
+        _float("statistics", "Selection statistics"),
+        _float("problems", "Problems"),
+        _float("bookmarks", "Bookmarks"),
+        _float("table", "Trace table"),
+        _float("experts", "Experts"),
+        _float("buffers", "Buffers"),
+        _float("hot_cold", "Hot and cold"),
+        _float("cache", "What-if cache"),
     ),
 )
+_VIEW = (
+    *_menu(
+        "View",
+        Command("view.full", "Full-screen view", "F11", DOCUMENT, lambda w: w.toggle_full_screen()),
+        Command("view.details", "Details", "Q", DOCUMENT, of_workspace(Workspace.toggle_details), is_on=_shows_details),
+        Command("view.drawer", "Drawer", "Shift+Q", DOCUMENT, of_workspace(Workspace.toggle_drawer), is_on=lambda w: w.settings.layout.shows_drawer),
+        Command("view.detailed", "Detailed rows", "T", TRACE, lambda w: w.toggle_detailed()),
+        _switch("view.only_range", "Table and statistics of this range only", "Shift+T", "tables", "only_range"),
+        _switch("view.stalls", "Stalls over lanes", "", "drawing", "shows_stalls"),
+    ),
+    *_menu(
+        "View/Zoom",
+        _session("zoom.in", "Zoom in", "W + =", TRACE, Session.zoom, 1 / _ZOOM),
+        _session("zoom.out", "Zoom out", "S -", TRACE, Session.zoom, _ZOOM),
+        _session("zoom.fit", "Fit all", "0 Home", TRACE, Session.fit),
+        _session("zoom.selection", "Centre selection, then fit it", "F", TARGET, Session.focus_selection),
+    ),
+    *_menu(
+        "View/Colour by",
+        _color("family", "Op family"),
+        _color("op", "Op"),
+        _color("layer", "Layer"),
+        _color("token", "Token"),
+        _color("thread", "Thread"),
+        _color("phase", "Phase"),
+        _color("source", "Memory source"),
+        _color("quality", "Quality"),
+        _color("backend", "Backend"),
+        _color("expert", "Expert"),
+    ),
+    *_menu(
+        "View/Time format",
+        _time("start", "From start", is_absolute=False),
+        _time("absolute", "Absolute", is_absolute=True),
+    ),
+    *_menu(
+        "View/Theme",
+        _setting("theme.system", "Like the system", "appearance", "theme"),
+        _setting("theme.dark", "Dark", "appearance", "theme"),
+        _setting("theme.light", "Light", "appearance", "theme"),
+    ),
+    *_menu(
+        "View/Renderer",
+        _setting("renderer.auto", "Whichever is faster", "drawing", "renderer"),
+        _setting("renderer.raster", "Raster", "drawing", "renderer"),
+        _setting("renderer.opengl", "OpenGL", "drawing", "renderer"),
+    ),
+    *_menu(
+        "View",
+        _LINE,
+        Command("view.next_tab", "Next tab", "Ctrl+Tab Ctrl+PgDown", DOCUMENT, lambda w: w.step_tab(1)),
+        Command("view.previous_tab", "Previous tab", "Ctrl+Shift+Tab Ctrl+PgUp", DOCUMENT, lambda w: w.step_tab(-1)),
+    ),
+)
+_GO = (
+    *_menu(
+        "Go",
+        _session("go.back", "Back", "Alt+Left Ctrl+Z", BACK, Session.back),
+        _session("go.forward", "Forward", "Alt+Right Ctrl+Shift+Z", FORWARD, Session.forward),
+        _LINE,
+        Command("go.lane", "Go to lane or tensor…", "Ctrl+P", TRACE, lambda w: w.dialogs.show_go_to()),
+        Command("go.palette", "Command palette…", "Ctrl+Shift+P", NOTHING, lambda w: w.dialogs.show_palette()),
+        _LINE,
+        _session("go.next_span", "Next span on the lane", ".", SELECTION, Session.step_span, 1),
+        _session("go.previous_span", "Previous span on the lane", ",", SELECTION, Session.step_span, -1),
+        _session("go.next_token", "Next token", "]", TRACE, Session.step_token, 1),
+        _session("go.previous_token", "Previous token", "[", TRACE, Session.step_token, -1),
+    ),
+    *_menu(
+        "Go/Pan",
+        _pan("left", "Pan left", "A Left", -0.25),
+        _pan("right", "Pan right", "D Right", 0.25),
+        _pan("left_little", "Pan left a little", "Shift+A Shift+Left", -0.05),
+        _pan("right_little", "Pan right a little", "Shift+D Shift+Right", 0.05),
+        _pan("left_page", "Pan left by a page", "Ctrl+Left", -1.0),
+        _pan("right_page", "Pan right by a page", "Ctrl+Right", 1.0),
+        _session("go.end", "End of the trace", "End", TRACE, Session.show_end),
+    ),
+    *_menu(
+        "Go/Bookmarks",
+        _session("mark.range", "Turn selection into a range", "R", SELECTION, Session.mark_selection),
+        _session("mark.temporary", "Mark for now", "M", TRACE, Session.add_bookmark, TEMPORARY, permanent=False),
+        Command("mark.named", "Mark with a name…", "Shift+M", TRACE, lambda w: w.dialogs.name_bookmark()),
+        _session("mark.here", "Bookmark here", "Ctrl+D", TRACE, Session.add_bookmark),
+        _LINE,
+        _session("mark.undo", "Undo change of bookmarks", "", BOOKMARK_UNDO, Session.undo_bookmarks),
+        _session("mark.redo", "Redo change of bookmarks", "", BOOKMARK_REDO, Session.redo_bookmarks),
+        _LINE,
+        _LINE,
+        *(_bookmark(number) for number in range(1, 10)),
+    ),
+)
+_ANALYSE = _menu(
+    "Analyse",
+    _LINE,
+    Command("analyse.save_filter", "Save filter…", "", FILTER, lambda w: w.dialogs.save_filter()),
+    _LINE,
+    Command("analyse.ops", "Op table…", "", TRACE, lambda w: w.dialogs.show_op_tables()),
+)
+_HELP = _menu(
+    "Help",
+    Command("help.guide", "User guide", "", NOTHING, lambda w: w.dialogs.show_guide()),
+    Command("help.keys", "Keys", "? F1", NOTHING, lambda w: w.dialogs.show_keys()),
+    Command("help.readers", "Readers", "", NOTHING, lambda w: w.dialogs.show_readers()),
+    Command("help.report", "Copy system report", "", NOTHING, lambda w: w.dialogs.copy_system_report()),
+    _LINE,
+    Command("help.about", "About ggscope", "", NOTHING, lambda w: w.dialogs.show_about()),
+)
+# fmt: on
+
+COMMANDS = (*_FILE, *_EDIT, *_PANES, *_VIEW, *_GO, *_ANALYSE, *_HELP)
+"""All commands, in the order in which menus and the palette list them."""
 
 PASSIVE_KEYS: tuple[tuple[str, str], ...] = (
     ("Up / Down, PgUp / PgDown", "Scroll lanes or rows"),
