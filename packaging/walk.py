@@ -43,8 +43,11 @@ FREEZE_S = 5.0
 """A main thread that computes for so long without waiting for events is frozen."""
 NOT_PRESSED = {"file.quit"}
 TEXTS = ("mul", "/attn.*/", "blk.0", "layer=0-3", "dur>1us", "op=MUL_MAT", "((", "1:30")
-FIRST_LOOKS = ("reset layout", "like the system")
+FIRST_LOOKS = ("reset layout", "like the system", "whichever is faster")
 """Commands after which windows look alike; the rest is in dialogs, seldom met."""
+MET_ONCE = ("opengl",)
+"""Commands that load for good what no later one frees: 50 MiB of PyOpenGL and the
+driver's compiler, and three threads of Mesa's shader cache."""
 _KEYSYMS = {
     "Esc": "Escape", "PgDown": "Next", "PgUp": "Prior", ",": "comma", ".": "period",
     "[": "bracketleft", "]": "bracketright", "/": "slash", "?": "question",
@@ -268,6 +271,7 @@ class Walker:
         """Walk for so long; the last round is finished."""
         begun = time.monotonic()
         self.look()
+        self._command(*MET_ONCE)
         while time.monotonic() - begun < seconds and self._is_well():
             for _ in range(STEPS_PER_ROUND):
                 if not self.program.is_running:
@@ -376,8 +380,12 @@ class Walker:
 
     def _return_to_first_looks(self) -> None:
         """Take back layout and theme: what is held at rest is held for the same."""
+        self._command(*FIRST_LOOKS)
+
+    def _command(self, *texts: str) -> None:
+        """Run commands by the palette."""
         self.escape()
-        for command in FIRST_LOOKS:
+        for command in texts:
             self.display.press("Ctrl+Shift+P")
             time.sleep(0.2)
             self.display.type(command)

@@ -1,10 +1,12 @@
 """The timeline on an OpenGL surface: drawn, switched, moved, and when it fails."""
 
+import sys
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtOpenGLWidgets import QOpenGLWidget
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -12,6 +14,7 @@ import builders
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.render.gl import painter as gl
+from ggscope.render.gl.base import gl_module
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
@@ -118,6 +121,31 @@ def test_canvas_draws_again_after_its_context_was_destroyed(
     if before.shape == after.shape:
         assert differing(before, after) < 0.02
     assert len(np.unique(pixels(canvas.grabFramebuffer()).reshape(-1, 3), axis=0)) > 20
+
+
+def test_view_that_is_let_go_frees_what_lies_on_the_card(
+    qtbot: QtBot, view: TimelineView
+) -> None:
+    # Another canvas of the window, which shares its objects and stays.
+    canvas = gl_canvas(qtbot, view)
+    programs = [program.id for program in canvas._painter._programs.values()]
+    stays = QOpenGLWidget(view)
+    stays.show()
+    qtbot.waitUntil(stays.isValid)
+    pointers = sys.modules["OpenGL.contextdata"].storedPointers
+    n_contexts = len(pointers)
+
+    view.release()
+
+    stays.makeCurrent()
+    still_there = [bool(gl_module().glIsProgram(program)) for program in programs]
+    stays.doneCurrent()
+    assert programs
+    assert not any(still_there)
+    assert len(pointers) == n_contexts - 1
+    canvas.update()
+    qtbot.wait(50)  # it is in sight still, and fails at nothing
+    assert isinstance(view._canvas, GlCanvas)
 
 
 def test_failing_opengl_falls_back_to_raster_with_a_notice(

@@ -124,7 +124,7 @@ class GraphOnGl(GraphView):
 def test_graph_on_opengl_is_that_of_the_raster(
     shown: Shown, qtbot: QtBot, look: str
 ) -> None:
-    view = shown(GraphOnGl(), network_trace(6, 2), look)
+    view = shown(GraphOnGl, network_trace(6, 2), look)
     assert isinstance(view, GraphView)
     view.open_all(True)
     qtbot.waitUntil(lambda: view.session.tasks.is_idle)

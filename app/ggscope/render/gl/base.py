@@ -48,6 +48,13 @@ def gl_module() -> ModuleType:
     return GL  # type: ignore[no-any-return]  # PyOpenGL has no types
 
 
+def forget_context() -> None:
+    """Let PyOpenGL forget the pointers that the current context was ever given."""
+    from OpenGL import contextdata
+
+    contextdata.cleanupContext()
+
+
 def gl_string(gl: ModuleType, name: str) -> str:
     """Return string `name` of the current context, "" where it has none."""
     value = gl.glGetString(getattr(gl, name))

@@ -27,6 +27,7 @@ from ggscope.render.batch import (
 from ggscope.render.gl.base import (
     GlError,
     Program,
+    forget_context,
     gl_module,
     gl_string,
 )
@@ -110,6 +111,7 @@ class GlPainter:
         gl.glDeleteBuffers(1, [self._buffer])
         gl.glDeleteTextures([self._texture])
         self._programs, self._arrays = {}, {}
+        forget_context()
 
     def start_search(self, budget_bytes: int = BUDGET_BYTES) -> None:
         """Let shaders find the columns of rows, after a check that they can.

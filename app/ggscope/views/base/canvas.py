@@ -150,6 +150,8 @@ class GlCanvas(QOpenGLWidget):
 
     def initializeGL(self) -> None:
         """Build all GL objects for a context that has just been made."""
+        if self._failed:
+            return
         try:
             self.context().aboutToBeDestroyed.connect(self._on_context_lost)
             self._painter.initialize()
@@ -211,11 +213,15 @@ class GlCanvas(QOpenGLWidget):
         return QSize(240, 80)
 
     def release(self) -> None:
-        """Free the GL objects while the context still lives."""
+        """Free the GL objects while the context still lives, and draw no more.
+
+        All canvases of a window share their objects: what is not freed here stays on
+        the card until the window goes. A widget that is being deleted hears no more of
+        its context.
+        """
+        self._failed = True
         if self.context() is not None and self.isValid():
-            self.makeCurrent()
-            self._painter.release()
-            self.doneCurrent()
+            self._on_context_lost()
 
     def _send_rows(self) -> None:
         """Send a part of the rows that the picture lacked; go on after the next."""

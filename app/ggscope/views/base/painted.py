@@ -119,6 +119,8 @@ class PaintedView(View):
         super().release()
         for key in self._keys:
             self.session.tasks.cancel(key)
+        if isinstance(self._canvas, GlCanvas):
+            self._canvas.release()
 
     def invalidate(self, _: object = None) -> None:
         """Compute anew: now if the view can be seen, else when it will be."""

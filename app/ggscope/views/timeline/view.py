@@ -263,6 +263,8 @@ class TimelineView(View):
         self.session.tasks.cancel(_KEY)
         self.legend.release()
         self._prepared = None
+        if isinstance(self._canvas, GlCanvas):
+            self._canvas.release()
 
     def _on_trace_changed(self, change: TraceChange) -> None:
         if change is TraceChange.REPLACED:
