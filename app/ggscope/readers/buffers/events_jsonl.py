@@ -9,13 +9,14 @@ from decimal import Decimal
 
 import msgspec
 
-from ggscope.errors import CorruptError, LimitExceededError
+from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.buffers import EVENTS_INFO
-from ggscope.readers.buffers.intake import EventLists, allowance_of
+from ggscope.readers.buffers.intake import EventList, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
+from ggscope.readers.common.files import refuse_larger, trace_info
 from ggscope.readers.common.json_cursor import BOM, Block, JsonCursor, outer_keys
 from ggscope.readers.common.json_text import JsonSyntaxError
 from ggscope.readers.common.json_walk import ValueDecoder, decimal_of, names_a_key_twice
@@ -65,11 +66,7 @@ class BufferStatsReader:
         LimitExceededError
             If the file is too large for such events.
         """
-        if source.size > MAX_BYTES:
-            raise LimitExceededError(
-                f"the file is larger than {MAX_BYTES >> 20:,} MiB.",
-                hint="Are these buffer events?",
-            )
+        refuse_larger(source, MAX_BYTES, "Are these buffer events?")
         context.progress(0, source.size)
         builder = TraceBuilder()
         lines = _Lines(builder, allowance_of(source.size))
@@ -85,15 +82,7 @@ class BufferStatsReader:
             )
         add_buffers(builder, lines.events.events(builder), record_word="line")
         return builder.snapshot(
-            TraceInfo(
-                paths=(source.path,),
-                reader_id=self.info.id,
-                format=self.info.title,
-                format_version="",
-                byte_size=source.size,
-                n_records=len(lines.events) + lines.events.bad.total(),
-                modified_ns=source.modified_ns,
-            )
+            trace_info(self.info, source, len(lines.events) + lines.events.bad.total())
         )
 
 
@@ -101,7 +90,7 @@ class _Lines:
     """Takes lines; what is no event is repaired or counted."""
 
     def __init__(self, builder: TraceBuilder, allowance: Allowance) -> None:
-        self.events = EventLists(allowance)
+        self.events = EventList(allowance)
         self._builder = builder
         self._values = ValueDecoder(builder)
         self._n_repaired = 0

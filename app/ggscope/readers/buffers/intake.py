@@ -32,8 +32,23 @@ def allowance_of(size: int) -> Allowance:
 
 
 @dataclass(slots=True)
-class EventLists:
-    """Columns of buffer events while they grow.
+class BufferEvent:
+    """One allocation or release; see `BufferEvents`, whose row it becomes."""
+
+    time: int
+    id: int
+    is_alloc: bool
+    record: int
+    size: int = -1
+    name: str = ""
+    backend: str = ""
+    usage: int = UNKNOWN_USAGE
+    layer: int = -1
+
+
+@dataclass(slots=True)
+class EventList:
+    """Buffer events as they are met.
 
     Attributes
     ----------
@@ -43,20 +58,12 @@ class EventLists:
     """
 
     allowance: Allowance = field(default_factory=lambda: allowance_of(0))
-    time: list[int] = field(default_factory=list)
-    is_alloc: list[bool] = field(default_factory=list)
-    id: list[int] = field(default_factory=list)
-    size: list[int] = field(default_factory=list)
-    name: list[str] = field(default_factory=list)
-    backend: list[str] = field(default_factory=list)
-    usage: list[int] = field(default_factory=list)
-    layer: list[int] = field(default_factory=list)
-    record: list[int] = field(default_factory=list)
+    rows: list[BufferEvent] = field(default_factory=list)
     bad: Counter[str] = field(default_factory=Counter)
     first_bad: str = ""
 
     def __len__(self) -> int:
-        return len(self.time)
+        return len(self.rows)
 
     def add(
         self, value: dict[str, object], record: int, place: str, *, name: str = "name"
@@ -83,46 +90,24 @@ class EventLists:
         if fault or time is None or buffer_id is None:
             self.reject(fault, place)
             return False
-        self.append(
+        event = BufferEvent(
             time,
             buffer_id,
-            is_alloc=is_alloc,
-            record=record,
-            size=size_of(value.get("size")),
-            name=text_of(value.get(name)),
-            backend=text_of(value.get("backend")),
-            usage=usage_of(value.get("usage")),
-            layer=layer_of(value.get("layer")),
+            is_alloc,
+            record,
+            size_of(value.get("size")),
+            text_of(value.get(name)),
+            text_of(value.get("backend")),
+            usage_of(value.get("usage")),
+            layer_of(value.get("layer")),
         )
+        self.append(event)
         return True
 
-    def append(
-        self,
-        time: int,
-        buffer_id: int,
-        *,
-        is_alloc: bool,
-        record: int,
-        size: int = -1,
-        name: str = "",
-        backend: str = "",
-        usage: int = UNKNOWN_USAGE,
-        layer: int = -1,
-    ) -> None:
-        """Add one event whose values have been looked at.
-
-        Raises LimitExceededError where they are more than the file can mean.
-        """
+    def append(self, event: BufferEvent) -> None:
+        """Add an event; LimitExceededError where the file cannot mean so many."""
         self.allowance.take()
-        self.time.append(time)
-        self.id.append(buffer_id)
-        self.is_alloc.append(is_alloc)
-        self.record.append(record)
-        self.size.append(size)
-        self.name.append(name)
-        self.backend.append(backend)
-        self.usage.append(usage)
-        self.layer.append(layer)
+        self.rows.append(event)
 
     def reject(self, fault: str, place: str) -> None:
         """Count an event that is left out."""
@@ -147,20 +132,18 @@ class EventLists:
                 place=self.first_bad,
             )
         intern = builder.strings.intern
-
-        def ids(texts: list[str]) -> list[int]:
-            return [intern(text) if text else -1 for text in texts]
-
+        names = [intern(e.name) if e.name else -1 for e in self.rows]
+        backends = [intern(e.backend) if e.backend else -1 for e in self.rows]
         return BufferEvents(
-            time=np.array(self.time, np.int64),
-            is_alloc=np.array(self.is_alloc, np.bool_),
-            id=np.array(self.id, np.uint64),
-            size=np.array(self.size, np.int64),
-            name=np.array(ids(self.name), np.int32),
-            backend=np.array(ids(self.backend), np.int32),
-            usage=np.array(self.usage, np.int16),
-            layer=np.array(self.layer, np.int64),
-            record=np.array(self.record, np.int64),
+            time=np.array([e.time for e in self.rows], np.int64),
+            is_alloc=np.array([e.is_alloc for e in self.rows], np.bool_),
+            id=np.array([e.id for e in self.rows], np.uint64),
+            size=np.array([e.size for e in self.rows], np.int64),
+            name=np.array(names, np.int32),
+            backend=np.array(backends, np.int32),
+            usage=np.array([e.usage for e in self.rows], np.int16),
+            layer=np.array([e.layer for e in self.rows], np.int64),
+            record=np.array([e.record for e in self.rows], np.int64),
         )
 
 
@@ -267,32 +250,26 @@ class ListedBuffers:
         counts = Counter(entry.usage for entry in self._entries.values())
         return {name: counts[usage] for name, usage in _USAGE_NAMES.items()}
 
-    def complete(self, events: EventLists, builder: TraceBuilder) -> None:
+    def complete(self, events: EventList, builder: TraceBuilder) -> None:
         """Add to the events what only the list knows: backend, usage, layer, buffers.
 
         An entry describes the last life of its id; of earlier ones, which it
         overwrote, only the events tell.
         """
-        last = {
-            buffer_id: row
-            for row, buffer_id in enumerate(events.id)
-            if events.is_alloc[row]
-        }
-        for buffer_id, row in last.items():
+        last = {event.id: event for event in events.rows if event.is_alloc}
+        for buffer_id, event in last.items():
             entry = self._entries.get(buffer_id)
-            if entry is None:
-                continue
-            events.backend[row] = events.backend[row] or entry.backend
-            events.name[row] = events.name[row] or entry.name
-            events.usage[row] = entry.usage
-            events.layer[row] = entry.layer
-            if events.size[row] < 0:
-                events.size[row] = entry.size
+            if entry is not None:
+                event.backend = event.backend or entry.backend
+                event.name = event.name or entry.name
+                event.usage, event.layer = entry.usage, entry.layer
+                if event.size < 0:
+                    event.size = entry.size
         self._note(events, builder, last)
         self._add_unlisted(events, builder, last)
 
     def _note(
-        self, events: EventLists, builder: TraceBuilder, last: dict[int, int]
+        self, events: EventList, builder: TraceBuilder, last: dict[int, BufferEvent]
     ) -> None:
         if self._n_bad:
             builder.warn(
@@ -302,7 +279,7 @@ class ListedBuffers:
                 count=self._n_bad,
                 place="buffers",
             )
-        n_lives = sum(events.is_alloc)
+        n_lives = sum(event.is_alloc for event in events.rows)
         if n_lives > len(last):
             builder.warn(
                 Severity.NOTICE,
@@ -313,7 +290,7 @@ class ListedBuffers:
             )
 
     def _add_unlisted(
-        self, events: EventLists, builder: TraceBuilder, last: dict[int, int]
+        self, events: EventList, builder: TraceBuilder, last: dict[int, BufferEvent]
     ) -> None:
         """Add events for buffers that the timeline does not have."""
         had_events, n_added, n_untimed = bool(len(events)), 0, 0
@@ -324,7 +301,8 @@ class ListedBuffers:
                 n_untimed += 1
                 continue
             n_added += 1
-            events.append(
+            freed = entry.freed
+            begin = BufferEvent(
                 entry.allocated,
                 buffer_id,
                 is_alloc=True,
@@ -335,8 +313,9 @@ class ListedBuffers:
                 usage=entry.usage,
                 layer=entry.layer,
             )
-            if entry.freed is not None and entry.freed >= entry.allocated:
-                events.append(entry.freed, buffer_id, is_alloc=False, record=-1)
+            events.append(begin)
+            if freed is not None and freed >= entry.allocated:
+                events.append(BufferEvent(freed, buffer_id, is_alloc=False, record=-1))
         if n_added:
             builder.warn(
                 Severity.NOTICE if had_events else Severity.INFO,

@@ -6,14 +6,15 @@ an id that is used again overwrites its entry; the timeline keeps every event.
 
 from decimal import Decimal
 
-from ggscope.errors import CorruptError, LimitExceededError
+from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Stated, stated_figure, without_verdict
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.buffers import TIMELINE_INFO
-from ggscope.readers.buffers.intake import EventLists, ListedBuffers, allowance_of
+from ggscope.readers.buffers.intake import EventList, ListedBuffers, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
+from ggscope.readers.common.files import refuse_larger, trace_info
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault, walk_root
 from ggscope.readers.memory import Allowance
@@ -55,11 +56,7 @@ class BufferTimelineReader:
         LimitExceededError
             If the file is too large for such events.
         """
-        if source.size > MAX_BYTES:
-            raise LimitExceededError(
-                f"the file is larger than {MAX_BYTES >> 20:,} MiB.",
-                hint="Are these buffer events?",
-            )
+        refuse_larger(source, MAX_BYTES, "Are these buffer events?")
         builder = TraceBuilder()
         allowance = allowance_of(source.size)
         registry, timeline = ListedBuffers(allowance), _Timeline(allowance)
@@ -87,13 +84,10 @@ class BufferTimelineReader:
         registry.complete(timeline.events, builder)
         add_buffers(builder, timeline.events.events(builder), record_word="event")
         return builder.snapshot(
-            TraceInfo(
-                paths=(source.path,),
-                reader_id=self.info.id,
-                format=self.info.title,
-                format_version="",
-                byte_size=source.size,
-                n_records=n_events or n_entries,
+            trace_info(
+                self.info,
+                source,
+                n_events or n_entries,
                 summary={
                     f"stated_{key}": value if isinstance(value, int) else float(value)
                     for key, value in facts.items()
@@ -101,7 +95,6 @@ class BufferTimelineReader:
                 stated=tuple(map(without_verdict, stated))
                 if builder.has_loss
                 else stated,
-                modified_ns=source.modified_ns,
             )
         )
 
@@ -110,7 +103,7 @@ class _Timeline:
     """Takes the events of "timeline", and what the file says of their sums."""
 
     def __init__(self, allowance: Allowance) -> None:
-        self.events = EventLists(allowance)
+        self.events = EventList(allowance)
         self._stated: list[int] = []
         self._n_seen = 0
 
@@ -144,7 +137,7 @@ class _Timeline:
                 f"({self._stated[first]:,} for {level[first]:,}); the latter are "
                 "shown.",
                 count=len(wrong),
-                place=f"timeline[{self.events.record[first]}]",
+                place=f"timeline[{self.events.rows[first].record}]",
             )
         if claimed is not None and claimed != peak:
             builder.warn(
@@ -172,21 +165,18 @@ class _Timeline:
     @property
     def duration_ms(self) -> float | None:
         """Time from the first to the last event; None without events."""
-        times = self.events.time
+        times = [event.time for event in self.events.rows]
         return (max(times) - min(times)) / 1e6 if times else None
 
     def _levels(self) -> list[int]:
         """Return the occupied bytes after each event, in file order."""
         alive: dict[int, int] = {}
         total, levels = 0, []
-        lists = self.events
-        for buffer_id, is_alloc, size in zip(
-            lists.id, lists.is_alloc, lists.size, strict=True
-        ):
-            total -= alive.pop(buffer_id, 0)
-            if is_alloc:
-                alive[buffer_id] = max(size, 0)
-                total += alive[buffer_id]
+        for event in self.events.rows:
+            total -= alive.pop(event.id, 0)
+            if event.is_alloc:
+                alive[event.id] = max(event.size, 0)
+                total += alive[event.id]
             levels.append(total)
         return levels
 

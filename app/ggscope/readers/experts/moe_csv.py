@@ -15,7 +15,7 @@ from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import Routing
 from ggscope.model.tables import I64, Array
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import (
     HEAD_BYTES,
     NOT_MINE,
@@ -24,6 +24,8 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
+from ggscope.readers.common.column_pieces import ColumnPieces
+from ggscope.readers.common.files import trace_info
 from ggscope.readers.experts import INFO
 from ggscope.readers.source import Source
 
@@ -41,6 +43,11 @@ _COLUMNS = {
     "token": ("token", "token_id", "token_idx", "step"),
     "rank": ("rank", "slot", "expert_rank"),
     "score": ("score", "weight", "prob", "routing_score"),
+}
+_DTYPES: dict[str, npt.DTypeLike] = {
+    "token": np.int32,
+    **dict.fromkeys(("layer", "expert", "rank"), np.int16),
+    "score": np.float32,
 }
 _LIMITS = {"layer": 1 << 15, "expert": 1 << 15, "token": 1 << 31, "rank": 1 << 15}
 _HEADER = re.compile(rb"^[ \t]*([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)+)[ \t]*\r?$")
@@ -214,15 +221,11 @@ class MoeCsvReader:
         builder.routing = intake.routing()
         intake.note(builder)
         return builder.snapshot(
-            TraceInfo(
-                paths=(source.path,),
-                reader_id=self.info.id,
-                format=self.info.title,
-                format_version="",
-                byte_size=source.size,
-                n_records=intake.n_rows,
+            trace_info(
+                self.info,
+                source,
+                intake.n_rows,
                 producer={"columns": ", ".join(layout.names)} if layout.names else {},
-                modified_ns=source.modified_ns,
             )
         )
 
@@ -239,7 +242,11 @@ class _RoutingIntake:
     n_bad_scores: int = 0
     first_bad_score: int = -1
     has_open_end: bool = False
-    _parts: dict[str, list[Array]] = field(default_factory=dict)
+    _columns: ColumnPieces = field(init=False)
+
+    def __post_init__(self) -> None:
+        dtypes = {name: _DTYPES[name] for name in self.layout.position}
+        self._columns = ColumnPieces(**dtypes)
 
     def take(self, rows: CsvRows) -> None:
         """Take the rows of a block; lines that are none are counted."""
@@ -249,8 +256,7 @@ class _RoutingIntake:
             self.n_strays += len(strays)
             if self.first_stray < 0:
                 self.first_stray = self.n_lines + int(strays[0])
-        for name, column in values.items():
-            self._parts.setdefault(name, []).append(column[good])
+        self._columns.append(**{name: column[good] for name, column in values.items()})
         self.n_rows += int(np.count_nonzero(good))
         self.n_lines += rows.n_lines
 
@@ -258,21 +264,19 @@ class _RoutingIntake:
         """Return the choices, in file order."""
         n = self.n_rows
 
-        def column(name: str, dtype: type) -> Array:
-            parts = self._parts.pop(name, None)
-            return np.full(n, -1, dtype) if parts is None else np.concatenate(parts)
+        def column(name: str, missing: float = -1) -> Array:
+            if name in self.layout.position:
+                return self._columns.pop(name)
+            return np.full(n, missing, _DTYPES[name])
 
-        score = self._parts.pop("score", None)
         return Routing(
             time=np.full(n, -1, np.int64),
             span=np.full(n, -1, np.int64),
-            token=column("token", np.int32),
-            layer=column("layer", np.int16),
-            expert=column("expert", np.int16),
-            rank=column("rank", np.int16),
-            score=np.full(n, np.nan, np.float32)
-            if score is None
-            else np.concatenate(score),
+            token=column("token"),
+            layer=column("layer"),
+            expert=column("expert"),
+            rank=column("rank"),
+            score=column("score", np.nan),
             is_used=np.ones(n, np.bool_),
         )
 
@@ -338,8 +342,7 @@ class _RoutingIntake:
                 continue
             value, is_number = rows.integers(position)
             is_number &= value < _LIMITS[name]
-            dtype = np.int32 if name == "token" else np.int16
-            values[name] = np.where(is_number, value, -1).astype(dtype)
+            values[name] = np.where(is_number, value, -1).astype(_DTYPES[name])
             if name in ("layer", "expert"):
                 good &= is_number
         return values, good

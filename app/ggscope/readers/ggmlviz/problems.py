@@ -15,7 +15,6 @@ from ggscope.readers.ggmlviz.pairing import IntervalFlag, Intervals
 from ggscope.readers.ggmlviz.records import GgmlvizRecords
 from ggscope.readers.ggmlviz.trace import MAX_OP
 from ggscope.readers.ggmlviz.walk import MAX_GAPS, Stop, StreamScan
-from ggscope.readers.source import Change
 
 _FAULTS = {
     Stop.BAD_LABEL: ("bad_label_length", "a label longer than any real one"),
@@ -25,14 +24,6 @@ _GAP_FAULTS = {
     **{stop: f"event {{row:,}} has {what}" for stop, (_, what) in _FAULTS.items()},
     Stop.TRUNCATED: "event {row:,} would reach beyond the end of the file",
     Stop.ZEROS: "zeros stand where event {row:,} should be",
-}
-_CHANGES = {
-    Change.GROWN: "the file grew while it was read; what came later is missing",
-    Change.SHRUNK: "the file was cut while it was read",
-    Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
-    "may not belong together",
-    Change.REPLACED: "another file took the name of this one while it was read",
-    Change.GONE: "the file was removed while it was read",
 }
 
 
@@ -44,27 +35,6 @@ def note_version(builder: TraceBuilder, version: int) -> None:
         f"the header says version {version}; the file was read like version 1, "
         "so look twice at what is shown.",
         offset=8,
-    )
-
-
-def note_changed(
-    builder: TraceBuilder, change: Change, n_events: int, position: int
-) -> None:
-    """Warn if something happened to the file while it was read.
-
-    Parameters
-    ----------
-    n_events, position : how many events were read, up to which byte.
-    """
-    if change is Change.NONE:
-        return
-    builder.warn(
-        Severity.DATA_LOSS,
-        "file_changed",
-        f"{_CHANGES[change]}; the {n_events:,} events up to byte {position:,} were "
-        "kept.",
-        offset=position,
-        remedy="Open it again when it is complete.",
     )
 
 

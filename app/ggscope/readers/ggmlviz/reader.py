@@ -31,6 +31,7 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
+from ggscope.readers.common.files import note_change
 from ggscope.readers.common.pace import Pace
 from ggscope.readers.ggmlviz import INFO
 from ggscope.readers.ggmlviz.columns import TOO_LARGE_HINT, EventIntake, make_intake
@@ -46,7 +47,6 @@ from ggscope.readers.ggmlviz.memory import add_memory
 from ggscope.readers.ggmlviz.pairing import IntervalFlag, Intervals, pair_events
 from ggscope.readers.ggmlviz.plan import GgmlvizOptions, choose, estimate
 from ggscope.readers.ggmlviz.problems import (
-    note_changed,
     note_damage,
     note_end,
     note_failure,
@@ -212,7 +212,9 @@ class Reading:
                 builder, events, intervals, origin, context, is_numbering_sure=is_sure
             )
         builder.records = records
-        note_changed(builder, self._source.change(), n, self._scan.position)
+        note_change(
+            builder, self._source.change(), f"{n:,} events", self._scan.position
+        )
         context.progress(size, size)
         if builder.has_loss:
             stated = tuple(map(without_verdict, stated))

@@ -10,8 +10,9 @@ import re
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import NodeFlag
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.common.files import refuse_larger, trace_info
 from ggscope.readers.graph import DOT_INFO
 from ggscope.readers.graph.build import build_graph, title_of
 from ggscope.readers.graph.dot_parser import (
@@ -72,11 +73,7 @@ class GraphDotReader:
             If the file is too large for a graph, or describes more nodes, edges or
             graphs than a file of its size can mean.
         """
-        if source.size > MAX_BYTES:
-            raise LimitExceededError(
-                f"the file is larger than {MAX_BYTES >> 20:,} MiB.",
-                hint="Is this a graph?",
-            )
+        refuse_larger(source, MAX_BYTES, "Is this a graph?")
         context.progress(0, source.size)
         builder = TraceBuilder()
         text = _text(source, builder)
@@ -268,13 +265,10 @@ def _trace(
         )
     builder.ops = op_table()
     return builder.snapshot(
-        TraceInfo(
-            paths=(source.path,),
-            reader_id=GraphDotReader.info.id,
-            format=GraphDotReader.info.title,
-            format_version="ports" if _PORTS.search(text) else "plain",
-            byte_size=source.size,
-            n_records=n_nodes,
-            modified_ns=source.modified_ns,
+        trace_info(
+            GraphDotReader.info,
+            source,
+            n_nodes,
+            version="ports" if _PORTS.search(text) else "plain",
         )
     )

@@ -8,12 +8,13 @@ a ``node_type`` (from 13 January).
 import re
 from collections import Counter
 
-from ggscope.errors import CorruptError, LimitExceededError
+from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.graph import NodeCategory, NodeFlag
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.common.files import refuse_larger, trace_info
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault, walk_root
 from ggscope.readers.graph import JSON_INFO
@@ -275,11 +276,7 @@ class GraphJsonReader:
             If the file is too large for a graph, or describes more nodes and edges
             than a file of its size can mean.
         """
-        if source.size > MAX_BYTES:
-            raise LimitExceededError(
-                f"the file is larger than {MAX_BYTES >> 20:,} MiB.",
-                hint="Is this a graph?",
-            )
+        refuse_larger(source, MAX_BYTES, "Is this a graph?")
         builder = TraceBuilder()
         elements = GraphElements(builder, GraphDraft(allowance_of(source.size)))
         walked = walk_root(
@@ -324,16 +321,13 @@ def _trace(
     builder.ops = op_table()
     builder.add_graph(graph)
     return builder.snapshot(
-        TraceInfo(
-            paths=(source.path,),
-            reader_id=GraphJsonReader.info.id,
-            format=GraphJsonReader.info.title,
-            format_version=elements.generation,
-            byte_size=source.size,
-            n_records=n_declared,
+        trace_info(
+            GraphJsonReader.info,
+            source,
+            n_declared,
+            version=elements.generation,
             summary={f"stated_{key}": value for key, value in stated.items()},
             stated=tuple(map(without_verdict, figures)) if is_cut else figures,
-            modified_ns=source.modified_ns,
         )
     )
 

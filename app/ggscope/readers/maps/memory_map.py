@@ -21,8 +21,9 @@ from ggscope.errors import (
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.tensors import ModelFile, Place
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.readers.common.files import trace_info
 from ggscope.readers.common.json_cursor import (
     BOM,
     Block,
@@ -267,17 +268,14 @@ def side_trace(
     if builder.has_loss:
         figures = [without_verdict(figure) for figure in figures]
     return builder.snapshot(
-        TraceInfo(
-            paths=(source.path,),
-            reader_id=reader.id,
-            format=reader.title,
-            format_version=version,
-            byte_size=source.size,
-            n_records=len(builder.tensors),
-            producer=dict(producer or {}),
+        trace_info(
+            reader,
+            source,
+            len(builder.tensors),
+            version=version,
+            producer=producer,
             summary={**totals(layout, builder.tensors), **(summary or {})},
             stated=tuple(figures),
-            modified_ns=source.modified_ns,
         )
     )
 

@@ -11,9 +11,9 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.tensors import ModelFile
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.csv import CsvLine, CsvTable, note_lines, read_table, whole
 from ggscope.readers.common.tensor_rows import MAX_ROWS, TensorRows
 from ggscope.readers.maps import REGISTRY_INFO
+from ggscope.readers.maps.csv import CsvLine, CsvTable, note_lines, read_table, whole
 from ggscope.readers.maps.memory_map import list_tensors, side_trace
 from ggscope.readers.source import Source
 

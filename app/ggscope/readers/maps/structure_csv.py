@@ -14,10 +14,10 @@ from ggscope.model.ggml.types import type_number
 from ggscope.model.tensors import ModelFile
 from ggscope.model.trace import Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.csv import CsvLine, CsvTable, note_lines, read_table, whole
 from ggscope.readers.common.tensor_rows import MAX_ROWS, TensorRows, slice_of
 from ggscope.readers.maps import STRUCTURE_INFO
 from ggscope.readers.maps.checks import StatedTotals, note_claims, note_offsets
+from ggscope.readers.maps.csv import CsvLine, CsvTable, note_lines, read_table, whole
 from ggscope.readers.maps.memory_map import list_tensors, side_trace
 from ggscope.readers.source import Source
 

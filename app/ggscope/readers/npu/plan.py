@@ -55,14 +55,6 @@ _FINAL_BYTES, _PEAK_BYTES = 64, 150
 _FIXED_BYTES = 32 << 20
 """Blocks and the tables of the scanner."""
 
-_CHANGES = {
-    Change.GROWN: "the file grew while it was read; what came later is missing",
-    Change.SHRUNK: "the file was cut while it was read",
-    Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
-    "may not belong together",
-    Change.REPLACED: "another file took the name of this one while it was read",
-    Change.GONE: "the file was removed while it was read",
-}
 BREAKING = (Change.GROWN, Change.SHRUNK, Change.REWRITTEN)
 """Changes that may be why the text is no JSON."""
 
@@ -320,30 +312,9 @@ def note_failure(builder: TraceBuilder, error: ReadError, n_events: int) -> None
     builder.warn(
         Severity.DATA_LOSS,
         "read_failed",
-        f"{error.message} The {_events(n_events)} before that were kept.",
+        f"{error.message} The {counted(n_events)} before that were kept.",
         error.offset,
         remedy=error.hint,
-    )
-
-
-def note_change(
-    builder: TraceBuilder, change: Change, n_events: int, position: int
-) -> None:
-    """Note what happened to the file while it was read, if anything.
-
-    Parameters
-    ----------
-    n_events, position : how many events were read, up to which byte.
-    """
-    if change is Change.NONE:
-        return
-    builder.warn(
-        Severity.DATA_LOSS if change in BREAKING else Severity.NOTICE,
-        "file_changed",
-        f"{_CHANGES[change]}; the {_events(n_events)} up to byte {position:,} were "
-        "kept.",
-        position,
-        remedy="Open it again when it is complete.",
     )
 
 
@@ -361,7 +332,7 @@ def note_part(builder: TraceBuilder, options: NpuOptions, n_events: int) -> None
     if options.first >= stop:
         raise ReadError(
             f"the range {options.texts()[RANGE_OPTION]} holds none of its "
-            f"{_events(n_events)}.",
+            f"{counted(n_events)}.",
             hint=f"Give another {RANGE_OPTION}.",
         )
     builder.warn(
@@ -401,5 +372,6 @@ def _end(text: JsonText) -> int:
     return low
 
 
-def _events(n: int) -> str:
+def counted(n: int) -> str:
+    """Return ``1 event`` or ``7 events``."""
     return f"{n:,} event" if n == 1 else f"{n:,} events"

@@ -10,7 +10,7 @@ from ggscope.errors import (
     ReadError,
     TruncatedError,
 )
-from ggscope.model.trace import Trace
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import (
     HEAD_BYTES,
     Estimate,
@@ -18,6 +18,7 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
+from ggscope.readers.common.files import note_change
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import (
     JsonSyntaxError,
@@ -34,11 +35,11 @@ from ggscope.readers.npu.plan import (
     BREAKING,
     TOO_LARGE_HINT,
     NpuOptions,
+    counted,
     estimate,
     explained,
     has_comments,
     is_lines,
-    note_change,
     note_failure,
     note_fault,
     options_of,
@@ -181,7 +182,9 @@ class NpuJsonReader:
             if type(error) is not ReadError or not intake.n_records:
                 raise
             note_failure(intake.builder, error, intake.n_records)
-        note_change(intake.builder, source.change(), intake.n_records, cursor.position)
+        change, kept = source.change(), counted(intake.n_records)
+        severity = Severity.DATA_LOSS if change in BREAKING else Severity.NOTICE
+        note_change(intake.builder, change, kept, cursor.position, severity=severity)
         return intake.trace()
 
 

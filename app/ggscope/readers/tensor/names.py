@@ -16,11 +16,12 @@ from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space, narrow
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.trace import OpTable
-from ggscope.readers.tensor.columns import Pieces, Words
+from ggscope.readers.common.column_pieces import ColumnPieces
+from ggscope.readers.tensor.columns import Pieces
 from ggscope.readers.tensor.layouts import NO_INDEX, RecordLayout
 
 _MAX_OFFSET = np.uint64(1 << 62)
-_PART_DTYPES = {
+_SOURCE_DTYPES = {
     "tensor": np.int32,
     "space": np.uint8,
     "offset": np.int64,
@@ -32,6 +33,17 @@ _PART_DTYPES = {
     "raw_name": np.int32,
     "raw_layer": np.int32,
     "index": np.int64,
+}
+_PATTERN_DTYPES = {
+    "count": np.int64,
+    "name": np.int32,
+    "tensor": np.int32,
+    "layer": np.int16,
+    "is_cut": np.bool_,
+    "raw_name": np.int32,
+    "raw_layer": np.int32,
+    "n_sources": np.int16,
+    "lists_experts": np.bool_,
 }
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DECODED_AT_ONCE = 2048
@@ -78,10 +90,8 @@ class PatternDecoder:
         self._tensor_name: list[int] = []
         self._tensor_layer: list[int] = []
         self._tensor_expert: list[int] = []
-        self._counts: list[Array] = []
-        self._destinations: list[tuple[Array, Array, Array, Array]] = []
-        self._claims: list[dict[str, Array]] = []
-        self._parts: list[dict[str, Array]] = []
+        self._patterns = ColumnPieces(**_PATTERN_DTYPES)
+        self._sources = ColumnPieces(**_SOURCE_DTYPES)
 
     def add(self, records: Array) -> None:
         """Decode `records`, a structured array of the layout, one per pattern."""
@@ -90,36 +100,17 @@ class PatternDecoder:
         else:
             self._add_single(records)
 
-    def counts(self) -> Array:
-        """Return the number of accesses of each pattern."""
-        return _joined(self._counts, np.int64)
+    def patterns(self, name: str) -> Array:
+        """Return a column of the patterns.
 
-    def destinations(self) -> tuple[Array, Array, Array, Array]:
-        """Return name (string id), tensor, layer and is-cut of each pattern."""
-        columns = (
-            zip(*self._destinations, strict=True)
-            if self._destinations
-            else (
-                (),
-                (),
-                (),
-                (),
-            )
-        )
-        name, tensor, layer, is_cut = columns
-        return (
-            _joined(name, np.int32),
-            _joined(tensor, np.int32),
-            _joined(layer, np.int16),
-            _joined(is_cut, np.bool_),
-        )
+        ``count`` of their accesses; of the destination ``name`` (string id),
+        ``tensor``, ``layer`` and ``is_cut``.
+        """
+        return self._patterns.column(name)
 
     def accesses(self) -> tuple[AccessColumns, Buffers]:
         """Return the accesses of all patterns, and the buffers they lie in."""
-        c = {
-            key: _joined([part[key] for part in self._parts], dtype)
-            for key, dtype in _PART_DTYPES.items()
-        }
+        c = {name: self._sources.column(name) for name in _SOURCE_DTYPES}
         n = len(c["tensor"])
         in_buffer = (c["space"] == Space.BUFFER) & (c["buffer_id"] != 0)
         ids, row = np.unique(c["buffer_id"][in_buffer], return_inverse=True)
@@ -140,21 +131,15 @@ class PatternDecoder:
 
     def claims(self) -> Claims:
         """Return what the records say word for word."""
-
-        def column(name: str, dtype: type) -> Array:
-            return _joined([part[name] for part in self._claims], dtype)
-
-        def of_rows(name: str) -> Array:
-            return _joined([part[name] for part in self._parts], _PART_DTYPES[name])
-
+        patterns, sources = self._patterns.column, self._sources.column
         return Claims(
-            name=column("name", np.int32),
-            layer=column("layer", np.int32),
-            n_sources=column("n_sources", np.int16),
-            lists_experts=column("lists_experts", np.bool_),
-            source_name=of_rows("raw_name"),
-            source_layer=of_rows("raw_layer"),
-            source_index=of_rows("index"),
+            name=patterns("raw_name"),
+            layer=patterns("raw_layer"),
+            n_sources=patterns("n_sources"),
+            lists_experts=patterns("lists_experts"),
+            source_name=sources("raw_name"),
+            source_layer=sources("raw_layer"),
+            source_index=sources("index"),
             has_results=self._layout.source is not None,
         )
 
@@ -196,9 +181,6 @@ class PatternDecoder:
             raw_names, self._layout.dst_width
         )
         layer = _claimed(records["layer_id"])
-        self._destinations.append(
-            (name, tensor, np.where(layer < 0, told_layer, layer), is_cut)
-        )
         room = records["sources"].shape[1]
         count = np.minimum(records["num_sources"], room)
         source = records["sources"][np.arange(room) < count[:, None]]
@@ -214,9 +196,16 @@ class PatternDecoder:
         part["space"] = space
         part["offset"] = _offsets(where, in_file)
         part["buffer_id"] = np.where(in_buffer, where, np.uint64(0))
-        self._parts.append(part)
-        self._counts.append(count.astype(np.int64))
-        self._claim(records, raw_names, self._layout.dst_width, records["num_sources"])
+        self._sources.append(**part)
+        self._patterns.append(
+            count=count.astype(np.int64),
+            name=name,
+            tensor=tensor,
+            layer=np.where(layer < 0, told_layer, layer),
+            is_cut=is_cut,
+            **self._claims_of(records, raw_names, self._layout.dst_width),
+            n_sources=records["num_sources"],
+        )
 
     def _add_single(self, records: Array) -> None:
         n, width = len(records), self._layout.dst_width
@@ -226,30 +215,31 @@ class PatternDecoder:
         part["offset"] = offset
         part["space"] = np.where(offset < 0, Space.UNKNOWN, Space.FILE).astype(np.uint8)
         part["buffer_id"] = np.zeros(n, np.uint64)
-        self._parts.append(part)
-        self._counts.append(np.ones(n, np.int64))
+        self._sources.append(**part)
         name, _, _, _, is_cut = self._resolved(names, width)
         synthetic = np.array(self._tensor_name, np.int32)[part["tensor"]]
-        self._destinations.append(
-            (np.where(name < 0, synthetic, name), part["tensor"], part["layer"], is_cut)
+        self._patterns.append(
+            count=np.ones(n, np.int64),
+            name=np.where(name < 0, synthetic, name),
+            tensor=part["tensor"],
+            layer=part["layer"],
+            is_cut=is_cut,
+            **self._claims_of(records, names, width),
+            n_sources=np.ones(n, np.int16),
         )
-        self._claim(records, names, width, np.ones(n))
 
-    def _claim(
-        self, records: Array, names: Sequence[bytes], width: int, count: Array
-    ) -> None:
-        """Note what the records say word for word."""
+    def _claims_of(
+        self, records: Array, names: Sequence[bytes], width: int
+    ) -> dict[str, Array]:
+        """Return what the records say word for word, but for their sources."""
         experts = np.zeros(len(records), np.uint8)
         if self._layout.has_experts:
             experts = records["num_experts"]
-        self._claims.append(
-            {
-                "name": self._raw_names(names, width),
-                "layer": _claimed(records["layer_id"]),
-                "n_sources": count,
-                "lists_experts": experts != 0,
-            }
-        )
+        return {
+            "raw_name": self._raw_names(names, width),
+            "raw_layer": _claimed(records["layer_id"]),
+            "lists_experts": experts != 0,
+        }
 
     def _access_part(
         self, source: Array, names: Sequence[bytes], width: int, op: Array
@@ -388,45 +378,26 @@ class Patterns:
 
 
 def decode_patterns(
-    exemplars: Words, layout: RecordLayout, decoder: PatternDecoder, pieces: Pieces
+    exemplars: Array, decoder: PatternDecoder, pieces: Pieces
 ) -> Patterns:
     """Return what `decoder` makes of the first record of each pattern.
 
     Parameters
     ----------
-    exemplars : uint64[n_patterns, record size / 8].
+    exemplars : structured array of the decoder's layout.
     """
     for at in range(0, len(exemplars), _DECODED_AT_ONCE):
         pieces.check()
-        rows = np.ascontiguousarray(exemplars[at : at + _DECODED_AT_ONCE])
-        decoder.add(rows.view(layout.dtype).reshape(-1))
-    return _gathered(decoder)
-
-
-def decode_records(records: Array, decoder: PatternDecoder, pieces: Pieces) -> Patterns:
-    """Return what `decoder` makes of records, one per pattern.
-
-    Parameters
-    ----------
-    records : structured array of the decoder's layout.
-    """
-    for at in range(0, len(records), _DECODED_AT_ONCE):
-        pieces.check()
-        decoder.add(records[at : at + _DECODED_AT_ONCE])
-    return _gathered(decoder)
-
-
-def _gathered(decoder: PatternDecoder) -> Patterns:
+        decoder.add(exemplars[at : at + _DECODED_AT_ONCE])
     columns, buffers = decoder.accesses()
-    first = np.concatenate([[0], np.cumsum(decoder.counts())]).astype(np.int64)
-    name, tensor, layer, is_cut = decoder.destinations()
+    first = np.concatenate([[0], np.cumsum(decoder.patterns("count"))]).astype(np.int64)
     return Patterns(
         first=first,
         columns=columns,
-        name=narrow(np.append(name, -1)),
-        tensor=narrow(np.append(tensor, -1)),
-        layer=narrow(np.append(layer, -1)),
-        is_cut=np.append(is_cut, False),
+        name=narrow(np.append(decoder.patterns("name"), -1)),
+        tensor=narrow(np.append(decoder.patterns("tensor"), -1)),
+        layer=narrow(np.append(decoder.patterns("layer"), -1)),
+        is_cut=np.append(decoder.patterns("is_cut"), False),
         tensors=decoder.tensors(columns),
         buffers=buffers,
         claims=decoder.claims(),

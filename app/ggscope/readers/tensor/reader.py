@@ -385,7 +385,8 @@ class _Reading:
         decoder = PatternDecoder(
             layout, self._strings, self._file.ops, claims_layers=claims_layers
         )
-        return decode_patterns(exemplars, layout, decoder, self._pieces)
+        records = np.ascontiguousarray(exemplars).view(layout.dtype).reshape(-1)
+        return decode_patterns(records, decoder, self._pieces)
 
 
 def _claims_layers(layout: RecordLayout, has_layers: bool) -> bool:

@@ -5,8 +5,8 @@ import pytest
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.readers.api import HEAD_BYTES, Head
-from ggscope.readers.common import csv as csv_lines
-from ggscope.readers.common.csv import MAX_BYTES, whole
+from ggscope.readers.maps import csv as csv_lines
+from ggscope.readers.maps.csv import MAX_BYTES, whole
 from ggscope.readers.maps.structure_csv import StructureCsvReader
 from map_files import STRUCTURE, codes, listed, read_at, read_side, table, told
 from support import need_corpus

@@ -1,7 +1,5 @@
 """Take in the entries of a token trace, block by block, as columns."""
 
-from dataclasses import dataclass, field
-
 import msgspec
 import numpy as np
 
@@ -10,6 +8,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Severity
 from ggscope.readers.api import ReadContext
+from ggscope.readers.common.column_pieces import ColumnPieces
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_repeats import Repeats, repeats, repeats_in
 from ggscope.readers.common.json_text import TolerantDecoder
@@ -31,36 +30,6 @@ _NO_PHASE = 2
 _NO_LIST = -1
 
 
-@dataclass(slots=True)
-class EntryColumns:
-    """Columns of entries, one array per block, in the order of the file.
-
-    Attributes
-    ----------
-    time : int64, raw stamps.
-    token : int32, -1 where an entry has none.
-    thread : int32, number in ``TokenIntake.threads``.
-    phase : uint8, 0 prompt, 1 generate, 2 neither.
-    pattern : int32, number in ``TokenIntake.book``.
-    experts : int32, number in ``TokenIntake.lists``, -1 none.
-    index : int64, number of the entry in the array.
-    """
-
-    time: list[Array] = field(default_factory=list)
-    token: list[Array] = field(default_factory=list)
-    thread: list[Array] = field(default_factory=list)
-    phase: list[Array] = field(default_factory=list)
-    pattern: list[Array] = field(default_factory=list)
-    experts: list[Array] = field(default_factory=list)
-    index: list[Array] = field(default_factory=list)
-
-    def joined(self, name: str, dtype: type) -> Array:
-        """Return one column whole, and forget its parts."""
-        found = np.concatenate([np.zeros(0, dtype), *getattr(self, name)])
-        setattr(self, name, [])
-        return found
-
-
 class TokenIntake:
     """Reads the root object of a token trace.
 
@@ -68,6 +37,10 @@ class TokenIntake:
     ----------
     builder : takes the warnings.
     facts : what the file says of itself, ``token_id`` and the metadata.
+    columns : one row for each entry, in the order of the file: time, the raw stamp;
+        token, -1 where it has none; thread, number in `threads`; phase, 0 prompt, 1
+        generate, 2 neither; pattern, number in `book`; experts, number in `lists`, -1
+        none; index, number of the entry in the array.
     threads : raw thread ids in order of appearance, -1 for none.
     lists : distinct lists of experts.
     n_entries : entries taken so far.
@@ -79,7 +52,15 @@ class TokenIntake:
         self.builder = TraceBuilder()
         self.facts: dict[str, object] = {}
         self.book = PatternBook(allowance_of(source.size))
-        self.columns = EntryColumns()
+        self.columns = ColumnPieces(
+            time=np.int64,
+            token=np.int32,
+            thread=np.int32,
+            phase=np.uint8,
+            pattern=np.int32,
+            experts=np.int32,
+            index=np.int64,
+        )
         self.places = ElementPlaces()
         self.threads: list[int] = []
         self.lists: list[tuple[int, ...]] = []
@@ -262,16 +243,17 @@ class TokenIntake:
         number = self.book.number
         pattern = np.fromiter((number(e) for e in entries), np.int32, n)
         self._note_problems(before, pattern, index)
-        c = self.columns
-        c.time.append(np.fromiter((e.timestamp_ns for e in entries), np.int64, n))
         tokens = (NONE if e.token_id is None else e.token_id for e in entries)
-        c.token.append(np.fromiter(tokens, np.int32, n))
-        c.thread.append(np.fromiter(map(self._thread, entries), np.int32, n))
         phases = (_PHASES.get(e.phase or "", _NO_PHASE) for e in entries)
-        c.phase.append(np.fromiter(phases, np.uint8, n))
-        c.pattern.append(pattern)
-        c.experts.append(np.fromiter(map(self._experts, entries), np.int32, n))
-        c.index.append(index)
+        self.columns.append(
+            time=np.fromiter((e.timestamp_ns for e in entries), np.int64, n),
+            token=np.fromiter(tokens, np.int32, n),
+            thread=np.fromiter(map(self._thread, entries), np.int32, n),
+            phase=np.fromiter(phases, np.uint8, n),
+            pattern=pattern,
+            experts=np.fromiter(map(self._experts, entries), np.int32, n),
+            index=index,
+        )
         self.places.append(offsets, lengths)
         self._note_ids(entries, index)
         self.n_entries += n

@@ -40,7 +40,7 @@ from ggscope.readers.tensor.columns import (
     narrowest,
 )
 from ggscope.readers.tensor.layouts import RecordLayout
-from ggscope.readers.tensor.names import PatternDecoder, decode_records
+from ggscope.readers.tensor.names import PatternDecoder, decode_patterns
 from ggscope.readers.tensor.passes import arrange, room_for
 from ggscope.readers.tensor.plan import Draft, TensorFile
 from ggscope.readers.tensor.repeats import (
@@ -90,7 +90,7 @@ def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
     pieces = Pieces(context.check_cancelled)
     patterns = intake.book.patterns
     schema = schema_of(patterns, str(intake.facts.get("format_version") or ""))
-    of_entry = intake.columns.joined("pattern", np.int32)
+    of_entry = intake.columns.pop("pattern")
     counts = np.bincount(of_entry, minlength=len(patterns)).astype(np.int64)
     wanted = context.options.get(OPS_OPTION, "")
     is_private = schema.source is None
@@ -104,7 +104,7 @@ def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
     strings = StringTable()
     draft, of_op, joins = _draft(intake, file, of_entry, ops, strings, pieces)
     decoder = PatternDecoder(layout, strings, ops.table)
-    decoded = decode_records(records, decoder, pieces)
+    decoded = decode_patterns(records, decoder, pieces)
     decoded = replace(decoded, claims=_claims(decoded.claims, patterns))
     n = len(draft.rows)
     of_row = np.empty(n + room_for(n), narrow(np.array([len(patterns)])).dtype)
@@ -143,22 +143,22 @@ def _draft(
     Entries that describe one source each are joined to ops.
     """
     patterns, columns = intake.book.patterns, intake.columns
-    time = columns.joined("time", np.int64)
-    token = columns.joined("token", np.int32)
+    time = columns.pop("time")
+    token = columns.pop("token")
     token[token == NONE] = _token_of_file(intake, file.source.path)
     claimed = [p.layer if p.layer < _MOST_LAYERS else NONE for p in patterns]
-    thread = np.minimum(columns.joined("thread", np.int32), N_THREADS - 1)
+    thread = np.minimum(columns.pop("thread"), N_THREADS - 1)
     header = Headers(
         time=time,
         token=token,
         layer=np.array([*claimed, NONE], np.int16)[of_entry],
         thread=thread.astype(np.uint16),
         op=np.array([*ops.of_pattern, 0], np.uint8)[of_entry],
-        phase=columns.joined("phase", np.uint8),
+        phase=columns.pop("phase"),
         duration=None,
         name_hash=None,
         pattern=None,
-        record=columns.joined("index", np.int64),
+        record=columns.pop("index"),
         record_dtype=np.int32 if intake.n_elements < 1 << 31 else np.int64,
     )
     earliest = int(np.argmin(time)) if len(time) else 0
@@ -214,7 +214,7 @@ def _claims(claims: Claims, patterns: list[Pattern]) -> Claims:
 
 def _lists(intake: TokenIntake, draft: Draft) -> Reading:
     """Return a function that looks up the expert lists of rows."""
-    of_entry = np.append(intake.columns.joined("experts", np.int32), NONE)
+    of_entry = np.append(intake.columns.pop("experts"), NONE)
     table = np.zeros((len(intake.lists) + 1, MAX_LISTED), np.int32)
     count = np.zeros(len(intake.lists) + 1, np.int64)
     for i, experts in enumerate(intake.lists):
