@@ -40,7 +40,7 @@ from ggscope.gui.hand_over import OpenOptions
 from ggscope.session.loading.loader import LoadState
 from ggscope.session.settings import IniStore, MemoryStore, Settings
 import ggscope.views.details.view, ggscope.views.overview, ggscope.views.problems
-import ggscope.views.statistics.view, ggscope.views.table.view
+import ggscope.views.statistics, ggscope.views.table.view
 import ggscope.views.timeline.view
 import ggscope.session.loading.opening, numpy.ma, numpy.random
 import importlib

@@ -19,8 +19,8 @@ from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.statistics import view as statistics_module
-from ggscope.views.statistics.view import StatisticsView
+from ggscope.views import statistics as statistics_module
+from ggscope.views.statistics import StatisticsView
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier

@@ -1,7 +1,4 @@
-"""Buffers over time: stacked occupancy with its peak, and the lives of buffers.
-
-Figures of buffers over time, without any display.
-"""
+"""Buffers over time: stacked occupancy with its peak, and the lives of buffers."""
 
 from dataclasses import dataclass, field
 

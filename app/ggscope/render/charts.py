@@ -32,6 +32,7 @@ _CHARACTER = 0.602 * LABEL_SIZE
 _LEFT, _RIGHT, _BOTTOM, _TOP = 64.0, 14.0, 34.0, 10.0
 _TITLE, _LEGEND = 26.0, 20.0
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+BAR_HEIGHT = 20.0
 
 
 def plain(value: float) -> str:
@@ -432,8 +433,6 @@ def _heads(place: ChartGeometry) -> list[Text]:
 
 
 # -- ranked bars -----------------------------------------------------------------
-
-BAR_HEIGHT = 20.0
 
 
 @dataclass(frozen=True, slots=True)

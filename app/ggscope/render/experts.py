@@ -1,7 +1,4 @@
-"""Pictures of experts: which worked how much, and what they do from token to token.
-
-Figures of experts, without any display.
-"""
+"""Pictures of experts: which worked how much, and what they do from token to token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -49,6 +46,11 @@ from ggscope.render.theme import theme as theme_named
 _SIDE_BY_SIDE_PX = 620.0
 _STACKED_PX = 400.0
 _MAX_CURVES = 8
+_HIDDEN = {
+    ExpertSource.NONE: "Nothing in this trace has to do with experts.",
+    ExpertSource.STACKS: "Ops of this trace touch whole stacks of experts; which "
+    "experts worked was not recorded.",
+}
 
 
 class Measure(Enum):
@@ -329,13 +331,6 @@ def _where_covered(curve: F64, wanted: float) -> tuple[Rule, ...]:
         return ()
     n = int(np.searchsorted(curve, wanted - 1e-12))
     return (Rule(f"{n:,} slots", x=float(n)),)
-
-
-_HIDDEN = {
-    ExpertSource.NONE: "Nothing in this trace has to do with experts.",
-    ExpertSource.STACKS: "Ops of this trace touch whole stacks of experts; which "
-    "experts worked was not recorded.",
-}
 
 
 def experts_figure(

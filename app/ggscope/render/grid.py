@@ -1,9 +1,8 @@
 """A matrix as a picture: cells in colour, labelled rows and columns, a colour bar.
 
 Zero is the background, missing (NaN) is hatched. Where there are more cells than
-pixels, a pixel shows the largest cell under it, so nothing hot is ever lost.
-
-Pictures next to each other: display lists moved and put into one.
+pixels, a pixel shows the largest cell under it, so nothing hot is ever lost. Several
+pictures can be put next to each other.
 """
 
 import math

@@ -1,9 +1,4 @@
-"""Pictures of hot and cold tensors: ranking, coverage, jumps, KV traffic.
-
-The miss-ratio curve as a chart.
-
-Figures of hot and cold tensors and of the what-if cache.
-"""
+"""Pictures of what is read: hot and cold tensors, KV traffic, the miss-ratio curve."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -70,6 +65,8 @@ _COMPONENT_KEYS = {
     "output": "elementwise",
     "cache": "rope",
 }
+_MOST_STEPS = 4000
+"""More steps than a chart has pixels; a curve is thinned to them, keeping its ends."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,10 +262,6 @@ def _kv(scene: HotScene) -> ChartScene:
         Axis(0, most, "bytes of the KV cache", in_bytes, is_binary=True),
         tuple(curves), (), scene.title, scene.scale, scene.hover_at,
     )  # fmt: skip
-
-
-_MOST_STEPS = 4000
-"""More steps than a chart has pixels; a curve is thinned to them, keeping its ends."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,8 @@ from ggscope.render.timeline.pending import unknown_range, unknown_words
 from ggscope.render.timeline.scene import OverviewScene
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.bookmark_tip import bookmark_tip
 from ggscope.views.base.canvas import RasterCanvas
-from ggscope.views.base.plain import show_tip
+from ggscope.views.base.plain import bookmark_tip, show_tip
 from ggscope.views.base.view import View
 
 HEIGHT = 58

@@ -102,7 +102,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("table", "Trace table", "centre", "table.view:TableView"),
     ViewEntry("details", "Details", "right", "details.view:DetailsView"),
     ViewEntry(
-        "statistics", "Selection statistics", "bottom", "statistics.view:StatisticsView"
+        "statistics", "Selection statistics", "bottom", "statistics:StatisticsView"
     ),
     ViewEntry(
         "heatmap",

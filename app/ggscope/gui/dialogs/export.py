@@ -1,7 +1,4 @@
-"""Asking where a figure goes, and writing it.
-
-The file filters of the open dialog, from the readers that there are.
-"""
+"""Asking for files: where a figure goes, and the filters of what can be opened."""
 
 import os
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""The frame around a view: title, chooser, full screen, and what if it fails.
-
-The head of a pane: one takes it to drag the pane onto another.
-"""
+"""The frame around a view: its head, by which it is dragged, and what if it fails."""
 
 import logging
 import re
@@ -41,6 +38,11 @@ from ggscope.views.base.widgets import copy_text, keeps_key
 from ggscope.views.registry import ViewEntry, cell_views
 
 logger = logging.getLogger(__name__)
+_BINDING_WORDS = re.compile(r"Error calling Python override of [\w:]+\(\): ")
+"""What PySide 6.11 puts before the message of an exception in an event handler."""
+_NO_MEMORY = re.compile(r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b")
+"""The last line of a report of too little memory, by Python or numpy."""
+ViewLoader = Callable[[ViewEntry], type[View]]
 
 
 @guarded
@@ -141,15 +143,6 @@ class DropMark(QWidget):
         self.setGeometry(corner.x(), corner.y(), pane.width(), pane.height())
         self.raise_()
         self.show()
-
-
-_BINDING_WORDS = re.compile(r"Error calling Python override of [\w:]+\(\): ")
-"""What PySide 6.11 puts before the message of an exception in an event handler."""
-
-_NO_MEMORY = re.compile(r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b")
-"""The last line of a report of too little memory, by Python or numpy."""
-
-ViewLoader = Callable[[ViewEntry], type[View]]
 
 
 class ErrorPanel(QWidget):

@@ -1,7 +1,4 @@
-"""The panes of one session: overview, cells, drawer and details, and their layout.
-
-Panes that change places: one's head is dragged onto another.
-"""
+"""The panes of one session: overview, cells, drawer and details, and their layout."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -38,6 +35,19 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Layout, LayoutName, Settings
 from ggscope.views.base.view import View, guarded
 from ggscope.views.registry import BUILTIN, entry
+
+OVERVIEW_HEIGHT = 56
+LOW_PX, LOW_OVERVIEW = 700, 36
+"""Below the first height of the window, the overview is as low as the second."""
+DRAWER_SHARE = 0.3
+"""Height of the open drawer as a share of the window's, where nobody chose another."""
+NARROW_PX = 1100
+"""A workspace narrower than this has no room to spare for details at its side."""
+_EMPTY_DRAWER = 120
+"""Height of a view in the drawer that has only a sentence to show."""
+_MOST_OF_DRAWER = 0.62
+_MOST_OF_DETAILS = 0.32
+_SAVE_MS = 400
 
 
 class CellDrag(QObject):
@@ -83,20 +93,6 @@ class CellDrag(QObject):
             if cell.isVisible() and cell.rect().contains(cell.mapFromGlobal(at)):
                 return cell
         return None
-
-
-OVERVIEW_HEIGHT = 56
-LOW_PX, LOW_OVERVIEW = 700, 36
-"""Below the first height of the window, the overview is as low as the second."""
-DRAWER_SHARE = 0.3
-"""Height of the open drawer as a share of the window's, where nobody chose another."""
-NARROW_PX = 1100
-"""A workspace narrower than this has no room to spare for details at its side."""
-_EMPTY_DRAWER = 120
-"""Height of a view in the drawer that has only a sentence to show."""
-_MOST_OF_DRAWER = 0.62
-_MOST_OF_DETAILS = 0.32
-_SAVE_MS = 400
 
 
 @guarded

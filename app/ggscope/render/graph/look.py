@@ -29,6 +29,15 @@ _WIDE = 100.0
 """Amounts further apart than this are told apart by their logarithms."""
 _INPUT_TINT = 0.4
 """How much of their colour inputs have: ops stand out."""
+_CATEGORY_KEYS = {
+    NodeCategory.INPUT: "space:1",
+    NodeCategory.ATTENTION: "attention",
+    NodeCategory.FFN: "moe",
+    NodeCategory.NORM: "norm",
+    NodeCategory.OUTPUT: "elementwise",
+    NodeCategory.OTHER: "move",
+}
+"""Whose colour of the palette each category has."""
 
 
 class GraphColorBy(Enum):
@@ -44,17 +53,6 @@ class GraphColorBy(Enum):
     def is_heat(self) -> bool:
         """Whether it is an amount, not a kind."""
         return self not in (GraphColorBy.CATEGORY, GraphColorBy.FAMILY)
-
-
-_CATEGORY_KEYS = {
-    NodeCategory.INPUT: "space:1",
-    NodeCategory.ATTENTION: "attention",
-    NodeCategory.FFN: "moe",
-    NodeCategory.NORM: "norm",
-    NodeCategory.OUTPUT: "elementwise",
-    NodeCategory.OTHER: "move",
-}
-"""Whose colour of the palette each category has."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,4 @@
-"""What a picture of a graph is composed from, and where things are in it.
-
-What is written in the boxes of a graph, as far as there is room.
-"""
+"""What a picture of a graph is composed from, where things are, and what boxes say."""
 
 from dataclasses import dataclass
 
@@ -27,6 +24,15 @@ NEAR_ZOOM = 0.3
 """From here on boxes have round corners, borders and arrow heads."""
 STUB = 9.0
 """Length of a stub, in units of the layout."""
+FULL_ZOOM = 0.6
+"""From here on boxes have all their words."""
+SHORT_ZOOM = 0.3
+"""From here on they have one short word."""
+STUB_ZOOM = 0.8
+_NAME_PX, _SMALL_PX, _TITLE_PX = 11.5, 10.0, 12.0
+_SHORT_PX = 8.0
+_MAX_PX = 17.0
+_Place = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,16 +148,6 @@ def boxes_of(layout: GraphLayout, nodes: Flags) -> I64:
     return np.flatnonzero(shown[:-1]).astype(np.int64)
 
 
-FULL_ZOOM = 0.6
-"""From here on boxes have all their words."""
-SHORT_ZOOM = 0.3
-"""From here on they have one short word."""
-STUB_ZOOM = 0.8
-_NAME_PX, _SMALL_PX, _TITLE_PX = 11.5, 10.0, 12.0
-_SHORT_PX = 8.0
-_MAX_PX = 17.0
-
-
 def amount_words(value: float, by: GraphColorBy, trace: Trace) -> str:
     """Return an amount of a heat map as people read it."""
     if value != value:
@@ -192,9 +188,6 @@ def box_texts(scene: GraphScene, boxes: I64) -> list[Text]:
     if scene.zoom >= STUB_ZOOM:
         texts += _stub_texts(scene)
     return texts
-
-
-_Place = tuple[float, float, float, float]
 
 
 def letter_size(scene: GraphScene, px: float) -> float:

@@ -1,7 +1,4 @@
-"""What a picture of the file heatmap depends on, and where its parts lie.
-
-Colours of many cells at once: a table in place of a logarithm per cell.
-"""
+"""What a picture of the file heatmap depends on, where parts lie, and its colours."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,6 +28,9 @@ GAP = 4.0
 _T = TypeVar("_T")
 _LOW = 220.0
 """Pictures lower than this do without curve and bands."""
+_N_KEYS = 1 << 16
+_FRACTION_BITS = 15
+_RANKS = 257
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +265,6 @@ class HeatGeometry:
         return HeatCells(
             offsets, grid.cells(offsets), np.minimum(column, len(offsets) - 2)
         )
-
-
-_N_KEYS = 1 << 16
-_FRACTION_BITS = 15
-_RANKS = 257
 
 
 def value_keys(values: I64) -> U32:

@@ -35,6 +35,17 @@ logger = logging.getLogger(__name__)
 GL_RENDERER = 0x1F01
 SEARCH_VARIABLE = "GGSCOPE_GPU_SEARCH"
 """Environment variable: 1 lets shaders search on every renderer, 0 on none."""
+_INPUT = {
+    QEvent.Type.MouseButtonPress,
+    QEvent.Type.MouseButtonRelease,
+    QEvent.Type.MouseButtonDblClick,
+    QEvent.Type.MouseMove,
+    QEvent.Type.Wheel,
+    QEvent.Type.Leave,
+    QEvent.Type.NativeGesture,
+    QEvent.Type.ToolTip,
+    QEvent.Type.ContextMenu,
+}
 
 
 class CanvasHost(Protocol):
@@ -63,19 +74,6 @@ class GlHost(CanvasHost, Protocol):
     def search_failed(self, message: str) -> None:
         """Note that the graphics card cannot search; the processor does it."""
         ...
-
-
-_INPUT = {
-    QEvent.Type.MouseButtonPress,
-    QEvent.Type.MouseButtonRelease,
-    QEvent.Type.MouseButtonDblClick,
-    QEvent.Type.MouseMove,
-    QEvent.Type.Wheel,
-    QEvent.Type.Leave,
-    QEvent.Type.NativeGesture,
-    QEvent.Type.ToolTip,
-    QEvent.Type.ContextMenu,
-}
 
 
 @guarded

@@ -1,7 +1,4 @@
-"""The columns of the trace table and the texts of its cells. No Qt model here.
-
-Rows as text for spreadsheets, reports and programs: TSV, Markdown, JSON.
-"""
+"""The columns of the trace table, the texts of its cells, and rows as text to copy."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,6 +51,13 @@ _NOT_LISTED = (
     LaneKind.COUNTER,
     LaneKind.MEMORY,
 )
+_MEASURED_LANES = 4096
+"""The width of the column goes by the names of so many lanes."""
+CopyForm = Literal["tsv", "markdown", "json"]
+MAX_COPIED_ROWS = 100_000
+"""More than a spreadsheet's clipboard takes well; the rest is left out, and said."""
+_ROWS_AT_A_TIME = 8
+_TITLES = {"record": "record", "layer": "layer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +148,6 @@ def _name_column(trace: Trace) -> Column:
         return Column("destination", tr("name"), tr("Name of the span"), 120, stretch=2)
     tip = tr("Tensor that the op writes, or name of the span")
     return Column("destination", tr("destination"), tip, 112, stretch=2)
-
-
-_MEASURED_LANES = 4096
-"""The width of the column goes by the names of so many lanes."""
 
 
 def _lane_column(trace: Trace) -> Column:
@@ -355,13 +355,6 @@ def _number(values: Array | None, span: int) -> int | None:
     if values is None or int(values[span]) < 0:
         return None
     return int(values[span])
-
-
-CopyForm = Literal["tsv", "markdown", "json"]
-MAX_COPIED_ROWS = 100_000
-"""More than a spreadsheet's clipboard takes well; the rest is left out, and said."""
-_ROWS_AT_A_TIME = 8
-_TITLES = {"record": "record", "layer": "layer"}
 
 
 def to_tsv(titles: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:

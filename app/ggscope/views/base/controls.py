@@ -33,6 +33,8 @@ from ggscope.views.base.widgets import (
 )
 
 _GAP_PX = 8
+_LEAST_WIDTH, _LEAST_HEIGHT = 520, 300
+"""A picture narrower than this has the words below it; lower too, it has none."""
 
 
 @guarded
@@ -244,10 +246,6 @@ class RangeSwitch(QWidget):
 
     def _on_clicked(self, button: QToolButton) -> None:
         self._session.set_only_range(button is self.this_range)
-
-
-_LEAST_WIDTH, _LEAST_HEIGHT = 520, 300
-"""A picture narrower than this has the words below it; lower too, it has none."""
 
 
 @guarded

@@ -3,8 +3,6 @@
 Qt looks at a text and shows it as rich text where it seems to be such, loading
 what it names. So no other file makes a QLabel or sets a tooltip; what may be rich
 text is `ggscope.text.Html`, and everything else is shown letter by letter.
-
-Tooltips as small tables: a title, and labels with their values.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,12 +22,16 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.model.units import format_duration, format_exact
+from ggscope.session.session import Session
 from ggscope.text import Html, caption, html, join_html, one_line, plain, tooltip
 from ggscope.views.base.view import guarded
 from ggscope.words.spans import Fact
 
 Tipped = QWidget | QAction | QListWidgetItem | QTableWidgetItem
 """What has one tooltip."""
+_MAX_TOLD = 4
+_MAX_LETTERS = 80
 
 
 @guarded
@@ -148,3 +150,25 @@ def _line(label: str, value: str, below: str = "") -> Html:
         value,
         html("<br>{}", below) if below else "",
     )
+
+
+def bookmark_tip(session: Session, positions: Sequence[int]) -> Html:
+    """Return rich text about bookmarks that are close together; "" for none."""
+    trace = session.trace
+    if trace is None:
+        return Html()
+    unit = trace.clock.unit
+    shift = trace.clock.origin if session.absolute_time else 0
+    lines: list[Html] = []
+    for position in positions[:_MAX_TOLD]:
+        mark = session.bookmarks[position]
+        key = f" (Alt+{position + 1})" if position < 9 else ""
+        when = format_exact(mark.time.start + shift, unit)
+        if mark.time.duration:
+            when += f", {format_duration(mark.time.duration, unit)} long"
+        note = f" · {mark.note[:_MAX_LETTERS]}" if mark.note else ""
+        name = mark.name[:_MAX_LETTERS]
+        lines.append(html("<b>{}</b>{}<br>{}{}", name, key, when, note))
+    if len(positions) > _MAX_TOLD:
+        lines.append(html("and {} more", len(positions) - _MAX_TOLD))
+    return join_html(lines, html("<br>"))

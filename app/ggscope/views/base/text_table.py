@@ -50,6 +50,8 @@ from ggscope.views.base.widgets import (
 
 Index = QModelIndex | QPersistentModelIndex
 Shape = Literal["square", "circle", "triangle", "diamond"]
+_LEAST_WORDS = 0.4
+"""Share of a table that a stretching column of sentences gets at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,6 @@ class Heading:
     words: bool = False
     stretch: bool = False
     copied: str = ""
-
-
-_LEAST_WORDS = 0.4
-"""Share of a table that a stretching column of sentences gets at least."""
 
 
 @guarded

@@ -27,6 +27,8 @@ _Class = TypeVar("_Class", bound=type)
 _MARK = "_ggscope_is_guarded"
 _EMPTY: dict[object, Callable[[], object]] = {bool: bool, int: int, QSize: QSize}
 """What an override returns to Qt in place of the value it could not make."""
+Connection = tuple[Any, Callable[..., object]]
+"""A signal, and the slot that hears it."""
 
 
 def guarded(cls: _Class) -> _Class:
@@ -91,10 +93,6 @@ def _report(error: BaseException) -> None:
 
 def _nothing() -> None:
     return None
-
-
-Connection = tuple[Any, Callable[..., object]]
-"""A signal, and the slot that hears it."""
 
 
 @runtime_checkable

@@ -1,7 +1,4 @@
-"""Buffers: what lay in memory when, its peak, and who used it.
-
-Mouse and trackpad on the picture of buffers; time moves as on the timeline.
-"""
+"""Buffers: what lay in memory when, its peak, and who used it."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -53,6 +50,9 @@ ZOOM_STEP = 1.25
 DRAG_PX = 4.0
 """A press that moves less is a click."""
 _BUTTONS = (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
+_KEY = "buffers"
+_WITH_PICTURE, _WITHOUT = [550, 450], [300, 700]
+"""Shares of the width of picture and table."""
 
 
 class BuffersGestures:
@@ -182,11 +182,6 @@ class BuffersGestures:
         tick = place.tick_at(self._x_of(event))
         session.zoom(1.0 / max(0.1, 1.0 + event.value()), tick)
         return True
-
-
-_KEY = "buffers"
-_WITH_PICTURE, _WITHOUT = [550, 450], [300, 700]
-"""Shares of the width of picture and table."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,4 @@
-"""The record of the file behind a span or marker: its fields and bytes.
-
-HexView: the bytes of a record, and which of them a field is made of.
-"""
+"""The record of the file behind a span or marker: its fields, and its bytes."""
 
 from dataclasses import dataclass
 
@@ -31,6 +28,7 @@ from ggscope.views.base.widgets import (
 from ggscope.words.spans import Fact
 
 _PRINTABLE = range(0x20, 0x7F)
+RECORD_TASK = "details-record"
 
 
 @guarded
@@ -166,9 +164,6 @@ class HexView(QWidget):
             painter.setPen(qcolor(color))
             box = QRect(left, top, max(0, self.width() - left), height)
             painter.drawText(box, middle, text)
-
-
-RECORD_TASK = "details-record"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

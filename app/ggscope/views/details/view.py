@@ -1,7 +1,4 @@
-"""Details: everything known of the one thing that is selected.
-
-A span, a marker, or a tensor, buffer, graph node or expert (`details_things`).
-"""
+"""Details: everything known of the span, marker or thing that is selected."""
 
 from dataclasses import replace
 

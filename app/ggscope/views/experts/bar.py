@@ -36,6 +36,7 @@ from ggscope.views.base.widgets import (
 
 _ABOUT_PX = 420
 """The figures go to a line of their own if they get less room, or need more."""
+_WANTED = 90
 
 
 @guarded
@@ -168,9 +169,6 @@ class ExpertsBar(QWidget):
 
     def _on_drawn(self, _: int) -> None:
         self.drawn_changed.emit()
-
-
-_WANTED = 90
 
 
 @guarded

@@ -1,7 +1,4 @@
-"""Mouse and trackpad on the graph, one gesture at a time.
-
-Keys of the graph pane while it has the focus.
-"""
+"""Mouse, trackpad and keys of the graph pane."""
 
 from collections.abc import Callable
 from enum import Enum, auto
@@ -21,6 +18,23 @@ ZOOM_STEP = 1.25
 """Zoom factor of one wheel notch."""
 _NOTCH = 120.0
 _PIXELS_PER_NOTCH = 60.0
+_K = Qt.Key
+_PAN = {
+    _K.Key_Left: (1, 0), _K.Key_A: (1, 0),
+    _K.Key_Right: (-1, 0), _K.Key_D: (-1, 0),
+    _K.Key_Up: (0, 1), _K.Key_Down: (0, -1),
+}  # fmt: skip
+_PAN_SHARE, _LITTLE, _PAGE = 0.25, 0.05, 1.0
+_ZOOM = {
+    _K.Key_Plus: ZOOM_STEP, _K.Key_Equal: ZOOM_STEP, _K.Key_W: ZOOM_STEP,
+    _K.Key_Minus: 1 / ZOOM_STEP, _K.Key_Underscore: 1 / ZOOM_STEP,
+    _K.Key_S: 1 / ZOOM_STEP,
+}  # fmt: skip
+_WALK = {
+    _K.Key_Period: (True, False), _K.Key_Comma: (False, False),
+    _K.Key_Greater: (True, True), _K.Key_Less: (False, True),
+}  # fmt: skip
+"""Key: (with the edges, to a sibling)."""
 
 
 class Mode(Enum):
@@ -153,25 +167,6 @@ class Gestures:
         at = self._view.position_of(event)
         self._view.zoom_by(1.0 + event.value(), at.x(), at.y())
         return True
-
-
-_K = Qt.Key
-_PAN = {
-    _K.Key_Left: (1, 0), _K.Key_A: (1, 0),
-    _K.Key_Right: (-1, 0), _K.Key_D: (-1, 0),
-    _K.Key_Up: (0, 1), _K.Key_Down: (0, -1),
-}  # fmt: skip
-_PAN_SHARE, _LITTLE, _PAGE = 0.25, 0.05, 1.0
-_ZOOM = {
-    _K.Key_Plus: ZOOM_STEP, _K.Key_Equal: ZOOM_STEP, _K.Key_W: ZOOM_STEP,
-    _K.Key_Minus: 1 / ZOOM_STEP, _K.Key_Underscore: 1 / ZOOM_STEP,
-    _K.Key_S: 1 / ZOOM_STEP,
-}  # fmt: skip
-_WALK = {
-    _K.Key_Period: (True, False), _K.Key_Comma: (False, False),
-    _K.Key_Greater: (True, True), _K.Key_Less: (False, True),
-}  # fmt: skip
-"""Key: (with the edges, to a sibling)."""
 
 
 def command_of(view: "GraphView", event: QKeyEvent) -> Callable[[], None] | None:

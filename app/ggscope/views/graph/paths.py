@@ -1,7 +1,4 @@
-"""Paths through the graph that are lit, and the words that go with them.
-
-The search of the graph pane: what was found, and stepping through it.
-"""
+"""What is lit in the graph: paths, and what the search found, with their words."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -1,13 +1,4 @@
-"""Where one looks at a graph from: a corner and a zoom, without Qt.
-
-What is where in the picture of a graph, and what stays there as layers open.
-
-What lies under the mouse in the picture of a graph.
-
-What the graph pane computes on workers.
-
-What the graph says about the thing under the mouse.
-"""
+"""Where one looks at a graph from, what lies there, and what is computed for it."""
 
 from dataclasses import dataclass, field
 from operator import is_
@@ -54,6 +45,9 @@ _AIR = 24.0
 """Pixels around what is fitted."""
 READABLE_ZOOM = 0.62
 """From here on boxes have all their words."""
+_STUB_REACH_PX = 7.0
+Anchor = tuple[int, float, float]
+"""A layer, and where in the picture the middle of its upper edge is."""
 
 
 @dataclass(slots=True)
@@ -121,9 +115,6 @@ class Camera:
         half = width / 2 / self.zoom, height / 2 / self.zoom
         self.x = min(max(self.x, -half[0]), layout_width - half[0])
         self.y = min(max(self.y, -half[1]), layout_height - half[1])
-
-
-_STUB_REACH_PX = 7.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +249,6 @@ class PathRequest:
         """Return the request itself beside its answer."""
         graph = self.trace.graphs[self.number]
         return self, critical_path(graph, self.measures.time, context)
-
-
-Anchor = tuple[int, float, float]
-"""A layer, and where in the picture the middle of its upper edge is."""
 
 
 def anchor_of(shown: Shown | None, camera: Camera, layer: int) -> Anchor | None:

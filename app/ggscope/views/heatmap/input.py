@@ -1,7 +1,4 @@
-"""Mouse, wheel and trackpad of the file heatmap, as in the timeline.
-
-Keys of the file heatmap: those of the timeline, for the bytes of a file.
-"""
+"""Mouse, wheel, trackpad and keys of the file heatmap: those of the timeline."""
 
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -16,6 +13,24 @@ if TYPE_CHECKING:
 
 ZOOM_STEP = 1.12
 _ROWS_MATTER_PX = 10
+_ZOOM = 1.5
+_Key = Qt.Key
+_ZOOMS = {
+    _Key.Key_W: 1 / _ZOOM, _Key.Key_Plus: 1 / _ZOOM, _Key.Key_Equal: 1 / _ZOOM,
+    _Key.Key_S: _ZOOM, _Key.Key_Minus: _ZOOM,
+}  # fmt: skip
+_PANS = {_Key.Key_A: -1, _Key.Key_Left: -1, _Key.Key_D: 1, _Key.Key_Right: 1}
+_SCROLLS = {
+    _Key.Key_Up: -0.1, _Key.Key_Down: 0.1,
+    _Key.Key_PageUp: -0.9, _Key.Key_PageDown: 0.9,
+}  # fmt: skip
+_ENTER = (_Key.Key_Return, _Key.Key_Enter)
+_PLAIN = (_Key.Key_0, _Key.Key_Home, _Key.Key_End, _Key.Key_F, _Key.Key_Menu)
+_NONE, _SHIFT, _CONTROL = (
+    Qt.KeyboardModifier.NoModifier,
+    Qt.KeyboardModifier.ShiftModifier,
+    Qt.KeyboardModifier.ControlModifier,
+)
 
 
 class _Mode(Enum):
@@ -152,26 +167,6 @@ class HeatmapGestures:
         at = self._view.position_of(event)
         self._view.zoom_x(1.0 / max(0.1, 1.0 + event.value()), at.x())
         return True
-
-
-_ZOOM = 1.5
-_Key = Qt.Key
-_ZOOMS = {
-    _Key.Key_W: 1 / _ZOOM, _Key.Key_Plus: 1 / _ZOOM, _Key.Key_Equal: 1 / _ZOOM,
-    _Key.Key_S: _ZOOM, _Key.Key_Minus: _ZOOM,
-}  # fmt: skip
-_PANS = {_Key.Key_A: -1, _Key.Key_Left: -1, _Key.Key_D: 1, _Key.Key_Right: 1}
-_SCROLLS = {
-    _Key.Key_Up: -0.1, _Key.Key_Down: 0.1,
-    _Key.Key_PageUp: -0.9, _Key.Key_PageDown: 0.9,
-}  # fmt: skip
-_ENTER = (_Key.Key_Return, _Key.Key_Enter)
-_PLAIN = (_Key.Key_0, _Key.Key_Home, _Key.Key_End, _Key.Key_F, _Key.Key_Menu)
-_NONE, _SHIFT, _CONTROL = (
-    Qt.KeyboardModifier.NoModifier,
-    Qt.KeyboardModifier.ShiftModifier,
-    Qt.KeyboardModifier.ControlModifier,
-)
 
 
 def is_heatmap_key(view: "HeatmapView", event: QKeyEvent) -> bool:

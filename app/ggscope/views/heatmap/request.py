@@ -1,9 +1,4 @@
-"""What a file heatmap is asked for, and its computation. No widgets here.
-
-The filter that a marked part of the file heatmap stands for.
-
-What the file heatmap says about the place under the mouse.
-"""
+"""What a file heatmap is asked: its counts, the filter of a mark, words of a place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,6 +23,10 @@ from ggscope.render.heatmap.scene import HeatGeometry, HeatMark, HeatScene
 from ggscope.render.theme import DEFAULT, ScaleKind
 from ggscope.text import Html, html
 from ggscope.views.base.plain import tip_table
+
+_MOST_NUMBERS = 100_000
+"""More tokens than this are not listed one by one: all rows are meant then."""
+Words = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +74,6 @@ class HeatRequest:
         return base
 
 
-_MOST_NUMBERS = 100_000
-"""More tokens than this are not listed one by one: all rows are meant then."""
-
-
 def filter_of_mark(trace: Trace, base: HeatBase, mark: HeatMark, old: Filter) -> Filter:
     """Return `old` narrowed to the spans that touch the marked bytes and rows.
 
@@ -114,9 +109,6 @@ def _time(trace: Trace, base: HeatBase, first: int, last: int) -> TimeRange:
     starts = pass_starts(trace)
     end = trace.extent.end if last + 1 >= len(starts) else int(starts[last + 1])
     return TimeRange(int(starts[first]), end)
-
-
-Words = Callable[[str], str]
 
 
 def tooltip_words(place: HeatGeometry, x: float, y: float, tr: Words) -> Html:

@@ -1,9 +1,4 @@
-"""The trace table: every record, sortable, filtered, with the shared selection.
-
-What the menu of a record offers to show only.
-
-Which span a typed row, record, time or token means in the table. No Qt here.
-"""
+"""The trace table: every record, sortable, filtered, with the shared selection."""
 
 import re
 from collections.abc import Callable
@@ -51,6 +46,18 @@ from ggscope.views.table.grid import VirtualTable
 from ggscope.views.table.model import TraceTableModel
 from ggscope.words.spans import access_facts
 
+_AHEAD = 1 << 16
+"""Spans looked through at once for one that is listed."""
+SYNC_ROWS = 200_000
+"""Up to here sorting is quicker than a trip to a worker."""
+SYNC_COPY = 500
+MAX_SELECTED = 100_000
+_QUIET_MS = 80
+"""Rest before listing anew while the range is being dragged."""
+_ORDER, _COPY = "table-order", "table-copy"
+_List = tuple[int, Filter, MarkedRange | None]
+"""What is listed: which trace, filter and range."""
+
 
 def filters_of(trace: Trace, span: int, base: Filter) -> list[tuple[str, Filter]]:
     """Return (menu text, filter) for all that `span` can be filtered by.
@@ -93,10 +100,6 @@ def add_command(
 
     action.triggered.connect(on_triggered)
     return action
-
-
-_AHEAD = 1 << 16
-"""Spans looked through at once for one that is listed."""
 
 
 def span_for(
@@ -215,17 +218,6 @@ def _span_from(
             return int(found[np.argmax(keep)])
         first += _AHEAD
     raise QueryError(tr("no record starts then or later"))
-
-
-SYNC_ROWS = 200_000
-"""Up to here sorting is quicker than a trip to a worker."""
-SYNC_COPY = 500
-MAX_SELECTED = 100_000
-_QUIET_MS = 80
-"""Rest before listing anew while the range is being dragged."""
-_ORDER, _COPY = "table-order", "table-copy"
-_List = tuple[int, Filter, MarkedRange | None]
-"""What is listed: which trace, filter and range."""
 
 
 class TableView(View):

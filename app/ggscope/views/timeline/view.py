@@ -44,9 +44,8 @@ from ggscope.render.timeline.scene import (
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import Drawing
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.bookmark_tip import bookmark_tip
 from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
-from ggscope.views.base.plain import show_tip
+from ggscope.views.base.plain import bookmark_tip, show_tip
 from ggscope.views.base.view import View
 from ggscope.views.timeline.gestures import Gestures
 from ggscope.views.timeline.hit import Hit, hit_in_lane, row_at
