@@ -147,7 +147,8 @@ def _of_tensors(
     spans, n_spans, what = spans_with(trace, touch, mine, MOST_SPANS, watcher)
     nodes = _nodes_of_tensors(trace, with_kin(trace, ids)[0])
     if correlation is not None and not len(nodes):
-        own = spans[mine[_tensor_of(trace, spans)]]
+        tensor = trace.spans.tensor
+        own = spans[:0] if tensor is None else spans[mine[tensor[spans]]]
         nodes = _nodes_of_spans(correlation, own)[0]
     expert = trace.tensors.expert[ids].astype(np.int64)
     layer = trace.tensors.layer[ids].astype(np.int64)
@@ -286,12 +287,6 @@ def _accesses_of(trace: Trace, ids: I64) -> AccessColumns:
     what = accesses.patterns.take(rows)
     loose = np.flatnonzero(np.isin(accesses.loose.span, ids))
     return stacked(what, accesses.loose.what.take(loose))
-
-
-def _tensor_of(trace: Trace, spans: I64) -> I64:
-    if trace.spans.tensor is None:
-        return np.full(len(spans), -1, np.int64)
-    return trace.spans.tensor[spans].astype(np.int64)
 
 
 def _layers_of_tensors(trace: Trace, rows: I64) -> I64:

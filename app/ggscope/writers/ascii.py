@@ -148,15 +148,11 @@ def _scale(seen: TimeRange, px: int, indent: int, clock: Clock) -> list[str]:
     """Return a line of times and one of ticks below it."""
     form, times, ticks = shown_form(seen, clock), "", ""
     for column in range(0, px, _TICK_COLUMNS):
-        text = _ascii(form.text(_tick_of(seen, column, px)))
+        text = _ascii(form.text(seen.start + column * seen.duration // px))
         room = min(_TICK_COLUMNS, px - column)
         times += text[:room].ljust(room) if len(text) <= room else " " * room
         ticks += "|" + "-" * (room - 1)
     return [" " * indent + times, " " * indent + ticks]
-
-
-def _tick_of(seen: TimeRange, column: int, px: int) -> int:
-    return seen.start + column * seen.duration // px
 
 
 def _lane_lines(

@@ -207,7 +207,10 @@ class TokenJson:
                 f"sources lie; the {self.schema}-byte schema needs both. Write it "
                 "with --schema 128."
             )
-        self._has_experts = self.schema == "1024" and _lists_experts(trace, claims)
+        version = trace.info.format_version
+        # The last schema has keys for experts.
+        is_last = bool(claims.lists_experts.any()) or version.endswith("v4")
+        self._has_experts = self.schema == "1024" and is_last
         self._parts = pattern_parts(trace, claims, self.schema)
         self._experts = Experts(trace) if self._has_experts else None
         self.files = _by_token(trace)
@@ -263,7 +266,8 @@ class TokenJson:
         been put into words before.
         """
         trace, parts = self._trace, self._parts
-        threads = _thread_texts(trace)
+        raw = [attributes.get("raw", "-1") for attributes in trace.lanes.attributes]
+        threads = ["null" if text == "-1" else text for text in raw]
         token_text = "null" if token < 0 else str(token)
         phases = trace.spans.phase
         listed = None if self._experts is None else self._experts.texts(spans)
@@ -336,11 +340,6 @@ def _fitting(trace: Trace, claims: Claims) -> str:
     return "1024" if is_long or claims.lists_experts.any() else "256"
 
 
-def _lists_experts(trace: Trace, claims: Claims) -> bool:
-    """Tell whether entries have keys for experts, as the last schema has."""
-    return bool(claims.lists_experts.any()) or trace.info.format_version.endswith("v4")
-
-
 def _by_token(trace: Trace) -> tuple[TokenFile, ...]:
     """Return the ops of each token in the order of the file, tokens ascending."""
     spans = np.flatnonzero(trace.spans.op >= 0)
@@ -385,11 +384,6 @@ def _losses(trace: Trace, claims: Claims, schema: str) -> tuple[str, ...]:
     if trace.info.summary.get("extension_records"):
         found.append("extension records are left out.")
     return tuple(found)
-
-
-def _thread_texts(trace: Trace) -> list[str]:
-    raw = [attributes.get("raw", "-1") for attributes in trace.lanes.attributes]
-    return ["null" if text == "-1" else text for text in raw]
 
 
 def _printed(trace: Trace, op: int) -> str:

@@ -87,6 +87,16 @@ def test_any_graph_with_cycles_and_loops_is_laid_out_whole(
     assert sorted(layout.edge.tolist()) == proper.tolist()
 
 
+def test_edge_into_a_repeated_leaf_is_drawn() -> None:
+    edges = [(0, 7), (7, 0), (7, 1)]
+    layers = [0, 1, 0, 0, 0, 0, 0, -1]
+    graph = graph_traces.graph_trace(8, edges, layers=layers, leaves=[7]).graphs[0]
+
+    layout = lay_out_graph(graph, GraphChoice(None, None, True))
+
+    assert sorted(layout.edge.tolist()) == [0, 1, 2]
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(1, 40), st.integers(0, 80))
 def test_edges_of_acyclic_graphs_lead_down(seed: int, n: int, m: int) -> None:

@@ -226,7 +226,8 @@ def read_filter(text: str, trace: Trace) -> Filter:
         Also where it names an op that neither the trace nor ggml knows.
     """
     wanted = parse_filter(text, trace.clock.unit)
-    known = _known_ops(trace)
+    known = {trace.op_name(op).upper() for op in np.unique(trace.spans.op).tolist()}
+    known |= {name.upper() for name in all_op_names()}
     for name in sorted(_named_ops(wanted)):
         if name not in known and "*" not in name and not is_regex(name):
             near = get_close_matches(name, sorted(known), 3, 0.6)
@@ -243,11 +244,6 @@ def _named_ops(wanted: Filter) -> set[str]:
         for one in inner:
             found |= _named_ops(one)
     return found
-
-
-def _known_ops(trace: Trace) -> set[str]:
-    own = {trace.op_name(op).upper() for op in np.unique(trace.spans.op).tolist()}
-    return own | {name.upper() for name in all_op_names()}
 
 
 def _some_ops(trace: Trace) -> str:
@@ -404,7 +400,7 @@ def _lane_matcher(trace: Trace, names: Collection[str]) -> Callable[[Lane], bool
     shown = {name.casefold() for name in names if not is_regex(name)}
     patterns = [text_matcher(name) for name in names if is_regex(name)]
     stars = [name for name in shown if "*" in name]
-    numbers = _lane_numbers(trace)
+    numbers = {_lane_number(lane) for lane in trace.lanes} - {"-"}
     wanted = set(shown)
     for name in shown:
         span = re.fullmatch(r"(\d{1,9})(?:-|–|\.\.)(\d{1,9})", name)
@@ -423,10 +419,6 @@ def _lane_matcher(trace: Trace, names: Collection[str]) -> Callable[[Lane], bool
         )
 
     return accepts
-
-
-def _lane_numbers(trace: Trace) -> set[str]:
-    return {_lane_number(lane) for lane in trace.lanes} - {"-"}
 
 
 def _lane_number(lane: Lane) -> str:

@@ -354,8 +354,9 @@ def describe_filter(wanted: Filter, unit: Unit = "ns") -> tuple[tuple[str, str],
             shown = f"{format_offset(value[0])} – {format_offset(value[1])}"
             shown += f" ({format_bytes(value[1] - value[0])})"
         elif f.name.startswith(("min_", "max_")):
-            form_of = format_bytes if title == "size" else partial(_ticks_words, unit)
-            shown = f"{'≥' if f.name.startswith('min_') else '≤'} {form_of(value)}"
+            is_size = title == "size"
+            text = format_bytes(value) if is_size else format_duration(value, unit)
+            shown = f"{'≥' if f.name.startswith('min_') else '≤'} {text}"
         else:
             shown = _listed(f.name, value, ", ", "–")
             if f.name in _FEW and len(value) > _MOST_LISTED:
@@ -364,10 +365,6 @@ def describe_filter(wanted: Filter, unit: Unit = "ns") -> tuple[tuple[str, str],
                 shown = f"{_listed(f.name, some, ', ', '–')} and {more} more"
         chips.append((f.name, f"{title} {shown}"))
     return tuple(chips)
-
-
-def _ticks_words(unit: Unit, ticks: int) -> str:
-    return format_duration(ticks, unit)
 
 
 def _clause_words(clause: Clause, unit: Unit) -> str:

@@ -74,9 +74,8 @@ def graph_layers(graph: Graph) -> GraphLayers:
     layer = np.where(is_input, -1, _by_program(stated, is_input))
     low, high = _layers_of_users(layer, source, target, n)
     is_shared = is_input & (high > low) & (low >= 0) & (stated < 0)
-    is_shared |= is_input & (stated < 0) & (
-        (graph.flags & int(NodeFlag.SHARED)) != 0
-    )  # fmt: skip
+    is_flagged = (graph.flags & int(NodeFlag.SHARED)) != 0
+    is_shared |= is_input & (stated < 0) & is_flagged
     of_users = np.where((low == high) & ~is_shared, low, -1)
     layer = np.where(is_input, np.where(stated >= 0, stated, of_users), layer)
     return GraphLayers(
@@ -164,6 +163,7 @@ def drawn_part(graph: Graph, layers: GraphLayers, choice: GraphChoice) -> Drawn:
         copied = layers.is_shared[source]
         first = len(row)
         kept[source[copied]] = False
+        kept[target] = True  # a leaf that an edge enters all the same keeps its box
         row = np.concatenate([row, source[copied]])
         layer = np.concatenate([layer, layer[target[copied]]])
         source = source.copy()

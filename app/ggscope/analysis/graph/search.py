@@ -100,7 +100,10 @@ def leaf_words(trace: Trace) -> dict[int, str]:
     if not leaves:
         return {}
     votes: dict[int, set[str]] = {}
-    for row, read in (*_reads_of_patterns(trace, leaves), *_reads_of_graphs(trace)):
+    reads = _reads_of_patterns(trace, leaves)
+    for graph in trace.graphs:
+        reads += _reads_of_graph(trace, graph)
+    for row, read in reads:
         if row in leaves and (words := _words(read)):
             votes.setdefault(row, set()).add(words)
     return {row: next(iter(said)) for row, said in votes.items() if len(said) == 1}
@@ -196,14 +199,6 @@ def _copied_masks(trace: Trace) -> bool:
         for row, p in zip(rows.tolist(), pattern.tolist(), strict=True)
         if p in op
     )
-
-
-def _reads_of_graphs(trace: Trace) -> list[tuple[int, _Read]]:
-    """Return the readings of leaves in the graphs, one per edge."""
-    reads: list[tuple[int, _Read]] = []
-    for graph in trace.graphs:
-        reads += _reads_of_graph(trace, graph)
-    return reads
 
 
 def _reads_of_graph(trace: Trace, graph: Graph) -> Iterable[tuple[int, _Read]]:

@@ -6,8 +6,6 @@ them cover a piece says everything: the bytes before offset b in a row are the w
 pieces before it, plus ``covers * (b - begin)`` of its own piece. That function is
 monotone and made of integers, and a cell is its difference between two edges. So
 cells of any width add up to the bytes of the accesses, to the byte.
-
-Cells of a heatmap in compiled code; None where that cannot be.
 """
 
 from dataclasses import dataclass, replace

@@ -164,14 +164,12 @@ def _by_thread(trace: Trace) -> Categories:
         entries = [(names[i], f"thread:{i}") for i in order]
         return _categories("thread", values, order, entries)
     index = values.mapped({i: i % MAX_TOKENS for i in order}, np.uint16)
-    entries = [
-        (_few_of(names[i::MAX_TOKENS]), f"thread:{i}") for i in range(MAX_TOKENS)
-    ]
+    entries = []
+    for i in range(MAX_TOKENS):
+        same = names[i::MAX_TOKENS]
+        few = ", ".join(same[:2]) + (" …" if len(same) > 2 else "")
+        entries.append((few, f"thread:{i}"))
     return _present("thread", index, entries)
-
-
-def _few_of(names: Sequence[str]) -> str:
-    return ", ".join(names[:2]) + (" …" if len(names) > 2 else "")
 
 
 def _by_phase(trace: Trace) -> Categories:

@@ -111,8 +111,8 @@ def family_of(op_name: str) -> str:
     ``DMA_LOAD`` …). The case of letters does not matter.
     """
     name = op_name.upper()
-    for family, patterns in _family_patterns():
-        if any(_matches(pattern, name) for pattern in patterns):
+    for family, patterns in _FAMILY_TEXT.items():
+        if any(_matches(pattern, name) for pattern in patterns.split()):
             return family
     return "other"
 
@@ -201,10 +201,6 @@ def _loaded() -> tuple[tuple[OpTable, ...], tuple[OpTable, ...]]:
 
 
 @cache
-def _family_patterns() -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((family, tuple(text.split())) for family, text in _FAMILY_TEXT.items())
-
-
 def _matches(pattern: str, name: str) -> bool:
     """Tell whether `name` fits `pattern`, where ``*`` stands for anything."""
     parts = pattern.split("*")
