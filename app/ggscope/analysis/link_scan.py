@@ -26,13 +26,6 @@ def marked(n: int, rows: Array) -> Bools:
     return table
 
 
-def slice_of(first: I64, stop: I64) -> I64:
-    """Return the rows of all ranges [first, stop), one range after the other."""
-    length = stop - first
-    shift = np.repeat(first - (np.cumsum(length) - length), length)
-    return shift + np.arange(int(length.sum()))
-
-
 def spans_with(
     trace: Trace,
     touch: Touch,

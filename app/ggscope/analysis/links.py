@@ -14,7 +14,6 @@ from ggscope.analysis.link_scan import (
     marked,
     merged_ranges,
     routed_keys,
-    slice_of,
     spans_with,
     tensor_ranges,
     tensor_touch,
@@ -26,7 +25,7 @@ from ggscope.model.graph import Graph, first_node, locate_node
 from ggscope.model.routing import EXPERT_KEY, of_expert_key
 from ggscope.model.schema import stacked
 from ggscope.model.selection import Selection
-from ggscope.model.tables import I64, AccessColumns, Array, empty
+from ggscope.model.tables import I64, AccessColumns, Array, empty, ranges
 from ggscope.model.trace import Trace
 
 MOST_SPANS = 100_000
@@ -283,7 +282,7 @@ def _accesses_of(trace: Trace, ids: I64) -> AccessColumns:
     accesses = trace.accesses
     patterns = _distinct(accesses.pattern[ids])
     first, stop = accesses.first[patterns], accesses.first[patterns + 1]
-    rows = slice_of(first, stop)
+    rows = ranges(first, stop - first)
     what = accesses.patterns.take(rows)
     loose = np.flatnonzero(np.isin(accesses.loose.span, ids))
     return stacked(what, accesses.loose.what.take(loose))

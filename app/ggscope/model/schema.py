@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T", bound="DataclassInstance")
 
 
+_PLAIN = Column("int64", "of a table that is only computed with")
 _SCHEMAS: dict[type, dict[str, Column]] = {}
 
 
@@ -146,8 +147,8 @@ def stacked(*tables: _T) -> _T:
         parts = [getattr(table, f.name) for table in tables]
         if isinstance(parts[0], Table):
             columns[f.name] = stacked(*parts)
-        elif f.name in schema and any(part is not None for part in parts):
-            column = schema[f.name]
+        elif any(isinstance(part, np.ndarray) for part in parts):
+            column = schema.get(f.name, _PLAIN)
             columns[f.name] = np.concatenate(
                 [
                     column.blank(len(table), narrow=True)  # type: ignore[arg-type]  # a `Table`

@@ -342,8 +342,7 @@ class Accesses:
         chosen, pattern = chosen[pattern >= 0], pattern[pattern >= 0]
         n = np.diff(self.first)[pattern]
         span = np.repeat(chosen, n).astype(np.int64)
-        begin = np.repeat(self.first[pattern] - (np.cumsum(n) - n), n)
-        what = self.patterns.take(begin + np.arange(len(span)))
+        what = self.patterns.take(ranges(self.first[pattern], n))
         token = (
             np.full(len(span), -1, np.int32)
             if spans.token is None
@@ -431,6 +430,15 @@ def distinct(values: Array) -> Array:
     ranked: Array = np.sort(values)
     is_first: Array = np.concatenate([[True], ranked[1:] != ranked[:-1]])
     return np.asarray(ranked[is_first])
+
+
+def ranges(begin: I64 | int, length: I64) -> I64:
+    """Return the numbers ``begin[i] .. begin[i] + length[i]`` of all i, in order.
+
+    With 0 as `begin` those are places within groups of these lengths.
+    """
+    shift = np.repeat(begin - (np.cumsum(length) - length), length)
+    return np.asarray(np.arange(len(shift), dtype=np.int64) + shift)
 
 
 def narrow(values: Array, widest: npt.DTypeLike = np.int64) -> Array:

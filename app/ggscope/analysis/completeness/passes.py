@@ -1,7 +1,7 @@
 """Passes: what each recorded, op by op, and which of them record the same graph."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from ggscope.analysis.rows.groups import CHUNK_ROWS
 from ggscope.analysis.sessions.runs import Runs
 from ggscope.analysis.workers import Watcher
+from ggscope.model.schema import stacked
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import Trace
 
@@ -83,14 +84,8 @@ class PassRows:
 
     def before(self, other: "PassRows") -> "PassRows":
         """Return these pieces, then those of `other`."""
-        return PassRows(
-            np.concatenate([self.key, other.key]),
-            np.concatenate([self.first, self.first[-1] + other.first[1:]]),
-            *(
-                np.concatenate([getattr(self, name), getattr(other, name)])
-                for name in _PER_PIECE
-            ),
-        )
+        first = np.concatenate([self.first, self.first[-1] + other.first[1:]])
+        return replace(stacked(self, other), first=first)
 
 
 @dataclass(slots=True, eq=False)

@@ -13,7 +13,7 @@ from ggscope.analysis.experts.slices import ExpertSlices, expert_slices
 from ggscope.analysis.reads.account import Account, account, loose_bytes
 from ggscope.analysis.rows.groups import add_by_group, chunks
 from ggscope.model.routing import UNKNOWN_MORE
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, ranges
 from ggscope.model.trace import Trace
 
 _STACK_WORD = "_exps"
@@ -60,13 +60,11 @@ def accessed_experts(trace: Trace, most: int) -> AccessedExperts:
     entry, token, n_times = _repeats(trace, found, of_row)
     begin = np.searchsorted(of_row, entry)
     n_rows = np.searchsorted(of_row, entry, "right") - begin
-    first = np.repeat(begin - (np.cumsum(n_rows) - n_rows), n_rows)
-    at = row[first + np.arange(len(first))]
+    at = row[ranges(begin, n_rows)]
     times, size = np.repeat(n_times, n_rows), found.known[at]
     loose = trace.accesses.loose
-    loose_layer, loose_expert = _experts_of(trace, loose.what.tensor,
-                                            loose.what.layer,
-                                            loose.what.expert)  # fmt: skip
+    what = loose.what
+    loose_layer, loose_expert = _experts_of(trace, what.tensor, what.layer, what.expert)
     kept = np.flatnonzero((loose_expert >= 0) & (loose_expert < most))
     return _grouped(
         np.concatenate([np.repeat(token, n_rows), loose.token[kept].astype(np.int64)]),

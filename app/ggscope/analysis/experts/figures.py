@@ -19,7 +19,7 @@ from ggscope.analysis.experts.experts import (
     expert_grid,
 )
 from ggscope.analysis.workers import Watcher
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, ranges
 from ggscope.model.trace import Trace
 
 F64 = npt.NDArray[np.float64]
@@ -219,8 +219,7 @@ def _pairs(sets: ExpertSets, left: I64, right: I64, n_experts: int) -> I64:
         a, b = left[part], right[part]
         n = size[a] * size[b]
         which = np.repeat(np.arange(len(a)), n)
-        within = np.arange(len(which)) - np.repeat(np.cumsum(n) - n, n)
-        row, column = np.divmod(within, size[b][which])
+        row, column = np.divmod(ranges(0, n), size[b][which])
         source = sets.expert[sets.first[a][which] + row]
         target = sets.expert[sets.first[b][which] + column]
         total += np.bincount(source * n_experts + target, minlength=len(total))

@@ -18,7 +18,7 @@ from ggscope.analysis.graph.place import Placed, place
 from ggscope.analysis.graph.rows import BOTTOM, F64, FREE, TOP, Level
 from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import Graph, NodeFlag
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, ranges
 
 Flags = npt.NDArray[np.bool_]
 NODE_SIZE = (164.0, 40.0)
@@ -462,8 +462,7 @@ class GraphLayout:
         parts = parts[parts >= 0]
         first = self.hop_first[parts]
         n = self.hop_first[parts + 1] - first
-        within = np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
-        return np.unique(self.hop_rows[np.repeat(first, n) + within])
+        return np.unique(self.hop_rows[ranges(first, n)])
 
 
 def lay_out_graph(
@@ -507,8 +506,8 @@ def lay_out_graph(
         x, y = float(outer.x[item]) + frame.inset, float(outer.y[item])
         parts.add(frame.placed, x, y, frame.arrives)
     sizes = np.stack([level.width, level.height], 1)
-    return _assembled(graph, known, wanted, drawn, parts, outer,
-                      _boxes(drawn, items, frames, outer, sizes))  # fmt: skip
+    boxes = _boxes(drawn, items, frames, outer, sizes)
+    return _assembled(graph, known, wanted, drawn, parts, outer, boxes)
 
 
 class _Parts:

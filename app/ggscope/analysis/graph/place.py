@@ -66,10 +66,8 @@ def place(level: Level, head: float = 0.0, watcher: Watcher | None = None) -> Pl
     tops, bottoms = _row_edges(made, level, head)
     rank = np.array(made.rank[: made.n], np.int64)
     y = np.where(level.hangs, bottoms[rank] - level.height, tops[rank])
-    start = np.stack(
-        [middle[level.source] + level.source_x,
-         y[level.source] + level.height[level.source]], 1,
-    )  # fmt: skip
+    below = y[level.source] + level.height[level.source]
+    start = np.stack([middle[level.source] + level.source_x, below], 1)
     end = np.stack([middle[level.target] + level.target_x, y[level.target]], 1)
     segments, first, rows = _routes(made, level, middle, start, end, tops, bottoms)
     height = float(bottoms[-1]) if len(bottoms) else head

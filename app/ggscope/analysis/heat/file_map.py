@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, AccessColumns, Array, Space
+from ggscope.model.schema import Table, stacked
+from ggscope.model.tables import I64, AccessColumns, Array, Space, ranges
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Trace
 
@@ -116,7 +117,7 @@ class FileMap:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
+class _Rows(Table):
     """Candidates for units, any order."""
 
     begin: I64
@@ -125,21 +126,6 @@ class _Rows:
     expert: I64
     rank: I64
     """How good the place is known, less is better."""
-
-    def take(self, rows: Array) -> "_Rows":
-        return _Rows(
-            self.begin[rows], self.stop[rows], self.tensor[rows], self.expert[rows],
-            self.rank[rows],
-        )  # fmt: skip
-
-    def with_more(self, other: "_Rows") -> "_Rows":
-        return _Rows(
-            np.concatenate([self.begin, other.begin]),
-            np.concatenate([self.stop, other.stop]),
-            np.concatenate([self.tensor, other.tensor]),
-            np.concatenate([self.expert, other.expert]),
-            np.concatenate([self.rank, other.rank]),
-        )
 
 
 def file_map(trace: Trace) -> FileMap:
@@ -294,15 +280,15 @@ def _candidates(
     """Return every tensor with a place, stacks cut into their slices."""
     t, rows = trace.tensors, np.flatnonzero(first >= 0)
     expert = np.asarray(t.expert, np.int64)[rows]
-    stacked = np.zeros(len(rows), np.int64)
+    n_slices = np.zeros(len(rows), np.int64)
     if t.n_experts is not None:
-        stacked = t.n_experts.astype(np.int64)[rows]
-    is_stack = (expert < 0) & (stacked > 1) & (stacked < _MOST_SLICES)
-    is_stack &= stop[rows] - first[rows] >= stacked
+        n_slices = t.n_experts.astype(np.int64)[rows]
+    is_stack = (expert < 0) & (n_slices > 1) & (n_slices < _MOST_SLICES)
+    is_stack &= stop[rows] - first[rows] >= n_slices
     rank = _ranks(trace, rows, traced)
     single = _Rows(first[rows], stop[rows], rows, expert, rank).take(~is_stack)
-    n, rows, rank = stacked[is_stack], rows[is_stack], rank[is_stack]
-    k = np.arange(int(n.sum()), dtype=np.int64) - np.repeat(np.cumsum(n) - n, n)
+    n, rows, rank = n_slices[is_stack], rows[is_stack], rank[is_stack]
+    k = ranges(0, n)
     many = np.repeat(rows, n)
     size, count = (stop - first)[many], np.repeat(n, n)
     slices = _Rows(
@@ -312,7 +298,7 @@ def _candidates(
         k,
         np.repeat(rank, n),
     )
-    return single.with_more(slices)
+    return stacked(single, slices)
 
 
 def _ranks(trace: Trace, rows: I64, traced: npt.NDArray[np.bool_]) -> I64:

@@ -28,13 +28,12 @@ from ggscope.analysis.heat.touches import (
     joined_touches,
     loose_touches,
     maybe_units,
-    ranges,
     span_variants,
 )
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.analysis.rows.groups import add_by_group
 from ggscope.analysis.workers import Watcher
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, ranges
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.native.library import wanted_library

@@ -4,7 +4,7 @@ What is read, and how much, is decided by ``reads.account``; here its rows get t
 place, and one pass over all spans counts how often each row of a heatmap does each.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -15,7 +15,8 @@ from ggscope.analysis.heat.rows import RowFinder
 from ggscope.analysis.reads.account import Account, Direction, account, loose_bytes
 from ggscope.analysis.rows.groups import CHUNK_ROWS, add_by_group, chunks, count_values
 from ggscope.analysis.workers import Watcher
-from ggscope.model.tables import I64, AccessColumns, Array, Space
+from ggscope.model.schema import stacked
+from ggscope.model.tables import I64, AccessColumns, Array, Space, ranges
 from ggscope.model.trace import Trace
 
 OPEN_EXPERTS = "the trace does not name every expert that its ops compute"
@@ -231,19 +232,10 @@ def maybe_units(files: FileMap, touches: Touches, n: I64) -> I64:
     return np.cumsum(change)[:-1]
 
 
-def ranges(begin: I64, length: I64) -> I64:
-    """Return the numbers ``begin[i] .. begin[i] + length[i]`` of all i, in order."""
-    total = int(length.sum())
-    shift = np.repeat(begin - (np.cumsum(length) - length), length)
-    return np.asarray(np.arange(total, dtype=np.int64) + shift)
-
-
 def joined_touches(a: Touches, b: Touches) -> Touches:
     """Return the variants of `a`, then those of `b`."""
     first = np.concatenate([a.first, b.first[1:] + a.first[-1]])
-    names = [f.name for f in fields(Touches) if f.name != "first"]
-    columns = (np.concatenate([getattr(a, name), getattr(b, name)]) for name in names)
-    return Touches(first, *columns)
+    return replace(stacked(a, b), first=first)
 
 
 Mask = npt.NDArray[np.bool_]

@@ -30,6 +30,7 @@ from ggscope.model.tables import (
     Array,
     Space,
     SpanFlag,
+    ranges,
 )
 from ggscope.model.trace import Trace
 
@@ -226,7 +227,7 @@ def _without_choices(trace: Trace) -> Account:
     first = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
     is_same = len(of_pattern) == len(a.first) - 1
     what = (
-        a.patterns if is_same else a.patterns.take(_ranges(a.first[of_pattern], length))
+        a.patterns if is_same else a.patterns.take(ranges(a.first[of_pattern], length))
     )
     return _defined(trace, what, first, op, column)
 
@@ -605,7 +606,7 @@ def _chosen(
 ) -> Account:
     """Return the entries of each (entry, choice): stacks narrowed to slices."""
     length = np.diff(plain.first)[entry]
-    old = _ranges(plain.first[entry], length)
+    old = ranges(plain.first[entry], length)
     pair = np.repeat(np.arange(len(entry)), length)
     begin = choices.first[group[pair]]
     listed = choices.first[group[pair] + 1] - begin
@@ -615,7 +616,7 @@ def _chosen(
     # Behind the listed experts of a stack comes one row for all others.
     n = np.where(narrows, listed + 1, 1)
     at = np.repeat(np.arange(len(old)), n)
-    step = np.arange(len(at)) - np.repeat(np.cumsum(n) - n, n)
+    step = ranges(0, n)
     is_slice = narrows[at] & (step < listed[at])
     is_rest = narrows[at] & ~is_slice
     what = plain.what.take(old[at])
@@ -705,9 +706,3 @@ def _joined(plain: Account, more: Account, column: Array) -> Account:
         column=column,
         **{name: both(name) for name in names},  # type: ignore[arg-type]  # columns
     )
-
-
-def _ranges(begin: I64, length: I64) -> I64:
-    """Return the numbers ``begin[i] .. begin[i] + length[i]`` of all i, in order."""
-    shift = np.repeat(begin - (np.cumsum(length) - length), length)
-    return np.asarray(np.arange(int(length.sum()), dtype=np.int64) + shift)

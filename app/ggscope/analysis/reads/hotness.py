@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.heat.file_map import FileMap, file_map
-from ggscope.analysis.heat.touches import Touches, maybe_units, ranges, span_variants
+from ggscope.analysis.heat.touches import Touches, maybe_units, span_variants
 from ggscope.analysis.reads.account import Account, Direction, account
 from ggscope.analysis.reads.units import ReadSequence, unit_reads
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.model.names import parse
-from ggscope.model.tables import I64, Array, Space
+from ggscope.model.tables import I64, Array, Space, ranges
 from ggscope.model.time import TimeRange
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace

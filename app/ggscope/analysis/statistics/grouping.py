@@ -18,7 +18,7 @@ from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind, lane_titles
 from ggscope.model.schema import schema_of
-from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space, Spans
+from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space, Spans, ranges
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
@@ -402,7 +402,7 @@ class _UnsizedChoices:
         listed = c.first[choice + 1] - c.first[choice]
         n = listed + (c.more[choice] != 0)
         span = np.repeat(places, n)
-        before = np.arange(len(span)) - np.repeat(np.cumsum(n) - n, n)
+        before = ranges(0, n)
         is_listed = before < np.repeat(listed, n)
         row = np.repeat(c.first[choice], n) + before
         row = np.where(is_listed, row, 0)
@@ -455,9 +455,7 @@ class _AccessRows:
         counts = np.append(np.diff(self.first), 0)
         p = self.account.entries(ids)
         n = counts[p]
-        span = np.repeat(np.arange(len(ids)), n)
-        begin = np.repeat(self.first[p] - (np.cumsum(n) - n), n)
-        return span, np.arange(len(span)) + begin
+        return np.repeat(np.arange(len(ids)), n), ranges(self.first[p], n)
 
     def sizes(self, ids: Array, span: Array, row: Array) -> tuple[I64, I64]:
         """Return known and unknown bytes of what `of` found; each op's once."""
