@@ -30,6 +30,7 @@ from ggscope.analysis.sessions.join import Side, join
 from ggscope.model.graph import first_node
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
+from ggscope.opening import Opened, open_parts
 from ggscope.readers.survey import survey
 from ggscope.render.export import render_image
 from ggscope.render.graph.compose import compose_graph
@@ -39,7 +40,6 @@ from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.figure import heat_scene
 from ggscope.render.heatmap.scene import HeatScene
 from ggscope.render.theme import theme
-from ggscope.session.loading.opening import Opened, open_parts
 from ggscope.views.heatmap.request import HeatRequest
 from ggscope.words.reads import hot_cold, hot_facts
 

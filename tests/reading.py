@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
 from ggscope.readers.api import Estimate, ReadContext
-from ggscope.session.loading.loader import Loader, LoadState
+from ggscope.session.loader import Loader, LoadState
 
 
 class Reading:

@@ -24,10 +24,10 @@ from ggscope.model.selection import Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Join, Trace
+from ggscope.opening import open_bundle
 from ggscope.readers import survey as bundle
 from ggscope.readers.maps import memory_map as map_intake
 from ggscope.readers.registry import open_trace
-from ggscope.session.loading.opening import open_bundle
 from ggscope.views.details.things import ThingRequest, exists, facts_of
 from ggscope.words.completeness import completeness_words, with_completeness
 from ggscope.words.files import join_words, stated_facts

@@ -35,7 +35,7 @@ PASSED = {
     ("gui/hand_over.py", "open"): "a lock, which says whether its owner lives",
     ("gui/hand_over.py", "unlink"): "the socket of this process, or of one that died",
     ("gui/hand_over.py", "mkdir"): "the folder of both, which has no files",
-    ("session/bookmarks/store.py", "unlink"): "its content was just written elsewhere",
+    ("session/bookmarks/files.py", "unlink"): "its content was just written elsewhere",
 }
 
 

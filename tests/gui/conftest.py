@@ -13,7 +13,7 @@ from ggscope.gui.app import create_window
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.readers import registry
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from reading import Reading

@@ -19,7 +19,7 @@ from ggscope.gui.app import (
 from ggscope.gui.hand_over import OpenOptions, open_options
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import samples
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore
 

@@ -16,7 +16,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.model.units import format_exact
-from ggscope.session.bookmarks.store import side_car
+from ggscope.session.bookmarks.files import side_car
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore

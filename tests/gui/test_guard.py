@@ -26,7 +26,7 @@ PROGRAM = """
 import faulthandler, sys, time
 from pathlib import Path
 from ggscope.gui import app as app_module
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.settings import MemoryStore, Settings
 import ggscope.render.gl.painter, ggscope.views.overview, ggscope.views.timeline.view
 from ggscope.views.table import grid as table_grid

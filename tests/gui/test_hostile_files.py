@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.errors import ReadError
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.session.loading.loader import LoadState, read_error
+from ggscope.session.loader import LoadState, read_error
 from hostile import big_files, hostile_files
 from reading import workers
 

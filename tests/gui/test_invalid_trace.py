@@ -16,7 +16,7 @@ from ggscope.render.batch import LineBatch, RectBatch
 from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.scene import AXIS_HEIGHT
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from scenes import make_scene
 
 WHY = "ring buffer overran <b>twice</b>"

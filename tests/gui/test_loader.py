@@ -16,8 +16,8 @@ from ggscope.errors import AmbiguousFormatError, Cancelled, CorruptError, Trunca
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.load import Banner, LoadingCard, ProblemPage
 from ggscope.model.trace import ReadWarning, Severity
-from ggscope.session.loading import loader as loader_module
-from ggscope.session.loading.loader import Loader, LoadState
+from ggscope.session import loader as loader_module
+from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
 from reading import Reading, wait_for, workers

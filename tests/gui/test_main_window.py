@@ -24,7 +24,7 @@ from ggscope.gui.widgets import ProgressBar
 from ggscope.model.selection import Filter, MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import ReadWarning, Severity
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 

@@ -26,7 +26,7 @@ from ggscope.gui.pages.start import samples
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.trace import Trace
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
 from ggscope.views.base.view import cell_views
 from hostile import big_files, hostile_files

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.main_window import MainWindow
 from ggscope.readers import plugins
 from ggscope.readers.plugins import PATH_VARIABLE, SECONDS_VARIABLE
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from support import ROOT
 
 SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"

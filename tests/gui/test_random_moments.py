@@ -16,7 +16,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from hostile import big_files
 from reading import workers
 

@@ -16,7 +16,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.hand_over import OpenOptions
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import recent_exists, recent_paths, recent_title
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.session import TraceChange
 from ggscope.session.settings import Settings
 from session_files import rows_by_name, write_experiment, write_map, write_tokens

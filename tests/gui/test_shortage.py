@@ -22,7 +22,7 @@ from ggscope.gui.panes.host import ErrorPanel
 from ggscope.readers import registry
 from ggscope.readers.api import ReadContext, Sniff
 from ggscope.readers.tensor.reader import TensorAccessReader
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore
 from ggscope.session.tasks import NO_MEMORY, TaskContext, TaskFailure, Tasks
@@ -37,12 +37,12 @@ import os, resource, signal, sys, threading, time
 from pathlib import Path
 from ggscope.gui import app as app_module
 from ggscope.gui.hand_over import OpenOptions
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.settings import IniStore, MemoryStore, Settings
 import ggscope.views.details.view, ggscope.views.overview, ggscope.views.problems
 import ggscope.views.statistics, ggscope.views.table.view
 import ggscope.views.timeline.view
-import ggscope.session.loading.opening, numpy.ma, numpy.random
+import ggscope.opening, numpy.ma, numpy.random
 import importlib
 from ggscope.views.registry import BUILTIN
 for entry in BUILTIN:  # modules are not what memory is to run out for

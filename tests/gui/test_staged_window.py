@@ -21,7 +21,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.too_large import part_text, short_count
 from ggscope.model.trace import Trace
 from ggscope.readers.api import Estimate
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.tasks import TaskContext
 from ggscope.views.timeline import view as timeline_module
 from ggscope.views.timeline.view import Prepared, PrepareRequest, TimelineView

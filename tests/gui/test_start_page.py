@@ -12,7 +12,7 @@ from ggscope.gui.dialogs.export import name_filters
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages import start as start_page_module
 from ggscope.gui.pages.start import FileRow, StartPage, samples
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 
 

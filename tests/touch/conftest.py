@@ -23,7 +23,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.app import create_window
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from touching import PATIENCE_MS, Hand

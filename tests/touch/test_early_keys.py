@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from builders import llama_like_trace
 from ggscope.gui.main_window import MainWindow
 from ggscope.readers import registry
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from reading import Reading
 from staged import stages

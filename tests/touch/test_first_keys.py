@@ -19,7 +19,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.dialogs.filters import FilterPopup
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from support import ROOT
 from touching import PATIENCE_MS, Hand, focused

@@ -30,7 +30,7 @@ from ggscope.gui.hand_over import OpenOptions
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import MainThreadCollector
 from ggscope.model.selection import Selection
-from ggscope.session.loading.loader import LoadState
+from ggscope.session.loader import LoadState
 from ggscope.session.settings import Layout, Renderer, Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.base.view import View

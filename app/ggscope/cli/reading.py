@@ -123,8 +123,8 @@ def _session(
 ) -> Trace:
     """Return a folder, or a file with further ones, as one trace."""
     # Joining is not imported for the many commands on a single file.
+    from ggscope.opening import open_bundle
     from ggscope.readers.survey import survey
-    from ggscope.session.loading.opening import open_bundle
 
     bundle = survey((path, *arguments.beside))
     try:

@@ -50,11 +50,11 @@ def _samples() -> list[Path]:
 
 
 def _try_sample(sample: Path) -> None:
+    from ggscope.opening import open_bundle
     from ggscope.readers.survey import survey
     from ggscope.render.export import Look
     from ggscope.render.probe import is_blank
     from ggscope.render.timeline.figure import timeline_figure
-    from ggscope.session.loading.opening import open_bundle
 
     trace = open_bundle(survey([sample])) if sample.is_dir() else open_trace(sample)
     broken = trace.check()

@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 _ON_DEMAND = (
     "ggscope.readers.memory",
-    "ggscope.session.loading.opening",
+    "ggscope.opening",
     "ggscope.views.timeline.hit",
     "ggscope.views.timeline.menus",
 )

@@ -29,7 +29,7 @@ from ggscope.model.trace import INVALID_CODE, Trace
 from ggscope.render.theme import Theme
 from ggscope.session.bookmarks.bookmarks import Bookmarks
 from ggscope.session.bookmarks.keeper import BookmarkKeeper
-from ggscope.session.loading.loader import Loader, LoadState
+from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskState

@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject, Signal
 
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.links import Linked
+from ggscope.analysis.reselect import reselected
 from ggscope.analysis.rows.categories import PLAIN_COLORINGS, colorings
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
@@ -25,8 +26,8 @@ from ggscope.session.bookmarks.bookmarks import (
     subject_of_range,
     subject_of_selection,
 )
+from ggscope.session.freeing import free_in_steps
 from ggscope.session.linking import Linking
-from ggscope.session.loading.carry import carried, part_from
 from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.session.view import History, TokenTimes, ViewPoint, token_times
 
@@ -138,7 +139,7 @@ class Session(QObject):
         old = self._trace
         showed_all = old is None or self._visible == self._fit_range()
         is_new = old is None or change is TraceChange.REPLACED
-        part_from(old, self._index)
+        free_in_steps(old, self._index)
         # Names and accesses change nothing of the rows and most of the colours.
         self._earlier = self._index if change is TraceChange.GREW else None
         self._trace, self._index, self._tokens = trace, None, None
@@ -148,7 +149,7 @@ class Session(QObject):
         if is_new or old is None:
             self.clear_selection()
         elif change is TraceChange.EXTENDED:
-            self.select(carried(self._selection, old, trace))
+            self.select(reselected(self._selection, old, trace))
         self._colorings = colorings(trace)
         if self._color_by not in self._colorings:
             self.set_color_by(PLAIN_COLORINGS[0])
@@ -173,7 +174,7 @@ class Session(QObject):
         self.history.clear()
         if self._trace is None:
             return
-        part_from(self._trace, self._index)
+        free_in_steps(self._trace, self._index)
         self._trace = self._index = self._earlier = self._tokens = None
         self._queries.forget()
         self._linking.forget()

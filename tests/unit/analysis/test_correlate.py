@@ -21,8 +21,8 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Claims
 from ggscope.model.lanes import LaneKind
 from ggscope.model.trace import Trace
+from ggscope.opening import open_bundle
 from ggscope.readers.survey import survey
-from ggscope.session.loading.opening import open_bundle
 from graph_traces import add_graph
 from support import need_corpus
 from watchers import CancelAfter

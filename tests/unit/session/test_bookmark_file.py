@@ -9,7 +9,7 @@ import pytest
 
 from ggscope.model.time import TimeRange
 from ggscope.session.bookmarks.bookmarks import Bookmark
-from ggscope.session.bookmarks.file import (
+from ggscope.session.bookmarks.files import (
     BookmarkFileError,
     BookmarkSet,
     Entry,

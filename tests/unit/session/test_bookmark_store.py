@@ -9,13 +9,15 @@ from ggscope.errors import WriteError
 from ggscope.model.time import TimeRange
 from ggscope.readers import survey as bundle
 from ggscope.session.bookmarks.bookmarks import Bookmark
-from ggscope.session.bookmarks.file import BookmarkSet, Entry, read_bookmarks
-from ggscope.session.bookmarks.store import (
+from ggscope.session.bookmarks.files import (
+    BookmarkSet,
+    Entry,
     FindRequest,
     Found,
     KeepRequest,
     Kept,
     Shelf,
+    read_bookmarks,
     side_car,
 )
 

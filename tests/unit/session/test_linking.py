@@ -11,12 +11,12 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.analysis.links import Linked
+from ggscope.analysis.reselect import reselected
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
-from ggscope.session.loading.carry import carried
 from ggscope.session.session import Session, TraceChange
 from ggscope.words.completeness import CODE
 from graph_traces import add_graph
@@ -283,7 +283,7 @@ def test_things_are_carried_by_what_they_are_called() -> None:
 
     def table(name: str, *ids: int) -> Selection:
         selection = Selection(name, ids)  # type: ignore[arg-type]
-        return carried(selection, old, moved)
+        return reselected(selection, old, moved)
 
     assert table("tensors", 0, 7) == Selection("tensors", (7, 0))
     assert table("buffers", 1) == Selection("buffers", (2,))

@@ -9,16 +9,16 @@ import pytest
 from ggscope.errors import Cancelled, ReadError, TooLargeError
 from ggscope.model.tensors import Place
 from ggscope.model.trace import Trace
-from ggscope.readers.api import Estimate, ReadContext
-from ggscope.readers.memory import Fit, too_large
-from ggscope.readers.survey import survey
-from ggscope.session.loading.opening import (
+from ggscope.opening import (
     alone,
     open_bundle,
     open_parts,
     with_more,
     without,
 )
+from ggscope.readers.api import Estimate, ReadContext
+from ggscope.readers.memory import Fit, too_large
+from ggscope.readers.survey import survey
 from session_files import rows_by_name, write_experiment, write_map
 from support import need_corpus
 

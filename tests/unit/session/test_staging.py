@@ -9,13 +9,13 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
+from ggscope.analysis.reselect import reselected
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.session import asked as queries_module
-from ggscope.session.loading.carry import carried
-from ggscope.session.loading.loader import kept_of_failed, kept_of_stopped
+from ggscope.session.loader import kept_of_failed, kept_of_stopped
 from ggscope.session.session import Session, TraceChange
 from staged import prefix, stages, with_records
 
@@ -104,10 +104,10 @@ def test_selection_of_what_is_not_known_any_more_is_dropped(
     whole, small = snapshots[-1], snapshots[0]
     last = int(whole.spans.start.argmax())
 
-    assert carried(Selection("spans", (last,)), whole, small) == Selection()
-    assert carried(Selection("markers", (10**6,)), whole, small) == Selection()
-    assert carried(Selection("tensors", (10**6,)), whole, small) == Selection()
-    assert carried(Selection(), whole, small) == Selection()
+    assert reselected(Selection("spans", (last,)), whole, small) == Selection()
+    assert reselected(Selection("markers", (10**6,)), whole, small) == Selection()
+    assert reselected(Selection("tensors", (10**6,)), whole, small) == Selection()
+    assert reselected(Selection(), whole, small) == Selection()
 
 
 def test_selection_is_carried_in_its_order(snapshots: list[Trace]) -> None:
@@ -115,8 +115,8 @@ def test_selection_is_carried_in_its_order(snapshots: list[Trace]) -> None:
     small = prefix(whole, 0.5)
     ids = (5, 3, 9)
 
-    there = carried(Selection("spans", ids), small, whole)
-    back = carried(there, whole, small)
+    there = reselected(Selection("spans", ids), small, whole)
+    back = reselected(there, whole, small)
 
     assert there.ids == tuple(int(small.spans.record[i]) for i in ids)
     assert back == Selection("spans", ids)
@@ -127,7 +127,7 @@ def test_selection_without_records_keeps_ids_that_exist() -> None:
     bare = replace(trace, spans=replace(trace.spans, record=None))
     n = len(trace.spans)
 
-    kept = carried(Selection("spans", (1, n + 5)), bare, bare)
+    kept = reselected(Selection("spans", (1, n + 5)), bare, bare)
 
     assert kept == Selection("spans", (1,))
 

@@ -23,7 +23,7 @@ from ggscope.gui.widgets import (
     label,
     set_property,
 )
-from ggscope.session.loading.loader import read_error
+from ggscope.session.loader import read_error
 from ggscope.session.tasks import TaskFailure
 from ggscope.views.base.plain import Label, add_action, set_tip
 from ggscope.views.base.view import guarded

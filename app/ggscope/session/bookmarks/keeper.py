@@ -12,24 +12,22 @@ from ggscope.errors import TraceError
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.session.bookmarks.bookmarks import Bookmark, Bookmarks
-from ggscope.session.bookmarks.file import (
+from ggscope.session.bookmarks.files import (
     BookmarkFile,
     BookmarkSet,
     Entry,
-    merged,
-    now_ms,
-)
-from ggscope.session.bookmarks.store import (
     FindRequest,
     Found,
     KeepRequest,
     Kept,
     Shelf,
     can_lie_beside,
+    merged,
+    now_ms,
     side_car,
     stamp_of,
 )
-from ggscope.session.loading.loader import Loader, LoadState
+from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskFailure

@@ -1,29 +1,20 @@
-"""Carries a selection from one snapshot of a file to the next.
+"""Finds what is selected of one snapshot of a file in the next.
 
 Spans by their record number, tensors by name, buffers by address. Snapshots of one
 file share their strings.
-
-Gives back the memory of a large trace bit by bit.
-
-Returning a gigabyte to the system takes 25 ms, and happens wherever the last
-reference goes: on the main thread, which would stand still for it.
 """
 
-import gc
-
 import numpy as np
-import numpy.typing as npt
-from PySide6.QtCore import QCoreApplication, QObject, QTimer
 
 from ggscope.model.selection import Selection
 from ggscope.model.tables import Array
 from ggscope.model.trace import Trace
 
-MAX_CARRIED = 1000
+MAX_SPANS = 1000
 _BLOCK = 1 << 20
 
 
-def carried(selection: Selection, old: Trace, new: Trace) -> Selection:
+def reselected(selection: Selection, old: Trace, new: Trace) -> Selection:
     """Return what `selection` of `old` is in `new`; what is not found is left out.
 
     While spans are still being read their ids may change; the record of the file
@@ -31,7 +22,7 @@ def carried(selection: Selection, old: Trace, new: Trace) -> Selection:
 
     Notes
     -----
-    At most `MAX_CARRIED` spans are looked for. Costs one comparison per span where
+    At most `MAX_SPANS` spans are looked for. Costs one comparison per span where
     ids have stayed, else one pass over the record column.
     """
     if not selection:
@@ -41,11 +32,11 @@ def carried(selection: Selection, old: Trace, new: Trace) -> Selection:
         kept = tuple(i for i in selection.ids if i < len(new.markers))
         return Selection("markers", kept) if kept else Selection()
     if selection.table != "spans":
-        return _carried_thing(selection, old, new)
+        return _reselected_thing(selection, old, new)
     if old.spans.record is None or new.spans.record is None:
         kept = tuple(i for i in selection.ids if i < len(new.spans))
         return Selection("spans", kept) if kept else Selection()
-    ids = [i for i in selection.ids[:MAX_CARRIED] if i < len(old.spans)]
+    ids = [i for i in selection.ids[:MAX_SPANS] if i < len(old.spans)]
     wanted = [(int(old.spans.record[i]), i) for i in ids]
     found = _spans_of([record for record, _ in wanted], ids, new.spans.record)
     kept = tuple(
@@ -54,9 +45,9 @@ def carried(selection: Selection, old: Trace, new: Trace) -> Selection:
     return Selection("spans", kept) if kept else Selection()
 
 
-def _carried_thing(selection: Selection, old: Trace, new: Trace) -> Selection:
+def _reselected_thing(selection: Selection, old: Trace, new: Trace) -> Selection:
     """Return tensors, buffers, nodes or experts by what they are called in `new`."""
-    table, ids = selection.table, selection.ids[:MAX_CARRIED]
+    table, ids = selection.table, selection.ids[:MAX_SPANS]
     if table == "experts":
         return selection
     if table == "tensors":
@@ -116,74 +107,3 @@ def _spans_of(records: list[int], guesses: list[int], column: Array) -> dict[int
             found[int(part[row])] = first + row
         missing = np.setdiff1d(missing, part[rows])
     return found
-
-
-PART_SPANS = 1_000_000
-"""Smaller traces go in less time than it takes to look for their columns."""
-_LARGE_BYTES = 1 << 20
-_MANY = 1000
-"""Longer lists hold texts or numbers, never columns."""
-_OURS = "ggscope."
-
-AnyArray = npt.NDArray[np.generic]
-
-
-def part_from(trace: Trace | None, *others: object) -> None:
-    """Let a trace and what was made of it go bit by bit, in later turns.
-
-    Call it before the last reference to them is dropped. Small traces, and all
-    where no application runs, go at once.
-
-    Notes
-    -----
-    Looking for the columns takes 5 ms.
-    """
-    app = QCoreApplication.instance()
-    if app is None or trace is None or len(trace.spans) < PART_SPANS:
-        return
-    columns = large_arrays(trace, *others)
-    if columns:
-        _Parting(columns, app)
-
-
-def large_arrays(*roots: object) -> list[AnyArray]:
-    """Return the large arrays that our own objects under `roots` hold."""
-    found: dict[int, AnyArray] = {}
-    seen: set[int] = set()
-    todo = list(roots)
-    while todo:
-        here = todo.pop()
-        if isinstance(here, np.ndarray):
-            owner = here if here.base is None else here.base
-            if isinstance(owner, np.ndarray) and owner.nbytes >= _LARGE_BYTES:
-                found[id(owner)] = owner
-        elif id(here) not in seen and _is_walked(here):
-            seen.add(id(here))
-            todo += gc.get_referents(here)
-    return list(found.values())
-
-
-def _is_walked(here: object) -> bool:
-    if isinstance(here, list | tuple | dict):
-        return len(here) <= _MANY
-    kind = type(here)
-    return kind.__module__.startswith(_OURS) and not isinstance(here, type | QObject)
-
-
-class _Parting(QObject):
-    """Drops one array per turn, then itself."""
-
-    def __init__(self, columns: list[AnyArray], parent: QObject) -> None:
-        super().__init__(parent)
-        self._columns = columns
-        self._next = QTimer(self)
-        self._next.setInterval(0)
-        self._next.timeout.connect(self._on_turn)
-        self._next.start()
-
-    def _on_turn(self) -> None:
-        if self._columns:
-            self._columns.pop()
-        else:
-            self._next.stop()
-            self.deleteLater()

@@ -1,8 +1,8 @@
-"""Opening, reopening and watching the file of a session, on a worker.
+"""Reads, reads again, adds, moves and watches the files of a session.
 
-What a worker is asked to do with files: read them, add some, look beside them.
-
-What becomes of a trace whose reading ended before its end.
+First what workers are asked to do with them, then what is kept of a trace whose
+reading ended before its end, then the loader itself. It is the window's; the command
+line opens files by `ggscope.opening`, too, and waits for them.
 """
 
 import logging
@@ -23,15 +23,20 @@ from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext, TaskFailure
 
 if TYPE_CHECKING:
+    from ggscope.opening import Opened
     from ggscope.readers.api import Estimate, ReadContext
     from ggscope.readers.survey import Bundle
-    from ggscope.session.loading.opening import Opened
 
 logger = logging.getLogger(__name__)
 
-
 WINDOW_BYTES = 32
 """What the panes keep of each record, beside the trace itself."""
+WATCH_MS = 2000
+_KEY = "load"
+_PARTS_KEY = "parts"
+_BESIDE_KEY = "beside"
+_MAX_WATCHED = 64
+"""Files of a session that are looked at every two seconds."""
 
 
 @dataclass(slots=True)
@@ -95,8 +100,8 @@ class LoadRequest:
 
     def _read_alone(self, reading: "ReadContext") -> Trace:
         """Return what one file holds."""
+        from ggscope.opening import alone, with_troubles
         from ggscope.readers.registry import open_trace
-        from ggscope.session.loading.opening import alone, with_troubles
 
         trace = open_trace(
             self.path,
@@ -110,8 +115,8 @@ class LoadRequest:
 
     def _read_parts(self, reading: "ReadContext") -> Trace:
         """Return what all files hold together."""
+        from ggscope.opening import open_parts
         from ggscope.readers.survey import survey
-        from ggscope.session.loading.opening import open_parts
 
         bundle = survey((self.path, *self.more), reading.check_cancelled)
         opened = open_parts(
@@ -170,9 +175,9 @@ class PartsRequest:
 
     def __call__(self, context: TaskContext) -> "Opened":
         """Return the session as it should be."""
+        from ggscope.opening import shifted, with_more, without
         from ggscope.readers.api import ReadContext
         from ggscope.readers.survey import survey
-        from ggscope.session.loading.opening import shifted, with_more, without
 
         if not (self.added or self.removed):
             return shifted(self.opened, self.shifts)
@@ -265,14 +270,6 @@ def _with(trace: Trace, warning: ReadWarning) -> Trace:
         warnings=tuple(warnings),
         generation=trace.generation + 1,
     )
-
-
-WATCH_MS = 2000
-_KEY = "load"
-_PARTS_KEY = "parts"
-_BESIDE_KEY = "beside"
-_MAX_WATCHED = 64
-"""Files of a session that are looked at every two seconds."""
 
 
 class LoadState(Enum):

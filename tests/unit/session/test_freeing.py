@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 from builders import llama_like_trace, spans_trace
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.trace import Trace
-from ggscope.session.loading import carry as parting
-from ggscope.session.loading.carry import large_arrays, part_from
+from ggscope.session import freeing
+from ggscope.session.freeing import free_in_steps, large_arrays
 from ggscope.session.session import Session
 
 N = 300_000
@@ -22,7 +22,7 @@ N = 300_000
 
 @pytest.fixture(autouse=True)
 def _all_count_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parting, "PART_SPANS", 1)
+    monkeypatch.setattr(freeing, "LARGE_SPANS", 1)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_replaced_snapshots_are_freed_too(qtbot: QtBot, session: Session) -> Non
 def test_nothing_is_kept_of_small_things(qapp: QApplication) -> None:
     before = len(qapp.children())
 
-    part_from(llama_like_trace(tokens=1, layers=1), None, {"a": [1, 2]})
-    part_from(None)
+    free_in_steps(llama_like_trace(tokens=1, layers=1), None, {"a": [1, 2]})
+    free_in_steps(None)
 
     assert len(qapp.children()) == before

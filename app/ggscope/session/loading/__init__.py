@@ -1,1 +1,0 @@
-"""Opening files on workers, part by part."""
