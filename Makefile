@@ -8,7 +8,7 @@ NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run test fuzz walk bench lint check samples clean help
+.PHONY: run test fuzz walk bench ways lint check samples clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make fuzz [MINUTES=10]     mutate files and read them, ARGS='--reader npu-json'"
 	@echo "make walk [MINUTES=30]     random keys and mouse on the window, SEED=1"
 	@echo "make bench [SIZE=33]       measure opening, frames and memory; SIZE in millions"
+	@echo "make ways                  count the files passed on the way to an answer"
 	@echo "make lint                  ruff, mypy and the import contracts"
 	@echo "make samples               write resources/samples again"
 
@@ -35,6 +36,9 @@ walk: $(STAMP) $(SYSTEM)
 
 bench: $(STAMP) $(SYSTEM)
 	@packaging/run-bench.sh $(if $(SIZE),--size "$(SIZE)") $(ARGS)
+
+ways: $(STAMP) $(SYSTEM)
+	@QT_QPA_PLATFORM=offscreen $(PY) packaging/ways.py $(ARGS)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -36,7 +36,18 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 FOLDER = Path(os.environ.get("GGSCOPE_BENCH_DIR", ROOT / "build" / "bench"))
 SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"
-KINDS = ("start", "bin", "ggmlviz", "npu", "moe", "table", "bytes", "many", "columns")
+KINDS = (
+    "commands",
+    "start",
+    "bin",
+    "ggmlviz",
+    "npu",
+    "moe",
+    "table",
+    "bytes",
+    "many",
+    "columns",
+)
 PANES = ("--panes", "--renderer", "raster")
 """How sessions of a run, its model and its graph are opened."""
 TIMEOUT_S = 1800
@@ -114,6 +125,9 @@ class Bench:
         self.about: dict[str, dict[str, object]] = {}
         self.seconds: dict[str, float] = {}
         self.sources: dict[str, Callable[[], Values]] = {}
+        if "commands" in arguments.only:
+            work = partial(self._script, HERE / "bench_commands.py", FOLDER)
+            self.sources["commands"] = work
         if "start" in arguments.only:
             self.sources["start"] = partial(self._opened, "start", SAMPLE, 0.5)
         for name, path in paths.items():

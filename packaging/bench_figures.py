@@ -42,6 +42,18 @@ def figures(sizes: list[str], columns: list[str]) -> list[Figure]:
     """
     found = [
         Figure(
+            key="commands.info_cpu_x", label="ggscope info of 2 kB, processor time",
+            unit="× import numpy", aim=2.2, slack=0.2,
+        ),
+        Figure(
+            key="commands.info_wall_x", label="ggscope info of 2 kB, by the clock",
+            unit="× import numpy", aim=2.2, slack=0.2,
+        ),
+        Figure(
+            key="commands.version_wall_x", label="ggscope --version",
+            unit="× import numpy", aim=0.6, slack=0.1,
+        ),
+        Figure(
             key="start.window_s", label="program start to window", unit="s", aim=0.8,
             slack=0.05,
         ),

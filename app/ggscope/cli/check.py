@@ -11,9 +11,9 @@ from typing import Any
 
 from ggscope import __version__
 from ggscope.analysis.completeness.expected import completeness
+from ggscope.analysis.sessions.tables import stated_of
 from ggscope.cli import output
-from ggscope.cli.info.info import problems_text, warning_json
-from ggscope.cli.info.parts import completeness_json
+from ggscope.cli.info.info import completeness_json, problems_text, warning_json
 from ggscope.cli.output import DATA_LOSS, ERROR, GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, for_each_file, load
 from ggscope.errors import ExportError, ReadError, TraceError
@@ -21,7 +21,6 @@ from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import troubles, with_troubles
 from ggscope.text import markdown, markdown_row, one_line, xml
 from ggscope.words.completeness import completeness_words, with_completeness
-from ggscope.words.files import stated_of
 from ggscope.writing import check_target, write_file
 
 _COLUMNS = ("severity", "code", "count", "place", "offset", "message", "remedy")

@@ -91,12 +91,12 @@ def _say_what_lies_beside(path: Path, trace: Trace) -> None:
 
     It is not read unasked: it may be that of another run.
     """
-    from ggscope.readers.survey import beside
-
     role = role_of(trace.info.reader_id)
     wanted = {TRACE: ("model", "map"), "map": ("model",)}.get(role, ())
     if not wanted or (role == TRACE and not len(trace.accesses)):
         return
+    from ggscope.readers.survey import beside
+
     sides = beside(path).sides
     for option, kind in zip(("--gguf", "--with"), wanted, strict=False):
         found = [side.path for side in sides if side.role == kind]

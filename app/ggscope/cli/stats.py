@@ -18,7 +18,7 @@ from ggscope.analysis.statistics.table import (
 )
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
-from ggscope.cli.info.parts import stalls_json
+from ggscope.cli.info.sections import stalls_json
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.errors import QueryError

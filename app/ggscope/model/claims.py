@@ -97,6 +97,13 @@ class Stated:
     place: str = ""
     agrees: bool | None = None
 
+    @property
+    def verdict(self) -> str:
+        """What `agrees` means: "agrees", "contradicts", or "cannot be told"."""
+        if self.agrees is None:
+            return "cannot be told"
+        return "agrees" if self.agrees else "contradicts"
+
 
 def stated_figure(
     name: str,

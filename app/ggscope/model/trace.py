@@ -276,6 +276,11 @@ class Trace:
         text = self.strings[int(self.spans.name[span])]
         return text or self.op_name(int(self.spans.op[span])) or "–"
 
+    def record_of(self, span: int) -> int:
+        """Return the record number of a span in the file's own terms; -1 unknown."""
+        record = self.spans.record
+        return span if record is None else int(record[span])
+
     def quality_counts(self) -> dict[str, int]:
         """Return the number of spans of each quality, by lower-case name."""
         counts = np.bincount(quality_of(self.spans.flags), minlength=len(Quality))

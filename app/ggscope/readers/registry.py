@@ -175,9 +175,12 @@ def readers(*, waits: bool = True) -> list[Reader]:
 
 def role_of(reader_id: str) -> str:
     """Return what files of a reader are to a session; traces where it is not known."""
-    for info in infos(waits=False):
-        if info.id == reader_id:
-            return info.role
+    for item in _BUILT_IN:
+        if item.info.id == reader_id:
+            return item.info.role
+    for guest in _guests(False):
+        if guest.info is not None and guest.info.id == reader_id:
+            return guest.info.role
     return TRACE
 
 

@@ -6,7 +6,6 @@ from ggscope.analysis.completeness.expected import Completeness, Gap
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
-from ggscope.words.spans import record_of
 
 CODE = "records_missing"
 _HOLDS = "The times derived for the ops before them hold theirs. "
@@ -73,5 +72,5 @@ def gap_words(trace: Trace, gap: Gap) -> str:
     side, span = ("after", gap.after) if gap.after >= 0 else ("before", gap.before)
     if span < 0:
         return f"{what} in every pass"
-    number = format_count(record_of(trace, span))
+    number = format_count(trace.record_of(span))
     return f"{what} {side} record {number} ({trace.span_name(span)})"

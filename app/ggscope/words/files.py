@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ggscope.analysis.sessions.tables import part_name
+from ggscope.analysis.sessions.tables import stated_of
 from ggscope.model.claims import Stated, figure_text
 from ggscope.model.trace import Join, Trace
 from ggscope.model.units import format_count, format_share
@@ -14,24 +14,6 @@ _SUBJECTS = {
     "graph": "ops with a node of {0}",
     "names": "cut names that {0} completes for sure",
 }
-
-
-def stated_of(trace: Trace) -> tuple[tuple[str, Stated], ...]:
-    """Return each stated figure with the name of its file; "" for a file alone."""
-    if not trace.parts:
-        return tuple(("", figure) for figure in trace.info.stated)
-    return tuple(
-        (part_name(part.info), figure)
-        for part in trace.parts
-        for figure in part.info.stated
-    )
-
-
-def verdict(figure: Stated) -> str:
-    """Return "agrees", "contradicts", or "cannot be told"."""
-    if figure.agrees is None:
-        return "cannot be told"
-    return "agrees" if figure.agrees else "contradicts"
 
 
 def stated_facts(trace: Trace) -> tuple[Fact, ...]:

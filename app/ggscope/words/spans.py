@@ -165,12 +165,6 @@ def phase_word(trace: Trace, phase: int) -> str:
     return words[Phase(phase)]
 
 
-def record_of(trace: Trace, span: int) -> int:
-    """Return the record number of a span in the file's own terms; -1 unknown."""
-    record = trace.spans.record
-    return span if record is None else int(record[span])
-
-
 def duration_of(trace: Trace, span: int) -> int:
     """Return the ticks between a span's start and end."""
     return int(trace.spans.end[span]) - int(trace.spans.start[span])
@@ -243,7 +237,7 @@ def span_facts(
             if column.label
         ),
         *_byte_facts(trace, span),
-        record_fact(record_of(trace, span), record_offset),
+        record_fact(trace.record_of(span), record_offset),
     ]
     odd = [text for bit, text in _ODDITIES if int(spans.flags[span]) & bit]
     if odd:

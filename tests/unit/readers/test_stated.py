@@ -10,6 +10,7 @@ import gguf_files
 import side_files
 import token_files
 from ggmlviz_files import run, write
+from ggscope.analysis.sessions.tables import stated_of
 from ggscope.model.claims import (
     Stated,
     contradiction,
@@ -20,7 +21,7 @@ from ggscope.model.claims import (
 )
 from ggscope.model.trace import Part, Severity, Trace
 from ggscope.readers.registry import open_trace
-from ggscope.words.files import stated_facts, stated_of, verdict
+from ggscope.words.files import stated_facts
 from map_files import document, row
 from side_files import edge, graph_text, node
 from support import need_corpus
@@ -66,7 +67,7 @@ def test_figure_without_content_to_tell_has_no_verdict():
 
         assert figure is not None
         assert (figure.stated, figure.computed, figure.agrees) == (7.5, None, None)
-        assert verdict(figure) == "cannot be told"
+        assert figure.verdict == "cannot be told"
 
 
 def test_capacity_may_be_larger():

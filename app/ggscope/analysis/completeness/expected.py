@@ -29,7 +29,6 @@ from ggscope.analysis.completeness.passes import (
     sequences,
     spans_of,
 )
-from ggscope.analysis.reads.unrecorded import lost_nodes
 from ggscope.analysis.sessions.runs import Runs, run_hashes, runs_of
 from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import locate_node
@@ -151,6 +150,9 @@ def _with_graphs(trace: Trace, found: Completeness) -> Completeness:
     fits = [join for join in trace.joins if join.n_nodes and join.n_all]
     if not any(join.n_found >= _FITS * join.n_all for join in fits):
         return found
+    # What compares a graph with a trace is imported for those that have both.
+    from ggscope.analysis.reads.unrecorded import lost_nodes
+
     lost = lost_nodes(trace)
     if found.is_known:
         lost = lost[_are_unnamed(trace, lost)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ggscope.errors import ReadError
+from ggscope.model.claims import Stated
 from ggscope.model.lanes import Lane, Lanes
 from ggscope.model.routing import Routing
 from ggscope.model.schema import schema_of, stacked
@@ -257,6 +258,17 @@ def part_name(info: TraceInfo) -> str:
     path = info.paths[0]
     inner = path.parent.name in ("traces", "graphs")
     return f"{path.parent.name}/{path.name}" if inner else path.name
+
+
+def stated_of(trace: Trace) -> tuple[tuple[str, Stated], ...]:
+    """Return each stated figure with the name of its file; "" for a file alone."""
+    if not trace.parts:
+        return tuple(("", figure) for figure in trace.info.stated)
+    return tuple(
+        (part_name(part.info), figure)
+        for part in trace.parts
+        for figure in part.info.stated
+    )
 
 
 @dataclass(frozen=True, slots=True)

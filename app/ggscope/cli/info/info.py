@@ -1,10 +1,6 @@
-"""``ggscope info``: what a file holds.
-
-``ggscope info`` for people.
-"""
+"""``ggscope info``: what a file holds, as JSON and for people."""
 
 from argparse import Namespace
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +8,8 @@ import numpy as np
 
 from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.rows.groups import chunks, count_values
-from ggscope.analysis.sessions.mapping import wholes_of
 from ggscope.cli import output
-from ggscope.cli.info.model import model_json, model_text
-from ggscope.cli.info.parts import (
-    accesses_by_space,
-    buffers_json,
-    buffers_words,
-    completeness_json,
-    experts_json,
-    experts_words,
-    graphs_json,
-    graphs_text,
-    joins_json,
-    memory_words,
-    parts_json,
-    parts_text,
-    sources_json,
-    stalls_json,
-    stalls_text,
-    stated_json,
-    stated_text,
-)
+from ggscope.cli.info import sections
 from ggscope.cli.output import GOOD, USAGE, styled, table
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.lanes import LaneKind
@@ -50,7 +26,7 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.text import one_line
-from ggscope.words.completeness import with_completeness
+from ggscope.words.completeness import completeness_words, with_completeness
 
 _MAX_LANES = 40
 _MAX_OPS = 16
@@ -69,19 +45,250 @@ _COUNTS = (
 )
 
 
+def run(arguments: Namespace) -> int:
+    """Describe the files, the formats or the system; return the exit code."""
+    if arguments.formats:
+        from ggscope.cli.readers import run as run_readers
+
+        return run_readers(arguments)
+    if arguments.system:
+        from ggscope.cli.system import run as run_system
+
+        return run_system(arguments)
+    if not arguments.files:
+        output.complain("info needs a FILE, --formats or --system.")
+        return USAGE
+
+    def work(path: Path) -> tuple[int, object]:
+        trace = load(path, arguments)
+        found = completeness(trace)
+        trace = with_completeness(trace, found)
+        facts = describe(trace, path, found)
+        if not arguments.json:
+            output.emit(info_text(trace, facts))
+        return GOOD, facts
+
+    results = for_each_file(arguments, work)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def describe(
+    trace: Trace, path: Path, found: Completeness | None = None
+) -> dict[str, object]:
+    """Return what ``info --json`` prints of a trace: every key, always.
+
+    Parameters
+    ----------
+    found : whether records are missing; None = look.
+    """
+    found = completeness(trace) if found is None else found
+    by_space = sections.accesses_by_space(trace)
+    return {
+        "path": str(path),
+        "reader": trace.info.reader_id,
+        "format": trace.info.format,
+        "format_version": trace.info.format_version,
+        "size": trace.info.byte_size,
+        "clock": {
+            "unit": trace.clock.unit,
+            "origin": trace.clock.origin,
+            "hz": trace.clock.hz,
+        },
+        "extent": {
+            "start": trace.extent.start,
+            "end": trace.extent.end,
+            "duration": trace.extent.duration,
+        },
+        "counts": _counts(trace, sum(by_space.values())),
+        "spans_by_quality": trace.quality_counts(),
+        "accesses_by_space": by_space,
+        "lanes": _lanes(trace),
+        "ops": _ops(trace),
+        "op_table": _op_table(trace),
+        "completeness": completeness_json(trace, found),
+        "experts": sections.experts_json(trace),
+        "model": _model(trace),
+        "buffers": sections.buffers_json(trace),
+        "graphs": sections.graphs_json(trace),
+        "events": _summary(trace, "events"),
+        "memory": _summary(trace, "memory") or None,
+        "sources": sections.sources_json(trace),
+        "stalls": sections.stalls_json(trace),
+        "producer": dict(trace.info.producer),
+        "stated": sections.stated_json(trace),
+        "options": dict(trace.info.options),
+        "parts": sections.parts_json(trace),
+        "joins": sections.joins_json(trace),
+        "warnings": [warning_json(w) for w in trace.warnings],
+    }
+
+
+def _summary(trace: Trace, name: str) -> dict[str, object]:
+    # Some formats put here what a file says, which can be anything.
+    value = trace.info.summary.get(name)
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def warning_json(warning: ReadWarning) -> dict[str, object]:
+    """Return the JSON of one problem."""
+    return {
+        "severity": warning.severity.word,
+        "code": warning.code,
+        "message": warning.message,
+        "count": warning.count,
+        "offset": warning.offset,
+        "place": warning.place,
+        "remedy": warning.remedy,
+    }
+
+
+def _counts(trace: Trace, n_accesses: int) -> dict[str, int]:
+    n_slices = int(np.count_nonzero(trace.tensors.expert >= 0))
+    return {
+        "records": trace.info.n_records,
+        "spans": len(trace.spans),
+        "markers": len(trace.markers),
+        "accesses": n_accesses,
+        "counters": len(trace.counters),
+        "tokens": _n_tokens(trace),
+        "passes": trace.info.n_passes,
+        "tensors": _n_tensors(trace) if n_slices else len(trace.tensors),
+        "tensor_slices": n_slices,
+        "buffers": len(trace.buffers),
+        "graphs": len(trace.graphs),
+        "graph_nodes": sum(graph.n_declared for graph in trace.graphs),
+        "graph_leaves": sum(graph.n_leaves for graph in trace.graphs),
+        "graph_dangling": sum(graph.n_dangling for graph in trace.graphs),
+        "graph_edges": sum(len(graph.source) for graph in trace.graphs),
+    }
+
+
+def _n_tensors(trace: Trace) -> int:
+    """Return the number of tensors, of which some are listed in slices."""
+    from ggscope.analysis.sessions.mapping import wholes_of
+
+    wholes = wholes_of(trace.tensors, trace.strings)
+    return wholes.count(np.ones(len(trace.tensors), np.bool_))
+
+
+def _n_tokens(trace: Trace) -> int:
+    """Return the number of distinct tokens, of token lanes where there are any.
+
+    Prefill and decode may each number their tokens from 0, so a number counts once
+    per phase. Where a format shows passes, the numbers are what the file claims of
+    them and several passes may share one.
+    """
+    token, phase = trace.spans.token, trace.spans.phase
+    if token is None:
+        return 0
+    of_lane = trace.lanes.of_kind(LaneKind.TOKEN)
+    has_lane = bool(of_lane.any())
+    by_phase = numbers_per_phase(trace)
+    seen = np.zeros(0, np.int64)
+    for rows in chunks(len(token)):
+        key = token[rows].astype(np.int64)
+        wanted = key >= 0
+        if has_lane:
+            wanted &= of_lane[trace.spans.lane[rows]]
+        if by_phase and phase is not None:
+            key = key * 4 + phase[rows] + 1
+        seen = np.union1d(seen, key[wanted])
+    return len(seen)
+
+
+def _lanes(trace: Trace) -> list[dict[str, object]]:
+    per_lane = count_values(trace.spans.lane, len(trace.lanes)).tolist()
+    return [
+        {
+            "id": lane.id,
+            "name": lane.name,
+            "kind": lane.kind.name.lower(),
+            "group": list(lane.group),
+            "spans": spans,
+        }
+        for lane, spans in zip(trace.lanes, per_lane, strict=True)
+    ]
+
+
+def _ops(trace: Trace) -> dict[str, int]:
+    """Return spans by op name, the commonest first."""
+    if not len(trace.spans):
+        return {}
+    counts: I64 = count_values(trace.spans.op, int(trace.spans.op.max()) + 1)
+    names: dict[str, int] = {}
+    for op in np.argsort(-counts, kind="stable").tolist():
+        if counts[op]:
+            name = trace.op_name(op)
+            names[name] = names.get(name, 0) + int(counts[op])
+    return names
+
+
+def _op_table(trace: Trace) -> dict[str, object] | None:
+    """Return where the op names come from; None where the file spells them out."""
+    if trace.ops is None or trace.ops.source == "spelled":
+        return None
+    return {
+        "id": trace.ops.id,
+        "source": trace.ops.source,
+        "margin": trace.ops.margin,
+    }
+
+
+def _model(trace: Trace) -> dict[str, object] | None:
+    """Return the model files and their tensors; None without any."""
+    if not trace.models:
+        return None
+    from ggscope.cli.info.model import model_json
+
+    return model_json(trace)
+
+
+def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
+    """Return how many of the expected records are there, and where some are missing.
+
+    ``share`` is None where nothing tells what was to be expected; ``why`` says so.
+    ``gaps`` lists the first missing records between the numbers of their neighbours,
+    None = none; ``time`` is in ticks.
+    """
+    return {
+        "known": found.is_known,
+        "why": found.why,
+        "share": found.share,
+        "there": found.n_there,
+        "missing": found.n_missing,
+        "expected": found.n_expected,
+        "passes": found.n_passes,
+        "varying_ops": found.n_varying,
+        "rests_on": list(found.rests_on),
+        "words": completeness_words(found),
+        "gaps": [
+            {
+                "name": gap.name,
+                "op": gap.op,
+                "after": None if gap.after < 0 else trace.record_of(gap.after),
+                "before": None if gap.before < 0 else trace.record_of(gap.before),
+                "time": gap.time,
+            }
+            for gap in found.gaps
+        ],
+    }
+
+
 def info_text(trace: Trace, facts: dict[str, Any]) -> str:
     """Return the description of a trace; `facts` is what ``--json`` prints."""
     parts = [
-        _head(trace, facts),
-        parts_text(trace),
-        _counts(facts),
-        _producer(facts),
-        stated_text(trace),
-        stalls_text(trace, facts),
-        model_text(facts),
-        graphs_text(facts),
-        _lanes(facts),
-        _ops(facts),
+        _head_text(trace, facts),
+        sections.parts_text(trace),
+        _counts_text(facts),
+        _producer_text(facts),
+        sections.stated_text(trace),
+        sections.stalls_text(trace, facts),
+        _model_text(facts),
+        sections.graphs_text(facts),
+        _lanes_text(facts),
+        _ops_text(facts),
         problems_text(trace),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -108,7 +315,7 @@ def problems_text(trace: Trace) -> str:
     return "\n".join(lines)
 
 
-def _head(trace: Trace, facts: dict[str, Any]) -> str:
+def _head_text(trace: Trace, facts: dict[str, Any]) -> str:
     unit = trace.clock.unit
     clock = "nanoseconds" if unit == "ns" else "cycles"
     if trace.clock.hz is not None and unit == "cycle":
@@ -170,14 +377,14 @@ def _has_times(facts: dict[str, Any]) -> bool:
     return not is_untimed or any(counts[name] for name in what)
 
 
-def _producer(facts: dict[str, Any]) -> str:
+def _producer_text(facts: dict[str, Any]) -> str:
     if not facts["producer"]:
         return ""
     rows = [(f"  {key.replace('_', ' ')}", v) for key, v in facts["producer"].items()]
     return f"{styled('What the file says of itself', 'bold')}\n{_pairs(rows)}"
 
 
-def _counts(facts: dict[str, Any]) -> str:
+def _counts_text(facts: dict[str, Any]) -> str:
     counts = facts["counts"]
     rows = [(name, format_count(counts[name])) for name in _COUNTS if counts[name]]
     if not rows and facts["model"] is not None:
@@ -190,7 +397,7 @@ def _counts(facts: dict[str, Any]) -> str:
         "accesses": _by_word(
             {word.upper(): n for word, n in facts["accesses_by_space"].items()}
         ),
-        "buffers": buffers_words(facts),
+        "buffers": sections.buffers_words(facts),
     }
     shown = [(n, f"{text} ({more[n]})" if more.get(n) else text) for n, text in rows]
     if counts["spans"]:
@@ -201,9 +408,9 @@ def _counts(facts: dict[str, Any]) -> str:
             for k, n in facts["sources"].items()
         )
         shown.append(("sources of ops", ", ".join(words)))
-    experts = experts_words(facts)
+    experts = sections.experts_words(facts)
     shown += [("experts", experts)] if experts else []
-    return _pairs([*shown, *memory_words(facts)])
+    return _pairs([*shown, *_memory_words(facts)])
 
 
 def _by_word(counts: dict[str, int]) -> str:
@@ -217,7 +424,7 @@ def _pairs(rows: list[tuple[str, Any]]) -> str:
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in shown)
 
 
-def _lanes(facts: dict[str, Any]) -> str:
+def _lanes_text(facts: dict[str, Any]) -> str:
     lanes = facts["lanes"]
     if not lanes:
         return ""
@@ -234,7 +441,7 @@ def _lanes(facts: dict[str, Any]) -> str:
     return text + (f"\n… and {format_count(more)} more" if more > 0 else "")
 
 
-def _ops(facts: dict[str, Any]) -> str:
+def _ops_text(facts: dict[str, Any]) -> str:
     ops = facts["ops"]
     if not ops:
         return ""
@@ -248,177 +455,28 @@ def _ops(facts: dict[str, Any]) -> str:
     return text + (f"\n… and {format_count(more)} more" if more > 0 else "")
 
 
-def run(arguments: Namespace) -> int:
-    """Describe the files, the formats or the system; return the exit code."""
-    if arguments.formats:
-        from ggscope.cli.readers import run as run_readers
+def _model_text(facts: dict[str, Any]) -> str:
+    if facts["model"] is None:
+        return ""
+    from ggscope.cli.info.model import model_text
 
-        return run_readers(arguments)
-    if arguments.system:
-        from ggscope.cli.system import run as run_system
-
-        return run_system(arguments)
-    if not arguments.files:
-        output.complain("info needs a FILE, --formats or --system.")
-        return USAGE
-
-    def work(path: Path) -> tuple[int, object]:
-        trace = load(path, arguments)
-        found = completeness(trace)
-        trace = with_completeness(trace, found)
-        facts = describe(trace, path, found)
-        if not arguments.json:
-            output.emit(info_text(trace, facts))
-        return GOOD, facts
-
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return model_text(facts)
 
 
-def describe(
-    trace: Trace, path: Path, found: Completeness | None = None
-) -> dict[str, object]:
-    """Return what ``info --json`` prints of a trace: every key, always.
-
-    Parameters
-    ----------
-    found : whether records are missing; None = look.
-    """
-    found = completeness(trace) if found is None else found
-    per_lane = count_values(trace.spans.lane, len(trace.lanes)).tolist()
-    return {
-        "path": str(path),
-        "reader": trace.info.reader_id,
-        "format": trace.info.format,
-        "format_version": trace.info.format_version,
-        "size": trace.info.byte_size,
-        "clock": {
-            "unit": trace.clock.unit,
-            "origin": trace.clock.origin,
-            "hz": trace.clock.hz,
-        },
-        "extent": {
-            "start": trace.extent.start,
-            "end": trace.extent.end,
-            "duration": trace.extent.duration,
-        },
-        "counts": _counts_info(trace),
-        "spans_by_quality": trace.quality_counts(),
-        "accesses_by_space": accesses_by_space(trace),
-        "lanes": [
-            {
-                "id": lane.id,
-                "name": lane.name,
-                "kind": lane.kind.name.lower(),
-                "group": list(lane.group),
-                "spans": spans,
-            }
-            for lane, spans in zip(trace.lanes, per_lane, strict=True)
-        ],
-        "ops": _ops_info(trace),
-        "op_table": _op_table(trace),
-        "completeness": completeness_json(trace, found),
-        "experts": experts_json(trace),
-        "model": model_json(trace),
-        "buffers": buffers_json(trace),
-        "graphs": graphs_json(trace),
-        "events": dict(_mapping(trace.info.summary.get("events"))),
-        "memory": dict(_mapping(trace.info.summary.get("memory"))) or None,
-        "sources": sources_json(trace),
-        "stalls": stalls_json(trace),
-        "producer": dict(trace.info.producer),
-        "stated": stated_json(trace),
-        "options": dict(trace.info.options),
-        "parts": parts_json(trace),
-        "joins": joins_json(trace),
-        "warnings": [warning_json(w) for w in trace.warnings],
-    }
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def warning_json(warning: ReadWarning) -> dict[str, object]:
-    """Return the JSON of one problem."""
-    return {
-        "severity": warning.severity.word,
-        "code": warning.code,
-        "message": warning.message,
-        "count": warning.count,
-        "offset": warning.offset,
-        "place": warning.place,
-        "remedy": warning.remedy,
-    }
-
-
-def _counts_info(trace: Trace) -> dict[str, int]:
-    wholes = wholes_of(trace.tensors, trace.strings)
-    return {
-        "records": trace.info.n_records,
-        "spans": len(trace.spans),
-        "markers": len(trace.markers),
-        "accesses": sum(accesses_by_space(trace).values()),
-        "counters": len(trace.counters),
-        "tokens": _n_tokens(trace),
-        "passes": trace.info.n_passes,
-        "tensors": wholes.count(np.ones(len(trace.tensors), np.bool_)),
-        "tensor_slices": int(np.count_nonzero(trace.tensors.expert >= 0)),
-        "buffers": len(trace.buffers),
-        "graphs": len(trace.graphs),
-        "graph_nodes": sum(graph.n_declared for graph in trace.graphs),
-        "graph_leaves": sum(graph.n_leaves for graph in trace.graphs),
-        "graph_dangling": sum(graph.n_dangling for graph in trace.graphs),
-        "graph_edges": sum(len(graph.source) for graph in trace.graphs),
-    }
-
-
-def _n_tokens(trace: Trace) -> int:
-    """Return the number of distinct tokens, of token lanes where there are any.
-
-    Prefill and decode may each number their tokens from 0, so a number counts once
-    per phase. Where a format shows passes, the numbers are what the file claims of
-    them and several passes may share one.
-    """
-    token, phase = trace.spans.token, trace.spans.phase
-    if token is None:
-        return 0
-    of_lane = trace.lanes.of_kind(LaneKind.TOKEN)
-    has_lane = bool(of_lane.any())
-    by_phase = numbers_per_phase(trace)
-    seen = np.zeros(0, np.int64)
-    for rows in chunks(len(token)):
-        key = token[rows].astype(np.int64)
-        wanted = key >= 0
-        if has_lane:
-            wanted &= of_lane[trace.spans.lane[rows]]
-        if by_phase and phase is not None:
-            key = key * 4 + phase[rows] + 1
-        seen = np.union1d(seen, key[wanted])
-    return len(seen)
-
-
-def _ops_info(trace: Trace) -> dict[str, int]:
-    """Return spans by op name, the commonest first."""
-    if not len(trace.spans):
-        return {}
-    counts: I64 = count_values(trace.spans.op, int(trace.spans.op.max()) + 1)
-    names: dict[str, int] = {}
-    for op in np.argsort(-counts, kind="stable").tolist():
-        if counts[op]:
-            name = trace.op_name(op)
-            names[name] = names.get(name, 0) + int(counts[op])
-    return names
-
-
-def _op_table(trace: Trace) -> dict[str, object] | None:
-    """Return where the op names come from; None where the file spells them out."""
-    if trace.ops is None or trace.ops.source == "spelled":
-        return None
-    return {
-        "id": trace.ops.id,
-        "source": trace.ops.source,
-        "margin": trace.ops.margin,
-    }
+def _memory_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return (kind of memory, "peak 3.0 GiB in 5, 2 never freed") for each kind."""
+    rows = []
+    for title, found in (facts["memory"] or {}).items():
+        words = f"peak {format_bytes(found['peak_bytes'])}"
+        n = found["alive_at_peak"]
+        words += f" in {format_count(n)} allocation" + ("" if n == 1 else "s")
+        for key, text in (
+            ("leaked", "never freed"),
+            ("double_freed", "freed twice"),
+            ("stray_freed", "freed without an allocation"),
+            ("reused", "at a pointer that was used before"),
+        ):
+            n = found[key]
+            words += f", {format_count(n)} {text}" if n else ""
+        rows.append((title.lower(), words))
+    return rows

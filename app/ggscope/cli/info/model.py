@@ -33,16 +33,14 @@ _FACTS = (
 )
 
 
-def model_json(trace: Trace) -> dict[str, object] | None:
-    """Return the model files and their tensors by type; None without any.
+def model_json(trace: Trace) -> dict[str, object]:
+    """Return the model files, of which there are some, and their tensors by type.
 
     ``tensors`` counts stacks of experts once, also where a map lists their slices;
     ``slices`` says how many of these it lists. ``bytes`` counts tensors of known size;
     ``unknown_sizes`` says how many are not.
     ``first_offset`` and ``end_offset`` are where their bytes begin and end.
     """
-    if not trace.models:
-        return None
     tensors = trace.tensors
     own = np.ones(len(tensors), np.bool_) if tensors.file is None else tensors.file >= 0
     wholes = wholes_of(tensors, trace.strings)
@@ -70,8 +68,6 @@ def model_json(trace: Trace) -> dict[str, object] | None:
 def model_text(facts: dict[str, Any]) -> str:
     """Return the section for people; `facts` is what ``--json`` prints."""
     model = facts["model"]
-    if model is None:
-        return ""
     files = model["files"]
     rows = [("name", model["name"] or NOT_AVAILABLE)]
     known: dict[str, str] = {}

@@ -35,7 +35,6 @@ from ggscope.words.spans import (
     exact_time_text,
     quality_word,
     quality_words,
-    record_of,
     time_form,
 )
 
@@ -240,7 +239,7 @@ class CellTexts:
         if key == "duration":
             return duration_of(trace, span)
         if key == "record":
-            record = record_of(trace, span)
+            record = trace.record_of(span)
             return record if record >= 0 else None
         if key in NUMBERS:
             return _number(getattr(spans, key), span)
@@ -283,7 +282,7 @@ class CellTexts:
         return words.format(name)
 
     def _record(self, span: int) -> str:
-        record = record_of(self.trace, span)
+        record = self.trace.record_of(span)
         return format_count(record) if record >= 0 else NOT_AVAILABLE
 
     def _time(self, span: int) -> str:

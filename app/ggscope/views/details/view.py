@@ -67,7 +67,6 @@ from ggscope.words.spans import (
     known_facts,
     marker_facts,
     record_fact,
-    record_of,
     span_facts,
 )
 
@@ -321,7 +320,7 @@ class DetailsView(View):
         )
         self.target.set_tensor(*_target(trace, span, accesses))
         self._show_times(session, trace, span)
-        self.record_section.ask(session, trace, record_of(trace, span))
+        self.record_section.ask(session, trace, trace.record_of(span))
 
     def _show_marker(self, session: Session, trace: Trace, marker: int) -> None:
         facts = marker_facts(trace, marker, absolute=session.absolute_time)

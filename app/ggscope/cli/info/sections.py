@@ -1,26 +1,21 @@
-"""What ``ggscope info`` says about the files of a session and how they fit.
+"""What ``ggscope info`` says of what only some traces have.
 
-What ``ggscope info`` says of accesses, buffers and graphs.
-
-What ``ggscope info`` says about the experts of a model.
+Files of a session, accesses, buffers, stalls, stated figures, graphs and experts. What
+answers a question about them is imported where a trace has something to ask it about.
 """
 
 from typing import Any
 
 import numpy as np
 
-from ggscope.analysis.buffers import never_freed, occupancy
-from ggscope.analysis.completeness.expected import Completeness
-from ggscope.analysis.reads.account import account
 from ggscope.analysis.rows.groups import chunks, count_values
-from ggscope.analysis.sessions.tables import part_name
-from ggscope.analysis.statistics.nesting import covered
+from ggscope.analysis.sessions.tables import part_name, stated_of
 from ggscope.cli.output import styled, table
 from ggscope.model.claims import figure_text
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import AccessColumns, Array, Space
-from ggscope.model.trace import Join, Part, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     format_bytes,
@@ -30,25 +25,57 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.text import one_line
-from ggscope.words.completeness import completeness_words
-from ggscope.words.files import join_words, stated_of, verdict
-from ggscope.words.spans import record_of
+
+SPACE_WORDS = {
+    Space.FILE: "disk",
+    Space.BUFFER: "buffer",
+    Space.DRAM: "dram",
+    Space.SPM: "spm",
+    Space.UNKNOWN: "unknown",
+}
+_MAX_GRAPHS = 16
+_MAX_REASONS = 6
 
 
 def parts_json(trace: Trace) -> list[dict[str, object]]:
     """Return the files of a session; empty for a file that was read alone."""
-    return [_part_json(part) for part in trace.parts]
+    return [
+        {
+            "path": str(part.info.paths[0]) if part.info.paths else "",
+            "role": part.role,
+            "reader": part.info.reader_id,
+            "format": part.info.format,
+            "size": part.info.byte_size,
+            "shift": part.shift,
+        }
+        for part in trace.parts
+    ]
 
 
 def joins_json(trace: Trace) -> list[dict[str, object]]:
     """Return how well the files fit, one object per comparison."""
-    return [_join_json(join) for join in trace.joins]
+    return [
+        {
+            "kind": join.kind,
+            "part": join.part,
+            "found": join.n_found,
+            "all": join.n_all,
+            "rules": dict(join.rules),
+            "delta": join.delta,
+            "agree": join.n_agree,
+            "nodes": join.n_nodes,
+            "nodes_not_recorded": dict(join.silent),
+        }
+        for join in trace.joins
+    ]
 
 
 def parts_text(trace: Trace) -> str:
     """Return the files and how they fit, for people; "" for a file alone."""
     if not trace.parts:
         return ""
+    from ggscope.words.files import join_words
+
     rows = [
         (
             part.role,
@@ -68,50 +95,17 @@ def parts_text(trace: Trace) -> str:
     return "\n".join(lines)
 
 
-def _part_json(part: Part) -> dict[str, object]:
-    return {
-        "path": str(part.info.paths[0]) if part.info.paths else "",
-        "role": part.role,
-        "reader": part.info.reader_id,
-        "format": part.info.format,
-        "size": part.info.byte_size,
-        "shift": part.shift,
-    }
-
-
-def _join_json(join: Join) -> dict[str, Any]:
-    return {
-        "kind": join.kind,
-        "part": join.part,
-        "found": join.n_found,
-        "all": join.n_all,
-        "rules": dict(join.rules),
-        "delta": join.delta,
-        "agree": join.n_agree,
-        "nodes": join.n_nodes,
-        "nodes_not_recorded": dict(join.silent),
-    }
-
-
-SPACE_WORDS = {
-    Space.FILE: "disk",
-    Space.BUFFER: "buffer",
-    Space.DRAM: "dram",
-    Space.SPM: "spm",
-    Space.UNKNOWN: "unknown",
-}
-_MAX_GRAPHS = 16
-_MAX_REASONS = 6
-
-
 def accesses_by_space(trace: Trace) -> dict[str, int]:
     """Return accesses by where their bytes live; spaces without any are left out.
 
     Each op's count once, however many threads tell of it; views are none.
     """
-    found = account(trace)
     total = np.zeros(len(Space), np.int64)
-    np.add.at(total, found.what.space, found.row_times() * found.counts)
+    if len(trace.accesses.patterns):
+        from ggscope.analysis.reads.account import account
+
+        found = account(trace)
+        np.add.at(total, found.what.space, found.row_times() * found.counts)
     total += count_values(trace.accesses.loose.what.space, len(Space))
     return {SPACE_WORDS[Space(i)]: n for i, n in enumerate(total.tolist()) if n}
 
@@ -124,6 +118,8 @@ def buffers_json(trace: Trace) -> dict[str, object] | None:
     """
     if not len(trace.buffers):
         return None
+    from ggscope.analysis.buffers import never_freed, occupancy
+
     found = occupancy(trace)
     peak = found.peak
     sizes = trace.buffers.size
@@ -180,6 +176,8 @@ def stalls_json(trace: Trace) -> list[dict[str, object]]:
     lanes = np.flatnonzero(is_stall)
     if not len(lanes):
         return found
+    from ggscope.analysis.statistics.nesting import covered
+
     # All lanes at once: there may be a hundred thousand.
     rows = np.flatnonzero(is_stall[spans.lane])
     start, end = spans.start[rows], spans.end[rows]
@@ -233,25 +231,6 @@ def stalls_text(trace: Trace, facts: dict[str, Any]) -> str:
     return table(head, rows, left=(0, 4))
 
 
-def memory_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return (kind of memory, "peak 3.0 GiB in 5, 2 never freed") for each kind."""
-    rows = []
-    for title, found in (facts["memory"] or {}).items():
-        words = f"peak {format_bytes(found['peak_bytes'])}"
-        n = found["alive_at_peak"]
-        words += f" in {format_count(n)} allocation" + ("" if n == 1 else "s")
-        for key, text in (
-            ("leaked", "never freed"),
-            ("double_freed", "freed twice"),
-            ("stray_freed", "freed without an allocation"),
-            ("reused", "at a pointer that was used before"),
-        ):
-            n = found[key]
-            words += f", {format_count(n)} {text}" if n else ""
-        rows.append((title.lower(), words))
-    return rows
-
-
 def stated_json(trace: Trace) -> list[dict[str, object]]:
     """Return what the files say of themselves, beside what they hold.
 
@@ -275,56 +254,18 @@ def stated_json(trace: Trace) -> list[dict[str, object]]:
 
 def stated_text(trace: Trace) -> str:
     """Return the section for people; "" where no file states a figure."""
-    found = stated_of(trace)
-    if not found:
-        return ""
     rows = [
         (
             f"{file}: {figure.name}" if file else figure.name,
             figure_text(figure.stated, figure.unit),
             figure_text(figure.computed, figure.unit),
-            verdict(figure),
+            figure.verdict,
             figure.basis,
         )
-        for file, figure in found
+        for file, figure in stated_of(trace)
     ]
     head = ("stated figure", "stated", "computed", "verdict", "by")
-    return table(head, rows, left=(0, 3, 4))
-
-
-def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
-    """Return how many of the expected records are there, and where some are missing.
-
-    ``share`` is None where nothing tells what was to be expected; ``why`` says so.
-    ``gaps`` lists the first missing records between the numbers of their neighbours,
-    None = none; ``time`` is in ticks.
-    """
-    return {
-        "known": found.is_known,
-        "why": found.why,
-        "share": found.share,
-        "there": found.n_there,
-        "missing": found.n_missing,
-        "expected": found.n_expected,
-        "passes": found.n_passes,
-        "varying_ops": found.n_varying,
-        "rests_on": list(found.rests_on),
-        "words": completeness_words(found),
-        "gaps": [
-            {
-                "name": gap.name,
-                "op": gap.op,
-                "after": _record(trace, gap.after),
-                "before": _record(trace, gap.before),
-                "time": gap.time,
-            }
-            for gap in found.gaps
-        ],
-    }
-
-
-def _record(trace: Trace, span: int) -> int | None:
-    return None if span < 0 else record_of(trace, span)
+    return table(head, rows, left=(0, 3, 4)) if rows else ""
 
 
 def graphs_json(trace: Trace) -> list[dict[str, object]]:
@@ -412,6 +353,11 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
     occur and no model file tells how many they stack: such names do not.
     """
     is_expert = _expert_tensors(trace)
+    may_have = is_expert.any() or len(trace.routing) or len(trace.accesses.patterns)
+    if not (may_have or len(trace.accesses.loose)):
+        return None
+    from ggscope.analysis.reads.account import account
+
     found = account(trace)
     patterns, loose = found.what, trace.accesses.loose.what
     in_pattern, in_loose = _touches(patterns, is_expert), _touches(loose, is_expert)
