@@ -14,6 +14,7 @@ from ggscope.model.tables import I64, Array, CounterShape
 from ggscope.model.tensors import Buffers, BufferUsage
 from ggscope.model.time import Clock
 from ggscope.model.trace import Severity
+from ggscope.readers.common.bracket import neighbours
 
 MAX_SIZE = 1 << 53
 """Sizes from here on are no sizes; sums of smaller ones are exact as float64."""
@@ -116,15 +117,9 @@ def ended_by(buffer_id: Array, is_alloc: Array) -> I64:
     The next event of the same id ends it: a release, or a new allocation, which
     replaces the old one. Releases get the allocation before them, -1 for none.
     """
-    order = np.argsort(buffer_id, kind="stable")
-    same = buffer_id[order][1:] == buffer_id[order][:-1]
-    ends = np.full(len(order), -1, np.int64)
-    previous, following = order[:-1][same], order[1:][same]
-    of_alloc = is_alloc[previous]
-    ends[previous[of_alloc]] = following[of_alloc]
-    is_release = of_alloc & ~is_alloc[following]
-    ends[following[is_release]] = previous[is_release]
-    return ends
+    before, behind = neighbours(buffer_id)
+    is_released = (before >= 0) & is_alloc[before]
+    return np.where(is_alloc, behind, np.where(is_released, before, -1))
 
 
 def _add_counter(builder: TraceBuilder, allocated: I64, freed: I64, size: I64) -> None:

@@ -111,22 +111,15 @@ class TensorRows:
             file=np.asarray(self.file, np.int16),
             type=np.asarray(self.type, np.int16),
             shape=shape_column(self.shape),
-            n_experts=np.asarray(self._stacked(), np.int32),
+            n_experts=np.asarray(
+                list(map(n_experts_of, self.name, self.shape)), np.int32
+            ),
             place=np.where(offsets >= 0, place, Place.UNKNOWN).astype(np.uint8),
             size_source=np.where(sizes >= 0, source, SizeSource.UNKNOWN).astype(
                 np.uint8
             ),
-            address=self._addresses(),
+            address=np.asarray(self.address, np.uint64) if any(self.address) else None,
         )
-
-    def _stacked(self) -> list[int]:
-        return [
-            n_experts_of(name, shape)
-            for name, shape in zip(self.name, self.shape, strict=True)
-        ]
-
-    def _addresses(self) -> Array | None:
-        return np.asarray(self.address, np.uint64) if any(self.address) else None
 
 
 def n_experts_of(name: str, shape: Sequence[int]) -> int:

@@ -396,7 +396,8 @@ def _read_rows(
     intake.n_lines = source.head(layout.start).count(b"\n")
     for offset, block in source.blocks(layout.start, source.size, BLOCK_BYTES):
         data: Bytes8 = np.concatenate([rest, block])
-        end = _last_line_end(data)
+        breaks = np.flatnonzero(data == _NEWLINE)
+        end = int(breaks[-1]) + 1 if len(breaks) else 0
         if end:
             intake.take(rows_of(data[:end], layout.n_columns))
         rest = data[end:].copy()
@@ -406,9 +407,3 @@ def _read_rows(
             )
         context.progress(offset + len(block), source.size)
     intake.has_open_end = bool(rest.tobytes().strip())
-
-
-def _last_line_end(data: I64 | Bytes8) -> int:
-    """Return the number of bytes up to and with the last line end."""
-    breaks = np.flatnonzero(data == ord("\n"))
-    return int(breaks[-1]) + 1 if len(breaks) else 0

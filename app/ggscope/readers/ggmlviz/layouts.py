@@ -293,9 +293,6 @@ def _plausibility(event: RawEvent, middle: int) -> float:
     )
     points += 1.0 if fits else -1.0
     if event.label is not None:
-        points += 0.5 if _is_printable(event.label) else -1.0
+        text = event.label.decode("utf-8", "replace")
+        points += 0.5 if text.isprintable() else -1.0
     return points
-
-
-def _is_printable(label: bytes) -> bool:
-    return label.decode("utf-8", "replace").isprintable()

@@ -9,6 +9,7 @@ from ggscope.model.tables import I64, Array, CounterShape
 from ggscope.model.tensors import Buffers
 from ggscope.model.trace import Severity
 from ggscope.readers.api import ReadContext
+from ggscope.readers.common.bracket import neighbours
 from ggscope.readers.ggmlviz.columns import encode, is_memory
 from ggscope.readers.ggmlviz.events import Events, blocks, joined
 from ggscope.readers.ggmlviz.layouts import EventType
@@ -79,18 +80,10 @@ def follow(time: I64, pointer: Array, sizes: Array, is_alloc: Array) -> Allocati
     An allocation of a pointer that is still alive replaces the earlier one: a
     tensor is reported again each time its graph is allocated.
     """
-    n = len(time)
     codes, _, _ = encode(pointer)
     is_sound = sizes <= np.uint64(MAX_SIZE)
     size = np.where(is_alloc & is_sound, sizes, np.uint64(0)).astype(np.int64)
-    order = np.argsort(codes, kind="stable")
-    same = np.zeros(n, np.bool_)
-    same[1:] = codes[order][1:] == codes[order][:-1]
-    previous = np.full(n, -1, np.int64)
-    previous[order[1:]] = np.where(same[1:], order[:-1], -1)
-    after = np.full(n, -1, np.int64)
-    after[order[:-1]] = np.where(same[1:], order[1:], -1)
-
+    previous, after = neighbours(codes)
     # A free has size 0, so the size of the event before is what was alive.
     change = size - np.where(previous >= 0, size[previous], 0)
     # float64 is exact to 2^53 and cannot overflow; so is the counter it becomes.
@@ -98,17 +91,12 @@ def follow(time: I64, pointer: Array, sizes: Array, is_alloc: Array) -> Allocati
     frees = np.flatnonzero(~is_alloc)
     was_alloc = is_alloc[previous[frees]]
     allocs = np.flatnonzero(is_alloc)
-    # In the order of time within each pointer: how many allocations came before.
-    of_pointer, grouped = codes[order], is_alloc[order].astype(np.int64)
-    earlier = np.cumsum(grouped) - grouped
-    before_pointer = earlier[np.searchsorted(of_pointer, of_pointer, "left")]
-    is_again = np.zeros(n, np.bool_)
-    is_again[order] = (grouped > 0) & (earlier > before_pointer)
+    first_of_pointer = np.unique(codes[allocs], return_index=True)[1]
     return Allocations(
         time=time, size=size, live=live, allocs=allocs, ended=after[allocs],
         strays=frees[previous[frees] < 0],
         doubles=frees[(previous[frees] >= 0) & ~was_alloc],
-        reused=np.flatnonzero(is_again),
+        reused=np.delete(allocs, first_of_pointer),
         oversized=np.flatnonzero(is_alloc & ~is_sound),
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, Array, SpanFlag
 from ggscope.model.trace import Severity
+from ggscope.readers.common.bracket import neighbours
 from ggscope.readers.ggmlviz import NUMBERING_OPTION
 from ggscope.readers.ggmlviz.columns import is_memory
 from ggscope.readers.ggmlviz.events import Events
@@ -82,14 +83,14 @@ def add_threads(
     )
     of_life = of_life[np.argsort(thread[of_life], kind="stable")]
     begins = kind[of_life] == EventType.THREAD_BEGIN
-    same = np.append(thread[of_life][1:] == thread[of_life][:-1], False)
-    is_closed = begins & same & np.append(~begins[1:], False)
+    _, behind = neighbours(thread[of_life])
+    is_closed = begins & (behind >= 0) & ~begins[behind]
     at = np.flatnonzero(begins)
     is_bar[of_life[at]] = True
-    is_bar[of_life[at[is_closed[at]] + 1]] = True
+    is_bar[of_life[behind[is_closed]]] = True
     last = int(events.time.max()) - origin
     start = events.time[rows[of_life[at]]] - origin
-    closer = of_life[np.minimum(at + 1, len(of_life) - 1)] if len(at) else at
+    closer = of_life[behind[at]]
     end = np.where(is_closed[at], events.time[rows[closer]] - origin, last)
     lanes = {
         number: builder.add_lane(
@@ -119,12 +120,11 @@ def _add_waits(
         return
     thread = events.thread_of[events.place]
     in_time = np.arange(len(events)) if events.order is None else events.order
-    order = in_time[np.argsort(thread[in_time], kind="stable")]
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    after = place[rows] + 1
-    follower = order[np.minimum(after, len(order) - 1)]
-    has_next = (after < len(order)) & (thread[follower] == thread[rows])
+    _, behind = neighbours(thread[in_time])
+    follower = np.empty(len(events), np.int64)
+    follower[in_time] = np.where(behind >= 0, in_time[behind], -1)
+    follower = follower[rows]
+    has_next = follower >= 0
     last = int(events.time.max())
     end = np.where(has_next, events.time[follower], last) - origin
     homes, first = np.unique(lane, return_index=True)

@@ -23,6 +23,7 @@ from ggscope.model.tables import (
 )
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import OpTable, Severity
+from ggscope.readers.common.bracket import neighbours
 from ggscope.readers.common.column_pieces import ColumnPieces
 from ggscope.readers.npu.columns import EventColumns
 from ggscope.readers.npu.counters import add_counters
@@ -326,16 +327,15 @@ class TraceAssembly:
         time, record = time[order], record[order]
         name, detail = table.column("name")[order], table.column("detail")[order]
         starts = (event == _START) & (number >= 0)
-        paired = np.zeros(len(starts), np.bool_)
-        paired[:-1] = starts[:-1] & (event[1:] == _END) & (number[1:] == number[:-1])
-        ends = np.concatenate([[False], paired[:-1]])
+        _, behind = neighbours(number)
+        paired = starts & (behind >= 0) & (event[behind] == _END)
+        ends = np.zeros(len(starts), np.bool_)
+        ends[behind[paired]] = True
         begun = np.flatnonzero(starts)
         begun = begun[np.argsort(time[begun], kind="stable")]
         if len(begun):
             closed = paired[begun]
-            end = np.where(
-                closed, time[np.minimum(begun + 1, len(time) - 1)], self._finish
-            )
+            end = np.where(closed, time[behind[begun]], self._finish)
             unnamed = builder.strings.intern(COMMAND_NAME)
             builder.add_spans(
                 start=time[begun],

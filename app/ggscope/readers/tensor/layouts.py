@@ -352,7 +352,9 @@ class TensorRecords:
         if value == _MISSING.get(field):
             return NOT_AVAILABLE
         if field == "operation_type":
-            return self._op_text(value)
+            if self.layout.has_ggml_ops and value >= FIRST_EXTENSION_OP:
+                return f"{value} = extension record"
+            return f"{value} = {self.ops.name(value)}" if self.ops else str(value)
         if field in _WORDS:
             words = _WORDS[field]
             return f"{value} = {words[value]}" if value < len(words) else str(value)
@@ -361,8 +363,3 @@ class TensorRecords:
         if field == "size_bytes":
             return f"{value:,} = {format_bytes(value)}"
         return f"{value:,}" if field == "timestamp_ns" else str(value)
-
-    def _op_text(self, code: int) -> str:
-        if self.layout.has_ggml_ops and code >= FIRST_EXTENSION_OP:
-            return f"{code} = extension record"
-        return f"{code} = {self.ops.name(code)}" if self.ops else str(code)

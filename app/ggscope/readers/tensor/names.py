@@ -253,6 +253,7 @@ class PatternDecoder:
         layer = _claimed(source["layer_id"])
         if not self._claims_layers:
             layer[:] = -1
+        index = source["tensor_idx"]  # numbers of a registry
         return {
             "tensor": tensor,
             "size": source["size_bytes"].astype(np.int64),
@@ -261,7 +262,7 @@ class PatternDecoder:
             "address": pointers,
             "raw_name": self._raw_names(names, width),
             "raw_layer": _claimed(source["layer_id"]),
-            "index": _indexes(source["tensor_idx"]),
+            "index": np.where(index == NO_INDEX, -1, index.astype(np.int64)),
         }
 
     def _tensor_row(self, text: str, layer: int, expert: int) -> int:
@@ -325,11 +326,6 @@ class PatternDecoder:
 def _claimed(layer: Array) -> npt.NDArray[np.int16]:
     """Return a claimed layer number as int16, -1 for none and impossible ones."""
     return np.where(layer < 1 << 15, layer, 0xFFFF).astype(np.uint16).view(np.int16)
-
-
-def _indexes(index: Array) -> npt.NDArray[np.int64]:
-    """Return numbers of a registry, -1 for none."""
-    return np.where(index == NO_INDEX, -1, index.astype(np.int64))
 
 
 def _offsets(where: Array, in_file: Array) -> npt.NDArray[np.int64]:

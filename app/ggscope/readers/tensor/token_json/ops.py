@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
@@ -36,7 +37,7 @@ from ggscope.readers.tensor.layouts import (
     RecordLayout,
 )
 from ggscope.readers.tensor.token_json import AS_PRINTED
-from ggscope.readers.tensor.token_json.entries import Access, Pattern
+from ggscope.readers.tensor.token_json.entries import DISK, Access, Pattern
 
 """Value of the option ``ops`` that takes every name as it stands."""
 
@@ -243,22 +244,31 @@ def as_records(
     names = (a.name for p in patterns for a in p.accesses)
     source_width = _width(names, schema.source_width or 20)
     n_slots = max((len(p.accesses) for p in patterns), default=0) or 1
-    layout = _layout(schema, result_width, source_width, n_slots)
-    records = np.zeros(len(patterns), layout.dtype)
-    records["layer_id"] = [_layer(p.layer) for p in patterns]
-    records["operation_type"] = ops
-    records["dst_name"] = [_raw(p.name) for p in patterns]
-    records["num_experts"] = [p.lists_experts for p in patterns]
     counts = np.array([len(p.accesses) for p in patterns], np.int64)
-    # What the entries claim is not told here: some of it may have been left out.
-    records["num_sources"] = counts
     flat = [a for p in patterns for a in p.accesses]
     at = np.repeat(np.arange(len(patterns)), counts)
     slot = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
-    sources = np.zeros(len(flat), layout.source)
-    _fill(sources, flat)
-    records["sources"][at, slot] = sources
-    return layout, records
+    sources = _records(
+        name=(f"S{source_width}", [_raw(a.name) for a in flat]),
+        tensor_ptr=("<u8", [a.pointer for a in flat]),
+        size_bytes=("<i8", [a.size for a in flat]),
+        layer_id=("<u2", [_layer(a.layer) for a in flat]),
+        memory_source=("u1", [a.space for a in flat]),
+        disk_offset_or_buffer_id=("<u8", [_where(a) for a in flat]),
+        tensor_idx=("<i8", [_index(a.index) for a in flat]),
+    )
+    slots = np.zeros((len(patterns), n_slots), sources.dtype)
+    slots[at, slot] = sources
+    records = _records(
+        layer_id=("<u2", [_layer(p.layer) for p in patterns]),
+        operation_type=("u1", ops),
+        # What the entries claim is not told here: some of it may have been left out.
+        num_sources=("<i2", counts),
+        num_experts=("u1", [p.lists_experts for p in patterns]),
+        dst_name=(f"S{result_width}", [_raw(p.name) for p in patterns]),
+        sources=((sources.dtype, (n_slots,)), slots),
+    )
+    return _made(schema, records.dtype, sources.dtype, result_width), records
 
 
 def _single_records(
@@ -266,53 +276,27 @@ def _single_records(
 ) -> tuple[RecordLayout, Array]:
     accesses = [p.accesses[0] for p in patterns]
     width = _width((a.name for a in accesses), schema.dst_width)
-    dtype = np.dtype(
-        [
-            ("layer_id", "<u2"),
-            ("operation_type", "u1"),
-            ("tensor_idx", "<i8"),
-            ("tensor_ptr", "<u8"),
-            ("file_offset", "<u8"),
-            ("size_bytes", "<i8"),
-            ("tensor_name", f"S{width}"),
-        ]
+    records = _records(
+        layer_id=("<u2", [_layer(a.layer) for a in accesses]),
+        operation_type=("u1", ops),
+        tensor_idx=("<i8", [_index(a.index) for a in accesses]),
+        tensor_ptr=("<u8", [a.pointer for a in accesses]),
+        file_offset=("<u8", [a.where or 0 for a in accesses]),
+        size_bytes=("<i8", [a.size for a in accesses]),
+        tensor_name=(f"S{width}", [_raw(a.name) for a in accesses]),
     )
-    records = np.zeros(len(patterns), dtype)
-    records["layer_id"] = [_layer(a.layer) for a in accesses]
-    records["operation_type"] = ops
-    records["tensor_idx"] = [_index(a.index) for a in accesses]
-    records["tensor_ptr"] = [a.pointer for a in accesses]
-    records["file_offset"] = [a.where or 0 for a in accesses]
-    records["size_bytes"] = [a.size for a in accesses]
-    records["tensor_name"] = [_raw(a.name) for a in accesses]
-    return _made(schema, dtype, None, width), records
+    return _made(schema, records.dtype, None, width), records
 
 
-def _layout(
-    schema: RecordLayout, dst_width: int, width: int, n_slots: int
-) -> RecordLayout:
-    source = np.dtype(
-        [
-            ("name", f"S{width}"),
-            ("tensor_ptr", "<u8"),
-            ("size_bytes", "<i8"),
-            ("layer_id", "<u2"),
-            ("memory_source", "u1"),
-            ("disk_offset_or_buffer_id", "<u8"),
-            ("tensor_idx", "<i8"),
-        ]
-    )
-    dtype = np.dtype(
-        [
-            ("layer_id", "<u2"),
-            ("operation_type", "u1"),
-            ("num_sources", "<i2"),
-            ("num_experts", "u1"),
-            ("dst_name", f"S{dst_width}"),
-            ("sources", source, (n_slots,)),
-        ]
-    )
-    return _made(schema, dtype, source, dst_width)
+def _records(
+    **columns: tuple[npt.DTypeLike, Array | Sequence[int] | Sequence[bytes]],
+) -> Array:
+    """Return a structured array of these fields: their dtypes and their values."""
+    dtype = np.dtype([(name, kind) for name, (kind, _) in columns.items()])
+    records = np.zeros(len(next(iter(columns.values()))[1]), dtype)
+    for name, (_, values) in columns.items():
+        records[name] = values
+    return records
 
 
 def _made(
@@ -332,17 +316,10 @@ def _made(
     )
 
 
-def _fill(sources: Array, accesses: Sequence[Access]) -> None:
-    sources["name"] = [_raw(a.name) for a in accesses]
-    sources["tensor_ptr"] = [a.pointer for a in accesses]
-    sources["size_bytes"] = [a.size for a in accesses]
-    sources["layer_id"] = [_layer(a.layer) for a in accesses]
-    sources["memory_source"] = [a.space for a in accesses]
-    sources["disk_offset_or_buffer_id"] = [
-        (NO_OFFSET if a.space == 0 else 0) if a.where is None else a.where
-        for a in accesses
-    ]
-    sources["tensor_idx"] = [_index(a.index) for a in accesses]
+def _where(access: Access) -> int:
+    if access.where is not None:
+        return access.where
+    return NO_OFFSET if access.space == DISK else 0
 
 
 def _one_source(pattern: Pattern) -> Pattern:

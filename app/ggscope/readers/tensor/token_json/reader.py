@@ -238,7 +238,7 @@ def _note_all(
 ) -> None:
     """Add everything that is wrong with the file."""
     rows = draft.rows
-    for w in intake.builder.snapshot(_no_info(draft)).warnings:
+    for w in intake.builder.snapshot(make_info(draft.file.source, "", "")).warnings:
         builder.warn(
             w.severity, w.code, w.message, w.offset, w.count,
             place=w.place, remedy=w.remedy,
@@ -308,10 +308,6 @@ def _stated(intake: TokenIntake, of_entry: Array, draft: Draft) -> tuple[Stated,
         ),
     )
     return tuple(figure for figure in figures if figure is not None)
-
-
-def _no_info(draft: Draft) -> TraceInfo:
-    return make_info(draft.file.source, "", "")
 
 
 def _info(
@@ -423,7 +419,7 @@ class TraceJsonReader:
             raise CorruptError(
                 'this is no token trace: it has no "entries".',
                 path=source.path,
-                hint=_begins(source),
+                hint=f"It begins with {source.head(HEAD_BYTES)[:40]!r}.",
             )
         return build(intake, source, context)
 
@@ -446,7 +442,3 @@ def _keep_before(fault: JsonSyntaxError, intake: TokenIntake, source: Source) ->
         offset=fault.offset,
         hint="Open it again when it is complete." if changing else "",
     )
-
-
-def _begins(source: Source) -> str:
-    return f"It begins with {source.head(HEAD_BYTES)[:40]!r}."
