@@ -42,7 +42,7 @@ _STRINGS_PER_LOOK = 1 << 12
 """Strings that are matched between two looks at the watcher."""
 
 
-def thing_tests(trace: Trace, wanted: Filter) -> list[Test]:
+def access_tests(trace: Trace, wanted: Filter) -> list[Test]:
     """Return a test for each of the parts tensors, offsets, experts and buffers."""
     tests: list[Test] = []
     if wanted.tensors is not None:
@@ -361,7 +361,7 @@ def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list
     if wanted.min_size is not None or wanted.max_size is not None:
         tests.append(_size_test(trace, wanted.min_size, wanted.max_size))
     tests += _op_tests(trace, wanted)
-    tests += thing_tests(trace, wanted)
+    tests += access_tests(trace, wanted)
     if wanted.spaces is not None:
         spaces = np.array(sorted(wanted.spaces), np.int64)
         tests.append(access_test(trace, lambda what: np.isin(what.space, spaces)))
