@@ -17,8 +17,8 @@ from ggscope.render.gl import painter as gl
 from ggscope.render.gl.base import gl_module
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
+from ggscope.views.base import painted as painted_module
 from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
-from ggscope.views.timeline import view as timeline_module
 from ggscope.views.timeline.view import TimelineView
 
 pytestmark = pytest.mark.gl
@@ -168,9 +168,9 @@ def test_software_renderer_is_no_reason_to_leave_raster(
     qtbot: QtBot, view: TimelineView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probed = []
-    monkeypatch.setattr(timeline_module, "PROBE_MS", 0)
+    view._chooser.setInterval(0)
     monkeypatch.setattr(
-        timeline_module,
+        painted_module,
         "hardware_renderer",
         lambda: probed.append(hardware_renderer()) or probed[0],
     )

@@ -28,7 +28,9 @@ from pathlib import Path
 from ggscope.gui import app as app_module
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import MemoryStore, Settings
-import ggscope.render.gl.painter, ggscope.views.overview, ggscope.views.timeline.view
+import ggscope.render.gl.painter
+from ggscope.views.overview import OverviewView
+from ggscope.views.timeline.view import TimelineView
 from ggscope.views.table import grid as table_grid
 import ggscope.views.base.text_table, ggscope.views.details.parts
 faulthandler.enable()
@@ -52,8 +54,8 @@ turn(lambda: workspace.filler.is_done)
 def by_c(*arguments, **named):
     return [][0]  # made by C code: no object yet while it leaves the override
 faults = {
-    "timeline": (ggscope.views.timeline.view, "compose_timeline", workspace.cells[0]),
-    "overview": (ggscope.views.overview, "compose_overview", workspace.overview),
+    "timeline": (TimelineView, "draw_scene", workspace.cells[0]),
+    "overview": (OverviewView, "draw_scene", workspace.overview),
     "table": (table_grid.VirtualTable, "visible_rows", workspace.cells[1]),
     "driver": (ggscope.render.gl.painter.GlPainter, "paint", workspace.cells[0]),
 }

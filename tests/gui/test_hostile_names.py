@@ -241,7 +241,7 @@ def look_at_menu(looker: Looker, view: QWidget, place: QPoint) -> None:
     if isinstance(view, PaintedView):
         menu = view.menu_at(place.x(), place.y())
     elif isinstance(view, TimelineView):
-        menu = build_menu(view, place)
+        menu = build_menu(view, place.x(), place.y())
     if menu is not None:
         looker.walk(menu)
         menu.deleteLater()

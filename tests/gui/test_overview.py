@@ -136,7 +136,8 @@ def test_large_trace_is_prepared_on_a_worker(
 
     session.set_trace(builders.random_trace(3, 5_000, lanes=3))
     waiting = view.picture(WIDTH, 58, 1.0)
-    qtbot.waitUntil(lambda: "overview" in ran and session.tasks.is_idle)
+    qtbot.waitUntil(lambda: any("overview" in key for key in ran))
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
 
     drawn = view.picture(WIDTH, 58, 1.0)
     assert drawn is not waiting

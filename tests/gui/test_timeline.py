@@ -324,7 +324,9 @@ def test_menu_isolates_pins_and_hides(view: TimelineView, session: Session) -> N
     span = first_op(session)
     op = session.trace.op_name(int(session.trace.spans.op[span]))  # type: ignore[union-attr]
     key = view.prepared().index.lane_of_span(span)  # type: ignore[union-attr]
-    actions = {a.text(): a for a in build_menu(view, spot(view, span)).actions()}
+    actions = {
+        a.text(): a for a in build_menu(view, *spot(view, span).toTuple()).actions()
+    }
 
     actions[f"Show only {op}"].trigger()
     next(a for t, a in actions.items() if t.startswith("Pin ")).trigger()
@@ -336,7 +338,7 @@ def test_menu_isolates_pins_and_hides(view: TimelineView, session: Session) -> N
     session.set_filter(Filter())
     session.set_lane_state(LaneState(hidden=frozenset({key})))
     assert view.prepared().layout.box_of(key) is None  # type: ignore[union-attr]
-    menu = build_menu(view, QPoint(500, canvas(view).height() - 3))
+    menu = build_menu(view, 500, canvas(view).height() - 3)
     assert "Show hidden lanes" in [a.text() for a in menu.actions()]
 
 
@@ -564,7 +566,7 @@ def test_picture_has_one_scene_and_one_set_of_pixel_edges(
         monkeypatch.setattr(module, name, noted)
 
     note(timeline_module, "TimelineScene")
-    note(timeline_module, "compose_timeline")
+    note(TimelineView, "compose")
     note(scene_module, "column_edges")
     if action == "click":
         QTest.mouseClick(canvas(view), LEFT, PLAIN, at)
@@ -574,7 +576,7 @@ def test_picture_has_one_scene_and_one_set_of_pixel_edges(
         session.zoom(0.5)
     QTest.qWait(100)
 
-    n = made.count("compose_timeline")
+    n = made.count("compose")
     # A click is drawn at once, and again with what was found to belong to it.
     assert 1 <= n <= 2
     assert made.count("TimelineScene") == made.count("column_edges") == n

@@ -4,7 +4,7 @@ from enum import Enum, auto
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent, QWheelEvent
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ggscope.analysis.rows.lanes import FEW_LANES
 from ggscope.model.time import TimeRange
@@ -16,9 +16,8 @@ from ggscope.render.timeline.pending import unknown_range, unknown_words
 from ggscope.render.timeline.scene import OverviewScene
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.canvas import RasterCanvas
+from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import bookmark_tip, show_tip
-from ggscope.views.base.view import View
 
 HEIGHT = 58
 EDGE_PX = 6
@@ -36,42 +35,38 @@ class _Drag(Enum):
     NEW = auto()
 
 
-class OverviewView(View):
+class OverviewView(PaintedView):
     """The whole trace in a strip; drag the frame to pan, its ends to zoom.
 
     A drag outside the frame shows a new range, a click centres, a double click
     shows everything, the wheel zooms.
     """
 
+    draw_scene = staticmethod(compose_overview)
+
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(session, theme, parent)
+        super().__init__(self.tr("Overview of the whole trace"), session, theme, parent)
         self.setObjectName("overview")
-        self.setAccessibleName(self.tr("Overview of the whole trace"))
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._drag = _Drag.NONE
         self._drag_tick = 0
         self._drag_x = 0.0
         self._drag_range = TimeRange(0, 1)
         self._ready = False
-        self._zoom = 1.0
+        self._n_masks = 0
         self._last: DisplayList | None = None
-        self._canvas = RasterCanvas(self, self)
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.addWidget(self._canvas)
         self.hear(
-            (session.visible_range_changed, self._repaint),
-            (session.selection_changed, self._repaint),
-            (session.marked_range_changed, self._repaint),
-            (session.search_changed, self._repaint),
-            (session.bookmarks_changed, self._repaint),
-            (session.trace_changed, self._prepare),
-            (session.color_by_changed, self._prepare),
-            (session.mask_changed, self._prepare),
+            (session.visible_range_changed, self.repaint_picture),
+            (session.selection_changed, self.repaint_picture),
+            (session.marked_range_changed, self.repaint_picture),
+            (session.search_changed, self.repaint_picture),
+            (session.bookmarks_changed, self.repaint_picture),
+            (session.color_by_changed, self.invalidate),
+            (session.mask_changed, self._on_mask_changed),
         )
-        self._prepare()
 
     def sizeHint(self) -> QSize:
         """Return the strip's height; any width."""
@@ -81,47 +76,27 @@ class OverviewView(View):
         """Return the strip's height."""
         return QSize(120, round(HEIGHT * self._zoom))
 
-    def release(self) -> None:
-        """Compute nothing any more."""
-        super().release()
-        self.session.tasks.cancel(_KEY)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self._canvas.update()
-
     def set_zoom(self, zoom: float) -> None:
         """Draw everything `zoom` times as large."""
-        self._zoom = self._canvas.zoom = zoom
+        super().set_zoom(zoom)
         self.updateGeometry()
-        self._canvas.update()
 
-    def _repaint(self, _: object = None) -> None:
-        self._canvas.update()
+    def _on_mask_changed(self, _: object) -> None:
+        self._n_masks += 1
+        self.invalidate()
 
-    def _prepare(self, _: object = None) -> None:
+    def refresh(self) -> None:
         """Compute the strip once on a worker where the trace is large."""
-        session = self.session
-        if session.index is None or session.trace is None:
-            self._ready = False
-            self._canvas.update()
-            return
-        trace = session.trace
-        if len(trace.spans) <= SYNC_SPANS and len(trace.lanes) <= FEW_LANES:
-            self._on_ready(None)
-            return
-        self._ready = False
-        # The timeline asks first: what a person looks at has priority.
-        QTimer.singleShot(0, self, self._prepare_large)
+        trace = self.session.trace
+        few = trace is None or len(trace.lanes) <= FEW_LANES
+        self._ready = trace is None or (few and len(trace.spans) <= SYNC_SPANS)
+        if self._ready:
+            self.repaint_picture()
+        else:  # the timeline asks first: what a person looks at has priority
+            QTimer.singleShot(0, self, self._prepare_large)
 
     def _prepare_large(self) -> None:
-        zoom = self._zoom
-        scene = self._scene(
-            self._canvas.width() / zoom,
-            self._canvas.height() / zoom,
-            self.devicePixelRatioF() * zoom,
-        )
+        scene = self.scene_now()
         if scene is None:
             return
 
@@ -129,19 +104,15 @@ class OverviewView(View):
             context.check_cancelled()
             compose_overview(scene)
 
-        self.session.tasks.run(
-            _KEY,
-            request,
-            self._on_ready,
-            title=self.tr("Preparing overview"),
-            even_if_held=True,
-        )
+        title = self.tr("Preparing overview")
+        self.run(_KEY, request, self._on_ready, title, even_if_held=True)
 
     def _on_ready(self, _: object) -> None:
         self._ready = True
-        self._canvas.update()
+        self.repaint_picture()
 
-    def _scene(self, width: float, height: float, scale: float) -> OverviewScene | None:
+    def scene(self, width: float, height: float, scale: float) -> OverviewScene | None:
+        """Return what the strip is composed from, or None without a trace."""
         session = self.session
         if session.index is None:
             return None
@@ -158,26 +129,22 @@ class OverviewView(View):
             marked=session.marked_range,
             bookmarks=tuple((b.name, b.time) for b in session.bookmarks),
             mask=session.mask,
-            mask_token=None if session.mask is None else id(session.mask),
+            mask_token=None if session.mask is None else self._n_masks,
         )
 
-    def picture(self, width: float, height: float, scale: float) -> DisplayList:
-        """Return the strip for a canvas of this size."""
-        scene = self._scene(width, height, scale)
-        if scene is not None and self._ready:
-            self._last = compose_overview(scene)
+    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
+        """Return the strip; the last one until the new one is there."""
+        if self._ready:
+            self._last = super().compose(width, height, scale)
             return self._last
         last, wanted = self._last, (width, height, scale)
-        if (
-            scene is not None
-            and last is not None
-            and wanted == (last.width, last.height, last.scale)
-        ):
-            return last  # until the new one is there
-        return DisplayList(width, height, scale, self.theme.pane)
+        if last is None or wanted != (last.width, last.height, last.scale):
+            return None
+        return last
 
-    def canvas_failed(self, message: str) -> None:
-        """Do nothing: the strip never uses OpenGL."""
+    def empty_words(self) -> tuple[str, str]:
+        """Return nothing: a strip has no room for words."""
+        return "", ""
 
     # --- input -------------------------------------------------------------
 

@@ -17,8 +17,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
-from ggscope.render.batch import Align, DisplayList, Text, TextBatch
+from ggscope.render.batch import Align, DisplayList, Text, TextList
 from ggscope.render.export import CSS_DPI, Drawn, Figure, Look
+from ggscope.render.gl.store import BUDGET_BYTES
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 from ggscope.session.session import Session
@@ -53,6 +54,8 @@ class PaintedView(View):
     """What a scene has of the mouse and the cursor, without it: for figures."""
     uses_gl = False
     """Whether the picture gains from OpenGL where there is a graphics card."""
+    probe_ms = 0
+    """So long after the view is seen the driver is asked for its renderer."""
 
     def __init__(
         self,
@@ -68,9 +71,11 @@ class PaintedView(View):
         self._is_stale = True
         # A timer of its own: PySide keeps the method of `QTimer.singleShot`, and with
         # it the view, where the view is closed before the shot.
-        self._chooser = QTimer(self, singleShot=True, interval=0)
+        self._chooser = QTimer(self, singleShot=True, interval=self.probe_ms)
         self._chooser.timeout.connect(self._choose_canvas)
         self._wish = "auto"
+        self.gpu_bytes = BUDGET_BYTES
+        """Memory of the graphics card that spans may take; for the next canvas."""
         # Another view of this kind may be in the drawer: each has jobs of its own.
         self._number = next(_NUMBERS)
         self._keys: set[str] = set()
@@ -140,7 +145,16 @@ class PaintedView(View):
             self._is_stale = False
             self.refresh()
 
-    def run(self, key: str, request: Request[Any], then: Any, title: str) -> None:
+    def run(
+        self,
+        key: str,
+        request: Request[Any],
+        then: Any,
+        title: str,
+        *,
+        is_urgent: bool = False,
+        even_if_held: bool = False,
+    ) -> None:
         """Run a request on a worker; the newest one of a key of this view wins.
 
         See ``session.tasks``: `request` gets a TaskContext, `then` the result on
@@ -150,7 +164,14 @@ class PaintedView(View):
             return
         own = self._own_key(key)
         self._keys.add(own)
-        self.session.tasks.run(own, request, then, title=title)
+        self.session.tasks.run(
+            own,
+            request,
+            then,
+            title=title,
+            is_urgent=is_urgent,
+            even_if_held=even_if_held,
+        )
 
     def is_computing(self, key: str) -> bool:
         """Tell whether a request of this key and view is under way."""
@@ -233,8 +254,9 @@ class PaintedView(View):
             Text(width / 2, middle + 11, sentence, self.theme.faint, 11.5,
                  align=Align.CENTER, width=room),
         )  # fmt: skip
-        texts = TextBatch(tuple(line for line in lines if line.text))
-        return DisplayList(width, height, scale, self.theme.pane, (texts,))
+        texts = TextList(line for line in lines if line.text)
+        batches = tuple(texts.batch())
+        return DisplayList(width, height, scale, self.theme.pane, batches)
 
     # -- input -----------------------------------------------------------------
 
@@ -285,12 +307,18 @@ class PaintedView(View):
 
     def set_drawing(self, drawing: Drawing) -> None:
         """Draw by what the settings ask for."""
+        self.gpu_bytes = drawing.gpu_mib << 20
         self.choose_renderer(drawing.renderer)
 
     def choose_renderer(self, wish: str) -> None:
-        """Draw by "opengl" or "raster"; "auto" = what suits the machine."""
+        """Draw by "opengl" or "raster"; "auto" = what suits the machine.
+
+        A machine is asked `probe_ms` after the view is seen.
+        """
         self._wish = wish
-        if self.isVisible():
+        if wish == "auto":
+            self._chooser.start()
+        else:
             self._choose_canvas()
 
     def renderer_text(self) -> str:
@@ -309,20 +337,25 @@ class PaintedView(View):
         """Do nothing: such pictures search nothing."""
 
     def _choose_canvas(self) -> None:
+        if not self.uses_gl:
+            return
         use_gl = self._wish == "opengl" or (
             self._wish == "auto" and hardware_renderer() is not None
         )
-        if self.uses_gl and use_gl != isinstance(self._canvas, GlCanvas):
+        if use_gl != isinstance(self._canvas, GlCanvas):
             self._replace_canvas(use_gl=use_gl)
 
     def _replace_canvas(self, *, use_gl: bool) -> None:
         old = self._canvas
         if isinstance(old, GlCanvas):
             old.release()
-        self._canvas = GlCanvas(self, self) if use_gl else RasterCanvas(self, self)
+        self._canvas = (
+            GlCanvas(self, self, self.gpu_bytes) if use_gl else RasterCanvas(self, self)
+        )
         self._canvas.zoom = self._zoom
         self._canvas.setCursor(old.cursor())
         self.box.replaceWidget(old, self._canvas)
         old.hide()
         old.deleteLater()
         self._canvas.show()
+        self.renderer_changed.emit(self.renderer_text())

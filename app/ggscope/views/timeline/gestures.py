@@ -98,7 +98,7 @@ class Gestures:
         if event.button() == Qt.MouseButton.RightButton:
             return False
         self._view.setFocus(Qt.FocusReason.MouseFocusReason)
-        at, mods = self._view.point(event.position()), event.modifiers()
+        at, mods = self._view.position_of(event), event.modifiers()
         self._start = self._last = at
         self._start_tick = self._view.tick_at(at.x())
         self._start_range = session.visible_range
@@ -154,7 +154,7 @@ class Gestures:
         self._view.set_canvas_cursor(shapes.get(mode, Qt.CursorShape.ArrowCursor))
 
     def _move(self, event: QMouseEvent) -> bool:
-        at = self._view.point(event.position())
+        at = self._view.position_of(event)
         if self._mode is Mode.IDLE:
             self._hover(at)
             return True
@@ -180,7 +180,7 @@ class Gestures:
 
     def _release(self, event: QMouseEvent) -> bool:
         mode, self._mode = self._mode, Mode.IDLE
-        at = self._view.point(event.position())
+        at = self._view.position_of(event)
         if mode is Mode.PRESSED and self._pending is not Mode.MOVE_LANE:
             self._click(at, event.modifiers())
         elif mode is Mode.ZOOM:
@@ -205,7 +205,7 @@ class Gestures:
         session = self._view.session
         if event.button() != Qt.MouseButton.LeftButton:
             return False
-        at = self._view.point(event.position())
+        at = self._view.position_of(event)
         hit = self._view.hit(at.x(), at.y())
         if hit.span >= 0:
             session.select_span(hit.span, reveal=False)
@@ -370,7 +370,7 @@ class Gestures:
         if mods & Qt.KeyboardModifier.ShiftModifier:
             dx, dy, axis, zoom = dx or dy, 0, Qt.Orientation.Horizontal, False
         if zoom and dy:
-            tick = view.tick_at(view.point(event.position()).x())
+            tick = view.tick_at(view.position_of(event).x())
             session.zoom(ZOOM_STEP ** (-dy / 60), tick)
         elif axis is Qt.Orientation.Horizontal and dx:
             shift = round(-dx * view.ticks_per_px() * (1 if precise else 2))
@@ -397,6 +397,6 @@ class Gestures:
     def _native(self, event: QNativeGestureEvent) -> bool:
         if event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture:
             return False
-        tick = self._view.tick_at(self._view.point(event.position()).x())
+        tick = self._view.tick_at(self._view.position_of(event).x())
         self._view.session.zoom(1.0 / max(0.1, 1.0 + event.value()), tick)
         return True

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QPointF
 from PySide6.QtWidgets import QMenu
 
 from ggscope.analysis.rows.lanes import LaneState
@@ -26,20 +25,12 @@ _MOST_HIDDEN = 50
 """Of more hidden lanes the menu lists the first; "All" shows the others too."""
 
 
-def show_menu(view: "TimelineView", at: QPoint, global_at: QPoint) -> None:
-    """Show the menu that belongs to the thing at `at`."""
-    menu = build_menu(view, at)
-    menu.popup(global_at)
-
-
-def build_menu(view: "TimelineView", at: QPoint) -> QMenu:
-    """Return the menu for canvas position `at`; it deletes itself when closed."""
+def build_menu(view: "TimelineView", x: float, y: float) -> QMenu:
+    """Return the menu for a position of the picture."""
     menu = QMenu(view)
     menu.setObjectName("timeline-menu")
-    menu.aboutToHide.connect(menu.deleteLater)
     session = view.session
-    place = view.point(QPointF(at))
-    hit = view.hit(place.x(), place.y())
+    hit = view.hit(x, y)
     if hit.span >= 0:
         _span_entries(view, menu, session, hit)
         menu.addSeparator()

@@ -5,13 +5,12 @@ and of very many lanes for those alone that are in view.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QSize, Qt, QTimer
-from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QToolTip, QWidget
+from PySide6.QtCore import QEvent, QPointF, QRect, Qt, QTimer
+from PySide6.QtGui import QContextMenuEvent, QHelpEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QMenu, QScrollBar, QWidget
 
 from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.rows.index import TraceIndex
@@ -29,7 +28,6 @@ from ggscope.model.tables import I64
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import DisplayList
 from ggscope.render.export import Figure, Look
-from ggscope.render.gl.store import BUDGET_BYTES
 from ggscope.render.theme import Theme, lut
 from ggscope.render.timeline.bookmark_labels import bookmark_labels
 from ggscope.render.timeline.compose import compose_timeline
@@ -42,11 +40,9 @@ from ggscope.render.timeline.scene import (
     time_scale,
 )
 from ggscope.session.session import Session, TraceChange
-from ggscope.session.settings import Drawing
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
+from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import bookmark_tip, show_tip
-from ggscope.views.base.view import View
 from ggscope.views.timeline.gestures import Gestures
 from ggscope.views.timeline.hit import Hit, hit_in_lane, row_at
 from ggscope.views.timeline.legend import Legend
@@ -192,16 +188,18 @@ FLASH_MS = 900
 _KEY = "timeline"
 
 
-class TimelineView(View):
+class TimelineView(PaintedView):
     """Lanes of spans under a time axis, with keyboard and mouse of Perfetto."""
+
+    draw_scene = staticmethod(compose_timeline)
+    uses_gl = True
+    probe_ms = PROBE_MS
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(session, theme, parent)
+        super().__init__(self.tr("Timeline"), session, theme, parent)
         self.setObjectName("timeline")
-        self.setAccessibleName(self.tr("Timeline"))
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._prepared: Prepared | None = None
         self._is_behind = False
         """Whether span ids of the session are not those of what is drawn."""
@@ -213,7 +211,6 @@ class TimelineView(View):
         self._zoom_band: TimeRange | None = None
         self._mask_number = 0
         self._has_painted = False
-        self._zoom = 1.0
         self._wanted_lane = ""
         self._flash_lane = ""
         self._flash_timer = QTimer(self)
@@ -223,63 +220,51 @@ class TimelineView(View):
         self._gestures = Gestures(self)
         self.legend = Legend(session, theme, self)
         self.legend.hide()
-        self.gpu_bytes = BUDGET_BYTES
-        """Memory of the graphics card that spans may take; for the next canvas."""
-        self._canvas: RasterCanvas | GlCanvas = RasterCanvas(self, self)
         self._bar = QScrollBar(Qt.Orientation.Vertical, self)
         self._bar.setAccessibleName(self.tr("Scroll lanes"))
         self._bar.valueChanged.connect(self._on_scrolled)
-        self._box = QHBoxLayout(self)
-        self._box.setContentsMargins(0, 0, 0, 0)
-        self._box.setSpacing(0)
-        self._box.addWidget(self._canvas, 1)
-        self._box.addWidget(self._bar)
+        self.box.setDirection(QBoxLayout.Direction.LeftToRight)
+        self.box.addWidget(self._bar)
         self.hear(
-            (session.trace_changed, self._on_trace_changed),
             (session.visible_range_changed, self._on_moved),
-            (session.selection_changed, self._repaint),
+            (session.selection_changed, self.repaint_picture),
             (session.linked_changed, self._on_linked_changed),
             (session.linked_position_changed, self._on_linked_changed),
-            (session.marked_range_changed, self._repaint),
+            (session.marked_range_changed, self.repaint_picture),
             (session.mask_changed, self._on_mask_changed),
-            (session.search_changed, self._repaint),
-            (session.color_by_changed, self._prepare),
-            (session.lanes_changed, self._prepare),
-            (session.bookmarks_changed, self._repaint),
-            (session.absolute_time_changed, self._repaint),
+            (session.search_changed, self.repaint_picture),
+            (session.color_by_changed, self.refresh),
+            (session.lanes_changed, self.refresh),
+            (session.bookmarks_changed, self.repaint_picture),
+            (session.absolute_time_changed, self.repaint_picture),
             (session.reveal_requested, self._on_reveal),
             (session.lane_reveal_requested, self._on_reveal_lane),
-            (session.stalls_shown_changed, self._repaint),
+            (session.stalls_shown_changed, self.repaint_picture),
         )
         self._on_linked_changed(None)
-        self._prepare()
+        self._refresh_stale()
 
     # --- the session -------------------------------------------------------
 
     def release(self) -> None:
         """Prepare nothing any more; the session may outlive this view."""
         super().release()
-        self.session.tasks.cancel(_KEY)
         self.legend.release()
         self._prepared = None
-        if isinstance(self._canvas, GlCanvas):
-            self._canvas.release()
 
-    def _on_trace_changed(self, change: TraceChange) -> None:
+    def invalidate(self, change: object = None) -> None:
+        """Prepare anew, seen or not: a tab that is turned to has its picture."""
         if change is TraceChange.REPLACED:
             self._scroll_y = 0.0
             self._prepared = None
         # The picture of the last snapshot stays until the next is prepared.
         self._is_behind = change is TraceChange.EXTENDED or self._is_behind
         self._hover_span = -1
-        self._prepare()
+        self.refresh()
 
     def _on_mask_changed(self, _: object) -> None:
         self._mask_number += 1
-        self._prepare()
-
-    def _repaint(self, _: object = None) -> None:
-        self._canvas.update()
+        self.refresh()
 
     def _on_moved(self, _: object = None) -> None:
         """Show another time, and what lies under the pointer now."""
@@ -358,7 +343,7 @@ class TimelineView(View):
 
     # --- preparing ---------------------------------------------------------
 
-    def _prepare(self, _: object = None) -> None:
+    def refresh(self, _: object = None) -> None:
         """Compute what the next picture needs, on a worker where it is large."""
         session = self.session
         if session.trace is None or session.index is None:
@@ -376,16 +361,11 @@ class TimelineView(View):
         )
         trace = session.trace
         if len(trace.spans) <= SYNC_SPANS and len(trace.lanes) <= FEW_LANES:
-            session.tasks.cancel(_KEY)
+            self.cancel(_KEY)
             self._on_prepared(request())
         else:
-            session.tasks.run(
-                _KEY,
-                request,
-                self._on_prepared,
-                title=self.tr("Preparing lanes"),
-                is_urgent=True,
-            )
+            title = self.tr("Preparing lanes")
+            self.run(_KEY, request, self._on_prepared, title, is_urgent=True)
 
     def _near_view(self) -> tuple[float, float]:
         """Return what is in view and a window's height around it, as lane area."""
@@ -394,15 +374,15 @@ class TimelineView(View):
 
     def _prepare_in_view(self) -> None:
         """Prepare lanes of many spans that were not in view before, and now are."""
-        prepared, tasks = self._prepared, self.session.tasks
+        prepared = self._prepared
         if prepared is None or not prepared.waiting:
             return
         top, bottom = self._scroll_y, self._scroll_y + self.lane_area_height()
         seen = {
             b.lane.key for b in prepared.layout.boxes_between(top, bottom) if b.lane
         }
-        if seen & prepared.waiting and not tasks.is_running(_KEY):
-            self._prepare()
+        if seen & prepared.waiting and not self.is_computing(_KEY):
+            self.refresh()
 
     def _on_prepared(self, prepared: Prepared) -> None:
         self._prepared = prepared
@@ -454,15 +434,17 @@ class TimelineView(View):
         marks = self.session.bookmarks
         return tuple((mark.name, mark.time) for mark in marks)
 
-    def picture(self, width: float, height: float, scale: float) -> DisplayList:
-        """Return the picture for a canvas of this size."""
-        scene = self.scene(width, height, scale)
-        if scene is None:
-            return DisplayList(width, height, scale, self.theme.pane)
-        if not self._has_painted:
+    def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
+        """Return the picture, and tell when the first one is out."""
+        found = super().compose(width, height, scale)
+        if found is not None and not self._has_painted:
             self._has_painted = True
             QTimer.singleShot(0, self, self._on_first_painted)
-        return compose_timeline(scene)
+        return found
+
+    def empty_words(self) -> tuple[str, str]:
+        """Return nothing: a picture is on its way."""
+        return "", ""
 
     def figure(self) -> Figure | None:
         """Return the lanes as they are open, moved and filtered, and all of them."""
@@ -478,19 +460,13 @@ class TimelineView(View):
 
     def set_zoom(self, zoom: float) -> None:
         """Draw everything, texts and lanes, `zoom` times as large."""
-        self._zoom = self._canvas.zoom = zoom
+        super().set_zoom(zoom)
         self._update_bar()
-        self._canvas.update()
-
-    def point(self, position: QPointF) -> QPointF:
-        """Return where a position on the canvas lies in the picture."""
-        return position / self._zoom
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
         super().set_theme(theme)
         self.legend.set_theme(theme)
-        self._canvas.update()
 
     def head_widget(self) -> QWidget | None:
         """Return the legend, for the head of the pane."""
@@ -498,29 +474,9 @@ class TimelineView(View):
 
     # --- which surface draws -----------------------------------------------
 
-    def set_drawing(self, drawing: Drawing) -> None:
-        """Draw by what the settings ask for."""
-        self.gpu_bytes = drawing.gpu_mib << 20
-        self.choose_renderer(drawing.renderer)
-
-    def choose_renderer(self, wish: str) -> None:
-        """Draw by "raster", "opengl" or what fits the machine ("auto").
-
-        "auto" looks for hardware OpenGL after the first picture is out, so that
-        opening the window never waits for a driver.
-        """
-        if wish == "auto":
-            QTimer.singleShot(PROBE_MS, self, self._probe)
-        elif (wish == "opengl") != isinstance(self._canvas, GlCanvas):
-            self._replace_canvas(use_gl=wish == "opengl")
-
-    def renderer_text(self) -> str:
-        """Return what draws, for the status bar."""
-        return self._canvas.renderer_text()
-
     def canvas_failed(self, message: str) -> None:
         """Fall back to the raster canvas and say so."""
-        QTimer.singleShot(0, self, partial(self._replace_canvas, use_gl=False))
+        super().canvas_failed(message)
         self.renderer_failed.emit(
             self.tr("OpenGL failed ({0}); drawing without it.").format(message)
         )
@@ -537,31 +493,7 @@ class TimelineView(View):
             ).format(message)
         )
 
-    def _probe(self) -> None:
-        use_gl = hardware_renderer() is not None
-        if use_gl != isinstance(self._canvas, GlCanvas):
-            self._replace_canvas(use_gl=use_gl)
-
-    def _replace_canvas(self, *, use_gl: bool) -> None:
-        old = self._canvas
-        if isinstance(old, GlCanvas):
-            old.release()
-        self._canvas = (
-            GlCanvas(self, self, self.gpu_bytes) if use_gl else RasterCanvas(self, self)
-        )
-        self._canvas.zoom = self._zoom
-        self._box.replaceWidget(old, self._canvas)
-        old.hide()
-        old.deleteLater()
-        self._canvas.show()
-        self._canvas.setCursor(old.cursor())
-        self.renderer_changed.emit(self.renderer_text())
-
     # --- places ------------------------------------------------------------
-
-    def canvas_size(self) -> QSize:
-        """Return the size of the picture: that of the surface at zoom 1."""
-        return self._canvas.size() / self._zoom
 
     def lane_area_width(self) -> float:
         """Return the width of the part that shows time."""
@@ -664,12 +596,11 @@ class TimelineView(View):
         """Handle an input event of the canvas."""
         if self._prepared is None:
             return False
-        if event.type() == QEvent.Type.ToolTip:
-            self._show_tooltip(event.pos(), event.globalPos())  # type: ignore[attr-defined]  # QHelpEvent
+        if isinstance(event, QHelpEvent):
+            self._show_tooltip(event)
             return True
-        if event.type() == QEvent.Type.ContextMenu:
-            self._show_menu(event.pos(), event.globalPos())  # type: ignore[attr-defined]  # QContextMenuEvent
-            return True
+        if isinstance(event, QContextMenuEvent):
+            return super().canvas_event(event)
         return self._gestures.handle(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -684,8 +615,7 @@ class TimelineView(View):
         if step is not None and not event.modifiers():
             self.scroll_by(step)
         elif event.key() == Qt.Key.Key_Menu:
-            centre = QPoint(self._canvas.width() // 2, self._canvas.height() // 2)
-            self._show_menu(centre, self._canvas.mapToGlobal(centre))
+            self.show_keyboard_menu()
         else:
             super().keyPressEvent(event)
 
@@ -708,10 +638,6 @@ class TimelineView(View):
         self._zoom_band = band
         self._canvas.update()
 
-    def set_canvas_cursor(self, shape: Qt.CursorShape) -> None:
-        """Show a mouse cursor over the canvas."""
-        self._canvas.setCursor(shape)
-
     def toggle_group(self, group: str) -> None:
         """Open or close a lane group."""
         prepared, session = self._prepared, self.session
@@ -723,27 +649,25 @@ class TimelineView(View):
             closed = default_collapsed(prepared.index.lanes)
         session.set_lane_state(replace(state, collapsed=closed ^ {group}))
 
-    def _show_menu(self, at: QPoint, global_at: QPoint) -> None:
+    def menu_at(self, x: float, y: float) -> QMenu:
+        """Return the menu of what lies at a position."""
         # Imported when it is asked for: the first picture does without.
-        from ggscope.views.timeline.menus import show_menu
+        from ggscope.views.timeline.menus import build_menu
 
-        show_menu(self, at, global_at)
+        return build_menu(self, x, y)
 
-    def _show_tooltip(self, at: QPoint, global_at: QPoint) -> None:
+    def _show_tooltip(self, event: QHelpEvent) -> None:
         from ggscope.views.timeline.hit import tooltip_for  # as above
 
         prepared, session = self._prepared, self.session
         if prepared is None:
             return
-        place = self.point(QPointF(at))
+        at, place = event.pos(), self.position_of(event)
         hit = self.hit(place.x(), place.y())
         text = bookmark_tip(session, self.bookmarks_at(place))
         text = text or tooltip_for(prepared, session, hit, self.ticks_per_px())
-        if text:
-            near = QRect(at.x() - 2, at.y() - 2, 5, 5)
-            show_tip(global_at, text, self._canvas, near)
-        else:
-            QToolTip.hideText()
+        near = QRect(at.x() - 2, at.y() - 2, 5, 5)
+        show_tip(event.globalPos(), text, self._canvas, near)
 
     def bookmarks_at(self, place: QPointF) -> tuple[int, ...]:
         """Return the bookmarks whose label is at a point of the picture."""
