@@ -206,9 +206,9 @@ def test_signal_in_the_middle_of_a_set_leaves_nothing_half(
 
 def test_ignored_signals_stay_ignored(trace: Path) -> None:
     code = (
-        "import os, signal, sys; from ggscope.cli import output as signals\n"
+        "import os, signal, sys; from ggscope.cli import raised_signals\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "with signals.raised() as heard:\n"
+        "with raised_signals() as heard:\n"
         "    os.kill(os.getpid(), signal.SIGHUP)\n"
         "sys.exit(heard.number)"
     )

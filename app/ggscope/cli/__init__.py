@@ -7,14 +7,16 @@ Data goes to stdout, messages to stderr. Only ``open``, ``export``, ``bench`` an
 import gc
 import logging
 import os
+import signal
 import sys
+import threading
 import traceback
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 
 from ggscope.cli import output
-from ggscope.cli import output as signals
 from ggscope.cli.arguments import parse
 from ggscope.cli.output import ERROR, GOOD, INTERRUPTED, SIGNALLED, code_of
 from ggscope.errors import Cancelled, TraceError
@@ -24,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 _WITH_WINDOW = ("open", "bench", "self-test")
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+"""What terminals, service managers and shells send; some systems lack the last."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Never raises: a fault of the program itself is one line on stderr, with the
     traceback where ``-v`` asks for it.
     """
-    with signals.raised() as heard:
+    with raised_signals() as heard:
         try:
             return _main(argv)
         except KeyboardInterrupt:
@@ -106,6 +110,48 @@ def _run(arguments: Namespace) -> int:
         case _:
             from ggscope.cli.window import run
     return run(arguments)
+
+
+class _Signals:
+    """Which signal has come; 0 = none."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    @property
+    def name(self) -> str:
+        """Its name, e.g. ``SIGTERM``; "" = none."""
+        return signal.Signals(self.number).name if self.number else ""
+
+
+@contextmanager
+def raised_signals() -> Iterator[_Signals]:
+    """Raise KeyboardInterrupt for each signal that asks the program to end.
+
+    Signals that are ignored, as under nohup, stay so. A second one of the same kind
+    ends the program at once.
+    """
+    heard = _Signals()
+    if threading.current_thread() is not threading.main_thread():
+        yield heard
+        return
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    before = {}
+
+    def end(number: int, _: FrameType | None) -> None:
+        heard.number = number
+        signal.signal(number, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    for name in _ENDING:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) in usual:
+            before[number] = signal.signal(number, end)
+    try:
+        yield heard
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

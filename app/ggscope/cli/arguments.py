@@ -1,7 +1,6 @@
 """The arguments of every command."""
 
 import argparse
-import difflib
 import os
 import re
 import sys
@@ -94,6 +93,8 @@ def _with_command(argv: list[str], valued: set[str], parser: _Parser) -> list[st
             return [word, *argv[:place], *argv[place + 1 :]]
         is_name = not any(mark in word for mark in (os.sep, "/", ".", "\\"))
         if is_name and not os.path.lexists(word):
+            import difflib  # only for a word that is wrong
+
             close = difflib.get_close_matches(word, COMMANDS, 1)
             guess = f" Did you mean {close[0]}?" if close else ""
             parser.error(f"{word!r} is neither a command nor a file.{guess}")
@@ -120,7 +121,7 @@ def _words(argv: list[str], valued: set[str]) -> list[tuple[int, str]]:
 
 def _parser() -> tuple[_Parser, set[str]]:
     """Return the parser and the options that take a value."""
-    common, valued = _common()
+    common = _common()
     parser = _Parser(
         prog="ggscope",
         description="Viewer for inference traces of llama.cpp, ggml and NPUs.",
@@ -159,47 +160,17 @@ def _parser() -> tuple[_Parser, set[str]]:
     made["self-test"].add_argument(
         "--probe-gl", action="store_true", help=argparse.SUPPRESS
     )
-    return parser, valued | {
-        "--format",
-        "--reader",
-        "--ops",
-        "--option",
-        "--with",
-        "--gguf",
-        "--shift",
-        "--records",
-        "--names",
-        "--range",
-        "--layout",
-        "--by",
-        "--theme",
-        "--where",
-        "--from",
-        "--to",
-        "--report",
-        "--width",
-        "--limit",
-        "--view",
-        "--size",
-        "--dpi",
-        "--color-by",
-        "--rows",
-        "--graph",
-        "--cache-size",
-        "--read-ahead",
-        "--pin",
-        "--title",
-        "-o",
-        "--output",
-        "--schema",
-        "--seconds",
-        "--rounds",
-        "--renderer",
+    return parser, {
+        flag
+        for command in made.values()
+        for action in command._actions
+        for flag in action.option_strings
+        if action.nargs != 0
     }
 
 
-def _common() -> tuple[_Parser, set[str]]:
-    """Return the options of every command, and those that take a value."""
+def _common() -> _Parser:
+    """Return the options of every command."""
     common = _Parser(add_help=False, allow_abbrev=False)
     group = common.add_argument_group("for every command")
     group.add_argument("--json", action="store_true", help="print JSON")
@@ -225,7 +196,7 @@ def _common() -> tuple[_Parser, set[str]]:
     for flag in ("--web", "--no-hook"):
         group.add_argument(flag, action="store_true", help=argparse.SUPPRESS)
     group.add_argument("--port", help=argparse.SUPPRESS)
-    return common, {"--log-level", "--port"}
+    return common
 
 
 def _add_reading(made: dict[str, _Parser]) -> None:

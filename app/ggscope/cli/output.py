@@ -1,29 +1,19 @@
-"""What the command line prints: data on stdout, messages on stderr.
+"""What the command line prints and leaves behind: data on stdout, messages on stderr.
 
 Whatever a trace or a file name says, no control character of it reaches a terminal:
 both streams show it instead (`PlainStream`), for tracebacks, warnings and plug-ins
 too. What the program writes for terminals itself, styles and the line of progress,
 passes by here and nowhere else.
-
-Exit codes, as users' scripts know them.
-
-Files that commands write.
-
-Ending when the system asks for it: as an exception, so that nothing stays behind.
 """
 
 import contextlib
 import errno
 import io
-import json
 import os
 import re
-import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TextIO, cast
 
 from ggscope.errors import (
@@ -33,6 +23,18 @@ from ggscope.errors import (
     UnknownFormatError,
 )
 from ggscope.text import one_line, plain
+
+GOOD = 0
+"""Exit codes, as users' scripts know them."""
+ERROR = 1
+USAGE = 2
+FORMAT = 3
+"""Unknown or ambiguous format."""
+DATA_LOSS = 4
+"""Data was lost and ``--strict`` asked for an error then."""
+INTERRUPTED = 130
+SIGNALLED = 128
+"""Plus the number of the signal that ended the program: 143 for SIGTERM."""
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32"}
 _STYLE = re.compile(rf"(\x1b\[(?:0|{'|'.join(_CODES.values())})m)")
@@ -129,6 +131,8 @@ def emit(text: str) -> None:
 
 def emit_json(value: object) -> None:
     """Print `value` as data in JSON; NaN is refused, so make it None before."""
+    import json  # not for people
+
     # In ASCII, as scripts have always got it.
     text = json.dumps(value, indent=2, allow_nan=False)
     emit(text.replace("\x7f", "\\u007f"))
@@ -272,18 +276,6 @@ def _write(stream: TextIO, text: str) -> None:
     _raw(stream).write("".join(parts))
 
 
-GOOD = 0
-ERROR = 1
-USAGE = 2
-FORMAT = 3
-"""Unknown or ambiguous format."""
-DATA_LOSS = 4
-"""Data was lost and ``--strict`` asked for an error then."""
-INTERRUPTED = 130
-SIGNALLED = 128
-"""Plus the number of the signal that ended the program: 143 for SIGTERM."""
-
-
 def code_of(error: TraceError) -> int:
     """Return the exit code that a failure stands for."""
     if isinstance(error, UnknownFormatError | AmbiguousFormatError):
@@ -309,49 +301,3 @@ def spare_inputs(target: Path, inputs: Iterable[Path]) -> None:
                 f"{target} is the trace itself; writing would destroy it. Choose "
                 "another name."
             )
-
-
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
-"""What terminals, service managers and shells send; some systems lack the last."""
-
-
-class Heard:
-    """Which signal has come; 0 = none."""
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    @property
-    def name(self) -> str:
-        """Its name, e.g. ``SIGTERM``; "" = none."""
-        return signal.Signals(self.number).name if self.number else ""
-
-
-@contextlib.contextmanager
-def raised() -> Iterator[Heard]:
-    """Raise KeyboardInterrupt for each signal that asks the program to end.
-
-    Signals that are ignored, as under nohup, stay so. A second one of the same kind
-    ends the program at once.
-    """
-    heard = Heard()
-    if threading.current_thread() is not threading.main_thread():
-        yield heard
-        return
-    usual = (signal.SIG_DFL, signal.default_int_handler)
-    before = {}
-
-    def end(number: int, _: FrameType | None) -> None:
-        heard.number = number
-        signal.signal(number, signal.SIG_DFL)
-        raise KeyboardInterrupt
-
-    for name in _ENDING:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) in usual:
-            before[number] = signal.signal(number, end)
-    try:
-        yield heard
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -10,7 +10,7 @@ from ggscope.cli import output
 from ggscope.cli.export import need_no_display
 from ggscope.cli.output import ERROR, GOOD
 from ggscope.errors import TraceError
-from ggscope.readers.registry import open_trace, readers
+from ggscope.readers.registry import infos, open_trace
 
 
 def run(arguments: Namespace) -> int:
@@ -41,7 +41,7 @@ def _say(text: str) -> None:
 
 
 def _samples() -> list[Path]:
-    suffixes = {suffix for reader in readers() for suffix in reader.info.suffixes}
+    suffixes = {suffix for info in infos() for suffix in info.suffixes}
     folder = assets.path("samples")
     found = sorted(p for p in folder.iterdir() if p.suffix in suffixes or p.is_dir())
     if not found:

@@ -647,8 +647,8 @@ def is_window_active() -> bool:
 def reader_choices() -> tuple[tuple[str, str], ...]:
     """Return (id, title) of all readers; none where they cannot be listed."""
     try:
-        from ggscope.readers.registry import readers
+        from ggscope.readers.registry import infos
 
-        return tuple((r.info.id, r.info.title) for r in readers(waits=False))
+        return tuple((info.id, info.title) for info in infos(waits=False))
     except Exception:  # noqa: BLE001 - an error page must not fail for this
         return ()

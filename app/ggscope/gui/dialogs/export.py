@@ -89,19 +89,19 @@ def name_filters() -> str:
     """Return the filters as QFileDialog wants them; all files where none is known."""
     every = QCoreApplication.translate("OpenFilters", "All files (*)")
     try:
-        from ggscope.readers.registry import readers
+        from ggscope.readers.registry import infos
 
-        infos = [reader.info for reader in readers(waits=False)]
+        known = infos(waits=False)
     except Exception:  # noqa: BLE001 - a reader's fault must not stop the dialog
         return every
-    suffixes = sorted({s for info in infos for s in info.suffixes})
+    suffixes = sorted({s for info in known for s in info.suffixes})
     if not suffixes:
         return every
     everything = " ".join(f"*{s}" for s in suffixes)
     traces = QCoreApplication.translate("OpenFilters", "Traces")
     single = [
         f"{info.title} ({' '.join('*' + s for s in info.suffixes)})"
-        for info in infos
+        for info in known
         if info.suffixes
     ]
     return ";;".join([f"{traces} ({everything})", *single, every])

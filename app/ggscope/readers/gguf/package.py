@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from ggscope.errors import CorruptError
-from ggscope.readers import plugins as guests
+from ggscope.readers import plugins
 from ggscope.readers.gguf.header import (
     GgufField,
     GgufHeader,
@@ -57,7 +57,7 @@ def package_header(
             # The weights are a hole: nobody looks at them.
             file.truncate(source.size)
         try:
-            header, _ = guests.run(
+            header, _ = plugins.run(
                 lambda: _read(copy), seconds=_SECONDS, check=check_cancelled
             )
         except GuestError as error:
