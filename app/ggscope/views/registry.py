@@ -31,6 +31,9 @@ class ViewEntry:
     has_data : tells whether a trace has anything for it to show.
     figure : ``module:name_figure`` below `ggscope.render` of what makes its figure of
         a trace for the command line, which calls the view by that name; "" = none.
+    menu, keys : where the command that shows it stands, and its shortcuts; "" = none.
+    uses_gl : whether it may draw by OpenGL. It cannot float then: a context does not
+        survive the move to another window on every system.
     """
 
     id: str
@@ -40,6 +43,9 @@ class ViewEntry:
     height: int = 0
     has_data: "Callable[[Trace], bool]" = lambda _: True
     figure: str = ""
+    menu: str = "Analyse"
+    keys: str = ""
+    uses_gl: bool = False
 
     @property
     def module(self) -> str:
@@ -90,75 +96,23 @@ def _has_buffers(trace: "Trace") -> bool:
     return bool(len(trace.buffers))
 
 
+# fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
-    ViewEntry("overview", "Overview", "centre", "overview:OverviewView"),
-    ViewEntry(
-        "timeline",
-        "Timeline",
-        "centre",
-        "timeline.view:TimelineView",
-        figure="timeline.figure:timeline_figure",
-    ),
-    ViewEntry("table", "Trace table", "centre", "table.view:TableView"),
-    ViewEntry("details", "Details", "right", "details.view:DetailsView"),
-    ViewEntry(
-        "statistics", "Selection statistics", "bottom", "statistics:StatisticsView"
-    ),
-    ViewEntry(
-        "heatmap",
-        "File heatmap",
-        "centre",
-        "heatmap.view:HeatmapView",
-        has_data=_has_file_places,
-        figure="heatmap.figure:heatmap_figure",
-    ),
-    ViewEntry(
-        "graph",
-        "Graph",
-        "centre",
-        "graph.view:GraphView",
-        has_data=_has_graphs,
-        figure="graph.figure:graph_figure",
-    ),
-    ViewEntry(
-        "hot_cold",
-        "Hot and cold",
-        "bottom",
-        "hot_cold:HotColdView",
-        360,
-        _has_accesses,
-        figure="reads:hot_figure",
-    ),
-    ViewEntry(
-        "cache",
-        "What-if cache",
-        "bottom",
-        "cache:CacheView",
-        380,
-        _has_accesses,
-        figure="reads:cache_figure",
-    ),
-    ViewEntry(
-        "experts",
-        "Experts",
-        "bottom",
-        "experts.view:ExpertsView",
-        380,
-        _has_experts,
-        figure="experts:experts_figure",
-    ),
-    ViewEntry(
-        "buffers",
-        "Buffers",
-        "bottom",
-        "buffers.view:BuffersView",
-        380,
-        _has_buffers,
-        figure="buffers:buffers_figure",
-    ),
-    ViewEntry("bookmarks", "Bookmarks", "bottom", "bookmarks:BookmarksView"),
+    ViewEntry("overview", "Overview", "centre", "overview:OverviewView", menu="", uses_gl=True),
+    ViewEntry("timeline", "Timeline", "centre", "timeline.view:TimelineView", figure="timeline.figure:timeline_figure", menu="View/Show", keys="Ctrl+1", uses_gl=True),
+    ViewEntry("table", "Trace table", "centre", "table.view:TableView", menu="View/Show", keys="Ctrl+2"),
+    ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
+    ViewEntry("statistics", "Selection statistics", "bottom", "statistics:StatisticsView", keys="Ctrl+9"),
+    ViewEntry("heatmap", "File heatmap", "centre", "heatmap.view:HeatmapView", 0, _has_file_places, "heatmap.figure:heatmap_figure", "View/Show", "Ctrl+3", uses_gl=True),
+    ViewEntry("graph", "Graph", "centre", "graph.view:GraphView", 0, _has_graphs, "graph.figure:graph_figure", "View/Show", "Ctrl+4", uses_gl=True),
+    ViewEntry("hot_cold", "Hot and cold", "bottom", "hot_cold:HotColdView", 360, _has_accesses, "reads:hot_figure", keys="Ctrl+7"),
+    ViewEntry("cache", "What-if cache", "bottom", "cache:CacheView", 380, _has_accesses, "reads:cache_figure", keys="Ctrl+8"),
+    ViewEntry("experts", "Experts", "bottom", "experts.view:ExpertsView", 380, _has_experts, "experts:experts_figure", keys="Ctrl+5"),
+    ViewEntry("buffers", "Buffers", "bottom", "buffers.view:BuffersView", 380, _has_buffers, "buffers:buffers_figure", keys="Ctrl+6"),
+    ViewEntry("bookmarks", "Bookmarks", "bottom", "bookmarks:BookmarksView", menu="Go", keys="Ctrl+B"),
     ViewEntry("problems", "Problems", "bottom", "problems:ProblemsView"),
 )
+# fmt: on
 
 
 def entry(view_id: str) -> ViewEntry:

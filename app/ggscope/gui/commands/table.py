@@ -1,6 +1,6 @@
 """The one table of commands: it feeds menus, palette, keys sheet and README."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
@@ -17,6 +17,7 @@ from ggscope.model.selection import ColorBy, Filter
 from ggscope.session.bookmarks.bookmarks import TEMPORARY
 from ggscope.session.session import Session
 from ggscope.session.settings import LayoutName
+from ggscope.views.registry import BUILTIN, ViewEntry
 
 if TYPE_CHECKING:
     from ggscope.gui.main_window import MainWindow
@@ -31,20 +32,22 @@ _ZOOM = 1.5
 _P = ParamSpec("_P")
 
 
-def _show(view: str, text: str, key: str = "") -> Command:
-    return Command(
-        f"show.{view}", text, key, DOCUMENT, of_workspace(Workspace.show_view, view)
-    )
+def _shows(menu: str) -> Iterator[Command]:
+    """Yield what shows the views of a menu: by their keys, those without one last."""
+    views = [view for view in BUILTIN if view.menu == menu]
+    for view in sorted(views, key=lambda view: view.keys or "~"):
+        run = of_workspace(Workspace.show_view, view.id)
+        yield Command(f"show.{view.id}", view.title, view.keys, DOCUMENT, run)
 
 
-def _float(view: str, text: str) -> Command:
+def _float(view: ViewEntry) -> Command:
     return Command(
-        f"float.{view}",
-        text,
+        f"float.{view.id}",
+        view.title,
         "",
         DOCUMENT,
-        of_workspace(Workspace.toggle_float, view),
-        is_on=lambda w: view in w.settings.layout.floating,
+        of_workspace(Workspace.toggle_float, view.id),
+        is_on=lambda w: view.id in w.settings.layout.floating,
     )
 
 
@@ -194,23 +197,9 @@ _EDIT = _menu(
     Command("edit.settings", "Settings…", "Ctrl+,", NOTHING, lambda w: w.dialogs.show_settings()),
 )
 _PANES = (
-    *_menu(
-        "View/Show",
-        _show("timeline", "Timeline", "Ctrl+1"),
-        _show("table", "Trace table", "Ctrl+2"),
-        _show("heatmap", "File heatmap", "Ctrl+3"),
-        _show("graph", "Graph", "Ctrl+4"),
-    ),
-    *_menu(
-        "Analyse",
-        _show("experts", "Experts", "Ctrl+5"),
-        _show("buffers", "Buffers", "Ctrl+6"),
-        _show("hot_cold", "Hot and cold", "Ctrl+7"),
-        _show("cache", "What-if cache", "Ctrl+8"),
-        _show("statistics", "Selection statistics", "Ctrl+9"),
-        _show("problems", "Problems"),
-    ),
-    *_menu("Go", _show("bookmarks", "Bookmarks", "Ctrl+B")),
+    *_menu("View/Show", *_shows("View/Show")),
+    *_menu("Analyse", *_shows("Analyse")),
+    *_menu("Go", *_shows("Go")),
     *_menu(
         "View/Layout",
         _layout("dual", "Dual view"),
@@ -219,18 +208,7 @@ _PANES = (
         _LINE,
         Command("layout.reset", "Reset layout", "", DOCUMENT, of_workspace(Workspace.reset_layout)),
     ),
-    *_menu(
-        "View/Float",
-        _float("details", "Details"),
-        _float("statistics", "Selection statistics"),
-        _float("problems", "Problems"),
-        _float("bookmarks", "Bookmarks"),
-        _float("table", "Trace table"),
-        _float("experts", "Experts"),
-        _float("buffers", "Buffers"),
-        _float("hot_cold", "Hot and cold"),
-        _float("cache", "What-if cache"),
-    ),
+    *_menu("View/Float", *(_float(view) for view in BUILTIN if not view.uses_gl)),
 )
 _VIEW = (
     *_menu(

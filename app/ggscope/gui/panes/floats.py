@@ -9,20 +9,9 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from ggscope.gui.panes.host import ViewHost
 from ggscope.views.base.plain import set_title
 from ggscope.views.base.view import guarded
+from ggscope.views.registry import BUILTIN
 
-FLOATABLE = (
-    "details",
-    "statistics",
-    "problems",
-    "bookmarks",
-    "table",
-    "experts",
-    "buffers",
-    "hot_cold",
-    "cache",
-)
-"""Views that may float. The others may draw by OpenGL, and a context does not
-survive the move to another window on every system."""
+FLOATABLE = tuple(entry.id for entry in BUILTIN if not entry.uses_gl)
 MIN_SIZE = (240, 160)
 _FIRST_SIZES = {"details": (360, 640), "table": (960, 520)}
 _SAVE_MS = 400
