@@ -26,7 +26,7 @@ from ggscope.analysis.links import linked
 from ggscope.analysis.reads.reuse import miss_curve
 from ggscope.analysis.reads.what_if import best_possible, what_if
 from ggscope.analysis.sessions.correlate import correlate
-from ggscope.analysis.sessions.join import Side, join
+from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.graph import first_node
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
@@ -71,7 +71,7 @@ def _ms(work: Callable[[], object], rounds: int) -> float:
 
 
 def _joining(opened: Opened, rounds: int) -> Figures:
-    sides = [Side(p.trace, p.member.role) for p in opened.sides]
+    sides = [SideFile(p.trace, p.member.role) for p in opened.sides]
     return {"join_ms": _ms(lambda: join(opened.main, sides), rounds)}
 
 

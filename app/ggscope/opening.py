@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, concatenate
-from ggscope.analysis.sessions.join import Side, join, role_of
+from ggscope.analysis.sessions.join import SideFile, join, role_of
 from ggscope.errors import ReadError, TooLargeError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.time import TimeRange
@@ -273,7 +273,7 @@ def _joined(
     notes: tuple[ReadWarning, ...],
 ) -> Opened:
     if sides or notes or len(mains) > 1:
-        trace = join(main, [Side(p.trace, p.member.role) for p in sides])
+        trace = join(main, [SideFile(p.trace, p.member.role) for p in sides])
         if not mains and trace.parts:
             trace = replace(trace, parts=trace.parts[1:])
         warnings = sorted((*trace.warnings, *notes), key=lambda w: -w.severity)

@@ -17,7 +17,7 @@ from ggscope.analysis.graph.layout import graph_layers
 from ggscope.analysis.graph.measures import node_measures
 from ggscope.analysis.reads.what_if import answer, what_if
 from ggscope.analysis.sessions.correlate import correlate
-from ggscope.analysis.sessions.join import Side, join
+from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.graph import NodeFlag
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Selection
@@ -126,12 +126,12 @@ def _full_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
 def _cut_names(_folder: Path, _: pytest.MonkeyPatch) -> Trace:
     names = [("token_embd.weight", 0, 512), ("blk.0.attn_output.weight", 512, 256)]
     reads = [names[0], (names[1][0][:19], *names[1][1:])]
-    return join(reading_trace(reads), [Side(model_trace(names), "map")])
+    return join(reading_trace(reads), [SideFile(model_trace(names), "map")])
 
 
 def _two_routings(_folder: Path, _: pytest.MonkeyPatch) -> Trace:
     one = routed([[[1, 2], [3, 4]]])
-    return join(one, [Side(routed([[[1, 2], [3, 4]]]), "experts")])
+    return join(one, [SideFile(routed([[[1, 2], [3, 4]]]), "experts")])
 
 
 def _lost_record(folder: Path, _: pytest.MonkeyPatch) -> Trace:
@@ -208,10 +208,10 @@ def odd_traces() -> list[Trace]:
     alone = graph_trace(3, [(0, 1, 0), (1, 2, 0)])
     nodes = np.array([NodeFlag.UNDECLARED, NodeFlag.SHARED, 0], np.uint8)
     return [
-        join(reading_trace(moved), [Side(model_trace(rows), "map")]),
-        join(reading_trace(others), [Side(model_trace(rows), "map")]),
+        join(reading_trace(moved), [SideFile(model_trace(rows), "map")]),
+        join(reading_trace(others), [SideFile(model_trace(rows), "map")]),
         replace(plain, joins=(Join("map", "map.json", 0, 5),)),
-        join(plain, [Side(model_trace(rows), "map")]),
+        join(plain, [SideFile(model_trace(rows), "map")]),
         model_trace(rows, source=SizeSource.REPAIRED),
         model_trace(rows, place=Place.UNKNOWN),
         reads_trace((TensorRow("a"),), [Op(0, (Read(0, 10),))]),

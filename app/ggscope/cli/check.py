@@ -8,7 +8,6 @@ from typing import Any
 
 from ggscope import __version__
 from ggscope.analysis.completeness.expected import completeness
-from ggscope.analysis.sessions.tables import stated_of
 from ggscope.cli import output
 from ggscope.cli.info.info import completeness_json, problems_text, warning_json
 from ggscope.cli.output import DATA_LOSS, ERROR, GOOD, spare_inputs
@@ -47,7 +46,7 @@ def run(arguments: Namespace) -> int:
         verdict["completeness"] = completeness_json(trace, found)
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"
-            is_true = all(f.agrees is not False for _, f in stated_of(trace))
+            is_true = all(f.agrees is not False for _, f in trace.stated_figures())
             if verdict["ok"] and not is_true:
                 word += ", but what it says of itself is not what it holds"
             text = f"{one_line(str(path))}: {word}\n{problems_text(trace)}"

@@ -17,7 +17,6 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from ggscope.analysis.sessions.concatenate import parsed_shift
-from ggscope.analysis.sessions.tables import part_name
 from ggscope.errors import TooLargeError
 from ggscope.gui.memory import MemoryReturner
 from ggscope.gui.pages.load import Banner, LoadingCard, ProblemPage
@@ -71,7 +70,7 @@ class DocumentParts(QObject):
         if self._is_folder:
             name, n_more = self._document.path.name, len(self._document.loader.more)
         else:
-            name = Path(part_name(trace.parts[0].info)).name
+            name = Path(trace.parts[0].info.name).name
             n_more = len(trace.parts) - 1
         return f"{name} +{n_more}" if n_more else name
 
@@ -148,7 +147,7 @@ class DocumentParts(QObject):
     def _words(self, trace: Trace, came: tuple[Path, ...]) -> str:
         wanted = {path.resolve() for path in came}
         names = [
-            part_name(part.info)
+            part.info.name
             for part in trace.parts
             if part.info.paths and part.info.paths[0].resolve() in wanted
         ]

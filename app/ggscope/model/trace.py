@@ -156,6 +156,18 @@ class TraceInfo:
     stated: tuple[Stated, ...] = ()
     modified_ns: int = 0
 
+    @property
+    def name(self) -> str:
+        """The file's name, with its folder where that tells twins apart.
+
+        Traces and graphs of an experiment are all called ``token-00000.json``.
+        """
+        if not self.paths:
+            return self.format
+        path = self.paths[0]
+        inner = path.parent.name in ("traces", "graphs")
+        return f"{path.parent.name}/{path.name}" if inner else path.name
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
@@ -285,6 +297,13 @@ class Trace:
         """Return the number of spans of each quality, by lower-case name."""
         counts = np.bincount(quality_of(self.spans.flags), minlength=len(Quality))
         return {q.name.lower(): int(counts[q]) for q in Quality}
+
+    def stated_figures(self) -> tuple[tuple[str, Stated], ...]:
+        """Return each stated figure with the name of its file; "" for a file alone."""
+        if not self.parts:
+            return tuple(("", figure) for figure in self.info.stated)
+        infos = [part.info for part in self.parts]
+        return tuple((info.name, figure) for info in infos for figure in info.stated)
 
     def freeze(self) -> None:
         """Mark every array read-only."""

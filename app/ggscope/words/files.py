@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from ggscope.analysis.sessions.tables import stated_of
 from ggscope.model.claims import Stated, figure_text
 from ggscope.model.trace import Join, Trace
 from ggscope.model.units import format_count, format_share
@@ -22,7 +21,7 @@ def stated_facts(trace: Trace) -> tuple[Fact, ...]:
     Those of several files stand under their file's name. Empty where no file states
     any.
     """
-    found = stated_of(trace)
+    found = trace.stated_figures()
     if not found:
         return ()
     order = sorted(found, key=lambda pair: pair[1].agrees is not False)

@@ -9,7 +9,7 @@ import pytest
 
 from builders import OPS, finished, op_number, random_trace
 from ggscope.analysis.completeness.expected import Completeness, completeness
-from ggscope.analysis.sessions.join import Side, join
+from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
@@ -359,7 +359,7 @@ def with_graph(trace: Trace, ops: Sequence[Op], types: Sequence[str]) -> Trace:
     side = replace(trace, graphs=(replace(graph, dtype=dtype),))
     side = replace(finished(TraceBuilder()), strings=builder.strings, ops=OPS,
                    graphs=side.graphs)  # fmt: skip
-    return join(trace, [Side(side, "graph")])
+    return join(trace, [SideFile(side, "graph")])
 
 
 def test_graph_tells_what_a_single_pass_lacks() -> None:

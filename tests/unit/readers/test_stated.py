@@ -10,7 +10,6 @@ import gguf_files
 import side_files
 import token_files
 from ggmlviz_files import run, write
-from ggscope.analysis.sessions.tables import stated_of
 from ggscope.model.claims import (
     Stated,
     contradiction,
@@ -265,7 +264,7 @@ def test_facts_of_a_session_name_their_files(tmp_path):
     object.__setattr__(trace, "parts", parts)
     joined = stated_facts(trace)
 
-    assert [file for file, _ in stated_of(trace)] == ["b.json", "b.json"]
+    assert [file for file, _ in trace.stated_figures()] == ["b.json", "b.json"]
     assert alone[0].value == joined[0].value
     assert alone[0].value == "1 of 2 are not what its content makes of them"
     assert (alone[1].label, alone[1].caution) == ("duration", True)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ggscope.analysis.sessions import tables
-from ggscope.analysis.sessions.tables import Move, name_of
+from ggscope.analysis.sessions import renumber
+from ggscope.analysis.sessions.renumber import Move
 from ggscope.errors import QueryError
 from ggscope.model.claims import Claims
 from ggscope.model.schema import stacked
@@ -68,7 +68,7 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
     first, last = raw_range(other)
     if max(first - end, begin - last) <= SAME_CLOCK_NS:
         return 0, ()
-    name = name_of(other)
+    name = other.info.name
     notice = ReadWarning(
         Severity.NOTICE,
         "other_clock",
@@ -96,7 +96,7 @@ def unlike_clocks(main: Trace, other: Trace) -> ReadWarning | None:
         return None
     if not has_times(main) or (main.clock.unit == "ns" and other.clock.hz):
         return None
-    name = name_of(other)
+    name = other.info.name
     units = {"ns": "nanoseconds", "cycle": "cycles"}
     return ReadWarning(
         Severity.NOTICE,
@@ -127,7 +127,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
     whole = _folded(prepared)
     joined = replace(
         whole,
-        warnings=tables.sorted_warnings(whole.warnings),
+        warnings=renumber.sorted_warnings(whole.warnings),
         generation=max(trace.generation for trace in traces) + 1,
     )
     joined.freeze()
@@ -153,7 +153,7 @@ def _prepared(trace: Trace, *, is_first: bool) -> Trace:
     """Return a trace that knows which file it is, with strings of its own to add to."""
     warnings = trace.warnings
     if not is_first:
-        warnings = tables.placed_warnings(warnings, tables.name_of(trace))
+        warnings = renumber.placed_warnings(warnings, trace.info.name)
     return replace(
         trace,
         parts=trace.parts or (Part(trace.info, "trace"),),
@@ -179,7 +179,7 @@ def _folded(traces: Sequence[Trace]) -> Trace:
 
 def _appended(whole: Trace, other: Trace) -> Trace:
     """Return `whole` with the tables of `other` behind its own."""
-    name = tables.name_of(other)
+    name = other.info.name
     if is_same_run(whole, other):
         return _left_out(whole, other, _same_run(name, len(other.spans)))
     unlike = unlike_clocks(whole, other)
@@ -222,22 +222,22 @@ def _left_out(whole: Trace, other: Trace, notice: ReadWarning) -> Trace:
 
 
 def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:
-    strings = tables.string_map(other.strings, whole.strings)
-    lanes, lane_of = tables.appended_lanes(
+    strings = renumber.string_map(other.strings, whole.strings)
+    lanes, lane_of = renumber.appended_lanes(
         whole.lanes, other.lanes, label=label, merges=not label
     )
-    ops, op_of = tables.joined_ops(whole.ops, other.ops, other.spans.op)
+    ops, op_of = renumber.joined_ops(whole.ops, other.ops, other.spans.op)
     tensors, tensor_of = _joined_tensors(whole.tensors, other.tensors, strings)
     places = {"strings": strings, "lanes": lane_of, "ops": op_of, "tensors": tensor_of}
     n, n_records = len(whole.spans), _n_records(whole)
     move = Move(places=places, ticks=by, first_span=n, first_record=n_records)
-    buffers, buffer_of = tables.joined_buffers(whole.buffers, move.of(other.buffers))
+    buffers, buffer_of = renumber.joined_buffers(whole.buffers, move.of(other.buffers))
     move = replace(move, places=places | {"buffers": buffer_of})
     ops_of_graphs = np.concatenate([[-1], *(graph.op for graph in other.graphs)])
-    ops, op_of = tables.joined_ops(ops, other.ops, ops_of_graphs)
+    ops, op_of = renumber.joined_ops(ops, other.ops, ops_of_graphs)
     move_graph = replace(move, places=places | {"ops": op_of})
     first_pattern = len(whole.accesses.first) - 1
-    records = np.asarray(tables.record_numbers(whole.spans), np.int64)
+    records = np.asarray(renumber.record_numbers(whole.spans), np.int64)
     spans = replace(whole.spans, record=np.where(records < 0, -1, records))
     return replace(
         whole,
@@ -246,18 +246,18 @@ def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:
         lanes=lanes,
         ops=ops,
         spans=stacked(spans, move.of(other.spans)),
-        markers=tables.joined_markers(whole.markers, move.of(other.markers)),
+        markers=renumber.joined_markers(whole.markers, move.of(other.markers)),
         accesses=_joined_accesses(whole.accesses, other.accesses, move),
         counters=(
             *whole.counters,
-            *tables.moved_counters(other.counters, lane_of, by, len(whole.counters)),
+            *renumber.moved_counters(other.counters, lane_of, by, len(whole.counters)),
         ),
         flows=stacked(whole.flows, move.of(other.flows)),
         tensors=tensors,
         buffers=buffers,
         graphs=(*whole.graphs, *map(move_graph.of, other.graphs)),
         models=(*whole.models, *other.models),
-        routing=tables.joined_routing(whole.routing, move.of(other.routing)),
+        routing=renumber.joined_routing(whole.routing, move.of(other.routing)),
         records=_joined_records(whole, other, n_records),
         claims=_joined_claims(whole, other, move, first_pattern),
     )
@@ -284,15 +284,15 @@ def _n_records(trace: Trace) -> int:
 
 def _joined_records(
     whole: Trace, other: Trace, first: int
-) -> tables.JoinedRecords | None:
+) -> renumber.JoinedRecords | None:
     before = whole.records
-    if isinstance(before, tables.JoinedRecords):
-        return tables.JoinedRecords(
+    if isinstance(before, renumber.JoinedRecords):
+        return renumber.JoinedRecords(
             (*before.first, first), (*before.parts, other.records)
         )
     if before is None and other.records is None:
         return None
-    return tables.JoinedRecords((0, first), (before, other.records))
+    return renumber.JoinedRecords((0, first), (before, other.records))
 
 
 def _widened(whole: Trace, other: Trace, by: int) -> TimeRange:
@@ -332,8 +332,8 @@ def _in_ns(trace: Trace) -> tuple[Trace, tuple[ReadWarning, ...]]:
     notice = ReadWarning(
         Severity.INFO,
         "cycles_as_time",
-        f"Cycles of {tables.name_of(trace)} are shown as time at {hz / 1e6:g} MHz.",
-        place=tables.name_of(trace),
+        f"Cycles of {trace.info.name} are shown as time at {hz / 1e6:g} MHz.",
+        place=trace.info.name,
     )
     return replace(
         trace,
@@ -353,8 +353,8 @@ def _joined_tensors(a: Tensors, b: Tensors, strings: Array) -> tuple[Tensors, Ar
 
     Rows of the same name are one where their places do not contradict each other.
     """
-    b = tables.full_tensors(replace(b, name=tables.looked_up(strings, b.name)))
-    a = tables.full_tensors(a)
+    b = renumber.full_tensors(replace(b, name=renumber.looked_up(strings, b.name)))
+    a = renumber.full_tensors(a)
     row_of = {name: row for row, name in reversed(list(enumerate(a.name.tolist())))}
     place = np.array([row_of.get(name, -1) for name in b.name.tolist()], np.int64)
     known = np.flatnonzero(place >= 0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ggscope.analysis.reads.unrecorded import CODE as SILENT
 from ggscope.analysis.reads.unrecorded import silent_warning, with_nodes
-from ggscope.analysis.sessions import tables
+from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.concatenate import (
     has_times,
     shift_between,
@@ -30,7 +30,7 @@ from ggscope.analysis.sessions.mapping import (
     lay_out,
 )
 from ggscope.analysis.sessions.placing import apply_mapping
-from ggscope.analysis.sessions.tables import Move
+from ggscope.analysis.sessions.renumber import Move
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
 from ggscope.model.tables import Array
@@ -47,7 +47,7 @@ _TABLES_OF_MODELS = ("model", "map", "registry")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class SideFile:
     """A part that is joined to a trace, as its reader gave it.
 
     Attributes
@@ -61,7 +61,7 @@ class Side:
     @property
     def name(self) -> str:
         """File name."""
-        return tables.name_of(self.trace)
+        return self.trace.info.name
 
 
 def role_of(trace: Trace, claimed: str = "trace") -> str:
@@ -85,7 +85,7 @@ def role_of(trace: Trace, claimed: str = "trace") -> str:
     return claimed
 
 
-def join(main: Trace, sides: Sequence[Side]) -> Trace:
+def join(main: Trace, sides: Sequence[SideFile]) -> Trace:
     """Return `main` with everything that the sides tell.
 
     Span ids, lane ids and tensor rows of `main` stay; what is new comes behind them.
@@ -106,7 +106,7 @@ def join(main: Trace, sides: Sequence[Side]) -> Trace:
     whole = replace(
         trace,
         info=replace(main.info, paths=tuple(dict.fromkeys(paths))),
-        warnings=tables.sorted_warnings(_without_doubt(trace)),
+        warnings=renumber.sorted_warnings(_without_doubt(trace)),
         extent=_extent(trace),
         generation=main.generation + 1,
     )
@@ -133,14 +133,14 @@ def _without_doubt(trace: Trace) -> tuple[ReadWarning, ...]:
     )
 
 
-def _joined(trace: Trace, side: Side) -> Trace:
+def _joined(trace: Trace, side: SideFile) -> Trace:
     """Return the trace with one side in it."""
-    strings = tables.string_map(side.trace.strings, trace.strings)
+    strings = renumber.string_map(side.trace.strings, trace.strings)
     if not has_times(trace) and has_times(side.trace):
         trace = replace(trace, clock=side.trace.clock)
     unlike = unlike_clocks(trace, side.trace)
     shift, notice = (0, (unlike,)) if unlike else shift_between(trace, side.trace)
-    own = tables.placed_warnings(side.trace.warnings, side.name)
+    own = renumber.placed_warnings(side.trace.warnings, side.name)
     trace = replace(
         trace,
         warnings=(*trace.warnings, *own, *notice),
@@ -163,17 +163,17 @@ def _joined(trace: Trace, side: Side) -> Trace:
 # -- tensors -----------------------------------------------------------------
 
 
-def _with_model(trace: Trace, side: Side, strings: Array) -> Trace:
+def _with_model(trace: Trace, side: SideFile, strings: Array) -> Trace:
     """Return the trace with a model's or map's tensors under its accesses."""
     if not len(side.trace.tensors):
         return trace  # a registry with a header only: its own warning says so
-    source = tables.full_tensors(side.trace.tensors)
+    source = renumber.full_tensors(side.trace.tensors)
     file = source.file
     has_model = side.role != "model" and any(m.data_offset >= 0 for m in trace.models)
     first_file = len(trace.models)
     source = replace(
         source,
-        name=tables.looked_up(strings, source.name),
+        name=renumber.looked_up(strings, source.name),
         file=np.where(np.array(file) < 0, -1, np.array(file) + first_file).astype(
             np.int16
         ),
@@ -206,7 +206,7 @@ def _with_model(trace: Trace, side: Side, strings: Array) -> Trace:
     )
 
 
-def _join_of(mapping: Mapping, side: Side) -> Join:
+def _join_of(mapping: Mapping, side: SideFile) -> Join:
     """Return the counts of a mapping, in accesses."""
     uses, fits = mapping.uses, mapping.fit.belongs
     found = mapping.of_use >= 0 if fits else np.zeros(len(uses), np.bool_)
@@ -227,7 +227,7 @@ def _join_of(mapping: Mapping, side: Side) -> Join:
     )
 
 
-def _misfit(side: Side, mapping: Mapping) -> ReadWarning:
+def _misfit(side: SideFile, mapping: Mapping) -> ReadWarning:
     return ReadWarning(
         Severity.NOTICE,
         "part_does_not_fit",
@@ -240,7 +240,7 @@ def _misfit(side: Side, mapping: Mapping) -> ReadWarning:
 
 def _notes(
     trace: Trace,
-    side: Side,
+    side: SideFile,
     layout: ModelLayout,
     mapping: Mapping,
     has_model: bool,
@@ -315,7 +315,7 @@ def _notes(
     return tuple(notes)
 
 
-def _notes_of_names(side: Side, n: int, n_guessed: int) -> tuple[ReadWarning, ...]:
+def _notes_of_names(side: SideFile, n: int, n_guessed: int) -> tuple[ReadWarning, ...]:
     if not n:
         return ()
     text = f"Names that were cut in the trace were completed from {side.name}"
@@ -329,22 +329,22 @@ def _notes_of_names(side: Side, n: int, n_guessed: int) -> tuple[ReadWarning, ..
 # -- buffers, markers, counters ----------------------------------------------
 
 
-def _with_buffers(trace: Trace, side: Side, strings: Array, by: int) -> Trace:
+def _with_buffers(trace: Trace, side: SideFile, strings: Array, by: int) -> Trace:
     """Return the trace with the buffers, markers and counters of a side."""
     other = side.trace
     if not (len(other.buffers) or len(other.markers) or other.counters):
         return trace
-    lanes, place = tables.appended_lanes(trace.lanes, other.lanes)
+    lanes, place = renumber.appended_lanes(trace.lanes, other.lanes)
     move = Move(places={"strings": strings, "lanes": place}, ticks=by)
-    buffers, _ = tables.joined_buffers(trace.buffers, move.of(other.buffers))
+    buffers, _ = renumber.joined_buffers(trace.buffers, move.of(other.buffers))
     return replace(
         trace,
         lanes=lanes,
         buffers=buffers if len(other.buffers) else trace.buffers,
-        markers=tables.joined_markers(trace.markers, move.of(other.markers)),
+        markers=renumber.joined_markers(trace.markers, move.of(other.markers)),
         counters=(
             *trace.counters,
-            *tables.moved_counters(other.counters, place, by, len(trace.counters)),
+            *renumber.moved_counters(other.counters, place, by, len(trace.counters)),
         ),
     )
 
@@ -367,10 +367,10 @@ def _extent(trace: Trace) -> TimeRange:
 # -- graphs --------------------------------------------------------------------
 
 
-def _with_graphs(trace: Trace, side: Side, strings: Array, rows: Array) -> Trace:
+def _with_graphs(trace: Trace, side: SideFile, strings: Array, rows: Array) -> Trace:
     """Return the trace with a side's graphs, whose nodes name its tensors and ops."""
     used = np.concatenate([graph.op for graph in side.trace.graphs])
-    ops, op_map = tables.joined_ops(trace.ops, side.trace.ops, used)
+    ops, op_map = renumber.joined_ops(trace.ops, side.trace.ops, used)
     move = Move(places={"strings": strings, "ops": op_map, "tensors": rows})
     # The first tensor row of each name; those with accesses come first.
     names = reversed(list(enumerate(trace.tensors.name.tolist())))
@@ -421,7 +421,7 @@ def _with_graph_join(trace: Trace, names: Sequence[str]) -> Trace:
 # -- experts -------------------------------------------------------------------
 
 
-def _with_routing(trace: Trace, side: Side, by: int) -> Trace:
+def _with_routing(trace: Trace, side: SideFile, by: int) -> Trace:
     """Return the trace with a side's choices of experts, where it has none itself."""
     # Choices that sizes imply give way to a list.
     if len(trace.routing.listed()):

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.groups import count_values
-from ggscope.analysis.sessions.tables import full_tensors
+from ggscope.analysis.sessions.renumber import full_tensors
 from ggscope.model.names import normalise
 from ggscope.model.schema import stacked
 from ggscope.model.strings import StringTable

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ggscope.analysis.sessions.mapping import Mapping, ModelLayout
-from ggscope.analysis.sessions.tables import full_tensors
+from ggscope.analysis.sessions.renumber import full_tensors
 from ggscope.model.schema import stacked
 from ggscope.model.tables import I64, AccessColumns, Array, Space
 from ggscope.model.tensors import Place, SizeSource, Tensors

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ggscope.analysis.rows.groups import chunks, count_values
-from ggscope.analysis.sessions.tables import part_name, stated_of
 from ggscope.cli.output import styled, table
 from ggscope.model.claims import figure_text
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
@@ -79,7 +78,7 @@ def parts_text(trace: Trace) -> str:
     rows = [
         (
             part.role,
-            part_name(part.info),
+            part.info.name,
             part.info.reader_id,
             format_bytes(part.info.byte_size),
             format_exact(part.shift, trace.clock.unit) if part.shift else "",
@@ -248,7 +247,7 @@ def stated_json(trace: Trace) -> list[dict[str, object]]:
             "basis": figure.basis,
             "place": figure.place,
         }
-        for file, figure in stated_of(trace)
+        for file, figure in trace.stated_figures()
     ]
 
 
@@ -262,7 +261,7 @@ def stated_text(trace: Trace) -> str:
             figure.verdict,
             figure.basis,
         )
-        for file, figure in stated_of(trace)
+        for file, figure in trace.stated_figures()
     ]
     head = ("stated figure", "stated", "computed", "verdict", "by")
     return table(head, rows, left=(0, 3, 4)) if rows else ""

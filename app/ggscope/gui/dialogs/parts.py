@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, parsed_shift
-from ggscope.analysis.sessions.tables import part_name
 from ggscope.errors import QueryError
 from ggscope.gui.widgets import button, label
 from ggscope.model.time import Unit
@@ -151,11 +150,11 @@ class PartsDialog(QDialog):
 
     def _fill(self, number: int, part: Part, trace: Trace | None) -> None:
         path = part.info.paths[0] if part.info.paths else Path()
-        fits = [] if trace is None else joins_of(trace.joins, part_name(part.info))
+        fits = [] if trace is None else joins_of(trace.joins, part.info.name)
         words = "; ".join(fit_words(j) for j in fits if j.kind != "names")
         unit = "ns" if trace is None else trace.clock.unit
         texts = {
-            _FILE: (part_name(part.info), str(path)),
+            _FILE: (part.info.name, str(path)),
             _ROLE: (self._words.get(part.role, part.role), part.info.format),
             _SIZE: (
                 format_bytes(part.info.byte_size),

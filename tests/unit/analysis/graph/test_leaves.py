@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ggscope.analysis.graph.search import leaf_words
-from ggscope.analysis.sessions.join import Side, join
+from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
 from ggscope.model.trace import OpTable, Trace
 from ggscope.readers.registry import open_trace
@@ -99,7 +99,9 @@ def test_graph_tells_leaves_that_accesses_do_not():
     nodes = [("leaf_4", ""), ("Qcur-0", "ADD"), ("Qcur-0", "ROPE")]
     graph = graph_trace(nodes, [(1, 2, 0), (0, 2, 1)])
 
-    assert words(join(plain, [Side(graph, "graph")])) == {"leaf_4": "RoPE positions"}
+    assert words(join(plain, [SideFile(graph, "graph")])) == {
+        "leaf_4": "RoPE positions"
+    }
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from ggscope.analysis.reads.unrecorded import (
     time_words,
     unrecorded_tensors,
 )
-from ggscope.analysis.sessions.join import Side, join
+from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Trace
 from ggscope.words.reads import hot_cold, hot_facts
@@ -32,7 +32,7 @@ NODES = (
 EDGES = [(0, 2), (2, 3), (1, 4), (3, 4), (1, 5), (3, 5)]
 
 
-def graph_side(nodes=NODES, edges=EDGES) -> Side:
+def graph_side(nodes=NODES, edges=EDGES) -> SideFile:
     builder = TraceBuilder()
     names = (*OPS.names, "VIEW")
     builder.ops = replace(OPS, names=names)
@@ -40,7 +40,7 @@ def graph_side(nodes=NODES, edges=EDGES) -> Side:
     ops = [names.index(op) if op else -1 for _, op in nodes]
     add_graph(builder, [n for n, _ in nodes], edges, ops=ops, leaves=leaves, token=0)
     info = reading_trace([]).info
-    return Side(builder.snapshot(info), "graph")
+    return SideFile(builder.snapshot(info), "graph")
 
 
 def traced(ops=("MUL",)) -> Trace:
@@ -56,7 +56,7 @@ def traced(ops=("MUL",)) -> Trace:
 
 
 def joined(**kwargs) -> Trace:
-    sides = [Side(model_trace(MODEL), "map"), graph_side()]
+    sides = [SideFile(model_trace(MODEL), "map"), graph_side()]
     return join(traced(**kwargs), sides)
 
 
@@ -94,7 +94,7 @@ def test_what_they_read_is_not_recorded_and_the_rest_untouched() -> None:
 
 
 def test_without_a_graph_nothing_is_said() -> None:
-    trace = join(traced(), [Side(model_trace(MODEL), "map")])
+    trace = join(traced(), [SideFile(model_trace(MODEL), "map")])
 
     assert not unrecorded_tensors(trace).any()
     assert time_words(trace) == ""

@@ -7,7 +7,7 @@ import pytest
 
 from builders import llama_like_trace, npu_like_trace, spans_trace
 from ggscope.analysis.sessions.concatenate import concatenate, is_same_run
-from ggscope.analysis.sessions.tables import JoinedRecords
+from ggscope.analysis.sessions.renumber import JoinedRecords
 from ggscope.errors import ReadError
 from ggscope.model.time import Clock
 from ggscope.model.trace import OpTable, RecordView, Trace

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.sessions.join import Side, join, role_of
+from ggscope.analysis.sessions.join import SideFile, join, role_of
 from ggscope.analysis.sessions.mapping import slice_rows, wholes_of
 from ggscope.model.tables import Space, Spans
 from ggscope.model.tensors import Place, SizeSource
@@ -37,7 +37,7 @@ def stated_model(rows) -> Trace:
 
 
 def mapped(reads, model: Trace, role: str = "map", **options) -> Trace:
-    trace = join(reading_trace(reads, **options), [Side(model, role)])
+    trace = join(reading_trace(reads, **options), [SideFile(model, role)])
     assert trace.check() == []
     return trace
 
@@ -67,7 +67,7 @@ def test_places_are_those_of_the_trace_only_where_there_is_one():
         return next(w.message for w in trace.warnings if w.code == "offsets_moved")
 
     of_trace = mapped(shifted(4096), model_trace(MAP))
-    of_model = join(stated_model(shifted(4096)), [Side(model_trace(MAP), "map")])
+    of_model = join(stated_model(shifted(4096)), [SideFile(model_trace(MAP), "map")])
 
     assert told(of_trace).endswith("places that the trace tells too.")
     assert told(of_model).endswith("places that the other files tell too.")
@@ -85,7 +85,7 @@ def test_tensors_never_read_are_appended_and_rows_of_the_trace_stay():
     reads = shifted(4096)[1:2]
     plain = reading_trace(reads)
 
-    trace = join(plain, [Side(model_trace(MAP), "map")])
+    trace = join(plain, [SideFile(model_trace(MAP), "map")])
 
     assert rows_by_name(trace)[LONG] == rows_by_name(plain)[LONG] == 0
     assert len(trace.tensors) == 3
@@ -95,7 +95,9 @@ def test_tensors_never_read_are_appended_and_rows_of_the_trace_stay():
 def test_columns_of_spans_are_not_copied():
     plain = reading_trace(shifted(4096), repeats=4)
 
-    trace = join(plain, [Side(model_trace(MAP), "map"), Side(graph_trace([]), "graph")])
+    trace = join(
+        plain, [SideFile(model_trace(MAP), "map"), SideFile(graph_trace([]), "graph")]
+    )
 
     for f in fields(Spans):
         assert getattr(trace.spans, f.name) is getattr(plain.spans, f.name)
@@ -172,7 +174,7 @@ def test_offsets_alone_map_a_trace_without_names():
 def test_model_of_another_run_is_named_and_not_mapped():
     other = [(name, offset * 3 + i, size) for i, (name, offset, size) in enumerate(MAP)]
     plain = reading_trace(MAP)
-    trace = join(plain, [Side(model_trace(other), "map")])
+    trace = join(plain, [SideFile(model_trace(other), "map")])
 
     (warning,) = trace.warnings
     assert warning.code == "part_does_not_fit"
@@ -298,7 +300,7 @@ def test_size_of_the_model_file_wins_over_the_map_whatever_comes_first():
     listed = model_trace([(n, o, s + 1) for n, o, s in MAP])
     trace = join(
         reading_trace([("token_embd.weight", -1, 512)]),
-        [Side(listed, "map"), Side(header, "model")],
+        [SideFile(listed, "map"), SideFile(header, "model")],
     )
 
     assert place_of(trace, LONG) == (4608, 256, Place.STATED)
@@ -313,7 +315,7 @@ def test_delta_that_contradicts_the_model_file_is_noticed():
     )
     trace = join(
         reading_trace(shifted(4096)),
-        [Side(model_trace(MAP), "map"), Side(header, "model")],
+        [SideFile(model_trace(MAP), "map"), SideFile(header, "model")],
     )
 
     assert "delta_disagrees" in codes(trace)
@@ -376,7 +378,7 @@ def test_buffers_share_the_zero_of_the_trace_and_come_before_it():
     side = buffers_trace(
         [(0xAB, 1 << 20, 0, -1), (0xCD, 64, 4_000, 9_000)], origin=30_000_000
     )
-    trace = join(plain, [Side(side, "buffers")])
+    trace = join(plain, [SideFile(side, "buffers")])
 
     assert trace.check() == []
     assert trace.buffers.allocated.tolist() == [-20_000_000, -19_996_000]
@@ -390,7 +392,9 @@ def test_buffers_share_the_zero_of_the_trace_and_come_before_it():
 
 def test_buffers_of_another_clock_begin_with_the_trace():
     plain = reading_trace(MAP, origin=10**15)
-    trace = join(plain, [Side(buffers_trace([(1, 8, 0, -1)], origin=77), "buffers")])
+    trace = join(
+        plain, [SideFile(buffers_trace([(1, 8, 0, -1)], origin=77), "buffers")]
+    )
 
     assert trace.buffers.allocated.tolist() == [0]
     assert trace.parts[1].shift == 10**15 - 77
@@ -401,7 +405,7 @@ def test_buffer_known_by_address_learns_what_the_side_file_tells():
     known = buffers_trace([(0xAB, -1, -1, -1)])
     told = buffers_trace([(0xCD, 5, 10, -1), (0xAB, 7, 20, -1)], name="b.json")
 
-    trace = join(known, [Side(told, "buffers")])
+    trace = join(known, [SideFile(told, "buffers")])
 
     assert trace.buffers.address.tolist() == [0xAB, 0xCD]
     assert trace.buffers.size.tolist() == [7, 5]
@@ -409,7 +413,7 @@ def test_buffer_known_by_address_learns_what_the_side_file_tells():
 
 def test_graph_nodes_find_their_tensors_and_ops():
     graph = graph_trace([(LONG, ""), ("out-0", "MUL_MAT"), ("out-1 (view)", "ADD")])
-    trace = join(reading_trace(MAP), [Side(graph, "graph")])
+    trace = join(reading_trace(MAP), [SideFile(graph, "graph")])
 
     assert trace.graphs[0].tensor.tolist()[0] == rows_by_name(trace)[LONG]
     assert trace.op_name(int(trace.graphs[0].op[1])) == "MUL_MAT"
@@ -422,7 +426,7 @@ def test_graph_nodes_find_their_tensors_and_ops():
 def test_sides_without_a_trace_make_a_session_of_their_own():
     empty = join(
         graph_trace([("a", "")], name="g.json"),
-        [Side(buffers_trace([(1, 8, 5, -1)], origin=10**12), "buffers")],
+        [SideFile(buffers_trace([(1, 8, 5, -1)], origin=10**12), "buffers")],
     )
 
     assert empty.check() == []
@@ -488,7 +492,7 @@ def test_doubt_about_the_format_goes_where_side_files_fit(listed, expected):
     doubt = ReadWarning(Severity.NOTICE, "low_confidence", "It looks like it.")
     main = replace(reading_trace(MAP), warnings=(doubt,))
 
-    trace = join(main, [Side(model_trace(listed), "map")])
+    trace = join(main, [SideFile(model_trace(listed), "map")])
 
     assert ("low_confidence" in codes(trace)) is expected
 
@@ -496,7 +500,7 @@ def test_doubt_about_the_format_goes_where_side_files_fit(listed, expected):
 def test_offsets_of_the_data_section_are_counted_from_the_model_file():
     model = stated_model(shifted(4096))  # the trace counts from the data section
 
-    trace = join(reading_trace(MAP), [Side(model, "model")])
+    trace = join(reading_trace(MAP), [SideFile(model, "model")])
 
     assert trace.joins[0].delta == -4096
     assert trace.joins[0].n_agree == trace.joins[0].n_all == 3
@@ -510,7 +514,7 @@ def test_accesses_matched_as_listed_slices_count_as_found_by_name():
     reads = [("blk.0.ffn_up_exps.weight[1]", 100, 50)]
     listed = [(f"blk.0.ffn_up_exps.weight[{i}]", 50 + 50 * i, 50) for i in range(3)]
 
-    trace = join(reading_trace(reads), [Side(model_trace(listed), "map")])
+    trace = join(reading_trace(reads), [SideFile(model_trace(listed), "map")])
 
     assert trace.joins[0].rules == {"name": 1}
     assert sum(trace.joins[0].rules.values()) == trace.joins[0].n_found

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ggscope.errors import ReadError
-from ggscope.model.claims import Stated
 from ggscope.model.lanes import Lane, Lanes
 from ggscope.model.routing import Routing
 from ggscope.model.schema import schema_of, stacked
@@ -19,8 +18,6 @@ from ggscope.model.trace import (
     ReadWarning,
     RecordAccess,
     RecordView,
-    Trace,
-    TraceInfo,
 )
 
 if TYPE_CHECKING:
@@ -241,34 +238,6 @@ def placed_warnings(
 def sorted_warnings(warnings: Sequence[ReadWarning]) -> tuple[ReadWarning, ...]:
     """Return warnings, worst first, else as they come."""
     return tuple(sorted(warnings, key=lambda w: -w.severity))
-
-
-def name_of(trace: Trace) -> str:
-    """Return what people call the file of a trace; see `part_name`."""
-    return part_name(trace.info)
-
-
-def part_name(info: TraceInfo) -> str:
-    """Return a file's name, with its folder where that tells twins apart.
-
-    Traces and graphs of an experiment are all called ``token-00000.json``.
-    """
-    if not info.paths:
-        return info.format
-    path = info.paths[0]
-    inner = path.parent.name in ("traces", "graphs")
-    return f"{path.parent.name}/{path.name}" if inner else path.name
-
-
-def stated_of(trace: Trace) -> tuple[tuple[str, Stated], ...]:
-    """Return each stated figure with the name of its file; "" for a file alone."""
-    if not trace.parts:
-        return tuple(("", figure) for figure in trace.info.stated)
-    return tuple(
-        (part_name(part.info), figure)
-        for part in trace.parts
-        for figure in part.info.stated
-    )
 
 
 @dataclass(frozen=True, slots=True)
