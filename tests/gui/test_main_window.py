@@ -8,7 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import (
+    QEvent,
+    QMimeData,
+    QObject,
+    QPoint,
+    QPointF,
+    Qt,
+    QTimer,
+    QUrl,
+)
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QTabBar, QToolButton, QWidget
@@ -582,7 +591,9 @@ def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(
     """Names without a suffix get that of the chosen filter."""
     asked: list[tuple[str, str]] = []
 
-    def ask(_parent: QWidget, _title: str, name: str, filters: str) -> tuple[str, str]:
+    def ask(
+        _parent: QWidget, _title: str, name: str, filters: str, *_: object
+    ) -> tuple[str, str]:
         asked.append((Path(name).name, filters))
         return str(tmp_path / "my figure"), "DOT graph (*.dot)"
 
@@ -599,3 +610,27 @@ def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(
     assert "digraph" in (tmp_path / "my figure.dot").read_text("utf-8")
     assert asked[0][0] == f"{folder.stem}.graph.png"
     assert "PNG picture (*.png)" in asked[0][1]
+
+
+def test_dialogs_for_files_delete_and_rename_nothing(
+    qtbot: QtBot, window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    opened(sample)
+    asked: list[tuple[str, bool]] = []
+
+    def look() -> None:
+        dialog = QApplication.activeModalWidget()
+        if isinstance(dialog, QFileDialog):
+            is_read_only = dialog.testOption(QFileDialog.Option.ReadOnly)
+            asked.append((dialog.windowTitle(), is_read_only))
+            dialog.reject()
+
+    timer = QTimer()
+    timer.timeout.connect(look)
+    timer.start(20)
+    for command in ("file.open", "file.open_folder", "file.add", "file.export"):
+        window.actions_[command].trigger()
+    timer.stop()
+
+    titles = ["Open traces", "Open folder", "Add to session", "Export figure"]
+    assert asked == [(title, True) for title in titles]

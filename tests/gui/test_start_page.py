@@ -101,7 +101,7 @@ def test_open_button_asks_for_files(
     asked: list[str] = []
 
     def answer(*arguments: object) -> tuple[list[str], str]:
-        asked.append(str(arguments[-1]))
+        asked.append(str(arguments[3]))
         return [str(tmp_path / "a.bin"), str(tmp_path / "b.bin")], ""
 
     monkeypatch.setattr(QFileDialog, "getOpenFileNames", answer)

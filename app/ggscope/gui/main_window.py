@@ -42,7 +42,7 @@ from ggscope.gui.memory import ClosedReturner
 from ggscope.gui.pages.load import Banner
 from ggscope.gui.pages.start import StartPage, recent_paths
 from ggscope.gui.theme import ThemeManager
-from ggscope.gui.widgets import GlyphButton
+from ggscope.gui.widgets import CHANGES_NOTHING, GlyphButton
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
@@ -347,14 +347,22 @@ class MainWindow(QMainWindow):
         from ggscope.gui.dialogs.export import name_filters
 
         paths, _ = QFileDialog.getOpenFileNames(
-            self, self.tr("Open traces"), self.settings.files.folder, name_filters()
+            self,
+            self.tr("Open traces"),
+            self.settings.files.folder,
+            name_filters(),
+            "",
+            CHANGES_NOTHING,
         )
         self.open_paths(Path(p) for p in paths)
 
     def open_folder_dialog(self) -> None:
         """Ask for a folder and open what is in it as one session."""
         chosen = QFileDialog.getExistingDirectory(
-            self, self.tr("Open folder"), self.settings.files.folder
+            self,
+            self.tr("Open folder"),
+            self.settings.files.folder,
+            QFileDialog.Option.ShowDirsOnly | CHANGES_NOTHING,
         )
         if chosen:
             self.open_path(Path(chosen))
@@ -367,7 +375,12 @@ class MainWindow(QMainWindow):
         if document is None:
             return
         paths, _ = QFileDialog.getOpenFileNames(
-            self, self.tr("Add to session"), str(document.path.parent), name_filters()
+            self,
+            self.tr("Add to session"),
+            str(document.path.parent),
+            name_filters(),
+            "",
+            CHANGES_NOTHING,
         )
         document.parts.add([Path(p) for p in paths])
 

@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QResizeEvent,
 )
 from PySide6.QtWidgets import (
+    QFileDialog,
     QFrame,
     QHBoxLayout,
     QProgressBar,
@@ -33,6 +34,8 @@ from ggscope.views.base.view import guarded
 
 GUTTER = 8
 MIN_TARGET = 24
+CHANGES_NOTHING = QFileDialog.Option.ReadOnly
+"""For every dialog that asks for files: Qt's own one lets people delete folders."""
 _DESIGN_PX = 12
 
 Polyline = tuple[tuple[float, float], ...]

@@ -31,7 +31,7 @@ from PySide6.QtWidgets import (
 
 import ggscope
 from ggscope import assets
-from ggscope.gui.widgets import button, label
+from ggscope.gui.widgets import CHANGES_NOTHING, button, label
 from ggscope.model.trace import Trace
 from ggscope.session.settings import FONT_SCALES, MAX_LIMIT_MIB, Settings
 from ggscope.text import one_line
@@ -255,7 +255,10 @@ class SettingsDialog(QDialog):
 
     def _on_pick(self) -> None:
         chosen = QFileDialog.getExistingDirectory(
-            self, self.tr("Plug-in folder"), self.folder.text()
+            self,
+            self.tr("Plug-in folder"),
+            self.folder.text(),
+            QFileDialog.Option.ShowDirsOnly | CHANGES_NOTHING,
         )
         if chosen:
             self.folder.setText(chosen)

@@ -9,6 +9,7 @@ from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from ggscope.gui.document import Document
+from ggscope.gui.widgets import CHANGES_NOTHING
 from ggscope.render.export import SUFFIXES, Figure
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
@@ -49,7 +50,12 @@ def ask_path(
     }
     filters = {f"{words[s]} (*{s})": s for s in (*SUFFIXES, *figure.texts)}
     name, chosen = QFileDialog.getSaveFileName(
-        parent, _tr("Export figure"), str(default), ";;".join(filters)
+        parent,
+        _tr("Export figure"),
+        str(default),
+        ";;".join(filters),
+        "",
+        CHANGES_NOTHING,
     )
     if not name:
         return None
