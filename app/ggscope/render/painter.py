@@ -1,10 +1,8 @@
 """The QPainter painter: display lists on widgets, images, SVG and PDF.
 
-Typefaces and the measures of texts. Needs a QGuiApplication.
-
-Texts are measured as they are drawn: with what cannot be seen shown (`one_line`).
-
-Texels of folded columns: hue by category, opacity by how busy a column is.
+Also what a picture is measured by: typefaces and widths of texts (as they are drawn,
+with what cannot be seen shown), and the texels of folded columns. Needs a
+QGuiApplication.
 """
 
 from collections.abc import Iterator
@@ -481,15 +479,14 @@ def _draw_lines(batch: LineBatch, painter: QPainter) -> None:
 def _draw_straight(batch: LineBatch, painter: QPainter) -> None:
     """Draw upright and level lines as rectangles: exact at every scale."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
-    half = np.float32(batch.width / 2)
     upright = batch.x0 == batch.x1
-    x0, x1 = np.minimum(batch.x0, batch.x1), np.maximum(batch.x0, batch.x1)
-    y0, y1 = np.minimum(batch.y0, batch.y1), np.maximum(batch.y0, batch.y1)
-    x = x0 - np.where(upright, half, 0)
-    y = y0 - np.where(upright, 0, half)
-    w = np.where(upright, 2 * half, x1 - x0)
-    h = np.where(upright, y1 - y0, 2 * half)
-    place = np.stack([x, y, w, h], axis=1).astype(np.float32)
+    start = np.stack([batch.x0, batch.y0], axis=1)
+    stop = np.stack([batch.x1, batch.y1], axis=1)
+    low, size = np.minimum(start, stop), np.abs(stop - start)
+    # As wide as the line is, to either side of where it runs.
+    across = np.stack([upright, ~upright], axis=1)
+    half = np.float32(batch.width / 2)
+    place = np.concatenate([low - across * half, size + across * (2 * half)], axis=1)
     for rows, (color,) in _groups(batch.color):
         if color >> 24:
             _fill(painter, _rects(place[rows]), QBrush(color_of(color)))
@@ -514,13 +511,16 @@ def _draw_area(batch: AreaBatch, painter: QPainter) -> None:
 
 
 def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
-    clip: object = painter  # equal to no clip, font and colour that a text can have
-    letters: object = painter
-    color: object = painter
+    if not texts:
+        return
+    clip = texts[0].clip
+    _set_clip(painter, clip)
+    letters: tuple[Face, float] | None = None
+    color: int | None = None
     for item in texts:
         if item.clip is not clip:
             clip = item.clip
-            _set_clip(painter, item.clip)
+            _set_clip(painter, clip)
         words, face, size = item.text, item.face, item.size
         if item.width > 0:
             words = elided(words, face, size, int(item.width))

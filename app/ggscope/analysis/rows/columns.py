@@ -72,7 +72,7 @@ class Columns:
 
         Computed on first use: pictures of folded columns do without.
         """
-        return self._longest.get()
+        return self._longest.get() if self.count.max(initial=0) > 1 else self.first
 
 
 def column_edges(visible: TimeRange, px: int) -> I64:

@@ -188,8 +188,12 @@ class TraceIndex:
 
     def row_columns(self, key: str, by: ColorBy) -> tuple[RowColumns, ...]:
         """Return a column query object per row of lane `key`."""
+        name = ("columns", by, key)
+        known = self._cache.known(name)  # asked for each lane of each picture
+        if known is not None:
+            return cast("tuple[RowColumns, ...]", known)
         rows, categories = self.rows(key), self.categories(by)
-        return self._cache.get(("columns", by, key), lambda: _columns(rows, categories))
+        return self._cache.get(name, lambda: _columns(rows, categories))
 
     def filtered_columns(
         self, key: str, by: ColorBy, mask: npt.NDArray[np.bool_], token: object

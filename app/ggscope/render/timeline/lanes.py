@@ -155,7 +155,7 @@ class LanesDraft:
         self._index, self._theme = geometry.scene.index, geometry.scene.theme
         self._rows = RowsDraft(geometry, clip)
         self._waiting: list[_Waiting] = []
-        self._grounds = RectList()
+        self._grounds: list[tuple[float, float, int]] = []
         self._overlay = RectList()
         self._areas: list[Batch] = []
         self._texts = TextList()
@@ -166,9 +166,9 @@ class LanesDraft:
         lane, theme, time, clip = box.lane, self._theme, self._time, self._clip
         bottom = time.snap(y + box.height)
         if lane is None:
-            self._grounds.add(time.x0, time.x1, y, bottom, theme.pane)
+            self._grounds.append((y, bottom, theme.pane))
             return
-        self._grounds.add(time.x0, time.x1, y, bottom, theme.lane)
+        self._grounds.append((y, bottom, theme.lane))
         if lane.kind == LaneKind.COUNTER:
             self._add_counter(lane, y, bottom)
             return
@@ -184,7 +184,12 @@ class LanesDraft:
 
     def grounds(self) -> list[Batch]:
         """Return the backgrounds of the boxes; grid lines go on top of them."""
-        return self._grounds.batch(clip=self._clip)
+        if not self._grounds:
+            return []
+        y0, y1, fill = (np.array(values) for values in zip(*self._grounds, strict=True))
+        rects = RectList()
+        rects.add(np.full(len(y0), self._time.x0), self._time.x1, y0, y1, fill)
+        return rects.batch(clip=self._clip)
 
     def batches(self) -> list[Batch]:
         """Return everything else, in drawing order."""
