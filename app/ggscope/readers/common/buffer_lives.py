@@ -152,11 +152,7 @@ def _add_markers(
 
 
 def _note_values(
-    builder: TraceBuilder,
-    is_usage: Array,
-    size: I64,
-    layer: I64,
-    is_layer: Array,
+    builder: TraceBuilder, is_usage: Array, size: I64, layer: I64, is_layer: Array
 ) -> None:
     for rows, code, message in (
         (

@@ -152,9 +152,7 @@ class ValueDecoder:
     """
 
     def __init__(
-        self,
-        builder: TraceBuilder,
-        parse_float: Callable[[str], object] = decimal_of,
+        self, builder: TraceBuilder, parse_float: Callable[[str], object] = decimal_of
     ) -> None:
         self._builder = builder
         self._decoder = TolerantDecoder(parse_float)

@@ -16,14 +16,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import Routing
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import (
-    HEAD_BYTES,
-    NOT_MINE,
-    Estimate,
-    Head,
-    ReadContext,
-    Sniff,
-)
+from ggscope.readers.api import HEAD_BYTES, NOT_MINE, Estimate, Head, ReadContext, Sniff
 from ggscope.readers.common.column_pieces import ColumnPieces
 from ggscope.readers.common.files import trace_info
 from ggscope.readers.experts import INFO

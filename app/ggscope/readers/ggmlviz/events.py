@@ -260,9 +260,7 @@ def _taken(values: list[_T], rows: I64) -> list[_T]:
 
 
 def _rows_with(
-    label: npt.NDArray[np.int32],
-    marked: npt.NDArray[np.bool_],
-    context: ReadContext,
+    label: npt.NDArray[np.int32], marked: npt.NDArray[np.bool_], context: ReadContext
 ) -> I64:
     """Return the rows whose label is marked."""
     if not marked.any():

@@ -208,11 +208,7 @@ def _warn_memory(
 
 
 def _add_buffers(
-    builder: TraceBuilder,
-    events: Events,
-    rows: I64,
-    found: Allocations,
-    origin: int,
+    builder: TraceBuilder, events: Events, rows: I64, found: Allocations, origin: int
 ) -> None:
     pointer = events.pointer[rows[found.allocs]]
     codes, distinct, _ = encode(pointer)

@@ -188,10 +188,7 @@ def note_damage(
 
 
 def note_pairing(
-    builder: TraceBuilder,
-    events: Events,
-    intervals: Intervals,
-    records: GgmlvizRecords,
+    builder: TraceBuilder, events: Events, intervals: Intervals, records: GgmlvizRecords
 ) -> None:
     """Warn about intervals that were not simply measured."""
     begin = intervals.begin

@@ -99,8 +99,5 @@ class GgmlvizRecords:
         if event.label is not None:
             n = len(event.label)
             text = event.label.decode("utf-8", "replace")
-            found += [
-                ("label_len", str(n), flag + 1, 4),
-                ("label", text, flag + 5, n),
-            ]
+            found += [("label_len", str(n), flag + 1, 4), ("label", text, flag + 5, n)]
         return tuple(found)

@@ -12,12 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ggscope.errors import (
-    CorruptError,
-    LimitExceededError,
-    ReadError,
-    TruncatedError,
-)
+from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.tensors import ModelFile, Place

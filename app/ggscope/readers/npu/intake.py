@@ -383,11 +383,7 @@ class NpuIntake:
             note_repeated(self.builder, place, offset, found.count)
 
     def _keep(
-        self,
-        block: Block,
-        start: I64,
-        end: I64,
-        events: Sequence[Event | Stub | None],
+        self, block: Block, start: I64, end: I64, events: Sequence[Event | Stub | None]
     ) -> None:
         """Add events with the places of their texts; markers get their details now."""
         wanted = self._wanted(len(events))

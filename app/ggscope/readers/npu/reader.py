@@ -4,20 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ggscope.errors import (
-    CorruptError,
-    LimitExceededError,
-    ReadError,
-    TruncatedError,
-)
+from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import (
-    HEAD_BYTES,
-    Estimate,
-    Head,
-    ReadContext,
-    Sniff,
-)
+from ggscope.readers.api import HEAD_BYTES, Estimate, Head, ReadContext, Sniff
 from ggscope.readers.common.files import note_change
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import (

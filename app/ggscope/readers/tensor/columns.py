@@ -398,8 +398,7 @@ class Pieces:
     def changes(self, column: Array) -> I64:
         """Return the rows, but for the first, that differ from the one before."""
         return 1 + self.find(
-            len(column) - 1,
-            lambda p: column[p] != column[p.start + 1 : p.stop + 1],
+            len(column) - 1, lambda p: column[p] != column[p.start + 1 : p.stop + 1]
         )
 
     def counts(self, column: Array, n: int) -> I64:

@@ -226,18 +226,14 @@ def _with_sources(
 LAYOUT_64P = RecordLayout(
     id="64p",
     title="tensor-access 64-byte packed",
-    dtype=_structured(
-        (*_single_source(_tail(28)), ("padding3", "V8", 56)),
-        64,
-    ),
+    dtype=_structured((*_single_source(_tail(28)), ("padding3", "V8", 56)), 64),
     key=_key(64, _LAYER_BYTES, _OP_BYTES, (28, 50), (52, 53)),
 )
 LAYOUT_64A = RecordLayout(
     id="64a",
     title="tensor-access 64-byte aligned",
     dtype=_structured(
-        (*_single_source(_tail(32)), ("padding0", "V4", 28), ("padding3", "V4", 60)),
-        64,
+        (*_single_source(_tail(32)), ("padding0", "V4", 28), ("padding3", "V4", 60)), 64
     ),
     key=_key(64, _LAYER_BYTES, _OP_BYTES, (32, 54), (56, 57)),
 )

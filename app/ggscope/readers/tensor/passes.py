@@ -154,11 +154,7 @@ def _starts(
 
 
 def _by_time(
-    start: I64,
-    lane_first: I64,
-    order: Array | None,
-    n_backwards: int,
-    pieces: Pieces,
+    start: I64, lane_first: I64, order: Array | None, n_backwards: int, pieces: Pieces
 ) -> tuple[Array | None, I64]:
     """Put every lane into time order, in place; return the order and the late rows.
 

@@ -299,11 +299,7 @@ def shared_ops(builder: TraceBuilder, count: int) -> None:
 
 
 def duplicates(
-    builder: TraceBuilder,
-    rows: Records,
-    pattern: Array,
-    token: Array,
-    pieces: Pieces,
+    builder: TraceBuilder, rows: Records, pattern: Array, token: Array, pieces: Pieces
 ) -> None:
     """Note records that equal their predecessor in everything."""
 

@@ -150,7 +150,7 @@ class PatternBook:
             if found >= MAX_PATTERNS:
                 raise LimitExceededError(
                     f"its entries touch more than {MAX_PATTERNS:,} different sets of "
-                    "tensors; that is no trace of a model.",
+                    "tensors; that is no trace of a model."
                 )
             pattern = _pattern(entry)
             self.allowance.take(_PATTERN_SHARE + len(pattern.accesses))

@@ -19,14 +19,7 @@ from ggscope.model.claims import Claims, Stated, stated_figure, without_verdict
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, Array, narrow
 from ggscope.model.trace import Severity, Trace, TraceInfo
-from ggscope.readers.api import (
-    HEAD_BYTES,
-    NOT_MINE,
-    Estimate,
-    Head,
-    ReadContext,
-    Sniff,
-)
+from ggscope.readers.api import HEAD_BYTES, NOT_MINE, Estimate, Head, ReadContext, Sniff
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError, locate
 from ggscope.readers.source import Change, Source
