@@ -248,9 +248,11 @@ class Reading:
         """Return the events; from now on nobody else holds them."""
         assert self._intake is not None
         events = gather(
-            self._intake, builder.strings, self._context,
+            self._intake,
+            builder.strings,
+            self._context,
             first_record=self._options.wanted.first,
-        )  # fmt: skip
+        )
         self._intake = None
         self._scan.close()
         return events
@@ -276,9 +278,11 @@ class Reading:
         builder.records = self._records()
         add_intervals(builder, events, part, origin, context)
         trace = builder.snapshot(
-            self._info(builder.ops, n, {}), PENDING,
-            read_until=until - origin, extent=extent,
-        )  # fmt: skip
+            self._info(builder.ops, n, {}),
+            PENDING,
+            read_until=until - origin,
+            extent=extent,
+        )
         context.publish(trace)
 
     def _ops(self, builder: TraceBuilder, events: Events) -> OpTable | None:
@@ -411,15 +415,18 @@ def _version(source: Source) -> int:
     if data.startswith(MAGIC) or MAGIC.startswith(data):
         raise TruncatedError(
             f"short header: {len(data)} of its {HEADER_BYTES} bytes are there.",
-            offset=len(data), hint="The writer was stopped before its first event.",
-        )  # fmt: skip
+            offset=len(data),
+            hint="The writer was stopped before its first event.",
+        )
     if _is_other_version(data):
         raise UnsupportedVersionError(
             f"the magic number is {_shown(data)}; only {_shown(MAGIC)} is known.",
-            offset=0, hint="A newer ggscope may read it.",
-        )  # fmt: skip
+            offset=0,
+            hint="A newer ggscope may read it.",
+        )
     raise CorruptError(
         f"this is no .ggmlviz file: the magic number is {_shown(data)}, not "
         f"{_shown(MAGIC)}.",
-        offset=0, hint="Check that the file was not converted or cut at its start.",
-    )  # fmt: skip
+        offset=0,
+        hint="Check that the file was not converted or cut at its start.",
+    )

@@ -78,9 +78,12 @@ class GgmlvizRecords:
             if number == record:
                 return start, data, event
         raise CorruptError(
-            f"event {record:,} is no longer where it was.", path=self._path,
-            offset=start, reader_id="ggmlviz", hint="The file has changed: reload it.",
-        )  # fmt: skip
+            f"event {record:,} is no longer where it was.",
+            path=self._path,
+            offset=start,
+            reader_id="ggmlviz",
+            hint="The file has changed: reload it.",
+        )
 
     def _fields(self, event: RawEvent) -> tuple[tuple[str, str, int, int], ...]:
         kinds = {int(kind): kind.name for kind in EventType}

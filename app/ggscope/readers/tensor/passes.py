@@ -96,9 +96,10 @@ def arrange(
     n = len(columns)
     lane_first, order = pieces.lane_order(columns.thread, threads)
     n_backwards = len(
-        pieces.find(n - 1, lambda p: columns.time[p.start + 1 : p.stop + 1]
-                  < columns.time[p])
-    )  # fmt: skip
+        pieces.find(
+            n - 1, lambda p: columns.time[p.start + 1 : p.stop + 1] < columns.time[p]
+        )
+    )
     start, spare = _starts(columns, order, origin, pieces, may_consume)
     order, moved = _by_time(start[:n], lane_first, order, n_backwards, pieces)
     runs = _runs(

@@ -44,6 +44,36 @@ _CHANGES = {
     ),
 }
 
+_COUNTED = {
+    "extension_records": (
+        Severity.INFO,
+        "extension records hold expert ids and scores; they are not drawn.",
+    ),
+    "per_thread_blocks": (
+        Severity.INFO,
+        "records lie in blocks per thread, not in time order; they were sorted.",
+    ),
+    "out_of_order": (
+        Severity.NOTICE,
+        "records lay behind later ones of their own thread; they were sorted.",
+    ),
+    "truncated_names": (
+        Severity.INFO,
+        "names fill their field and may go on; they are shown as they are.",
+    ),
+    "shared_ops": (
+        Severity.INFO,
+        "records tell of an op that a record of another thread tells of too, for the "
+        "threads compute it together. Its reads count once; which part of them is "
+        "whose is not recorded.",
+    ),
+    "duplicate_records": (
+        Severity.INFO,
+        "records repeat the one before them; all are shown.",
+    ),
+}
+"""What is said by how often it occurs."""
+
 
 def add_all(builder: TraceBuilder, draft: Draft, pieces: Pieces) -> None:
     """Add everything about the file that needs no names."""
@@ -165,13 +195,7 @@ def record_losses(builder: TraceBuilder, layout: RecordLayout, tally: Tally) -> 
             place=f"record {c.first_bad_time}",
             remedy="If there are many, the record layout may be the wrong one.",
         )
-    if c.n_extension:
-        builder.warn(
-            Severity.INFO,
-            "extension_records",
-            "extension records hold expert ids and scores; they are not drawn.",
-            count=c.n_extension,
-        )
+    note_count(builder, "extension_records", c.n_extension)
 
 
 def clean_end(
@@ -191,20 +215,15 @@ def clean_end(
 
 def order_repairs(builder: TraceBuilder, rows: Records) -> None:
     """Note records that were put into order."""
-    if rows.n_backwards:
-        builder.warn(
-            Severity.INFO,
-            "per_thread_blocks",
-            "records lie in blocks per thread, not in time order; they were sorted.",
-            count=rows.n_backwards,
-        )
-    if rows.n_moved:
-        builder.warn(
-            Severity.NOTICE,
-            "out_of_order",
-            "records lay behind later ones of their own thread; they were sorted.",
-            count=rows.n_moved,
-        )
+    note_count(builder, "per_thread_blocks", rows.n_backwards)
+    note_count(builder, "out_of_order", rows.n_moved)
+
+
+def note_count(builder: TraceBuilder, code: str, count: int) -> None:
+    """Note something that is said by how often it occurs; nothing for never."""
+    if count:
+        severity, text = _COUNTED[code]
+        builder.warn(severity, code, text, count=count)
 
 
 def time_gaps(builder: TraceBuilder, rows: Records) -> None:
@@ -274,30 +293,6 @@ def buffer_full(builder: TraceBuilder, rows: Records) -> None:
     )
 
 
-def cut_names(builder: TraceBuilder, count: int) -> None:
-    """Note names that fill their field."""
-    if count:
-        builder.warn(
-            Severity.INFO,
-            "truncated_names",
-            "names fill their field and may go on; they are shown as they are.",
-            count=count,
-        )
-
-
-def shared_ops(builder: TraceBuilder, count: int) -> None:
-    """Say that several threads tell of the same ops."""
-    if count:
-        builder.warn(
-            Severity.INFO,
-            "shared_ops",
-            "records tell of an op that a record of another thread tells of too, for "
-            "the threads compute it together. Its reads count once; which part of them "
-            "is whose is not recorded.",
-            count=count,
-        )
-
-
 def duplicates(
     builder: TraceBuilder, rows: Records, pattern: Array, token: Array, pieces: Pieces
 ) -> None:
@@ -311,10 +306,4 @@ def duplicates(
 
     found = 1 + pieces.find(len(rows) - 1, repeats)
     count = int(np.count_nonzero(~np.isin(found, rows.lane_first)))
-    if count:
-        builder.warn(
-            Severity.INFO,
-            "duplicate_records",
-            "records repeat the one before them; all are shown.",
-            count=count,
-        )
+    note_count(builder, "duplicate_records", count)

@@ -370,9 +370,16 @@ class _Reading:
             of_row = np.empty(len(rows) + room_for(len(rows)), narrowest(of_ops))
             of_row[: len(rows)] = of_ops
         draft = make_draft(
-            file, tally, threads, columns, rows, self._strings, pieces,
-            ended_at=ended_at, may_consume=True,
-        )  # fmt: skip
+            file,
+            tally,
+            threads,
+            columns,
+            rows,
+            self._strings,
+            pieces,
+            ended_at=ended_at,
+            may_consume=True,
+        )
         draft = replace(draft, rows=replace(draft.rows, order=None))
         return draft, of_row[: len(rows) + len(draft.band_names)], exemplars, joins
 

@@ -216,12 +216,12 @@ def add_spans(
         for rows in repeated:
             flags[rows] |= np.uint8(SpanFlag.REPEATED)
         spans["flags"] = flags
-        problems.shared_ops(builder, sum(map(len, repeated)))
+        problems.note_count(builder, "shared_ops", sum(map(len, repeated)))
     largest = int(draft.band_names.max(initial=-1))
     of_bands = narrow(np.array([largest])).dtype
     dtype = np.promote_types(patterns.name.dtype, of_bands)
     name = _looked_up(patterns.name.astype(dtype), of_row, none, pieces)
-    problems.cut_names(builder, n_cut)
+    problems.note_count(builder, "truncated_names", n_cut)
     problems.duplicates(builder, draft.rows, of_row, draft.spans["token"][:n], pieces)
     builder.add_spans(name=extended(name, n, draft.band_names), **spans)
     builder.accesses = Accesses(

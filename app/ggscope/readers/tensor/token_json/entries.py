@@ -140,10 +140,18 @@ class PatternBook:
         """Return the pattern of an entry. LimitExceededError where they are many."""
         e = entry
         key = (
-            e.operation_type, e.dst_name, e.layer_id, e.num_sources, bytes(e.sources),
-            bool(e.num_experts) or len(e.expert_ids) > 2, e.tensor_name, e.tensor_ptr,
-            e.tensor_idx, e.size_bytes, e.file_offset,
-        )  # fmt: skip
+            e.operation_type,
+            e.dst_name,
+            e.layer_id,
+            e.num_sources,
+            bytes(e.sources),
+            bool(e.num_experts) or len(e.expert_ids) > 2,
+            e.tensor_name,
+            e.tensor_ptr,
+            e.tensor_idx,
+            e.size_bytes,
+            e.file_offset,
+        )
         found = self._index.get(key)
         if found is None:
             found = self._index[key] = len(self.patterns)

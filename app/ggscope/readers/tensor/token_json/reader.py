@@ -233,9 +233,14 @@ def _note_all(
     rows = draft.rows
     for w in intake.builder.snapshot(make_info(draft.file.source, "", "")).warnings:
         builder.warn(
-            w.severity, w.code, w.message, w.offset, w.count,
-            place=w.place, remedy=w.remedy,
-        )  # fmt: skip
+            w.severity,
+            w.code,
+            w.message,
+            w.offset,
+            w.count,
+            place=w.place,
+            remedy=w.remedy,
+        )
     problems.file_change(builder, draft.file.source, intake.n_entries)
     problems.order_repairs(builder, rows)
     problems.time_gaps(builder, rows)
