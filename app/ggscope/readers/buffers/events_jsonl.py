@@ -12,12 +12,12 @@ import msgspec
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.api import BOM, NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.buffers import EVENTS_INFO
 from ggscope.readers.buffers.intake import EventList, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
 from ggscope.readers.common.files import refuse_larger, trace_info
-from ggscope.readers.common.json_cursor import BOM, Block, JsonCursor, outer_keys
+from ggscope.readers.common.json_cursor import Block, JsonCursor, outer_keys
 from ggscope.readers.common.json_text import JsonSyntaxError
 from ggscope.readers.common.json_walk import ValueDecoder, decimal_of, names_a_key_twice
 from ggscope.readers.memory import Allowance
@@ -70,8 +70,7 @@ class BufferStatsReader:
         context.progress(0, source.size)
         builder = TraceBuilder()
         lines = _Lines(builder, allowance_of(source.size))
-        start = len(BOM) if source.head(len(BOM)) == BOM else 0
-        cursor = JsonCursor(source, start)
+        cursor = JsonCursor(source)
         for block in cursor.lines():
             lines.take(block, source.size)
             context.progress(cursor.position, source.size)

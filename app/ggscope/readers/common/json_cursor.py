@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64
+from ggscope.readers.api import BOM
 from ggscope.readers.common.json_text import (
     WHITESPACE,
     JsonSyntaxError,
@@ -46,7 +47,6 @@ _NEWLINE = ord("\n")
 # Possessive: a group that may give back keeps some 60 bytes for every escape.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = re.compile(rb'[^\s,:"\[\]{}]+')
-BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -295,7 +295,7 @@ class JsonCursor:
     Parameters
     ----------
     text : file or memory.
-    start : byte offset to begin at (behind a byte order mark).
+    start : byte offset to begin at; None = behind a byte order mark, if there is one.
     block_bytes : size of the blocks that arrays and lines are read in.
     value_bytes : largest value that is taken in one piece.
     reuses_buffer : a block is valid until the next one only; saves the touching of
@@ -310,12 +310,16 @@ class JsonCursor:
     def __init__(
         self,
         text: JsonText,
-        start: int = 0,
+        start: int | None = None,
         *,
         block_bytes: int = BLOCK_BYTES,
         value_bytes: int = VALUE_BYTES,
         reuses_buffer: bool = False,
     ) -> None:
+        if start is None:
+            mark = np.empty(len(BOM), np.uint8)
+            got = text.read_into(0, mark)
+            start = len(BOM) if mark[:got].tobytes() == BOM else 0
         self.position = start
         self._spare = np.empty(0, np.uint8)
         self._reuses_buffer = reuses_buffer
@@ -554,7 +558,7 @@ def outer_keys(data: bytes) -> frozenset[str]:
 
     Empty for anything but an object. `data` may be cut anywhere.
     """
-    return frozenset(_keys(JsonCursor(MemoryText(data.removeprefix(BOM)))))
+    return frozenset(_keys(JsonCursor(MemoryText(data))))
 
 
 def first_element_keys(data: bytes, key: str) -> frozenset[str]:
@@ -562,8 +566,7 @@ def first_element_keys(data: bytes, key: str) -> frozenset[str]:
 
     Empty where there is none within `data`.
     """
-    text = data.removeprefix(BOM)
-    cursor = JsonCursor(MemoryText(text))
+    cursor = JsonCursor(MemoryText(data))
     try:
         for found in cursor.members():
             if found != key:

@@ -5,10 +5,13 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from ggscope.errors import LimitExceededError
 
 WHITESPACE = b" \t\r\n"
 _LOCATE_BYTES = 4 << 20
@@ -88,6 +91,15 @@ class JsonTooLargeError(Exception):
         super().__init__(f"a value at byte {offset} is larger than {limit} bytes")
         self.offset = offset
         self.limit = limit
+
+    def as_limit(self, hint: str, path: Path | None = None) -> LimitExceededError:
+        """Return the error that tells people so."""
+        return LimitExceededError(
+            f"one value is larger than {self.limit:,} bytes.",
+            path=path,
+            offset=self.offset,
+            hint=hint,
+        )
 
 
 @dataclass(frozen=True, slots=True)

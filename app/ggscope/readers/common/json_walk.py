@@ -14,14 +14,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
+from ggscope.errors import CorruptError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import Array, narrow
 from ggscope.model.trace import RecordView, Severity
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.json_cursor import (
     BLOCK_BYTES,
-    BOM,
     VALUE_BYTES,
     Block,
     JsonCursor,
@@ -101,8 +100,7 @@ def walk_root(
     LimitExceededError
         If one value is larger than `value_bytes`.
     """
-    start = len(BOM) if source.head(len(BOM)) == BOM else 0
-    cursor = JsonCursor(source, start, block_bytes=block_bytes, value_bytes=value_bytes)
+    cursor = JsonCursor(source, block_bytes=block_bytes, value_bytes=value_bytes)
     walked, values = JsonRoot(), ValueDecoder(builder)
     n_fact_bytes = 0
     context.progress(0, source.size)
@@ -134,11 +132,7 @@ def walk_root(
     except JsonSyntaxError as fault:
         walked.fault = fault
     except JsonTooLargeError as error:
-        raise LimitExceededError(
-            f"one value is larger than {error.limit:,} bytes.",
-            offset=error.offset,
-            hint="Is this the right file?",
-        ) from None
+        raise error.as_limit("Is this the right file?") from None
     return walked
 
 

@@ -16,7 +16,15 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import Routing
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import HEAD_BYTES, NOT_MINE, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.api import (
+    BOM,
+    HEAD_BYTES,
+    NOT_MINE,
+    Estimate,
+    Head,
+    ReadContext,
+    Sniff,
+)
 from ggscope.readers.common.column_pieces import ColumnPieces
 from ggscope.readers.common.files import trace_info
 from ggscope.readers.experts import INFO
@@ -29,7 +37,6 @@ _NEWLINE, _RETURN, _COMMA, _BLANK = (ord(c) for c in "\n\r, ")
 _MAX_DIGITS = 18
 _MAX_NUMBER_CHARS = 32
 BLOCK_BYTES = 4 << 20
-_BOM = b"\xef\xbb\xbf"
 _COLUMNS = {
     "layer": ("layer", "layer_id", "il"),
     "expert": ("expert", "expert_id", "expert_idx"),
@@ -173,7 +180,7 @@ class MoeCsvReader:
             return Sniff(90, "columns layer and expert of a routing table")
         lines = [
             line
-            for line in head.data.removeprefix(_BOM).split(b"\n")[:-1]
+            for line in head.data.removeprefix(BOM).split(b"\n")[:-1]
             if line.strip() and not line.startswith(b"#")
         ]
         fitting = sum(_PAIR.fullmatch(line) is not None for line in lines)
@@ -358,13 +365,13 @@ def _layout(source: Source) -> TableColumns:
     found = _layout_with_names(head)
     if found is not None:
         return found
-    start = len(_BOM) if head.startswith(_BOM) else 0
+    start = len(BOM) if head.startswith(BOM) else 0
     return TableColumns({"layer": 0, "expert": 1}, 2, start=start)
 
 
 def _layout_with_names(head: bytes) -> TableColumns | None:
     """Return the layout that a line of column names tells; None if there is none."""
-    start, n_before = len(_BOM) if head.startswith(_BOM) else 0, 0
+    start, n_before = len(BOM) if head.startswith(BOM) else 0, 0
     for line in head[start:].splitlines(keepends=True):
         found = _HEADER.match(line.rstrip(b"\n"))
         start += len(line)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
+from ggscope.errors import CorruptError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.tensors import ModelFile, Place
@@ -20,7 +20,6 @@ from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.common.files import trace_info
 from ggscope.readers.common.json_cursor import (
-    BOM,
     Block,
     JsonCursor,
     first_element_keys,
@@ -306,8 +305,7 @@ class MemoryMapReader:
         """
         builder = TraceBuilder()
         intake = MapIntake(builder)
-        start = len(BOM) if source.head(len(BOM)) == BOM else 0
-        cursor = JsonCursor(source, start)
+        cursor = JsonCursor(source)
         if cursor.peek() not in (b"{", b""):
             raise _wrong_kind(intake)
         try:
@@ -315,11 +313,7 @@ class MemoryMapReader:
         except JsonSyntaxError as fault:
             _keep(builder, intake, _explained(fault, source, intake))
         except JsonTooLargeError as fault:
-            raise LimitExceededError(
-                f"one value is larger than {fault.limit:,} bytes.",
-                offset=fault.offset,
-                hint="Is this a memory map?",
-            ) from None
+            raise fault.as_limit("Is this a memory map?") from None
         if not intake.has_tensors:
             raise _wrong_kind(intake)
         context.progress(source.size, source.size)

@@ -14,6 +14,7 @@ from ggscope.errors import CorruptError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity
 from ggscope.readers.api import (
+    BOM,
     HEAD_BYTES,
     NOT_MINE,
     RANGE_OPTION,
@@ -35,7 +36,6 @@ from ggscope.readers.common.json_text import (
 from ggscope.readers.npu import HEADER_KEYS, INCLUSIVE, INFO
 from ggscope.readers.source import Change
 
-BOM = b"\xef\xbb\xbf"
 _TYPES = (
     rb"(?:(?:ENGINE|MEM_ACCESS|TOKEN|MARKER|CMD|STALL|BUS|ERROR)_EVENT|POWER_ESTIMATE)"
 )

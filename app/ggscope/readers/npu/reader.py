@@ -6,7 +6,7 @@ import numpy as np
 
 from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import HEAD_BYTES, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.api import BOM, HEAD_BYTES, Estimate, Head, ReadContext, Sniff
 from ggscope.readers.common.files import note_change
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import (
@@ -20,7 +20,6 @@ from ggscope.readers.common.pace import Pace
 from ggscope.readers.npu import INFO
 from ggscope.readers.npu.intake import NpuIntake
 from ggscope.readers.npu.plan import (
-    BOM,
     BREAKING,
     TOO_LARGE_HINT,
     NpuOptions,
@@ -128,8 +127,7 @@ class NpuJsonReader:
         pasted: bool = False,
     ) -> Trace:
         head = _head(text)
-        start = len(BOM) if head.startswith(BOM) else 0
-        lines = is_lines(head[start:])
+        lines = is_lines(head.removeprefix(BOM))
         # What was published before a comment turned up is not published again.
         pace = Pace(
             self._first_seconds,
@@ -143,7 +141,6 @@ class NpuJsonReader:
             intake.note_paste()
         cursor = JsonCursor(
             text,
-            start,
             block_bytes=self._block_bytes,
             value_bytes=self._value_bytes,
             reuses_buffer=True,
@@ -161,11 +158,7 @@ class NpuJsonReader:
                 return replace(again, generation=again.generation + intake.generation)
             _keep_up_to(fault, intake, source, text, options)
         except JsonTooLargeError as too_large:
-            raise LimitExceededError(
-                f"one value is larger than {too_large.limit:,} bytes.",
-                offset=too_large.offset,
-                hint="Is this a trace?",
-            ) from None
+            raise too_large.as_limit("Is this a trace?") from None
         except ReadError as error:
             # Only the file itself gives a plain one: the disk, the network.
             if type(error) is not ReadError or not intake.n_records:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import Array
@@ -22,7 +21,10 @@ def add_buffer_events(builder: TraceBuilder, source: Source, ranges: Ranges) -> 
     The number of events.
     """
     events, record, n = _events(source, ranges)
-    usable = _is_usable(events)
+    usable = np.asarray(
+        (events["timestamp_ns"] <= np.uint64(MAX_TIMESTAMP))
+        & (events["event_type"] <= 1)
+    )
     if not usable.all():
         builder.warn(
             Severity.DATA_LOSS,
@@ -62,13 +64,6 @@ def _events(source: Source, ranges: Ranges) -> tuple[Array, Array, int]:
         numbers.append(first + used)
     events = np.concatenate(parts)
     return events, np.concatenate(numbers), len(events)
-
-
-def _is_usable(events: Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(
-        (events["timestamp_ns"] <= np.uint64(MAX_TIMESTAMP))
-        & (events["event_type"] <= 1)
-    )
 
 
 def _strings(builder: TraceBuilder, raw: Sequence[bytes]) -> Array:

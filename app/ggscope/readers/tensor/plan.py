@@ -7,10 +7,10 @@ from ggscope.model.tables import Array
 from ggscope.model.trace import OpTable
 from ggscope.readers.api import NAMES_OPTION, Estimate, Head, asked_range
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import INFO, LAYOUT_OPTION
+from ggscope.readers.tensor import INFO
 from ggscope.readers.tensor.columns import Tally, TensorOptions
 from ggscope.readers.tensor.detect import detect_head
-from ggscope.readers.tensor.layouts import BUFFER_128, LAYOUTS, RecordLayout
+from ggscope.readers.tensor.layouts import BUFFER_128, RecordLayout
 from ggscope.readers.tensor.passes import Bands, Records
 from ggscope.readers.tensor.scan import PEAK_BYTES
 
@@ -18,11 +18,6 @@ FINAL_BYTES = 35
 """What a record costs in memory once it has been read, about."""
 
 _FIXED_BYTES = 32 << 20
-
-
-def wanted_layout(options: Mapping[str, str]) -> RecordLayout | None:
-    """Return the layout that is asked for by name; None for none."""
-    return LAYOUTS.get(INFO.chosen(options)[LAYOUT_OPTION])
 
 
 def choose(

@@ -28,7 +28,7 @@ from ggscope.readers.api import (
 )
 from ggscope.readers.common.pace import Pace
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import INFO, OPS_OPTION, plan, problems
+from ggscope.readers.tensor import INFO, LAYOUT_OPTION, OPS_OPTION, plan, problems
 from ggscope.readers.tensor.buffer_events import add_buffer_events
 from ggscope.readers.tensor.columns import (
     NEVER,
@@ -253,7 +253,7 @@ class TensorAccessReader:
 
 def _read(source: Source, context: ReadContext) -> Trace:
     given = context.options
-    wanted = plan.wanted_layout(given)
+    wanted = LAYOUTS.get(INFO.chosen(given)[LAYOUT_OPTION])
     begin, end = data_bounds(source, context)
     if not end:
         return _empty_trace(source, wanted)

@@ -13,13 +13,21 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
+from ggscope.errors import CorruptError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Claims, Stated, stated_figure, without_verdict
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, Array, narrow
 from ggscope.model.trace import Severity, Trace, TraceInfo
-from ggscope.readers.api import HEAD_BYTES, NOT_MINE, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.api import (
+    BOM,
+    HEAD_BYTES,
+    NOT_MINE,
+    Estimate,
+    Head,
+    ReadContext,
+    Sniff,
+)
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError, locate
 from ggscope.readers.source import Change, Source
@@ -67,7 +75,6 @@ _NAME = re.compile(r"token-(\d{1,9})\.json")
 _MOST_TOKENS = 1 << 31
 _MOST_LAYERS = 1 << 15
 _MOST_SOURCES = 0x7FFF
-BOM = b"\xef\xbb\xbf"
 _LIST_OF_ENTRIES = re.compile(rb'"entries"\s*:\s*\[')
 _ENTRY_KEYS = (b'"timestamp_ns"', b'"operation_type"')
 _SOURCE_KEYS = (b'"sources"', b'"tensor_name"')
@@ -389,10 +396,8 @@ class TraceJsonReader:
             If there are too many entries, or too many different ones.
         """
         intake = TokenIntake(source, context)
-        start = len(BOM) if source.head(len(BOM)) == BOM else 0
         cursor = JsonCursor(
             source,
-            start,
             block_bytes=self._block_bytes,
             value_bytes=self._value_bytes,
             reuses_buffer=True,
@@ -402,12 +407,7 @@ class TraceJsonReader:
         except JsonSyntaxError as fault:
             _keep_before(fault, intake, source)
         except JsonTooLargeError as too_large:
-            raise LimitExceededError(
-                f"one value is larger than {too_large.limit:,} bytes.",
-                path=source.path,
-                offset=too_large.offset,
-                hint="Is this a token trace?",
-            ) from None
+            raise too_large.as_limit("Is this a token trace?", source.path) from None
         except ReadError as error:
             # Only the file itself gives a plain one: the disk, the network.
             if type(error) is not ReadError or not intake.n_entries:
