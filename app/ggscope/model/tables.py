@@ -322,15 +322,6 @@ class Accesses:
         rows = np.arange(self.first[p], self.first[p + 1]) if p >= 0 else np.arange(0)
         return self.patterns.take(rows)
 
-    def spans_touching(self, pattern_rows: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-        """Return bool[n_spans]: spans with at least one of the marked pattern rows.
-
-        `pattern_rows` is bool[len(patterns)].
-        """
-        total = np.concatenate([[0], np.cumsum(pattern_rows)])
-        hit = total[self.first[1:]] > total[self.first[:-1]]
-        return np.append(hit, False)[self.pattern]
-
     def flat(self, spans: Spans, ids: Array | None = None) -> FlatAccesses:
         """Return the accesses of spans `ids` (all: None) as one row each.
 

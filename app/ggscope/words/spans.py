@@ -320,14 +320,6 @@ def known_facts(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
     return (*known, Fact("not known", ", ".join(unknown)))
 
 
-def marker_tooltip_text(trace: Trace, marker: int, *, absolute: bool = False) -> str:
-    """Return the facts of an instant as lines of plain text."""
-    facts = marker_facts(trace, marker, absolute=absolute)
-    lines = [facts[0].value]
-    lines += [f"{f.label}: {f.value}" for f in facts[1:] if f.value != NOT_AVAILABLE]
-    return "\n".join(lines)
-
-
 def access_line(access: AccessFact) -> str:
     """Return an access in one line: ``DISK blk.4.ffn_down.weight · 24.8 MiB · …``."""
     parts = [f"{access.badge} {'→ ' if access.is_write else ''}{access.name}"]
@@ -342,9 +334,9 @@ def _quality(trace: Trace, span: int) -> Quality:
 def column_text(trace: Trace, name: str, span: int) -> str:
     """Return what a column says of a span, by its schema; "N/A" where nothing."""
     column, values = schema_of(Spans)[name], getattr(trace.spans, name)
-    if values is None or values[span] == column.null:
+    value = None if values is None else values[span].item()
+    if value is None or value == column.null or value != value:  # NaN
         return NOT_AVAILABLE
-    value = values[span].item()
     if column.code is Phase:
         return phase_word(trace, value)
     if column.code is not None:

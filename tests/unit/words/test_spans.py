@@ -8,11 +8,15 @@ import pytest
 import builders
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
+from ggscope.model.schema import Column, schema_of
+from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
     FlatAccesses,
+    Space,
     SpanFlag,
+    Spans,
 )
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.time import Clock
@@ -21,11 +25,11 @@ from ggscope.words.spans import (
     Fact,
     access_facts,
     access_line,
+    column_text,
     destination_of,
     exact_time_text,
     known_facts,
     marker_facts,
-    marker_tooltip_text,
     phase_word,
     quality_word,
     quality_words,
@@ -362,7 +366,6 @@ def test_marker_facts_include_detail() -> None:
 
     assert facts["name"].value == "PREFILL_DONE"
     assert facts["detail"].value == "tokens=1"
-    assert marker_tooltip_text(trace, 1).startswith("PREFILL_DONE\n")
 
 
 def test_marker_without_detail_or_record_has_neither() -> None:
@@ -382,3 +385,34 @@ def test_facts_of_every_span_never_show_sentinels() -> None:
             for fact in span_facts(trace, span):
                 assert fact.value
                 assert not {"65535", "nan", "NaN", "undefined"} & {fact.value}
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (Column("int16", "a time", -1, unit="ticks"), "3 ns"),
+        (Column("int16", "a size", -1, unit="bytes"), "3 B"),
+        (Column("int16", "a code", -1, code=Space), "spm"),
+        (Column("int16", "a number", -1, mark="#"), "#3"),
+        (Column("int16", "a number", 3), "N/A"),
+        (Column("int16", "a text", -1, of="strings"), "three"),
+    ],
+)
+def test_column_is_told_as_its_schema_says(
+    column: Column, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(schema_of(Spans), "layer", column)
+    trace = builders.spans_trace([0], [1])
+    spans = replace(trace.spans, layer=np.array([3], np.int16))
+    strings = StringTable(["", "one", "two", "three"])
+
+    assert column_text(replace(trace, spans=spans, strings=strings), "layer", 0) == text
+
+
+def test_column_of_fractions_has_four_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(schema_of(Spans), "layer", Column("float32", "a share", np.nan))
+    trace = builders.spans_trace([0, 1], [1, 2])
+    spans = replace(trace.spans, layer=np.array([0.25, np.nan], np.float32))
+    shares = replace(trace, spans=spans)
+
+    assert [column_text(shares, "layer", i) for i in (0, 1)] == ["0.25", "N/A"]

@@ -38,8 +38,7 @@ class ExpertFigures:
     total : choices, or accesses.
     hottest : (row of the layer, expert) with the largest share of its layer's
         choices; None where nothing was chosen. The first of equals.
-    hottest_share : that share, 0..1.
-    hottest_ratio : that share against 1/E, that of an even choice; NaN without.
+    hottest_ratio : its share against 1/E, that of an even choice; NaN without.
     entropy : float64[L], bits; NaN for a layer without choices.
     entropy_share : float64[L], entropy against log2 E, 0..1; NaN likewise and for
         one expert.
@@ -53,7 +52,6 @@ class ExpertFigures:
     n_slots: int
     total: int
     hottest: tuple[int, int] | None
-    hottest_share: float
     hottest_ratio: float
     entropy: F64
     entropy_share: F64
@@ -91,7 +89,6 @@ def expert_figures(count: I64, more: I64 | None = None) -> ExpertFigures:
         n_slots=n_layers * n_experts,
         total=int(total.sum()),
         hottest=hottest,
-        hottest_share=best,
         hottest_ratio=best * n_experts,
         entropy=entropy,
         entropy_share=entropy / most_bits,
@@ -247,13 +244,11 @@ class ScoreHistogram:
     count : int64[R, bins], row = rank; bins of equal width over 0..1.
     mean : float64[R], NaN for ranks without a score.
     n_outside : scores below 0 or above 1, which no bin counts.
-    n_unranked : scores without a rank, which no row counts.
     """
 
     count: I64
     mean: F64
     n_outside: int
-    n_unranked: int
 
 
 def score_histogram(
@@ -281,7 +276,6 @@ def score_histogram(
         count.reshape(n_ranks, bins).astype(np.int64),
         mean,
         int(np.count_nonzero(~inside)),
-        int(np.count_nonzero(known) - len(rank)),
     )
 
 

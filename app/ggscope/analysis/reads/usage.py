@@ -41,7 +41,6 @@ class Usage:
     n_tokens : distinct tokens of these spans; -1 where the trace has no tokens.
     ticks, n_by_quality : int64[4], summed duration and number of the spans that are
         this node (or write this tensor), by `Quality`.
-    n_chosen : how often a router chose this expert; -1 where that is no expert.
     """
 
     n_spans: int
@@ -52,7 +51,6 @@ class Usage:
     n_accesses: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
-    n_chosen: int = -1
     unknown_read: int = 0
     unknown_written: int = 0
 
@@ -125,7 +123,7 @@ def _of_accesses(
         seen.add_time(np.flatnonzero(is_own) + rows.start)
         if watcher is not None:
             watcher.progress(rows.stop, len(spans))
-    return seen.usage(sums, -1 if routed is None else len(routed))
+    return seen.usage(sums)
 
 
 def _sums(found: Account, times: I64, rows: Bools | slice) -> dict[str, int]:
@@ -192,7 +190,7 @@ class _Seen:
             self._ticks[kind] += int(lasted[some].sum())
             self._by_quality[kind] += int(some.sum())
 
-    def usage(self, sums: dict[str, int], n_chosen: int = -1) -> Usage:
+    def usage(self, sums: dict[str, int]) -> Usage:
         """Return what was gathered, with these sums."""
         time = None if self._begin is None else TimeRange(self._begin, self._end)
         return Usage(
@@ -201,6 +199,5 @@ class _Seen:
             n_tokens=-1 if self._spans.token is None else len(self._tokens),
             ticks=self._ticks,
             n_by_quality=self._by_quality,
-            n_chosen=n_chosen,
             **sums,
         )
