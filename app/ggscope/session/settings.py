@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
@@ -176,18 +176,6 @@ _RANGES: Mapping[tuple[str, str], tuple[int, int]] = {
     ("drawing", "gpu_mib"): (0, MAX_LIMIT_MIB),
     ("memory", "limit_mib"): (0, MAX_LIMIT_MIB),
 }
-_TOPICS: Mapping[str, type] = {
-    "appearance": Appearance,
-    "drawing": Drawing,
-    "tables": Tables,
-    "layout": Layout,
-    "window": Window,
-    "files": Files,
-    "bookmarks": Bookmarks,
-    "filters": Filters,
-    "memory": Memory,
-    "plugins": Plugins,
-}
 _LENGTHS: Mapping[tuple[str, str], int] = {
     ("layout", "cells"): 6,
     ("layout", "splits"): 3,
@@ -197,6 +185,21 @@ _MERGED = {"files/recent", "files/trusted", "filters/saved"}
 """Lists to which every window adds."""
 
 _T = TypeVar("_T")
+
+
+class _Topic(Generic[_T]):
+    """A topic as an attribute of the settings: the values that hold now."""
+
+    def __init__(self, kind: type[_T]) -> None:
+        self.kind = kind
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, settings: "Settings", owner: type) -> _T:
+        value = settings._topics[self._name]
+        assert isinstance(value, self.kind)
+        return value
 
 
 class Settings(QObject):
@@ -211,6 +214,17 @@ class Settings(QObject):
     is_safe : whether this is ``--safe-mode``: defaults, nothing is stored.
     data_folder : where the person's own data are kept, None = nowhere.
     """
+
+    appearance = _Topic(Appearance)
+    drawing = _Topic(Drawing)
+    tables = _Topic(Tables)
+    layout = _Topic(Layout)
+    window = _Topic(Window)
+    files = _Topic(Files)
+    bookmarks = _Topic(Bookmarks)
+    filters = _Topic(Filters)
+    memory = _Topic(Memory)
+    plugins = _Topic(Plugins)
 
     changed = Signal(object)  # name of the topic
     store_failed = Signal(str)  # why nothing is stored; told once
@@ -232,7 +246,7 @@ class Settings(QObject):
             self._store.merge = merged
         self.problems = [self._store.problem] if self._store.problem else []
         self._topics: dict[str, Any] = {
-            name: self._load(name, kind) for name, kind in _TOPICS.items()
+            name: self._load(name, kind) for name, kind in _KINDS.items()
         }
         self._note_unknown()
         self._has_failed = False
@@ -276,56 +290,6 @@ class Settings(QObject):
     def store(self) -> Store:
         """Where the values are kept."""
         return self._store
-
-    @property
-    def appearance(self) -> Appearance:
-        """How the program looks."""
-        return self._typed("appearance", Appearance)
-
-    @property
-    def drawing(self) -> Drawing:
-        """How pictures are drawn and moved."""
-        return self._typed("drawing", Drawing)
-
-    @property
-    def tables(self) -> Tables:
-        """What table and statistics are about."""
-        return self._typed("tables", Tables)
-
-    @property
-    def layout(self) -> Layout:
-        """Which views are where."""
-        return self._typed("layout", Layout)
-
-    @property
-    def window(self) -> Window:
-        """Where the main window was."""
-        return self._typed("window", Window)
-
-    @property
-    def files(self) -> Files:
-        """Recent files and folder."""
-        return self._typed("files", Files)
-
-    @property
-    def bookmarks(self) -> Bookmarks:
-        """Where bookmarks are kept."""
-        return self._typed("bookmarks", Bookmarks)
-
-    @property
-    def filters(self) -> Filters:
-        """Saved filters."""
-        return self._typed("filters", Filters)
-
-    @property
-    def memory(self) -> Memory:
-        """How much memory files may take."""
-        return self._typed("memory", Memory)
-
-    @property
-    def plugins(self) -> Plugins:
-        """Readers from a folder."""
-        return self._typed("plugins", Plugins)
 
     def change(self, topic: str, **values: object) -> None:
         """Replace fields of a topic, store them, and tell.
@@ -417,15 +381,10 @@ class Settings(QObject):
     def reset(self) -> None:
         """Go back to the defaults everywhere."""
         self._store.clear()
-        self._topics = {name: kind() for name, kind in _TOPICS.items()}
+        self._topics = {name: kind() for name, kind in _KINDS.items()}
         self._sync_later.start()
-        for name in _TOPICS:
+        for name in _KINDS:
             self.changed.emit(name)
-
-    def _typed(self, name: str, kind: type[_T]) -> _T:
-        value = self._topics[name]
-        assert isinstance(value, kind)
-        return value
 
     def _load(self, topic: str, kind: type[_T]) -> _T:
         good: dict[str, object] = {}
@@ -457,11 +416,17 @@ class Settings(QObject):
 
     def _note_unknown(self) -> None:
         known = {
-            f"{topic}/{f.name}" for topic, kind in _TOPICS.items() for f in fields(kind)
+            f"{topic}/{f.name}" for topic, kind in _KINDS.items() for f in fields(kind)
         }
         for key in self._store.keys():  # noqa: SIM118 - a store is no mapping
             if key not in known and not key.startswith("lanes/"):
                 self.problems.append(f"setting {key[:80]} is not known; it is ignored.")
+
+
+_KINDS: Mapping[str, type] = {
+    name: topic.kind for name, topic in vars(Settings).items() if type(topic) is _Topic
+}
+"""Topic -> the class of its values."""
 
 
 def _checked(topic: str, name: str, hint: object, stored: object) -> object:

@@ -1,6 +1,7 @@
-"""W, A, S and D by where they lie, for keyboards that put other letters there.
+"""Who gets a key: a field that is typed in, or a command.
 
-Keeps commands from acting while somebody types.
+Commands do not act while somebody types. W, A, S and D may go by where they lie, for
+keyboards that put other letters there.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""The command palette: type a few letters, Enter runs what fits best.
+"""The palette: type a few letters, Enter takes what fits best.
 
-What "Go to lane or tensor" offers.
+It offers the commands, or the lanes and tensors to go to, which may be millions.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""The commands as QActions of a window, with the person's own keys.
-
-The menu bar: commands by their paths, recent files, samples.
-"""
+"""The commands as QActions of a window, with the person's own keys, and its menus."""
 
 import json
 from collections.abc import Iterable, Mapping

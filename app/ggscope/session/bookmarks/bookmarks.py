@@ -1,6 +1,6 @@
-"""Bookmarks: named points and ranges, as plain values, and the undoing of changes.
+"""Bookmarks as plain values: named points and ranges, and the undoing of changes.
 
-What a bookmark is set on: a time, and in words the span or lane that was meant.
+Each is set on a time and says in words which span or lane was meant.
 """
 
 import re
