@@ -43,6 +43,8 @@ FREEZE_S = 5.0
 """A main thread that computes for so long without waiting for events is frozen."""
 NOT_PRESSED = {"file.quit"}
 TEXTS = ("mul", "/attn.*/", "blk.0", "layer=0-3", "dur>1us", "op=MUL_MAT", "((", "1:30")
+_OURS = "ggscope$"
+"""How the titles of all windows of the program end."""
 FIRST_LOOKS = ("reset layout", "like the system", "whichever is faster")
 """Commands after which windows look alike; the rest is in dialogs, seldom met."""
 MET_ONCE = ("opengl",)
@@ -398,8 +400,13 @@ class Walker:
             for _ in range(4):
                 self.display.press("Escape")
                 time.sleep(0.03)
-            # A pane in a window of its own may be in front.
-            _tool("search", "--onlyvisible", "--name", "ggscope$", "windowactivate")
+            # A dialog may have lost the keys to the window that waits for it, and a
+            # pane in a window of its own may be in front.
+            for window in _tool("search", "--onlyvisible", "--name", _OURS).split():
+                _tool("windowactivate", window)
+                self.display.press("Escape")
+                time.sleep(0.03)
+            _tool("search", "--onlyvisible", "--name", _OURS, "windowactivate")
             time.sleep(0.1)
             self.display.press("Ctrl+W")
             time.sleep(0.15)
