@@ -1,6 +1,6 @@
 """What-if cache: how much would be read from disk with so much page cache."""
 
-from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer
@@ -34,53 +34,6 @@ _QUIET_MS = 120
 """Rest before an answer is computed while the size is being dragged."""
 _STEPS = 40
 """Steps of the arrow keys from nothing to the working set."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CurveRequest:
-    """Find the miss-ratio curve of a trace."""
-
-    trace: Trace
-    time: TimeRange | None
-    with_row_reads: bool
-
-    def __call__(self, context: TaskContext) -> WhatIf:
-        """Return it; Cancelled passes through."""
-        return what_if(
-            self.trace, self.time, with_row_reads=self.with_row_reads, watcher=context
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BestRequest:
-    """Find what Belady's rule reads."""
-
-    found: WhatIf
-
-    def __call__(self, context: TaskContext) -> Optimum:
-        """Return it; Cancelled passes through."""
-        return best_possible(self.found, watcher=context)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AnswerRequest:
-    """Answer for one size of cache."""
-
-    found: WhatIf
-    capacity: int
-    k: int
-    pin_share: float
-
-    def __call__(self, context: TaskContext) -> Answer:
-        """Return it; Cancelled passes through."""
-        context.check_cancelled()
-        return answer(
-            self.found,
-            self.capacity,
-            k=self.k,
-            pin_share=self.pin_share,
-            watcher=context,
-        )
 
 
 class CacheView(PaintedView):
@@ -184,7 +137,7 @@ class CacheView(PaintedView):
         time = marked.time if is_part and marked is not None else None
         self.run(
             "cache",
-            CurveRequest(trace, time, self.rows_box.isChecked()),
+            partial(_curve, trace, time, self.rows_box.isChecked()),
             self._on_curve,
             self.tr("Finding the miss-ratio curve"),
         )
@@ -198,7 +151,7 @@ class CacheView(PaintedView):
         if found.curve.n_reads:
             self.run(
                 "cache best",
-                BestRequest(found),
+                partial(_best, found),
                 self._on_best,
                 self.tr("Trying out Belady's optimum"),
             )
@@ -215,7 +168,8 @@ class CacheView(PaintedView):
             return
         self.run(
             "cache answer",
-            AnswerRequest(
+            partial(
+                _answered,
                 found,
                 max(self._capacity, 0),
                 self.ahead_box.value(),
@@ -384,3 +338,20 @@ class CacheView(PaintedView):
         menu = QMenu(self)
         menu.addAction(self.tr("Copy the answer"), self._copy)
         return menu
+
+
+def _curve(
+    trace: Trace, time: TimeRange | None, with_row_reads: bool, context: TaskContext
+) -> WhatIf:
+    return what_if(trace, time, with_row_reads=with_row_reads, watcher=context)
+
+
+def _best(found: WhatIf, context: TaskContext) -> Optimum:
+    return best_possible(found, watcher=context)
+
+
+def _answered(
+    found: WhatIf, capacity: int, k: int, pin_share: float, context: TaskContext
+) -> Answer:
+    context.check_cancelled()
+    return answer(found, capacity, k=k, pin_share=pin_share, watcher=context)

@@ -1,6 +1,6 @@
 """Hot and cold: which tensors a run reads most, and which it never touches."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, cast
 
@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QMenu, QWidget
 from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
 from ggscope.model.selection import Selection
 from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
 from ggscope.model.units import (
     format_bytes,
     format_count,
@@ -33,7 +32,6 @@ from ggscope.render.reads import (
 )
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
-from ggscope.session.tasks import TaskContext
 from ggscope.text import html, join_html, tsv_text
 from ggscope.views.base.controls import ControlRow, WordsBeside
 from ggscope.views.base.painted import PaintedView
@@ -41,18 +39,6 @@ from ggscope.views.base.widgets import copy_name, copy_text
 from ggscope.words.reads import HotCold, HotFact, hot_cold, hot_facts
 
 _KEY = "hot_cold"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HotRequest:
-    """Count what a trace does with its tensors."""
-
-    trace: Trace
-    time: TimeRange | None
-
-    def __call__(self, context: TaskContext) -> HotCold:
-        """Return the figures; Cancelled passes through."""
-        return hot_cold(self.trace, self.time, context)
 
 
 class HotColdView(PaintedView):
@@ -128,7 +114,7 @@ class HotColdView(PaintedView):
         self.range_box = row.add_switch(
             self.tr("marked range only"),
             self.tr("Count only ops that start in the marked range"),
-            self._on_range,
+            self.invalidate,
         )
         row.add_button(
             self.tr("Copy"), self.tr("Copy ranking and facts as text"), self._copy
@@ -148,7 +134,7 @@ class HotColdView(PaintedView):
         self._time = marked.time if wants_range and marked is not None else None
         self.run(
             _KEY,
-            HotRequest(trace, self._time),
+            partial(hot_cold, trace, self._time),
             self._show,
             self.tr("Counting accesses to tensors"),
         )
@@ -163,9 +149,6 @@ class HotColdView(PaintedView):
     def _on_marked(self, _: object) -> None:
         if self.range_box.isChecked():
             self.invalidate()
-
-    def _on_range(self) -> None:
-        self.invalidate()
 
     def _on_choice(self) -> None:
         is_ranking = self._picture() == "ranking"

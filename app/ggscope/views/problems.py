@@ -146,7 +146,7 @@ class ProblemsView(View):
             button = self._filters[severity] = tool_button(head, "", tip)
             button.setCheckable(True)
             button.setChecked(True)
-            button.toggled.connect(self._on_filter_toggled)
+            button.toggled.connect(self._show)
         self._note = Label(parent=head)
         self._note.setFont(words_font(12))
         menu = QMenu(self)
@@ -241,10 +241,7 @@ class ProblemsView(View):
         found = [*(() if trace is None else trace.warnings), *self._failures]
         return tuple(sorted(found, key=lambda p: -p.severity))
 
-    def _on_filter_toggled(self, _: bool) -> None:
-        self._show()
-
-    def _show(self) -> None:
+    def _show(self, _: object = None) -> None:
         problems = self.problems
         counts = Counter(p.severity for p in problems)
         for severity, button in self._filters.items():

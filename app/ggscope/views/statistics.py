@@ -11,7 +11,6 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QGridLayout,
     QHBoxLayout,
     QMenu,
@@ -47,6 +46,7 @@ from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
     ElidedLabel,
     EmptyState,
+    combo_box,
     lay_out,
     qcolor,
     scaled,
@@ -195,20 +195,17 @@ class StatisticsHead(QWidget):
         super().__init__(parent)
         self.about = ElidedLabel(self)
         self.estimated = QCheckBox(self)
-        self.estimated.toggled.connect(self._on_toggled)
+        self.estimated.toggled.connect(self.estimated_toggled)
         self._tail = QWidget(self)
         self.switch = RangeSwitch(session, self)
         self._by_label = Label(self.tr("by"), self._tail)
-        self.by = QComboBox(self._tail)
-        self.by.setAccessibleName(self.tr("Group by"))
-        set_tip(self.by, self.tr("Group by"))
-        self.by.currentIndexChanged.connect(self._on_by_changed)
+        self.by = combo_box(self._tail, self.tr("Group by"))
+        self.by.currentIndexChanged.connect(self.by_changed)
         self._by_label.setBuddy(self.by)
         self.menu = QMenu(self._tail)
         tip = self.tr("Copy the table")
         self._copy = tool_button(self._tail, self.tr("Copy"), tip, menu=self.menu)
-        self.by.setMinimumHeight(scaled(24))
-        for widget in (self.about, self.estimated, self._by_label, self.by):
+        for widget in (self.about, self.estimated, self._by_label):
             widget.setFont(words_font(12))
         parts = (None, self._by_label, self.by, self._copy)
         lay_out(QHBoxLayout(self._tail), *parts, spacing=8)
@@ -302,12 +299,6 @@ class StatisticsHead(QWidget):
             self._grid.addWidget(self.estimated, n_lines - 1, 2)
             self._grid.addWidget(self._tail, n_lines - 1, 3)
         self.updateGeometry()
-
-    def _on_by_changed(self, _: int) -> None:
-        self.by_changed.emit()
-
-    def _on_toggled(self, _: bool) -> None:
-        self.estimated_toggled.emit()
 
 
 class StatisticsView(View):

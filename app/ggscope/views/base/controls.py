@@ -24,6 +24,7 @@ from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
     ElidedLabel,
+    combo_box,
     lay_out,
     scaled,
     set_label_color,
@@ -89,13 +90,7 @@ class ControlRow(QWidget):
     ) -> QComboBox:
         """Add a choice of (words, value) after a label; `changed` hears of it."""
         self._add_label(label)
-        box = QComboBox(self._panel)
-        for words, value in items:
-            box.addItem(words, value)
-        set_tip(box, tip)
-        box.setAccessibleName(label or tip)
-        box.setFont(words_font(12))
-        box.setMinimumHeight(scaled(24))
+        box = combo_box(self._panel, label or tip, items, tip=tip)
         box.currentIndexChanged.connect(lambda _: changed())
         self._place(box)
         return box

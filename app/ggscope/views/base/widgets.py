@@ -1,6 +1,6 @@
 """Small things that several views are made of: fonts, badges, buttons, empty states."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from PySide6.QtCore import (
@@ -26,6 +26,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QBoxLayout,
+    QComboBox,
     QLayout,
     QMenu,
     QPushButton,
@@ -193,6 +194,24 @@ def tool_button(
     if menu is not None:
         made.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         made.setMenu(menu)
+    return made
+
+
+def combo_box(
+    parent: QWidget,
+    name: str,
+    items: Iterable[tuple[str, object]] = (),
+    *,
+    tip: str = "",
+) -> QComboBox:
+    """Return a choice of (words, value); its tooltip is its name unless given."""
+    made = QComboBox(parent)
+    for words, value in items:
+        made.addItem(words, value)
+    made.setAccessibleName(name)
+    set_tip(made, tip or name)
+    made.setFont(words_font(12))
+    made.setMinimumHeight(scaled(24))
     return made
 
 

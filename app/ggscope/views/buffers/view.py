@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QSplitter, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QSplitter, QWidget
 
 from ggscope.analysis.buffers import (
     BufferUse,
@@ -35,10 +35,10 @@ from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import add_action, set_tip
 from ggscope.views.base.widgets import (
     ElidedLabel,
+    combo_box,
     copy_text,
     lay_out,
     pop_up,
-    scaled,
     set_label_color,
     words_font,
 )
@@ -259,15 +259,11 @@ class BuffersView(PaintedView):
     def _make_head(self) -> None:
         self._head = QWidget(self)
         self.about, self.note = ElidedLabel(self._head), ElidedLabel(self._head)
-        self.by = QComboBox(self._head)
-        self.by.addItem(self.tr("by usage"), "usage")
-        self.by.addItem(self.tr("by backend"), "backend")
-        self.by.setAccessibleName(self.tr("Stack by"))
-        set_tip(self.by, self.tr("Stack by"))
-        self.by.setMinimumHeight(scaled(24))
-        self.by.currentIndexChanged.connect(self._on_by_changed)
-        for widget in (self.about, self.note, self.by):
-            widget.setFont(words_font(12))
+        ways = ((self.tr("by usage"), "usage"), (self.tr("by backend"), "backend"))
+        self.by = combo_box(self._head, self.tr("Stack by"), ways)
+        self.by.currentIndexChanged.connect(self.invalidate)
+        for label in (self.about, self.note):
+            label.setFont(words_font(12))
         parts = (self.about, self.note, self.by)
         row = QHBoxLayout(self._head)
         lay_out(row, *parts, margins=(12, 4, 8, 2), spacing=12)
@@ -334,9 +330,6 @@ class BuffersView(PaintedView):
             )
             self.table.show_selected(frozenset(self._selected()))
         self.repaint_picture()
-
-    def _on_by_changed(self, _: int) -> None:
-        self.invalidate()
 
     # -- selection -----------------------------------------------------------------
 

@@ -94,11 +94,11 @@ class DetailsView(View):
         self.set_theme(theme)
         self.hear(
             (session.trace_changed, self._on_trace_changed),
-            (session.selection_changed, self._on_changed),
-            (session.linked_changed, self._on_linked_changed),
-            (session.linked_position_changed, self._on_linked_changed),
+            (session.selection_changed, self._show),
+            (session.linked_changed, self._show_linked),
+            (session.linked_position_changed, self._show_linked),
             (session.correlation_changed, self._on_correlation_changed),
-            (session.absolute_time_changed, self._on_changed),
+            (session.absolute_time_changed, self._show),
         )
 
     # -- parts -------------------------------------------------------------
@@ -240,15 +240,9 @@ class DetailsView(View):
         self._known_news.clear()
         self._show()
 
-    def _on_linked_changed(self, _: object) -> None:
-        self._show_linked()
-
-    def _on_changed(self, _: object) -> None:
-        self._show()
-
     # -- showing -----------------------------------------------------------
 
-    def _show(self) -> None:
+    def _show(self, _: object = None) -> None:
         """Show what is selected now."""
         session = self.session
         trace = session.trace
@@ -378,7 +372,7 @@ class DetailsView(View):
 
         session.tasks.run(_THING, request, on_news)
 
-    def _show_linked(self) -> None:
+    def _show_linked(self, _: object = None) -> None:
         """Show what the selection has to do with, as far as it is known."""
         session = self.session
         trace = session.trace

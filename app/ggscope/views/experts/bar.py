@@ -28,6 +28,7 @@ from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableMod
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
     ElidedLabel,
+    combo_box,
     lay_out,
     scaled,
     set_label_color,
@@ -84,9 +85,9 @@ class ExpertsBar(QWidget):
         combos = (self.measure, self.kind, self.token, self.beside, self.layer)
         lay_out(QHBoxLayout(self._tail), *combos, None, spacing=6)
         for combo in (self.measure, self.kind):
-            combo.currentIndexChanged.connect(self._on_drawn)
+            combo.currentIndexChanged.connect(self.drawn_changed)
         for combo in (self.token, self.beside, self.layer):
-            combo.currentIndexChanged.connect(self._on_changed)
+            combo.currentIndexChanged.connect(self.changed)
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(12, 4, 8, 2)
         self._grid.setHorizontalSpacing(12)
@@ -96,19 +97,13 @@ class ExpertsBar(QWidget):
         self._arrange()
 
     def _combo(self, name: str, entries: Sequence[tuple[str, object]]) -> QComboBox:
-        combo = QComboBox(self._tail)
-        combo.setAccessibleName(name)
-        set_tip(combo, name)
-        combo.setFont(words_font(12))
-        combo.setMinimumHeight(scaled(24))
+        combo = combo_box(self._tail, name, entries)
         # Thousands of tokens must not make every showing slow.
         combo.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
         longest = max(len(text) for text, _ in entries)
         combo.setMinimumContentsLength(round(longest * 0.75))
-        for text, value in entries:
-            combo.addItem(text, value)
         return combo
 
     def set_rows(self, tokens: Sequence[int], layers: Sequence[int]) -> None:
@@ -163,12 +158,6 @@ class ExpertsBar(QWidget):
         else:
             self._grid.addWidget(self.about, 0, 0, 1, 2)
             self._grid.addWidget(self._tail, 1, 0, 1, 2)
-
-    def _on_changed(self, _: int) -> None:
-        self.changed.emit()
-
-    def _on_drawn(self, _: int) -> None:
-        self.drawn_changed.emit()
 
 
 @guarded

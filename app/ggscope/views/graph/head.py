@@ -24,6 +24,7 @@ from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
     ElidedLabel,
+    combo_box,
     copy_text,
     keeps_key,
     lay_out,
@@ -109,7 +110,7 @@ class GraphHead(QWidget):
         self.count = Label(parent=self)
         self.count.setFont(words_font(11))
         self._arrange()
-        self.graphs.activated.connect(self._on_graph)
+        self.graphs.activated.connect(self.graph_chosen)
         self.colors.activated.connect(self._on_color)
         self.layers.activated.connect(self._on_layer)
 
@@ -123,11 +124,7 @@ class GraphHead(QWidget):
         )
 
     def _chooser(self, name: str, tip: str) -> QComboBox:
-        made = QComboBox(self)
-        made.setAccessibleName(name)
-        set_tip(made, tip)
-        made.setFont(words_font(12))
-        made.setMinimumHeight(scaled(24))
+        made = combo_box(self, name, tip=tip)
         made.setMaximumWidth(scaled(150))
         made.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -237,9 +234,6 @@ class GraphHead(QWidget):
             )
             room -= width + 6 if is_useful else 0
             widget.setVisible(is_useful and room >= 0)
-
-    def _on_graph(self, row: int) -> None:
-        self.graph_chosen.emit(row)
 
     def _on_color(self, row: int) -> None:
         self.color_chosen.emit(self.colors.itemData(row))

@@ -10,7 +10,13 @@ from ggscope.analysis.heat.rows import RowKind
 from ggscope.render.theme import NAMES, ScaleKind, Theme
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import lay_out, scaled, set_label_color, words_font
+from ggscope.views.base.widgets import (
+    combo_box,
+    lay_out,
+    scaled,
+    set_label_color,
+    words_font,
+)
 from ggscope.views.heatmap.request import HeatLook
 
 _GAP_PX = 6
@@ -74,13 +80,7 @@ class HeatmapHead(QWidget):
         tip: str,
         choices: tuple[tuple[str, Any], ...],
     ) -> QComboBox:
-        combo = QComboBox(self)
-        for text, value in choices:
-            combo.addItem(text, value)
-        combo.setAccessibleName(tip)
-        set_tip(combo, tip)
-        combo.setFont(words_font(12))
-        combo.setMinimumHeight(scaled(24))
+        combo = combo_box(self, tip, choices)
         if words:
             label = Label(words, self)
             label.setFont(words_font(12))
