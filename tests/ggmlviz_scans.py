@@ -9,14 +9,12 @@ import ggmlviz_files as viz
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz.columns import (
-    CompiledIntake,
     EventIntake,
     EventOptions,
-    NumpyIntake,
-    kernel,
 )
 from ggscope.readers.ggmlviz.layouts import HEADER_BYTES, LAYOUT_BY_ID
 from ggscope.readers.ggmlviz.walk import Gap, Stop, StreamScan, Walk, Window
+from oracles.ggmlviz_intake import NumpyIntake
 
 COLUMNS = ("kind", "time", "place", "pointer", "number", "label")
 
@@ -34,7 +32,7 @@ class Found:
     stop: Stop
     gaps: tuple[Gap, ...]
     scan: StreamScan
-    intake: EventIntake
+    intake: EventIntake | NumpyIntake
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -59,7 +57,7 @@ class Found:
 class _Noting:
     """Passes events on and notes where they start."""
 
-    def __init__(self, intake: EventIntake) -> None:
+    def __init__(self, intake: EventIntake | NumpyIntake) -> None:
         self.intake = intake
         self.window_bytes = intake.window_bytes
         self.starts = np.zeros(0, np.int64)
@@ -95,12 +93,11 @@ def find_events(
     missing : so many bytes are cut off as soon as the size is known.
     """
     wanted, capacity = wanted or EventOptions(), 3
-    intake: EventIntake
+    intake: EventIntake | NumpyIntake
     if compiled_bytes:
-        intake = CompiledIntake(
-            kernel(), wanted, capacity, LAYOUT_BY_ID[layout],
-            window_bytes=compiled_bytes,
-        )  # fmt: skip
+        intake = EventIntake(
+            wanted, capacity, LAYOUT_BY_ID[layout], window_bytes=compiled_bytes
+        )
     else:
         intake = NumpyIntake(wanted, capacity, walker_bytes=walker_bytes)
     noting = _Noting(intake)

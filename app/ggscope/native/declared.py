@@ -108,7 +108,7 @@ class Struct(ctypes.Structure):
     def __setattr__(self, name: str, value: Any) -> None:  # a number, array, or arrays
         kind = self._kinds().get(name)
         if kind is None or value is None or isinstance(value, int):
-            self._kept().pop(name, None)
+            self.let_go(name)
             super().__setattr__(name, value)
             return
         if issubclass(kind, Pointer):
@@ -117,6 +117,11 @@ class Struct(ctypes.Structure):
             each = kind._type_.address
             super().__setattr__(name, kind(*(each(array) for array in value)))
         self._kept()[name] = value
+
+    def let_go(self, *names: str) -> None:
+        """Keep the arrays of these fields no longer; set them before the next call."""
+        for name in names:
+            self._kept().pop(name, None)
 
     def _kept(self) -> dict[str, Any]:
         kept: dict[str, Any] = self.__dict__.setdefault("kept", {})

@@ -9,34 +9,23 @@ all ends. Such times are no op's own: the ops of such a graph share its measured
 time in equal slices, in the order of their begins. (The only weight at hand, the
 size of the result, says little: a copy writes as much as a multiplication.)
 
-Graphs are few and are paired by `ggmlviz_nesting`. Ops are many: compiled code pairs
-them where there is any, with the same result as `ggmlviz_ops`.
-
-Which graph of a ``.ggmlviz`` stream lies in which, and where each of them ends.
-
-Begins and ends of ops become pairs, and pairs get their times, with numpy.
-
-The twin of the compiled pairing in ``ggmlviz_walk.c``.
-
-Calls of ``ggmlviz_walk.c`` that pair ops: the compiled twin of `ggmlviz_ops`.
+Graphs are few: numpy finds which lies in which, and where each of them ends. Ops are
+many: ``ggmlviz.c`` pairs them and gives them their times.
 """
 
-import ctypes
 from dataclasses import dataclass, replace
 from enum import IntFlag
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, narrow
 from ggscope.native.declared import Pairing
+from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz.columns import (
-    address,
     encode,
     free_slots,
-    kernel,
     new_secret,
 )
 from ggscope.readers.ggmlviz.events import Events, blocks, taken
@@ -269,116 +258,15 @@ class Pairs:
     seen: npt.NDArray[np.uint8]
 
 
-def pair_ops(events: Events, graphs: Graphs, context: ReadContext) -> Pairs:
-    """Pair ops per thread, innermost open graph and tensor."""
-    rows = events.rows_of(EventType.GRAPH_BEGIN, EventType.OP_END, context)
-    kind, thread = events.kind[rows], events.thread_of[events.place[rows]]
-    is_op = kind >= EventType.OP_BEGIN
-    graph = np.cumsum(~is_op) - 1
-    context.check_cancelled()
-    owner = _owners(is_op, graph, thread, graphs)
-    owner[~is_op] = graph[~is_op]
-    context.check_cancelled()
-    ops = np.flatnonzero(is_op)
-    place = np.where(owner[ops] >= 0, owner[ops], len(graphs) + thread[ops])
-    pointer, distinct, _ = encode(events.pointer[rows[ops]])
-    is_begin = kind[ops] == EventType.OP_BEGIN
-    partner, _ = match(place.astype(np.int64) * len(distinct) + pointer, is_begin)
-    context.check_cancelled()
-    ends = np.full(len(rows), -1, np.int64)
-    ends[ops] = np.append(rows[ops], -1)[partner]
-    begins = np.flatnonzero((kind & 1) == 0)
-    n_ops, seen = _tallied(owner[ops], is_begin, len(graphs))
-    small = np.int32 if len(events) < 1 << 31 else np.int64
-    return Pairs(
-        begin=rows[begins].astype(small), owner=owner[begins].astype(np.int32),
-        partner=ends[begins].astype(small),
-        strays=rows[ops[~is_begin & (partner < 0)]].astype(small),
-        n_ops=n_ops, seen=seen,
-    )  # fmt: skip
-
-
-def _owners(
-    is_op: npt.NDArray[np.bool_], graph: I64, thread: Array, graphs: Graphs
-) -> I64:
-    """Return the graph that is open around each op; all in the order of time.
-
-    Parameters
-    ----------
-    graph : of each event, how many graph events precede it, less one; of graph
-        events their own row.
-    """
-    by_thread = np.argsort(narrow(thread), kind="stable")
-    last = np.where(is_op[by_thread], -1, np.arange(len(thread)))
-    last = np.maximum.accumulate(last)
-    is_own = (last >= 0) & (thread[by_thread][last] == thread[by_thread])
-    found = np.append(graphs.innermost, -1)[graph[by_thread][last]]
-    owner = np.empty(len(thread), np.int64)
-    owner[by_thread] = np.where(is_own, found, -1)
-    return owner
-
-
-def _tallied(
-    owner: I64, is_begin: npt.NDArray[np.bool_], n_graphs: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Return `n_ops` and `seen` of all graphs."""
-    begins = np.flatnonzero(is_begin & (owner >= 0))
-    ends = np.flatnonzero(~is_begin & (owner >= 0))
-    last_begin = np.full(n_graphs, -1, np.int64)
-    last_begin[owner[begins]] = begins
-    first_end = np.full(n_graphs, -1, np.int64)
-    first_end[owner[ends][::-1]] = ends[::-1]
-    has_end = first_end >= 0
-    seen = np.where(has_end, np.uint8(HAS_END), np.uint8(0))
-    seen[has_end & (last_begin > first_end)] |= np.uint8(IS_MIXED)
-    return np.bincount(owner[begins], minlength=n_graphs).astype(np.int32), seen
-
-
-def finish(
-    events: Events, graphs: Graphs, pairs: Pairs, trace_end: int, context: ReadContext
-) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
-    """Return start, end and flags of each pair."""
-    time = events.time
-    is_graph = events.kind[pairs.begin] == EventType.GRAPH_BEGIN
-    owner, partner = pairs.owner, pairs.partner
-    start = time[pairs.begin]
-    around = np.append(graphs.end, trace_end)[owner]
-    end = np.where(partner >= 0, time[partner], around)
-    has_end = np.where(is_graph, np.append(graphs.partner, -1)[owner], partner) >= 0
-    flags = np.where(has_end, np.uint8(0), np.uint8(IntervalFlag.UNFINISHED))
-    flags[is_graph] |= np.uint8(IntervalFlag.GRAPH)
-    context.check_cancelled()
-    is_shared = (pairs.n_ops >= 2) & (pairs.seen == HAS_END)
-    ops = np.flatnonzero(~is_graph & (owner >= 0) & np.append(is_shared, False)[owner])
-    # The slices of a graph go by the begins of its ops, with and without an end.
-    ops = ops[np.argsort(owner[ops], kind="stable")]
-    n_ops = np.where(is_shared, pairs.n_ops, 0).astype(np.int64)
-    slot = np.arange(len(ops)) - (np.cumsum(n_ops) - n_ops)[owner[ops]]
-    has_end = partner[ops] >= 0
-    ops, slot = ops[has_end], slot[has_end]
-    base, n = graphs.start[owner[ops]], n_ops[owner[ops]]
-    share, rest = np.divmod(graphs.end[owner[ops]] - base, n)
-    start[ops] = base + share * slot + rest * slot // n
-    slot += 1
-    end[ops] = base + share * slot + rest * slot // n
-    flags[ops] = np.uint8(IntervalFlag.ESTIMATED)
-    return start, end, flags
-
-
-MAX_ROWS = (1 << 31) - 1
-"""The compiled pairing counts events in 32 bits."""
-
 _FEWEST_KEYS = 1 << 12
 
 
-def pair_compiled(
-    library: Any, events: Events, graphs: Graphs, trace_end: int, context: ReadContext
+def pair_ops(
+    events: Events, graphs: Graphs, trace_end: int, context: ReadContext
 ) -> tuple[Pairs, I64, I64, npt.NDArray[np.uint8]]:
-    """Return what `pair_ops` and `finish` return, and release the pointers.
+    """Return the pairs, and start, end and flags of each; release the pointers.
 
-    Parameters
-    ----------
-    events : fewer than `MAX_ROWS`.
+    Ops pair per thread, innermost open graph and tensor.
     """
     n_begins, n_ends = _counts(events, context)
     pairs = Pairs(
@@ -389,8 +277,9 @@ def pair_compiled(
         n_ops=np.zeros(len(graphs), np.int32),
         seen=np.zeros(len(graphs), np.uint8),
     )
-    job = _Job(library, events, graphs, pairs)
+    job = _Job(events, graphs, pairs)
     job.pair(context)
+    job.release_pointers()
     events.release("pointer")
     times = job.finish(trace_end, context)
     pairs.strays.resize(job.n_strays, refcheck=False)
@@ -408,30 +297,22 @@ def _counts(events: Events, context: ReadContext) -> tuple[int, int]:
 
 
 class _Job:
-    """One run of the compiled pairing; holds every array that it points to."""
+    """One run of the compiled pairing."""
 
-    def __init__(
-        self, library: Any, events: Events, graphs: Graphs, pairs: Pairs
-    ) -> None:
-        self._library, self._events = library, events
+    def __init__(self, events: Events, graphs: Graphs, pairs: Pairs) -> None:
+        self._events = events
         self._graphs, self._pairs = graphs, pairs
-        self._secret = new_secret()
-        self._link = np.empty(len(pairs.begin), np.int32)
-        self._has_end = (graphs.partner >= 0).astype(np.uint8)
-        self._current = np.full(events.n_threads, -1, np.int64)
-        self._slots = free_slots(_FEWEST_KEYS)
+        slots = free_slots(_FEWEST_KEYS)
         self._struct = Pairing(
-            **{name: address(getattr(events, name)) for name in (
-                "kind", "time", "place", "pointer", "order", "thread_of")},
-            secret=address(self._secret),
-            innermost=address(graphs.innermost), last=address(graphs.closer),
-            graph_end=address(graphs.end), has_end=address(self._has_end),
-            n_ops=address(pairs.n_ops), seen=address(pairs.seen),
-            current=address(self._current),
-            begin=address(pairs.begin), owner=address(pairs.owner),
-            partner=address(pairs.partner), link=address(self._link),
-            strays=address(pairs.strays),
-            mask=len(self._slots) - 1, slots=address(self._slots),
+            kind=events.kind, time=events.time, place=events.place,
+            pointer=events.pointer, order=events.order, thread_of=events.thread_of,
+            secret=new_secret(),
+            innermost=graphs.innermost, last=graphs.closer, graph_end=graphs.end,
+            has_end=graphs.partner >= 0, n_ops=pairs.n_ops, seen=pairs.seen,
+            current=np.full(events.n_threads, -1, np.int64),
+            begin=pairs.begin, owner=pairs.owner, partner=pairs.partner,
+            link=np.empty(len(pairs.begin), np.int32), strays=pairs.strays,
+            mask=len(slots) - 1, slots=slots,
         )  # fmt: skip
 
     @property
@@ -441,13 +322,16 @@ class _Job:
 
     def pair(self, context: ReadContext) -> None:
         """Pair all events."""
-        struct = ctypes.byref(self._struct)
         for block in blocks(len(self._events), context):
             at = block.start
             while at < block.stop:
-                at = self._library.ggscope_ggmlviz_pair(struct, at, block.stop)
+                at = library().ggscope_ggmlviz_pair(self._struct, at, block.stop)
                 if at < block.stop:
                     self._move_keys()
+
+    def release_pointers(self) -> None:
+        """Forget the pointers, which only `pair` needs."""
+        self._struct.pointer = None
 
     def finish(
         self, trace_end: int, context: ReadContext
@@ -458,20 +342,18 @@ class _Job:
         flags = np.empty(n, np.uint8)
         slot: Array = np.zeros(len(self._graphs), np.int32)
         for block in blocks(n, context):
-            self._library.ggscope_ggmlviz_finish(
-                ctypes.byref(self._struct), address(self._graphs.start), trace_end,
-                address(slot), block.start, block.stop,
-                address(start), address(end), address(flags),
+            library().ggscope_ggmlviz_finish(
+                self._struct, self._graphs.start, trace_end, slot,
+                block.start, block.stop, start, end, flags,
             )  # fmt: skip
         return start, end, flags
 
     def _move_keys(self) -> None:
         """Make room for as many keys as there are now that still matter."""
-        struct = ctypes.byref(self._struct)
-        live = int(self._library.ggscope_ggmlviz_live(struct))
+        live = int(library().ggscope_ggmlviz_live(self._struct))
         slots = free_slots(max(2 * live, _FEWEST_KEYS))
-        self._library.ggscope_ggmlviz_move(struct, address(slots), len(slots) - 1)
-        self._slots = slots
+        library().ggscope_ggmlviz_move(self._struct, slots, len(slots) - 1)
+        self._struct.slots = slots
 
 
 @dataclass(slots=True, eq=False)
@@ -533,15 +415,7 @@ def pair_events(events: Events, trace_end: int, context: ReadContext) -> Interva
     trace_end : ns; the end of what no graph with an end surrounds.
     """
     graphs = pair_graphs(events, trace_end, context)
-    library = kernel()
-    if library is not None and len(events) < MAX_ROWS:
-        pairs, start, end, flags = pair_compiled(
-            library, events, graphs, trace_end, context
-        )
-    else:
-        pairs = pair_ops(events, graphs, context)
-        events.release("pointer")
-        start, end, flags = finish(events, graphs, pairs, trace_end, context)
+    pairs, start, end, flags = pair_ops(events, graphs, trace_end, context)
     strays = np.concatenate([graphs.strays(), pairs.strays])
     is_open = graphs.is_begin & (graphs.closer < 0) & ((pairs.seen & IS_MIXED) == 0)
     opened = graphs.start[is_open]

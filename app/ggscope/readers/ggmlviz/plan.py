@@ -23,7 +23,6 @@ from ggscope.readers.ggmlviz.columns import (
     EVENT_BYTES,
     NAMES_EVERY,
     EventOptions,
-    kernel,
 )
 from ggscope.readers.ggmlviz.layouts import (
     DETECT_BYTES,
@@ -43,9 +42,8 @@ _HOLE_BYTES = 8192
 """So much of a sparse file's empty end is read: enough to see that it is zeros."""
 
 _SPAN_BYTES = 40
-_BESIDE_BYTES, _BESIDE_BYTES_NUMPY = 28, 270
-"""What a span takes in the trace; and at worst beside the events while it is made,
-with and without compiled parts."""
+_BESIDE_BYTES = 28
+"""What a span takes in the trace; and at worst beside the events while it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +114,7 @@ def estimate(head: Head) -> Estimate | None:
     layout = detect(head.data, head.size)
     n_events, share = _counted(head.data, head.size, layout)
     spans = int(n_events * share)
-    beside = _BESIDE_BYTES_NUMPY if kernel() is None else _BESIDE_BYTES
-    peak = n_events * EVENT_BYTES + spans * beside
+    peak = n_events * EVENT_BYTES + spans * _BESIDE_BYTES
     return Estimate(
         records=n_events,
         final_bytes=spans * _SPAN_BYTES,

@@ -34,7 +34,7 @@ from ggscope.readers.api import (
 from ggscope.readers.common.files import note_change
 from ggscope.readers.common.pace import Pace
 from ggscope.readers.ggmlviz import INFO
-from ggscope.readers.ggmlviz.columns import TOO_LARGE_HINT, EventIntake, make_intake
+from ggscope.readers.ggmlviz.columns import TOO_LARGE_HINT, EventIntake
 from ggscope.readers.ggmlviz.events import Events, blocks, counts, gather
 from ggscope.readers.ggmlviz.layouts import (
     DAY_NS,
@@ -142,7 +142,7 @@ class Reading:
         self._options, self._version = options, version
         wanted, layout = options.wanted, options.layout
         room = min(options.n_events * 51 // 50 + _SPARE_ROWS, _MOST_ROWS_AT_FIRST)
-        self._intake: EventIntake | None = intake or make_intake(wanted, room, layout)
+        self._intake: EventIntake | None = intake or EventIntake(wanted, room, layout)
         max_label = context.limits.label_bytes
         window_bytes = max(self._intake.window_bytes, 4 * max_label) + (1 << 16)
         window = Window(source, options.end, window_bytes)

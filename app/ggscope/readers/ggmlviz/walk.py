@@ -180,12 +180,6 @@ class Walk:
         window = self.window
         return window.end if window.end == self.end else window.end - self.reach
 
-    def step(self, at: I64) -> tuple[I64, Bools]:
-        """Return the next places, and which events are whole and sound."""
-        after, is_sound = self.bounds(at)
-        is_sound &= ~self.are_padding(at)
-        return after, is_sound
-
     def are_padding(self, at: I64) -> Bools:
         """Tell of each place what `is_padding` tells of one."""
         found = np.zeros(len(at), np.bool_)
@@ -197,7 +191,7 @@ class Walk:
         return found
 
     def bounds(self, at: I64) -> tuple[I64, Bools]:
-        """Return what `step` does, but for padding, which passes for events."""
+        """Return the next places, and which events are sound, padding among them."""
         data, base = self.window.data, self.window.base
         place = at - base
         body_end = place + self.body[data[place]]
@@ -230,7 +224,7 @@ class Walk:
     def slowly(self, at: int, until: int) -> Found:
         """Walk one by one to the first event at or behind `until`.
 
-        The only loop over events: for small files and parts where guesses fail.
+        The only loop over events in Python: for a small part of a file.
         """
         found: list[int] = []
         stop: Stop | None = None

@@ -20,16 +20,14 @@ from ggscope.readers.ggmlviz import reader as ggmlviz_stages
 from ggscope.readers.ggmlviz.columns import (
     NAME_BLOCK,
     NAMES_EVERY,
-    CompiledIntake,
     EventIntake,
-    NumpyIntake,
-    kernel,
 )
 from ggscope.readers.ggmlviz.plan import choose
 from ggscope.readers.ggmlviz.reader import GgmlvizReader, Reading
 from ggscope.readers.source import Source
+from oracles.ggmlviz_intake import NumpyIntake
 
-INTAKES = ["numpy", *(["compiled"] if kernel() is not None else [])]
+INTAKES = ["numpy", "compiled"]
 
 
 @pytest.fixture
@@ -41,13 +39,11 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def intake_of(
     source: Source, context: ReadContext, kind: str, n_bytes: int
-) -> EventIntake:
+) -> EventIntake | NumpyIntake:
     choice = choose(source, context)
     if kind == "numpy":
         return NumpyIntake(choice.wanted, 8, walker_bytes=max(n_bytes // 1024, 1))
-    return CompiledIntake(
-        kernel(), choice.wanted, 8, choice.layout, window_bytes=n_bytes
-    )
+    return EventIntake(choice.wanted, 8, choice.layout, window_bytes=n_bytes)
 
 
 def read(
