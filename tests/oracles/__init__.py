@@ -3,16 +3,45 @@
 Each function here puts its oracle in the place of the compiled code for a while.
 """
 
+from types import SimpleNamespace
+
 import pytest
+
+from ggscope.readers.common import json_repeats as repeats
+from ggscope.readers.ggmlviz import pairing
+from ggscope.readers.ggmlviz import reader as ggmlviz_reader
+from ggscope.readers.ggmlviz.columns import EventOptions
+from ggscope.readers.ggmlviz.layouts import EventLayout
+from ggscope.readers.npu.scan import Scanner
+from ggscope.readers.tensor import scan as tensor_scan
+from oracles.ggmlviz_intake import NumpyIntake
+from oracles.ggmlviz_pairing import pair_ops
+from oracles.tensor_blocks import NumpyBlocks
 
 
 def ggmlviz(patch: pytest.MonkeyPatch) -> None:
     """Read `.ggmlviz` files without compiled code."""
-    from ggscope.readers.ggmlviz import pairing, reader
-    from oracles.ggmlviz_intake import NumpyIntake
-    from oracles.ggmlviz_pairing import pair_ops
 
-    patch.setattr(
-        reader, "EventIntake", lambda wanted, room, _: NumpyIntake(wanted, room)
-    )
+    def intake(wanted: EventOptions, room: int, _: EventLayout) -> NumpyIntake:
+        return NumpyIntake(wanted, room)
+
+    patch.setattr(ggmlviz_reader, "EventIntake", intake)
     patch.setattr(pairing, "pair_ops", pair_ops)
+
+
+def tensor(patch: pytest.MonkeyPatch) -> None:
+    """Read the records of tensor traces without compiled code."""
+    patch.setattr(tensor_scan, "BlockReader", NumpyBlocks)
+
+
+def npu(patch: pytest.MonkeyPatch) -> None:
+    """Read the events of NPU traces by the typed decoder alone."""
+    for name in ("cut_array", "cut_lines"):
+        patch.setattr(Scanner, name, lambda *_: None)
+    json_repeats(patch)
+
+
+def json_repeats(patch: pytest.MonkeyPatch) -> None:
+    """Find keys that are named twice by decoding every element."""
+    untold = SimpleNamespace(ggscope_json_repeats=lambda *_: -1)
+    patch.setattr(repeats, "library", lambda: untold)

@@ -1,16 +1,15 @@
 """Keys that an object of a JSON text names twice, which typed decoders pass over.
 
-``json_repeats.c`` looks through a text at about 1 GB/s. Without it (see
-`ggscope.native.library`), and for what it cannot judge, a decoder in Python does.
+``json_repeats.c`` looks through a text at about 1 GB/s. For what it cannot judge, a
+decoder in Python does.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ggscope.model.tables import I64
-from ggscope.native.library import wanted_library
+from ggscope.native.library import library
 from ggscope.readers.common.json_cursor import Bytes8
 from ggscope.readers.common.json_text import TolerantDecoder
 
@@ -42,20 +41,18 @@ def repeats(data: Bytes8, start: I64, end: I64) -> Repeats | None:
     """
     if not len(start):
         return None
-    count = _kernel()
-    if count is not None:
-        begin = int(start[0])
-        part = np.ascontiguousarray(data[begin : int(end[-1])])
-        place = np.zeros(2, np.int64)
-        found = count(part.ctypes.data, len(part), place)
-        if not found:
-            return None
-        if found > 0:
-            at, length = place.tolist()
-            element = int(np.searchsorted(start, begin + at, "right")) - 1
-            key = part[at : at + length].tobytes().decode("utf-8", "replace")
-            return Repeats(found, element, key)
-    return _repeats_slow(data, start, end)
+    begin = int(start[0])
+    part = np.ascontiguousarray(data[begin : int(end[-1])])
+    place = np.zeros(2, np.int64)
+    found = library().ggscope_json_repeats(part, len(part), place)
+    if found < 0:
+        return _repeats_slow(data, start, end)
+    if not found:
+        return None
+    at, length = place.tolist()
+    element = int(np.searchsorted(start, begin + at, "right")) - 1
+    key = part[at : at + length].tobytes().decode("utf-8", "replace")
+    return Repeats(found, element, key)
 
 
 def repeats_in(text: bytes) -> Repeats | None:
@@ -75,7 +72,3 @@ def _repeats_slow(data: Bytes8, start: I64, end: I64) -> Repeats | None:
     if first < 0:
         return None
     return Repeats(decoder.n_repeated, first, decoder.repeated)
-
-
-def _kernel() -> Callable[..., int] | None:
-    return getattr(wanted_library(), "ggscope_json_repeats", None)

@@ -100,8 +100,7 @@ class NpuIntake:
         self._problems = Problems(self.builder, lines=lines)
         self._rules = Rules(self._problems)
         self._scanner = scanner(source.size)
-        texts = None if self._scanner is None else self._scanner.texts
-        self._columns = EventColumns(self.builder.strings, texts)
+        self._columns = EventColumns(self.builder.strings, self._scanner.texts)
         self._places = ElementPlaces()
         self._n_samples = 0
         self._n_bad_lines = 0
@@ -139,8 +138,7 @@ class NpuIntake:
 
     def take_lines(self, cursor: JsonCursor) -> None:
         """Read JSON Lines to the end of the file; bad lines are warnings."""
-        scanner = self._scanner
-        for block in cursor.lines(None if scanner is None else scanner.cut_lines):
+        for block in cursor.lines(self._scanner.cut_lines):
             self._context.progress(block.offset, self._source.size)
             self._take_lines_of(block)
             self._publish_so_far(cursor.position)
@@ -292,9 +290,8 @@ class NpuIntake:
                 place="timeline_events",
             )
         self._has_timeline = True
-        scanner = self._scanner
         self._unfinished = cursor.position + 1
-        for block in cursor.blocks(None if scanner is None else scanner.cut_array):
+        for block in cursor.blocks(self._scanner.cut_array):
             self._context.progress(block.offset, self._source.size)
             self._take_block(block)
             self._unfinished = cursor.position

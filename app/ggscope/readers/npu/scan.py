@@ -1,8 +1,7 @@
-"""Calls of ``npu_scan.c``: timeline events from JSON text straight into rows.
+"""Calls of ``npu.c``: timeline events from JSON text straight into rows.
 
-Optional, see `ggscope.native.library`: without it, and for every block that it does not
-judge, the typed decoder of `npu_events` does the work. Calls release the
-interpreter lock.
+Blocks that it does not judge are read by the typed decoder of `schema`. Calls release
+the interpreter lock.
 """
 
 import secrets
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from ggscope.model.tables import Array
 from ggscope.native.declared import EventRows, EventTexts
-from ggscope.native.library import is_wanted, library
+from ggscope.native.library import library
 from ggscope.readers.common.json_cursor import Block, Bytes8
 
 WORDS = ("DMA", "TE", "VE", "CTRL", "HOST", "OTHER", "BUS", "TRACE")
@@ -270,15 +269,13 @@ class Scanner:
         )
 
 
-def scanner(size: int) -> Scanner | None:
-    """Return a scanner for a file; None where it is unwanted.
+def scanner(size: int) -> Scanner:
+    """Return a scanner for a file.
 
     Parameters
     ----------
     size : bytes of the file; little ones get little room.
     """
-    if not is_wanted():
-        return None
     return Scanner(
         n_rows=min(N_ROWS, size // 2 + 1),
         n_texts=min(_N_TEXTS, size // 8 + 16),

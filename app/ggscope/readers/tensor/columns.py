@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, narrow
+from ggscope.native.library import library
 from ggscope.readers.api import SAMPLED_SHARE, ReadContext
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import kernel as tensor_kernel
 from ggscope.readers.tensor.layouts import RecordLayout
 
 ROOM_SHARE = 32
@@ -382,7 +382,6 @@ class Pieces:
 
     def __init__(self, check: Callable[[], None]) -> None:
         self.check = check
-        self._library: Any | None = tensor_kernel.kernel()
 
     def of(self, n: int, first: int = 0) -> Iterator[slice]:
         """Yield slices that cover ``[first, n)``, with a check before each."""
@@ -419,27 +418,21 @@ class Pieces:
 
         Returns
         -------
-        int64[n_lanes + 1], and int32[n] (int64 where there are very many); None
-        where that is the order already.
+        int64[n_lanes + 1], and int32[n]; None where that is the order already.
         """
         n, n_lanes = len(thread), len(ids)
         if n_lanes <= 1:
             return np.array([0, n][: n_lanes + 1], np.int64), None
         counts = self.counts(thread, N_THREADS)[ids]
         lane_first = np.concatenate([[0], np.cumsum(counts)])
-        order = np.empty(n, np.int32 if n < 1 << 31 else np.int64)
-        if self._library is None or order.dtype != np.int32:
-            self._fill_order(thread, ids, lane_first, order)
-            return lane_first, order
+        order = np.empty(n, np.int32)
         lane_of = np.zeros(N_THREADS, np.uint16)
         lane_of[ids] = np.arange(n_lanes)
         following, limit = lane_first[:-1].copy(), lane_first[1:].copy()
-        address = tensor_kernel.address
         for piece in self.of(n):
-            fits = self._library.ggscope_tensor_order(
-                address(thread), piece.start, piece.stop, address(lane_of),
-                address(following), address(limit), address(order),
-            )  # fmt: skip
+            fits = library().ggscope_tensor_order(
+                thread, piece.start, piece.stop, lane_of, following, limit, order
+            )
             assert fits, "a thread has more records than were counted"
         return lane_first, order
 
@@ -452,7 +445,7 @@ class Pieces:
         for piece in self.of(n):
             if order is None:
                 out[piece] = column[piece]
-            elif not self._gather(column, order[piece], out[piece]):
+            elif not _gathered(column, order[piece], out[piece]):
                 out[piece] = column[order[piece]]
 
     def taken(self, column: Array, order: Array | None, room: int = 0) -> Array:
@@ -466,38 +459,20 @@ class Pieces:
         self.gather(column, order, out)
         return out
 
-    def _gather(self, column: Array, order: Array, out: Array) -> bool:
-        """Let compiled code do it; return False where it cannot."""
-        is_signed_or_same = column.dtype.kind == "i" or column.itemsize == out.itemsize
-        return (
-            self._library is not None
-            and order.dtype == np.int32
-            and is_signed_or_same
-            and column.flags.c_contiguous
-            and bool(
-                self._library.ggscope_tensor_gather(
-                    tensor_kernel.address(column), column.itemsize,
-                    tensor_kernel.address(order), len(order),
-                    tensor_kernel.address(out), out.itemsize,
-                )
-            )
-        )  # fmt: skip
 
-    def _fill_order(
-        self, thread: Array, ids: list[int], lane_first: I64, order: Array
-    ) -> None:
-        """Write the order with numpy: the twin of ``ggscope_tensor_order``."""
-        lane_of = np.zeros(N_THREADS, np.uint16)
-        lane_of[ids] = np.arange(len(ids))
-        at = lane_first[:-1].copy()
-        for piece in self.of(len(thread)):
-            lane = lane_of[thread[piece]]
-            # 16-bit keys are sorted by radix, in linear time.
-            by_lane = np.argsort(lane, kind="stable")
-            counts = np.bincount(lane, minlength=len(ids))
-            begin = np.repeat(at - (np.cumsum(counts) - counts), counts)
-            order[begin + np.arange(len(lane))] = piece.start + by_lane
-            at += counts
+def _gathered(column: Array, order: Array, out: Array) -> bool:
+    """Write ``column[order]`` to `out`; tell whether compiled code has these types."""
+    is_signed_or_same = column.dtype.kind == "i" or column.itemsize == out.itemsize
+    return (
+        is_signed_or_same
+        and order.dtype == np.int32
+        and column.flags.c_contiguous
+        and bool(
+            library().ggscope_tensor_gather(
+                column, column.itemsize, order, len(order), out, out.itemsize
+            )
+        )
+    )
 
 
 def narrowest(column: Array) -> np.dtype[Any]:

@@ -54,7 +54,6 @@ from ggscope.readers.tensor.layouts import (
 )
 from ggscope.readers.tensor.names import PatternDecoder, Patterns, decode_patterns
 from ggscope.readers.tensor.passes import arrange, room_for
-from ggscope.readers.tensor.patterns import HashCollisionError
 from ggscope.readers.tensor.plan import Draft, TensorFile
 from ggscope.readers.tensor.repeats import (
     Joins,
@@ -266,29 +265,16 @@ def _read(source: Source, context: ReadContext) -> Trace:
         return _buffer_trace(source, ranges, end)
     ops = find_ops(source, layout, ranges, given.get(OPS_OPTION))
     file = TensorFile(source=source, given=given, options=options, end=end, ops=ops)
-    for seed in range(_MAX_SEEDS):
-        try:
-            return _Reading(file, ranges, context, seed).run()
-        except HashCollisionError:
-            continue
-    raise AssertionError("hashes of every seed collide")
+    return _Reading(file, ranges, context).run()
 
 
 class _Reading:
-    """One attempt to read a file's records: scan, arrange, decode.
+    """Reads a file's records: scan, arrange, decode."""
 
-    Parameters
-    ----------
-    seed : for the hashes of the numpy path.
-    """
-
-    def __init__(
-        self, file: TensorFile, ranges: Ranges, context: ReadContext, seed: int
-    ) -> None:
+    def __init__(self, file: TensorFile, ranges: Ranges, context: ReadContext) -> None:
         self._file = file
         self._ranges = ranges
         self._context = context
-        self._seed = seed
         self._pieces = Pieces(context.check_cancelled)
         self._generation = 0
         self._strings = StringTable()
@@ -305,7 +291,6 @@ class _Reading:
             self._ranges,
             context.limits,
             self._pieces,
-            seed=self._seed,
         ) as scan:
             self._scan(scan, stages)
             draft, of_row, exemplars, joins = self._arranged(scan)

@@ -4,20 +4,16 @@ The file is read in stretches of some milliseconds each, so that whoever drives 
 scan can report, cancel and publish in between. Two stretches are read side by side
 where there is a second processor.
 
-Read stretches of records into columns: in numpy, or with the compiled kernel.
-
-Both do the same; tests hold them together. A reader of blocks keeps the patterns
-that it met in a table of its own, so that two of them can work side by side.
+A reader of blocks keeps the patterns that it met in a table of its own, so that two
+of them can work side by side.
 """
 
-import ctypes
 import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from types import TracebackType
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +21,9 @@ import numpy.typing as npt
 from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I64, Array
 from ggscope.native.declared import RecordColumns, RecordForm, RecordTally
+from ggscope.native.library import library
 from ggscope.readers.api import RANGE_OPTION, Limits
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import columns as tensor_ranges
-from ggscope.readers.tensor import kernel as tensor_kernel
 from ggscope.readers.tensor.columns import (
     N_THREADS,
     NEVER,
@@ -45,26 +40,30 @@ from ggscope.readers.tensor.columns import (
 )
 from ggscope.readers.tensor.layouts import FIRST_EXTENSION_OP, MAX_TIMESTAMP
 from ggscope.readers.tensor.patterns import (
-    PatternNumbers,
     PatternTable,
-    hash_factors,
     hash_name,
     key_words,
     merged,
+    name_factors,
+    secret_factors,
 )
 
 OP, EMPTY, BAD_TIME, EXTENSION = range(4)
 """Kinds of records."""
 
+_FAILED, _TABLE_FULL = 2, 3
+"""Why the kernel's scan came to its end, `RecordTally.status`."""
+_MOST = (1 << 31) - 1
+"""Rows are numbered in 32 bits."""
+
 BUFFER_BYTES = 256 << 10
 """What the kernel reads at once; stays in the second-level cache."""
 
 _NUMBER_OF_EXPERTS = 856
-_U64 = np.uint64
 
 
-class BlockReader(Protocol):
-    """Reads stretches of records into the rows of columns.
+class BlockReader:
+    """Reads stretches of records, straight from the file, into the rows of columns.
 
     Attributes
     ----------
@@ -74,9 +73,15 @@ class BlockReader(Protocol):
         call, `NEVER` for none.
     """
 
-    tally: Tally
-    kind: npt.NDArray[np.uint8]
-    thread_first: I64
+    def __init__(self, source: Source, options: TensorOptions) -> None:
+        self._source = source
+        self._size = options.layout.size
+        self._table = PatternTable(options.layout)
+        self._buffer = np.empty(BUFFER_BYTES // 8, np.uint64)
+        self._form = _form(options)
+        self.tally = Tally()
+        self.kind = np.zeros(0, np.uint8)
+        self.thread_first = np.full(N_THREADS, NEVER, np.int64)
 
     def read(self, first: int, stop: int, columns: Headers, row: int) -> int:
         """Read records ``[first, stop)`` into rows from `row` on.
@@ -87,141 +92,22 @@ class BlockReader(Protocol):
         -------
         The number of records read, fewer than asked for where the file ends.
         """
-        ...
-
-    def patterns(self) -> tuple[Array, I64]:
-        """Return the first record of each pattern so far, and its number.
-
-        uint64[n_patterns, size / 8] and int64[n_patterns].
-        """
-        ...
-
-
-class NumpyBlocks:
-    """Reads blocks with numpy: the twin of ``ggscope_tensor_scan``."""
-
-    def __init__(self, source: Source, options: TensorOptions, seed: int = 0) -> None:
-        self._source = source
-        self._options = options
-        self._numbers = PatternNumbers(options.layout, seed)
-        self.tally = Tally()
-        self.kind = np.zeros(0, np.uint8)
-        self.thread_first = np.full(N_THREADS, NEVER, np.int64)
-
-    def read(self, first: int, stop: int, columns: Headers, row: int) -> int:
-        """Read records ``[first, stop)``; see `BlockReader`."""
-        self.tally = Tally()
-        self.kind = np.zeros(stop - first, np.uint8)
-        self.thread_first.fill(NEVER)
-        done = 0
-        size = self._options.layout.size
-        for at, words in tensor_ranges.word_blocks(self._source, size, [(first, stop)]):
-            self._take(at, words, columns, row + done, self.kind[done:])
-            done += len(words)
-        return done
-
-    def patterns(self) -> tuple[Array, I64]:
-        """Return the first record of each pattern, and its number."""
-        return self._numbers.exemplars(), self._numbers.first_record()
-
-    def _take(
-        self, first: int, words: Words, columns: Headers, row: int, kind: Array
-    ) -> None:
-        """Take the records of a block that starts with record number `first`."""
-        kind[: len(words)] = self._kinds(first, words)
-        is_op = kind[: len(words)] == OP
-        at = slice(row, row + len(words))
-        _take_header(np.ascontiguousarray(words[:, :3]), columns, at)
-        layers = (words[:, 1] >> _U64(32)) & _U64(0xFFFF)
-        self.tally.has_layers |= bool(layers[is_op].any())
-        self._note_threads(first, columns.thread[at], is_op)
-        if columns.name_hash is not None:
-            name = words[:, slice(*self._options.name_words)]
-            columns.name_hash[at] = hash_name(name)
-        if columns.duration is not None:
-            columns.duration[at] = np.where(is_op, words[:, 2] >> _U64(24), 0)
-            self.tally.has_durations |= bool(columns.duration[at].any())
-        if self._options.layout.has_experts:
-            experts = (words[:, _NUMBER_OF_EXPERTS // 8] & _U64(0xFF)) != 0
-            self.tally.n_expert += int(np.count_nonzero(experts & is_op))
-        if columns.pattern is not None:
-            self._number(first, words, is_op, columns.pattern[at])
-
-    def _kinds(self, first: int, words: Words) -> npt.NDArray[np.uint8]:
-        """Return what each record is, and count them."""
-        t = self.tally
-        is_empty = np.asarray((words[:, 0] | words[:, 1] | words[:, 2]) == 0)
-        if is_empty.any():
-            is_empty[is_empty] = ~words[is_empty].any(axis=1)
-            _count(t, "empty", first, is_empty)
-        is_bad = words[:, 0] > _U64(MAX_TIMESTAMP)
-        _count(t, "bad_time", first, is_bad)
-        is_extension = np.zeros(len(words), np.bool_)
-        if self._options.layout.has_ggml_ops:
-            is_extension = (words[:, 2] & _U64(0xFF)) >= _U64(FIRST_EXTENSION_OP)
-            is_extension &= ~is_bad
-        t.n_extension += int(np.count_nonzero(is_extension))
-        kind = is_empty * EMPTY + is_bad * BAD_TIME + is_extension * EXTENSION
-        t.n_records += len(words) - int(np.count_nonzero(is_empty))
-        t.n_ops += int(np.count_nonzero(kind == OP))
-        return np.asarray(kind.astype(np.uint8))
-
-    def _note_threads(self, first: int, thread: Array, is_op: Array) -> None:
-        rows = np.flatnonzero(is_op)
-        ids, at = np.unique(thread[rows], return_index=True)
-        self.thread_first[ids] = np.minimum(self.thread_first[ids], first + rows[at])
-
-    def _number(self, first: int, words: Words, is_op: Array, pattern: Array) -> None:
-        record = np.arange(first, first + len(words))
-        every = self._options.sample_every
-        is_wanted = is_op & (record // SAMPLE_RECORDS % every == 0)
-        pattern[:] = -1
-        if is_wanted.all():
-            pattern[:] = self._numbers.number(words, record)
-        elif is_wanted.any():
-            chosen = words[is_wanted]
-            pattern[is_wanted] = self._numbers.number(chosen, record[is_wanted])
-
-
-class CompiledBlocks:
-    """Reads blocks with the compiled kernel, straight from the file."""
-
-    def __init__(self, source: Source, options: TensorOptions, library: Any) -> None:
-        self._source = source
-        self._scan = library.ggscope_tensor_scan
-        self._size = options.layout.size
-        self._table = PatternTable(options.layout)
-        self._buffer = np.empty(BUFFER_BYTES // 8, np.uint64)
-        self._constants = _form_constants(options)
-        self._form = _form(options, self._constants)
-        self.tally = Tally()
-        self.kind = np.zeros(0, np.uint8)
-        self.thread_first = np.full(N_THREADS, NEVER, np.int64)
-
-    def read(self, first: int, stop: int, columns: Headers, row: int) -> int:
-        """Read records ``[first, stop)``; see `BlockReader`."""
         self.thread_first.fill(NEVER)
         if len(self.kind) < stop - first:
             self.kind = np.empty(stop - first, np.uint8)
         counts = RecordTally(first_bad_time=-1, first_empty=-1)
         done = 0
         while True:
-            done += self._scan(
-                self._source.descriptor,
-                first + done,
-                stop,
-                self._buffer.ctypes.data,
-                self._buffer.nbytes // self._size,
-                ctypes.byref(self._form),
-                ctypes.byref(self._rows(columns, row + done, done)),
-                ctypes.byref(self._table.struct),
-                self.thread_first.ctypes.data,
-                ctypes.byref(counts),
-            )
-            if counts.status != tensor_kernel.TABLE_FULL:
+            done += library().ggscope_tensor_scan(
+                self._source.descriptor, first + done, stop,
+                self._buffer, self._buffer.nbytes // self._size,
+                self._form, self._rows(columns, row + done, done), self._table.struct,
+                self.thread_first, counts,
+            )  # fmt: skip
+            if counts.status != _TABLE_FULL:
                 break
             self._table.grow()
-        if counts.status == tensor_kernel.FAILED:
+        if counts.status == _FAILED:
             raise self._source.failure(counts.error, (first + done) * self._size)
         self.tally = Tally(**{f.name: getattr(counts, f.name) for f in fields(Tally)})
         self.tally.has_layers = bool(counts.has_layers)
@@ -229,17 +115,20 @@ class CompiledBlocks:
         return int(done)
 
     def patterns(self) -> tuple[Array, I64]:
-        """Return the first record of each pattern, and its number."""
+        """Return the first record of each pattern so far, and its number.
+
+        uint64[n_patterns, size / 8] and int64[n_patterns].
+        """
         return self._table.exemplars(), self._table.first_record()
 
     def _rows(self, columns: Headers, row: int, done: int) -> RecordColumns:
         """Return where the rows from `row` on lie."""
         rows = {
-            name: tensor_kernel.address(column[row:])
+            name: column[row:]
             for name in _SCANNED
             if (column := getattr(columns, name)) is not None
         }
-        return RecordColumns(kind=tensor_kernel.address(self.kind[done:]), **rows)
+        return RecordColumns(kind=self.kind[done:], **rows)
 
 
 _SCANNED = (
@@ -248,62 +137,33 @@ _SCANNED = (
 )  # fmt: skip
 
 
-def _form_constants(options: TensorOptions) -> tuple[Words, Words, Words]:
-    """Return mask and factors of the key, whole records long, and of the name.
+def _form(options: TensorOptions) -> RecordForm:
+    """Return what the kernel looks for in a record.
 
-    The factors differ from run to run: nobody can craft a file whose patterns all
-    fall into one slot.
+    The factors of the key differ from run to run: nobody can craft a file whose
+    patterns all fall into one slot.
     """
-    first, used = key_words(options.layout)
-    mask = np.zeros(options.layout.size // 8, _U64)
-    mask[first : first + len(used)] = used
-    factors = np.random.default_rng().integers(0, 1 << 63, len(mask), _U64)
-    name_first, name_stop = options.name_words
-    of_name = hash_factors(name_stop - name_first, 1)[:, 0]
-    return mask, factors * _U64(2) + _U64(1), np.ascontiguousarray(of_name)
-
-
-def _form(options: TensorOptions, constants: tuple[Words, Words, Words]) -> RecordForm:
     layout = options.layout
     first, used = key_words(layout)
-    mask, factors, of_name = constants
+    mask = np.zeros(layout.size // 8, np.uint64)
+    mask[first : first + len(used)] = used
+    name_first, name_stop = options.name_words
     return RecordForm(
         n_words=layout.size // 8,
         key_first=first,
         key_stop=first + len(used),
-        name_first=options.name_words[0],
-        name_stop=options.name_words[1],
+        name_first=name_first,
+        name_stop=name_stop,
         experts_word=_NUMBER_OF_EXPERTS // 8 if layout.has_experts else 0,
         max_time=MAX_TIMESTAMP,
         first_extension=FIRST_EXTENSION_OP if layout.has_ggml_ops else 1 << 8,
         has_durations=layout.source is not None,
         sample_records=SAMPLE_RECORDS,
         sample_every=options.sample_every,
-        key_mask=tensor_kernel.address(mask),
-        key_factors=tensor_kernel.address(factors),
-        name_factors=tensor_kernel.address(of_name),
+        key_mask=mask,
+        key_factors=secret_factors(len(mask)),
+        name_factors=name_factors(name_stop - name_first),
     )
-
-
-def _take_header(head: Words, columns: Headers, at: slice) -> None:
-    columns.time[at] = head[:, 0].view(np.int64)
-    token = (head[:, 1] & _U64(0xFFFF_FFFF)).astype(np.uint32)
-    columns.token[at] = np.where(token < 1 << 31, token, 0xFFFF_FFFF).view(np.int32)
-    layer = ((head[:, 1] >> _U64(32)) & _U64(0xFFFF)).astype(np.uint16)
-    columns.layer[at] = np.where(layer < 1 << 15, layer, 0xFFFF).view(np.int16)
-    columns.thread[at] = head[:, 1] >> _U64(48)
-    columns.op[at] = head[:, 2] & _U64(0xFF)
-    columns.phase[at] = (head[:, 2] >> _U64(8)) & _U64(0xFF)
-
-
-def _count(tally: Tally, what: str, first: int, marked: Array) -> None:
-    """Add the marked records to ``n_<what>``; note the first of them."""
-    count = int(np.count_nonzero(marked))
-    if not count:
-        return
-    setattr(tally, f"n_{what}", getattr(tally, f"n_{what}") + count)
-    if getattr(tally, f"first_{what}") < 0:
-        setattr(tally, f"first_{what}", first + int(np.argmax(marked)))
 
 
 PEAK_BYTES = 44
@@ -331,7 +191,6 @@ class RecordScan:
     ----------
     ranges : record numbers [first, stop), ascending and apart.
     n_readers : stretches read side by side; None for what the machine has.
-    seed : for the hashes of the numpy path; see `PatternNumbers`.
 
     Attributes
     ----------
@@ -356,10 +215,9 @@ class RecordScan:
         pieces: Pieces,
         *,
         n_readers: int | None = None,
-        seed: int = 0,
     ) -> None:
         self.n_all = count_records(ranges)
-        if self.n_all > min(limits.records, limits.memory_bytes // PEAK_BYTES):
+        if self.n_all > min(limits.records, limits.memory_bytes // PEAK_BYTES, _MOST):
             raise LimitExceededError(
                 f"the file may hold {self.n_all:,} records, more than the limit "
                 "allows.",
@@ -377,7 +235,8 @@ class RecordScan:
         self.n_rows = 0
         self._stretches: list[tuple[int, int, int]] = []
         self._threads = Threads()
-        self._readers = _block_readers(source, options, n_readers, seed)
+        n = min(os.cpu_count() or 1, 2) if n_readers is None else n_readers
+        self._readers = [BlockReader(source, options) for _ in range(n)]
         self.stretch = max(STRETCH_BYTES // options.layout.size, 1)
         self._most = max(_MOST_STRETCH_BYTES // options.layout.size, 1)
         self._pool = (
@@ -581,13 +440,3 @@ class RecordScan:
         self.n_done += count
         self.tally.add(reader.tally)
         self._threads.add(reader.thread_first)
-
-
-def _block_readers(
-    source: Source, options: TensorOptions, n_readers: int | None, seed: int
-) -> list[BlockReader]:
-    library = tensor_kernel.kernel()
-    if library is None:
-        return [NumpyBlocks(source, options, seed)]
-    n = min(os.cpu_count() or 1, 2) if n_readers is None else n_readers
-    return [CompiledBlocks(source, options, library) for _ in range(n)]

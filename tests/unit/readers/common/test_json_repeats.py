@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracles
 from ggscope.readers.common import json_repeats
 from ggscope.readers.common.json_repeats import Repeats, repeats, repeats_in
 
@@ -50,9 +51,7 @@ def text_of(value: object) -> str:
 @pytest.fixture(params=["kernel", "plain"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "plain":
-        monkeypatch.setattr(json_repeats, "_kernel", lambda: None)
-    elif json_repeats._kernel() is None:
-        pytest.skip("the kernel has not been built")
+        oracles.json_repeats(monkeypatch)
 
 
 @pytest.mark.usefixtures("_way")

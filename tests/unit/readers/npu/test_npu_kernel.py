@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
 from ggscope.errors import ReadError
 from ggscope.model.strings import StringTable
 from ggscope.readers.common.json_cursor import JsonCursor, brackets
@@ -84,8 +85,7 @@ def assert_twins_agree(folder: Path, data: bytes, name: str, **options: str) -> 
     """Read a text with and without the kernel."""
     with_kernel = outcome(folder, data, name, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GGSCOPE_NATIVE", "0")
-        assert scanner(99) is None
+        oracles.npu(patch)
         assert outcome(folder, data, name, **options) == with_kernel
 
 
@@ -346,14 +346,6 @@ def test_bounds_are_those_of_the_brackets() -> None:
     assert block.end.tolist() == (at[depth == 0] + 1).tolist()
     assert block.last
     assert block.data[block.length] == ord("]")
-
-
-def test_kernel_is_left_out_where_it_is_unwanted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("GGSCOPE_NATIVE", "0")
-
-    assert scanner(99) is None
 
 
 def test_scanner_of_a_small_file_takes_all_of_it() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import oracles
 from ggscope.errors import (
     Cancelled,
     CorruptError,
@@ -16,7 +17,6 @@ from ggscope.errors import (
 )
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import HEAD_BYTES, Head, ReadContext
-from ggscope.readers.common import json_repeats
 from ggscope.readers.npu import reader as npu_json
 from ggscope.readers.npu.reader import NpuJsonReader
 from ggscope.readers.npu.schema import text_of
@@ -1051,9 +1051,8 @@ def test_duplicate_keys_of_events_are_noted(
     new: str,
     key: str,
 ) -> None:
-    if native == "1" and json_repeats._kernel() is None:
-        pytest.skip("the kernels have not been built, or long ago")
-    monkeypatch.setenv("GGSCOPE_NATIVE", native)
+    if native == "0":
+        oracles.npu(monkeypatch)
     good = json.dumps(engine())
     events = [good, good, good.replace(old, new), good, good.replace(old, new)]
     text = '{"version": "1.0", "timeline_events": [' + ", ".join(events) + "]}"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import oracles
 from ggscope.errors import (
     Cancelled,
     CorruptError,
@@ -20,7 +21,6 @@ from ggscope.errors import (
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Phase, Quality, Space, SpanFlag, quality_of
 from ggscope.model.trace import Trace
-from ggscope.native import library as compiled
 from ggscope.readers.api import Head, Limits, ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
@@ -162,7 +162,7 @@ def test_corpus_trace_is_the_same_without_the_kernel(
     path = need_corpus() / entry["path"]
     compiled_trace = read(path)
 
-    monkeypatch.setattr(compiled, "is_wanted", lambda: False)
+    oracles.tensor(monkeypatch)
 
     assert_same_table(read(path), compiled_trace)
 
@@ -615,7 +615,8 @@ def test_small_blocks_find_the_same_faults(
     monkeypatch.setattr(tensor_scan, "STRETCH_BYTES", 1024)
     monkeypatch.setattr(tensor_scan, "_MOST_STRETCH_BYTES", 1024)
     monkeypatch.setattr(tensor_order, "_PIECE_ROWS", 7)
-    monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
+    if not is_native:
+        oracles.tensor(monkeypatch)
 
     assert_same_table(read(path), whole)
 

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import oracles
 from ggscope.errors import LimitExceededError
-from ggscope.native import library as compiled
 from ggscope.readers.api import NAMES_CHOICES, Limits
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import kernel as tensor_kernel
 from ggscope.readers.tensor import scan as tensor_scan
 from ggscope.readers.tensor.columns import (
     Headers,
@@ -22,15 +21,13 @@ from ggscope.readers.tensor.columns import (
     TensorOptions,
     Words,
     extended,
+    narrowest,
 )
 from ggscope.readers.tensor.layouts import LAYOUTS as PRODUCT_LAYOUTS
 from ggscope.readers.tensor.scan import RecordScan
 from support import rewrite
 from tensor_files import LAYOUTS, SIZES, Rec, encode, llama_trace, one_source_each
 
-needs_kernel = pytest.mark.skipif(
-    tensor_kernel.kernel() is None, reason="the kernel is not compiled here"
-)
 ONE_FOLDER = settings(
     max_examples=60,
     deadline=None,
@@ -120,14 +117,13 @@ def both(
 ) -> None:
     """Compare scans with one to three readers and the numpy twin."""
     with monkeypatch.context() as patch:
-        patch.setattr(compiled, "is_wanted", lambda: False)
+        oracles.tensor(patch)
         plain = scanned(path, layout, names=names)
     for n_readers in (1, 2, 3):
         found = scanned(path, layout, names=names, n_readers=n_readers)
         assert_same_result(found, plain, layout)
 
 
-@needs_kernel
 @pytest.mark.usefixtures("short_stretches")
 @pytest.mark.parametrize("names", NAMES_CHOICES)
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -140,7 +136,6 @@ def test_kernel_and_numpy_agree_on_a_good_trace(
     both(path, layout, monkeypatch, names)
 
 
-@needs_kernel
 @pytest.mark.usefixtures("short_stretches")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @given(data=st.data())
@@ -163,7 +158,6 @@ def test_kernel_and_numpy_agree_on_damaged_traces(
     both(path, layout, monkeypatch, data.draw(st.sampled_from(NAMES_CHOICES)))
 
 
-@needs_kernel
 @pytest.mark.usefixtures("short_stretches")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("density", [0.03, 0.5, 1.0])
@@ -181,7 +175,6 @@ def test_kernel_and_numpy_agree_on_noise(
     both(path, layout, monkeypatch)
 
 
-@needs_kernel
 def test_tables_of_patterns_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +192,8 @@ def test_tables_of_patterns_grow(
 def test_only_the_ranges_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool
 ) -> None:
-    monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
+    if not is_native:
+        oracles.tensor(monkeypatch)
     records = records_of("256")
     path = tmp_path / "t.bin"
     path.write_bytes(encode(records, "256"))
@@ -219,7 +213,8 @@ def test_only_the_ranges_are_read(
 def test_file_cut_while_read_ends_the_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool, n_left: int
 ) -> None:
-    monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
+    if not is_native:
+        oracles.tensor(monkeypatch)
     records = records_of("256")
     path = tmp_path / "t.bin"
     path.write_bytes(encode(records, "256"))
@@ -307,13 +302,9 @@ def test_lane_order_is_a_stable_sort_by_lane(thread: list[int]) -> None:
     expected = sorted(range(len(thread)), key=lambda k: lane[k])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ggscope.readers.tensor.columns._PIECE_ROWS", 7)
-        native = Pieces(lambda: None)
-        patch.setattr(compiled, "is_wanted", lambda: False)
-        plain = Pieces(lambda: None)
 
-        found = orders(native, thread, ids)
+        found = orders(Pieces(lambda: None), thread, ids)
 
-        assert found == orders(plain, thread, ids)
     assert found[1] == expected
     assert found[0][0] == 0
     assert found[0][-1] == len(thread)
@@ -322,24 +313,21 @@ def test_lane_order_is_a_stable_sort_by_lane(thread: list[int]) -> None:
 @pytest.mark.parametrize("given_type", [np.int8, np.int16, np.int32, np.int64])
 @pytest.mark.parametrize("is_unsigned", [False, True])
 def test_taken_columns_are_narrow_and_equal(
-    given_type: type, is_unsigned: bool, monkeypatch: pytest.MonkeyPatch
+    given_type: type, is_unsigned: bool
 ) -> None:
     dtype = np.dtype(given_type)
     if is_unsigned:
         dtype = np.dtype(f"u{dtype.itemsize}")
     rng = np.random.default_rng(1)
     order = rng.permutation(500).astype(np.int32)
-    native = Pieces(lambda: None)
-    monkeypatch.setattr(compiled, "is_wanted", lambda: False)
-    plain = Pieces(lambda: None)
+    work = Pieces(lambda: None)
 
     for bits in range(1, 8 * dtype.itemsize - 1):
         column = rng.integers(0, 1 << bits, 500).astype(dtype)
-        found, expected = native.taken(column, order), plain.taken(column, order)
-        assert found.dtype == expected.dtype
+        found = work.taken(column, order)
+        assert found.dtype == narrowest(column)
         assert np.array_equal(found, column[order])
-        assert np.array_equal(expected, column[order])
-        assert np.array_equal(native.taken(column, None), column)
+        assert np.array_equal(work.taken(column, None), column)
 
 
 def test_columns_without_room_are_extended_by_a_copy() -> None:

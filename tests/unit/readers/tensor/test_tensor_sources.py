@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import oracles
 from ggscope.errors import LimitExceededError
 from ggscope.model.trace import Trace
-from ggscope.native import library as compiled
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import columns as tensor_ranges
@@ -20,13 +20,11 @@ from ggscope.readers.tensor.columns import (
 )
 from ggscope.readers.tensor.layouts import LAYOUT_256
 from ggscope.readers.tensor.patterns import (
-    HashCollisionError,
-    PatternNumbers,
-    hash_factors,
     hash_name,
     merged,
 )
 from ggscope.readers.tensor.reader import TensorAccessReader
+from oracles.tensor_blocks import PatternNumbers
 from tensor_files import Rec, encode, llama_trace
 
 
@@ -42,12 +40,6 @@ def number(numbers: PatternNumbers, words: np.ndarray, first: int = 0) -> np.nda
 def read(path: Path, **options: str) -> Trace:
     with Source(path) as source:
         return TensorAccessReader().read(source, ReadContext(options=options))
-
-
-@pytest.fixture
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the compiled kernel out."""
-    monkeypatch.setattr(compiled, "is_wanted", lambda: False)
 
 
 def test_numbers_repeat_with_the_passes() -> None:
@@ -91,62 +83,32 @@ def test_tables_of_two_readers_are_numbered_as_if_one_had_read() -> None:
                           np.arange(len(exemplars)))  # fmt: skip
 
 
-def weak_factors(up_to_seed: int, seeds: list[int]) -> object:
-    """Return a stand-in for `hash_factors` that is useless up to a seed."""
+def test_equal_hashes_of_two_keys_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = words_of(2)[:40]
+    strong, tried = tensor_patterns.secret_factors, []
 
-    def weak(n_words: int, n_hashes: int, seed: int = 0) -> np.ndarray:
-        factors = hash_factors(n_words, n_hashes, seed).copy()
-        if n_hashes == 2:
-            seeds.append(seed)
-            factors[:, 0] *= seed > up_to_seed
-        return factors
+    def weak_at_first(n_words: int) -> np.ndarray:
+        tried.append(n_words)
+        return strong(n_words) * np.uint64(len(tried) > 2)
 
-    return weak
+    monkeypatch.setattr(tensor_patterns, "secret_factors", weak_at_first)
+    record = np.arange(40)
+    parts = [(words[20:], record[20:]), (words[:20], record[:20])]
 
+    ids, exemplars = merged(parts, LAYOUT_256)
 
-def test_weak_hash_is_noticed_by_the_second_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(tensor_patterns, "hash_factors", weak_factors(1, []))
-
-    with pytest.raises(HashCollisionError):
-        number(PatternNumbers(LAYOUT_256), words_of(1))
-
-
-@pytest.mark.usefixtures("plain")
-def test_collision_starts_anew_with_another_hash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "t.bin"
-    path.write_bytes(encode(llama_trace(), "256"))
-    expected = read(path)
-    seeds: list[int] = []
-
-    monkeypatch.setattr(tensor_patterns, "hash_factors", weak_factors(2, seeds))
-    found = read(path)
-
-    assert seeds == [1, 2, 3]
-    assert np.array_equal(found.accesses.pattern, expected.accesses.pattern)
-    assert np.array_equal(found.spans.name, expected.spans.name)
-
-
-@pytest.mark.usefixtures("plain")
-def test_hashes_that_always_collide_are_a_bug(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "t.bin"
-    path.write_bytes(encode(llama_trace(), "256"))
-    monkeypatch.setattr(tensor_patterns, "hash_factors", weak_factors(99, []))
-
-    with pytest.raises(AssertionError, match="collide"):
-        read(path)
+    assert len(tried) == 3
+    expected = number(PatternNumbers(LAYOUT_256), words)
+    assert np.array_equal(np.concatenate(ids[::-1]), expected)
+    assert len(exemplars) == expected.max() + 1
 
 
 @pytest.mark.parametrize("is_native", [True, False])
 def test_trace_that_never_repeats_is_refused_with_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool
 ) -> None:
-    monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
+    if not is_native:
+        oracles.tensor(monkeypatch)
     monkeypatch.setattr(tensor_patterns, "MAX_PATTERNS", 1 << 13)
     path = tmp_path / "t.bin"
     records = [Rec(10**9 + k, f"n{k}", sources=()) for k in range((1 << 13) + 1)]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import oracles
 from ggscope.errors import Cancelled, LimitExceededError, ReadError
 from ggscope.model.trace import Severity, Trace
-from ggscope.native import library as compiled
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import columns as tensor_columns
@@ -100,7 +100,8 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_staged_reading_ends_in_the_same_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, is_native: bool
 ) -> None:
-    monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
+    if not is_native:
+        oracles.tensor(monkeypatch)
     path = written(tmp_path / "t", on_threads(llama_trace(9), 3), layout)
 
     early, whole = staged(path)
@@ -148,7 +149,8 @@ def test_any_records_give_the_same_trace_staged_and_not(
     path = tmp_path / "t"
     rewrite(path, bytes(data))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "is_wanted", lambda: is_native)
+        if not is_native:
+            oracles.tensor(patch)
         patch.setattr(tensor_columns, "SAMPLE_RECORDS", 2)
 
         early, whole = staged(path, layout=layout, names=names)
@@ -327,7 +329,8 @@ def test_cancelled_reading_leaves_nothing_behind(
         pass
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "is_wanted", lambda: is_native)
+        if not is_native:
+            oracles.tensor(patch)
         patch.setattr(ReadContext, "progress", _eager_progress)
         try:
             read(
@@ -389,7 +392,8 @@ def read_while(path: Path, change: Callable[[], object]) -> Trace:
 def test_file_that_shrinks_keeps_what_was_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool, n_left: int
 ) -> None:
-    monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
+    if not is_native:
+        oracles.tensor(monkeypatch)
     records = on_threads(llama_trace(9), 3)
     path = written(tmp_path / "t", records)
 
@@ -476,7 +480,8 @@ def test_range_reads_these_records_only(
     first: int,
     stop: int,
 ) -> None:
-    monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
+    if not is_native:
+        oracles.tensor(monkeypatch)
     records = llama_trace(2)
     assert len(records) == 58
 
@@ -556,7 +561,8 @@ def test_records_of_a_range_can_be_looked_at(tmp_path: Path) -> None:
 def test_sampled_names_are_those_of_every_sixteenth_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool
 ) -> None:
-    monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
+    if not is_native:
+        oracles.tensor(monkeypatch)
     monkeypatch.setattr("ggscope.readers.tensor.scan.SAMPLE_RECORDS", 4)
     path = written(tmp_path / "t", on_threads(llama_trace(10), 3))
     whole = read(path)
@@ -586,7 +592,8 @@ def test_sampled_names_are_those_of_every_sixteenth_block(
 def test_passes_and_times_do_not_depend_on_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool, names: str
 ) -> None:
-    monkeypatch.setattr(compiled, "is_wanted", lambda: is_native)
+    if not is_native:
+        oracles.tensor(monkeypatch)
     path = written(tmp_path / "t", on_threads(llama_trace(10), 3))
     whole = read(path)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import oracles
 from ggscope.errors import Cancelled, CorruptError, ReadError, TruncatedError
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Space
@@ -224,7 +225,8 @@ def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
 def test_duplicate_keys_of_entries_are_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: str, has_bad_one: bool
 ) -> None:
-    monkeypatch.setenv("GGSCOPE_NATIVE", native)
+    if native == "0":
+        oracles.npu(monkeypatch)
     records = [Rec(1000 + i, "a", sources=(Src("x"),)) for i in range(6)]
     value = document(records)
     if has_bad_one:  # each entry of its block is looked at alone
