@@ -2,9 +2,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.rows.columns import RowColumns, column_edges, columns_slow
+from ggscope.analysis.rows.columns import RowColumns, column_edges
 from ggscope.analysis.rows.rows import Row, make_row
 from ggscope.model.time import TimeRange
+from oracles.picture_columns import columns_slow
 
 steps = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 4)), max_size=50

@@ -10,7 +10,7 @@ cells of any width add up to the bytes of the accesses, to the byte.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,37 +36,7 @@ from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, Array, ranges
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.native.library import wanted_library
-
-
-def kernel() -> Any | None:  # a library of ctypes
-    """Return the compiled library, or None where it is unwanted."""
-    return wanted_library()
-
-
-def cells(before: I64, covers: I64, piece: I64, inside: I64) -> I64 | None:
-    """Return what lies between neighbouring edges of each row, int64[g, m - 1].
-
-    Parameters
-    ----------
-    before : int64[g, p + 1], bytes before each piece.
-    covers : int64[g, p], accesses that cover each byte of a piece.
-    piece : int64[m], in which piece each edge lies, 0..p - 1.
-    inside : int64[m], how far behind that piece's beginning.
-    """
-    heat = kernel()
-    if heat is None or not (before.flags.c_contiguous and covers.flags.c_contiguous):
-        return None
-    piece = np.ascontiguousarray(piece, np.int64)
-    inside = np.ascontiguousarray(inside, np.int64)
-    found = np.empty((len(before), max(len(piece) - 1, 0)), np.int64)
-    heat.ggscope_heat_cells(
-        before.ctypes.data, before.shape[1], covers.ctypes.data, covers.shape[1],
-        len(before), piece.ctypes.data, inside.ctypes.data, len(piece),
-        found.ctypes.data,
-    )  # fmt: skip
-    return found
-
+from ggscope.native.library import library
 
 Metric = Literal["bytes", "count"]
 MOST_CELLS = 1 << 24
@@ -318,13 +288,13 @@ class HeatGrid:
             return self.between(offsets[:-1], offsets[1:])
         if self.extra is None and self.covers is not None and self.n_pieces:
             piece, inside = self._places(offsets)
-            compiled = cells(self.before, self.covers, piece, inside)
-            if compiled is not None:
-                return compiled
-        return self.plain_cells(offsets)
-
-    def plain_cells(self, offsets: I64) -> I64:
-        """Return the cells of bytes by numpy alone; see `cells`."""
+            found = np.empty((len(self.before), max(len(piece) - 1, 0)), np.int64)
+            library().ggscope_heat_cells(
+                np.ascontiguousarray(self.before), self.before.shape[1],
+                np.ascontiguousarray(self.covers), self.covers.shape[1],
+                len(found), piece, inside, len(piece), found,
+            )  # fmt: skip
+            return found
         found = np.empty((len(self.before), max(len(offsets) - 1, 0)), np.int64)
         # A few rows at a time stay in the cache: half the time for a whole picture.
         for begin in range(0, len(found), _ROWS_AT_ONCE):

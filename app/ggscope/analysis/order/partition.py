@@ -6,7 +6,6 @@ a third of one: a person sees fifty rows at a time, and those are quickly sorted
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.workers import Watcher, n_workers, share_out
 from ggscope.model.tables import I64, Array
-from ggscope.native.library import wanted_library
+from ggscope.native.library import library
 
 N_CODES = 1 << 16
 MAX_UNSORTED = 1 << 16
@@ -46,11 +45,6 @@ class Coder:
 
     encode: Callable[[I64], U16]
     is_exact: bool
-
-
-def kernel() -> Any | None:  # a library of ctypes
-    """Return the compiled library, or None where it is unwanted."""
-    return wanted_library()
 
 
 def partition(
@@ -148,8 +142,8 @@ def _by_code(
     done: int,
 ) -> tuple[Array, I64]:
     """Return the ids by code, stable, and how many there are of each code."""
-    n, found = len(codes), kernel()
-    if found is None or dtype != np.int32 or n < _MIN_COMPILED:
+    n = len(codes)
+    if dtype != np.int32 or n < _MIN_COMPILED:
         order = np.argsort(codes, kind="stable")
         placed = (order if ids is None else ids[order]).astype(dtype, copy=False)
         return placed, np.bincount(codes, minlength=N_CODES).astype(np.int64)
@@ -160,17 +154,14 @@ def _by_code(
     placed = np.empty(n, np.int32)
 
     def count(_: int, rows: slice) -> None:
-        found.ggscope_codes_count(
-            codes[rows.start :].ctypes.data, 2, None, 0, rows.stop - rows.start,
-            counts[rows.start // part].ctypes.data,
-        )  # fmt: skip
+        library().ggscope_codes_count(
+            codes[rows], 2, None, 0, rows.stop - rows.start, counts[rows.start // part]
+        )
 
     def place(_: int, rows: slice) -> None:
-        found.ggscope_codes_arrange(
-            codes[rows.start :].ctypes.data,
-            None if given is None else given[rows.start :].ctypes.data,
-            rows.start, rows.stop - rows.start, cursors[rows.start // part].ctypes.data,
-            placed.ctypes.data, n,
+        library().ggscope_codes_arrange(
+            codes[rows], None if given is None else given[rows], rows.start,
+            rows.stop - rows.start, cursors[rows.start // part], placed, n,
         )  # fmt: skip
 
     share_out(count, parts, watcher, done=done, total=done + n)

@@ -7,23 +7,16 @@ together.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ggscope.analysis.reads import reuse_plain
 from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.tables import I64, Array
-from ggscope.native.library import wanted_library
+from ggscope.native.library import library
 
 _BLOCK = 1 << 18
 """Reads between two looks at whether the result is still wanted."""
-
-
-def kernel() -> Any | None:  # a library of ctypes
-    """Return the compiled library, or None where it is unwanted."""
-    return wanted_library()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,22 +63,17 @@ def stack_distances(unit: Array, size: I64, watcher: Watcher | None = None) -> I
     Cancelled
         From the watcher.
     """
-    native = kernel()
     size = np.ascontiguousarray(size, np.int64)
     unit = np.ascontiguousarray(unit, np.int32)
-    if native is None:
-        return reuse_plain.distances(unit, size)
     n_units, found = len(size), np.empty(len(unit), np.int64)
     places = max(4 * n_units, 1024)
     state, tree = np.zeros(2, np.int64), np.zeros(places + 1, np.int64)
     slot, owner = np.full(n_units, -1, np.int64), np.full(places, -1, np.int64)
     for rows in chunks(len(unit), _BLOCK):
         part, out = unit[rows], found[rows]
-        native.ggscope_reuse_distances(
-            part.ctypes.data, len(part), size.ctypes.data, n_units, places,
-            state.ctypes.data, tree.ctypes.data, slot.ctypes.data, owner.ctypes.data,
-            out.ctypes.data,
-        )  # fmt: skip
+        library().ggscope_reuse_distances(
+            part, len(part), size, n_units, places, state, tree, slot, owner, out
+        )
         if watcher is not None:
             watcher.progress(rows.stop, len(unit))
     return found
@@ -128,14 +116,9 @@ def _steps(distance: I64, size: I64) -> tuple[I64, I64, I64]:
 
 def next_reads(unit: Array, n_units: int) -> I64:
     """Return where the unit of each read is read next, int64[n]; n = never again."""
-    native = kernel()
     unit = np.ascontiguousarray(unit, np.int32)
-    if native is None:
-        return reuse_plain.next_reads(unit, n_units)
     found, last = np.empty(len(unit), np.int64), np.empty(n_units, np.int64)
-    native.ggscope_reuse_next(
-        unit.ctypes.data, len(unit), n_units, last.ctypes.data, found.ctypes.data
-    )
+    library().ggscope_reuse_next(unit, len(unit), n_units, last, found)
     return found
 
 
@@ -161,32 +144,24 @@ def optimum(
     unit = np.ascontiguousarray(unit, np.int32)
     wanted = np.asarray(capacities, np.int64)
     bytes_read, misses = np.zeros((2, len(wanted)), np.int64)
-    native = kernel()
-    following = None if native is None else next_reads(unit, len(size))
+    following = next_reads(unit, len(size))
 
     def work(_: int, part: slice) -> None:
         for i in range(part.start, part.stop):
-            capacity = int(wanted[i])
-            if native is None or following is None:
-                found = reuse_plain.optimum(unit, size, capacity)
-            else:
-                found = _optimum(native, unit, following, size, capacity)
+            found = _optimum(unit, following, size, int(wanted[i]))
             bytes_read[i], misses[i] = found
 
     share_out(work, chunks(len(wanted), 1), watcher)
     return bytes_read, misses
 
 
-def _optimum(
-    native: Any, unit: Array, following: I64, size: I64, capacity: int
-) -> tuple[int, int]:
+def _optimum(unit: Array, following: I64, size: I64, capacity: int) -> tuple[int, int]:
     leaves = 1 << max(len(size) - 1, 0).bit_length()
     tree = np.full(2 * leaves, -1, np.int64)
     resident, state = np.zeros(len(size), np.int64), np.zeros(3, np.int64)
-    native.ggscope_reuse_optimum(
-        unit.ctypes.data, following.ctypes.data, 0, len(unit), size.ctypes.data,
-        len(size), max(capacity, 0), leaves, tree.ctypes.data, resident.ctypes.data,
-        state.ctypes.data,
+    library().ggscope_reuse_optimum(
+        unit, following, 0, len(unit), size, len(size), max(capacity, 0), leaves,
+        tree, resident, state,
     )  # fmt: skip
     return int(state[1]), int(state[2])
 
@@ -219,16 +194,12 @@ def with_read_ahead(
     size = np.ascontiguousarray(size, np.int64)
     unit = np.ascontiguousarray(unit, np.int32)
     follow = np.ascontiguousarray(follow, np.int64)
-    k, capacity, native = max(k, 0), max(capacity, 0), kernel()
-    if native is None:
-        return ReadAhead(*reuse_plain.with_read_ahead(unit, size, follow, k, capacity))
+    k, capacity = max(k, 0), max(capacity, 0)
     n = len(size)
     before, after = np.full((2, n + 1), -1, np.int64)
     before[n] = after[n] = n
     ahead, state = np.zeros(max(k, 1), np.int64), np.zeros(4, np.int64)
-    native.ggscope_reuse_ahead(
-        unit.ctypes.data, len(unit), size.ctypes.data, n, follow.ctypes.data, k,
-        capacity, before.ctypes.data, after.ctypes.data, ahead.ctypes.data,
-        state.ctypes.data,
-    )  # fmt: skip
+    library().ggscope_reuse_ahead(
+        unit, len(unit), size, n, follow, k, capacity, before, after, ahead, state
+    )
     return ReadAhead(int(state[1]), int(state[2]), int(state[3]))

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.reads.account import account, choosing
-from ggscope.analysis.rows import kernels as native
-from ggscope.analysis.rows.groups import chunks, count_values
+from ggscope.analysis.rows.groups import chunks, count_codes, count_values
 from ggscope.analysis.workers import share_out
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind
@@ -17,6 +16,7 @@ from ggscope.model.selection import COLOR_BY, ColorBy
 from ggscope.model.tables import Accesses, Array, Phase, Quality, Space, quality_of
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
+from ggscope.native.library import library
 
 NONE = "none"
 """Key of spans without a value."""
@@ -354,12 +354,14 @@ def _mapped(n: int, part: _Part, dtype: type) -> Array:
 
 def _looked_up(codes: Array, meaning: npt.NDArray[np.uint16], dtype: type) -> Array:
     """Return ``meaning`` of codes of one or two bytes, by the number of their bits."""
-    unsigned = codes.view(np.dtype(f"u{codes.itemsize}"))
+    codes = np.ascontiguousarray(codes)
     index: Array = np.empty(len(codes), dtype)
 
     def look_up(_: int, rows: slice) -> None:
-        if not native.map_codes(codes[rows], meaning, index[rows]):
-            index[rows] = meaning[unsigned[rows]]
+        library().ggscope_codes_map(
+            codes[rows], codes.itemsize, len(codes[rows]), meaning, index[rows],
+            index.itemsize,
+        )  # fmt: skip
 
     share_out(look_up, chunks(len(codes)))
     return index
@@ -417,14 +419,9 @@ class _Values:
 
 def _count_codes(column: Array) -> dict[int, int]:
     """Return occurrences of each value of a column of one or two bytes."""
-    counts = native.count_codes(column)
-    unsigned = column.view(np.dtype(f"u{column.itemsize}"))
-    if counts is None:
-        counts = np.zeros(1 << (8 * column.itemsize), np.int64)
-        for rows in chunks(len(column)):
-            counts += np.bincount(unsigned[rows], minlength=len(counts))
+    counts = count_codes(np.ascontiguousarray(column))
     present = np.flatnonzero(counts)
-    values = present.astype(unsigned.dtype).view(column.dtype)
+    values = present.astype(f"u{column.itemsize}").view(column.dtype)
     found = zip(values.tolist(), counts[present].tolist(), strict=True)
     return dict(sorted(found))
 

@@ -1,15 +1,14 @@
 """The exact column picture of a row: how busy each pixel column is, and with what."""
 
+import os
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows import kernels as native
 from ggscope.analysis.rows.groups import CHUNK_ROWS, chunks
 from ggscope.analysis.rows.pyramid import MAX_EXACT, Dominant, RunningSums, ragged
 from ggscope.analysis.rows.rows import (
@@ -21,8 +20,13 @@ from ggscope.analysis.rows.rows import (
 )
 from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
+from ggscope.native.declared import Row as KernelRow
+from ggscope.native.library import library
 
 _LENGTH_BUCKET = 16
+_THREADS = min(os.cpu_count() or 1, 8)
+_SPANS_PER_THREAD = 200_000
+"""With fewer spans in all rows a thread costs more to start than it saves."""
 
 
 class _Once:
@@ -154,7 +158,7 @@ class RowColumns:
         self._filter: _Filter | None = None
         self._selected: RowColumns | None = None
         self._lengths: I64 | None = None
-        self._packed: bytes | None = None
+        self._pointers: KernelRow | None = None
 
     @property
     def row(self) -> Row:
@@ -169,14 +173,12 @@ class RowColumns:
         """
         row, colors = self._row, self._colors
         too_many = len(colors.names) > MAX_EXACT
-        if native.builder() is None or too_many or not len(row):
-            # numpy has no pass that skips spans: they are copied.
+        if too_many or not len(row):
             return RowColumns(row.select(mask), self._by_id, self._n_categories)
         keep = row.values_of(mask)
         kept = np.zeros(len(row) // PREFIX_STEP + 1, np.uint32)
         covered = np.zeros(len(kept), np.int64)
-        if not native.fill_kept(row.start, row.end, keep, kept, covered):
-            return RowColumns(row.select(mask), self._by_id, self._n_categories)
+        library().ggscope_rows_kept(row.start, row.end, keep, len(row), kept, covered)
         dominant = colors.dominant
         sums = (
             RunningSums(dominant.elements, keep)
@@ -185,7 +187,7 @@ class RowColumns:
         )
         result = copy(self)
         result._filter = _Filter(mask, keep, kept, covered, sums)
-        result._packed = result._lengths = None
+        result._pointers = result._lengths = None
         return result
 
     def query(self, edges: I64) -> Columns:
@@ -195,14 +197,11 @@ class RowColumns:
         """
         return query_many([self], edges)[0]
 
-    def packed(self) -> bytes:
-        """Return the row as the kernel takes it; b"" where it cannot."""
-        if self._packed is None:
-            try:
-                self._packed = self._pointers().packed()
-            except TypeError:
-                self._packed = b""
-        return self._packed
+    def pointers(self) -> KernelRow:
+        """Return where the kernel finds everything."""
+        if self._pointers is None:
+            self._pointers = self._make_pointers()
+        return self._pointers
 
     def query_plain(self, edges: I64) -> Columns:
         """Return the same as `query` by numpy alone."""
@@ -232,39 +231,40 @@ class RowColumns:
             self._selected = RowColumns(kept, self._by_id, self._n_categories)
         return self if self._selected is None else self._selected
 
-    def _pointers(self) -> native.RowPointers:
-        """Return where the kernel finds everything. Raises TypeError."""
+    def _make_pointers(self) -> KernelRow:
         row, colors, kept = self._row, self._colors, self._filter
         ids = row.id
         sums = None if colors.dominant is None else colors.dominant.sums
         sums = sums if kept is None else kept.sums
         runs = None if colors.dominant is None else colors.dominant.elements
         merged = runs if runs is not None and runs.bounds is not None else None
-        at = native.address
-        return native.RowPointers(
-            start=at(row.start, np.int64),
-            end=at(row.end, np.int64),
-            top=at(self._top, np.int64),
-            coarse=at(row.coarse, np.int64),
-            prefix=at(row.prefix, np.int64),
-            ids=0 if isinstance(ids, SpanIds) else at(ids, np.int32, np.int64),
-            category=at(colors.category, np.uint8, np.uint16),
-            number=at(colors.number, np.uint16),
-            names=at(colors.names, np.int32),
-            fine=at(None if sums is None else sums.fine, np.uint32),
-            base=at(None if sums is None else sums.base, np.int64),
-            keep=at(None if kept is None else kept.keep, np.bool_),
-            kept=at(None if kept is None else kept.kept, np.uint32),
-            kept_covered=at(None if kept is None else kept.covered, np.int64),
-            bounds=at(None if merged is None else merged.bounds, np.int64),
-            element_category=at(
-                None if merged is None else merged.category, np.uint8, np.uint16
-            ),
+        first_id, listed = (
+            (ids.first, None)
+            if isinstance(ids, SpanIds)
+            else (0, np.ascontiguousarray(ids))
+        )
+        return KernelRow(
+            start=row.start,
+            end=row.end,
+            top=self._top,
+            coarse=row.coarse,
+            prefix=row.prefix,
+            ids=listed,
+            category=colors.category,
+            number=colors.number,
+            names=colors.names,
+            fine=None if sums is None else sums.fine,
+            base=None if sums is None else sums.base,
+            keep=None if kept is None else kept.keep,
+            kept=None if kept is None else kept.kept,
+            kept_covered=None if kept is None else kept.covered,
+            bounds=None if merged is None else merged.bounds,
+            element_category=None if merged is None else merged.category,
             n=len(row),
-            first_id=ids.first if isinstance(ids, SpanIds) else 0,
+            first_id=first_id,
             n_names=len(colors.names),
             n_elements=0 if merged is None else len(merged),
-            id_bytes=0 if isinstance(ids, SpanIds) else ids.itemsize,
+            id_bytes=0 if listed is None else listed.itemsize,
             category_bytes=0 if colors.category is None else colors.category.itemsize,
             bucket_bits=0 if sums is None else sums.bucket.bit_length() - 1,
             group_bits=0 if sums is None else sums.group.bit_length() - 1,
@@ -379,13 +379,10 @@ def query_many(rows: Sequence[RowColumns], edges: I64) -> list[Columns]:
     of common ones.
     """
     px = max(len(edges) - 1, 0)
-    kernel = native.kernel()
     result = [_idle(px) if not px or not row.n_spans else None for row in rows]
     asked = [i for i, known in enumerate(result) if known is None]
-    if kernel is not None:
-        asked = [i for i in asked if rows[i].packed()]
-        if asked:
-            _ask_kernel(kernel, rows, asked, edges, result)
+    if asked:
+        _ask_kernel(rows, asked, np.ascontiguousarray(edges, np.int64), result)
     return [
         rows[i].query_plain(edges) if known is None else known
         for i, known in enumerate(result)
@@ -393,69 +390,42 @@ def query_many(rows: Sequence[RowColumns], edges: I64) -> list[Columns]:
 
 
 def _ask_kernel(
-    kernel: Any,
     rows: Sequence[RowColumns],
     asked: list[int],
     edges: I64,
     result: list[Columns | None],
 ) -> None:
-    """Write the pictures of the rows `asked` to `result` where the kernel knows."""
-    found = native.columns(
-        kernel,
-        [rows[i].packed() for i in asked],
-        np.ascontiguousarray(edges, np.int64),
-        max(rows[i].n_names for i in asked),
-        sum(rows[i].n_spans for i in asked),
-    )
-    for at, i in enumerate(asked):
-        if found.answered[at]:
-            result[i] = Columns(
-                busy=found.busy[at],
-                category=found.category[at],
-                count=found.count[at],
-                covered_ticks=found.covered[at],
-                first=found.first[at],
-                _longest=_Once(partial(_longest_of, rows[i], edges)),
-            )
+    """Write the pictures of the rows `asked` to `result`.
+
+    Those of rows with too many categories for the kernel stay None.
+    """
+    n, px = len(asked), len(edges) - 1
+    n_names = max(rows[i].n_names for i in asked)
+    n_spans = sum(rows[i].n_spans for i in asked)
+    n_threads = max(min(_THREADS, n, n_spans // _SPANS_PER_THREAD), 1)
+    numbers = np.empty((3, n, px), np.int64)
+    busy, category = np.empty((n, px)), np.empty((n, px), np.int32)
+    answered = np.zeros(n, np.int32)
+    scratch = np.zeros((n_threads, n_names + 2 * px), np.int64)
+    count, covered, first = numbers
+    library().ggscope_columns(
+        (KernelRow * n)(*(rows[i].pointers() for i in asked)), n, edges, px,
+        busy, category, count, covered, first, answered, scratch,
+        scratch.shape[1], n_threads,
+    )  # fmt: skip
+    for at in np.flatnonzero(answered).tolist():
+        result[asked[at]] = Columns(
+            busy=busy[at],
+            category=category[at],
+            count=count[at],
+            covered_ticks=covered[at],
+            first=first[at],
+            _longest=_Once(partial(_longest_of, rows[asked[at]], edges)),
+        )
 
 
 def _longest_of(row: RowColumns, edges: I64) -> I64:
     return row.query_plain(edges).longest
-
-
-def columns_slow(row: Row, edges: I64, category: Array | None = None) -> Columns:
-    """Return the same by touching every span: the oracle of the tests.
-
-    A plain loop over columns and spans, so that it can be checked by reading.
-    """
-    px = len(edges) - 1
-    busy, names = np.zeros(px), np.full(px, -1, np.int32)
-    count, covered = np.zeros(px, np.int64), np.zeros(px, np.int64)
-    first, longest = np.full(px, -1, np.int64), np.full(px, -1, np.int64)
-    ids = np.asarray(row.id).tolist()
-    spans = list(zip(row.start.tolist(), row.end.tolist(), ids, strict=True))
-    for k in range(px):
-        a, width = int(edges[k]), int(edges[k + 1] - edges[k])
-        b = a + max(width, 1)
-        sums: dict[int, int] = {}
-        most = -1
-        for start, end, span in spans:
-            inside = min(end, b) - max(start, a)
-            if inside < 0 or (inside == 0 and not (start == end and a <= start < b)):
-                continue
-            name = 0 if category is None else int(category[span])
-            sums[name] = sums.get(name, 0) + inside
-            if first[k] < 0:
-                first[k], names[k] = span, name
-            if inside > most:
-                most, longest[k] = inside, span
-            count[k] += 1
-        total = sum(sums.values())
-        covered[k] = total if width else 0
-        busy[k] = total / max(width, 1)
-        if total:
-            names[k] = min(sums, key=lambda name: (-sums[name], name))
-    return Columns(busy, names, count, covered, first, _Once(lambda: longest))
 
 
 def _idle(px: int) -> Columns:
@@ -507,11 +477,8 @@ def _colors_of(row: Row, category: Array | None, n_categories: int) -> _Colors:
 
 def _present(values: Array, n_categories: int) -> npt.NDArray[np.int32]:
     """Return the categories that occur, ascending. Raises IndexError beyond n."""
-    seen = native.seen(values)
-    if seen is None:
-        seen = np.zeros(max(n_categories, int(values.max()) + 1), np.bool_)
-        for part in chunks(len(values)):
-            seen |= np.bincount(values[part], minlength=len(seen)) > 0
+    seen = np.zeros(1 << (8 * values.itemsize), np.bool_)
+    library().ggscope_codes_seen(values, values.itemsize, len(values), seen)
     present = np.flatnonzero(seen).astype(np.int32)
     if int(present[-1]) >= n_categories:
         raise IndexError(f"category {int(present[-1])} of {n_categories}")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.analysis.rows import kernels as native
 from ggscope.model.tables import I64, Array
+from ggscope.native.library import library
 
 CHUNK_ROWS = 1 << 20
 
@@ -28,8 +28,8 @@ def count_values(column: Array, n_values: int, gate: Array | None = None) -> I64
     same length) is negative.
     """
     total = np.zeros(n_values, np.int64)
-    counts = native.count_codes(column, gate)
-    if counts is not None:
+    if _has_codes(column, gate):
+        counts = count_codes(column, gate)
         if np.issubdtype(column.dtype, np.signedinteger):
             counts = counts[: len(counts) // 2]
         total[: len(counts)] = counts[:n_values]
@@ -39,6 +39,30 @@ def count_values(column: Array, n_values: int, gate: Array | None = None) -> I64
         known = part >= 0 if gate is None else (part >= 0) & (gate[rows] >= 0)
         total += np.bincount(part[known], minlength=n_values)[:n_values]
     return total
+
+
+def _has_codes(column: Array, gate: Array | None) -> bool:
+    """Tell whether compiled code counts such values: of one or two bytes each."""
+    return (
+        column.dtype.kind in "iu"
+        and column.itemsize <= 2
+        and column.flags.c_contiguous
+        and (gate is None or (gate.itemsize <= 4 and gate.flags.c_contiguous))
+    )
+
+
+def count_codes(codes: Array, gate: Array | None = None) -> I64:
+    """Return how often each code of one or two bytes occurs.
+
+    int64[256 or 65536] by the unsigned number that the code's bits make. Where
+    `gate` (signed, of the same length) is negative, codes are left out.
+    """
+    counts = np.zeros(1 << (8 * codes.itemsize), np.int64)
+    library().ggscope_codes_count(
+        codes, codes.itemsize, gate, 0 if gate is None else gate.itemsize,
+        len(codes), counts,
+    )  # fmt: skip
+    return counts
 
 
 def add_by_group(total: I64, group: Array, values: I64) -> None:
@@ -123,7 +147,12 @@ def group_parts(
     cursor[:n_groups], limit[:n_groups] = first, first + count
     for ids, gate in parts:
         part = column[ids]
-        if not native.place_codes(part, gate, ids.start, cursor, limit, order):
+        if _has_codes(part, gate) and dtype == np.int32:
+            library().ggscope_codes_place(
+                part, part.itemsize, gate, 0 if gate is None else gate.itemsize,
+                len(part), ids.start, cursor, limit, order,
+            )  # fmt: skip
+        else:
             _place(part, gate, ids.start, cursor, order)
     return Groups(count, first, order)
 

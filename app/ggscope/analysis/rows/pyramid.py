@@ -21,10 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.analysis.rows import kernels as native
-from ggscope.analysis.rows.groups import CHUNK_ROWS, chunks
 from ggscope.analysis.rows.rows import PREFIX_STEP, Row
 from ggscope.model.tables import I64, Array
+from ggscope.native.library import library
 
 RAW_ELEMENTS = 64
 """Columns with at most so many elements are exact whatever the categories."""
@@ -271,37 +270,11 @@ class RunningSums:
         n_buckets = len(elements) // self.bucket
         self.fine = np.zeros((n_buckets + 1, c), np.uint32)
         self.base = np.zeros((n_buckets // self.group + 1, c), np.int64)
-        if not native.fill_sums(
-            row.start, row.end, elements.category, elements.number, keep,
-            (self.bucket, self.group), (self.fine, self.base),
-        ):  # fmt: skip
-            self._fill(keep)
-
-    def _fill(self, keep: Array | None) -> None:
-        """Write the sums; the twin of ``ggscope_fill_sums``."""
-        c, bucket, group = self._elements.n_names, self.bucket, self.group
-        n_buckets = len(self.fine) - 1
-        total = np.zeros(c, np.int64)
-        step = max(CHUNK_ROWS // (bucket * group), 1) * group
-        for part in chunks(n_buckets, step):
-            size = part.stop - part.start
-            spans = slice(part.start * bucket, part.stop * bucket)
-            cell = np.repeat(np.arange(size) * c, bucket)
-            cell += self._elements.number[self._elements.category[spans]]
-            length = self._elements.lengths(spans)
-            if keep is not None:
-                length *= keep[spans]
-            amount = np.bincount(cell, length, size * c)
-            running = np.zeros((size + 1, c), np.int64)
-            np.cumsum(amount.astype(np.int64).reshape(-1, c), axis=0, out=running[1:])
-            running += total
-            base = running[:-1:group]
-            self.base[part.start // group :][: len(base)] = base
-            self.fine[part] = running[:-1] - np.repeat(base, group, axis=0)[:size]
-            total = running[-1]
-        if n_buckets % group == 0:
-            self.base[-1] = total
-        self.fine[-1] = total - self.base[-1]
+        library().ggscope_rows_sums(
+            row.start, row.end, elements.category, elements.category.itemsize,
+            elements.number, keep, len(row.start), self.bucket, self.group, c,
+            np.zeros(c, np.int64), self.fine, self.base,
+        )  # fmt: skip
 
     def at(self, buckets: I64) -> I64:
         """Return the sums before each of `buckets`, int64[m, n_names]."""

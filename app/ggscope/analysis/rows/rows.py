@@ -8,9 +8,8 @@ from typing import TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows import kernels as native
-from ggscope.analysis.rows.groups import CHUNK_ROWS, chunks
 from ggscope.model.tables import I64, Array, distinct
+from ggscope.native.library import library
 
 PREFIX_STEP = 16
 """Covered time is kept before every so many spans: half a byte per span."""
@@ -222,12 +221,12 @@ class SortedTicks:
 def make_row(start: I64, end: I64, ids: Ids) -> Row:
     """Return a row from sorted, non-overlapping spans (not checked).
 
-    The arrays are kept, not copied.
+    The arrays are kept, not copied where their values lie next to each other.
     """
+    start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
     n_blocks = len(start) // PREFIX_STEP
     prefix = np.zeros(n_blocks + 1, np.int64)
-    if not native.fill_prefix(start, end, prefix):
-        _fill_prefix(start, end, prefix)
+    library().ggscope_rows_prefix(start, end, len(start), prefix)
     prefix.flags.writeable = False
     return Row(start, end, ids, prefix, start[::COARSE_STEP].copy())
 
@@ -355,22 +354,10 @@ def flatten(start: I64, end: I64, ids: Ids) -> Row:
     return make_row(begin[seen], end[seen], ids[seen])
 
 
-def _fill_prefix(start: I64, end: I64, prefix: I64) -> None:
-    """Write covered time before every 16th span; the twin of ``ggscope_prefix``."""
-    for part in chunks(len(prefix) - 1, CHUNK_ROWS // PREFIX_STEP):
-        inside = slice(part.start * PREFIX_STEP, part.stop * PREFIX_STEP)
-        length = end[inside] - start[inside]
-        length.reshape(-1, PREFIX_STEP).sum(axis=1, out=prefix[1:][part])
-    np.cumsum(prefix, out=prefix)
-
-
 def _overlap(start: I64, end: I64) -> bool:
     """Tell whether the spans are not a row as they stand."""
-    known = native.is_row(start, end)
-    if known is not None:
-        return not known
-    behind = start[1:]
-    return any(bool((end[:-1][p] > behind[p]).any()) for p in chunks(len(behind)))
+    start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
+    return not library().ggscope_rows_are_sorted(start, end, len(start))
 
 
 def _outermost_first(start: I64, end: I64) -> Array | None:

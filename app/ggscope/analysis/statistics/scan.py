@@ -1,8 +1,6 @@
 """Statistics by the compiled scan ``stats.c``: no sort, no memory per span."""
 
-import ctypes
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +20,7 @@ from ggscope.model.tables import I64, Array, Quality, distinct
 from ggscope.model.trace import Trace
 from ggscope.native.declared import Figures as FigureSums
 from ggscope.native.declared import Selection
-from ggscope.native.library import wanted_library
+from ggscope.native.library import library
 
 _MAX_COUNTERS = 1 << 23
 """Of each worker's histogram, 4 bytes each; groups beyond 131,072 are for numpy."""
@@ -37,18 +35,12 @@ _N_SUMS, _LEAST, _MOST = 7, 3, 4
 """Figures of a group, and which of them are no sums."""
 
 
-def kernel() -> Any | None:  # a library of ctypes
-    """Return the compiled library, or None where it is unwanted."""
-    return wanted_library()
-
-
 def can_scan(trace: Trace, groups: Grouping) -> bool:
     """Tell whether the compiled scan is there and made for these groups."""
     return (
         groups.lookup is not None
         and 0 < len(groups) * 64 <= _MAX_COUNTERS
         and trace.spans.flags.dtype.kind in "iu"
-        and kernel() is not None
     )
 
 
@@ -61,7 +53,7 @@ def figures(
 ) -> Figures:
     """Return the figures of the spans that are wanted, see `can_scan`.
 
-    Equal to ``stats_plain.figures`` to the last bit. Two passes over the columns on
+    Equal to ``plain.figures`` to the last bit. Two passes over the columns on
     several threads; 20 MB at most, and a few bytes for every hundredth span. Raises
     Cancelled from the watcher.
     """
@@ -107,12 +99,10 @@ class _Scan:
         assert groups.lookup is not None
         self._trace, self._groups, self._watcher = trace, groups, watcher
         self._wanted, self._n = wanted, len(groups)
-        self._kernel: Any = kernel()
         self._mantissa = _mantissa(self._n)
         self._n_codes = (64 - self._mantissa) << self._mantissa
         self._pieces = _joined(blocks.touching(wanted.time))
         self._total = 2 * sum(rows.stop - rows.start for rows in self._pieces)
-        self._kept: list[Array] = []
         self._selection = self._make_selection(groups.lookup)
 
     def _make_selection(self, lookup: Lookup) -> Selection:
@@ -122,11 +112,10 @@ class _Scan:
         op = s.op if wanted.only_ops and s.op is not lookup.column else None
         sizes = lookup.sizes
         return Selection(
-            start=self._at(s.start), end=self._at(s.end), flags=self._at(s.flags),
-            column=self._at(lookup.column), op=self._at(op),
-            mask=self._at(wanted.mask), table=self._at(lookup.table),
-            pattern=self._at(pattern if has_pattern else None),
-            bytes=self._at(sizes.per_entry), unknown=self._at(sizes.unknown_per_entry),
+            start=_whole(s.start), end=_whole(s.end), flags=_whole(s.flags),
+            column=_whole(lookup.column), op=_whole(op), mask=_whole(wanted.mask),
+            table=lookup.table, pattern=_whole(pattern) if has_pattern else None,
+            bytes=sizes.per_entry, unknown=sizes.unknown_per_entry,
             n_patterns=len(sizes.per_entry),
             low=lookup.low, n_table=len(lookup.table), n_groups=self._n,
             time_start=0 if time is None else time.start,
@@ -136,13 +125,6 @@ class _Scan:
             flags_width=s.flags.itemsize, pattern_width=pattern.itemsize,
             worst_used=int(wanted.worst_used), mantissa=self._mantissa,
         )  # fmt: skip
-
-    def _at(self, column: Array | None) -> int | None:
-        """Return the address of a column's data; it is kept alive."""
-        if column is None:
-            return None
-        self._kept.append(np.ascontiguousarray(column))
-        return self._kept[-1].ctypes.data
 
     def run(self) -> Figures:
         """Return the figures."""
@@ -169,20 +151,18 @@ class _Scan:
         for low, high in pairwise(edges.tolist()):
             if self._watcher is not None:
                 self._watcher.progress(whole, whole)
-            meets = max(meets, self._kernel.ggscope_statistics_own(
-                ctypes.byref(self._selection), low, high, stack.ctypes.data, room,
-                own.ctypes.data,
-            ))  # fmt: skip
+            found = library().ggscope_statistics_own(
+                self._selection, low, high, stack, room, own
+            )
+            meets = max(meets, found)
             if meets > 1:
                 return None
         cursor, stop = edges[:-1].copy(), np.ascontiguousarray(edges[1:])
         heap, wall = np.zeros(len(cursor), np.int64), np.zeros(self._n + 1, np.int64)
         reach = np.full(self._n + 1, np.iinfo(np.int64).min)
-        while self._kernel.ggscope_statistics_cover(
-            ctypes.byref(self._selection), stop.ctypes.data, cursor.ctypes.data,
-            heap.ctypes.data, len(cursor), _CALL_ROWS, reach.ctypes.data,
-            wall.ctypes.data,
-        ):  # fmt: skip
+        while library().ggscope_statistics_cover(
+            self._selection, stop, cursor, heap, len(cursor), _CALL_ROWS, reach, wall
+        ):
             if self._watcher is not None:
                 self._watcher.progress(whole, whole)
         return (own if meets else None), wall
@@ -202,19 +182,12 @@ class _Scan:
         counters = [
             np.zeros((self._n, self._n_codes), np.uint32) for _ in range(n_parts)
         ]
-        parts = [
-            FigureSums(
-                spans[k].ctypes.data, *(sums[k, j].ctypes.data for j in range(_N_SUMS)),
-                counters[k].ctypes.data,
-            )
-            for k in range(n_parts)
-        ]  # fmt: skip
+        parts = [FigureSums(spans[k], *sums[k], counters[k]) for k in range(n_parts)]
 
         def count(worker: int, rows: slice) -> None:
-            self._kernel.ggscope_statistics_count(
-                ctypes.byref(self._selection), rows.start, rows.stop,
-                ctypes.byref(parts[worker]),
-            )  # fmt: skip
+            library().ggscope_statistics_count(
+                self._selection, rows.start, rows.stop, parts[worker]
+            )
 
         share_out(count, self._pieces, self._watcher, total=self._total)
         for other in counters[1:]:
@@ -254,9 +227,9 @@ class _Scan:
         order = np.argsort(wanted, axis=1, kind="stable")
         ascending = np.take_along_axis(wanted, order, axis=1)
         bucket, before = np.empty_like(ascending), np.empty_like(ascending)
-        self._kernel.ggscope_statistics_find(
-            histogram.ctypes.data, self._n, self._mantissa, ascending.shape[1],
-            ascending.ctypes.data, bucket.ctypes.data, before.ctypes.data,
+        library().ggscope_statistics_find(
+            histogram, self._n, self._mantissa, ascending.shape[1], ascending, bucket,
+            before,
         )  # fmt: skip
         found, place = np.unique(bucket[known], return_inverse=True)
         first, durations = self._collected(histogram, found)
@@ -282,22 +255,25 @@ class _Scan:
         limit = first[1:].copy()
 
         def collect(_: int, rows: slice) -> None:
-            self._kernel.ggscope_statistics_collect(
-                ctypes.byref(self._selection), rows.start, rows.stop,
-                counters.ctypes.data, len(bucket), cursor.ctypes.data,
-                limit.ctypes.data, durations.ctypes.data,
+            library().ggscope_statistics_collect(
+                self._selection, rows.start, rows.stop, counters, len(bucket), cursor,
+                limit, durations,
             )  # fmt: skip
 
         def sort(_: int, runs: slice) -> None:
-            self._kernel.ggscope_statistics_sort(
-                durations.ctypes.data, first[runs.start :].ctypes.data,
-                runs.stop - runs.start,
-            )  # fmt: skip
+            library().ggscope_statistics_sort(
+                durations, first[runs.start :], runs.stop - runs.start
+            )
 
         half = self._total // 2
         share_out(collect, self._pieces, self._watcher, done=half, total=self._total)
         share_out(sort, _even(first), self._watcher, done=self._total)
         return first, durations
+
+
+def _whole(column: Array | None) -> Array | None:
+    """Return a column with its values next to each other."""
+    return None if column is None else np.ascontiguousarray(column)
 
 
 def _mantissa(n_groups: int) -> int:

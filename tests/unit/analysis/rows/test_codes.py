@@ -1,35 +1,15 @@
-"""Counting, placing and looking up codes: compiled and in numpy."""
+"""Counting, placing and looking up codes of spans."""
 
 import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.rows import kernels as native
-from ggscope.analysis.rows.categories import categorize
+from ggscope.analysis.rows.categories import _looked_up
 from ggscope.analysis.rows.groups import count_values, group_parts, group_spans
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import count_work, work_column
 
 TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64)
-COLORINGS = (
-    "family",
-    "op",
-    "layer",
-    "token",
-    "thread",
-    "phase",
-    "source",
-    "quality",
-)
-
-
-@pytest.fixture(params=["compiled", "numpy"])
-def way(request, monkeypatch) -> str:
-    if request.param == "numpy":
-        monkeypatch.setattr(native, "kernel", lambda: None)
-    elif native.builder() is None:
-        pytest.skip("the compiled kernels were not built")
-    return request.param
 
 
 def column(dtype: type, n: int = 3_000, n_values: int = 11) -> np.ndarray:
@@ -38,7 +18,6 @@ def column(dtype: type, n: int = 3_000, n_values: int = 11) -> np.ndarray:
     return rng.integers(low, n_values, n).astype(dtype)
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("dtype", TYPES)
 def test_count_values_leaves_out_none_and_closed_gates(dtype):
     values = column(dtype)
@@ -53,7 +32,6 @@ def test_count_values_leaves_out_none_and_closed_gates(dtype):
     assert count_values(values, 40)[11:].tolist() == [0] * 29
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("dtype", TYPES)
 def test_group_parts_places_the_spans_of_each_group_in_order(dtype):
     values = column(dtype)
@@ -71,7 +49,6 @@ def test_group_parts_places_the_spans_of_each_group_in_order(dtype):
     assert found.order.dtype == np.int32
 
 
-@pytest.mark.usefixtures("way")
 def test_group_spans_of_a_mixed_column_are_in_order():
     values = column(np.int16)
 
@@ -81,7 +58,6 @@ def test_group_spans_of_a_mixed_column_are_in_order():
         assert np.array_equal(found.ids(group), np.flatnonzero(values == group))
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("field", ["layer", "op"])
 def test_work_of_lanes_in_runs_equals_that_of_any_lanes(field):
     trace = builders.llama_like_trace()
@@ -101,34 +77,12 @@ def test_work_of_lanes_in_runs_equals_that_of_any_lanes(field):
         assert np.array_equal(found.ids(group), ids)
 
 
-@pytest.mark.parametrize("by", COLORINGS)
-def test_coloring_in_numpy_equals_the_compiled_one(by, monkeypatch):
-    for trace in (builders.llama_like_trace(), builders.nested_trace(3, 3)):
-        compiled = categorize(trace, by)
-        with monkeypatch.context() as patch:
-            patch.setattr(native, "kernel", lambda: None)
-            plain = categorize(trace, by)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+@pytest.mark.parametrize("out", [np.uint8, np.uint16])
+def test_codes_are_looked_up_by_their_bits(dtype, out):
+    codes = np.arange(-300, 300).astype(dtype)
+    meaning = np.arange(1 << 16, dtype=np.uint16)[::-1] % 251
+    unsigned = codes.view(f"u{codes.itemsize}")
 
-        assert compiled.labels == plain.labels
-        assert compiled.keys == plain.keys
-        assert compiled.index.dtype == plain.index.dtype
-        assert np.array_equal(compiled.index, plain.index)
-
-
-def test_arrays_that_kernels_cannot_read_are_left_to_numpy():
-    codes, wide = np.arange(20, dtype=np.int8), np.arange(20)
-    start = np.arange(40)[::2]
-    out, total = np.zeros(20, np.uint8), np.zeros(256, np.int64)
-    meaning, fine = np.zeros(256, np.uint16), np.zeros((1, 1), np.uint32)
-
-    assert native.count_codes(wide) is None
-    assert native.count_codes(codes[::2]) is None
-    assert not native.map_codes(wide, meaning, out)
-    assert not native.place_codes(codes, None, 0, total, total, out)
-    assert native.is_row(start, start) is None
-    assert native.seen(wide) is None
-    assert not native.fill_prefix(start, start, total)
-    assert not native.fill_kept(start, start, out, fine[0], total)
-    assert not native.fill_sums(
-        start, start, codes, meaning, None, (32, 1), (fine, total)
-    )
+    assert np.array_equal(_looked_up(codes, meaning, out), meaning[unsigned])
+    assert np.array_equal(_looked_up(codes[::2], meaning, out), meaning[unsigned[::2]])

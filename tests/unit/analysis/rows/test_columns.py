@@ -7,11 +7,11 @@ from ggscope.analysis.rows.columns import (
     Columns,
     RowColumns,
     column_edges,
-    columns_slow,
 )
 from ggscope.analysis.rows.pyramid import heaviest, ragged
 from ggscope.analysis.rows.rows import Row, make_row
 from ggscope.model.time import TimeRange
+from oracles.picture_columns import columns_slow
 
 
 def row_of(*pairs: tuple[int, int]) -> Row:
@@ -257,7 +257,7 @@ def test_query_runs_of_many_categories_is_exact():
     category = (np.arange(20_000) // 400).astype(np.uint16)
     edges = column_edges(TimeRange(-100, int(row.end[-1]) + 100), 33)
 
-    found = RowColumns(row, np.append(category, 99), 100).query(edges)
+    found = RowColumns(row, np.append(category, np.uint16(99)), 100).query(edges)
 
     assert np.array_equal(found.category, dominant_by_ticks(row, edges, category))
 

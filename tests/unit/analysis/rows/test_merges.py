@@ -7,11 +7,6 @@ from hypothesis import strategies as st
 
 from ggscope.analysis.rows import merges, rows
 
-needs_kernel = pytest.mark.skipif(
-    merges.kernel() is None, reason="the compiled kernels were not built"
-)
-pytestmark = needs_kernel
-
 spans = st.lists(st.tuples(st.integers(-9, 30), st.integers(0, 9)), max_size=60)
 
 
@@ -90,13 +85,16 @@ def test_ids_that_do_not_exist_are_not_followed(bad):
     assert merges.flatten(start, start + 1, np.array([0, bad], np.int32)) is None
 
 
-def test_arrays_that_do_not_lie_in_one_piece_are_left_to_numpy():
-    start = np.arange(20)[::2]
-    ids = np.arange(10, dtype=np.int32)
+def test_arrays_that_do_not_lie_in_one_piece_are_merged_too():
+    start = np.arange(20)[::-1][::2]
+    ids = np.arange(20, dtype=np.int32)[::2]
 
-    assert merges.time_order(start) is None
-    assert merges.flatten(start, start + 1, ids) is None
-    assert merges.flatten(np.arange(9), np.arange(9) + 1, ids[::2]) is None
+    assert merges.time_order(start).tolist() == by_sorting(start)
+    found = merges.flatten(np.arange(19), np.arange(19) + 1, ids)
+    assert found.id.tolist() == ids.tolist()
+
+
+def test_wide_ids_are_left_to_numpy():
     assert merges.flatten(np.arange(9), np.arange(9) + 1, np.arange(3)) is None
 
 

@@ -1,6 +1,4 @@
-"""The compiled column kernel and its numpy twin say the same."""
-
-import shutil
+"""The compiled column pass, numpy and a plain loop say the same."""
 
 import numpy as np
 import pytest
@@ -8,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builders
-from ggscope.analysis.rows import kernels as native
+import oracles
 from ggscope.analysis.rows import merges
-from ggscope.analysis.rows.columns import RowColumns, column_edges, columns_slow
+from ggscope.analysis.rows.columns import RowColumns, column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.pyramid import Dominant, RunningSums
 from ggscope.analysis.rows.rows import SpanIds, make_row
 from ggscope.model.time import TimeRange
-from ggscope.native import library as compiled
+from oracles.picture_columns import columns_slow
 
 
 def both(
@@ -23,7 +21,7 @@ def both(
 ) -> tuple:
     compiled = columns.query(edges)
     with monkeypatch.context() as patch:
-        patch.setattr(native, "kernel", lambda: None)
+        oracles.columns(patch)
         plain = columns.query(edges)
     return compiled, plain
 
@@ -36,20 +34,6 @@ def assert_equal(a: object, b: object, names: tuple[str, ...] = COLUMNS) -> None
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
 
 
-needs_kernel = pytest.mark.skipif(
-    native.kernel() is None, reason="the compiled kernels were not built"
-)
-
-
-@pytest.mark.skipif(
-    shutil.which("cc") is None or shutil.which("gcc") is None, reason="no C compiler"
-)
-@pytest.mark.skipif(not compiled.is_wanted(), reason="GGSCOPE_NATIVE=0")
-def test_kernel_was_built_where_there_is_a_compiler() -> None:
-    assert native.kernel() is not None
-
-
-@needs_kernel
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("n_categories", [1, 3, 200])
 def test_kernel_equals_numpy_on_random_rows(
@@ -71,7 +55,6 @@ def test_kernel_equals_numpy_on_random_rows(
         assert_equal(*both(monkeypatch, columns, edges), names)
 
 
-@needs_kernel
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9)), min_size=1, max_size=30),
     st.integers(-5, 60),
@@ -93,12 +76,11 @@ def test_kernel_equals_brute_force(
     assert_equal(found, columns_slow(row, edges, category))
 
 
-@needs_kernel
 @pytest.mark.parametrize("n", [2_047, 32 * 64, 32 * 128, 5_000])
 @pytest.mark.parametrize("span", [200, 1 << 34])
 @pytest.mark.parametrize("is_filtered", [False, True])
-def test_running_sums_of_the_kernel_equal_those_of_numpy(
-    monkeypatch: pytest.MonkeyPatch, n: int, span: int, is_filtered: bool
+def test_running_sums_are_those_of_every_span(
+    n: int, span: int, is_filtered: bool
 ) -> None:
     rng = np.random.default_rng(n)
     start, end = builders.random_row(n, n, max_length=span)
@@ -106,36 +88,30 @@ def test_running_sums_of_the_kernel_equal_those_of_numpy(
     category = rng.integers(0, 9, n).astype(np.uint8)
     elements = Dominant(row, category, np.arange(9, dtype=np.uint16), 9).elements
     keep = rng.random(n) < 0.5 if is_filtered else None
-    compiled_sums = RunningSums(elements, keep)
 
-    monkeypatch.setattr(native, "kernel", lambda: None)
-    plain = RunningSums(elements, keep)
+    found = RunningSums(elements, keep)
 
-    np.testing.assert_array_equal(compiled_sums.fine, plain.fine)
-    np.testing.assert_array_equal(compiled_sums.base, plain.base)
-    at = np.arange(len(plain.fine))
+    at = np.arange(len(found.fine))
     length = (end - start) * (1 if keep is None else keep)
     for name in range(9):
         covered = np.cumsum(np.where(category == name, length, 0))
-        before = np.concatenate([[0], covered])[at * plain.bucket]
-        np.testing.assert_array_equal(plain.at(at)[:, name], before)
+        before = np.concatenate([[0], covered])[at * found.bucket]
+        np.testing.assert_array_equal(found.at(at)[:, name], before)
 
 
-@needs_kernel
-def test_rows_of_an_index_are_the_same_without_kernels(
+def test_rows_of_an_index_are_the_same_merged_and_sorted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trace = builders.llama_like_trace()
-    with_kernels = TraceIndex(trace)
-    keys = [lane.key for lane in with_kernels.lanes if lane.counter < 0]
-    found = {key: with_kernels.rows(key) for key in keys}
-    order = with_kernels.time_order()
+    merged = TraceIndex(trace)
+    keys = [lane.key for lane in merged.lanes if lane.counter < 0]
+    found = {key: merged.rows(key) for key in keys}
+    order = merged.time_order()
 
-    monkeypatch.setattr(native, "kernel", lambda: None)
-    monkeypatch.setattr(merges, "kernel", lambda: None)
+    monkeypatch.setattr(merges, "_runs", lambda *_: None)
     plain = TraceIndex(trace)
 
-    assert plain.lanes == with_kernels.lanes
+    assert plain.lanes == merged.lanes
     np.testing.assert_array_equal(plain.time_order(), order)
     for key in keys:
         for mine, theirs in zip(found[key], plain.rows(key), strict=True):

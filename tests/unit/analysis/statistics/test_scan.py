@@ -22,10 +22,6 @@ SCANNED: tuple[By, ...] = (
     "op", "family", "layer", "token", "thread", "phase", "lane", "engine", "tensor",
 )  # fmt: skip
 
-needs_kernel = pytest.mark.skipif(
-    stats_scan.kernel() is None, reason="the compiled kernels were not built"
-)
-
 
 def rows_of(trace: Trace, by: By = "op", **named: object) -> list[StatRow]:
     return list(stat_table(trace, by, **named).rows)  # type: ignore[arg-type]
@@ -51,7 +47,6 @@ def with_flags(trace: Trace, seed: int) -> Trace:
     return replace(trace, spans=replace(trace.spans, flags=flags.astype(np.uint16)))
 
 
-@needs_kernel
 @pytest.mark.parametrize("by", SCANNED)
 @pytest.mark.parametrize("include_estimated", [False, True])
 def test_scan_equals_numpy_whatever_the_grouping(
@@ -66,7 +61,6 @@ def test_scan_equals_numpy_whatever_the_grouping(
             assert_same(trace, by, include_estimated=include_estimated)
 
 
-@needs_kernel
 @pytest.mark.parametrize("by", ["engine", "lane"])
 def test_scan_equals_numpy_on_engines_with_loose_accesses(by: By) -> None:
     trace = npu_like_trace(tiles=20)
@@ -75,7 +69,6 @@ def test_scan_equals_numpy_on_engines_with_loose_accesses(by: By) -> None:
     assert_same(trace, by, time=TimeRange(500, 3_000))
 
 
-@needs_kernel
 @pytest.mark.parametrize("seed", range(6))
 def test_scan_equals_numpy_within_ranges_and_masks(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -91,7 +84,6 @@ def test_scan_equals_numpy_within_ranges_and_masks(seed: int) -> None:
             assert_same(trace, "layer", time=time, mask=mask)
 
 
-@needs_kernel
 @given(
     st.lists(
         st.one_of(
@@ -115,7 +107,6 @@ def test_scan_equals_numpy_on_durations_of_any_size(
     assert_same(spans_trace(np.zeros(len(end), np.int64), end, op=op), "op")
 
 
-@needs_kernel
 @pytest.mark.parametrize("n_tokens", [1, 300, 5_000, 70_000])
 def test_scan_equals_numpy_for_many_groups(n_tokens: int) -> None:
     rng = np.random.default_rng(n_tokens)
@@ -128,7 +119,6 @@ def test_scan_equals_numpy_for_many_groups(n_tokens: int) -> None:
     assert_same(trace, "token")
 
 
-@needs_kernel
 def test_scan_of_one_value_only_is_exact() -> None:
     start = np.arange(70_000) * 1_000
     trace = spans_trace(start, start + 777, op=1)
@@ -138,7 +128,6 @@ def test_scan_of_one_value_only_is_exact() -> None:
     assert (row.min, row.p50, row.p99, row.max) == (777, 777.0, 777.0, 777)
 
 
-@needs_kernel
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 6])
 def test_cancelled_scan_leaves_the_next_one_right(
     monkeypatch: pytest.MonkeyPatch, k: int
@@ -164,7 +153,6 @@ def test_cancelled_numpy_statistics_raise() -> None:
         rows_of(trace, "tensor", watcher=CancelAfter(0))
 
 
-@needs_kernel
 def test_progress_ends_at_the_whole() -> None:
     seen = CancelAfter(1_000)
 
@@ -202,8 +190,6 @@ def test_columns_with_hostile_numbers_stay_within_bounds() -> None:
         accesses=replace(trace.accesses, pattern=pattern),
     )
     groups = grouping(bad, "lane")
-    if not stats_scan.can_scan(bad, groups):
-        pytest.skip("the compiled kernels were not built")
 
     found = stats_scan.figures(bad, groups, Wanted(), SpanBlocks(bad))
 

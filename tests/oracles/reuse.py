@@ -1,4 +1,4 @@
-"""What `reuse` computes in C, in plain Python: slower, and its test oracle."""
+"""What caches do with a sequence of reads, in plain Python."""
 
 from bisect import bisect_left
 from heapq import heappop, heappush
