@@ -36,6 +36,21 @@ def test_first_word_says_the_command(argv, command, files):
     assert [str(path) for path in arguments.files] == files
 
 
+def test_missing_library_ends_a_command_with_one_sentence(tmp_path):
+    sample = ROOT / "resources" / "samples" / "llama.ggmlviz"
+    environment = os.environ | {"GGSCOPE_NATIVE": str(tmp_path)}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ggscope", "info", str(sample)],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert "the compiled part of ggscope is missing" in line
+    assert "Install ggscope again" in line
+
+
 def test_word_that_is_neither_command_nor_file_is_a_usage_error(run):
     answer = run("inof", "x.bin")
 

@@ -1,5 +1,6 @@
 """The application: options, files from the desktop, start without heavy imports."""
 
+import os
 import subprocess
 import sys
 from argparse import Namespace
@@ -122,10 +123,33 @@ sys.exit(app_module.run([Path(p) for p in sys.argv[1:]], Namespace(safe_mode=Tru
 """  # noqa: E501
 
 
-def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+LIBRARY = """
+import sys
+from argparse import Namespace
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication
+from ggscope.gui import app as app_module
+app = app_module.create_app(["ggscope"])
+def look():
+    for window in QApplication.topLevelWidgets():
+        if type(window).__name__ == "MainWindow" and window.isVisible():
+            print(window.notice.text.text())
+            timer.stop()
+            window.close()
+timer = QTimer()
+timer.timeout.connect(look)
+timer.start(50)
+sys.exit(app_module.run([], Namespace(safe_mode=True)))
+"""
+
+
+def python(
+    code: str, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a program of its own: the tests' process has its application already."""
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
+        env=os.environ | variables,
         capture_output=True,
         text=True,
         timeout=60,
@@ -179,6 +203,14 @@ def test_view_that_cannot_paint_is_replaced_and_the_rest_goes_on() -> None:
     # PySide 6.11 leaves sys.stdout pointing elsewhere after such an exception.
     assert "[False, True]" in done.stdout + done.stderr
     assert done.stderr.count("broken on purpose") < 20
+
+
+def test_window_says_that_the_compiled_library_is_missing(tmp_path: Path) -> None:
+    done = python(LIBRARY, GGSCOPE_NATIVE=str(tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    assert "the compiled part of ggscope is missing" in done.stdout
+    assert "Traceback" not in done.stderr
 
 
 def test_create_app_returns_the_running_one(qapp: QApplication) -> None:

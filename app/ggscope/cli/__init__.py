@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 _WITH_WINDOW = ("open", "bench", "self-test")
+_WITHOUT_LIBRARY = ("open", "readers", "completion", "man")
+"""Commands that read nothing; the window tells by itself what is missing."""
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 """What terminals, service managers and shells send; some systems lack the last."""
 
@@ -81,6 +83,10 @@ def _main(argv: Sequence[str] | None) -> int:
 
 def _run(arguments: Namespace) -> int:
     """Run the command; each imports no more than it needs."""
+    if arguments.command not in _WITHOUT_LIBRARY:
+        from ggscope.native.library import library
+
+        library()
     # Spelled out rather than looked up, so that frozen programs contain them.
     match arguments.command:
         case "info":

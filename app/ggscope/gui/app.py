@@ -26,6 +26,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 import ggscope
 from ggscope import assets
+from ggscope.errors import NativeError
 from ggscope.gui.commands.shortcuts import load_overrides
 from ggscope.gui.hand_over import Door, open_options
 from ggscope.gui.main_window import MainWindow
@@ -33,6 +34,7 @@ from ggscope.gui.memory import MainThreadCollector, share_one_heap
 from ggscope.gui.panes.host import host_of
 from ggscope.gui.reception import Reception
 from ggscope.gui.theme import ThemeManager
+from ggscope.native.library import library
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore, MemoryStore
 from ggscope.session.tasks import NO_MEMORY
@@ -252,10 +254,11 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     window = create_window(settings, None if theme == "auto" else theme, overrides)
     install_exception_hook(window)
     collector = MainThreadCollector()
-    for problem in (*settings.problems, *problems):
+    problems = [*_without_library(), *settings.problems, *problems]
+    for problem in problems:
         logger.warning("%s", problem)
-    if problems or settings.problems:
-        window.report("\n".join([*settings.problems, *problems][:3]))
+    if problems:
+        window.report("\n".join(problems[:3]))
     signals.window = window
     window.show()
     window.open_soon(paths, open_options(options))
@@ -277,6 +280,15 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
         collector.stop()
         wait_for_imports()
         sys.excepthook = sys.__excepthook__
+
+
+def _without_library() -> list[str]:
+    """Return what is to be told where the compiled library cannot be used."""
+    try:
+        library()
+    except NativeError as error:
+        return [str(error)]
+    return []
 
 
 def _reception(door: Door, app: QApplication, window: MainWindow) -> Reception:

@@ -68,10 +68,6 @@ class Pointer(ctypes.c_void_p):
         """Return what ctypes hands over for an array, a structure, several, or None."""
         if value is None:
             return None
-        if isinstance(value, int):
-            return ctypes.c_void_p(value)
-        if type(value).__name__ == "CArgObject":
-            return value
         kind = value._type_ if isinstance(value, ctypes.Array) else type(value)
         if issubclass(kind, Struct) and kind.__name__ == cls.target:
             return ctypes.byref(value)
@@ -107,7 +103,7 @@ class Struct(ctypes.Structure):
 
     def __setattr__(self, name: str, value: Any) -> None:  # a number, array, or arrays
         kind = self._kinds().get(name)
-        if kind is None or value is None or isinstance(value, int):
+        if kind is None or value is None:
             self.let_go(name)
             super().__setattr__(name, value)
             return

@@ -13,16 +13,6 @@ from ggscope.errors import NativeError
 from ggscope.native.declared import FOLDER, NAME, SOURCES, fingerprint, sources_digest
 
 
-def is_wanted() -> bool:
-    """Return whether the library may be used; ``GGSCOPE_NATIVE=0`` leaves it out."""
-    return os.environ.get("GGSCOPE_NATIVE") != "0"
-
-
-def wanted_library() -> ctypes.CDLL | None:
-    """Return the library, or None where it is left out."""
-    return library() if is_wanted() else None
-
-
 @cache
 def library() -> ctypes.CDLL:
     """Return the compiled library, ready to be called.
