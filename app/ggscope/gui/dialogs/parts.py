@@ -118,13 +118,7 @@ class PartsDialog(QDialog):
     def _make_table(self) -> QTableWidget:
         table = QTableWidget(0, 5, self)
         table.setHorizontalHeaderLabels(
-            [
-                self.tr("File"),
-                self.tr("Part"),
-                self.tr("Size"),
-                self.tr("Shift"),
-                self.tr("How it fits"),
-            ]
+            [self.tr(t) for t in ("File", "Part", "Size", "Shift", "How it fits")]
         )
         table.setAccessibleName(self.tr("Files of this session"))
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -142,7 +136,9 @@ class PartsDialog(QDialog):
 
     def _refresh(self, _: object = None) -> None:
         trace = self._document.session.trace
-        rows = [] if trace is None else _rows(trace)
+        rows: tuple[Part, ...] = ()
+        if trace is not None:  # of a file that was read alone: the file itself
+            rows = trace.parts or (Part(trace.info, "trace"),)
         self.table.setRowCount(len(rows))
         for number, part in enumerate(rows):
             self._fill(number, part, trace)
@@ -182,12 +178,7 @@ class PartsDialog(QDialog):
         chosen, n_parts = self._selected(), self.table.rowCount()
         self.remove_button.setEnabled(0 < len(chosen) < n_parts)
         part = self._moveable()
-        for widget in (
-            self.shift_field,
-            self.earlier_button,
-            self.later_button,
-            self.own_button,
-        ):
+        for widget in (self.shift_field, self.earlier_button, self.later_button):
             widget.setEnabled(part is not None)
         self.own_button.setEnabled(
             part is not None and SHIFT_OPTION in part.info.options
@@ -205,13 +196,10 @@ class PartsDialog(QDialog):
         trace, chosen = self._document.session.trace, self._selected()
         if trace is None or len(chosen) != 1:
             return None
-        found = [
-            part
-            for part in trace.parts[1:]
-            if part.info.paths and part.info.paths[0] == chosen[0]
-        ]
-        timed = ("trace", "buffers", "experts")
-        return found[0] if found and found[0].role in timed else None
+        for part in trace.parts[1:]:
+            if part.info.paths[:1] == (chosen[0],):
+                return part if part.role in ("trace", "buffers", "experts") else None
+        return None
 
     def _on_typed(self) -> None:
         part = self._moveable()
@@ -222,8 +210,8 @@ class PartsDialog(QDialog):
         except QueryError as error:
             self._document.session.said.emit(str(error))
             self.shift_field.selectAll()
-            return
-        self._move(part, ticks)
+        else:
+            self._document.loader.shift(part.info.paths[0], str(ticks))
 
     def _nudge(self, by: int) -> None:
         """Move a file from where it is going to be once all clicks are dealt with."""
@@ -236,21 +224,12 @@ class PartsDialog(QDialog):
                 return  # on its way to where the clocks tell, which is not known yet
             shift = parsed_shift(asked, self._unit())
         step = max(self._document.session.visible_range.duration // 100, 1)
-        self._move(part, shift + by * step)
+        self._document.loader.shift(part.info.paths[0], str(shift + by * step))
 
     def _on_own(self) -> None:
         part = self._moveable()
         if part is not None:
             self._document.loader.shift(part.info.paths[0], "")
 
-    def _move(self, part: Part, ticks: int) -> None:
-        """Add `ticks` to the times of a file; the selection stays on it."""
-        self._document.loader.shift(part.info.paths[0], str(ticks))
-
     def _on_remove(self) -> None:
         self._document.parts.remove(self._selected())
-
-
-def _rows(trace: Trace) -> tuple[Part, ...]:
-    """Return the parts; of a file that was read alone the file itself."""
-    return trace.parts or (Part(trace.info, "trace"),)
