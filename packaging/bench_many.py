@@ -1,8 +1,9 @@
 """Measure traces that have very many of one thing, against ordinary ones.
 
 Prints JSON: how many times as long a record takes as in an ordinary trace of the
-same format. Both are read in one process, one after the other, by processor time:
-such ratios hold on any machine.
+same format, and how many times as long 10,000 open lanes take to prepare as ten with
+the same spans. Both are measured in one process, one after the other, by processor
+time: such ratios hold on any machine.
 """
 
 import json
@@ -11,16 +12,21 @@ import time
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 from bench_shapes import SHAPES
 from bench_traces import provide, trace_file
 
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+from ggscope.model.trace import Trace, TraceInfo
 from ggscope.readers.registry import open_trace
 from ggscope.views.timeline.view import PrepareRequest
 from ggscope.writers.ascii import ascii_timeline
 
 N_ORDINARY = 1_000_000
+MANY_LANES, FEW_LANES, N_SPANS = 10_000, 10, 4_000_000
 MEASURED = {
     "threads": "ggmlviz",
     "labels": "ggmlviz",
@@ -56,6 +62,35 @@ def seconds_per_record(path: Path, n: float, rounds: int) -> tuple[float, float]
     return median(reading) / n, median(drawing) / n
 
 
+def lanes_trace(n_lanes: int) -> Trace:
+    """Return `N_SPANS` spans on so many threads, every second one inside another."""
+    builder, each = TraceBuilder(), N_SPANS // n_lanes
+    for number in range(n_lanes):
+        builder.add_lane(f"thread {number}", LaneKind.THREAD, ("Threads",))
+    place = np.arange(each, dtype=np.int64)
+    start = place // 2 * 100 + place % 2 * 20
+    end = np.where(place % 2, start + 50, start + 90)
+    builder.add_spans(
+        start=np.tile(start, n_lanes),
+        end=np.tile(end, n_lanes),
+        lane=np.repeat(np.arange(n_lanes, dtype=np.int32), each),
+    )
+    info = TraceInfo(
+        paths=(), reader_id="", format="benchmark", format_version="", byte_size=0
+    )
+    return builder.snapshot(info)
+
+
+def seconds_to_prepare(n_lanes: int, rounds: int) -> float:
+    """Return processor time until the lanes in view of so many can be drawn."""
+    trace, state, found = lanes_trace(n_lanes), LaneState(collapsed=frozenset()), []
+    for _ in range(rounds):
+        begin = time.process_time()
+        PrepareRequest(TraceIndex(trace), state, "family", None, None)()
+        found.append(time.process_time() - begin)
+    return median(found)
+
+
 def main() -> int:
     """Measure and print."""
     folder, rounds = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 3
@@ -69,6 +104,8 @@ def main() -> int:
         read, drawn = seconds_per_record(shape_path(name, folder), n, rounds)
         figures[f"{name}_read"] = read / ordinary[kind][0]
         figures[f"{name}_shown"] = (read + drawn) / sum(ordinary[kind])
+    few = seconds_to_prepare(FEW_LANES, rounds)
+    figures["lanes_prepared"] = seconds_to_prepare(MANY_LANES, rounds) / few
     print(json.dumps({name: float(f"{x:.3g}") for name, x in figures.items()}))
     return 0
 
