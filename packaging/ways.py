@@ -172,10 +172,8 @@ _KEPT: list[object] = []
 
 
 def _open(window: "MainWindow", path: Path) -> "Document":
-    from ggscope.session.loading.loader import LoadState
-
     document = window.open_path(path)
-    _wait(lambda: document.loader.state is LoadState.READY)
+    _wait(lambda: document.loader.state.name == "READY")
     _settle()
     return document
 
