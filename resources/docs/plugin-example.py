@@ -19,7 +19,7 @@ import numpy as np
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import Trace, TraceInfo
+from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import Head, Option, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.source import Source
 
@@ -54,6 +54,8 @@ class SpansTextReader:
         """Return the trace."""
         unit = self.info.chosen(context.options)["unit"]
         text = source.read(0, source.size).decode("utf-8", "replace")
+        if not text.startswith("#spans\n"):
+            raise CorruptError("it does not begin with a line #spans.")
         rows = [line.split(maxsplit=3) for line in text.splitlines()[1:] if line]
         try:
             times = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2)
@@ -73,6 +75,8 @@ class SpansTextReader:
             name=builder.strings.intern_many(names),
             op=np.full(len(rows), -1, np.int16),
         )
+        if not text.endswith("\n"):
+            builder.warn(Severity.DATA_LOSS, "cut", "The last line has no end.")
         context.progress(source.size, source.size)
         info = TraceInfo(
             paths=(source.path,),
