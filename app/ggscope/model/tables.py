@@ -47,6 +47,11 @@ class Quality(IntEnum):
     ESTIMATED = 2
     UNFINISHED = 3
 
+    @property
+    def word(self) -> str:
+        """What people call it: "measured", "derived", "estimated" or "unfinished"."""
+        return self.name.lower()
+
 
 class Phase(IntEnum):
     """Phase of inference; -1 where the format does not say."""
@@ -66,12 +71,17 @@ class Space(IntEnum):
     """Where the bytes of an access live."""
 
     FILE = 0
-    """A weight of the model file ("DISK")."""
+    """A weight of the model file."""
     BUFFER = 1
-    """A runtime buffer ("BUFFER")."""
+    """A runtime buffer."""
     DRAM = 2
     SPM = 3
     UNKNOWN = 4
+
+    @property
+    def word(self) -> str:
+        """What people call it: "DISK", "BUFFER", "DRAM", "SPM" or "unknown"."""
+        return {0: "DISK", 4: "unknown"}.get(self, self.name)
 
 
 class CounterShape(IntEnum):

@@ -296,7 +296,7 @@ class Trace:
     def quality_counts(self) -> dict[str, int]:
         """Return the number of spans of each quality, by lower-case name."""
         counts = np.bincount(quality_of(self.spans.flags), minlength=len(Quality))
-        return {q.name.lower(): int(counts[q]) for q in Quality}
+        return {q.word: int(counts[q]) for q in Quality}
 
     def stated_figures(self) -> tuple[tuple[str, Stated], ...]:
         """Return each stated figure with the name of its file; "" for a file alone."""

@@ -94,7 +94,7 @@ def _trace_facts(
     n, unit = int(measures.n_spans[node]), trace.clock.unit
     if n:
         total = round(float(measures.time[node]))
-        quality = Quality(int(measures.quality[node])).name.lower()
+        quality = Quality(int(measures.quality[node])).word
         spans = f"{format_count(n)} span" + ("" if n == 1 else "s")
         facts.append(
             Fact(

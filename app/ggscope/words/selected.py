@@ -258,7 +258,7 @@ def time_facts(trace: Trace, figures: Usage) -> list[Fact]:
     for quality in Quality:
         n, ticks = int(figures.n_by_quality[quality]), int(figures.ticks[quality])
         if n:
-            word = quality.name.lower()
+            word = quality.word
             text = f"{format_duration(ticks, unit)} {word}"
             exact = f"{format_exact(ticks, unit)} in {format_count(n)} spans, {word}"
             caution = quality is not Quality.MEASURED

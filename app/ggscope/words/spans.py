@@ -43,18 +43,9 @@ from ggscope.model.units import (
 from ggscope.text import one_line
 
 PENDING = "still being read"
-BADGES = {
-    Space.FILE: "DISK",
+BADGES = {space: space.word for space in Space} | {
     Space.BUFFER: "BUF",
-    Space.DRAM: "DRAM",
-    Space.SPM: "SPM",
     Space.UNKNOWN: "?",
-}
-_QUALITY_WORDS = {
-    Quality.MEASURED: "measured",
-    Quality.DERIVED: "derived",
-    Quality.ESTIMATED: "estimated",
-    Quality.UNFINISHED: "unfinished",
 }
 _ODDITIES = (
     (SpanFlag.OVERLAPS_PARENT, "overlaps the span around it"),
@@ -138,7 +129,7 @@ def exact_time_text(trace: Trace, tick: int) -> str:
 
 def quality_word(trace: Trace, span: int) -> str:
     """Return "measured", "derived", "estimated" or "unfinished"."""
-    return _QUALITY_WORDS[_quality(trace, span)]
+    return _quality(trace, span).word
 
 
 def quality_words(trace: Trace, span: int) -> str:
@@ -298,7 +289,7 @@ def tooltip_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
     quality = _quality(trace, span)
     if quality is Quality.UNFINISHED:
         length = f"at least {length}"
-    when = f"at {facts['start']} · {length} {_QUALITY_WORDS[quality]}"
+    when = f"at {facts['start']} · {length} {quality.word}"
     if "note" in facts:
         when += f" · {facts['note']}"
     rest = [f"{label} {facts[label]}" for label in ("layer", "token") if label in facts]

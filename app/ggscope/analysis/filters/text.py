@@ -20,42 +20,26 @@ from ggscope.model.units import (
     shown_form,
 )
 
-_ALIASES = {
-    "op": "ops",
-    "ops": "ops",
-    "family": "families",
-    "families": "families",
-    "layer": "layers",
-    "layers": "layers",
-    "token": "tokens",
-    "tokens": "tokens",
-    "thread": "threads",
-    "threads": "threads",
-    "lane": "threads",
-    "engine": "threads",
-    "phase": "phases",
-    "phases": "phases",
-    "source": "spaces",
-    "sources": "spaces",
-    "space": "spaces",
-    "memory": "spaces",
-    "quality": "qualities",
-    "name": "text",
-    "text": "text",
-    "dur": "duration",
-    "duration": "duration",
+_FIELDS = {
+    "ops": "op ops",
+    "families": "family families",
+    "layers": "layer layers",
+    "tokens": "token tokens",
+    "threads": "thread threads lane engine",
+    "phases": "phase phases",
+    "spaces": "source sources space memory",
+    "qualities": "quality",
+    "text": "text name",
+    "duration": "duration dur",
     "time": "time",
-    "tensor": "tensors",
-    "tensors": "tensors",
-    "offset": "offsets",
-    "offsets": "offsets",
-    "bytes": "offsets",
+    "tensors": "tensor tensors",
+    "offsets": "offset offsets bytes",
     "size": "size",
-    "expert": "experts",
-    "experts": "experts",
-    "buffer": "buffers",
-    "buffers": "buffers",
+    "experts": "expert experts",
+    "buffers": "buffer buffers",
 }
+"""What people may call each field of a filter; chips say the first word."""
+_ALIASES = {word: name for name, words in _FIELDS.items() for word in words.split()}
 _WORDS: dict[str, dict[str, int]] = {
     "phases": {
         "prompt": Phase.PROMPT,
@@ -73,38 +57,12 @@ _WORDS: dict[str, dict[str, int]] = {
         "spm": Space.SPM,
         "unknown": Space.UNKNOWN,
     },
-    "qualities": {quality.name.lower(): quality for quality in Quality},
+    "qualities": {quality.word: quality for quality in Quality},
 }
 _SHOWN: dict[str, dict[int, str]] = {
     "phases": {Phase.PROMPT: "prompt", Phase.GENERATE: "generate", -1: "none"},
-    "spaces": {
-        Space.FILE: "DISK",
-        Space.BUFFER: "BUFFER",
-        Space.DRAM: "DRAM",
-        Space.SPM: "SPM",
-        Space.UNKNOWN: "unknown",
-    },
-    "qualities": {quality: quality.name.lower() for quality in Quality},
-}
-_TITLES = {
-    "ops": "op",
-    "families": "family",
-    "layers": "layer",
-    "tokens": "token",
-    "threads": "thread",
-    "phases": "phase",
-    "spaces": "source",
-    "qualities": "quality",
-    "text": "text",
-    "min_duration": "duration",
-    "max_duration": "duration",
-    "time": "time",
-    "tensors": "tensor",
-    "offsets": "offset",
-    "experts": "expert",
-    "buffers": "buffer",
-    "min_size": "size",
-    "max_size": "size",
+    "spaces": {space: space.word for space in Space},
+    "qualities": {quality: quality.word for quality in Quality},
 }
 _KEYWORDS = {"and": "and", "or": "or", "not": "not"}
 _SIGNS = {"&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
@@ -277,6 +235,11 @@ class _Parser:
         _refuse(self._tokens[self._at], "there is nothing before it")
 
 
+def _title(name: str) -> str:
+    """Return what chips call a field; the ends of a measure are called like it."""
+    return _FIELDS[name.removeprefix("min_").removeprefix("max_")].split()[0]
+
+
 def _one_part(name: str, value: object) -> Filter:
     parts: dict[str, Any] = {name: value}
     return Filter(**parts)
@@ -344,7 +307,7 @@ def describe_filter(wanted: Filter, unit: Unit = "ns") -> tuple[tuple[str, str],
             for i, clause in enumerate(value):
                 chips.append((f"clauses:{i}", _clause_words(clause, unit)))
             continue
-        title = _TITLES[f.name]
+        title = _title(f.name)
         if f.name == "text":
             shown = value if is_regex(value) else f"“{value}”"
         elif f.name == "time":
@@ -403,7 +366,7 @@ def format_filter(wanted: Filter) -> str:
             sign = ">=" if f.name.startswith("min_") else "<="
             parts.append(f"{'size' if 'size' in f.name else 'dur'}{sign}{value}")
         elif value:
-            parts.append(f"{_TITLES[f.name]}={_listed(f.name, value, ',', '-')}")
+            parts.append(f"{_title(f.name)}={_listed(f.name, value, ',', '-')}")
     return " ".join(parts)
 
 
@@ -525,7 +488,7 @@ def _compared(
     """Return the filter that ``field operator value`` says."""
     name = _ALIASES.get(field.text.lower())
     if name is None:
-        known = sorted({*_TITLES.values(), "name"})
+        known = sorted({*map(_title, _FIELDS), "name"})
         _refuse(field, "known fields are " + ", ".join(known))
     sign = "=" if operator.text == "==" else operator.text
     if sign in ("!=", "!~"):

@@ -30,13 +30,6 @@ MAX_TOKENS = 4096
 _BACKEND, _NO_BACKEND = "backend", "0x0"
 """Attribute of lanes with a backend's pointer, and its value where there is none."""
 _ENGINES = ("DMA", "TE", "VE", "HOST")
-_SPACE_LABELS = {
-    Space.FILE: "DISK",
-    Space.BUFFER: "BUFFER",
-    Space.DRAM: "DRAM",
-    Space.SPM: "SPM",
-    Space.UNKNOWN: "unknown",
-}
 _MIXED_CODE = len(Space)
 _NO_ACCESS = _MIXED_CODE + 1
 
@@ -207,7 +200,7 @@ def _by_source(trace: Trace) -> Categories:
     pattern = trace.accesses.pattern
     index = _mapped(len(trace.spans), lambda rows: of_pattern[pattern[rows]], np.uint8)
     _add_loose(trace.accesses, index)
-    entries = [(_SPACE_LABELS[s], f"space:{int(s)}") for s in Space]
+    entries = [(s.word, f"space:{int(s)}") for s in Space]
     entries += [("DISK and BUFFER", MIXED), ("no access", NONE)]
     return _present("source", index, entries)
 

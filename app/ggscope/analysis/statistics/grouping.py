@@ -31,13 +31,6 @@ OPEN_LABEL = "unknown"
 
 _MAX_DENSE = 1 << 18
 """Up to this many numbers get a group each; beyond, only those that occur."""
-_SPACES = {
-    Space.FILE: "DISK",
-    Space.BUFFER: "BUFFER",
-    Space.DRAM: "DRAM",
-    Space.SPM: "SPM",
-    Space.UNKNOWN: "unknown",
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,7 +263,7 @@ def _by_source(trace: Trace) -> Grouping:
     group = np.where(found.is_access, source(found.what), -1)
     rows = _AccessRows.of_account(found, group)
     loose = LooseBytes(trace, source(trace.accesses.loose.what))
-    labels = list(_SPACES.values())
+    labels = [space.word for space in Space]
 
     def of(ids: Array) -> Grouped:
         span, row = rows.of(ids)

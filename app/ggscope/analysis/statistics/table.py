@@ -54,7 +54,7 @@ TWICE = (
 _WITHOUT_OPS = ("lane", "engine")
 _SHARED = ("source", "expert")
 """Groupings in which a span belongs to several groups, or to each in part."""
-_WORDS = [quality.name.lower() for quality in Quality]
+_WORDS = [quality.word for quality in Quality]
 _LONGEST = np.iinfo(np.int64).max
 
 
