@@ -634,3 +634,18 @@ def test_dialogs_for_files_delete_and_rename_nothing(
 
     titles = ["Open traces", "Open folder", "Add to session", "Export figure"]
     assert asked == [(title, True) for title in titles]
+
+
+def test_tabs_leave_no_references_to_the_dialogs_of_the_window(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    def n_references() -> int:
+        return len(weakref.getweakrefs(window.dialogs))
+
+    window.close_document(opened(sample))
+    before = n_references()
+    for _ in range(3):
+        window.close_document(opened(sample))
+
+    # PySide keeps a reference for each signal that calls a method of a plain object.
+    assert n_references() <= before

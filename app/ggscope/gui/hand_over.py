@@ -20,7 +20,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import platformdirs
@@ -117,13 +117,7 @@ def letter_of(paths: Sequence[Path], arguments: object) -> Letter | None:
     if not all(map(_can_travel, (*paths, *more))):
         return None
     if options is not None:
-        options = OpenOptions(
-            options.reader_id,
-            options.reader_options,
-            options.time_range,
-            options.is_forced,
-            tuple(path.absolute() for path in more),
-        )
+        options = replace(options, more=tuple(path.absolute() for path in more))
     activation = os.environ.get("XDG_ACTIVATION_TOKEN", "")
     files = tuple(path.absolute() for path in paths)
     return Letter(files, options, activation if _is_token(activation) else "")

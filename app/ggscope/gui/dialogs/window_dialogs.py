@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication
+from PySide6.QtCore import QObject
 
-from ggscope.gui.commands.command import Command
-from ggscope.gui.commands.command import tr as command_tr
+from ggscope.gui.commands.command import Command, tr
 from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
 from ggscope.gui.commands.table import COMMANDS
 from ggscope.gui.dialogs.export import ask_path, write_figure
@@ -20,18 +19,14 @@ if TYPE_CHECKING:
     from ggscope.render.export import Figure
 
 
-def tr(text: str) -> str:
-    """Return `text` in the person's language."""
-    return QCoreApplication.translate("WindowDialogs", text)
-
-
-class WindowDialogs:
+class WindowDialogs(QObject):
     """Opens dialogs over `window`, for the tab in front.
 
     Most dialogs are imported when they are asked for, not before the window.
     """
 
     def __init__(self, window: "MainWindow") -> None:
+        super().__init__(window)
         self._window = window
         self._last_export: Path | None = None
 
@@ -74,17 +69,17 @@ class WindowDialogs:
             Entry(
                 self._title(c).removesuffix("…"),
                 self._window.actions_[c.id].trigger,
-                command_tr(c.menu).replace("/", " › "),
+                tr(c.menu).replace("/", " › "),
                 self._window.actions_.keys_text(c),
             )
             for c in COMMANDS
             if self._is_possible(c) and c.id != "go.palette"
         ]
-        self._window.palette_.offer(entries, tr("Type a command"))
+        self._window.palette_.offer(entries, self.tr("Type a command"))
 
     def _title(self, command: Command) -> str:
         now = "" if command.title is None else command.title(self._window)
-        return now or command_tr(command.text)
+        return now or tr(command.text)
 
     def _is_possible(self, command: Command) -> bool:
         action = self._window.actions_[command.id]
@@ -103,7 +98,7 @@ class WindowDialogs:
             "go-to",
             request,
             self._offer_places,
-            title=tr("Listing lanes and tensors"),
+            title=self.tr("Listing lanes and tensors"),
             is_urgent=True,
         )
 
@@ -111,9 +106,9 @@ class WindowDialogs:
         session = self._window.session
         if session is None or session.index is not places.index:
             return  # the person has gone to another trace meanwhile
-        hint = tr("Go to lane or tensor")
+        hint = self.tr("Go to lane or tensor")
         if len(places) > FEW:
-            hint += tr(" – type to find one of {0}").format(f"{len(places):,}")
+            hint += self.tr(" – type to find one of {0}").format(f"{len(places):,}")
         self._window.palette_.offer(places, hint)
 
     def show_keys(self) -> None:
@@ -158,7 +153,7 @@ class WindowDialogs:
         """Show the user guide."""
         from ggscope.gui.dialogs.dialogs import guide_text, text_dialog
 
-        text_dialog(tr("User guide"), guide_text(), self._window).show()
+        text_dialog(self.tr("User guide"), guide_text(), self._window).show()
 
     def show_about(self) -> None:
         """Show version and licences."""
@@ -174,7 +169,7 @@ class WindowDialogs:
         if self._window.document is not None:
             text += f"\nRenderer: {self._window.document.status.renderer.text()}"
         copy_text(text)
-        self._window.notice.say(tr("The system report is on the clipboard."))
+        self._window.notice.say(self.tr("The system report is on the clipboard."))
 
     def name_bookmark(self) -> None:
         """Ask for a name and keep a bookmark of the selection."""
@@ -188,7 +183,9 @@ class WindowDialogs:
             if session.trace is not None:
                 session.add_bookmark(name, subject)
 
-        ask_text_then(self._window, tr("Bookmark"), tr("Name of the bookmark"), make)
+        ask_text_then(
+            self._window, self.tr("Bookmark"), self.tr("Name of the bookmark"), make
+        )
 
     def save_filter(self) -> None:
         """Ask for a name and keep the present filter."""
@@ -206,4 +203,4 @@ class WindowDialogs:
         write_figure(session, figure, to, self._on_exported, report)
 
     def _on_exported(self, path: str) -> None:
-        self._window.notice.say(tr("{0} written.").format(path))
+        self._window.notice.say(self.tr("{0} written.").format(path))
