@@ -57,7 +57,7 @@ class GgmlvizOptions:
     n_events : about how many events that is.
     ops : op table, or "auto".
     shown : those that shape the trace, as `TraceInfo` holds them.
-    numbering : which numbers barriers and threads have; see `ggmlviz_threads`.
+    numbering : which numbers barriers and threads have; see `readers.ggmlviz.threads`.
     """
 
     layout: EventLayout

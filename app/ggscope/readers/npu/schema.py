@@ -141,7 +141,7 @@ class Command(Struct, tag_field="type", tag="CMD_EVENT", gc=False):
 
 
 class MarkerStub(Struct, tag_field="type", tag="MARKER_EVENT", gc=False):
-    """Stands for a marker until `npu_rules` reads it with its details."""
+    """Stands for a marker until `Rules` reads it with its details."""
 
 
 class BusStub(Struct, tag_field="type", tag="BUS_EVENT", gc=False):
