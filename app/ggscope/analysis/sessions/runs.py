@@ -21,7 +21,8 @@ from ggscope.model.trace import Trace
 
 OPS = 1 << 16
 """More than any op number: name and op make one key."""
-_SEED = 20260107
+_OF_OPS = np.uint64(1 << 48)
+"""Ops are mixed from numbers that no name has."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_A = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_B = np.uint64(0x94D049BB133111EB)
@@ -195,14 +196,14 @@ def run_hashes(trace: Trace, runs: Runs, watcher: Watcher | None = None) -> U64:
 
     Notes
     -----
-    The sum over all positions of a random number per name and op, times a random odd
+    The sum over all positions of a mixed number per name and op, times a mixed odd
     number per position; modulo 2**64.
     """
     spans = trace.spans
-    random = np.random.default_rng(_SEED)
-    of_name = random.integers(0, 1 << 64, len(trace.strings) + 1, np.uint64)
+    # Numbers of numpy.random would do as well, but take longer to import than to mix.
+    of_name = _mixed(np.arange(len(trace.strings) + 1, dtype=np.uint64))
     n_ops = int(spans.op.max(initial=-1)) + 1
-    of_op = random.integers(0, 1 << 64, n_ops + 1, np.uint64)
+    of_op = _mixed(np.arange(n_ops + 1, dtype=np.uint64) + _OF_OPS)
     result = np.zeros(len(runs), np.uint64)
 
     def add(low: int, high: int) -> None:

@@ -4,7 +4,6 @@ Every writer puts version 1 into the header, whatever its C compiler made of the
 union in the middle of an event, so the layout has to be told from the content.
 """
 
-import statistics
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -267,7 +266,7 @@ def _judge(head: bytes, size: int, layout: EventLayout) -> _Judgement:
     if not events:
         return _Judgement(layout, 0, 0.0, 0.0)
     stamps = [event.timestamp_ns for event in events]
-    middle = statistics.median_low(stamps)
+    middle = sorted(stamps)[(len(stamps) - 1) // 2]
     points = sum(_plausibility(event, middle) for event in events) / len(events)
     in_order = 1 + sum(a <= b for a, b in pairwise(stamps))
     return _Judgement(
