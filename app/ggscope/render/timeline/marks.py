@@ -1,6 +1,6 @@
 """What lies over the lanes: selection, marked range, markers, hits, the hair line.
 
-Spans that belong to what is selected elsewhere, lit quietly on their lanes.
+Spans that belong to what is selected elsewhere are lit quietly on their lanes.
 """
 
 from weakref import WeakKeyDictionary
@@ -31,8 +31,15 @@ from ggscope.render.timeline.scene import (
     SortedSpans,
     TimelineGeometry,
     TimeScale,
+    spans_on,
 )
 
+PILL_SIZE = 11.0
+MAX_OUTLINES = 500
+MIN_OUTLINE_PX = 3.0
+_FLAG_GAP_PX = 10.0
+_SEARCH_TICK_PX = 5.0
+_INVALID_PX = 3.0
 LIT_SHARE = 0.3
 """How much of the selection's colour lies over a lit span."""
 NARROW_SHARE = 0.85
@@ -44,10 +51,14 @@ _MANY = 2_000
 _TIES = 8
 """Spans of no length that may share their end with one looked for."""
 
+Boxes = list[tuple[LaneBox, float]]
+_marker_order: WeakKeyDictionary[TraceIndex, tuple[Array, Array]] = WeakKeyDictionary()
+"""Ids of a trace's markers in time order, and their times."""
+_invalid_times: WeakKeyDictionary[TraceIndex, Array] = WeakKeyDictionary()
+"""Times of the markers that call a trace invalid, int64[n]."""
 
-def lit_batches(
-    geometry: TimelineGeometry, boxes: list[tuple[LaneBox, float]]
-) -> list[Batch]:
+
+def lit_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     """Return a tint and a thin frame for each lit span in view, at least 3 px wide.
 
     Only what is in view is looked at, and of very many on a lane one a pixel column.
@@ -64,7 +75,7 @@ def lit_batches(
         lane = box.lane
         if lane is None or lane.counter >= 0 or not box.row_y:
             continue
-        for row, x0, x1 in _places(geometry, box, lane, lit):
+        for row, x0, x1 in _lit_places(geometry, box, lane, lit):
             inset = 0.0 if lane.thin else 1.0
             top = geometry.time.snap(y + box.row_y[row] + inset)
             bottom = geometry.time.snap(y + box.row_y[row] + box.row_height - inset)
@@ -86,7 +97,7 @@ def lit_batches(
     ]
 
 
-def _places(
+def _lit_places(
     geometry: TimelineGeometry, box: LaneBox, lane: TimelineLane, lit: LitSpans
 ) -> list[tuple[int, Array, Array]]:
     """Return (row, x0, x1) of the lit spans of a box that are in view."""
@@ -94,17 +105,22 @@ def _places(
     ids, ends = _in_view(time, lit.on(index.trace.spans, lane))
     if not len(ids):
         return []
-    rows = list(enumerate(index.rows(lane.key)[: len(box.row_y)]))
-    if lane.overlay:
-        rows += [(0, row) for row in index.overlay_rows(lane.key)]
     found = []
-    for number, row in rows:
+    for number, row in _rows_of(index, box, lane):
         at = _positions(row, ids, ends)
         if len(at):
             x0, x1 = time.xs(row.start[at]), time.xs(row.end[at])
             lack = np.maximum(_MIN_PX - (x1 - x0), 0) / 2
             found.append((number, x0 - lack, x1 + lack))
     return found
+
+
+def _rows_of(
+    index: TraceIndex, box: LaneBox, lane: TimelineLane
+) -> list[tuple[int, Row]]:
+    """Return (number, row) of the rows of a lane, and of the stalls over its first."""
+    rows = list(enumerate(index.rows(lane.key)[: len(box.row_y)]))
+    return [*rows, *((0, row) for row in index.overlay_rows(lane.key))]
 
 
 def _united(x0: Array, x1: Array) -> tuple[Array, Array]:
@@ -150,20 +166,6 @@ def _positions(row: Row, ids: I64, ends: I64) -> I64:
         again = ~hit & (row.end[at] == ends)
         at, ids, ends = at[again] + 1, ids[again], ends[again]
     return np.concatenate([np.zeros(0, np.int64), *found])
-
-
-PILL_SIZE = 11.0
-MAX_OUTLINES = 500
-MIN_OUTLINE_PX = 3.0
-_FLAG_GAP_PX = 10.0
-_SEARCH_TICK_PX = 5.0
-_INVALID_PX = 3.0
-
-Boxes = list[tuple[LaneBox, float]]
-_marker_order: WeakKeyDictionary[TraceIndex, tuple[Array, Array]] = WeakKeyDictionary()
-"""Ids of a trace's markers in time order, and their times."""
-_invalid_times: WeakKeyDictionary[TraceIndex, Array] = WeakKeyDictionary()
-"""Times of the markers that call a trace invalid, int64[n]."""
 
 
 def text_width(text: str, size: float) -> float:
@@ -420,7 +422,7 @@ def _frames(
     for box, y in boxes:
         thin = box.lane is not None and box.lane.thin
         inset = 0.0 if thin else 1.0
-        for row, start, end in _places_marks(geometry, box, chosen):
+        for row, start, end in _times_in(geometry, box, chosen):
             top = time.snap(y + box.row_y[row] + inset)
             bottom = time.snap(y + box.row_y[row] + box.row_height - inset)
             x0, x1 = time.xs(start), time.xs(end)
@@ -439,7 +441,7 @@ def _frames(
     ]
 
 
-def _places_marks(
+def _times_in(
     geometry: TimelineGeometry, box: LaneBox, ids: Array
 ) -> list[tuple[int, Array, Array]]:
     """Return (row, start, end) of those of the spans `ids` that are in `box`.
@@ -451,18 +453,11 @@ def _places_marks(
     if lane is None or lane.counter >= 0 or not box.row_y:
         return []
     spans = index.trace.spans
-    if lane.field:
-        column = getattr(spans, lane.field)
-        own = ids[:0] if column is None else ids[column[ids] == lane.value]
-    else:
-        own = ids[np.isin(spans.lane[ids], (*lane.lane_ids, *lane.overlay))]
+    own = spans_on(spans, lane, ids)
     if not len(own):
         return []
     found = []
-    rows = list(enumerate(index.rows(lane.key)[: len(box.row_y)]))
-    if lane.overlay:
-        rows += [(0, row) for row in index.overlay_rows(lane.key)]
-    for number, row in rows:
+    for number, row in _rows_of(index, box, lane):
         # Ends ascend in a row; several spans of no length may share one.
         low = np.searchsorted(row.end, spans.end[own], "left").tolist()
         high = np.searchsorted(row.end, spans.end[own], "right").tolist()

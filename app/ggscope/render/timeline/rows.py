@@ -1,9 +1,8 @@
 """Rows of spans: the exact column picture, and boxes where spans are wide.
 
 All rows of a region are worked on together: sixteen rows cost hardly more numpy
-calls than one.
-
-Tokens: quiet boxes with round corners, their number and how long they took.
+calls than one. Tokens are quiet boxes with round corners, their number and how long
+they took.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,88 +57,6 @@ from ggscope.render.timeline.wide import (
     wide_runs,
 )
 
-TOKEN_LABEL_PX = 22.0
-_ROUND_PX = 16.0
-"""Narrower boxes have square corners: nobody sees round ones."""
-
-
-def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: Wide) -> list[Batch]:
-    """Return tokens as quiet boxes with round corners."""
-    scene, spans = geometry.scene, geometry.scene.index.trace.spans
-    theme, rects, visible = scene.theme, RectList(), geometry.time.visible
-    marked = _is_selected(scene, wide.ids)
-    border = np.where(marked, np.uint32(theme.selection), np.uint32(theme.line))
-    # Boxes that go on outside the view must not show round ends in it.
-    x0 = wide.x0 - np.where(spans.start[wide.ids] < visible.start, 8.0, 0.0)
-    x1 = wide.x1 + np.where(spans.end[wide.ids] > visible.end, 8.0, 0.0)
-    narrow = RectList()
-    for target, chosen in (
-        (rects, x1 - x0 >= _ROUND_PX),
-        (narrow, x1 - x0 < _ROUND_PX),
-    ):
-        target.add(
-            x0[chosen],
-            x1[chosen] - 1,
-            wide.y0[chosen],
-            wide.y1[chosen],
-            theme.raised,
-            border[chosen],
-        )
-    return [
-        *narrow.batch(clip=clip),
-        *rects.batch(radius=4.0, clip=clip),
-    ]
-
-
-def token_labels(
-    geometry: TimelineGeometry, clip: Clip, wide: Wide
-) -> list[tuple[float, Text]]:
-    """Return (width, text) of the tokens with room for one."""
-    scene, trace = geometry.scene, geometry.scene.index.trace
-    theme, spans, tokens = scene.theme, trace.spans, trace.spans.token
-    marked = _is_selected(scene, wide.ids)
-    labels = []
-    for i in np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX).tolist():
-        span, width = int(wide.ids[i]), float(wide.x1[i] - wide.x0[i])
-        number = -1 if tokens is None else int(tokens[span])
-        words = f"#{number}" if number >= 0 else trace.span_name(span)
-        length = int(spans.end[span] - spans.start[span])
-        whole = token_text(trace, span) or words
-        took = format_duration(length, trace.clock.unit)
-        for more in (whole, f"{words} {took}", f"{whole} {took}"):
-            if len(more) * 6.6 + 10 <= width:
-                words = more
-        labels.append(
-            (
-                width,
-                Text(
-                    float(wide.x0[i]) + 7,
-                    float(wide.y0[i] + wide.y1[i]) / 2,
-                    words,
-                    theme.selection if marked[i] else theme.text,
-                    LABEL_SIZE,
-                    Face.WORDS,
-                    width=width - 9,
-                    clip=clip,
-                ),
-            )
-        )
-    return labels
-
-
-def _is_selected(scene: TimelineScene, ids: Array) -> npt.NDArray[np.bool_]:
-    """Tell which token spans are those of the active span."""
-    selection, tokens = scene.selection, scene.index.trace.spans.token
-    active = selection.active
-    if selection.table != "spans" or active is None or tokens is None:
-        return np.zeros(len(ids), np.bool_)
-    same: npt.NDArray[np.bool_] = tokens[ids] == tokens[active]
-    phase = scene.index.trace.spans.phase
-    if phase is not None and numbers_per_phase(scene.index.trace):
-        same &= phase[ids] == phase[active]
-    return same & (tokens[ids] >= 0)
-
-
 GHOST = 0.4
 """Opacity of what the filter left out, beside what it kept."""
 WIDE_PX = 3.0
@@ -152,6 +69,9 @@ LABEL_PX = 30.0
 MAX_LABELS = 400
 _IDLE_PX = 8.0
 _UNFINISHED_PX = 12.0
+TOKEN_LABEL_PX = 22.0
+_ROUND_PX = 16.0
+"""Narrower boxes have square corners: nobody sees round ones."""
 
 
 class RowStyle(Enum):
@@ -583,3 +503,80 @@ def darker(fill: U32) -> U32:
     """Return an edge colour per fill: half as bright."""
     halved: U32 = ((fill >> np.uint32(1)) & np.uint32(0x7F7F7F)) | np.uint32(0xFF000000)
     return halved
+
+
+def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: Wide) -> list[Batch]:
+    """Return tokens as quiet boxes with round corners."""
+    scene, spans = geometry.scene, geometry.scene.index.trace.spans
+    theme, rects, visible = scene.theme, RectList(), geometry.time.visible
+    marked = _is_selected(scene, wide.ids)
+    border = np.where(marked, np.uint32(theme.selection), np.uint32(theme.line))
+    # Boxes that go on outside the view must not show round ends in it.
+    x0 = wide.x0 - np.where(spans.start[wide.ids] < visible.start, 8.0, 0.0)
+    x1 = wide.x1 + np.where(spans.end[wide.ids] > visible.end, 8.0, 0.0)
+    narrow = RectList()
+    for target, chosen in (
+        (rects, x1 - x0 >= _ROUND_PX),
+        (narrow, x1 - x0 < _ROUND_PX),
+    ):
+        target.add(
+            x0[chosen],
+            x1[chosen] - 1,
+            wide.y0[chosen],
+            wide.y1[chosen],
+            theme.raised,
+            border[chosen],
+        )
+    return [
+        *narrow.batch(clip=clip),
+        *rects.batch(radius=4.0, clip=clip),
+    ]
+
+
+def token_labels(
+    geometry: TimelineGeometry, clip: Clip, wide: Wide
+) -> list[tuple[float, Text]]:
+    """Return (width, text) of the tokens with room for one."""
+    scene, trace = geometry.scene, geometry.scene.index.trace
+    theme, spans, tokens = scene.theme, trace.spans, trace.spans.token
+    marked = _is_selected(scene, wide.ids)
+    labels = []
+    for i in np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX).tolist():
+        span, width = int(wide.ids[i]), float(wide.x1[i] - wide.x0[i])
+        number = -1 if tokens is None else int(tokens[span])
+        words = f"#{number}" if number >= 0 else trace.span_name(span)
+        length = int(spans.end[span] - spans.start[span])
+        whole = token_text(trace, span) or words
+        took = format_duration(length, trace.clock.unit)
+        for more in (whole, f"{words} {took}", f"{whole} {took}"):
+            if len(more) * 6.6 + 10 <= width:
+                words = more
+        labels.append(
+            (
+                width,
+                Text(
+                    float(wide.x0[i]) + 7,
+                    float(wide.y0[i] + wide.y1[i]) / 2,
+                    words,
+                    theme.selection if marked[i] else theme.text,
+                    LABEL_SIZE,
+                    Face.WORDS,
+                    width=width - 9,
+                    clip=clip,
+                ),
+            )
+        )
+    return labels
+
+
+def _is_selected(scene: TimelineScene, ids: Array) -> npt.NDArray[np.bool_]:
+    """Tell which token spans are those of the active span."""
+    selection, tokens = scene.selection, scene.index.trace.spans.token
+    active = selection.active
+    if selection.table != "spans" or active is None or tokens is None:
+        return np.zeros(len(ids), np.bool_)
+    same: npt.NDArray[np.bool_] = tokens[ids] == tokens[active]
+    phase = scene.index.trace.spans.phase
+    if phase is not None and numbers_per_phase(scene.index.trace):
+        same &= phase[ids] == phase[active]
+    return same & (tokens[ids] >= 0)

@@ -1,7 +1,4 @@
-"""What a timeline or overview picture depends on, and where its parts lie.
-
-Spans to light up on the timeline, found quickly lane by lane.
-"""
+"""What a timeline or overview picture depends on, and where its parts lie."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,6 +16,12 @@ from ggscope.model.time import TimeRange
 from ggscope.render.batch import Clip
 from ggscope.render.gl.store import RowPeaks
 from ggscope.render.theme import Theme
+
+AXIS_HEIGHT = 26
+HEADER_WIDTH = 168
+TITLE_HEIGHT = 34
+LEGEND_HEIGHT = 30
+_TICK_LIMIT = (1 << 62) - 1
 
 SortedSpans = tuple[I64, I64, I64, int]
 """Ids, starts and ends by start, and the longest of them."""
@@ -43,12 +46,7 @@ class LitSpans:
         known = self._of_lane.get(lane.key)
         if known is not None:
             return known
-        ids = self.ids[self.ids < len(spans)]
-        if lane.field:
-            column: Array | None = getattr(spans, lane.field)
-            own = ids[:0] if column is None else ids[column[ids] == lane.value]
-        else:
-            own = ids[np.isin(spans.lane[ids], (*lane.lane_ids, *lane.overlay))]
+        own = spans_on(spans, lane, self.ids[self.ids < len(spans)])
         own = own[np.argsort(spans.start[own], kind="stable")]
         start, end = spans.start[own], spans.end[own]
         longest = int((end - start).max(initial=0))
@@ -56,11 +54,12 @@ class LitSpans:
         return own, start, end, longest
 
 
-AXIS_HEIGHT = 26
-HEADER_WIDTH = 168
-TITLE_HEIGHT = 34
-LEGEND_HEIGHT = 30
-_TICK_LIMIT = (1 << 62) - 1
+def spans_on(spans: Spans, lane: TimelineLane, ids: I64) -> I64:
+    """Return those of the spans `ids` that a lane of the timeline shows."""
+    if not lane.field:
+        return ids[np.isin(spans.lane[ids], (*lane.lane_ids, *lane.overlay))]
+    column: Array | None = getattr(spans, lane.field)
+    return ids[:0] if column is None else ids[column[ids] == lane.value]
 
 
 class RowHolder(Protocol):
