@@ -1,8 +1,7 @@
 """The application: made, equipped, run.
 
-Imports what opening a file will need, while the person looks for one.
-
-Signals that ask the program to end: the window closes as by its own button.
+What opening a file will need is imported while the person looks for one. Signals that
+ask the program to end close the window, as its own button does.
 """
 
 import contextlib
@@ -44,14 +43,17 @@ from ggscope.views.registry import BUILTIN
 logger = logging.getLogger(__name__)
 
 
+DESKTOP_NAME = "ggscope"
+KEYS_FILE = "keys.json"
+_WARM_UP_MS = 2_000
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+_SIGNALLED = 128
 _ON_DEMAND = (
     "ggscope.readers.memory",
     "ggscope.opening",
     "ggscope.views.timeline.hit",
     "ggscope.views.timeline.menus",
 )
-
-
 _NAMES = ("ggscope-warm-up", "ggscope-import", "ggscope-memory")
 _LEAVE_SECONDS = 3.0
 _is_leaving = threading.Event()
@@ -94,10 +96,6 @@ def _import_all() -> None:
     except Exception:
         # Whoever needs it will say so; here it is only too early.
         logger.debug("warm-up ended early", exc_info=True)
-
-
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
-_SIGNALLED = 128
 
 
 class EndingSignals(QObject):
@@ -159,11 +157,6 @@ class EndingSignals(QObject):
         self.window.close()
         # Also out of the loops of dialogs, which close with the window.
         QApplication.exit(_SIGNALLED + self._number)
-
-
-DESKTOP_NAME = "ggscope"
-_WARM_UP_MS = 2_000
-KEYS_FILE = "keys.json"
 
 
 @guarded

@@ -1,8 +1,7 @@
 """Document: one tab with one session, from opening its files to closing.
 
-The files of a tab: what is offered, added, taken out, and said about it.
-
-The bookmarks of a tab: their count, where they are kept, and what is asked.
+With its files (what is offered, added, taken out, and said about it) and its bookmarks
+(their count, where they are kept, and what is asked).
 """
 
 import time
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from ggscope.readers.survey import Bundle
 
 
+LOW_CONFIDENCE = "low_confidence"
 MISFIT = "part_does_not_fit"
 _MAX_NAMED = 3
 
@@ -215,9 +215,6 @@ class DocumentBookmarks(QObject):
     def _on_banner_closed(self) -> None:
         if self._question and self._document.banner.text.text() == self._question:
             self._settings.change("bookmarks", place="data")
-
-
-LOW_CONFIDENCE = "low_confidence"
 
 
 class Document(QWidget):

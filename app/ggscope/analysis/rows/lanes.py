@@ -31,6 +31,29 @@ FEW_LANES = 256
 """With more open lanes, only those that come into view are made ready."""
 _ALWAYS_OPEN = (LaneKind.TOKEN, LaneKind.THREAD, LaneKind.ENGINE)
 
+THREADS, ENGINES, GRAPHS, COMMANDS = "Threads", "Engines", "Graphs", "Commands"
+STALLS, MEMORY, COUNTERS, MARKERS = "Stalls", "Memory", "Counters", "Markers"
+
+_FAR = 1 << 20
+# (rank, default group, key prefix); lanes of a rank follow those of a lower one.
+_KINDS: dict[LaneKind, tuple[int, str, str]] = {
+    LaneKind.TOKEN: (0, TOKENS, "token"),
+    LaneKind.PHASE: (1, TOKENS, "phase"),
+    LaneKind.THREAD: (2, THREADS, "thread"),
+    LaneKind.ENGINE: (3, ENGINES, "engine"),
+    LaneKind.GRAPH: (4, GRAPHS, "graph"),
+    LaneKind.COMMAND: (5, COMMANDS, "command"),
+    LaneKind.STALL: (6, STALLS, "stall"),
+    LaneKind.MEMORY: (9, MEMORY, "memory"),
+    LaneKind.COUNTER: (10, COUNTERS, "counter"),
+    LaneKind.MARKER: (11, MARKERS, "marker"),
+}
+_LAYER_RANK, _OP_RANK = 7, 8
+_SPANS, _COUNTERS, _LAYERS, _OPS = range(4)
+"""Where a lane is from; in the order in which they are found."""
+_FIELDS = ("", "", "layer", "op")
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True, slots=True)
 class TimelineLane:
@@ -452,29 +475,6 @@ def _reordered(columns: TimelineLanes, members: I64, order: tuple[str, ...]) -> 
     return result
 
 
-THREADS, ENGINES, GRAPHS, COMMANDS = "Threads", "Engines", "Graphs", "Commands"
-STALLS, MEMORY, COUNTERS, MARKERS = "Stalls", "Memory", "Counters", "Markers"
-
-_FAR = 1 << 20
-# (rank, default group, key prefix); lanes of a rank follow those of a lower one.
-_KINDS: dict[LaneKind, tuple[int, str, str]] = {
-    LaneKind.TOKEN: (0, TOKENS, "token"),
-    LaneKind.PHASE: (1, TOKENS, "phase"),
-    LaneKind.THREAD: (2, THREADS, "thread"),
-    LaneKind.ENGINE: (3, ENGINES, "engine"),
-    LaneKind.GRAPH: (4, GRAPHS, "graph"),
-    LaneKind.COMMAND: (5, COMMANDS, "command"),
-    LaneKind.STALL: (6, STALLS, "stall"),
-    LaneKind.MEMORY: (9, MEMORY, "memory"),
-    LaneKind.COUNTER: (10, COUNTERS, "counter"),
-    LaneKind.MARKER: (11, MARKERS, "marker"),
-}
-_LAYER_RANK, _OP_RANK = 7, 8
-_SPANS, _COUNTERS, _LAYERS, _OPS = range(4)
-"""Where a lane is from; in the order in which they are found."""
-_FIELDS = ("", "", "layer", "op")
-
-
 def timeline_lanes(
     trace: Trace, per_lane: I64, per_layer: I64, per_op: I64
 ) -> TimelineLanes:
@@ -817,9 +817,6 @@ def _inverse(order: I64) -> I64:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     return place
-
-
-_T = TypeVar("_T")
 
 
 def _taken(values: Sequence[_T], rows: I64) -> Sequence[_T]:

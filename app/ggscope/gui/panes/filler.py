@@ -14,8 +14,9 @@ logger = logging.getLogger(__name__)
 
 FIRST_VIEWS = ("overview", "timeline")
 """Views that make up the first picture; they are made at once."""
-PATIENCE_MS = 400
-"""So long the other panes wait for a first picture that does not come."""
+PATIENCE_MS = 1_000
+"""So long the other panes wait for a first picture that does not come: it takes half a
+second at any size, and importing them beside it takes the interpreter from it."""
 _LOOK_MS = 5
 """So often a pane looks whether its module has been imported."""
 

@@ -1,7 +1,4 @@
-"""What lies on the lanes: rows of spans, stalls over them, and curves.
-
-Counter lanes: an area under the highest value of each pixel column.
-"""
+"""What lies on the lanes: rows of spans, stalls over them, and curves of counters."""
 
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -38,11 +35,27 @@ from ggscope.render.timeline.rows import (
 )
 from ggscope.render.timeline.scene import TimelineGeometry, TimeScale
 
+BYTE_UNITS = ("bytes", "byte", "B")
 FILL_SHARE = 0.5
 _TOP_PX = 5.0
 _BOTTOM_PX = 4.0
 _MAX_PIECES = 64
 _WAITING_PX = 8.0
+_STYLES = {
+    LaneKind.GRAPH: RowStyle.NEUTRAL,
+    LaneKind.TOKEN: RowStyle.TOKEN,
+    LaneKind.PHASE: RowStyle.PHASE,
+    LaneKind.STALL: RowStyle.STALL,
+}
+_WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)
+_MAX_REASONS = 100
+
+_KEPT_VIEWS = 3
+"""Several timelines may show a trace, each at a size of its own."""
+# Not keyed by the rows: their `Columns` refer to them, so none would ever go.
+_last_columns: WeakKeyDictionary[
+    TraceIndex, dict[tuple[object, ...], dict[RowColumns, Columns]]
+] = WeakKeyDictionary()
 
 
 def counter_batches(
@@ -81,9 +94,6 @@ def counter_batches(
     return batches
 
 
-BYTE_UNITS = ("bytes", "byte", "B")
-
-
 def counter_note(series: CounterSeries) -> str:
     """Return the peak of a series, for its header: ``624.0 MiB``."""
     low, high = series_range(series)
@@ -110,23 +120,6 @@ def _pieces(value: np.ndarray, color: int) -> list[tuple[int, int, int]]:
     if len(pairs) > _MAX_PIECES:
         return [(0, len(value), 0)]
     return [(begin, stop, color) for begin, stop in pairs]
-
-
-_STYLES = {
-    LaneKind.GRAPH: RowStyle.NEUTRAL,
-    LaneKind.TOKEN: RowStyle.TOKEN,
-    LaneKind.PHASE: RowStyle.PHASE,
-    LaneKind.STALL: RowStyle.STALL,
-}
-_WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)
-_MAX_REASONS = 100
-
-_KEPT_VIEWS = 3
-"""Several timelines may show a trace, each at a size of its own."""
-# Not keyed by the rows: their `Columns` refer to them, so none would ever go.
-_last_columns: WeakKeyDictionary[
-    TraceIndex, dict[tuple[object, ...], dict[RowColumns, Columns]]
-] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
