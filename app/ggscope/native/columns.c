@@ -1,5 +1,5 @@
-/* The exact column picture of many rows: the compiled twin of
- * RowColumns._query_plain, which says what the results mean.
+/* The exact column picture of many rows; `Columns` in analysis/rows/columns.py
+ * says what the results mean.
  *
  * Spans of a row are sorted by start and do not overlap. Edges ascend; a column
  * [edges[k], edges[k + 1]) without width stands for the one tick at its edge.

@@ -1,6 +1,6 @@
 /* Walks the events of a .ggmlviz file, window by window, and writes what they hold
- * into columns; pairs begins with ends. The compiled twin of ggmlviz_intake and
- * ggmlviz_pairing, which say what the results mean.
+ * into columns; pairs begins with ends. `StreamColumns` and `Pairs` in
+ * readers/ggmlviz say what the results mean.
  *
  * Nothing is allocated here. What does not fit is told by FULL, and the caller
  * calls again with more room: no event is half taken. Files are hostile: an event is
@@ -11,16 +11,16 @@
 
 #include "native.h"
 
-enum { PREFIX_BYTES = 13, ZERO_RUN = 64 };   /* as in ggmlviz_layouts.py */
-enum { NAME_BLOCK_SHIFT = 12 };              /* ggmlviz_intake.NAME_BLOCK */
+enum { PREFIX_BYTES = 13, ZERO_RUN = 64 };   /* as in layouts.py and walk.py */
+enum { NAME_BLOCK_SHIFT = 12 };              /* columns.NAME_BLOCK */
 enum { GRAPH_BEGIN, GRAPH_END, OP_BEGIN, OP_END, TENSOR_ALLOC };
 enum { N_MEMBERS = 8 };                      /* event types with fields of their own */
 enum { POINTER, NUMBER, SIZE, BACKEND, N_FIELDS };
 
-/* Why a call returns; ggmlviz_kernel.py says the same. */
+/* Why a call returns; columns.py says the same. */
 enum { END, TRUNCATED, ZEROS, BAD_FLAG, BAD_LABEL, FULL };
 
-/* Flags of an interval; ggmlviz_pairing.py says the same. */
+/* Flags of an interval; pairing.py says the same. */
 enum { IS_GRAPH = 1, IS_UNFINISHED = 2, IS_ESTIMATED = 4 };
 
 /* Where a field lies in the union of an event; width 0, 4 or 8 bytes. */

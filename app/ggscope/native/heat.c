@@ -1,5 +1,5 @@
-/* Cells of a heatmap: the compiled twin of HeatGrid.cells. numpy gathers each number
- * twice into tables of their own; here a row is read once from left to right.
+/* Cells of a heatmap. numpy would gather each number twice into tables of their own;
+ * here a row is read once from left to right.
  */
 #include "native.h"
 

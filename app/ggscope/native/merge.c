@@ -1,6 +1,5 @@
-/* Merges runs of sorted spans: the compiled twin of the sorts in rows.py and
- * index.py. The spans of a layer or of a whole trace come from a few threads, each
- * in order already; merging them is several times as fast as sorting.
+/* Merges runs of sorted spans. The spans of a layer or of a whole trace come from a
+ * few threads, each in order already; merging them is several times as fast as sorting.
  */
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* Reads timeline events of NPU traces straight from their JSON text into columns.
  *
  * A fast way for what simulators write, not a JSON parser for everything: it takes an
- * event only where npu_events.py would take it and to the same effect, calls an event
+ * event only where schema.py would take it and to the same effect, calls an event
  * ODD where it is sound JSON that wants another look, and gives up (STRANGE) before
  * anything it is not sure about. The typed decoder then does the work; it is the twin
  * that tests hold this against.
@@ -15,13 +15,13 @@
 #include "json_text.h"
 #include "native.h"
 
-/* Why a scan came to its end; npu_kernel.py says the same. */
+/* Why a scan came to its end; scan.py says the same. */
 enum { MORE, CLOSED, FULL, STRANGE };
 
-/* Kinds of events, as in npu_columns.py; STUB has a known type without columns. */
+/* Kinds of events, as in scan.py; STUB has a known type without columns. */
 enum { ENGINE, ACCESS, TOKEN, STALL, COMMAND, STUB, ODD };
 
-/* Where the events go, one row each; npu_kernel.py says what is what. */
+/* Where the events go, one row each; `Rows` in scan.py says what is what. */
 typedef struct {
     int64_t capacity, deps_capacity;
     int64_t n_rows, n_deps;      /* written by the scan */

@@ -1,4 +1,4 @@
-/* How often a cache of some size would miss: the compiled twin of reuse_plain.py.
+/* How often a cache of some size would miss.
  *
  * All functions take a part of a sequence of reads and keep their state in arrays of
  * the caller, so that a long sequence can be worked through in pieces and given up

@@ -1,5 +1,4 @@
-/* What rows and their running sums are made from, one pass each over the spans:
- * the compiled twins of loops in rows.py, pyramid.py and columns.py. */
+/* What rows and their running sums are made from, one pass each over the spans. */
 #include "native.h"
 
 /* rows.PREFIX_STEP */

@@ -1,6 +1,5 @@
 /* The inner loops of the tensor-access reader: header columns and access patterns
  * of fixed-size records, read with pread, and the arranging of columns by thread.
- * The numpy twins are in tensor_blocks.py, tensor_sources.py and tensor_order.py.
  *
  * Nothing here allocates or keeps state: all memory comes from Python, with its
  * length. Contents of the file never become an index without a check.

@@ -1,4 +1,8 @@
-"""Statistics in numpy: every duration sorted. Also the oracle of the compiled scan."""
+"""Statistics in numpy: every duration sorted.
+
+For chosen spans, for groups in which a span counts several times or by a share, and for
+very many groups; else `scan` does it. Tests hold the two together.
+"""
 
 from collections.abc import Iterator
 

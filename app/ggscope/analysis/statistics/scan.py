@@ -1,4 +1,4 @@
-"""Statistics by the compiled scan ``stats.c``: no sort, no memory per span."""
+"""Statistics by the compiled scan ``statistics.c``: no sort, no memory per span."""
 
 from itertools import pairwise
 
@@ -36,7 +36,7 @@ _N_SUMS, _LEAST, _MOST = 7, 3, 4
 
 
 def can_scan(trace: Trace, groups: Grouping) -> bool:
-    """Tell whether the compiled scan is there and made for these groups."""
+    """Tell whether the compiled scan is made for these groups."""
     return (
         groups.lookup is not None
         and 0 < len(groups) * 64 <= _MAX_COUNTERS

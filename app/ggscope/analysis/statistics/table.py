@@ -194,7 +194,7 @@ def stat_table(
     its time out among them; by "source" a span counts once for each that it
     accesses, so shares are of more than the run. Percentiles are exact and equal
     ``numpy.percentile`` with linear interpolation. The compiled scan looks at each
-    span twice and sorts nothing; without it, and by source and expert, numpy sorts
+    span twice and sorts nothing; of chosen spans, and by source and expert, numpy sorts
     the durations.
     """
     groups = grouping(trace, by)
