@@ -1074,7 +1074,7 @@ def test_partial_trace_says_how_many_spans_are_there(
     assert view._empty.text.startswith("Still reading …")
     assert f"{len(trace.spans)} spans so far" in view._empty.text
     assert view.model.rowCount() == 0
-    assert session.tasks.is_idle
+    assert not session.tasks.is_running("table-order")
 
 
 def test_final_trace_replaces_the_message(view: TableView, session: Session) -> None:
