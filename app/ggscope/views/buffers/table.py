@@ -2,7 +2,7 @@
 
 import numpy as np
 from PySide6.QtCore import QCoreApplication, QItemSelectionModel, Signal
-from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from ggscope.analysis.buffers import BufferUse
 from ggscope.model.trace import Trace
@@ -60,10 +60,6 @@ class BuffersTable(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
         self.table.set_theme(theme)
-
-    def fill_menu(self, menu: QMenu) -> None:
-        """Add the copy commands."""
-        self.table.fill_menu(menu)
 
     def show_buffers(
         self, trace: Trace | None, use: BufferUse | None, *, absolute: bool
