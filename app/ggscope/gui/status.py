@@ -4,13 +4,7 @@ import math
 import time
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QStackedWidget,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QToolButton, QWidget
 
 from ggscope.gui.widgets import ElidedLabel, GlyphButton, ProgressBar, set_property
 from ggscope.model.trace import OpTable, Severity, Trace

@@ -122,10 +122,7 @@ class StartPage(QWidget):
             self.refresh()
 
     def _fill(
-        self,
-        box: QVBoxLayout,
-        entries: Sequence[str],
-        words: Callable[[Path], str],
+        self, box: QVBoxLayout, entries: Sequence[str], words: Callable[[Path], str]
     ) -> "list[FileRow]":
         while box.count():
             item = box.takeAt(0)

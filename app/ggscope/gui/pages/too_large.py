@@ -80,10 +80,7 @@ class TooLargePage(QWidget):
     def show_fit(self, fit: Fit) -> None:
         """Show the figures, and offer what fits."""
         self._fit = fit
-        can_range, can_sample = (
-            fit.estimate.can_range,
-            fit.estimate.can_sample_names,
-        )
+        can_range, can_sample = (fit.estimate.can_range, fit.estimate.can_sample_names)
         name = self._path.name
         self.head.setText(self.tr("{0} may not fit into memory").format(name))
         advice = self.tr("Nothing has been read yet.")
@@ -155,9 +152,7 @@ class TooLargePage(QWidget):
             words = self.tr("{0} records need less than {1} of {2}.")
         self.need.setText(
             words.format(
-                format_count(n),
-                format_bytes(needed),
-                format_bytes(fit.available_bytes),
+                format_count(n), format_bytes(needed), format_bytes(fit.available_bytes)
             )
         )
         self._set_level("" if needed <= fit.available_bytes else "caution")

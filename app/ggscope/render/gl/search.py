@@ -76,10 +76,7 @@ class GpuSearch:
     """
 
     def __init__(
-        self,
-        gl: Any,
-        budget_bytes: int = BUDGET_BYTES,
-        page_units: int = PAGE_UNITS,
+        self, gl: Any, budget_bytes: int = BUDGET_BYTES, page_units: int = PAGE_UNITS
     ) -> None:
         self._gl = gl
         limit = int(gl.glGetIntegerv(gl.GL_MAX_TEXTURE_BUFFER_SIZE))

@@ -107,11 +107,7 @@ class Pages:
     """
 
     def __init__(
-        self,
-        gl: Any,
-        budget_bytes: int,
-        max_texels: int,
-        page_units: int = PAGE_UNITS,
+        self, gl: Any, budget_bytes: int, max_texels: int, page_units: int = PAGE_UNITS
     ) -> None:
         self._gl = gl
         self._budget = budget_bytes

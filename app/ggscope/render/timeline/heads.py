@@ -235,13 +235,7 @@ def _add_group(
 
 
 def triangle(
-    marks: RectList,
-    x: float,
-    y: float,
-    color: int,
-    clip: Clip,
-    *,
-    points_right: bool,
+    marks: RectList, x: float, y: float, color: int, clip: Clip, *, points_right: bool
 ) -> None:
     """Draw a small triangle around (x, y) out of whole pixel steps.
 

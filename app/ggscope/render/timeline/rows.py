@@ -246,10 +246,7 @@ class RowsDraft:
         return ColumnRow(row.columns, colors, strength, row.low, row.high)
 
     def _hues(
-        self,
-        columns: list[Columns],
-        one_hue: list[int | None],
-        rows: list[RowPicture],
+        self, columns: list[Columns], one_hue: list[int | None], rows: list[RowPicture]
     ) -> U32:
         """Return the colour of every column, uint32[rows, columns]."""
         rgb = np.empty((len(columns), self._time.n_columns), np.uint32)
@@ -527,10 +524,7 @@ def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: Wide) -> list[Batc
             theme.raised,
             border[chosen],
         )
-    return [
-        *narrow.batch(clip=clip),
-        *rects.batch(radius=4.0, clip=clip),
-    ]
+    return [*narrow.batch(clip=clip), *rects.batch(radius=4.0, clip=clip)]
 
 
 def token_labels(

@@ -260,9 +260,7 @@ class Legend(QWidget):
         trace = self._session.trace
         unit = "ns" if trace is None else trace.clock.unit
         text = self.tr("{0}: {1} spans, {2}").format(
-            entry.label,
-            format_count(entry.n_spans),
-            format_duration(entry.ticks, unit),
+            entry.label, format_count(entry.n_spans), format_duration(entry.ticks, unit)
         )
         if entry.share is not None:
             text += f", {format_share(entry.share)}"

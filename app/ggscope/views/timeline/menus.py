@@ -96,11 +96,7 @@ def _span_entries(
     menu.addSeparator()
     _add(menu, tr("Copy name"), lambda: copy_name(name))
     _add(menu, tr("Copy details"), lambda: copy_text(_tsv(facts)))
-    _add(
-        menu,
-        tr("Copy details as Markdown"),
-        lambda: copy_text(_markdown(facts)),
-    )
+    _add(menu, tr("Copy details as Markdown"), lambda: copy_text(_markdown(facts)))
 
 
 def _lane_entries(
@@ -128,10 +124,7 @@ def _lane_entries(
         tr("Hide “{0}”").format(title),
         lambda: session.set_lane_state(replace(state, hidden=state.hidden | {key})),
     )
-    for text, factor in (
-        (tr("Taller lane"), 1.5),
-        (tr("Lower lane"), 1 / 1.5),
-    ):
+    for text, factor in ((tr("Taller lane"), 1.5), (tr("Lower lane"), 1 / 1.5)):
         heights = dict(state.heights)
         heights[key] = round(min(6.0, max(0.6, heights.get(key, 1.0) * factor)), 2)
         wanted = replace(state, heights=tuple(sorted(heights.items())))
