@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.schema import Column, Table, stacked
+from ggscope.model.schema import Column, Table, freeze, stacked
 
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
@@ -402,12 +402,14 @@ class Flows(Table):
 
 def no_accesses(n_spans: int) -> Accesses:
     """Return the accesses of `n_spans` spans that access nothing."""
-    return Accesses(
+    accesses = Accesses(
         np.full(n_spans, -1, np.int32),
         np.zeros(1, np.int64),
         AccessColumns.blank(),
         FlatAccesses.blank(),
     )
+    freeze(accesses)
+    return accesses
 
 
 def distinct(values: Array) -> Array:
