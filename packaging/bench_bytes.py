@@ -23,8 +23,7 @@ from ggscope.analysis.graph.measures import node_measures
 from ggscope.analysis.heat.heatmap import HeatBase
 from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.analysis.links import linked
-from ggscope.analysis.reads.reuse import miss_curve
-from ggscope.analysis.reads.what_if import best_possible, what_if
+from ggscope.analysis.reads.what_if import best_possible, miss_curve, what_if
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.graph import first_node

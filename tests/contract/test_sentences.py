@@ -28,7 +28,7 @@ from ggscope.opening import open_bundle
 from ggscope.readers import survey as bundle
 from ggscope.readers.maps import memory_map as map_intake
 from ggscope.readers.registry import open_trace
-from ggscope.views.details.things import ThingRequest, exists, facts_of
+from ggscope.views.details.parts import ThingRequest, exists, facts_of
 from ggscope.words.completeness import completeness_words, with_completeness
 from ggscope.words.files import join_words, stated_facts
 from ggscope.words.nodes import drawn_node_facts, node_facts

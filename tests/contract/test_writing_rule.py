@@ -28,8 +28,8 @@ CLASSES = {
     "QTemporaryFile",
 }  # fmt: skip
 PASSED = {
-    ("readers/gguf/package.py", "TemporaryDirectory"): "a head for a package that maps",
-    ("readers/gguf/package.py", "open"): "the same",
+    ("readers/gguf/reader.py", "TemporaryDirectory"): "a head for a package that maps",
+    ("readers/gguf/reader.py", "open"): "the same",
     ("cli/self_test.py", "TemporaryDirectory"): "figures that nobody keeps",
     ("cli/output.py", "open"): "the null device in the place of a closed pipe",
     ("native/build.py", "TemporaryDirectory"): "what the compiler is shown, once",

@@ -14,7 +14,7 @@ from ggscope.model.time import TimeRange
 from ggscope.render.gl.base import GlError
 from ggscope.render.gl.search import GpuSearch
 from ggscope.render.theme import theme
-from ggscope.render.timeline import wide as compose_wide
+from ggscope.render.timeline import rows as compose_wide
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import SEARCH_VARIABLE, GlCanvas, wants_search
 from ggscope.views.timeline.view import TimelineView

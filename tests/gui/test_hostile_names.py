@@ -37,7 +37,7 @@ from ggscope.session.settings import Settings
 from ggscope.text import Html, html, tooltip
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import Label, set_tip
-from ggscope.views.timeline.menus import build_menu
+from ggscope.views.timeline.gestures import build_menu
 from ggscope.views.timeline.view import TimelineView
 from hostile_names import MARKER, MARKUP, hostile_named
 from panes import PANES, broken, pane, settle

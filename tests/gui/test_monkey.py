@@ -28,7 +28,7 @@ from ggscope.model.selection import Filter, Selection
 from ggscope.model.trace import Trace
 from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
-from ggscope.views.base.view import cell_views
+from ggscope.views.registry import cell_views
 from hostile import big_files, hostile_files
 from panes import broken as broken_panes
 from reading import workers

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
-from ggscope.gui.dialogs.export import write_figure
+from ggscope.gui.dialogs.window_dialogs import write_figure
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import samples
@@ -74,7 +74,7 @@ document = window.open_path(Path(path), OpenOptions(is_forced=True))
 turn(lambda: document.loader.state not in reading)
 turn(lambda: document.session.tasks.is_idle)
 if what == "disk":
-    from ggscope.gui.dialogs.export import write_figure
+    from ggscope.gui.dialogs.window_dialogs import write_figure
     done = []
     figure = document.workspace.views("timeline")[0].figure()
     write_figure(

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from builders import llama_like_trace
 from ggscope.errors import CorruptError
 from ggscope.gui.app import warm_up
-from ggscope.gui.dialogs.export import write_figure
+from ggscope.gui.dialogs.window_dialogs import write_figure
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.too_large import part_text, short_count

@@ -8,7 +8,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QScrollArea
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui.dialogs.export import name_filters
+from ggscope.gui.dialogs.window_dialogs import name_filters
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages import start as start_page_module
 from ggscope.gui.pages.start import FileRow, StartPage, samples

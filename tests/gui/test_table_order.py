@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.order import partition, table_order, time_merge
+from ggscope.analysis.order import table_order, time_merge
+from ggscope.analysis.order import table_order as partition
 from ggscope.analysis.order.table_order import OrderKey, OrderRequest, RowOrder, Sorting
 from ggscope.analysis.order.time_merge import TimeRuns
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes

@@ -21,7 +21,7 @@ from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.timeline import view as timeline_module
-from ggscope.views.timeline.menus import build_menu
+from ggscope.views.timeline.gestures import build_menu
 from ggscope.views.timeline.view import TimelineView
 
 LEFT, MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton

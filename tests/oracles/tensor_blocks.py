@@ -22,8 +22,15 @@ from ggscope.readers.tensor.layouts import (
     MAX_TIMESTAMP,
     RecordLayout,
 )
-from ggscope.readers.tensor.patterns import check_count, hash_name, key_words
-from ggscope.readers.tensor.scan import BAD_TIME, EMPTY, EXTENSION, OP
+from ggscope.readers.tensor.scan import (
+    BAD_TIME,
+    EMPTY,
+    EXTENSION,
+    OP,
+    check_count,
+    hash_name,
+    key_words,
+)
 
 _NUMBER_OF_EXPERTS = 856
 _U64 = np.uint64

@@ -52,7 +52,7 @@ _ON_DEMAND = (
     "ggscope.readers.memory",
     "ggscope.opening",
     "ggscope.views.timeline.hit",
-    "ggscope.views.timeline.menus",
+    "ggscope.views.timeline.gestures",
 )
 _NAMES = ("ggscope-warm-up", "ggscope-import", "ggscope-memory")
 _LEAVE_SECONDS = 3.0

@@ -344,7 +344,7 @@ class MainWindow(QMainWindow):
 
     def open_dialog(self) -> None:
         """Ask for files and open them."""
-        from ggscope.gui.dialogs.export import name_filters
+        from ggscope.gui.dialogs.window_dialogs import name_filters
 
         paths, _ = QFileDialog.getOpenFileNames(
             self,
@@ -369,7 +369,7 @@ class MainWindow(QMainWindow):
 
     def add_dialog(self) -> None:
         """Ask for files and add them to the session in front."""
-        from ggscope.gui.dialogs.export import name_filters
+        from ggscope.gui.dialogs.window_dialogs import name_filters
 
         document = self.document
         if document is None:

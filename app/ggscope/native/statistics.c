@@ -3,7 +3,7 @@
  * One pass counts: spans, sums, extremes and, per group, a histogram of the
  * durations whose buckets are 2^-mantissa wide in proportion. The histogram says in
  * which bucket each wanted rank lies; a second pass collects the durations of those
- * buckets only, which are then sorted. analysis/statistics/plain.py sorts
+ * buckets only, which are then sorted. analysis/statistics/table.py sorts
  * everything; tests hold the two together.
  *
  * Several threads may run a pass at once over different spans: each has figures of

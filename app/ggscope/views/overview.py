@@ -11,8 +11,8 @@ from ggscope.model.time import TimeRange
 from ggscope.model.units import shown_form
 from ggscope.render.batch import DisplayList
 from ggscope.render.theme import Theme
+from ggscope.render.timeline.compose import unknown_range, unknown_words
 from ggscope.render.timeline.overview import compose_overview
-from ggscope.render.timeline.pending import unknown_range, unknown_words
 from ggscope.render.timeline.scene import OverviewScene
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext

@@ -11,9 +11,8 @@ from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList, Pattern, RectBatch, TextBatch
 from ggscope.render.theme import contrast, mix, theme
-from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.compose import compose_timeline, unknown_range
 from ggscope.render.timeline.overview import compose_overview
-from ggscope.render.timeline.pending import unknown_range
 from ggscope.render.timeline.scene import OverviewScene
 from scenes import make_scene
 from staged import stages

@@ -16,16 +16,16 @@ from ggscope.model.time import TimeRange
 from ggscope.render.batch import ColumnBatch, ImageBatch
 from ggscope.render.export import ensure_gui_application, render_image
 from ggscope.render.gl.store import COARSE, RowPeaks
-from ggscope.render.timeline import wide as compose_wide
+from ggscope.render.timeline import rows as compose_wide
 from ggscope.render.timeline.compose import compose_timeline
-from ggscope.render.timeline.scene import TimelineScene, TimeScale
-from ggscope.render.timeline.wide import (
+from ggscope.render.timeline.rows import (
     HeldRow,
     empty_runs,
     filled_runs,
     gap_runs,
     wide_runs,
 )
+from ggscope.render.timeline.scene import TimelineScene, TimeScale
 from scenes import busy_scene, make_scene, npu_scene
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ggscope.analysis.experts.slices import expert_slices
 from ggscope.analysis.heat.rows import interval_of, pass_starts
 from ggscope.analysis.rows.groups import chunks, count_values
-from ggscope.model.ggml.operands import INDEX_BYTES, Operand, operand
+from ggscope.model.ggml.rules import INDEX_BYTES, Operand, operand
 from ggscope.model.routing import EXPERT_KEY, UNKNOWN_MORE
 from ggscope.model.schema import stacked
 from ggscope.model.tables import (

@@ -14,7 +14,7 @@ from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.touches import Touches, Track, span_variants
 from ggscope.analysis.rows.merges import time_order
 from ggscope.analysis.workers import Watcher
-from ggscope.model.ggml.operands import ROW_OPS
+from ggscope.model.ggml.rules import ROW_OPS
 from ggscope.model.tables import I64, Array, ranges
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace

@@ -14,9 +14,8 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.gui.panes.drawer import Drawer
-from ggscope.gui.panes.filler import PaneFiller
 from ggscope.gui.panes.floats import FLOATABLE, Floats
-from ggscope.gui.panes.host import DropMark, ViewHost
+from ggscope.gui.panes.host import DropMark, PaneFiller, ViewHost
 from ggscope.gui.panes.layouts import (
     GRID,
     TIMELINE,

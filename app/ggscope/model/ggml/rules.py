@@ -3,16 +3,23 @@
 llama.cpp names graph nodes after their role (``Qcur-5``, ``ffn_moe_topk-3``) and
 weights after their file entry (``blk.5.attn_q.weight``). Together they tell the op
 of most records, which is what the op table is inferred from.
+
+What ggml ops do with their sources: which they read, which they write, how much.
+
+Traces list the sources of an op as if all were read. By the op's definition some are
+not: ``ggml_set_rows`` keeps its destination as source 2, ``ggml_cpy`` as source 1, and
+a view touches nothing. These rules are here and nowhere else; ``analysis.account``
+applies them.
 """
 
 import re
 from collections.abc import Sequence
+from enum import IntEnum
 from functools import lru_cache
 
 from ggscope.model.names import split_suffixes
 
 NOTHING: frozenset[str] = frozenset()
-
 # Names are cut at 19 or 23 characters, so ".weight" may end as ".w".
 _WEIGHT = re.compile(r"\.w(?:e(?:i(?:g(?:ht?)?)?)?)?$")
 _BIAS = re.compile(r"\.b(?:i(?:as?)?)?$")
@@ -60,7 +67,6 @@ _WITH_WEIGHT = (
     "Kcur",
     "Vcur",
 )
-
 _ARITY_TEXT = {
     (0,): "NONE ARANGE",
     (1,): """DUP SQR SQRT LOG SIN COS SUM SUM_ROWS CUMSUM MEAN ARGMAX NORM RMS_NORM
@@ -89,7 +95,6 @@ ARITY: dict[str, frozenset[int]] = {
     op: frozenset(arity) for arity, text in _ARITY_TEXT.items() for op in text.split()
 }
 """Numbers of sources that an op takes, as recorded (never more than 4)."""
-
 _COMMON_TEXT = """
     ADD ADD_ID MUL MUL_MAT MUL_MAT_ID GET_ROWS SET_ROWS RMS_NORM NORM ROPE SOFT_MAX
     FLASH_ATTN_EXT GLU UNARY CPY CONT VIEW RESHAPE PERMUTE TRANSPOSE SCALE ARGSORT
@@ -97,6 +102,16 @@ _COMMON_TEXT = """
     GELU RELU"""
 COMMON = frozenset(_COMMON_TEXT.split())
 """Ops that transformer graphs commonly hold; all others are rare there."""
+VIEW_OPS = frozenset({"NONE", "VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE"})
+"""Ops that only describe memory: nothing is read or written."""
+ROW_OPS = frozenset({"GET_ROWS"})
+"""Ops that read some rows of source 0: those that source 1 names."""
+CHOOSING_OPS = frozenset({"MUL_MAT_ID", "ADD_ID"})
+"""Ops that read of a stack of experts those that their last source names."""
+INDEX_BYTES = 4
+"""``ggml_get_rows`` and ``ggml_mul_mat_id`` take 32-bit indices."""
+_DESTINATION = {"SET_ROWS": 2, "CPY": 1, "DUP": 1, "CONT": 1, "SET": 0, "ACC": 0}
+_IN_PART = frozenset({"SET_ROWS", "SET", "ACC"})
 
 
 @lru_cache(maxsize=1 << 14)
@@ -183,3 +198,38 @@ def _ops_by_stem(stem: str, n: int | None) -> frozenset[str]:
         return frozenset((op,))
     arity, ops = _SEVERAL_OPS.get(stem, (0, ()))
     return frozenset(ops) if ops and n in (None, arity) else NOTHING
+
+
+class Operand(IntEnum):
+    """What an op does with one of its sources."""
+
+    READ = 0
+    """Reads all of it."""
+    ROWS = 1
+    """Reads the rows that another source names."""
+    EXPERTS = 2
+    """Reads, where it is a stack of experts, those that another source names; else
+    all of it."""
+    WRITTEN = 3
+    """Writes all of it."""
+    PARTLY_WRITTEN = 4
+    """Writes some of it; how much is not to be seen from its size."""
+    UNTOUCHED = 5
+    """Neither reads nor writes it."""
+
+
+@lru_cache(maxsize=4096)
+def operand(op: str, slot: int) -> Operand:
+    """Return what op `op` does with source number `slot`, counted from 0.
+
+    Ops that are not known read all of their sources.
+    """
+    if op in VIEW_OPS:
+        return Operand.UNTOUCHED
+    if _DESTINATION.get(op) == slot:
+        return Operand.PARTLY_WRITTEN if op in _IN_PART else Operand.WRITTEN
+    if op in ROW_OPS and slot == 0:
+        return Operand.ROWS
+    if op in CHOOSING_OPS:
+        return Operand.EXPERTS
+    return Operand.READ

@@ -3,37 +3,52 @@
 By default the head is walked by our own reader, which needs neither a map of the
 file nor an object per token string and keeps what it can of damaged files. Option
 ``header=package`` reads undamaged ones with the ``gguf`` package; tests hold both
-equal.
+equal. The package maps the whole file into memory and makes an object of each token
+string, so it serves comparisons, not everyday reading. It trusts what it reads: a
+damaged count keeps it busy for ever, and a file that shrinks under its map ends the
+process. So it sees whole heads only, and those in a private file.
 """
 
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
-from ggscope.errors import ReadError
+from ggscope.errors import CorruptError, ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Stated, stated_figure
 from ggscope.model.ggml.types import file_type_name, fills_blocks, find_type
 from ggscope.model.tables import I64
 from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
 from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.units import format_bytes, format_offset
+from ggscope.readers import plugins
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.tensor_rows import MAX_OFFSET, TensorRows, stated_size
 from ggscope.readers.gguf import HEADER_OPTION, INFO, PACKAGE, WALK
-from ggscope.readers.gguf.checks import Layout, check_layout
 from ggscope.readers.gguf.header import (
     HEAD_BYTES,
     MAGIC,
     VERSIONS,
     GgufField,
     GgufHeader,
+    GgufTensor,
     Scalar,
     read_header,
 )
-from ggscope.readers.gguf.package import package_header
 from ggscope.readers.gguf.split import SplitModel, find_split, note_missing, note_total
+from ggscope.readers.plugins import GuestError
 from ggscope.readers.source import Source
 
+_REFETCH = "The file is damaged or made by a faulty writer; fetch or convert it again."
+_OWN = "GGUF."
+"""What the package puts among the keys by itself begins so."""
+_SECONDS = 120.0
+"""A vocabulary of 200,000 tokens takes the package 12 s."""
+_HINT = "Open it without the option header=package."
 MAX_FACTS = 512
 _MAX_TEXT = 200
 _ARCHITECTURE = "general.architecture"
@@ -48,6 +63,204 @@ _DERIVED = (
     ("n_ctx", "context_length"),
 )
 """(our name, key behind the architecture)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Tensors of one file, in the order of its table.
+
+    Attributes
+    ----------
+    name : as the file spells them.
+    offset : int64[n], from the start of the file; -1 unknown.
+    size : int64[n], bytes; -1 unknown.
+    file_size : bytes of the file.
+    """
+
+    name: list[str]
+    offset: I64
+    size: I64
+    file_size: int
+
+
+def check_layout(layout: Layout, header: GgufHeader) -> None:
+    """Note in `header` what is wrong with the places of its tensors."""
+    known = np.flatnonzero(layout.offset >= 0)
+    if not len(known):
+        return
+    _check_alignment(layout, header, known)
+    _check_order(layout, header, known)
+    _check_overlaps(layout, header, known)
+    _check_end(layout, header, known)
+
+
+def _check_alignment(layout: Layout, header: GgufHeader, known: I64) -> None:
+    relative = layout.offset[known] - header.data_offset
+    odd = known[relative % header.alignment != 0]
+    if len(odd):
+        first = int(odd[0])
+        header.warn(
+            Severity.NOTICE,
+            "gguf_misaligned",
+            f"{layout.name[first]} does not begin at a multiple of "
+            f"{header.alignment} bytes of the data section.",
+            header.tensors[first].at,
+            count=len(odd),
+            place=layout.name[first],
+        )
+
+
+def _check_order(layout: Layout, header: GgufHeader, known: I64) -> None:
+    steps = np.diff(layout.offset[known])
+    back = np.flatnonzero(steps < 0)
+    if len(back):
+        first = int(known[back[0] + 1])
+        header.warn(
+            Severity.NOTICE,
+            "gguf_out_of_order",
+            f"{layout.name[first]} lies before the tensor that is listed ahead of it; "
+            "the offsets were taken as they are.",
+            header.tensors[first].at,
+            count=len(back),
+            place=layout.name[first],
+        )
+
+
+def _check_overlaps(layout: Layout, header: GgufHeader, known: I64) -> None:
+    sized = known[layout.size[known] > 0]
+    order = sized[np.argsort(layout.offset[sized], kind="stable")]
+    start, end = layout.offset[order], layout.offset[order] + layout.size[order]
+    over = np.flatnonzero(end[:-1] > start[1:])
+    if len(over):
+        one, other = int(order[over[0]]), int(order[over[0] + 1])
+        shared = int(end[over[0]] - start[over[0] + 1])
+        header.warn(
+            Severity.DATA_LOSS,
+            "gguf_overlaps",
+            f"{layout.name[one]} and {layout.name[other]} share {shared:,} bytes from "
+            f"{format_offset(int(start[over[0] + 1]))} on; the tensors' sizes add up "
+            f"to {format_bytes(layout.size[sized].sum(dtype=np.float64))}.",
+            header.tensors[other].at,
+            count=len(over),
+            place=layout.name[other],
+            remedy=_REFETCH,
+        )
+    gaps = start[1:] - np.maximum.accumulate(end)[:-1]
+    wide = np.flatnonzero(gaps >= header.alignment)
+    if len(wide):
+        header.warn(
+            Severity.NOTICE,
+            "gguf_gaps",
+            f"{int(gaps[wide].sum()):,} bytes between tensors belong to none; the "
+            f"first {int(gaps[wide[0]]):,} follow {layout.name[int(order[wide[0]])]}.",
+            int(end[wide[0]]),
+            count=len(wide),
+        )
+
+
+def _check_end(layout: Layout, header: GgufHeader, known: I64) -> None:
+    end = layout.offset[known] + np.maximum(layout.size[known], 0)
+    beyond = known[end > layout.file_size]
+    if len(beyond):
+        first, missing = int(beyond[0]), int(end.max()) - layout.file_size
+        header.warn(
+            Severity.DATA_LOSS,
+            "gguf_data_missing",
+            f"{len(beyond):,} of {len(layout.name):,} tensors reach beyond the end of "
+            f"the file: {format_bytes(missing)} ({missing:,} bytes) of weights are "
+            "missing. Offsets and sizes are shown as the head states them.",
+            layout.file_size,
+            place=layout.name[first],
+            remedy="If this is the whole file, its download or copy is incomplete.",
+        )
+        return
+    rest = layout.file_size - int(end.max())
+    if rest > max(header.alignment, 4096):
+        header.warn(
+            Severity.NOTICE,
+            "gguf_trailing_bytes",
+            f"{rest:,} bytes behind the last tensor belong to none.",
+            int(end.max()),
+        )
+
+
+def package_header(
+    source: Source, check_cancelled: Callable[[], None] = lambda: None
+) -> GgufHeader:
+    """Return the head of an undamaged file of version 2 or 3.
+
+    Raises
+    ------
+    CorruptError, TruncatedError, UnsupportedVersionError
+        If our own walk finds any damage, or the package refuses the file or is not
+        done in two minutes.
+    """
+    walked = read_header(source, check_cancelled)
+    if walked.end < 0 or walked.warnings:
+        why = walked.warnings[0].message if walked.warnings else "Its head is cut."
+        raise CorruptError(
+            f"the gguf package reads whole heads only, and this one is damaged: {why}",
+            hint=_HINT,
+        )
+    with tempfile.TemporaryDirectory(
+        prefix="ggscope-", ignore_cleanup_errors=True
+    ) as folder:
+        copy = Path(folder) / "head.gguf"
+        with copy.open("wb") as file:
+            file.write(source.head(walked.data_offset))
+            # The weights are a hole: nobody looks at them.
+            file.truncate(source.size)
+        try:
+            header, _ = plugins.run(
+                lambda: _read(copy), seconds=_SECONDS, check=check_cancelled
+            )
+        except GuestError as error:
+            raise CorruptError(
+                f"the gguf package cannot read this file: {error}.", hint=_HINT
+            ) from error
+    return header
+
+
+def _read(path: Path) -> GgufHeader:
+    """Return what the package reads; it raises whatever numpy or an enum raises."""
+    from gguf import GGUFEndian, GGUFReader, GGUFValueType
+
+    reader = GGUFReader(path)
+    header = GgufHeader(
+        version=int(reader.fields["GGUF.version"].parts[-1][0]),
+        is_big_endian=reader.endianess == GGUFEndian.BIG,
+        n_tensors=len(reader.tensors),
+        n_fields=int(reader.fields["GGUF.kv_count"].parts[-1][0]),
+        alignment=int(reader.alignment),
+        data_offset=int(reader.data_offset),
+    )
+    for key, found in reader.fields.items():
+        if not key.startswith(_OWN):
+            is_array = found.types[0] == GGUFValueType.ARRAY
+            header.fields[key] = _field(
+                found.contents(), found.offset, len(found.data) if is_array else -1
+            )
+    for tensor in reader.tensors:
+        header.tensors.append(
+            GgufTensor(
+                tensor.name,
+                tuple(int(n) for n in tensor.shape),
+                int(tensor.tensor_type),
+                int(tensor.data_offset - reader.data_offset),
+                int(tensor.field.offset),
+            )
+        )
+    header.end = header.data_offset
+    return header
+
+
+def _field(content: object, offset: int, n_items: int) -> GgufField:
+    """Return a field; `n_items` is -1 for anything but an array."""
+    length = len(content.encode()) if isinstance(content, str) else n_items
+    value = tuple(content) if isinstance(content, list) else content
+    return GgufField(
+        cast("Scalar | tuple[Scalar, ...]", value), length, n_items >= 0, int(offset)
+    )
 
 
 def model_facts(header: GgufHeader) -> dict[str, str]:

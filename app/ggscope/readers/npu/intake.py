@@ -14,6 +14,7 @@ from ggscope.model.tables import I64
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import ReadContext
+from ggscope.readers.common.column_pieces import Pace
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_repeats import Repeats, repeats, repeats_in
 from ggscope.readers.common.json_text import (
@@ -24,7 +25,6 @@ from ggscope.readers.common.json_text import (
     without_paste,
 )
 from ggscope.readers.common.json_walk import ElementPlaces, note_repeated
-from ggscope.readers.common.pace import Pace
 from ggscope.readers.npu import HEADER_KEYS
 from ggscope.readers.npu.columns import MAX_OPS, EventColumns
 from ggscope.readers.npu.header import CYCLES_TOTAL, Header

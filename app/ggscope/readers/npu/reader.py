@@ -7,6 +7,7 @@ import numpy as np
 from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import BOM, HEAD_BYTES, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.common.column_pieces import Pace
 from ggscope.readers.common.files import note_change
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import (
@@ -16,7 +17,6 @@ from ggscope.readers.common.json_text import (
     MemoryText,
     without_paste,
 )
-from ggscope.readers.common.pace import Pace
 from ggscope.readers.npu import INFO
 from ggscope.readers.npu.intake import NpuIntake
 from ggscope.readers.npu.plan import (

@@ -3,10 +3,11 @@
 Written by the tensor tracers for llama.cpp (``tensor_trace.bin``). The file is read
 once, from end to end. Of a file that takes its time, the spans so far are published
 now and then; the rest of it is looked at in a few places only, to tell how far it
-reaches. Then come all spans, and at last their names and accesses.
+reaches. Then come all spans, and at last their names and accesses. Records of 128
+bytes may be buffer events: allocations and releases of backend buffers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import (
     NAMES_OPTION,
     NOT_MINE,
@@ -26,10 +27,10 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
-from ggscope.readers.common.pace import Pace
+from ggscope.readers.common.buffer_lives import MAX_SIZE, BufferEvents, add_buffers
+from ggscope.readers.common.column_pieces import Pace
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import INFO, LAYOUT_OPTION, OPS_OPTION, plan, problems
-from ggscope.readers.tensor.buffer_events import add_buffer_events
 from ggscope.readers.tensor.columns import (
     NEVER,
     Pieces,
@@ -41,6 +42,7 @@ from ggscope.readers.tensor.columns import (
     narrowest,
     record_ranges,
     spread_records,
+    word_blocks,
 )
 from ggscope.readers.tensor.detect import STRONG, detect, detect_head
 from ggscope.readers.tensor.layouts import (
@@ -74,25 +76,82 @@ from ggscope.readers.tensor.trace import (
 
 FIRST_S = 0.04
 """When the first early picture is due; it takes about as long to make."""
-
 SHORT_S = 0.15
 """A file that is read sooner needs no early picture."""
-
 MOST = 8
 GROWTH = 2
 """A further picture shows at least so many times as much."""
-
 _COST_SHARE = 0.2
 """What all early pictures may take of the time for reading."""
-
 _LARGEST_SHARE = 0.4
 """No early picture of more than this share of the file: its arrays lie beside those
 of the whole trace until that replaces them."""
-
 _N_PROBES = 64
 _TAIL_RECORDS = 256
 _U64 = np.uint64
 _MAX_SEEDS = 8
+
+
+def add_buffer_events(builder: TraceBuilder, source: Source, ranges: Ranges) -> int:
+    """Add buffers, their occupancy over time and one marker per event.
+
+    Returns
+    -------
+    The number of events.
+    """
+    events, record, n = _events(source, ranges)
+    usable = np.asarray(
+        (events["timestamp_ns"] <= np.uint64(MAX_TIMESTAMP))
+        & (events["event_type"] <= 1)
+    )
+    if not usable.all():
+        builder.warn(
+            Severity.DATA_LOSS,
+            "bad_event",
+            "buffer events of an unknown type or with an impossible time stamp were "
+            "left out.",
+            int(record[~usable][0]) * BUFFER_128.size,
+            int(np.count_nonzero(~usable)),
+        )
+    events, record = events[usable], record[usable]
+    sizes = np.minimum(events["size_bytes"], np.uint64(MAX_SIZE)).astype(np.int64)
+    add_buffers(
+        builder,
+        BufferEvents(
+            time=events["timestamp_ns"].astype(np.int64),
+            is_alloc=events["event_type"] == 0,
+            id=events["buffer_id"].astype(np.uint64),
+            size=sizes,
+            name=_strings(builder, events["name"].tolist()),
+            backend=_strings(builder, events["backend"].tolist()),
+            usage=events["usage"],
+            layer=events["layer_id"],
+            record=record,
+        ),
+    )
+    return n
+
+
+def _events(source: Source, ranges: Ranges) -> tuple[Array, Array, int]:
+    """Return the events, their record numbers, and how many there are."""
+    parts: list[Array] = [np.zeros(0, BUFFER_128.dtype)]
+    numbers: list[Array] = [np.zeros(0, np.int64)]
+    for first, words in word_blocks(source, BUFFER_128.size, ranges):
+        used = np.flatnonzero(words.any(axis=1))
+        rows = np.ascontiguousarray(words[used])
+        parts.append(rows.view(BUFFER_128.dtype).reshape(-1))
+        numbers.append(first + used)
+    events = np.concatenate(parts)
+    return events, np.concatenate(numbers), len(events)
+
+
+def _strings(builder: TraceBuilder, raw: Sequence[bytes]) -> Array:
+    """Return the string ids of raw names; -1 for blank ones."""
+    ids: dict[bytes, int] = {}
+    for name in dict.fromkeys(raw):
+        text = name.split(b"\0", 1)[0].decode("utf-8", "replace").strip()
+        ids[name] = builder.strings.intern(text) if text else -1
+    return np.array([ids[name] for name in raw], np.int32)
 
 
 class Outlook:

@@ -1,9 +1,19 @@
-"""The picture of the file heatmap: heat, tracks, curve and what is marked."""
+"""The picture of the file heatmap: heat, tracks, curve and what is marked.
+
+Around the heat stand offsets, rows, layers, names, badges and the colour bar.
+"""
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.units import format_bytes, format_count
+from ggscope.analysis.heat.rows import UNIT_WIDTH
+from ggscope.analysis.heat.touches import counted_words
+from ggscope.model.tables import I64, Array, Space
+from ggscope.model.units import (
+    format_bytes,
+    format_count,
+    format_offset,
+)
 from ggscope.render.batch import (
     Align,
     AreaBatch,
@@ -17,7 +27,6 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
-from ggscope.render.heatmap.parts import bands, foot, heads, never_color, offset_axis
 from ggscope.render.heatmap.scene import (
     HeatCells,
     HeatGeometry,
@@ -30,19 +39,322 @@ from ggscope.render.heatmap.scene import (
 from ggscope.render.painter import text_width
 from ggscope.render.theme import (
     ColorScale,
+    ScaleKind,
     Theme,
+    category_color,
+    color_bar,
     label_color,
     mix,
     outline_pair,
     with_alpha,
 )
 
+_SIZE = 10.5
+_TICK_PX = 118.0
+_ROW_PX = 15.0
+_LABEL_PX = 22.0
+_BAR_PX = 120.0
+_SLICE_NAME_PX = 90.0
+_GIB = 1 << 30
+_MOST_LABELS = 400
 F64 = npt.NDArray[np.float64]
 _PILL_SIZE = 11.5
 _MANY_ROWS = 128
 _LEAST_RANGE_PX = 2.0
 _FRAME_PX = 6.0
 """Frames that are closer than their lines are wide become one."""
+
+
+def offset_axis(place: HeatGeometry) -> list[Batch]:
+    """Return the axis along the file: round offsets, or those of units."""
+    scene, theme = place.scene, place.scene.theme
+    offsets = _ticks(place)
+    xs = place.xs(offsets)
+    top, bottom = place.axis
+    lines, texts = LineList(), TextList()
+    shown = (xs >= place.x.x0 - 0.5) & (xs <= place.x.x1)
+    xs, offsets = xs[shown], offsets[shown]
+    if len(xs):
+        lines.add(xs, bottom - 4, xs, bottom, theme.line)
+        lines.add(xs, place.curve[0], xs, place.curve[1], theme.grid)
+    in_gib = scene.axis.kind == "offset" and _step(place) >= _GIB // 64
+    for x, offset in zip(xs.tolist(), offsets.tolist(), strict=True):
+        words = _gib(offset, _step(place)) if in_gib else format_offset(offset)
+        if x + text_width(words, Face.NUMBERS, _SIZE) + 4 <= scene.width:
+            texts.append(Text(x + 3, top + 10, words, theme.dim, _SIZE, Face.NUMBERS))
+    return [*lines.batch(), *texts.batch()]
+
+
+def _step(place: HeatGeometry) -> int:
+    """Return the power of two that ticks of the offset axis are apart."""
+    least = place.x.duration * _TICK_PX / max(place.x.x1 - place.x.x0, 1)
+    return 1 << max(int(np.ceil(np.log2(max(least, 1)))), 0)
+
+
+def _ticks(place: HeatGeometry) -> I64:
+    """Return the offsets to label, ascending."""
+    view, axis = place.scene.view, place.scene.axis
+    if axis.kind == "offset":
+        step = _step(place)
+        first = -(-view.begin // step) * step
+        return np.arange(first, view.stop + 1, step, dtype=np.int64)
+    begin, _ = axis.unit_positions()
+    low, high = np.searchsorted(begin, [view.begin, view.stop])
+    every = max(int(np.ceil(_TICK_PX / (UNIT_WIDTH * place.x.px_per_tick))), 1)
+    low = -(-int(low) // every) * every
+    return place.scene.base.files.offset[low:high:every]
+
+
+def _gib(offset: int, step: int) -> str:
+    """Return an offset in GiB with the digits that `step` needs."""
+    digits = max(int(np.ceil(np.log2(_GIB / step))), 0) if step < _GIB else 0
+    return f"{offset / _GIB:.{min(digits, 4)}f} GiB"
+
+
+def heads(place: HeatGeometry) -> list[Batch]:
+    """Return what stands left of the parts: badges, row labels, words."""
+    theme = place.scene.theme
+    rects, texts = RectList(), TextList()
+    right = place.x.x0 - 6
+    for (top, bottom), words, key in (
+        (place.disk, "DISK", f"space:{int(Space.FILE)}"),
+        (place.buffer, "BUF", f"space:{int(Space.BUFFER)}"),
+    ):
+        color = category_color(key, theme)
+        middle = (top + bottom) / 2
+        width = text_width(words, Face.HEADING, 9.5) + 10
+        rects.add(right - width, right, middle - 7, middle + 7, color)
+        texts.append(
+            Text(right - width / 2, middle, words, label_color(color), 9.5,
+                 Face.HEADING, Align.CENTER)
+        )  # fmt: skip
+    if place.curve[1] > place.curve[0]:
+        texts.append(Text(12, place.curve[1] - 8, "accesses", theme.dim, _SIZE))
+    if place.layers[1] > place.layers[0]:
+        for part, words in ((place.layers, "layer"), (place.names, "tensor")):
+            y = (part[0] + part[1]) / 2
+            texts.append(Text(right, y, words, theme.dim, _SIZE, align=Align.RIGHT))
+    return [*rects.batch(radius=3.0), *texts.batch(), *_row_labels(place)]
+
+
+def _row_labels(place: HeatGeometry) -> list[Batch]:
+    scene, theme, view = place.scene, place.scene.theme, place.scene.view
+    n = view.bottom - view.top
+    height = place.heat[1] - place.heat[0]
+    if n <= 0 or height < _ROW_PX:
+        return []
+    every = _round_up(max(n * _ROW_PX / height, 1))
+    texts = TextList()
+    first = -(-view.top // every) * every
+    for row in range(first, view.bottom, every):
+        middle = (place.y_of_row(row) + place.y_of_row(row + 1)) / 2
+        y = min(max(middle, place.heat[0] + 6), place.heat[1] - 6)
+        words = scene.row_name(row)
+        texts.append(
+            Text(place.x.x0 - 6, y, words, theme.dim, _SIZE, Face.NUMBERS, Align.RIGHT,
+                 width=place.x.x0 - 10)
+        )  # fmt: skip
+    texts.append(Text(12, place.axis[0] + 10, scene.base.rows.kind, theme.dim, _SIZE))
+    return texts.batch()
+
+
+def _round_up(n: float) -> int:
+    """Return the first of 1, 2, 5, 10, 20 … that is not less than `n`."""
+    power = 1
+    while True:
+        for m in (1, 2, 5):
+            if m * power >= n:
+                return m * power
+        power *= 10
+
+
+def bands(place: HeatGeometry) -> list[Batch]:
+    """Return layers and names of tensors below the heat, where wide enough."""
+    if place.layers[1] <= place.layers[0] or not len(place.scene.base.files):
+        return []
+    scene, files = place.scene, place.scene.base.files
+    begin, stop = scene.axis.unit_positions()
+    low = np.searchsorted(stop, scene.view.begin, "right")
+    units = np.arange(low, np.searchsorted(begin, scene.view.stop))
+    if not len(units):
+        return []
+    layer = files.layer[units]
+    of_layer = _runs(units, layer)
+    of_tensor = _runs(units, files.tensor[units])
+    found = _layer_band(place, of_layer, begin, stop)
+    return found + _name_band(place, of_tensor, begin, stop)
+
+
+def _runs(units: I64, values: Array) -> I64:
+    """Return int64[k, 2]: first and last unit of neighbours with equal values."""
+    is_first = np.ones(len(units), np.bool_)
+    is_first[1:] = values[1:] != values[:-1]
+    starts = np.flatnonzero(is_first)
+    ends = np.append(starts[1:], len(units)) - 1
+    return np.stack([units[starts], units[ends]], axis=1)
+
+
+def _span_px(
+    place: HeatGeometry, runs: I64, begin: I64, stop: I64
+) -> tuple[np.ndarray, np.ndarray]:
+    x0 = np.maximum(place.x.xs(begin[runs[:, 0]]), place.x.x0)
+    x1 = np.minimum(place.x.xs(stop[runs[:, 1]]), place.x.x1)
+    return x0, x1
+
+
+def _layer_band(place: HeatGeometry, runs: I64, begin: I64, stop: I64) -> list[Batch]:
+    scene, theme = place.scene, place.scene.theme
+    layer = scene.base.files.layer[runs[:, 0]]
+    x0, x1 = _span_px(place, runs, begin, stop)
+    top, bottom = place.layers
+    known = np.flatnonzero((layer >= 0) & (x1 - x0 >= 1))
+    rects, texts = RectList(), TextList()
+    if len(known):
+        tints = np.array([mix(theme.raised, theme.dim, s) for s in (0.1, 0.32)])
+        fill = tints[layer[known] % 2].astype(np.uint32)
+        rects.add(x0[known], x1[known], top + 1, bottom - 1, fill)
+    for i in known[x1[known] - x0[known] >= _LABEL_PX][:_MOST_LABELS].tolist():
+        width = float(x1[i] - x0[i])
+        words = f"layer {layer[i]}" if width > 54 else f"{layer[i]}"
+        middle = float(x0[i] + x1[i]) / 2
+        texts.append(
+            Text(middle, (top + bottom) / 2, words, theme.text, _SIZE - 1, Face.NUMBERS,
+                 Align.CENTER, width=width - 2)
+        )  # fmt: skip
+    return [*rects.batch(), *texts.batch()]
+
+
+def _name_band(place: HeatGeometry, runs: I64, begin: I64, stop: I64) -> list[Batch]:
+    """Name tensors, or the slices of a stack where each has room for its number."""
+    scene, theme = place.scene, place.scene.theme
+    runs = _slices_apart(place, runs, begin, stop)
+    x0, x1 = _span_px(place, runs, begin, stop)
+    top, bottom = place.names
+    wide = np.flatnonzero(x1 - x0 >= _LABEL_PX)[:_MOST_LABELS]
+    rects, texts = RectList(), TextList()
+    if len(wide):
+        fill = mix(theme.pane, theme.raised, 0.8)
+        rects.add(x0[wide], x1[wide] - 1, top + 1, bottom - 1, fill)
+    files = scene.base.files
+    for i in wide.tolist():
+        first, last = runs[i].tolist()
+        width = float(x1[i] - x0[i])
+        if last > first:
+            words = scene.tensor_name(int(files.tensor[first]))
+        elif files.expert[first] >= 0 and width < _SLICE_NAME_PX:
+            words = f"[{files.expert[first]}]"
+        else:
+            words = scene.unit_name(first)
+        texts.append(
+            Text(float(x0[i]) + 4, (top + bottom) / 2, words, theme.dim, _SIZE - 1,
+                 Face.NUMBERS, width=width - 6)
+        )  # fmt: skip
+    return [*rects.batch(), *texts.batch()]
+
+
+def _slices_apart(place: HeatGeometry, runs: I64, begin: I64, stop: I64) -> I64:
+    """Return the runs, those whose slices are wide enough cut into them."""
+    n = runs[:, 1] - runs[:, 0] + 1
+    # Whole runs, not their visible parts: a word must not appear by panning.
+    px = place.x.px_per_tick * (stop[runs[:, 1]] - begin[runs[:, 0]])
+    is_wide = (n > 1) & (px / n >= _LABEL_PX)
+    parts = np.where(is_wide, n, 1)
+    step = np.arange(int(parts.sum())) - np.repeat(np.cumsum(parts) - parts, parts)
+    first = np.repeat(runs[:, 0], parts) + step
+    last = np.where(np.repeat(is_wide, parts), first, np.repeat(runs[:, 1], parts))
+    return np.stack([first, last], axis=1)
+
+
+def foot(place: HeatGeometry, scale: ColorScale) -> list[Batch]:
+    """Return totals in words at the left, the colours and their scale at the right."""
+    scene, theme = place.scene, place.scene.theme
+    y = (place.foot[0] + place.foot[1]) / 2
+    values = (scale.low if scale.kind is not ScaleKind.LINEAR else 0.0, scale.high)
+    is_bytes = scene.metric == "bytes"
+    low, high = (
+        format_bytes(v) if is_bytes else format_count(round(v)) for v in values
+    )
+    words = f"{'bytes' if is_bytes else 'accesses'} per cell, {scene.scale_kind.value}"
+    right = scene.width - 10
+    texts = TextList()
+    right = _right_text(texts, high, right, y, theme.dim, Face.NUMBERS)
+    bar_left = right - _BAR_PX - 6
+    bar = color_bar(bar_left, y - 5, _BAR_PX, 10, scene.colors)
+    left = _right_text(texts, low, bar_left - 6, y, theme.dim, Face.NUMBERS)
+    if bar_left < 60:
+        return []
+    # Where there is no room for all: words of the scale go first, then the swatch.
+    swatches, begin = _swatches(place, y)
+    if begin > left:
+        swatches, begin = [], 12.0
+    if left - 12 - text_width(words, Face.WORDS, _SIZE) >= begin:
+        left = _right_text(texts, words, left - 12, y, theme.dim, Face.WORDS)
+    if left - begin > 80:
+        texts.append(
+            Text(
+                begin, y, totals_words(place), theme.dim, _SIZE, width=left - begin - 12
+            )
+        )
+    return [bar, *swatches, *texts.batch()]
+
+
+def never_color(theme: Theme) -> int:
+    """Return the colour of tensors that nothing ever touched, in the DISK track."""
+    return mix(theme.lane, theme.accent, 0.30)
+
+
+def _swatches(place: HeatGeometry, y: float) -> tuple[list[Batch], float]:
+    """Return what untouched fields mean, and where it ends."""
+    theme, is_complete = place.scene.theme, place.scene.base.files.is_complete
+    rects, texts = RectList(), TextList()
+    words = "never touched" if is_complete else "no data"
+    pattern = Pattern.SOLID if is_complete else Pattern.FAINT_HATCH
+    color = never_color(theme) if is_complete else theme.idle
+    rects.add(12, 24, y - 5, y + 5, color, pattern=int(pattern))
+    texts.append(Text(29, y, words, theme.dim, _SIZE))
+    end = 29 + text_width(words, Face.WORDS, _SIZE) + 18
+    base = place.scene.base
+    if is_complete and (base.maybe.any() or base.silent.any()):
+        words = "perhaps touched" if base.maybe.any() else "not recorded"
+        hatch = int(Pattern.FAINT_HATCH)
+        rects.add(end, end + 12, y - 5, y + 5, theme.idle, pattern=hatch)
+        texts.append(Text(end + 17, y, words, theme.dim, _SIZE))
+        end += 17 + text_width(words, Face.WORDS, _SIZE) + 18
+    return [*rects.batch(), *texts.batch()], end
+
+
+def _right_text(
+    texts: TextList, words: str, right: float, y: float, color: int, face: Face
+) -> float:
+    """Add a text that ends at `right`; return where it begins."""
+    texts.append(Text(right, y, words, color, _SIZE, face, Align.RIGHT))
+    return right - text_width(words, face, _SIZE)
+
+
+def totals_words(place: HeatGeometry) -> str:
+    """Return what all cells come to, and what they leave out."""
+    scene, t = place.scene, place.scene.base.totals
+    words = [
+        f"DISK {format_count(t.n_file)} accesses, {format_bytes(t.file_bytes)} "
+        f"({counted_words(t.passed_bytes)})",
+        f"BUFFER {format_count(t.n_buffer)}, {format_bytes(t.buffer_bytes)}",
+    ]
+    if t.n_unplaced:
+        words.append(f"{format_count(t.n_unplaced)} without a place in the file")
+    if t.passed_bytes:
+        words.append(f"{format_bytes(t.passed_bytes)} in experts not chosen")
+    if t.unknown_file_bytes:
+        words.append(f"of up to {format_bytes(t.unknown_file_bytes)} it is not known")
+    if t.n_moved:
+        words.append(f"{format_count(t.n_moved)} kinds of access at rounded places")
+    files = scene.base.files
+    if len(files) and not files.is_listed:
+        words.append("places from the trace alone")
+    elif len(files) and not files.is_read:
+        words.append("no access leads to this file")
+    if scene.is_filtered:
+        words.insert(0, "filtered")
+    return "  ·  ".join(words)
 
 
 def compose_heatmap(scene: HeatScene) -> DisplayList:

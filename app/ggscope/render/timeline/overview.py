@@ -25,8 +25,8 @@ from ggscope.render.batch import (
     TextList,
 )
 from ggscope.render.theme import lut, mix, phase_color, with_alpha
+from ggscope.render.timeline.compose import pending_strip
 from ggscope.render.timeline.marks import hit_columns
-from ggscope.render.timeline.pending import pending_strip
 from ggscope.render.timeline.scene import OverviewScene, TimeScale
 
 BAND_PX = 4.0

@@ -37,24 +37,22 @@ from ggscope.views.base.widgets import (
 from ggscope.views.details.links import RelatedList, ShowLinks, SpanSteps
 from ggscope.views.details.parts import (
     AccessCards,
+    Group,
     OpHistogram,
     OpTimes,
     OpTimesRequest,
     SwatchLine,
     TargetCard,
-    alike,
-)
-from ggscope.views.details.record import RECORD_TASK, RecordSection
-from ggscope.views.details.things import (
-    Group,
     ThingNews,
     ThingRequest,
+    alike,
     exists,
     facts_of,
     filter_of,
     groups_of,
     placed_tensors,
 )
+from ggscope.views.details.record import RECORD_TASK, RecordSection
 from ggscope.words.files import stated_facts
 from ggscope.words.selected import card_words, place_word
 from ggscope.words.spans import (

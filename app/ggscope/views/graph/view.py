@@ -25,10 +25,8 @@ from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.widgets import keeps_key
-from ggscope.views.graph.head import GraphHead, PathBar
-from ggscope.views.graph.input import Gestures, command_of
-from ggscope.views.graph.menus import connect_menus, menu_of
-from ggscope.views.graph.paths import Hits, Paths
+from ggscope.views.graph.head import GraphHead, Hits, PathBar, Paths
+from ggscope.views.graph.input import Gestures, command_of, connect_menus, menu_of
 from ggscope.views.graph.sight import (
     READABLE_ZOOM,
     Anchor,

@@ -12,8 +12,8 @@ from ggscope.analysis.rows.lanes import LaneBox
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_exact_bytes, format_share
+from ggscope.render.timeline.compose import unknown_range
 from ggscope.render.timeline.lanes import BYTE_UNITS, format_value
-from ggscope.render.timeline.pending import unknown_range
 from ggscope.session.session import Session
 from ggscope.text import Html, html, join_html
 from ggscope.words.spans import time_text, tooltip_text

@@ -652,7 +652,7 @@ class TimelineView(PaintedView):
     def menu_at(self, x: float, y: float) -> QMenu:
         """Return the menu of what lies at a position."""
         # Imported when it is asked for: the first picture does without.
-        from ggscope.views.timeline.menus import build_menu
+        from ggscope.views.timeline.gestures import build_menu
 
         return build_menu(self, x, y)
 

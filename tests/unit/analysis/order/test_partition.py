@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.order import partition as module
-from ggscope.analysis.order.partition import (
+from ggscope.analysis.order import table_order as module
+from ggscope.analysis.order.table_order import (
     Coder,
     linear_coder,
     partition,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.reads.reuse import miss_curve
-from ggscope.analysis.reads.what_if import pinned, read_with_pinned
+from ggscope.analysis.reads.what_if import miss_curve, pinned, read_with_pinned
 
 units = st.lists(st.integers(0, 5), max_size=40)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.reads import reuse
+from ggscope.analysis.reads import what_if as reuse
 from ggscope.errors import Cancelled
 from oracles import reuse as plainly
 from watchers import CancelAfter

@@ -17,7 +17,7 @@ from builders import (
 )
 from ggscope.analysis.filters.masks import filter_mask
 from ggscope.analysis.filters.text import parse_filter
-from ggscope.analysis.statistics import plain as stats_plain
+from ggscope.analysis.statistics import table as stats_plain
 from ggscope.analysis.statistics.table import BY, histogram, stat_table, statistics
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import family_of

@@ -22,8 +22,7 @@ from ggscope.readers.ggmlviz.columns import (
     NAMES_EVERY,
     EventIntake,
 )
-from ggscope.readers.ggmlviz.plan import choose
-from ggscope.readers.ggmlviz.reader import GgmlvizReader, Reading
+from ggscope.readers.ggmlviz.reader import GgmlvizReader, Reading, choose
 from ggscope.readers.source import Source
 from oracles.ggmlviz_intake import NumpyIntake
 

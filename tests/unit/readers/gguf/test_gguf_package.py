@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ggscope.errors import CorruptError, ReadError
-from ggscope.readers.gguf import package as gguf_package
+from ggscope.readers.gguf import reader as gguf_package
 from gguf_files import codes, encode, names, read_gguf, read_path
 
 Q = gguf.GGMLQuantizationType

@@ -11,7 +11,7 @@ from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import columns as tensor_ranges
-from ggscope.readers.tensor import patterns as tensor_patterns
+from ggscope.readers.tensor import scan as tensor_patterns
 from ggscope.readers.tensor.columns import (
     cut_ranges,
     record_ranges,
@@ -19,11 +19,8 @@ from ggscope.readers.tensor.columns import (
     word_blocks,
 )
 from ggscope.readers.tensor.layouts import LAYOUT_256
-from ggscope.readers.tensor.patterns import (
-    hash_name,
-    merged,
-)
 from ggscope.readers.tensor.reader import TensorAccessReader
+from ggscope.readers.tensor.scan import hash_name, merged
 from oracles.tensor_blocks import PatternNumbers
 from tensor_files import Rec, encode, llama_trace
 
