@@ -19,8 +19,8 @@ from ggscope.analysis.statistics import scan as stats_scan
 from ggscope.analysis.statistics.figures import SpanBlocks, Wanted
 from ggscope.analysis.statistics.grouping import Grouping
 from ggscope.analysis.workers import Watcher
+from ggscope.model.intervals import latest_owner
 from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
-from ggscope.model.time import latest_owner
 from ggscope.model.trace import Trace
 
 MOST_SPANS = 1 << 22
