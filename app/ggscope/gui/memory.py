@@ -31,8 +31,6 @@ QUIET_MS = 150
 """Rest after the last job: jobs come in groups, and each takes what is there."""
 PERIOD_MS = 1_000
 """So often garbage is looked for."""
-PERIOD_MS = 1_000
-"""Time between two looks whether garbage is to be collected."""
 CLOSED_MS = 400
 """Rest after a tab was closed: its widgets are deleted and its columns let go first."""
 
