@@ -60,6 +60,12 @@ def test_every_painter_is_ended_whatever_fails() -> None:
                     assert made == text.count("painter.end()"), (path, function.name)
 
 
+def test_nothing_is_shot_past_its_receiver() -> None:
+    """PySide keeps the method where the receiver goes first; `later` does not."""
+    for path in APP.rglob("*.py"):
+        assert ".singleShot(" not in path.read_text("utf-8"), path.relative_to(ROOT)
+
+
 def contracts() -> dict[str, list[str]]:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     return {

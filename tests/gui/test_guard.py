@@ -1,5 +1,6 @@
 """What views and widgets raise stays on the Python side of the border to Qt."""
 
+import gc
 import importlib
 import inspect
 import os
@@ -7,11 +8,14 @@ import pkgutil
 import shutil
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
+import shiboken6
 from _pytest.mark.structures import ParameterSet
-from PySide6.QtCore import QEvent, QSize
+from PySide6.QtCore import QEvent, QObject, QSize
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
@@ -20,7 +24,7 @@ import ggscope.render
 import ggscope.session
 import ggscope.views
 from ggscope.gui.pages.start import samples
-from ggscope.views.base.view import View, guarded, is_guarded, overrides
+from ggscope.views.base.view import View, guarded, is_guarded, later, overrides
 
 PROGRAM = """
 import faulthandler, sys, time
@@ -194,3 +198,45 @@ def test_guarded_override_reports_and_returns_an_empty_value(qtbot: QtBot) -> No
     assert result is False
     with pytest.raises(KeyError):
         widget.helper()
+
+
+class Caller(QObject):
+    """Notes that it was called."""
+
+    def __init__(self, heard: list[str]) -> None:
+        super().__init__()
+        self.heard = heard
+
+    def say(self, what: str = "said") -> None:
+        self.heard.append(what)
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_later_calls_once_and_keeps_nothing(qtbot: QtBot, is_bound: bool) -> None:
+    heard: list[str] = []
+    caller = Caller(heard)
+
+    later(caller, caller.say if is_bound else partial(caller.say, "said"))
+    assert heard == []
+    qtbot.wait(30)
+
+    assert heard == ["said"]
+    assert caller.children() == []
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_later_lets_go_of_an_owner_that_went_first(
+    qtbot: QtBot, is_bound: bool
+) -> None:
+    heard: list[str] = []
+    caller = Caller(heard)
+    watched = weakref.ref(caller)
+
+    later(caller, caller.say if is_bound else partial(caller.say, "said"), 10)
+    shiboken6.delete(caller)
+    del caller
+    qtbot.wait(50)
+    gc.collect()
+
+    assert heard == []
+    assert watched() is None

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 import platformdirs
-from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, Signal
 from PySide6.QtGui import QFileOpenEvent, QIcon, QSurfaceFormat
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -37,7 +37,7 @@ from ggscope.native.library import library
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore, MemoryStore
 from ggscope.session.tasks import NO_MEMORY
-from ggscope.views.base.view import guarded
+from ggscope.views.base.view import guarded, later
 from ggscope.views.registry import BUILTIN
 
 logger = logging.getLogger(__name__)
@@ -260,10 +260,10 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
         window.open_paths(Path(p) for p in app.take_queued_files())
     reception = None if door is None else _reception(door, app, window)
     # The icon is read and drawn after the window is out.
-    QTimer.singleShot(0, window, set_icon)
+    later(window, set_icon)
     # With a file, when it is likely to be open: a pane that is shown for the first time
     # then need not wait for its modules.
-    QTimer.singleShot(_WARM_UP_MS if paths else 0, window, warm_up)
+    later(window, warm_up, _WARM_UP_MS if paths else 0)
     try:
         return int(app.exec())
     finally:
@@ -291,7 +291,7 @@ def _reception(door: Door, app: QApplication, window: MainWindow) -> Reception:
     # At once: what came to a closed window would be lost.
     app.lastWindowClosed.connect(reception.stop)
     app.aboutToQuit.connect(reception.stop)
-    QTimer.singleShot(0, reception, reception.start)
+    later(reception, reception.start)
     return reception
 
 
@@ -369,13 +369,13 @@ class ExceptionHook:
             # Shown later: a widget may be in the middle of painting.
             host = host_of(trace)
             if host is not None:
-                QTimer.singleShot(0, host, partial(host.fail, report))
+                later(host, partial(host.fail, report))
             elif not is_shown:  # showing it again would paint again, and fail again
                 text = f"Something went wrong: {kind.__name__}: {value}"[:400]
                 if issubclass(kind, MemoryError):
                     text = NO_MEMORY
                 show = partial(self._window.report_crash, text, report)
-                QTimer.singleShot(0, self._window, show)
+                later(self._window, show)
         except RuntimeError:  # the window is gone already
             sys.__excepthook__(kind, value, trace)
 

@@ -48,7 +48,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.text import caption, one_line
 from ggscope.views.base.plain import set_tab_tip, set_title
-from ggscope.views.base.view import Copies, View, guarded
+from ggscope.views.base.view import Copies, View, guarded, later
 from ggscope.views.base.widgets import copy_text
 
 logger = logging.getLogger(__name__)
@@ -281,7 +281,7 @@ class MainWindow(QMainWindow):
         """
         if paths:
             self._stack.setCurrentWidget(self._blank)
-            QTimer.singleShot(0, self, partial(self.open_paths, paths, options))
+            later(self, partial(self.open_paths, paths, options))
 
     def open_requested(self, path: str) -> None:
         """Open a file that the desktop hands over, and come to the front."""

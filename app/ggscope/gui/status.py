@@ -12,7 +12,7 @@ from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskState
 from ggscope.views.base.plain import set_tip
-from ggscope.views.base.view import guarded
+from ggscope.views.base.view import guarded, later
 
 SHOW_AFTER_MS = 300
 SAID_MS = 6000
@@ -98,7 +98,7 @@ class StatusStrip(QFrame):
     def showEvent(self, event: object) -> None:
         """Measure memory only while somebody can read it."""
         self._memory_timer.start()
-        QTimer.singleShot(300, self, self._show_memory)
+        later(self, self._show_memory, 300)
         super().showEvent(event)  # type: ignore[arg-type]  # QShowEvent
 
     def hideEvent(self, event: object) -> None:

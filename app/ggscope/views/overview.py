@@ -2,7 +2,7 @@
 
 from enum import Enum, auto
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -18,6 +18,7 @@ from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import bookmark_tip, show_tip
+from ggscope.views.base.view import later
 
 HEIGHT = 58
 EDGE_PX = 6
@@ -93,7 +94,7 @@ class OverviewView(PaintedView):
         if self._ready:
             self.repaint_picture()
         else:  # the timeline asks first: what a person looks at has priority
-            QTimer.singleShot(0, self, self._prepare_large)
+            later(self, self._prepare_large)
 
     def _prepare_large(self) -> None:
         scene = self.scene_now()

@@ -11,7 +11,7 @@ import os
 from functools import cache, partial
 from typing import Protocol
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import (
     QGuiApplication,
     QOffscreenSurface,
@@ -28,7 +28,7 @@ from ggscope.render.gl.painter import GlPainter
 from ggscope.render.gl.store import BUDGET_BYTES
 from ggscope.render.painter import StillPart, paint
 from ggscope.render.timeline.scene import RowHolder
-from ggscope.views.base.view import guarded
+from ggscope.views.base.view import guarded, later
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ class GlCanvas(QOpenGLWidget):
                 self._painter.start_search(self._gpu_bytes)
             except Exception as error:  # noqa: BLE001 - as above
                 self._fail_search(error)
-        QTimer.singleShot(0, self, self._host.canvas_ready)
+        later(self, self._host.canvas_ready)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw by `paintGL`, or give up where there is no context to draw with."""
@@ -237,7 +237,7 @@ class GlCanvas(QOpenGLWidget):
 
     def _fail_search(self, error: Exception | None) -> None:
         logger.warning("no search on the GPU: %s", error, exc_info=error)
-        QTimer.singleShot(0, self, partial(self._host.search_failed, str(error)))
+        later(self, partial(self._host.search_failed, str(error)))
 
     def _on_context_lost(self) -> None:
         self.makeCurrent()
@@ -249,7 +249,7 @@ class GlCanvas(QOpenGLWidget):
         logger.warning("OpenGL canvas failed: %s", error, exc_info=error)
         # Later: a message that resizes this widget in the middle of paintGL takes
         # its frame buffer away, and Mesa crashes when the context goes.
-        QTimer.singleShot(0, self, partial(self._host.canvas_failed, str(error)))
+        later(self, partial(self._host.canvas_failed, str(error)))
 
 
 def wants_search(renderer: str) -> bool:

@@ -27,7 +27,7 @@ from ggscope.session.settings import Drawing
 from ggscope.session.tasks import Request
 from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
 from ggscope.views.base.plain import show_tip
-from ggscope.views.base.view import View
+from ggscope.views.base.view import View, later
 from ggscope.views.base.widgets import lay_out, pop_up
 
 _NUMBERS = itertools.count(1)
@@ -69,8 +69,6 @@ class PaintedView(View):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._zoom = 1.0
         self._is_stale = True
-        # A timer of its own: PySide keeps the method of `QTimer.singleShot`, and with
-        # it the view, where the view is closed before the shot.
         self._chooser = QTimer(self, singleShot=True, interval=self.probe_ms)
         self._chooser.timeout.connect(self._choose_canvas)
         self._wish = "auto"
@@ -328,7 +326,7 @@ class PaintedView(View):
     def canvas_failed(self, message: str) -> None:
         """Fall back to the raster canvas."""
         self._wish = "raster"
-        QTimer.singleShot(0, self, partial(self._replace_canvas, use_gl=False))
+        later(self, partial(self._replace_canvas, use_gl=False))
 
     def canvas_ready(self) -> None:
         """Do nothing: the timeline tells what draws."""

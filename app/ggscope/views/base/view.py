@@ -14,7 +14,7 @@ from collections.abc import Callable
 from inspect import isfunction
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from PySide6.QtCore import QSize, Signal
+from PySide6.QtCore import QObject, QSize, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from ggscope.render.export import Figure
@@ -29,6 +29,18 @@ _EMPTY: dict[object, Callable[[], object]] = {bool: bool, int: int, QSize: QSize
 """What an override returns to Qt in place of the value it could not make."""
 Connection = tuple[Any, Callable[..., object]]
 """A signal, and the slot that hears it."""
+
+
+def later(owner: QObject, call: Callable[[], object], ms: int = 0) -> None:
+    """Call once in a later turn, or never where `owner` is gone by then.
+
+    In the place of ``QTimer.singleShot``: where its receiver goes before the shot,
+    PySide 6.8 to 6.11 keep the method, and with it all that the receiver refers to.
+    """
+    timer = QTimer(owner, singleShot=True, interval=ms)
+    timer.timeout.connect(call)
+    timer.timeout.connect(timer.deleteLater)
+    timer.start()
 
 
 def guarded(cls: _Class) -> _Class:

@@ -28,7 +28,7 @@ from ggscope.render.theme import NAMES, ScaleKind, Theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import Label, set_tip
-from ggscope.views.base.view import guarded
+from ggscope.views.base.view import guarded, later
 from ggscope.views.base.widgets import (
     combo_box,
     keeps_key,
@@ -589,7 +589,7 @@ class HeatmapView(PaintedView):
             yield
         finally:
             # What belongs to it may be found on a worker, and come later.
-            QTimer.singleShot(_QUIET_MS, self, self._end_own_selection)
+            later(self, self._end_own_selection, _QUIET_MS)
 
     def _end_own_selection(self) -> None:
         self._is_own_selection = False

@@ -43,6 +43,7 @@ from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import bookmark_tip, show_tip
+from ggscope.views.base.view import later
 from ggscope.views.timeline.gestures import Gestures
 from ggscope.views.timeline.hit import Hit, hit_in_lane, row_at
 from ggscope.views.timeline.legend import Legend
@@ -439,7 +440,7 @@ class TimelineView(PaintedView):
         found = super().compose(width, height, scale)
         if found is not None and not self._has_painted:
             self._has_painted = True
-            QTimer.singleShot(0, self, self._on_first_painted)
+            later(self, self._on_first_painted)
         return found
 
     def empty_words(self) -> tuple[str, str]:
