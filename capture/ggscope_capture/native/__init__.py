@@ -1,0 +1,1 @@
+"""The tracer in C, and what compiles it."""

@@ -1,0 +1,484 @@
+"""The ring as Python sees it: the layout of ``native/ring.h``, and a reader.
+
+The header is the source of truth; a test compiles it and compares names, places and
+numbers with these. ``resources/docs/ring-format.md`` tells the layout in prose.
+"""
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+RING_MAGIC = b"GGSRING1"
+DEFS_MAGIC = b"GGSDEFS1"
+DEFS_SUFFIX = ".defs"
+RING_VERSION = 1
+RING_BYTE_ORDER = 0x01020304
+RING_PAGE = 4096
+UNKNOWN_U32 = 0xFFFFFFFF
+UNKNOWN_U64 = 0xFFFFFFFFFFFFFFFF
+TENSOR_SOURCES = 10
+
+RING_OVERWRITE = 1
+CPU_BITS, NODE_SHIFT, BARRIER_SHIFT = 12, 12, 20
+RECORD_FUSED, RECORD_BEGIN = 1 << 28, 1 << 29
+RECORD_GRAPH, RECORD_MIGRATED = 1 << 30, 1 << 31
+
+
+class State(IntEnum):
+    """What became of the traced program."""
+
+    RUNS = 1
+    ENDED = 2
+    REPLACED = 3
+
+
+class Mode(IntEnum):
+    """What the spans of a ring are."""
+
+    UNKNOWN = 0
+    THREADS = 1
+    BEGINS = 2
+    GRAPHS = 3
+
+
+class Door(IntEnum):
+    """How the tracer came into the program."""
+
+    UNKNOWN = 0
+    BACKEND_PATH = 1
+    PRELOAD = 2
+    DYLD = 3
+    SOURCE = 4
+
+
+class Clock(IntEnum):
+    """What the times of records were read from; their unit is always nanoseconds."""
+
+    IS_MONOTONIC = 0
+    IS_TSC = 1
+    IS_CNTVCT = 2
+
+
+class Frame(IntEnum):
+    """Types of frames: definitions below 32, events of the ring from there on."""
+
+    PAD = 0
+    PROGRAM = 1
+    OP = 2
+    TYPE = 3
+    MODEL = 4
+    WEIGHT = 5
+    BUFFER = 6
+    BUILD = 7
+    LANE = 8
+    CHECK = 9
+    DOT = 10
+    NOTE = 11
+    MAPPING = 12
+    CLOCK = 32
+    GRAPH_BEGIN = 33
+    GRAPH_END = 34
+    UBATCH = 35
+    EXPERTS = 36
+    ROUTER = 37
+    HOST = 38
+    COPY = 39
+    BUFFER_EVENT = 40
+
+
+class TensorFlag(IntFlag):
+    """What is known of a tensor of a build."""
+
+    COMPUTED = 1
+    FUSED = 2
+    WEIGHT = 4
+    BY_MAPPING = 8
+    VIEW = 16
+
+
+class Host(IntEnum):
+    """What the program's own thread did."""
+
+    DECODE = 1
+    COMPUTE = 2
+    ALLOC = 3
+    INPUT = 4
+    OUTPUT = 5
+    SYNC = 6
+    SAMPLE = 7
+    RESET = 8
+
+
+_Fields = Any  # pairs of name and type, as numpy takes them
+
+_CONTROL: _Fields = [
+    ("magic", "S8"), ("version", "<u4"), ("byte_order", "<u4"),
+    ("header_size", "<u4"), ("record_size", "<u4"), ("lane_size", "<u4"),
+    ("n_lanes", "<u4"), ("lanes_offset", "<u8"), ("lane_capacity", "<u8"),
+    ("records_offset", "<u8"), ("events_offset", "<u8"), ("events_capacity", "<u8"),
+    ("file_size", "<u8"), ("pid", "<u4"), ("flags", "<u4"), ("t0_mono", "<u8"),
+    ("t0_real", "<u8"), ("start_time", "<u8"), ("clock", "<u4"), ("door", "<u4"),
+    ("tracer_version", "<u4"), ("reserved0", "<u4"), ("identity", "u1", (16,)),
+    ("reserved1", "u1", (112,)), ("program", "S256"), ("reserved2", "u1", (512,)),
+    ("enabled", "<u4"), ("sample_every", "<u4"), ("reader_pid", "<u4"),
+    ("filter_seq", "<u4"), ("reader_heartbeat", "<u8"), ("op_mask", "<u8", (4,)),
+    ("lane_mask", "<u8", (8,)), ("layer_first", "<u4"), ("layer_last", "<u4"),
+    ("reserved3", "u1", (896,)),
+    ("heartbeat", "<u8"), ("graphs", "<u8"), ("skipped", "<u8"), ("state", "<u4"),
+    ("mode", "<u4"), ("no_lane", "<u8"), ("no_node", "<u8"), ("defs_bytes", "<u8"),
+    ("defs_lost", "<u8"), ("reserved4", "u1", (448,)),
+    ("events_head", "<u8"), ("events_dropped", "<u8"), ("events_dropped_bytes", "<u8"),
+    ("reserved5", "u1", (40,)), ("events_tail", "<u8"), ("reserved6", "u1", (56,)),
+    ("reserved7", "u1", (1408,)),
+]  # fmt: skip
+_LANE: _Fields = [
+    ("state", "<u4"), ("slot", "<u2"), ("ith", "<u2"), ("tid", "<u4"),
+    ("reserved0", "<u4"), ("reserved1", "<u8", (6,)),
+    ("head", "<u8"), ("dropped", "<u8"), ("last_ns", "<u8"),
+    ("reserved2", "<u8", (5,)),
+    ("tail", "<u8"), ("reserved3", "<u8", (7,)), ("reserved4", "<u8", (8,)),
+]  # fmt: skip
+_RECORD: _Fields = [
+    ("t0", "<u8"), ("op_ns", "<u4"), ("wait_ns", "<u4"), ("node", "<u4"),
+    ("graph", "<u4"), ("lane", "<u2"), ("op", "<u2"), ("extra", "<u4"),
+]  # fmt: skip
+_TENSOR: _Fields = [
+    ("op", "<u2"), ("type", "<u2"), ("flags", "<u4"), ("ggml_flags", "<u4"),
+    ("layer", "<i4"), ("pointer", "<u8"), ("data", "<u8"), ("bytes", "<u8"),
+    ("offset", "<u8"), ("model", "<u4"), ("weight", "<u4"), ("buffer", "<u4"),
+    ("view_source", "<u4"), ("ne", "<u8", (4,)), ("nb", "<u8", (4,)),
+    ("sources", "<u4", (TENSOR_SOURCES,)),
+]  # fmt: skip
+
+STRUCTS: dict[str, np.dtype[np.void]] = {
+    name: np.dtype(fields)
+    for name, fields in {
+        "ring_control": _CONTROL,
+        "ring_lane": _LANE,
+        "ring_record": _RECORD,
+        "ring_frame": [
+            ("size", "<u4"), ("type", "<u2"), ("reserved", "<u2"), ("time", "<u8"),
+        ],
+        "def_weight": [
+            ("model", "<u4"), ("index", "<u4"), ("type", "<u4"), ("n_dims", "<u4"),
+            ("ne", "<u8", (4,)), ("offset", "<u8"), ("size", "<u8"),
+        ],
+        "def_buffer": [
+            ("buffer", "<u4"), ("usage", "<u4"), ("pointer", "<u8"), ("base", "<u8"),
+            ("size", "<u8"),
+        ],
+        "def_build": [
+            ("build", "<u4"), ("n_nodes", "<u4"), ("n_tensors", "<u4"),
+            ("n_computed", "<u4"), ("n_fused", "<u4"), ("reserved", "<u4"),
+            ("signature", "<u8"),
+        ],
+        "def_tensor": _TENSOR,
+        "def_check": [
+            ("graph", "<u4"), ("result", "<u4"), ("mode", "<u4"), ("lanes", "<u4"),
+            ("expected", "<u8"), ("found", "<u8"), ("missing_nodes", "<u8"),
+            ("reserved", "<u8"),
+        ],
+        "def_mapping": [("address", "<u8"), ("size", "<u8"), ("offset", "<u8")],
+        "event_graph": [
+            ("graph", "<u4"), ("build", "<u4"), ("ubatch", "<u4"), ("slot", "<u2"),
+            ("n_threads", "<u2"), ("phase", "<u2"), ("split", "<u2"),
+            ("n_nodes", "<u4"), ("context", "<u8"), ("backend", "<u8"),
+            ("reserved", "<u8"),
+        ],
+        "event_ubatch": [
+            ("ubatch", "<u4"), ("n_tokens", "<u4"), ("n_positions", "<u4"),
+            ("phase", "<u4"), ("context", "<u8"),
+        ],
+        "event_experts": [
+            ("graph", "<u4"), ("node", "<u4"), ("layer", "<i4"), ("rows", "<u4"),
+            ("used", "<u4"), ("n_experts", "<u4"), ("first_row", "<u4"),
+            ("reserved", "<u4"),
+        ],
+        "event_host": [
+            ("kind", "<u4"), ("tid", "<u4"), ("begin", "<u8"), ("end", "<u8"),
+            ("context", "<u8"), ("bytes", "<u8"), ("ubatch", "<u4"), ("count", "<u4"),
+        ],
+        "event_copy": [
+            ("begin", "<u8"), ("end", "<u8"), ("bytes", "<u8"), ("from_buffer", "<u4"),
+            ("to_buffer", "<u4"), ("context", "<u8"), ("name", "S64"),
+        ],
+        "defs_header": [
+            ("magic", "S8"), ("version", "<u4"), ("byte_order", "<u4"),
+            ("identity", "u1", (16,)),
+        ],
+    }.items()
+}  # fmt: skip
+"""The structs of the header by their names, as numpy sees them."""
+
+RECORD = STRUCTS["ring_record"]
+CONTROL = STRUCTS["ring_control"]
+LANE = STRUCTS["ring_lane"]
+
+_FRAME = struct.Struct("<IHHQ")
+_TEXT = struct.Struct("<H")
+Array = npt.NDArray[Any]
+
+
+class RingError(Exception):
+    """The file is no ring, or none that this version understands; says why."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One frame.
+
+    Attributes
+    ----------
+    type : of `Frame`, or a number that this version does not know.
+    time : CLOCK_MONOTONIC, ns.
+    body : what follows the frame's head, padded to 8 bytes.
+    """
+
+    type: int
+    time: int
+    body: bytes
+
+    def struct(self, name: str) -> tuple[np.void, bytes]:
+        """Return the struct that begins the body, and the bytes behind it."""
+        dtype = STRUCTS[name]
+        return np.frombuffer(self.body, dtype, 1)[0], self.body[dtype.itemsize :]
+
+
+def text_at(body: bytes, place: int = 0) -> tuple[str, int]:
+    """Return the text that begins at `place`, and where it ends. Never raises on text.
+
+    Bytes that are no UTF-8 become U+FFFD.
+    """
+    (length,) = _TEXT.unpack_from(body, place)
+    end = place + _TEXT.size + length
+    if end > len(body):
+        raise RingError("a text goes beyond its frame")
+    return body[place + _TEXT.size : end].decode("utf-8", "replace"), end
+
+
+def frames(data: bytes) -> Iterator[tuple[Event, int]]:
+    """Give the whole frames at the beginning of `data`, and where each ends.
+
+    A frame that is cut, and what has no possible size, ends the walk.
+    """
+    place = 0
+    while place + 8 <= len(data):
+        size, kind = struct.unpack_from("<IH", data, place)
+        if size < 8 or size % 8 or place + size > len(data):
+            return
+        if kind != Frame.PAD:
+            if size < _FRAME.size:
+                return
+            time = _FRAME.unpack_from(data, place)[3]
+            body = data[place + _FRAME.size : place + size]
+            yield Event(kind, time, body), place + size
+        place += size
+
+
+def check_control(page: bytes, n_bytes: int) -> Any:
+    """Return the control page of a ring of `n_bytes`.
+
+    Raises
+    ------
+    RingError
+        If the page is not that of a ring, or its numbers cannot be.
+    """
+    if len(page) < RING_PAGE:
+        raise RingError("the file is shorter than the first page of a ring")
+    control = np.frombuffer(page, CONTROL, 1)[0]
+    if page[:8] != RING_MAGIC:
+        begun = not page[:8].strip(b"\0")
+        raise RingError("not ready yet" if begun else "this is not a ring of ggscope")
+    if control["version"] != RING_VERSION:
+        raise RingError(f"a ring of version {control['version']}, not {RING_VERSION}")
+    if control["byte_order"] != RING_BYTE_ORDER:
+        raise RingError("a ring of a machine with another order of bytes")
+    number = {name: int(control[name]) for name in _NUMBERS}
+    lanes_end = number["lanes_offset"] + number["n_lanes"] * LANE.itemsize
+    lane_bytes = number["lane_capacity"] * RECORD.itemsize
+    records_end = number["records_offset"] + number["n_lanes"] * lane_bytes
+    events_end = number["events_offset"] + number["events_capacity"]
+    if (
+        number["header_size"] != RING_PAGE
+        or number["record_size"] != RECORD.itemsize
+        or number["lane_size"] != LANE.itemsize
+        or not 0 < number["n_lanes"] <= 1 << 16
+        or not _is_power_of_two(number["lane_capacity"])
+        or not _is_power_of_two(number["events_capacity"])
+        or number["lanes_offset"] < RING_PAGE
+        or max(lanes_end, records_end, events_end) > n_bytes
+    ):
+        raise RingError("the numbers of its first page do not fit the file")
+    return control
+
+
+_NUMBERS = ("header_size", "record_size", "lane_size", "n_lanes", "lanes_offset",
+            "lane_capacity", "records_offset", "events_offset",
+            "events_capacity")  # fmt: skip
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
+
+
+class Ring:
+    """An open ring: what is new in its lanes, events and definitions.
+
+    One reader empties a ring that drops (it moves the tails); any number may look at
+    one that overwrites, or follow with `is_owner` false. All arrays are copies.
+
+    Attributes
+    ----------
+    control : the control page, a view of the mapped file.
+    lanes : (n_lanes,) of `LANE`, likewise.
+    lost : int64[n_lanes], records that were overwritten before they were read here.
+    """
+
+    def __init__(self, path: Path, *, is_owner: bool = True) -> None:
+        """Map the file. Raises RingError or OSError."""
+        self.path = path
+        self.is_owner = is_owner
+        flags = os.O_RDWR if is_owner else os.O_RDONLY
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size < RING_PAGE:
+                raise RingError("the file is shorter than the first page of a ring")
+            access = mmap.ACCESS_WRITE if is_owner else mmap.ACCESS_READ
+            self._map = mmap.mmap(descriptor, size, access=access)
+        finally:
+            os.close(descriptor)
+        try:
+            check_control(self._map[:RING_PAGE], size)
+            self.control: Array = np.frombuffer(self._map, CONTROL, 1)
+            number = {name: int(self.control[name][0]) for name in _NUMBERS}
+            n = number["n_lanes"]
+            self.lanes: Array = np.frombuffer(
+                self._map, LANE, n, number["lanes_offset"]
+            )
+            capacity = number["lane_capacity"]
+            self._records: Array = np.frombuffer(
+                self._map, RECORD, n * capacity, number["records_offset"]
+            ).reshape(n, capacity)
+        except RingError:
+            self._map.close()
+            raise
+        self._events_at = number["events_offset"]
+        self._events_capacity = number["events_capacity"]
+        self._tail = self.lanes["tail"].astype(np.int64)
+        self._events_tail = int(self.control["events_tail"][0])
+        self.events_lost = 0
+        self.lost: npt.NDArray[np.int64] = np.zeros(n, np.int64)
+        self._defs_at = STRUCTS["defs_header"].itemsize
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the mapping back; arrays of the ring itself must not be used again."""
+        del self.control, self.lanes, self._records
+        self._map.close()
+
+    def value(self, name: str) -> int:
+        """Return one number of the control page as it is now."""
+        return int(self.control[name][0])
+
+    def dropped(self) -> int:
+        """Return how many records the writer could not place, for want of room."""
+        return int(self.lanes["dropped"].sum()) + self.value("no_lane")
+
+    def records(self) -> list[Array]:
+        """Return the new records, one array of `RECORD` per lane that has some.
+
+        What the writer overwrote meanwhile is left out and counted in `lost`.
+        """
+        new = []
+        capacity = self._records.shape[1]
+        for lane in np.flatnonzero(self.lanes["state"]).tolist():
+            head = int(self.lanes["head"][lane])
+            first = max(int(self._tail[lane]), head - capacity)
+            if head <= self._tail[lane]:
+                continue
+            copied = self._records[lane, np.arange(first, head) % capacity]
+            # The record being written may lie over the oldest one: hence the 1.
+            now = int(self.lanes["head"][lane])
+            safe = min(max(first, now - capacity + (now > first)), head)
+            if self.value("flags") & RING_OVERWRITE == 0:
+                safe = first
+            self.lost[lane] += safe - int(self._tail[lane])
+            new.append(copied[safe - first :])
+            self._tail[lane] = head
+            if self.is_owner:
+                self.lanes["tail"][lane] = head
+        return [part for part in new if len(part)]
+
+    def events(self) -> list[Event]:
+        """Return the new events, oldest first."""
+        head, capacity = self.value("events_head"), self._events_capacity
+        first = self._events_tail
+        if head - first > capacity:
+            # Where a frame begins is not known behind what was overwritten.
+            self.events_lost += head - first
+            self._events_tail = head
+            return []
+        low, high = first % capacity, head % capacity
+        at = self._events_at
+        if head == first:
+            return []
+        if low < high:
+            data = self._map[at + low : at + high]
+        else:
+            data = self._map[at + low : at + capacity] + self._map[at : at + high]
+        now = self.value("events_head")
+        if now - first > capacity:
+            self.events_lost += head - first
+            self._events_tail = head
+            return []
+        found = list(frames(data))
+        self._events_tail = head
+        if self.is_owner:
+            self.control["events_tail"][0] = head
+        return [event for event, _ in found]
+
+    def definitions(self) -> list[Event]:
+        """Return the definitions that are new in the file beside the ring.
+
+        Raises
+        ------
+        RingError
+            If that file belongs to another ring.
+        """
+        path = defs_path(self.path)
+        try:
+            with path.open("rb") as file:
+                head = file.read(STRUCTS["defs_header"].itemsize)
+                if len(head) < STRUCTS["defs_header"].itemsize:
+                    return []
+                header = np.frombuffer(head, STRUCTS["defs_header"], 1)[0]
+                identity = bytes(self.control["identity"][0])
+                if head[:8] != DEFS_MAGIC or bytes(header["identity"]) != identity:
+                    raise RingError("the definitions beside it are another ring's")
+                file.seek(self._defs_at)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        found = list(frames(data))
+        if found:
+            self._defs_at += found[-1][1]
+        return [event for event, _ in found]
+
+
+def defs_path(ring: Path) -> Path:
+    """Return the file of definitions that belongs to a ring."""
+    return ring.with_name(ring.name + DEFS_SUFFIX)
