@@ -1,0 +1,520 @@
+"""Which way into a program will work, read from its files before it runs.
+
+A program can be traced as it is where its calls within ggml go through slots that can
+be filled anew when it runs. That is so where ggml's CPU code is a library: loaded by
+ggml itself (``GGML_BACKEND_PATH`` then brings the tracer in the same way) or linked
+(``LD_PRELOAD`` does). Code that was linked into the program itself has no such slots.
+What is told here rests on the ELF files: what they need, what they define, and which
+functions are called by slots.
+"""
+
+import contextlib
+import functools
+import mmap
+import os
+import platform
+import re
+import shutil
+import stat
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSegment
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.segments import InterpSegment
+
+BACKEND_PATH, PRELOAD, DYLD = (
+    "GGML_BACKEND_PATH",
+    "LD_PRELOAD",
+    "DYLD_INSERT_LIBRARIES",
+)
+SLOTS = ("ggml_graph_compute", "ggml_cpu_extra_compute_forward", "ggml_barrier")
+"""What libggml-cpu must call by slots, so that every op of every thread is seen."""
+_CPU, _REGISTRY = "ggml_graph_compute", "ggml_backend_load_all_from_path"
+_BACKEND = "ggml_backend_init"
+"""What a library has that ggml loads as a backend."""
+_LLAMA = ("llama_decode", "llama_process")
+_MACHINES = {
+    "x86_64": "EM_X86_64",
+    "amd64": "EM_X86_64",
+    "aarch64": "EM_AARCH64",
+    "arm64": "EM_AARCH64",
+}
+_SYSTEM = re.compile(
+    r"(ld-linux|libc\.|libm\.|libdl\.|librt\.|libpthread\.|libgcc_s\.|libstdc\+\+\.|libgomp\.|linux-vdso)"
+)
+"""Libraries that hold no ggml."""
+_FOLDERS = ("/usr/local/lib", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+_MACHO = {0xFEEDFACF: "<", 0xCFFAEDFE: ">", 0xFEEDFACE: "<", 0xCEFAEDFE: ">"}
+_FAT = 0xCAFEBABE
+_INTERPRETERS = {"python": "Python", "node": "Node", "bun": "Node", "deno": "Node"}
+# What pyelftools lets through where a file is not what its head says.
+_DAMAGED = (ELFError, ValueError, KeyError, IndexError, AttributeError, TypeError,
+            AssertionError, OverflowError, struct.error)  # fmt: skip
+
+
+class DoctorError(Exception):
+    """The program cannot be looked at; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One way in; `works` is None where only a run can tell."""
+
+    door: str
+    works: bool | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What is known of a program before it runs.
+
+    `linkage` is one of "dynamic-backends", "shared", "one-library", "static",
+    "fully-static", "setuid", "script", "python", "node", "macho", "no-ggml",
+    "other-machine", "damaged".
+    """
+
+    program: str
+    linkage: str
+    doors: list[Door]
+    advice: str
+
+    @property
+    def works(self) -> bool | None:
+        """Whether any door works; None where only a run can tell."""
+        answers = {door.works for door in self.doors}
+        return True if True in answers else None if None in answers else False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as the command prints it."""
+        return asdict(self)
+
+
+def examine(program: str | Path) -> Report:
+    """Tell which doors of a program work.
+
+    Parameters
+    ----------
+    program : a path, or a name that is looked for on PATH; also a library.
+
+    Raises
+    ------
+    DoctorError
+        If there is no such program, or it cannot be read.
+    """
+    path = find(program)
+    if path.is_dir():
+        raise DoctorError(f"{path} is a folder; name the program or a library in it")
+    try:
+        with path.open("rb") as handle:
+            head = handle.read(256)
+    except OSError as error:
+        raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
+    if head[:2] == b"#!":
+        return _script(path, head)
+    number = int.from_bytes(head[:4], "big")
+    if number in _MACHO or number == _FAT:
+        return _macho(path)
+    if head[:4] != b"\x7fELF":
+        raise DoctorError(f"{path} is no program: it is neither ELF, Mach-O nor script")
+    return _elf(path)
+
+
+def find(program: str | Path) -> Path:
+    """Return where a program is, as the shell would; raises DoctorError."""
+    there = shutil.which(program)
+    if there is not None:
+        return Path(there)
+    path = Path(program)
+    if path.exists() and (os.sep in str(program) or path.suffix == ".so"):
+        return path  # a library, or one that may not be executed
+    where = "there" if os.sep in str(program) else "on PATH"
+    raise DoctorError(f"there is no program {program} {where}")
+
+
+@dataclass(slots=True)
+class _Object:
+    """What matters of one ELF file."""
+
+    path: Path
+    needed: list[str] = field(default_factory=list)
+    runpath: list[str] = field(default_factory=list)
+    defines: set[str] = field(default_factory=set)
+    slots: set[str] = field(default_factory=set)
+    machine: str = ""
+    bits: int = 64
+    interpreter: str = ""
+    is_dynamic: bool = False
+    is_library: bool = False
+
+
+def _read(path: Path) -> _Object:
+    """Read an ELF file; raises DoctorError where it is damaged or cannot be read."""
+    try:
+        with path.open("rb") as handle:
+            return _read_open(path, handle)
+    except OSError as error:
+        raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
+    except _DAMAGED as error:
+        raise DoctorError(f"{path} is damaged: {error}") from error
+
+
+def _read_open(path: Path, handle: BinaryIO) -> _Object:
+    elf = ELFFile(handle)
+    read = _Object(path, machine=elf["e_machine"], bits=elf.elfclass)
+    for segment in elf.iter_segments():
+        if isinstance(segment, InterpSegment):
+            read.interpreter = segment.get_interp_name()
+        if isinstance(segment, DynamicSegment):
+            read.is_dynamic = True
+            tag: Any  # named after what it holds, which no type tells
+            for tag in segment.iter_tags():
+                if tag.entry.d_tag == "DT_NEEDED":
+                    read.needed.append(tag.needed)
+                elif tag.entry.d_tag == "DT_RUNPATH":
+                    read.runpath = tag.runpath.split(":")
+                elif tag.entry.d_tag == "DT_RPATH" and not read.runpath:
+                    read.runpath = tag.rpath.split(":")
+    read.is_library = elf["e_type"] == "ET_DYN" and not read.interpreter
+    table: Any = elf.get_section_by_name(".gnu.hash") or elf.get_section_by_name(
+        ".hash"
+    )
+    if table is not None:
+        for name in (_CPU, _REGISTRY, _BACKEND, *_LLAMA):
+            symbol = table.get_symbol(name)
+            if symbol is not None and symbol["st_shndx"] != "SHN_UNDEF":
+                read.defines.add(name)
+    if _CPU in read.defines:
+        read.slots = _slots(elf)
+    return read
+
+
+def _slots(elf: ELFFile) -> set[str]:
+    """Return which of `SLOTS` are called by slots."""
+    symbols: Any = elf.get_section_by_name(".dynsym")
+    found = set()
+    for name in (".rela.plt", ".rel.plt"):
+        section = elf.get_section_by_name(name)
+        if isinstance(section, RelocationSection):
+            for relocation in section.iter_relocations():
+                found.add(symbols.get_symbol(relocation["r_info_sym"]).name)
+    return found & set(SLOTS)
+
+
+def _elf(path: Path) -> Report:
+    try:
+        program = _read(path)
+    except DoctorError as error:
+        return _closed(path, "damaged", str(error), "Get the program anew.")
+    here = _MACHINES.get(platform.machine().lower(), "")
+    if program.machine != here or program.bits != 64:
+        why = f"it is for {program.machine} with {program.bits} bits, not for this one"
+        return _closed(path, "other-machine", why, "Use a build for this machine.")
+    if _is_privileged(path):
+        return _closed(
+            path, "setuid",
+            "it runs with other rights than yours, and the system then ignores what "
+            "would be loaded into it",
+            "Trace a copy of it that has no such rights.",
+        )  # fmt: skip
+    if "musl" in program.interpreter:
+        why = "it uses the C library musl, and the tracer is built for glibc"
+        return _closed(path, "other-machine", why, "Use a build for glibc.")
+    if not program.is_dynamic and not program.is_library:
+        if _mentions_ggml(path):
+            return _inside(path, "fully-static", "it is linked without any library")
+        return _no_ggml(path, "it is linked without any library and holds no ggml")
+    return _dynamic(path, program)
+
+
+def _dynamic(path: Path, program: _Object) -> Report:
+    """Report on a program with libraries."""
+    objects = list(_closure(program))
+    cpu = [each for each in objects if _CPU in each.defines]
+    if _CPU in program.defines and not program.is_library:
+        return _inside(path, "static", "ggml was linked into the program itself")
+    if program.is_library and _BACKEND in program.defines:
+        return _loaded(path, [program])
+    if cpu:
+        holder = cpu[0]
+        is_one = bool(holder.defines.intersection(_LLAMA))
+        linkage = "one-library" if is_one else "shared"
+        return _linked(path, linkage, holder)
+    registry = next((each for each in objects if _REGISTRY in each.defines), None)
+    places = [path.resolve().parent, Path.cwd()]
+    if registry is not None:
+        places.insert(0, registry.path.resolve().parent)
+    mentions = registry is not None or _mentions_ggml(path)
+    if mentions:
+        home = path.resolve().parent.parent
+        places += [home / "lib", home / "lib" / path.name]
+        backends = _backends(places)
+        if backends:
+            return _loaded(path, backends)
+    if registry is not None:
+        folder = places[0]
+        return _closed(
+            path, "dynamic-backends",
+            f"its ggml loads backends while it runs, but there is no libggml-cpu in "
+            f"{folder}, beside the program or in this folder",
+            "Put ggml's CPU backend beside the program, or start it where it is.",
+        )  # fmt: skip
+    interpreter = next(
+        (name for word, name in _INTERPRETERS.items() if path.name.startswith(word)), ""
+    )
+    if interpreter:
+        return _interpreter(path, interpreter)
+    if mentions:
+        return _inside(path, "static", "ggml was linked into the program itself")
+    return _no_ggml(path, "neither the program nor its libraries hold ggml")
+
+
+def _closure(program: _Object) -> Iterator[_Object]:
+    """Yield a program and the libraries that it needs, those of the system left out."""
+    seen: set[Path] = set()
+    todo = [program]
+    while todo:
+        each = todo.pop(0)
+        yield each
+        for name in each.needed:
+            if _SYSTEM.match(name):
+                continue
+            path = _library(name, each, program)
+            if path is None or path in seen:
+                continue
+            seen.add(path)
+            with contextlib.suppress(DoctorError):  # what cannot be read tells nothing
+                todo.append(_read(path))
+
+
+def _library(name: str, needs: _Object, program: _Object) -> Path | None:
+    """Return the file of a library as the loader would find it, or None."""
+    if "/" in name:
+        return Path(name) if Path(name).is_file() else None
+    places = [Path(p) for p in os.environ.get("LD_LIBRARY_PATH", "").split(":") if p]
+    for each in (needs, program):
+        origin = str(each.path.resolve().parent)
+        places += [
+            Path(entry.replace("${ORIGIN}", origin).replace("$ORIGIN", origin))
+            for entry in each.runpath
+            if entry
+        ]
+    for place in places:
+        if (place / name).is_file():
+            return place / name
+    known = _known_libraries().get(name)
+    if known is not None:
+        return known
+    for folder in _FOLDERS:
+        if Path(folder, name).is_file():
+            return Path(folder, name)
+    return None
+
+
+@functools.cache
+def _known_libraries() -> dict[str, Path]:
+    """Return what the loader's cache names."""
+    command = shutil.which("ldconfig", path="/sbin:/usr/sbin:/bin:/usr/bin")
+    if command is None:
+        return {}
+    done = subprocess.run(
+        [command, "-p"], capture_output=True, text=True, check=False, errors="replace"
+    )
+    lines = re.findall(r"^\s*(\S+) \([^)]*\) => (\S+)$", done.stdout, re.MULTILINE)
+    return {name: Path(path) for name, path in reversed(lines)}
+
+
+def _backends(places: list[Path]) -> list[_Object]:
+    """Return the CPU backends that ggml would find in these folders."""
+    found: dict[Path, _Object] = {}
+    for place in places:
+        for path in sorted(place.glob("libggml-cpu*.so*")):
+            with contextlib.suppress(DoctorError):
+                each = _read(path)
+                if _CPU in each.defines:
+                    found.setdefault(path.resolve(), each)
+    return list(found.values())
+
+
+def _loaded(path: Path, backends: list[_Object]) -> Report:
+    """Report on ggml that loads its backends while it runs."""
+    folder = backends[0].path.parent
+    n = len(backends)
+    builds = "1 build" if n == 1 else f"{n} builds"
+    closed = _without_slots(backends[0])
+    path_why = (
+        f"ggml loads its backends while it runs ({builds} of the CPU's in {folder}) "
+        f"and takes the tracer as one more{closed}"
+    )
+    own = ""
+    if path.name == "ollama":
+        own = "; Ollama sets this variable for its own runners, though"
+    doors = [
+        Door(BACKEND_PATH, not own, path_why + own),
+        Door(PRELOAD, True, f"the tracer is there when ggml's backends come{closed}"),
+    ]
+    return Report(
+        program=str(path), linkage="dynamic-backends", doors=doors, advice=_run(path)
+    )
+
+
+def _linked(path: Path, linkage: str, holder: _Object) -> Report:
+    closed = _without_slots(holder)
+    one = " with llama.cpp" if linkage == "one-library" else ""
+    doors = [
+        Door(
+            BACKEND_PATH, False,
+            f"ggml's CPU code is linked{one} ({holder.path.name}), so that nothing "
+            "need load backends",
+        ),
+        Door(
+            PRELOAD, True,
+            f"calls within {holder.path.name} go through slots{closed}"
+            if not closed else f"the tracer is loaded with the program{closed}",
+        ),
+    ]  # fmt: skip
+    return Report(program=str(path), linkage=linkage, doors=doors, advice=_run(path))
+
+
+def _without_slots(backend: _Object) -> str:
+    """Return what is lost where functions are not called by slots, or nothing."""
+    missing = [name for name in SLOTS if name not in backend.slots]
+    if not missing:
+        return ""
+    return (
+        f"; but {backend.path.name} was built so that {' and '.join(missing)} cannot "
+        "be followed, and only whole graphs are seen"
+    )
+
+
+def _inside(path: Path, linkage: str, why: str) -> Report:
+    """Report on ggml that is part of the program."""
+    doors = [
+        Door(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
+        Door(PRELOAD, False, f"{why}, so that its calls cannot be followed"),
+    ]
+    advice = (
+        "Use a build whose ggml is a library: an official release for Linux, or cmake "
+        "with -DBUILD_SHARED_LIBS=ON. `ggscope-capture targets --install npm` brings "
+        "such libraries unmodified."
+    )
+    return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
+
+
+def _no_ggml(path: Path, why: str) -> Report:
+    doors = [
+        Door(name, None, f"{why}; programs that it starts are traced with it")
+        for name in (BACKEND_PATH, PRELOAD)
+    ]
+    advice = (
+        "If it loads ggml or starts llama.cpp while it runs, "
+        "`ggscope-capture run` sees that; else name the program that computes."
+    )
+    return Report(program=str(path), linkage="no-ggml", doors=doors, advice=advice)
+
+
+def _interpreter(path: Path, name: str) -> Report:
+    packages = "llama-cpp-python or xllamacpp" if name == "Python" else "node-llama-cpp"
+    why = f"{name} loads a binding such as {packages} while it runs"
+    doors = [
+        Door(BACKEND_PATH, None, f"{why}: works where its ggml loads backends"),
+        Door(PRELOAD, None, f"{why}: works where its ggml is a library of any kind"),
+    ]
+    advice = (
+        f"{_run(path)} To know more beforehand, ask about the binding's own library: "
+        "`ggscope-capture doctor …/libggml-cpu.so`."
+    )
+    linkage = name.lower()
+    return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
+
+
+def _script(path: Path, head: bytes) -> Report:
+    line = head[2:].split(b"\n", 1)[0].decode("utf-8", "replace").split()
+    words = [word for word in line if not word.startswith("-")]
+    used = words[1] if len(words) > 1 and words[0].endswith("/env") else None
+    command = used or (words[0] if words else "")
+    name = Path(command).name
+    for word, title in _INTERPRETERS.items():
+        if name.startswith(word):
+            report = _interpreter(path, title)
+            return Report(
+                program=str(path), linkage="script", doors=report.doors,
+                advice=_run(path),
+            )  # fmt: skip
+    of = name or "an unknown interpreter"
+    why = f"it is a script of {of}; what it starts inherits this"
+    doors = [Door(door, None, why) for door in (BACKEND_PATH, PRELOAD)]
+    advice = "Name the program that it starts, to know beforehand; a run works as well."
+    return Report(program=str(path), linkage="script", doors=doors, advice=advice)
+
+
+def _macho(path: Path) -> Report:
+    """Report on a program of macOS, which this project could not try."""
+    if sys.platform != "darwin":
+        why = "it is a program of macOS"
+        return _closed(path, "macho", why, "Use a build for this machine.")
+    protected = str(path.resolve()).startswith(("/usr/bin/", "/bin/", "/System/"))
+    not_run = "not tried on macOS by this project"
+    doors = [
+        Door(
+            BACKEND_PATH, None,
+            f"should work where ggml loads backends (Homebrew), for whole graphs; "
+            f"{not_run}",
+        ),
+        Door(
+            DYLD, False if protected else None,
+            "the system takes this variable from its own programs" if protected else
+            "should work unless the program has a hardened runtime, for whole graphs; "
+            f"{not_run}",
+        ),
+    ]  # fmt: skip
+    return Report(program=str(path), linkage="macho", doors=doors, advice=_run(path))
+
+
+def _closed(path: Path, linkage: str, why: str, advice: str) -> Report:
+    names = (BACKEND_PATH, DYLD if sys.platform == "darwin" else PRELOAD)
+    doors = [Door(name, False, why) for name in names]
+    return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
+
+
+def _run(path: Path) -> str:
+    if re.search(r"\.(so|node|dylib)(\.|$)", path.name):
+        return (
+            "This is a library: run the program that loads it, "
+            "`ggscope-capture run -o run.bin -- PROGRAM …`."
+        )
+    name = path.name if shutil.which(path.name) == str(path) else str(path)
+    shown = f"'{name}'" if " " in name else name
+    return f"Run `ggscope-capture run -o run.bin -- {shown} …`."
+
+
+def _is_privileged(path: Path) -> bool:
+    """Tell whether a program gets other rights than its caller's."""
+    status = path.stat()
+    if status.st_mode & stat.S_ISUID and status.st_uid != os.geteuid():
+        return True
+    if status.st_mode & stat.S_ISGID and status.st_gid not in os.getgroups():
+        return True
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return "security.capability" in os.listxattr(path)
+    return False
+
+
+def _mentions_ggml(path: Path) -> bool:
+    """Tell whether a file's bytes hold the name by which ggml complains."""
+    with (
+        contextlib.suppress(ValueError, OSError),  # an empty file has no map
+        path.open("rb") as handle,
+        mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        return content.find(b"GGML_ASSERT") >= 0
+    return False
