@@ -5,10 +5,20 @@ Exit codes: 0 good, 1 error, 2 usage; `run` ends with the program's own.
 
 import argparse
 import json
+import os
 import sys
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
+
+from ggscope_capture.config import (
+    SETTINGS,
+    ConfigError,
+    Configuration,
+    Setting,
+    resolve,
+    shown,
+)
 
 _ANSWERS = {True: "works", False: "closed", None: "perhaps"}
 
@@ -69,7 +79,59 @@ def parser() -> argparse.ArgumentParser:
         help="dense, moe, nano, nano-moe or bench; may be repeated",
     )
     models.set_defaults(do=_models)
+
+    config = commands.add_parser(
+        "config", help="print the settings, and where each one comes from"
+    )
+    config.add_argument(
+        "--explain",
+        action="store_true",
+        help="say what each setting is, its names and its origin",
+    )
+    config.add_argument("--json", action="store_true")
+    _add_settings(config, SETTINGS)
+    config.set_defaults(do=_config)
     return made  # fmt: skip
+
+
+def _add_settings(
+    command: argparse.ArgumentParser, settings: Sequence[Setting]
+) -> None:
+    """Add a flag for each setting; those that are not given are None."""
+    group = command.add_argument_group("settings")
+    group.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        dest="config_file",
+        help="a JSON file with settings; `config --explain` has its keys",
+    )
+    short = {"output": ["-o"], "verbose": ["-v"]}
+    for setting in settings:
+        names = [*short.get(setting.name, []), f"--{setting.flag}"]
+        if isinstance(setting.default, bool):
+            group.add_argument(
+                *names,
+                dest=f"set_{setting.name}",
+                help=setting.help,
+                action=argparse.BooleanOptionalAction,
+            )
+        else:
+            group.add_argument(*names, dest=f"set_{setting.name}", help=setting.help,
+                               metavar=setting.flag.split("-")[-1].upper())  # fmt: skip
+
+
+def _configuration(options: argparse.Namespace) -> Configuration:
+    """Return the settings that a command line, its file and the environment say."""
+    flags = {
+        name.removeprefix("set_"): value
+        for name, value in vars(options).items()
+        if name.startswith("set_") and value is not None
+    }
+    try:
+        return resolve(flags, options.config_file, os.environ)
+    except ConfigError as error:
+        raise _CommandError(str(error)) from error
 
 
 def plain(text: str) -> str:
@@ -153,6 +215,38 @@ def _models(options: argparse.Namespace) -> int:
             ) from error
         say(str(path))
     return 0
+
+
+def _config(options: argparse.Namespace) -> int:
+    configuration = _configuration(options)
+    for notice in configuration.notices:
+        complain(notice)
+    if options.json:
+        say(
+            json.dumps(
+                {
+                    origin.setting.name: {
+                        "value": origin.value,
+                        "from": origin.source,
+                        "overruled": origin.overruled,
+                    }
+                    for origin in configuration.origins
+                }
+            )
+        )
+        return 0
+    for origin in configuration.origins:
+        setting = origin.setting
+        text = f"{setting.name} = {shown(origin.value)}"
+        if not options.explain:
+            say(text)
+            continue
+        say(f"{text}   ({origin.source})")
+        for other in origin.overruled:
+            say(f"    overruled: {other}")
+        names = f"--{setting.flag}, {setting.key}, {setting.variable.lstrip('!')}"
+        say(f"    {setting.help}; {names}")
+    return 0  # fmt: skip
 
 
 if __name__ == "__main__":
