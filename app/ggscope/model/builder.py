@@ -8,15 +8,19 @@ import numpy as np
 
 from ggscope.model.claims import Claims, Stated, contradiction
 from ggscope.model.graph import Graph
+from ggscope.model.growing import Growing, GrowingTable
 from ggscope.model.lanes import LaneColumns, LaneKind
 from ggscope.model.routing import Routing
 from ggscope.model.schema import Table, schema_of, stacked
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
+    I64,
+    AccessColumns,
     Accesses,
     Array,
     CounterSeries,
     CounterShape,
+    FlatAccesses,
     Flows,
     Markers,
     Spans,
@@ -45,9 +49,15 @@ class TraceBuilder:
 
     Columns are taken over, not copied, where a table comes in one piece: the
     caller must not change an array after handing it in.
+
+    Parameters
+    ----------
+    grows : whether there will be snapshots many times a second, as of a program that
+        is still running: columns have spare capacity then, and a snapshot costs what
+        came since the last one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, grows: bool = False) -> None:
         self.strings = StringTable()
         self.clock = Clock()
         self.ops: OpTable | None = None
@@ -60,12 +70,14 @@ class TraceBuilder:
         self.claims: Claims | None = None
         self.flows = Flows.blank()
         self._lanes = LaneColumns()
+        self._grown = _Grown() if grows else None
         self._spans: list[Spans] = []
         self._markers: list[Markers] = []
         self._counters: list[CounterSeries] = []
         self._graphs: list[Graph] = []
         self._warnings: dict[str, ReadWarning] = {}
         self._generation = 0
+        self._open = Spans.blank()
 
     def add_lane(
         self,
@@ -93,7 +105,7 @@ class TraceBuilder:
     @property
     def n_spans(self) -> int:
         """Number of spans so far: the id of the next one."""
-        return sum(map(len, self._spans))
+        return sum(map(len, self._spans)) if self._grown is None else len(self._grown)
 
     def add_spans(
         self,
@@ -101,11 +113,13 @@ class TraceBuilder:
         start: Array,
         end: Array,
         lane: Array | int,
+        pattern: Array | None = None,
         **columns: Array | int | None,
     ) -> int:
         """Append spans with any of the columns of `Spans`.
 
         A scalar stands for the whole column, None for a column that is missing.
+        `pattern` is that of each span, see `add_patterns`; only where the trace grows.
 
         Returns
         -------
@@ -119,10 +133,24 @@ class TraceBuilder:
         first = self.n_spans
         start = np.ascontiguousarray(start, np.int64)
         end = np.ascontiguousarray(end, np.int64)
-        self._spans.append(
-            _rows(Spans, len(start), start=start, end=end, lane=lane, **columns)
-        )
+        spans = _rows(Spans, len(start), start=start, end=end, lane=lane, **columns)
+        if self._grown is None:
+            self._spans.append(spans)
+        else:
+            self._grown.append(spans, pattern)
         return first
+
+    def add_patterns(self, rows: AccessColumns, lengths: Array) -> int:
+        """Append access patterns of a trace that grows; return the first one's number.
+
+        `rows` are the accesses of one after the other, `lengths` how many each has.
+        """
+        assert self._grown is not None
+        return self._grown.add_patterns(rows, lengths)
+
+    def set_open(self, spans: Spans) -> None:
+        """Say which spans have begun and not ended, instead of the last ones."""
+        self._open = spans
 
     def add_markers(
         self, *, time: Array, lane: Array | int, **columns: Array | int | None
@@ -130,7 +158,11 @@ class TraceBuilder:
         """Append markers with any columns of `Markers`, as `add_spans`."""
         time = np.ascontiguousarray(time, np.int64)
         columns = {"record": -1, **columns}
-        self._markers.append(_rows(Markers, len(time), time=time, lane=lane, **columns))
+        markers = _rows(Markers, len(time), time=time, lane=lane, **columns)
+        if self._grown is None:
+            self._markers.append(markers)
+        else:
+            self._grown.append_markers(markers)
 
     def add_counter(
         self,
@@ -231,20 +263,17 @@ class TraceBuilder:
         extent : of the whole file where that is known to be more than the spans
             so far; widened to hold everything that is there.
         """
-        self._spans = [stacked(*self._spans)] if self._spans else [Spans.blank()]
-        self._markers = [stacked(*self._markers)] if self._markers else []
-        spans = self._spans[0]
-        markers = self._markers[0] if self._markers else Markers.blank().full()
-        accesses = no_accesses(len(spans)) if self.accesses is None else self.accesses
-        if len(accesses.pattern) < len(spans):
-            missing = len(spans) - len(accesses.pattern)
-            pattern = np.append(accesses.pattern, np.full(missing, -1, np.int32))
-            accesses = replace(accesses, pattern=pattern)
+        if self._grown is None:
+            spans, markers, accesses = self._stacked()
+            found = _extent(spans, markers, accesses, self._counters)
+        else:
+            spans, markers, accesses = self._grown.tables()
+            found = self._grown.extent(self._counters)
         self._generation += 1
         trace = Trace(
             info=info,
             clock=self.clock,
-            extent=_widened(_extent(spans, markers, accesses, self._counters), extent),
+            extent=_widened(found, extent),
             strings=self.strings,
             lanes=self._lanes.lanes(),
             spans=spans,
@@ -264,9 +293,83 @@ class TraceBuilder:
             models=self.models,
             routing=self.routing,
             claims=self.claims,
+            open_spans=self._open,
         )
         trace.freeze()
         return trace
+
+    def _stacked(self) -> tuple[Spans, Markers, Accesses]:
+        self._spans = [stacked(*self._spans)] if self._spans else [Spans.blank()]
+        self._markers = [stacked(*self._markers)] if self._markers else []
+        spans = self._spans[0]
+        markers = self._markers[0] if self._markers else Markers.blank().full()
+        accesses = no_accesses(len(spans)) if self.accesses is None else self.accesses
+        if len(accesses.pattern) < len(spans):
+            missing = len(spans) - len(accesses.pattern)
+            pattern = np.append(accesses.pattern, np.full(missing, -1, np.int32))
+            accesses = replace(accesses, pattern=pattern)
+        return spans, markers, accesses
+
+
+class _Grown:
+    """The tables of a trace that grows."""
+
+    def __init__(self) -> None:
+        self._spans = GrowingTable(Spans)
+        self._markers = GrowingTable(Markers)
+        self._rows = GrowingTable(AccessColumns)
+        self._pattern = Growing(np.int32)
+        self._first = Growing(np.int64)
+        self._first.append(np.zeros(1, np.int64))
+        self._low: int | None = None
+        self._high = 0
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def append(self, spans: Spans, pattern: Array | None) -> None:
+        """Add spans and the patterns of their accesses (None: they have none)."""
+        self._spans.append(spans)
+        missing = np.full(len(spans), -1, np.int32)
+        self._pattern.append(missing if pattern is None else pattern)
+        self._note(spans.start, spans.end)
+
+    def append_markers(self, markers: Markers) -> None:
+        """Add markers."""
+        self._markers.append(markers)
+        self._note(markers.time, markers.time)
+
+    def add_patterns(self, rows: AccessColumns, lengths: Array) -> int:
+        """Add patterns; return the number of the first one."""
+        found, n = len(self._first) - 1, len(self._rows)
+        self._rows.append(rows)
+        self._first.append(np.cumsum(lengths, dtype=np.int64) + n)
+        return found
+
+    def tables(self) -> tuple[Spans, Markers, Accesses]:
+        """Return all that is there."""
+        accesses = Accesses(
+            self._pattern.view(),
+            self._first.view(),
+            self._rows.table(),
+            FlatAccesses.blank(),
+        )
+        markers = self._markers.table() if len(self._markers) else Markers.blank()
+        return self._spans.table(), markers.full(), accesses
+
+    def extent(self, counters: list[CounterSeries]) -> TimeRange:
+        """Return from when to when all of it and `counters` last."""
+        found = _extent(Spans.blank(), Markers.blank(), no_accesses(0), counters)
+        if self._low is None:
+            return found
+        own = TimeRange(self._low, self._high)
+        return _widened(own, found) if any(map(len, counters)) else own
+
+    def _note(self, start: I64, end: I64) -> None:
+        if len(start):
+            low, high = int(start.min()), int(end.max())
+            self._high = high if self._low is None else max(self._high, high)
+            self._low = low if self._low is None else min(self._low, low)
 
 
 def _rows(table: type[_T], n: int, **columns: Array | int | None) -> _T:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -236,6 +236,8 @@ class Trace:
     parts : the files that were joined into this trace; empty for a single file.
     joins : how well they fitted.
     claims : the file's own words for each access pattern, or None.
+    open_spans : spans of a running program that have begun and not ended; they have
+        no id yet, and their end is the tick up to which the program was heard.
     """
 
     info: TraceInfo
@@ -262,6 +264,7 @@ class Trace:
     parts: tuple[Part, ...] = ()
     joins: tuple[Join, ...] = ()
     claims: Claims | None = None
+    open_spans: Spans = field(default_factory=Spans.blank)
 
     def __post_init__(self) -> None:
         if not isinstance(self.lanes, Lanes):  # a plug-in's own tuple
@@ -307,7 +310,8 @@ class Trace:
 
     def freeze(self) -> None:
         """Mark every array read-only."""
-        tables = (self.spans, self.markers, self.accesses, self.flows, self.tensors)
+        tables: tuple[Any, ...] = (self.spans, self.open_spans, self.markers)
+        tables += (self.accesses, self.flows, self.tensors)
         claims = () if self.claims is None else (self.claims,)
         others = (self.buffers, self.routing, *self.counters, *self.graphs, *claims)
         for table in (*tables, *others):
@@ -334,6 +338,7 @@ def _check(trace: Trace) -> list[str]:
     broken: list[str] = []
     for name, table in (
         ("spans", spans),
+        ("open_spans", trace.open_spans),
         ("markers", markers),
         ("accesses.patterns", accesses.patterns),
         ("accesses.loose", accesses.loose),

@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.groups import CHUNK_ROWS, chunks
-from ggscope.analysis.rows.pyramid import MAX_EXACT, Dominant, RunningSums, ragged
+from ggscope.analysis.rows.pyramid import (
+    MAX_EXACT,
+    Dominant,
+    RunningSums,
+    merge,
+    ragged,
+)
 from ggscope.analysis.rows.rows import (
     COARSE_STEP,
     PREFIX_STEP,
@@ -90,7 +96,7 @@ def column_edges(visible: TimeRange, px: int) -> I64:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Colors:
+class Colors:
     """The categories of a row.
 
     Attributes
@@ -137,6 +143,7 @@ class RowColumns:
     category : unsigned ints of one or two bytes per *span id* (index with
         ``row.id``), or None for 0.
     n_categories : number of categories.
+    colors : the categories of the row where they are known.
 
     Notes
     -----
@@ -147,12 +154,16 @@ class RowColumns:
     """
 
     def __init__(
-        self, row: Row, category: Array | None = None, n_categories: int = 1
+        self,
+        row: Row,
+        category: Array | None = None,
+        n_categories: int = 1,
+        colors: Colors | None = None,
     ) -> None:
         self._row = row
         self._by_id = category
         self._n_categories = n_categories
-        self._colors = _colors_of(row, category, n_categories)
+        self._colors = colors or _colors_of(row, category, n_categories)
         # The first step of every search; small enough for a cache.
         self._top = row.coarse[::COARSE_STEP].copy()
         self._filter: _Filter | None = None
@@ -461,18 +472,18 @@ def _picked(
     )
 
 
-def _colors_of(row: Row, category: Array | None, n_categories: int) -> _Colors:
+def _colors_of(row: Row, category: Array | None, n_categories: int) -> Colors:
     """Return the categories of a row; `category` is per span id."""
     if category is None or not len(row):
-        return _Colors(None, np.zeros(1, np.uint16), np.zeros(1, np.int32), None)
+        return Colors(None, np.zeros(1, np.uint16), np.zeros(1, np.int32), None)
     values = row.values_of(category)
     present = _present(values, n_categories)
     number = np.zeros(n_categories, np.uint16)
     number[present] = np.arange(len(present))
     if len(present) == 1:
-        return _Colors(None, number, present, None)
-    dominant = Dominant(row, values, number, len(present))
-    return _Colors(values, number, present, dominant)
+        return Colors(None, number, present, None)
+    dominant = Dominant(merge(row, values, number, len(present)))
+    return Colors(values, number, present, dominant)
 
 
 def _present(values: Array, n_categories: int) -> npt.NDArray[np.int32]:

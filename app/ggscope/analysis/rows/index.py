@@ -14,6 +14,7 @@ from ggscope.analysis.rows import merges
 from ggscope.analysis.rows.categories import Categories, categorize
 from ggscope.analysis.rows.columns import RowColumns
 from ggscope.analysis.rows.groups import Groups, group_parts, group_spans
+from ggscope.analysis.rows.growth import Growth
 from ggscope.analysis.rows.lanes import (
     FEW_LANES,
     TimelineLane,
@@ -112,11 +113,24 @@ class TraceIndex:
     ----------
     before : the index of an earlier snapshot of the same file: what was computed
         of columns that are still the same is taken over.
+    is_appended : whether the spans of `before` are the first ones of this trace, which
+        grows: what is derived of them is appended to.
     """
 
-    def __init__(self, trace: Trace, before: "TraceIndex | None" = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        before: "TraceIndex | None" = None,
+        *,
+        is_appended: bool = False,
+    ) -> None:
         self._trace = trace
-        self._cache = _Cache() if before is None else before.heir_of_cache(trace)
+        self._growth: Growth | None = None
+        if is_appended:
+            self._growth = (before and before._growth) or Growth()
+            self._cache = _Cache()
+        else:
+            self._cache = _Cache() if before is None else before.heir_of_cache(trace)
 
     def heir_of_cache(self, trace: Trace) -> "_Cache":
         """Return a cache with what stays true of `trace`, the next snapshot."""
@@ -193,7 +207,7 @@ class TraceIndex:
         if known is not None:
             return cast("tuple[RowColumns, ...]", known)
         rows, categories = self.rows(key), self.categories(by)
-        return self._cache.get(name, lambda: _columns(rows, categories))
+        return self._cache.get(name, lambda: self._make_columns(key, rows, categories))
 
     def filtered_columns(
         self, key: str, by: ColorBy, mask: npt.NDArray[np.bool_], token: object
@@ -218,7 +232,7 @@ class TraceIndex:
         """Return the colouring by `by`."""
         self._cache.keep_latest("columns", ("columns", by), _KEPT_COLORINGS)
         self._cache.keep_latest("categories", ("categories", by), _KEPT_COLORINGS)
-        return self._cache.get(("categories", by), lambda: categorize(self._trace, by))
+        return self._cache.get(("categories", by), lambda: self._make_categories(by))
 
     def time_order(self) -> Array:
         """Return span ids sorted by (start, id), int32 (int64 beyond 2^31 spans)."""
@@ -322,6 +336,10 @@ class TraceIndex:
         part -= np.maximum(found.start[first:stop], low)
         return int(found.id[first + int(np.argmax(part))])
 
+    def _grown(self, ask: Callable[[Growth], _T | None]) -> _T | None:
+        """Return what the growth of the trace tells; None where it does not grow."""
+        return None if self._growth is None else ask(self._growth)
+
     def _groups(self, field: str) -> Groups:
         """Return the spans by lane, or the work spans by layer or op."""
         return self._cache.get(("groups", field), lambda: self._make_groups(field))
@@ -329,8 +347,13 @@ class TraceIndex:
     def _make_groups(self, field: str) -> Groups:
         trace = self._trace
         if field == "lane":
-            return group_spans(trace.spans.lane, len(trace.lanes))
-        column = _field(trace, field)
+            column, n = trace.spans.lane, len(trace.lanes)
+            grown = self._grown(lambda g: g.groups(trace, field, column, n))
+            return group_spans(column, n) if grown is None else grown
+        column, n = _field(trace, field), _n_values(_field(trace, field))
+        grown = self._grown(lambda g: g.groups(trace, field, column, n))
+        if grown is not None:
+            return grown
         by_lane = self._groups("lane")
         if by_lane.order is None and len(column):
             parts = work_parts(trace, by_lane)
@@ -341,8 +364,10 @@ class TraceIndex:
     def _make_lanes(self) -> TimelineLanes:
         trace = self._trace
         by_lane = self._groups("lane")
-        per_layer, per_op = count_work(
-            trace, [_field(trace, "layer"), _field(trace, "op")], by_lane
+        fields = ("layer", "op")
+        grown = self._grown(lambda g: g.counts(trace, fields))
+        per_layer, per_op = grown or count_work(
+            trace, [_field(trace, field) for field in fields], by_lane
         )
         return timeline_lanes(trace, by_lane.count, per_layer, per_op)
 
@@ -352,6 +377,12 @@ class TraceIndex:
         spans = self._trace.spans
         ids = self._groups(lane.field).ids(lane.value)
         if isinstance(ids, np.ndarray):
+            known = ids
+            grown = self._grown(
+                lambda g: g.union(self._trace, lane.field, lane.value, known)
+            )
+            if grown is not None:
+                return grown
             merged = merges.flatten(spans.start, spans.end, ids)
             if merged is not None:
                 return (merged,)
@@ -361,7 +392,13 @@ class TraceIndex:
         """Return the rows of all spans on the given lanes of the trace."""
         parts = [self._groups("lane").ids(lane) for lane in lane_ids]
         if len(parts) == 1:
-            return stack(*self._taken(parts[0]))
+            part = parts[0]
+            if isinstance(part, np.ndarray):
+                known = part
+                grown = self._grown(lambda g: g.rows(self._trace, lane_ids[0], known))
+                if grown is not None:
+                    return grown
+            return stack(*self._taken(part))
         taken = [self._taken(part) for part in parts]
         if not taken:
             return ()
@@ -395,7 +432,23 @@ class TraceIndex:
         )
         return spans.start[ids], spans.end[ids], numbers
 
+    def _make_columns(
+        self, key: str, rows: tuple[Row, ...], categories: Categories
+    ) -> tuple[RowColumns, ...]:
+        grown = self._grown(lambda g: g.columns(key, rows, categories))
+        if grown is not None:
+            return grown
+        n = len(categories.labels)
+        return tuple(RowColumns(row, categories.index, n) for row in rows)
+
+    def _make_categories(self, by: ColorBy) -> Categories:
+        grown = self._grown(lambda g: g.categories(self._trace, by))
+        return categorize(self._trace, by) if grown is None else grown
+
     def _make_order(self) -> Array:
+        grown = self._grown(lambda g: g.time_order(self._trace))
+        if grown is not None:
+            return grown
         start = self._trace.spans.start
         dtype = _id_dtype(len(start))
         if bool((start[1:] >= start[:-1]).all()):
@@ -427,6 +480,10 @@ class TraceIndex:
                 for i in ids
             )
         bands: list[tuple[str, int, TimeRange]] = []
+        grown = self._grown(lambda g: g.phases(trace))
+        if grown is not None:
+            bands += [(p.name.lower(), int(p), time) for p, time in grown.items()]
+            return tuple(sorted(bands, key=lambda band: band[2]))
         for phase in Phase if spans.phase is not None else ():
             inside = np.flatnonzero(spans.phase == phase)
             if len(inside):
@@ -544,11 +601,6 @@ class _Slot:
         self.lock = Lock()
         self.filled = False
         self.value: object = None
-
-
-def _columns(rows: tuple[Row, ...], categories: Categories) -> tuple[RowColumns, ...]:
-    n = len(categories.labels)
-    return tuple(RowColumns(row, categories.index, n) for row in rows)
 
 
 def _field(trace: Trace, field: str) -> Array:

@@ -603,6 +603,11 @@ def work_parts(trace: Trace, by_lane: Groups) -> list[tuple[slice, Array | None]
     return [(slice(a, b), op[a:b] if gated else None) for a, b, gated in joined]
 
 
+def work_rows(trace: Trace, rows: slice) -> npt.NDArray[np.bool_]:
+    """Return which of the spans `rows` are work, see `work_column`."""
+    return _work_test(trace)(rows)
+
+
 def count_work(
     trace: Trace, columns: Sequence[Array], by_lane: Groups | None = None
 ) -> list[I64]:

@@ -32,6 +32,8 @@ MAX_EXACT = 256
 
 _MERGE_FACTOR = 3
 _FAN_OUT = 8
+LEAST_SUMMED = RAW_ELEMENTS * _FAN_OUT + 1
+"""Rows with fewer elements have no running sums."""
 _DENSE_CELLS = 1 << 18
 # Summing this many elements per pixel costs as much as asking the running sums
 # (0.2 ms at 1920 px): below it the elements are summed one by one.
@@ -122,10 +124,8 @@ class Dominant:
 
     Parameters
     ----------
-    row : the row, at least one span.
-    category : unsigned[n], per position, the colouring's own numbers.
-    number : uint16[n_categories], from those to 0..n_names - 1.
-    n_names : how many categories the row has.
+    elements : of a row of at least one span.
+    sums : running sums of these, where they are known.
 
     Attributes
     ----------
@@ -142,12 +142,12 @@ class Dominant:
     row, 0..n_names - 1.
     """
 
-    def __init__(self, row: Row, category: Array, number: Array, n_names: int) -> None:
-        self.elements = merge(row, category, number, n_names)
-        self.sums: RunningSums | None = None
+    def __init__(self, elements: Elements, sums: "RunningSums | None" = None) -> None:
+        self.elements = elements
+        self.sums = sums
         self._levels: list[tuple[Array, I64]] | None = None
-        if n_names <= MAX_EXACT and len(self.elements) > RAW_ELEMENTS * _FAN_OUT:
-            self.sums = RunningSums(self.elements)
+        if sums is None and elements.n_names <= MAX_EXACT:
+            self.sums = RunningSums(elements) if len(elements) >= LEAST_SUMMED else None
 
     def query(self, n_spans: I64, covered: I64, columns: I64) -> I64:
         """Return the dominant category of `columns`, int64[px]; elsewhere anything.
@@ -263,18 +263,22 @@ class RunningSums:
     __slots__ = ("_elements", "base", "bucket", "fine", "group")
 
     def __init__(self, elements: Elements, keep: Array | None = None) -> None:
-        row, c = elements.row, elements.n_names
         self._elements = elements
-        self.bucket = _bucket_size(c)
-        self.group = _group_size(row, self.bucket)
-        n_buckets = len(elements) // self.bucket
-        self.fine = np.zeros((n_buckets + 1, c), np.uint32)
-        self.base = np.zeros((n_buckets // self.group + 1, c), np.int64)
-        library().ggscope_rows_sums(
-            row.start, row.end, elements.category, elements.category.itemsize,
-            elements.number, keep, len(row.start), self.bucket, self.group, c,
-            np.zeros(c, np.int64), self.fine, self.base,
-        )  # fmt: skip
+        self.bucket, self.group = steps_of(elements)
+        total = np.zeros(elements.n_names, np.int64)
+        self.fine, self.base = made_sums(
+            elements, keep, self.bucket, self.group, 0, total
+        )
+
+    @classmethod
+    def of(
+        cls, elements: Elements, bucket: int, group: int, fine: Array, base: I64
+    ) -> "RunningSums":
+        """Return sums that are known; see the attributes."""
+        made = cls.__new__(cls)
+        made._elements, made.bucket, made.group = elements, bucket, group
+        made.fine, made.base = fine, base
+        return made
 
     def at(self, buckets: I64) -> I64:
         """Return the sums before each of `buckets`, int64[m, n_names]."""
@@ -315,6 +319,36 @@ class RunningSums:
         result += self.at(nearest[used])
         result[np.arange(len(at)), edges.last[used]] -= edges.overhang[used]
         return result
+
+
+def steps_of(elements: Elements) -> tuple[int, int]:
+    """Return (spans per bucket, buckets per group) of the running sums of a row."""
+    bucket = _bucket_size(elements.n_names)
+    return bucket, _group_size(elements.row, bucket)
+
+
+def made_sums(
+    elements: Elements,
+    keep: Array | None,
+    bucket: int,
+    group: int,
+    first: int,
+    total: I64,
+) -> tuple[Array, I64]:
+    """Return (fine, base) of the spans from position `first` on, see `RunningSums`.
+
+    A group begins at `first`; `total`, the sums before it, is written to.
+    """
+    row, c = elements.row, elements.n_names
+    n = len(elements) - first
+    fine = np.zeros((n // bucket + 1, c), np.uint32)
+    base = np.zeros((n // bucket // group + 1, c), np.int64)
+    category = elements.category
+    library().ggscope_rows_sums(
+        row.start[first:], row.end[first:], category[first:], category.itemsize,
+        elements.number, keep, n, bucket, group, c, total, fine, base,
+    )  # fmt: skip
+    return fine, base
 
 
 def _bucket_size(n_categories: int) -> int:

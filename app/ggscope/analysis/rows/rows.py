@@ -102,6 +102,8 @@ class Row:
     coarse : int64[ceil(n / COARSE_STEP)], every COARSE_STEP-th start.
     levels : how many levels of nesting the row stands for; more than one in the
         last row of a lane that is deeper than MAX_ROWS.
+    puts : of a row that grows: from which position on spans were put, each time, and
+        how many times until now.
     """
 
     start: I64
@@ -110,9 +112,22 @@ class Row:
     prefix: I64
     coarse: I64
     levels: int = 1
+    puts: tuple[list[int], int] | None = None
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def kept_since(self, before: "Row | None") -> int | None:
+        """Return how many of the first spans are as in `before`, this row a while ago.
+
+        0 for another row, None where `before` is the later one.
+        """
+        if self.puts is None or before is None or before.puts is None:
+            return 0
+        (puts, now), (same, then) = self.puts, before.puts
+        if puts is not same:
+            return 0
+        return None if now < then else min([len(before), *puts[then:now]])
 
     @property
     def total_covered(self) -> int:

@@ -10,7 +10,7 @@ import oracles
 from ggscope.analysis.rows import merges
 from ggscope.analysis.rows.columns import RowColumns, column_edges
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.analysis.rows.pyramid import Dominant, RunningSums
+from ggscope.analysis.rows.pyramid import RunningSums, merge
 from ggscope.analysis.rows.rows import SpanIds, make_row
 from ggscope.model.time import TimeRange
 from oracles.picture_columns import columns_slow
@@ -86,7 +86,7 @@ def test_running_sums_are_those_of_every_span(
     start, end = builders.random_row(n, n, max_length=span)
     row = make_row(start, end, SpanIds(0, n))
     category = rng.integers(0, 9, n).astype(np.uint8)
-    elements = Dominant(row, category, np.arange(9, dtype=np.uint16), 9).elements
+    elements = merge(row, category, np.arange(9, dtype=np.uint16), 9)
     keep = rng.random(n) < 0.5 if is_filtered else None
 
     found = RunningSums(elements, keep)

@@ -1,0 +1,564 @@
+"""What is derived of a trace that grows: each thing appends instead of beginning anew.
+
+Spans only ever come behind those that are known, with ids in the order in which they
+arrive. What they are arranged by is time, and there they may come late: then the part
+of a lane behind the last tick that nothing crosses is arranged again, together with
+them. What comes out is what the whole would give at once, to the last bit.
+
+Snapshots that are older than what is arranged already get nothing here (None): who
+asks for them computes them as of any trace.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from ggscope.analysis.rows.categories import Categories, categorize
+from ggscope.analysis.rows.columns import Colors, RowColumns
+from ggscope.analysis.rows.groups import Groups
+from ggscope.analysis.rows.lanes import work_rows
+from ggscope.analysis.rows.pyramid import (
+    LEAST_SUMMED,
+    MAX_EXACT,
+    Dominant,
+    Elements,
+    RunningSums,
+    made_sums,
+    steps_of,
+)
+from ggscope.analysis.rows.rows import (
+    COARSE_STEP,
+    MAX_ROWS,
+    PREFIX_STEP,
+    Row,
+    flatten,
+    stack,
+)
+from ggscope.model.growing import Growing
+from ggscope.model.schema import schema_of
+from ggscope.model.selection import ColorBy
+from ggscope.model.tables import I64, Array, Phase, Spans
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.native.library import library
+
+_APPENDED: frozenset[ColorBy] = frozenset(
+    ("family", "op", "layer", "thread", "phase", "source", "quality", "backend")
+)
+"""Colourings in which a span's colour is its own, whatever else the trace holds."""
+_YOUNG = 1 << 18
+"""Spans of a trace whose commonest ops may still be others in a while."""
+_MOST_STEPS = 1000
+"""A lane whose spans overlap in a chain longer than this is arranged as a whole."""
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartedGroups(Groups):
+    """Groups whose ids lie apart; `first` and `order` say nothing.
+
+    Attributes
+    ----------
+    parts : the ids of each group.
+    """
+
+    parts: tuple[Array, ...] = ()
+
+    def ids(self, group: int) -> slice | Array:
+        """Return the ids of a group, ascending."""
+        return self.parts[group]
+
+
+class Growth:
+    """All that grows with one trace, from snapshot to snapshot.
+
+    May be asked from any thread. Nothing grows before it is asked for, and then by
+    all that has come since it was asked for last.
+    """
+
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._parts: dict[Hashable, tuple[Lock, object]] = {}
+
+    def groups(self, trace: Trace, field: str, column: Array, n: int) -> Groups | None:
+        """Return the spans by `column`, n groups; of all fields but "lane" the work."""
+        return self._ask(
+            ("groups", field), _Ids, lambda part: part.upto(trace, field, column, n)
+        )
+
+    def counts(self, trace: Trace, columns: Sequence[str]) -> list[I64] | None:
+        """Return how many work spans have each value of columns, int64[max + 1]."""
+        found = [
+            self._ask(
+                ("counts", name), _Counts, partial(_Counts.upto, trace=trace, name=name)
+            )
+            for name in columns
+        ]
+        known = [count for count in found if count is not None]
+        return known if len(known) == len(found) else None
+
+    def rows(self, trace: Trace, lane: int, ids: Array) -> tuple[Row, ...] | None:
+        """Return the rows of a lane of the trace, whose spans are `ids`."""
+        return self._ask(("rows", lane), _Stack, lambda part: part.upto(trace, ids))
+
+    def union(
+        self, trace: Trace, field: str, value: int, ids: Array
+    ) -> tuple[Row, ...] | None:
+        """Return the one row of a lane by a field, whose spans are `ids`."""
+        return self._ask(
+            ("union", field, value), _Union, lambda part: part.upto(trace, ids)
+        )
+
+    def columns(
+        self, key: str, rows: tuple[Row, ...], categories: Categories
+    ) -> tuple[RowColumns, ...] | None:
+        """Return the column queries of the rows of a lane."""
+        found = []
+        for number, row in enumerate(rows):
+            made = self._ask(
+                ("columns", categories.by, key, number),
+                _Colors,
+                partial(_Colors.upto, row=row, categories=categories),
+            )
+            if made is None:
+                return None
+            found.append(made)
+        return tuple(found)
+
+    def categories(self, trace: Trace, by: ColorBy) -> Categories | None:
+        """Return a colouring; of ops the commonest first as of a while ago."""
+        if by not in _APPENDED:
+            return None
+        return self._ask(("categories", by), _Coloring, lambda p: p.upto(trace, by))
+
+    def time_order(self, trace: Trace) -> Array | None:
+        """Return span ids by (start, id)."""
+        return self._ask("order", InTimeOrder, lambda part: part.upto(trace))
+
+    def phases(self, trace: Trace) -> dict[Phase, TimeRange] | None:
+        """Return from when to when the spans of each phase last."""
+        return self._ask("phases", _Phases, lambda part: part.upto(trace))
+
+    def _ask(
+        self, key: Hashable, kind: type[_T], ask: Callable[[_T], _R | None]
+    ) -> _R | None:
+        with self._guard:
+            lock, part = self._parts.setdefault(key, (Lock(), kind()))
+        with lock:
+            return ask(cast(_T, part))
+
+
+class _Ids:
+    """Span ids by group."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._ids: list[Growing] = []
+
+    def upto(self, trace: Trace, field: str, column: Array, n: int) -> Groups | None:
+        """Return the groups of the spans of `trace`."""
+        first, stop = self._n, len(column)
+        if stop < first:
+            return None
+        self._ids += [Growing(np.int32) for _ in range(n - len(self._ids))]
+        if stop > first:
+            values = column[first:stop]
+            if field != "lane":
+                values = np.where(work_rows(trace, slice(first, stop)), values, -1)
+            order = np.argsort(values, kind="stable")
+            bounds = np.searchsorted(values[order], np.arange(n + 1))
+            order = (order + first).astype(np.int32 if stop < 1 << 31 else np.int64)
+            for group in np.flatnonzero(np.diff(bounds)).tolist():
+                self._ids[group].append(order[bounds[group] : bounds[group + 1]])
+            self._n = stop
+        count = np.array([len(ids) for ids in self._ids[:n]], np.int64)
+        parts = tuple(ids.view() for ids in self._ids[:n])
+        # They are no runs of ids, so there is an order.
+        return PartedGroups(count, np.zeros(n, np.int64), np.zeros(0, np.int32), parts)
+
+
+class _Counts:
+    """How many work spans have each value of a column."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._count = np.zeros(0, np.int64)
+        self._width = 0
+
+    def upto(self, trace: Trace, name: str) -> I64 | None:
+        """Return the counts, int64[max + 1] of the largest value of any span."""
+        column, n = getattr(trace.spans, name), len(trace.spans)
+        if n < self._n:
+            return None
+        if column is not None and n > self._n:
+            rows = slice(self._n, n)
+            values = column[rows]
+            self._width = max(self._width, int(values.max()) + 1)
+            values = values[work_rows(trace, rows) & (values >= 0)]
+            count = np.bincount(values, minlength=self._width).astype(np.int64)
+            count[: len(self._count)] += self._count
+            self._count = count
+        self._n = n
+        return self._count
+
+
+class _Lane:
+    """The rows of a lane as they stand.
+
+    Attributes
+    ----------
+    rows : outermost first.
+    reach : the last tick of any span so far.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[_Row] = []
+        self._n = 0
+        self._reach = -(1 << 63)
+        self._shown: tuple[Row, ...] = ()
+        self._is_deep = False
+
+    def upto(self, trace: Trace, ids: Array) -> tuple[Row, ...] | None:
+        """Return the rows of the spans `ids`; the known ones are the first of these."""
+        if len(ids) < self._n or self._is_deep:
+            return None
+        if len(ids) > self._n:
+            spans, new = trace.spans, ids[self._n :]
+            start = spans.start[new]
+            low, cut = int(start.min()), None
+            if low < self._reach:
+                cut = self._cut(spans, low)
+            self._arrange(spans, new, start, cut)
+            self._n = len(ids)
+            self._reach = max(self._reach, int(spans.end[new].max()))
+            self._shown = tuple(row.row() for row in self.rows if len(row))
+        return None if self._is_deep else self._shown
+
+    def _cut(self, spans: Spans, low: int) -> int:
+        """Return the last tick up to `low` that no span goes across."""
+        cut = low
+        for _ in range(_MOST_STEPS):
+            moved = min((row.crossing(spans, cut) for row in self.rows), default=cut)
+            if moved == cut:
+                return cut
+            cut = moved
+        return -(1 << 63)
+
+    def _arrange(self, spans: Spans, new: Array, start: I64, cut: int | None) -> None:
+        raise NotImplementedError
+
+    def _put(self, rows: tuple[Row, ...], cut: int | None) -> None:
+        """Put rows in the place of all that starts at `cut` or later; None: behind."""
+        self.rows += [_Row() for _ in range(len(rows) - len(self.rows))]
+        for i, row in enumerate(self.rows):
+            at = len(row) if cut is None else row.position(cut)
+            if i < len(rows):
+                row.put(at, rows[i])
+            elif at < len(row):
+                row.put(at, None)
+
+
+class _Stack(_Lane):
+    """The rows of a lane of the trace, as `stack` makes them."""
+
+    def _arrange(self, spans: Spans, new: Array, start: I64, cut: int | None) -> None:
+        if cut is not None:
+            again = [row.ids_from(row.position(cut)) for row in self.rows]
+            new = np.sort(np.concatenate([*again, new]))
+            start = spans.start[new]
+        rows = stack(start, spans.end[new], new)
+        self._is_deep = len(rows) == MAX_ROWS
+        self._put(rows, cut)
+
+
+class _Union(_Lane):
+    """The one row of a lane that gathers the spans of others, as `flatten` makes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._order = InTimeOrder()
+
+    def _arrange(self, spans: Spans, new: Array, start: I64, cut: int | None) -> None:
+        self._order.add(spans.start, new)
+        if cut is not None:
+            new = np.sort(self._order.since(spans.start, cut))
+            start = spans.start[new]
+        self._put((flatten(start, spans.end[new], new),), cut)
+
+
+class _Row:
+    """A `Row` that grows."""
+
+    def __init__(self) -> None:
+        self._start, self._end = Growing(np.int64), Growing(np.int64)
+        self._id = Growing(np.int32)
+        self._prefix, self._coarse = Growing(np.int64), Growing(np.int64)
+        self._prefix.append(np.zeros(1, np.int64))
+        self._puts: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._start)
+
+    def position(self, tick: int) -> int:
+        """Return how many spans start before `tick`."""
+        return int(np.searchsorted(self._start.view(), tick, "left"))
+
+    def ids_from(self, at: int) -> Array:
+        """Return the ids of the spans from position `at` on."""
+        return self._id.view()[at:]
+
+    def crossing(self, spans: Spans, tick: int) -> int:
+        """Return where the span begins that goes on across `tick`; `tick` for none."""
+        at = self.position(tick)
+        start, end, ids = self._start.view(), self._end.view(), self._id.view()
+        if at and int(end[at - 1]) > tick:
+            return int(spans.start[ids[at - 1]])
+        # In a union a span is shown from where it sticks out behind another one.
+        if at < len(start) and int(start[at]) == tick:
+            return min(int(spans.start[ids[at]]), tick)
+        return tick
+
+    def put(self, at: int, row: Row | None) -> None:
+        """Put the spans of `row` in the place of all from position `at` on."""
+        self._puts.append(at)
+        nothing = np.zeros(0, np.int64)
+        self._start.put(at, nothing if row is None else row.start)
+        self._end.put(at, nothing if row is None else row.end)
+        self._id.put(at, nothing if row is None else np.asarray(row.id))
+        block = at // PREFIX_STEP
+        start, end = self._start.view()[block * PREFIX_STEP :], self._end.view()
+        end = end[block * PREFIX_STEP :]
+        prefix = np.empty(len(start) // PREFIX_STEP + 1, np.int64)
+        library().ggscope_rows_prefix(start, end, len(start), prefix)
+        prefix += self._prefix.view()[block]
+        self._prefix.put(block + 1, prefix[1:])
+        block = -(-at // COARSE_STEP)
+        self._coarse.put(block, self._start.view()[block * COARSE_STEP :: COARSE_STEP])
+
+    def row(self) -> Row:
+        """Return the row as it stands."""
+        return Row(
+            self._start.view(),
+            self._end.view(),
+            self._id.view(),
+            self._prefix.view(),
+            self._coarse.view(),
+            puts=(self._puts, len(self._puts)),
+        )
+
+
+class _Colors:
+    """The column queries of a row under a colouring."""
+
+    def __init__(self) -> None:
+        self._row: Row | None = None
+        self._found: RowColumns | None = None
+        self._keys: tuple[str, ...] = ()
+        self._category = Growing(np.uint8)
+        self._seen = np.zeros(0, np.bool_)
+        self._sums: _Sums | None = None
+
+    def upto(self, row: Row, categories: Categories) -> RowColumns | None:
+        """Return the queries of `row`, which is the row seen last as it stands now."""
+        if row is self._row and categories.keys is self._keys:
+            return self._found
+        valid = row.kept_since(self._row)
+        if valid is None:
+            return None
+        index, n = categories.index, len(categories.keys)
+        if categories.keys is not self._keys or index.dtype != self._category.dtype:
+            self._category, self._sums, valid = Growing(index.dtype), None, 0
+            self._seen = np.zeros(n, np.bool_)
+        new = index[row.id[valid:]]
+        self._category.put(valid, new)
+        self._seen[new] = True
+        self._row, self._keys = row, categories.keys
+        self._found = RowColumns(row, index, n, self._colors(row, valid))
+        return self._found
+
+    def _colors(self, row: Row, valid: int) -> Colors | None:
+        """Return the categories of the row; None where it has too many."""
+        # One that is in another row now may stand here for nothing: it never wins.
+        names = np.flatnonzero(self._seen).astype(np.int32)
+        number = np.zeros(len(self._seen), np.uint16)
+        number[names] = np.arange(len(names))
+        if len(names) < 2:
+            return Colors(None, number, names, None)
+        if len(names) > MAX_EXACT:
+            return None
+        category = self._category.view()
+        elements = Elements(row, category, number, len(names))
+        sums = None
+        if len(row) >= LEAST_SUMMED:
+            if self._sums is None or not self._sums.fits(elements):
+                self._sums, valid = _Sums(elements), 0
+            sums = self._sums.upto(elements, valid)
+        else:
+            self._sums = None
+        return Colors(category, number, names, Dominant(elements, sums))
+
+
+class _Sums:
+    """Running sums of a row that grows."""
+
+    def __init__(self, elements: Elements) -> None:
+        n_names = elements.n_names
+        self._number = elements.number
+        self._bucket, self._group = steps_of(elements)
+        self._fine = Growing(np.uint32, n_names)
+        self._base = Growing(np.int64, n_names)
+        self._fine.append(np.zeros((1, n_names), np.uint32))
+        self._base.append(np.zeros((1, n_names), np.int64))
+
+    def fits(self, elements: Elements) -> bool:
+        """Tell whether they would be made in the same way today."""
+        steps = (self._bucket, self._group)
+        return steps == steps_of(elements) and np.array_equal(
+            self._number, elements.number
+        )
+
+    def upto(self, elements: Elements, valid: int) -> RunningSums:
+        """Return the sums; those of the first `valid` spans are as they were."""
+        bucket, group = self._bucket, self._group
+        # The kernel begins with a base: at most 63 buckets are added up once more.
+        known = min(valid // bucket, len(self._fine) - 1)
+        first = known // group * group
+        at, total = first // group, self._base.view()[first // group].copy()
+        fine, base = made_sums(elements, None, bucket, group, first * bucket, total)
+        self._fine.put(known + 1, fine[known + 1 - first :])
+        self._base.put(at + 1, base[1:])
+        return RunningSums.of(
+            elements, bucket, group, self._fine.view(), self._base.view()
+        )
+
+
+class _Coloring:
+    """A number per span under a colouring."""
+
+    def __init__(self) -> None:
+        self._n = self._n_counted = 0
+        self._index = Growing(np.uint8)
+        self._found: Categories | None = None
+
+    def upto(self, trace: Trace, by: ColorBy) -> Categories | None:
+        """Return the colouring of the spans of `trace`."""
+        n = len(trace.spans)
+        if n < self._n:
+            return None
+        if n > self._n or self._found is None:
+            if not self._appended(trace, by):
+                self._begin_anew(trace, by)
+            self._n = n
+        found = self._found
+        assert found is not None
+        self._found = replace(found, index=self._index.view())
+        return self._found
+
+    def _appended(self, trace: Trace, by: ColorBy) -> bool:
+        """Append the colours of the new spans; tell whether all are known."""
+        before, n = self._found, len(trace.spans)
+        # Which op is the commonest is looked at again whenever a young trace doubled.
+        is_young = by == "op" and n <= _YOUNG
+        is_old = is_young and n > 2 * self._n_counted
+        if before is None or is_old or len(trace.accesses.loose):
+            return False
+        part = categorize(_part(trace, self._n), by)
+        place = {key: i for i, key in enumerate(before.keys)}
+        wanted = [place.get(key, -1) for key in part.keys]
+        if min(wanted) < 0 or len(place) < len(before.keys):
+            return False
+        table = np.array(wanted, self._index.dtype)
+        self._index.append(table[part.index])
+        return True
+
+    def _begin_anew(self, trace: Trace, by: ColorBy) -> None:
+        self._found = categorize(trace, by)
+        self._index = Growing(self._found.index.dtype)
+        self._index.append(self._found.index)
+        self._n_counted = len(trace.spans)
+
+
+class InTimeOrder:
+    """Span ids by (start, id)."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._ids = Growing(np.int32)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def upto(self, trace: Trace) -> Array | None:
+        """Return all spans of `trace` in time order."""
+        n = len(trace.spans)
+        if n < self._n:
+            return None
+        if n > self._n:
+            self.add(trace.spans.start, np.arange(self._n, n, dtype=np.int32))
+            self._n = n
+        return self._ids.view()
+
+    def add(self, start: I64, ids: Array) -> None:
+        """Add spans, whose ids are larger than all that are known.
+
+        `start` is that of every span of the trace.
+        """
+        new = ids[np.argsort(start[ids], kind="stable")]
+        at = self._position(start, int(start[new[0]]), bisect_right)
+        if at < len(self._ids):
+            both = np.concatenate([self._ids.view()[at:], new])
+            new = both[np.argsort(start[both], kind="stable")]
+        self._ids.put(at, new)
+
+    def since(self, start: I64, tick: int) -> Array:
+        """Return the spans that start at `tick` or later."""
+        return self._ids.view()[self._position(start, tick, bisect_left) :]
+
+    def view(self) -> Array:
+        """Return all spans."""
+        return self._ids.view()
+
+    def _position(self, start: I64, tick: int, find: Callable[..., int]) -> int:
+        ids = self._ids.view()
+        return find(range(len(ids)), tick, key=lambda i: int(start[ids[i]]))
+
+
+class _Phases:
+    """From when to when the spans of each phase last."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._found: dict[Phase, TimeRange] = {}
+
+    def upto(self, trace: Trace) -> dict[Phase, TimeRange] | None:
+        """Return the time of each phase that occurs."""
+        spans, n = trace.spans, len(trace.spans)
+        if n < self._n:
+            return None
+        for phase in Phase if spans.phase is not None else ():
+            inside = np.flatnonzero(spans.phase[self._n :] == phase) + self._n  # type: ignore[index]
+            if len(inside):
+                low, high = spans.start[inside].min(), spans.end[inside].max()
+                old = self._found.get(phase, TimeRange(int(low), int(high)))
+                self._found[phase] = TimeRange(
+                    min(old.start, int(low)), max(old.end, int(high))
+                )
+        self._n = n
+        return dict(self._found)
+
+
+def _part(trace: Trace, first: int) -> Trace:
+    """Return the trace with the spans from `first` on alone."""
+    spans: dict[str, Any] = {
+        name: None if (column := getattr(trace.spans, name)) is None else column[first:]
+        for name in schema_of(Spans)
+    }
+    accesses = replace(trace.accesses, pattern=trace.accesses.pattern[first:])
+    return replace(trace, spans=Spans(**spans), accesses=accesses)

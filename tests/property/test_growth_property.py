@@ -1,0 +1,122 @@
+"""A trace that grows gives at every snapshot what the whole gives in one go."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import growing
+from ggscope.analysis.rows.columns import RowColumns, column_edges, query_many
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.model.time import TimeRange
+
+N = 2000
+
+
+def chunk_sizes(seed: int, n: int = N) -> list[int]:
+    rng, sizes = np.random.default_rng(seed + 100), []
+    while sum(sizes) < n:
+        size = int(rng.choice([0, 1, 2, 7, 60, 300, 700]))
+        sizes.append(min(size, n - sum(sizes)))
+    return sizes
+
+
+def same_columns(found, wanted) -> None:
+    for name in ("busy", "category", "count", "covered_ticks", "first", "longest"):
+        a, b = getattr(found, name), getattr(wanted, name)
+        assert np.array_equal(a, b), name
+
+
+def compare(grown: TraceIndex, fresh: TraceIndex, rng, by) -> None:
+    assert grown.lanes == fresh.lanes
+    assert np.array_equal(grown.time_order(), fresh.time_order())
+    assert grown.phase_bands() == fresh.phase_bands()
+    colors, wanted = grown.categories(by), fresh.categories(by)
+    names, others = np.array(colors.keys), np.array(wanted.keys)
+    assert np.array_equal(names[colors.index], others[wanted.index])
+    if by != "op":  # the commonest first as of a while ago
+        assert colors.keys == wanted.keys
+        assert colors.labels == wanted.labels
+    extent = grown.trace.extent
+    for lane in grown.lanes:
+        rows, expected = grown.rows(lane.key), fresh.rows(lane.key)
+        assert len(rows) == len(expected), lane.key
+        for a, b in zip(rows, expected, strict=True):
+            assert np.array_equal(a.start, b.start)
+            assert np.array_equal(a.end, b.end)
+            assert np.array_equal(a.id, b.id[:])
+            assert np.array_equal(a.prefix, b.prefix)
+            assert np.array_equal(a.coarse, b.coarse)
+        n = len(colors.labels)
+        asked = grown.row_columns(lane.key, by)
+        plain = [RowColumns(row, colors.index, n) for row in expected]
+        for px in (1, 300):
+            low, high = np.sort(rng.integers(extent.start - 5, extent.end + 5, 2))
+            for visible in (extent, TimeRange(int(low), int(high) + 1)):
+                edges = column_edges(visible, px)
+                for a, b in zip(
+                    query_many(asked, edges), query_many(plain, edges), strict=True
+                ):
+                    same_columns(a, b)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_growing_trace_is_at_each_snapshot_as_made_in_one_go(seed):
+    columns, rng = growing.arrivals(seed, N), np.random.default_rng(seed)
+    before = None
+    by = ("family", "op", "layer", "thread", "phase", "source", "quality", "token")
+    for number, (n, trace) in enumerate(growing.snapshots(columns, chunk_sizes(seed))):
+        assert trace.check() == []
+        before = TraceIndex(trace, before, is_appended=before is not None)
+        if number % 5 == 4 or n == N:  # views are not asked at every snapshot
+            fresh = TraceIndex(growing.whole(columns, n))
+            compare(before, fresh, rng, by[(seed + number) % len(by)])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_earlier_snapshots_of_a_growing_trace_stay_as_they_were(seed):
+    columns = growing.arrivals(seed, N)
+    kept, before = [], None
+    for _, trace in growing.snapshots(columns, chunk_sizes(seed)):
+        before = TraceIndex(trace, before, is_appended=True)
+        arrays = [before.time_order()]
+        for lane in before.lanes:
+            for row in before.row_columns(lane.key, "family"):
+                arrays += [row.row.start, row.row.end, row.row.id, row.row.prefix]
+        for f in fields(trace.spans):
+            values = getattr(trace.spans, f.name)
+            arrays += [] if values is None else [values]
+        kept.append([(array, np.array(array)) for array in arrays])
+
+    assert all(np.array_equal(a, b) for snapshot in kept for a, b in snapshot)
+
+
+def test_growing_trace_of_deep_nesting_falls_back_to_the_whole():
+    n = 700
+    start = np.arange(n, dtype=np.int64)
+    columns = growing.arrivals(0, n) | {
+        "start": start,
+        "end": 10 * n - start,
+        "lane": np.ones(n, np.int16),
+    }
+    before = None
+    for _, trace in growing.snapshots(columns, [300, 300, 100]):
+        before = TraceIndex(trace, before, is_appended=True)
+        compare(
+            before,
+            TraceIndex(growing.whole(columns, len(trace.spans))),
+            np.random.default_rng(0),
+            "family",
+        )
+
+
+def test_older_index_asked_late_answers_for_its_own_spans():
+    columns = growing.arrivals(1, N)
+    old, new = None, None
+    for _, trace in growing.snapshots(columns, [1000, 1000]):
+        old, new = new, TraceIndex(trace, new, is_appended=True)
+    for lane in new.lanes:
+        new.row_columns(lane.key, "family")
+
+    rng = np.random.default_rng(0)
+    compare(old, TraceIndex(growing.whole(columns, 1000)), rng, "family")
