@@ -26,6 +26,12 @@ def completeness_words(found: Completeness) -> str:
             f"{format_count(found.n_expected)} records {'is' if n == 1 else 'are'} "
             f"missing, as {rests}"
         )
+        low, high = n - found.n_fewer, n + found.n_more
+        if low < high:
+            text += (
+                f"; {format_count(low)} to {format_count(high)} are likely, with those "
+                "that every pass or the end of the recording may lack"
+            )
     if varying := found.n_varying:
         text += (
             f"; {format_count(varying)} op{'' if varying == 1 else 's'} that "

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 
 from ggscope.analysis.completeness.losses import (
     COVERED,
@@ -47,6 +48,10 @@ _FITS = 0.9
 _REPEATS = 1.6
 """A piece with so many rows per different op holds several passes."""
 _ANCHORS = 32
+_HEAD = 0.1
+"""More than this share of a pass before the first anchor is no head of it."""
+_AT_ENDS = 5
+"""From so many unpaired events at the ends on, the recording stopped amid ops."""
 _TWO_EVENTS = "ggmlviz"
 """Its records are begins and ends; all others are whole ops."""
 _PARTLY_READ = {"range", "range_read", "names_left_out", "stopped"}
@@ -80,6 +85,8 @@ class Completeness:
     is_known : whether anything says what was to be expected.
     why : where it is not known, the reason.
     n_there, n_missing : records of ops that are there, and that are missing.
+    n_fewer, n_more : so many less and more may be missing; what leaves no trace where
+        much is lost.
     n_passes : passes that are alike, one per thread where each records every op.
     n_varying : ops that come and go from pass to pass, and are left out.
     rests_on : what tells what was to be expected, in words.
@@ -90,6 +97,8 @@ class Completeness:
     why: str = ""
     n_there: int = 0
     n_missing: int = 0
+    n_fewer: int = 0
+    n_more: int = 0
     n_passes: int = 0
     n_varying: int = 0
     rests_on: tuple[str, ...] = ()
@@ -278,9 +287,23 @@ def _without_repeats(rows: PassRows, n_keys: int) -> PassRows:
             length = np.diff(np.append(begins, high - low))
             middle = np.median(length)
             if (np.abs(length - middle) <= 0.3 * middle).mean() > COVERED:
-                cuts.append(begins + low)
+                cuts.append(_with_heads(seq, begins, middle) + low)
                 break
     return rows.cut(np.concatenate(cuts)) if cuts else rows
+
+
+def _with_heads(seq: npt.NDArray[np.int32], begins: I64, middle: float) -> I64:
+    """Return the begins of passes before the few ops that come before the anchor."""
+    head = seq[: begins[0]]
+    if not len(head) or len(head) > _HEAD * middle:
+        return begins
+    result = begins.copy()
+    for i in range(1, len(begins)):
+        at = int(begins[i])
+        while begins[i] - at < len(head) and seq[at - 1] in head:
+            at -= 1
+        result[i] = at
+    return result[1:]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,7 +328,7 @@ class _Sum:
         self._by_access = by_access
         self._gaps: list[_Noted] = []
         self._n_covered = self._n_missing = self._n_passes = self._n_varying = 0
-        self._n_read = self._n_layers = 0
+        self._n_read = self._n_layers = self._n_fewer = self._n_more = 0
 
     def add(self, kind: Kind, found: Losses) -> None:
         """Add one kind of passes; a single one tells nothing."""
@@ -323,6 +346,8 @@ class _Sum:
         self._n_varying += found.n_varying
         self._n_read += found.n_read
         self._n_layers += found.n_layers
+        self._n_fewer += found.n_fewer
+        self._n_more += found.n_more
         number = self._runs.number[kind.rows.run[found.piece]]
         for i in np.argsort(number, kind="stable")[:MOST_PLACES].tolist():
             piece, column = int(found.piece[i]), int(found.key[i])
@@ -345,8 +370,10 @@ class _Sum:
         n_there, n_missing = n_rows, self._n_missing
         noted = sorted(self._gaps, key=lambda one: one.number)[:MOST_PLACES]
         gaps = sorted(map(self._gap, noted), key=lambda gap: gap.time)
+        n_fewer, n_more = self._n_fewer, self._n_more
         if self._trace.info.reader_id == _TWO_EVENTS:
-            n_there, n_missing = _events(self._trace, n_missing)
+            n_there, n_missing, at_ends = _events(self._trace, n_missing)
+            n_fewer, n_more = 2 * n_fewer, 2 * n_more + at_ends
         lanes = np.count_nonzero(self._runs.of_lane >= 0)
         apart = " by thread" if len(self._runs.stretches) > 1 and lanes > 1 else ""
         rests = [f"{format_count(self._n_passes)} passes{apart} that are alike"]
@@ -361,6 +388,8 @@ class _Sum:
             "",
             n_there,
             n_missing,
+            min(n_fewer, n_missing),
+            n_more,
             self._n_passes,
             self._n_varying,
             tuple(rests),
@@ -387,8 +416,11 @@ class _Sum:
         return Gap(name or op, op, after, before, time)
 
 
-def _events(trace: Trace, n_missing: int) -> tuple[int, int]:
+def _events(trace: Trace, n_missing: int) -> tuple[int, int, int]:
     """Return the events that are there and that are missing, where ops are two each.
+
+    And those that are missing at the ends, where the recording may have begun later or
+    ended earlier; 0 where they are too many for chance.
 
     Parameters
     ----------
@@ -399,12 +431,19 @@ def _events(trace: Trace, n_missing: int) -> tuple[int, int]:
     names = {trace.strings.find(text) for text in ("OP_END", "GRAPH_END")} - {-1}
     stray = np.isin(trace.markers.name, sorted(names)) if names else np.zeros(0, bool)
     n_there = 2 * len(spans) - int(unfinished.sum()) + int(stray.sum())
-    # What the last graph holds was cut off with it, where that never ended.
+    # The last graph, and the ops of a lane behind the last one that ended, may have
+    # been cut off where the recording ends.
     graphs = np.flatnonzero(spans.op < 0)
     last = graphs[np.argmax(spans.start[graphs])] if len(graphs) else -1
-    is_cut = last >= 0 and bool(unfinished[last])
-    until = int(spans.start[last]) if is_cut else trace.extent.end + 1
-    n_open = int((unfinished & (spans.start < until)).sum())
+    until = np.full(len(trace.lanes), spans.start.min(), np.int64)
+    ended = ~unfinished & (spans.op >= 0)
+    np.maximum.at(until, spans.lane[ended], spans.start[ended])
+    is_open = unfinished & ((spans.op < 0) | (spans.start < until[spans.lane]))
+    if last >= 0 and unfinished[last]:
+        is_open[last] = False
+    n_open = int(is_open.sum())
     begin = int(spans.start.min())
     n_stray = int((trace.markers.time[stray] > begin).sum()) if stray.any() else 0
-    return n_there, max(2 * n_missing - n_stray, n_stray) + n_open
+    lost = max(2 * n_missing - n_stray, n_stray) + n_open
+    at_ends = int(unfinished.sum()) - n_open + int(stray.sum()) - n_stray
+    return n_there, lost, at_ends if lost and at_ends < _AT_ENDS else 0

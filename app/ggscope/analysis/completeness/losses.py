@@ -6,7 +6,7 @@ have it that its absence is chance, and not another graph.
 """
 
 from dataclasses import dataclass, field
-from math import comb
+from math import comb, lgamma
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,8 @@ MOST_MISSING = 0.3
 """Passes that lack more than this share of their ops are no passes of one kind."""
 COVERED = 0.5
 """Share of the records that must be of passes that are alike."""
+_DOUBT = 1e-2
+"""What is less likely than this is left out of the range that is told."""
 _OF_LAYERS = 0.75
 """Ops of so many layers are expected in the others, where something reads them."""
 
@@ -54,6 +56,7 @@ class Losses:
     n_read, n_alike, n_layers : how many of them rest on what later records read, on
         passes alone, on layers.
     n_varying : ops that are left out.
+    n_fewer, n_more : so many less and more may be missing.
     n_ops : ops of a pass; 0 where their numbers follow no rule.
     extra : names of ops that no pass of the kind has, one per missing record, and the
         piece that it is missing from.
@@ -66,15 +69,18 @@ class Losses:
     n_alike: int = 0
     n_layers: int = 0
     n_varying: int = 0
+    n_fewer: int = 0
+    n_more: int = 0
     n_ops: int = 0
     extra: list[tuple[int, str, int]] = field(default_factory=list)
 
 
-def _expected(kind: Kind, classes: "_Classes") -> I64:
+def _expected(kind: Kind, classes: "_Classes") -> tuple[I64, I64, I64]:
     """Return how often each key is in a pass of the kind, int64[k]; 0 = by no rule.
 
     The number under which what was counted is likeliest: each record is lost by
-    chance, at the rate of the kind, and hardly ever is one too many.
+    chance, at the rate of the kind, and hardly ever is one too many. Then how many
+    fewer and how many more are not much less likely.
     """
     size = kind.rows.length
     whole = size >= ALIKE * np.median(size)
@@ -82,51 +88,81 @@ def _expected(kind: Kind, classes: "_Classes") -> I64:
     top = min(int(table.max(initial=0)), _MOST_OF_ONE)
     votes = np.stack([weight @ (table == count) for count in range(top + 1)])
     votes[top] += weight @ (table > top)
-    lost = np.sort(votes[0, votes[2:].sum(axis=0) == 0] / max(int(weight.sum()), 1))
+    n_passes = max(int(weight.sum()), 1)
+    lost = np.sort(votes[0, votes[2:].sum(axis=0) == 0] / n_passes)
     lost = lost[lost < COVERED]
     rate = float(lost[: max(len(lost) * 9 // 10, 1)].mean()) if len(lost) else 0.0
     rate = min(max(rate, _LEAST_RATE), MOST_MISSING)
-    counted = np.arange(top + 1)
-    beyond = counted[None, :] - counted[:, None]
-    chance = np.where(beyond > 0, beyond * np.log(_SURPLUS), 0.0)
-    for n in counted.tolist():
-        for k in range(n + 1):
-            ways = np.log(float(comb(n, k)))
-            chance[n, k] = ways + (n - k) * np.log(rate) + k * np.log(1 - rate)
-    likely = chance @ votes
-    if int(weight.sum()) <= _FEW:
+    likely = _likely(votes, rate)
+    n_lost = float(lost.sum()) * n_passes
+    highest = (n_lost + 2 * np.sqrt(n_lost)) / max(len(lost) * n_passes, 1)
+    # As many as can be, where many are lost and the rate is not known better.
+    highest = min(highest, MOST_MISSING) if n_lost >= _FEW else 0.0
+    upper = _likely(votes, max(highest, rate))
+    if n_passes <= _FEW:
         # Few passes: ops that differ by their layer only speak for each other.
         for of in classes.members.values():
             if len(of) >= _FEW:
                 columns = list(of.values())
-                likely[:, columns] = likely[:, columns].sum(axis=1)[:, None]
-    best: I64 = np.argmax(likely, axis=0).astype(np.int64)
-    return best
+                for of_rate in (likely, upper):
+                    summed = of_rate[:, columns].sum(axis=1)
+                    of_rate[:, columns] = summed[:, None]
+    best = np.argmax(likely[:-1], axis=0).astype(np.int64)
+    is_fair = likely >= likely.max(axis=0) + np.log(_DOUBT)
+    is_fair |= upper >= upper.max(axis=0) + np.log(_DOUBT)
+    # What no pass has twice is named for itself, and is there once.
+    is_fair[2:, ~votes[2:].any(axis=0)] = False
+    least = np.minimum(np.argmax(is_fair, axis=0), best)
+    most = np.maximum(top + 1 - np.argmax(is_fair[::-1], axis=0), best)
+    return best, best - least, most - best
 
 
-def _lacks(kind: Kind, expected: I64) -> npt.NDArray[np.int64]:
-    """Return what each piece lacks, int64[pieces, keys], but for cut ends."""
+def _likely(votes: I64, rate: float) -> npt.NDArray[np.float64]:
+    """Return the logarithm of how likely the counts are, by how many ops there are.
+
+    float64[top + 2, k] of int64[top + 1, k] passes that have so many: one more than was
+    ever counted too, since each pass may have lost one of many.
+    """
+    top = len(votes) - 1
+    counted, numbers = np.arange(top + 1), np.arange(top + 2)
+    beyond = counted[None, :] - numbers[:, None]
+    chance = np.where(beyond > 0, beyond * np.log(_SURPLUS), 0.0)
+    for n in numbers.tolist():
+        for k in range(min(n, top) + 1):
+            ways = np.log(float(comb(n, k)))
+            chance[n, k] = ways + (n - k) * np.log(rate) + k * np.log(1 - rate)
+    likely: npt.NDArray[np.float64] = chance @ votes
+    return likely
+
+
+def _lacks(kind: Kind, expected: I64) -> tuple[I64, I64]:
+    """Return what each piece lacks, int64[pieces, keys], but for cut ends.
+
+    And how many records are cut at the begin and end of the recording, int64[m].
+    """
     rows = kind.rows
     lacks = np.maximum(expected[None, :] - kind.table.astype(np.int64), 0)
     there = kind.table > 0
     begin = np.where(there, kind.order, np.inf).min(axis=1)
     end = np.where(there, kind.order, -np.inf).max(axis=1)
     late, early = kind.low < begin[:, None], kind.high > end[:, None]
+    n_cut = []
     for cut, is_edge in ((late, rows.is_head), (early, rows.is_tail)):
+        n_cut += np.where(cut[is_edge], lacks[is_edge], 0).sum(axis=1).tolist()
         # Passes that begin late or end early by more than a few ops: one or two of
         # them have lost a batch; where many do, they are no whole passes by design.
         short = ~is_edge & ((cut & (expected > 0)).sum(axis=1) >= _CUT_SHORT)
         are_many = np.count_nonzero(short) > max(FEW_SHORT * len(rows), 1)
         chosen = is_edge | are_many
         lacks[chosen] = np.where(cut[chosen], 0, lacks[chosen])
-    return lacks
+    return lacks, np.array(n_cut, np.int64)
 
 
 def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
     """Return which of the ops that a pass lacks are lost records."""
     classes = _Classes(trace, kind, keys)
-    expected = _expected(kind, classes)
-    lacks = _lacks(kind, expected)
+    expected, n_fewer, n_more = _expected(kind, classes)
+    lacks, n_cut = _lacks(kind, expected)
     weight = kind.weight
     piece, key = np.nonzero(lacks)
     count = lacks[piece, key]
@@ -145,9 +181,12 @@ def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
     n_cells = int((weight[:, None] * expected[None, :]).sum())
     rate = int(times[lost].sum()) / max(n_cells, 1)
     rest = ~lost & ~varies[key] & ~is_none
+    doubtful = lost & ~told & (n_fewer[key] > 0)
     if _is_chance(int(times[rest].sum()), rate * max(n_cells - len(times), 0)):
         lost |= rest
+        doubtful |= rest
     found = Losses(piece[lost], key[lost], count[lost])
+    found.n_fewer = int(times[doubtful].sum())
     found.n_read = int(times[lost & is_read].sum())
     found.n_alike = int(times[lost].sum()) - found.n_read
     left_out = np.zeros(len(kind.keys), np.bool_)
@@ -158,7 +197,29 @@ def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
     has_graph = any(join.n_nodes for join in trace.joins)
     if int(weight.sum()) <= _FEW and not has_graph:
         _of_layers(kind, classes, readers, found, rate)
+    found.n_more = int(n_more.sum() * weight.sum())
+    _add_unseen(kind, expected, n_cut, found)
     return found
+
+
+def _add_unseen(kind: Kind, expected: I64, n_cut: I64, found: Losses) -> None:
+    """Add what may be missing and leaves no trace: of every pass, and at the ends.
+
+    Where so many are missing, chance takes some ops from all of few passes; and the
+    first and last records too, which looks as if the recording began later.
+    """
+    n_passes, n_ops = int(kind.weight.sum()), int(expected.sum())
+    n_missing = found.n_read + found.n_alike + found.n_layers
+    rate = n_missing / max(n_ops * n_passes, 1)
+    if not 0 < rate < 1:
+        return
+    mean = n_ops * rate**n_passes / (1 - rate**n_passes)
+    n_ops_gone, chance = 0, np.exp(-mean)
+    while chance < 1 - _DOUBT:
+        n_ops_gone += 1
+        chance += np.exp(-mean + n_ops_gone * np.log(mean) - lgamma(n_ops_gone + 1))
+    found.n_more += max(n_ops_gone * n_passes - found.n_layers, 0)
+    found.n_more += int(n_cut[rate**n_cut >= _DOUBT].sum())
 
 
 def _is_regular(kind: Kind, expected: I64) -> bool:

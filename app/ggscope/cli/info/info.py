@@ -249,6 +249,7 @@ def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
     """Return how many of the expected records are there, and where some are missing.
 
     ``share`` is None where nothing tells what was to be expected; ``why`` says so.
+    ``missing_range`` is what is likely, where much is lost and some leaves no trace.
     ``gaps`` lists the first missing records between the numbers of their neighbours,
     None = none; ``time`` is in ticks.
     """
@@ -258,6 +259,10 @@ def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
         "share": found.share,
         "there": found.n_there,
         "missing": found.n_missing,
+        "missing_range": [
+            found.n_missing - found.n_fewer,
+            found.n_missing + found.n_more,
+        ],
         "expected": found.n_expected,
         "passes": found.n_passes,
         "varying_ops": found.n_varying,
