@@ -24,7 +24,6 @@ Widgets do not call these: `ggscope.views.base.plain` has labels and tooltips th
 test of the house (``tests/contract/test_text_rules.py``) finds what passes by.
 """
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 
@@ -152,6 +151,8 @@ def json_text(value: object, *, indent: int | None = None) -> str:
     ValueError
         If a number is not finite: make it None before.
     """
+    import json  # not for people
+
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     return _IN_LINES.sub(_json_escape, text)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.cli.arguments import BY, COMMANDS, SHELLS, make_parser
+from ggscope.cli.arguments import COMMANDS, SHELLS, make_parser
 from ggscope.cli.shell import command_lines
+from ggscope.model.selection import BY
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 

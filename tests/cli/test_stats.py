@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from builders import llama_like_trace
-from ggscope.analysis.statistics.table import BY
-from ggscope.cli.arguments import BY as ARGUMENT_BY
+from ggscope.model.selection import BY
 from npu_files import document, engine, stall, token
 
 ROW = {
@@ -38,10 +37,6 @@ def test_stats_json_has_every_key_of_the_contract(run, built, by):
     assert value["by"] == by
     for row in value["rows"]:
         assert set(row) >= ROW
-
-
-def test_arguments_offer_every_grouping():
-    assert ARGUMENT_BY == BY
 
 
 def test_stats_equal_numpy(run, built):

@@ -3,9 +3,11 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 MAX_WORKERS = 4
 """Scans are bound by memory: more threads than this gain nothing."""
@@ -75,6 +77,8 @@ def share_out(
     if others < 1:
         run(0, report)
         return
+    from concurrent.futures import ThreadPoolExecutor  # not for a single piece
+
     with ThreadPoolExecutor(others, thread_name_prefix="ggscope-part") as pool:
         futures: list[Future[None]] = [
             pool.submit(run, worker) for worker in range(1, others + 1)

@@ -5,30 +5,15 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from ggscope import __version__
 from ggscope.cli import output
-from ggscope.model.selection import COLOR_BY
 from ggscope.text import one_line
-from ggscope.views.registry import BUILTIN
 
-EXPORT_VIEWS = tuple(view.figure_name for view in BUILTIN if view.figure)
-BY = (
-    "op",
-    "family",
-    "layer",
-    "tensor",
-    "token",
-    "thread",
-    "engine",
-    "phase",
-    "lane",
-    "source",
-    "expert",
-)
 NAMES = ("all", "sampled", "none")
 COMMANDS = {
     "open": "open files in the window (also without the word)",
@@ -68,6 +53,24 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(one_line(message))
 
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        # Asked for with every argument, to try its metavar.
+        made = cast(type[argparse.HelpFormatter], self.formatter_class)
+        return made(self.prog, width=_help_width())
+
+
+@cache
+def _help_width() -> int:
+    """Return what argparse takes from shutil, which is slow to import."""
+    given = os.environ.get("COLUMNS", "")
+    columns = int(given) if given.isdecimal() else 0
+    if columns <= 0:
+        try:
+            columns = os.get_terminal_size(1).columns
+        except OSError:
+            columns = 80
+    return (columns or 80) - 2
+
 
 def parse(argv: Sequence[str]) -> Namespace:
     """Return the arguments; the command is in ``command``.
@@ -77,31 +80,63 @@ def parse(argv: Sequence[str]) -> Namespace:
     SystemExit
         With 0 after help or the version, with 2 after a usage message.
     """
-    parser, valued = _parser()
-    return parser.parse_args(_with_command(list(argv), valued, parser))
+    first = argv[0] if argv else ""
+    if first in ("-V", "--version"):
+        return make_parser(()).parse_args(argv)
+    if first in ("-h", "--help"):
+        return make_parser().parse_args(argv)
+    # Only behind options it has to be known which words are values of them.
+    valued = _valued(make_parser()) if first.startswith("-") else set()
+    command, others = _command(list(argv), valued)
+    return make_parser((command,)).parse_args([command, *others])
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands, with which `parse` works."""
-    return _parser()[0]
+def make_parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Return a parser of some commands; to make that of all takes its time."""
+    common = _common()
+    parser = _Parser(
+        prog="ggscope",
+        description="Viewer for inference traces of llama.cpp, ggml and NPUs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "-V", "--version", action="version", version=f"ggscope {__version__}"
+    )
+    made = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, prog="ggscope"
+    )
+    for name in commands:
+        text = COMMANDS[name]
+        command = made.add_parser(
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            parents=[common],
+            allow_abbrev=False,
+        )
+        if name in _READING:
+            _add_reading(name, command)
+        if name in _OWN:
+            _OWN[name](command)
+    return parser
 
 
-def _with_command(argv: list[str], valued: set[str], parser: _Parser) -> list[str]:
-    """Put the command first: the one that is named, else "open"."""
+def _command(argv: list[str], valued: set[str]) -> tuple[str, list[str]]:
+    """Return the command that is named, else "open", and the other arguments."""
     for place, word in _words(argv, valued):
         if word in COMMANDS:
-            return [word, *argv[:place], *argv[place + 1 :]]
+            return word, [*argv[:place], *argv[place + 1 :]]
         is_name = not any(mark in word for mark in (os.sep, "/", ".", "\\"))
         if is_name and not os.path.lexists(word):
             import difflib  # only for a word that is wrong
 
             close = difflib.get_close_matches(word, COMMANDS, 1)
             guess = f" Did you mean {close[0]}?" if close else ""
-            parser.error(f"{word!r} is neither a command nor a file.{guess}")
+            make_parser(()).error(f"{word!r} is neither a command nor a file.{guess}")
         break
-    if argv and argv[0] in ("-h", "--help", "-V", "--version"):
-        return argv
-    return ["open", *argv]
+    return "open", argv
 
 
 def _words(argv: list[str], valued: set[str]) -> list[tuple[int, str]]:
@@ -119,50 +154,16 @@ def _words(argv: list[str], valued: set[str]) -> list[tuple[int, str]]:
     return found
 
 
-def _parser() -> tuple[_Parser, set[str]]:
-    """Return the parser and the options that take a value."""
-    common = _common()
-    parser = _Parser(
-        prog="ggscope",
-        description="Viewer for inference traces of llama.cpp, ggml and NPUs.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def _valued(parser: argparse.ArgumentParser) -> set[str]:
+    """Return the options of all commands that take a value."""
+    (made,) = (
+        action
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
     )
-    parser.add_argument(
-        "-V", "--version", action="version", version=f"ggscope {__version__}"
-    )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    made = {
-        name: commands.add_parser(
-            name,
-            help=text,
-            description=text[0].upper() + text[1:] + ".",
-            parents=[common],
-            allow_abbrev=False,
-        )
-        for name, text in COMMANDS.items()
-    }
-    _add_reading(made)
-    _add_open(made["open"])
-    _add_info(made["info"])
-    _add_check(made["check"])
-    _add_stats(made["stats"])
-    _add_show(made["show"])
-    _add_export(made["export"])
-    _add_convert(made["convert"])
-    _add_hot(made["hot"])
-    _add_cache(made["cache"])
-    _add_bench(made["bench"])
-    made["completion"].add_argument(
-        "shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish"
-    )
-    made["self-test"].add_argument(
-        "--probe-gl", action="store_true", help=argparse.SUPPRESS
-    )
-    return parser, {
+    return {
         flag
-        for command in made.values()
+        for command in made.choices.values()
         for action in command._actions
         for flag in action.option_strings
         if action.nargs != 0
@@ -199,85 +200,82 @@ def _common() -> _Parser:
     return common
 
 
-def _add_reading(made: dict[str, _Parser]) -> None:
+def _add_reading(name: str, parser: _Parser) -> None:
     """Add the files and how to read them."""
-    many: dict[str, str | int] = {"open": "*", "info": "*", "bench": 1, "convert": 1}
-    for name in (*many, "check", "stats", "hot", "cache", "show", "export"):
-        parser = made[name]
-        parser.add_argument(
-            "files",
-            nargs=many.get(name, "+"),
-            type=Path,
-            metavar="FILE",
-        )
-        group = parser.add_argument_group("reading")
-        names = ["--reader"] if name == "stats" else ["--format", "--reader"]
+    parser.add_argument(
+        "files",
+        nargs=_READING[name],
+        type=Path,
+        metavar="FILE",
+    )
+    group = parser.add_argument_group("reading")
+    names = ["--reader"] if name == "stats" else ["--format", "--reader"]
+    group.add_argument(
+        *names,
+        dest="reader",
+        metavar="NAME",
+        help="read as this format; see ggscope readers",
+    )
+    group.add_argument(
+        "--ops", metavar="ERA", help="op table, e.g. ggml-2025-11-25-95, or auto"
+    )
+    # Where --range is free it means the same; elsewhere it is a range of time.
+    flags = ["--records"]
+    if name in ("info", "check", "stats"):
+        flags.append("--range")
+    group.add_argument(
+        *flags,
+        dest="records",
+        type=_records,
+        metavar="FIRST:STOP",
+        help="read only these records, by number or per cent, e.g. 0:1000000",
+    )
+    group.add_argument(
+        "--names",
+        choices=NAMES,
+        help="read names of all records, of a sample, or none",
+    )
+    group.add_argument(
+        "--force",
+        action="store_true",
+        help=(_REPLACES if name in ("export", "convert", "check") else "")
+        + "read the file even if it will hardly fit into memory",
+    )
+    group.add_argument(
+        "--with",
+        dest="beside",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="read this file too, as part of the same session; may be repeated",
+    )
+    group.add_argument(
+        "--gguf",
+        dest="beside",
+        action="append",
+        type=Path,
+        metavar="MODEL",
+        help="the model file that was run: places and sizes of its tensors",
+    )
+    if name not in ("open", "bench"):
         group.add_argument(
-            *names,
-            dest="reader",
-            metavar="NAME",
-            help="read as this format; see ggscope readers",
-        )
-        group.add_argument(
-            "--ops", metavar="ERA", help="op table, e.g. ggml-2025-11-25-95, or auto"
-        )
-        # Where --range is free it means the same; elsewhere it is a range of time.
-        flags = ["--records"]
-        if name in ("info", "check", "stats"):
-            flags.append("--range")
-        group.add_argument(
-            *flags,
-            dest="records",
-            type=_records,
-            metavar="FIRST:STOP",
-            help="read only these records, by number or per cent, e.g. 0:1000000",
-        )
-        group.add_argument(
-            "--names",
-            choices=NAMES,
-            help="read names of all records, of a sample, or none",
-        )
-        group.add_argument(
-            "--force",
-            action="store_true",
-            help=(_REPLACES if name in ("export", "convert", "check") else "")
-            + "read the file even if it will hardly fit into memory",
-        )
-        group.add_argument(
-            "--with",
-            dest="beside",
+            "--shift",
             action="append",
             default=[],
-            type=Path,
-            metavar="FILE",
-            help="read this file too, as part of the same session; may be repeated",
-        )
-        group.add_argument(
-            "--gguf",
-            dest="beside",
-            action="append",
-            type=Path,
-            metavar="MODEL",
-            help="the model file that was run: places and sizes of its tensors",
-        )
-        if name not in ("open", "bench"):
-            group.add_argument(
-                "--shift",
-                action="append",
-                default=[],
-                metavar="FILE=TIME",
-                type=_key_value,
-                help="add this to the times of a file of the session, e.g. "
-                "buffers.jsonl=-1.5ms, instead of what the clocks tell",
-            )
-        group.add_argument(
-            "--option",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
+            metavar="FILE=TIME",
             type=_key_value,
-            help="option of the reader; may be repeated",
+            help="add this to the times of a file of the session, e.g. "
+            "buffers.jsonl=-1.5ms, instead of what the clocks tell",
         )
+    group.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        type=_key_value,
+        help="option of the reader; may be repeated",
+    )
 
 
 def _add_open(parser: _Parser) -> None:
@@ -322,6 +320,8 @@ def _add_check(parser: _Parser) -> None:
 
 
 def _add_stats(parser: _Parser) -> None:
+    from ggscope.model.selection import BY
+
     parser.add_argument(
         "--by", choices=BY, default="op", metavar="WHAT", help=", ".join(BY)
     )
@@ -404,6 +404,8 @@ def _add_cache(parser: _Parser) -> None:
 
 
 def _add_show(parser: _Parser) -> None:
+    from ggscope.model.selection import COLOR_BY
+
     parser.add_argument(
         "--ascii",
         action="store_true",
@@ -423,12 +425,16 @@ def _add_show(parser: _Parser) -> None:
 
 
 def _add_export(parser: _Parser) -> None:
+    from ggscope.model.selection import COLOR_BY
+    from ggscope.views.registry import BUILTIN
+
+    views = tuple(view.figure_name for view in BUILTIN if view.figure)
     parser.add_argument(
         "--view",
-        choices=EXPORT_VIEWS,
+        choices=views,
         default="timeline",
         metavar="VIEW",
-        help=", ".join(EXPORT_VIEWS) + "; default timeline",
+        help=", ".join(views) + "; default timeline",
     )
     parser.add_argument(
         "--rows",
@@ -539,6 +545,41 @@ def _add_bench(parser: _Parser) -> None:
         action="store_true",
         help="also measure the file heatmap, the graph and selecting; opens all panes",
     )
+
+
+def _add_completion(parser: _Parser) -> None:
+    parser.add_argument(
+        "shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish"
+    )
+
+
+def _add_self_test(parser: _Parser) -> None:
+    parser.add_argument("--probe-gl", action="store_true", help=argparse.SUPPRESS)
+
+
+_READING: dict[str, str | int] = {
+    "open": "*",
+    "info": "*",
+    "bench": 1,
+    "convert": 1,
+    **dict.fromkeys(("check", "stats", "hot", "cache", "show", "export"), "+"),
+}
+"""Commands that read files, and how many."""
+_OWN = {
+    "open": _add_open,
+    "info": _add_info,
+    "check": _add_check,
+    "stats": _add_stats,
+    "show": _add_show,
+    "export": _add_export,
+    "convert": _add_convert,
+    "hot": _add_hot,
+    "cache": _add_cache,
+    "bench": _add_bench,
+    "completion": _add_completion,
+    "self-test": _add_self_test,
+}
+"""What adds the arguments that only one command has."""
 
 
 def _key_value(text: str) -> tuple[str, str]:

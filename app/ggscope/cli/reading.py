@@ -1,6 +1,5 @@
 """Open the files of a command, one after the other, with progress on a terminal."""
 
-import shlex
 import sys
 import time
 from argparse import Namespace
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, code_of
 from ggscope.errors import QueryError, ReadError, TraceError
-from ggscope.model.selection import ColorBy
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_rate
 from ggscope.readers.api import (
@@ -27,6 +25,7 @@ from ggscope.readers.memory import judge, too_large
 from ggscope.readers.registry import open_trace, role_of
 
 if TYPE_CHECKING:
+    from ggscope.model.selection import ColorBy
     from ggscope.readers.survey import Bundle
 
 _ASK_FOR_MODELS = ("info", "check", "hot", "cache")
@@ -102,6 +101,8 @@ def _say_what_lies_beside(path: Path, trace: Trace) -> None:
         found = [side.path for side in sides if side.role == kind]
         if not found:
             continue
+        import shlex  # only where there is something to say
+
         name = found[0].name
         if len(found) == 1:
             added = f"{option} {shlex.quote(str(found[0]))} adds it"
@@ -140,7 +141,7 @@ def _session(
         raise
 
 
-def coloring(trace: Trace, arguments: Namespace) -> ColorBy:
+def coloring(trace: Trace, arguments: Namespace) -> "ColorBy":
     """Return what ``--color-by`` asks for; QueryError where the trace lacks it."""
     # Not imported for the many commands that draw nothing.
     from ggscope.analysis.rows.categories import colorings

@@ -11,7 +11,6 @@ from ggscope.analysis.reads.unrecorded import time_words
 from ggscope.analysis.statistics.table import (
     RULES,
     TWICE,
-    By,
     StatRow,
     counts_twice,
     stat_table,
@@ -22,6 +21,7 @@ from ggscope.cli.info.sections import stalls_json
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.errors import QueryError
+from ggscope.model.selection import By
 from ggscope.model.time import TimeRange, Unit
 from ggscope.model.trace import Trace
 from ggscope.model.units import (

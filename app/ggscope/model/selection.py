@@ -1,7 +1,7 @@
 """Plain values that say what is selected, marked, filtered and searched."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ggscope.model.time import TimeRange
 
@@ -23,20 +23,25 @@ ColorBy = Literal[
     "backend",
     "expert",
 ]
-COLOR_BY: tuple[ColorBy, ...] = (
-    "family",
-    "op",
-    "layer",
-    "token",
-    "thread",
-    "phase",
-    "source",
-    "quality",
-    "backend",
-    "expert",
-)
+COLOR_BY: tuple[ColorBy, ...] = get_args(ColorBy)
 """All colourings; a trace may lack what the last ones need, see
 ``analysis.categories.colorings``."""
+
+By = Literal[
+    "op",
+    "family",
+    "layer",
+    "tensor",
+    "token",
+    "thread",
+    "engine",
+    "phase",
+    "lane",
+    "source",
+    "expert",
+]
+BY: tuple[By, ...] = get_args(By)
+"""All columns that statistics group spans by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ says (`ReaderInfo`): a file's first bytes tell which ones are imported and asked
 
 import dataclasses
 import functools
+import importlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ggscope.errors import (
     AmbiguousFormatError,
@@ -28,7 +30,6 @@ from ggscope.readers import (
     graph,
     maps,
     npu,
-    plugins,
     tensor,
 )
 from ggscope.readers.api import (
@@ -46,9 +47,11 @@ from ggscope.readers.api import (
     ReaderInfo,
     Sniff,
 )
-from ggscope.readers.plugins import GuestError, Loaded
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import token_json
+
+if TYPE_CHECKING:
+    from ggscope.readers.plugins import Loaded
 
 BUILTIN = {
     "ggscope.readers.ggmlviz.reader:GgmlvizReader": ggmlviz.INFO,
@@ -129,22 +132,16 @@ class BuiltIn:
         """The reader; None where it could not be loaded, which says `error`."""
         if self._reader is None and not self.error:
             try:
-                self._reader = plugins.made(plugins.class_of(self.path))
+                module, _, name = self.path.partition(":")
+                self._reader = getattr(importlib.import_module(module), name)()
             except Exception as error:  # noqa: BLE001 - the others still work
-                self.switch_off(plugins.one_line(error))
+                self.switch_off(_failure(error))
         return self._reader
 
     def switch_off(self, error: str) -> None:
         """Do not ask it again; `error` says why."""
         self.error = error
         logger.warning("reader of %s is switched off: %s", self.path, error)
-
-    def asked(self, ask: Callable[[], Sniff]) -> Sniff:
-        """Return its answer. Raises GuestError where it fails."""
-        try:
-            return ask()
-        except Exception as error:
-            raise GuestError(plugins.one_line(error)) from error
 
 
 _BUILT_IN = tuple(BuiltIn(path, info) for path, info in BUILTIN.items())
@@ -348,7 +345,10 @@ def _head(source: Source) -> Head:
     return Head(source.path.name, source.size, source.head(HEAD_BYTES))
 
 
-def _guests(waits: bool) -> Sequence[Loaded]:
+def _guests(waits: bool) -> "Sequence[Loaded]":
+    # Few files need them, and few people have any.
+    from ggscope.readers import plugins
+
     return plugins.load_all({item.info.id: item.path for item in _BUILT_IN}, waits)
 
 
@@ -356,14 +356,14 @@ def _status(error: str) -> str:
     return f"failed: {error}" if error else "ok"
 
 
-def _guest(reader: Reader) -> Loaded | None:
+def _guest(reader: Reader) -> "Loaded | None":
     """Return the plug-in that a reader is of; None for built-in ones."""
     if any(item.info is reader.info for item in _BUILT_IN):
         return None
     return next((item for item in _guests(False) if item.reader is reader), None)
 
 
-def _judgements(items: Sequence[BuiltIn | Loaded], head: Head) -> list[Candidate]:
+def _judgements(items: "Sequence[BuiltIn | Loaded]", head: Head) -> list[Candidate]:
     return [
         Candidate(item.reader, _judgement(item, item.reader, head))
         for item in items
@@ -371,19 +371,30 @@ def _judgements(items: Sequence[BuiltIn | Loaded], head: Head) -> list[Candidate
     ]
 
 
-def _judgement(item: BuiltIn | Loaded, reader: Reader, head: Head) -> Sniff:
+def _judgement(item: "BuiltIn | Loaded", reader: Reader, head: Head) -> Sniff:
     if item.error:
         return NOT_MINE
-    ask = _sniff_of_guest if isinstance(item, Loaded) else type(reader).sniff
     try:
-        sniff = item.asked(functools.partial(ask, reader, head))
-    except GuestError as error:
-        item.switch_off(f"sniff: {error}")
-    else:
-        if _is_judgement(sniff):
-            return sniff
-        item.switch_off(f"sniff returned {plugins.shown(sniff)}")
+        if isinstance(item, BuiltIn):
+            sniff = reader.sniff(head)
+        else:
+            sniff = item.asked(functools.partial(_sniff_of_guest, reader, head))
+    except Exception as error:  # noqa: BLE001 - border to readers
+        item.switch_off(f"sniff: {_failure(error)}")
+        return NOT_MINE
+    if _is_judgement(sniff):
+        return sniff
+    from ggscope.readers.plugins import shown
+
+    item.switch_off(f"sniff returned {shown(sniff)}")
     return NOT_MINE
+
+
+def _failure(error: Exception) -> str:
+    """Return on one line how a reader failed."""
+    from ggscope.readers.plugins import GuestError, one_line
+
+    return str(error) if isinstance(error, GuestError) else one_line(error)
 
 
 def _sniff_of_guest(reader: Reader, head: Head) -> Sniff:
@@ -493,9 +504,8 @@ def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
         ) from error
     except Exception as error:
         # Border to readers, whose faults must not end the program.
-        what = str(error) if isinstance(error, GuestError) else plugins.one_line(error)
         raise ReadError(
-            f"the reader {reader.info.id} failed: {what}.",
+            f"the reader {reader.info.id} failed: {_failure(error)}.",
             path=source.path,
             reader_id=reader.info.id,
             hint="Please report this with the file, or with its first 64 KiB."
@@ -505,7 +515,7 @@ def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
     return trace
 
 
-def _read_by(guest: Loaded, read: Callable[[], Trace], context: ReadContext) -> Trace:
+def _read_by(guest: "Loaded", read: Callable[[], Trace], context: ReadContext) -> Trace:
     """Return what a plug-in makes of a file, checked. It may take its time.
 
     It runs on a thread of its own, so that a person can give up even on one that
@@ -517,7 +527,9 @@ def _read_by(guest: Loaded, read: Callable[[], Trace], context: ReadContext) -> 
         _check(trace)
         return trace
 
-    trace, changes = plugins.run(
+    from ggscope.readers.plugins import run
+
+    trace, changes = run(
         checked,
         seconds=None,
         check=context.check_cancelled,

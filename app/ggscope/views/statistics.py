@@ -21,9 +21,10 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.statistics.figures import SpanBlocks
-from ggscope.analysis.statistics.table import RULES, By, StatRow, StatTable, stat_table
+from ggscope.analysis.statistics.table import RULES, StatRow, StatTable, stat_table
 from ggscope.analysis.workers import Watcher
 from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import By
 from ggscope.model.tables import Array
 from ggscope.model.time import TimeRange, Unit
 from ggscope.model.trace import Trace

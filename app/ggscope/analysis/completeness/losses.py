@@ -21,7 +21,7 @@ from ggscope.analysis.completeness.passes import (
 )
 from ggscope.analysis.sessions.runs import Runs
 from ggscope.model.names import normalise, shape_of
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, distinct
 from ggscope.model.trace import Trace
 
 _ODD = 0.05
@@ -289,7 +289,7 @@ class _Classes:
     def _share(self, piece: I64, key: I64, expected: I64) -> npt.NDArray[np.float64]:
         """Return the share of other layers that have it; -1 where there are few."""
         result = np.full(len(piece), -1.0)
-        for column in np.unique(key).tolist():
+        for column in distinct(key).tolist():
             named = self._of.get(column)
             if named is None or len(self.members[named]) < _FEW:
                 continue
@@ -371,7 +371,7 @@ class Readers:
         at = np.unique(rows.key, return_index=True)[1]
         piece = np.searchsorted(rows.first, at, "right") - 1
         spans = np.full(len(at), -1, np.int64)
-        for number in np.unique(piece).tolist():
+        for number in distinct(piece).tolist():
             some = piece == number
             ids = runs.of_run(int(rows.run[number]))
             spans[some] = ids[at[some] - rows.first[number] + rows.begin[number]]

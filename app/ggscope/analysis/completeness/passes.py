@@ -227,8 +227,10 @@ def kinds(rows: PassRows, n_keys: int, watcher: Watcher | None) -> Iterator[Kind
 
 def _leader(rows: PassRows) -> int:
     """Return the piece with most different ops, each of them once if possible."""
-    picks = np.unique(np.linspace(0, len(rows) - 1, SAMPLES).astype(np.int64))
-    picks = np.union1d(picks, np.argsort(-rows.weight, kind="stable")[:SAMPLES])
+    picks = distinct(np.linspace(0, len(rows) - 1, SAMPLES).astype(np.int64))
+    picks = distinct(
+        np.append(picks, np.argsort(-rows.weight, kind="stable")[:SAMPLES])
+    )
     best, best_score = int(picks[0]), -np.inf
     for piece in picks.tolist():
         seq = rows.key[rows.first[piece] : rows.first[piece + 1]]

@@ -30,6 +30,7 @@ from ggscope.model.tables import (
     Array,
     Space,
     SpanFlag,
+    distinct,
     ranges,
 )
 from ggscope.model.trace import Trace
@@ -544,7 +545,7 @@ class _Choices:
         rows, when = rows[good], when[good]
         whens, place = np.unique(when, return_inverse=True)
         key = place * EXPERT_KEY + r.layer[rows].astype(np.int64)
-        both = np.unique(key * EXPERT_KEY + r.expert[rows].astype(np.int64))
+        both = distinct(key * EXPERT_KEY + r.expert[rows].astype(np.int64))
         of_key, expert = np.divmod(both, EXPERT_KEY)
         keys, first = np.unique(of_key, return_index=True)
         edges = np.append(first, len(both)).astype(np.int64)

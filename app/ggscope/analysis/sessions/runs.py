@@ -16,7 +16,7 @@ from ggscope.analysis.order.time_merge import TimeMerge, TimeRuns
 from ggscope.analysis.rows.groups import CHUNK_ROWS, chunks
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import Trace
 
 OPS = 1 << 16
@@ -134,7 +134,7 @@ class Runs:
         """Return where spans on these lanes are, int64; -1 on lanes without ops."""
         result = np.full(len(ids), -1, np.int64)
         which = self.of_lane[lanes]
-        for number in np.unique(which[which >= 0]).tolist():
+        for number in distinct(which[which >= 0]).tolist():
             some = which == number
             result[some] = self.base[number] + self.stretches[number].places(ids[some])
         return result
@@ -167,7 +167,7 @@ def runs_of(trace: Trace) -> Runs:
     for i, (group, stretch) in enumerate(zip(groups, stretches, strict=True)):
         of_lane[group] = i
         cuts = stretch.before(starts) if len(starts) else _token_cuts(trace, stretch)
-        begins = np.unique(np.append(0, cuts[cuts < len(stretch)]))
+        begins = distinct(np.append(0, cuts[cuts < len(stretch)]))
         first.append(begins + base[i])
         number.append(np.searchsorted(cuts, begins, "right") - 1)
     return Runs(
@@ -243,7 +243,7 @@ def _shares(first: I64) -> list[slice]:
     """Return slices of runs of about a million spans each."""
     wanted = np.arange(0, int(first[-1]), CHUNK_ROWS)
     edges = np.searchsorted(first, wanted)
-    edges = np.unique(np.concatenate([[0], edges, [len(first) - 1]])).tolist()
+    edges = distinct(np.concatenate([[0], edges, [len(first) - 1]])).tolist()
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
@@ -260,7 +260,7 @@ def _pass_starts(trace: Trace) -> I64:
             if len(lanes)
         ]
         if sum(map(len, found)):
-            return np.unique(np.concatenate(found))
+            return distinct(np.concatenate(found))
     return np.zeros(0, np.int64)
 
 
@@ -331,7 +331,7 @@ def _is_repeated(trace: Trace, whole: Stretch, starts: I64) -> bool:
     edges = np.append(whole.before(starts), len(whole))
     if len(edges) < 2:
         edges = np.array([0, len(whole)])
-    picks = np.unique(np.linspace(0, len(edges) - 2, _SAMPLES).astype(np.int64))
+    picks = distinct(np.linspace(0, len(edges) - 2, _SAMPLES).astype(np.int64))
     votes = [
         vote
         for i in picks.tolist()
@@ -348,7 +348,7 @@ def _looks_repeated(trace: Trace, whole: Stretch, low: int, high: int) -> bool |
     ids = ids[spans.op[ids] >= 0]
     key = spans.name[ids].astype(np.int64) * OPS + spans.op[ids]
     lane = spans.lane[ids]
-    per_lane = [len(np.unique(key[lane == number])) for number in np.unique(lane)]
+    per_lane = [len(distinct(key[lane == number])) for number in distinct(lane)]
     if len(per_lane) < 2:
         return None
-    return min(per_lane) >= _REPEATED * len(np.unique(key))
+    return min(per_lane) >= _REPEATED * len(distinct(key))

@@ -8,7 +8,6 @@ together.
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -29,24 +28,11 @@ from ggscope.analysis.statistics.figures import (
 from ggscope.analysis.statistics.grouping import Grouping, grouping
 from ggscope.analysis.statistics.nesting import Nesting, nesting
 from ggscope.analysis.workers import Watcher
+from ggscope.model.selection import By
 from ggscope.model.tables import I64, Array, Quality, quality_of
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 
-By = Literal[
-    "op",
-    "family",
-    "layer",
-    "tensor",
-    "token",
-    "thread",
-    "engine",
-    "phase",
-    "lane",
-    "source",
-    "expert",
-]
-BY: tuple[By, ...] = get_args(By)
 RULES: Mapping[By, str] = {
     "tensor": weights.RULE,
     "expert": (

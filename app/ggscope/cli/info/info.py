@@ -13,7 +13,7 @@ from ggscope.cli.info import sections
 from ggscope.cli.output import GOOD, USAGE, styled, table
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, distinct
 from ggscope.model.tokens import numbers_per_phase
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import (
@@ -194,7 +194,7 @@ def _n_tokens(trace: Trace) -> int:
             wanted &= of_lane[trace.spans.lane[rows]]
         if by_phase and phase is not None:
             key = key * 4 + phase[rows] + 1
-        seen = np.union1d(seen, key[wanted])
+        seen = distinct(np.append(seen, key[wanted]))
     return len(seen)
 
 

@@ -8,7 +8,7 @@ from ggscope.analysis.sessions.mapping import Wholes, wholes_of
 from ggscope.cli.output import styled, table
 from ggscope.model.ggml.types import type_name
 from ggscope.model.names import parse
-from ggscope.model.tables import Array
+from ggscope.model.tables import Array, distinct
 from ggscope.model.tensors import ModelFile, SizeSource
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -45,7 +45,7 @@ def model_json(trace: Trace) -> dict[str, object]:
     own = np.ones(len(tensors), np.bool_) if tensors.file is None else tensors.file >= 0
     wholes = wholes_of(tensors, trace.strings)
     sizes = np.where(own & wholes.has_bytes, np.maximum(tensors.size, 0), 0)
-    layers = np.unique(tensors.layer[own & (tensors.layer >= 0)])
+    layers = distinct(tensors.layer[own & (tensors.layer >= 0)])
     placed = own & (tensors.offset >= 0)
     offsets, extents = tensors.offset[placed], np.maximum(tensors.size[placed], 0)
     return {

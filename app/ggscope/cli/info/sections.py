@@ -13,7 +13,7 @@ from ggscope.cli.output import styled, table
 from ggscope.model.claims import figure_text
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import AccessColumns, Array, Space
+from ggscope.model.tables import AccessColumns, Array, Space, distinct
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
@@ -315,7 +315,7 @@ def _graph_json(trace: Trace, graph: Graph) -> dict[str, object]:
         "shared": _flagged(graph, NodeFlag.SHARED),
         "undeclared": graph.n_dangling,
         "edges": graph.n_edges,
-        "layers": len(np.unique(graph.layer[graph.layer >= 0])),
+        "layers": len(distinct(graph.layer[graph.layer >= 0])),
         "operations": _by_word(trace, graph.operation[declared]),
         "types": _by_word(trace, graph.dtype[declared]),
         "categories": {
@@ -414,5 +414,5 @@ def _touches(accesses: AccessColumns, is_expert: Array) -> Array:
 
 def _known(*columns: Array) -> Array:
     """Return the distinct values that are not -1."""
-    values = np.unique(np.concatenate([c.astype(np.int64) for c in columns]))
+    values = distinct(np.concatenate([c.astype(np.int64) for c in columns]))
     return values[values >= 0]

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -218,6 +219,7 @@ def walk(
         offset = after
 
 
+@lru_cache(maxsize=1)
 def detect(head: bytes, size: int) -> EventLayout:
     """Return the layout under which the events make most sense.
 

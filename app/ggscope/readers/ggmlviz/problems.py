@@ -5,7 +5,7 @@ import numpy as np
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import ops as ggml
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ReadContext
 from ggscope.readers.ggmlviz.columns import NAMES_EVERY, EventOptions
@@ -240,5 +240,5 @@ def _beyond(events: Events, n_known: int, context: ReadContext) -> tuple[Array, 
         is_beyond &= events.kind[block] == EventType.OP_BEGIN
         if is_beyond.any():
             n_ops += int(np.count_nonzero(is_beyond))
-            found = np.union1d(found, number[is_beyond])
+            found = distinct(np.append(found, number[is_beyond]))
     return found, n_ops

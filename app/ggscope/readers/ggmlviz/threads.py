@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import I64, Array, SpanFlag
+from ggscope.model.tables import I64, Array, SpanFlag, distinct
 from ggscope.model.trace import Severity
 from ggscope.readers.common.bracket import neighbours
 from ggscope.readers.ggmlviz import NUMBERING_OPTION
@@ -96,7 +96,7 @@ def add_threads(
         number: builder.add_lane(
             f"thread {number} life", LaneKind.COMMAND, (LIVES,), (number,)
         )
-        for number in np.unique(thread[of_life[at]]).tolist()
+        for number in distinct(thread[of_life[at]]).tolist()
     }
     if len(at):
         name = builder.strings.intern("THREAD")

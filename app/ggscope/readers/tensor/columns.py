@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, narrow
+from ggscope.model.tables import I64, Array, distinct, narrow
 from ggscope.native.library import library
 from ggscope.readers.api import SAMPLED_SHARE, ReadContext
 from ggscope.readers.source import Source
@@ -344,7 +344,7 @@ def spread_records(ranges: Ranges, n: int) -> list[int]:
     total = count_records(ranges)
     if not total:
         return []
-    at = np.unique(np.linspace(0, total - 1, n).astype(np.int64))
+    at = distinct(np.linspace(0, total - 1, n).astype(np.int64))
     lengths = np.array([stop - first for first, stop in ranges], np.int64)
     before = np.cumsum(lengths) - lengths
     of_range = np.searchsorted(before, at, "right") - 1

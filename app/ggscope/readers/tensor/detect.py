@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import Array
+from ggscope.model.tables import Array, distinct
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import (
     FIRST_EXTENSION_OP,
@@ -97,7 +97,7 @@ def _score(
     short_zeros = _short_zero_share(_zero(rows))
     if stop - first > near:
         spread = np.linspace(first + near, stop - 1, _SAMPLE).astype(np.int64)
-        far = [fetch(int(row) * size, size) for row in np.unique(spread)]
+        far = [fetch(int(row) * size, size) for row in distinct(spread)]
         whole = [row for row in far if len(row) == size]
         rows = np.concatenate([rows, *(row[None] for row in whole)])
     rows = np.ascontiguousarray(rows[rows.any(axis=1)])

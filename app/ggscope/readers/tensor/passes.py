@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, SpanFlag, empty
+from ggscope.model.tables import I64, Array, SpanFlag, distinct, empty
 from ggscope.readers.tensor.columns import ROOM_SHARE, Headers, Pieces
 
 _PAUSE_NS = 100_000_000
@@ -170,7 +170,7 @@ def _by_time(
     )
     lanes = np.searchsorted(lane_first, backwards, "right") - 1
     # Where a lane begins time may go back.
-    lanes = np.unique(lanes[backwards > lane_first[lanes]])
+    lanes = distinct(lanes[backwards > lane_first[lanes]])
     if not len(lanes):
         return order, none
     if order is None:
@@ -224,7 +224,7 @@ def _runs(start: I64, keys: I64, lane_first: I64, pieces: Pieces) -> _Runs:
     if not n:
         return _Runs(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
     if n_lanes <= 1:
-        first = np.unique(np.append(0, keys))
+        first = distinct(np.append(0, keys))
         pass_of = np.searchsorted(keys, first, "right")
     else:
         # Where each pass begins in each lane, found by its time.
@@ -259,7 +259,7 @@ def _boundaries(start: I64, lane_first: I64, keys: I64, pieces: Pieces) -> I64:
     keys = keys[np.argsort(start[keys], kind="stable")]
     lane = np.searchsorted(lane_first, keys, "right") - 1
     times = start[keys]
-    if len(np.unique(lane)) > 1:
+    if len(distinct(lane)) > 1:
         if len(lane_first) - 1 > _MANY_LANES:
             rank = np.searchsorted(np.sort(start), times)
         else:
@@ -270,7 +270,7 @@ def _boundaries(start: I64, lane_first: I64, keys: I64, pieces: Pieces) -> I64:
         begins = np.ones(len(keys), np.bool_)
         begins[1:] = (np.diff(rank) > len(lane_first) - 1) | (np.diff(lane) == 0)
         times = times[begins]
-    return np.unique(times)
+    return distinct(times)
 
 
 def _ends(
@@ -413,7 +413,7 @@ def phase_bands(rows: Records, phase: Array, passes: Bands, pieces: Pieces) -> B
     ----------
     phase : of each row, raw.
     """
-    at = np.unique(np.append(rows.lane_first[:-1], pieces.changes(phase)))
+    at = distinct(np.append(rows.lane_first[:-1], pieces.changes(phase)))
     at = at[np.argsort(rows.start[at], kind="stable")]
     at = at[np.append(True, phase[at][1:] != phase[at][:-1])] if len(at) else at
     start = rows.start[at]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ggscope.model.claims import Claims
 from ggscope.model.ggml.rules import ARITY
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import OpTable
 from ggscope.readers.tensor.columns import Pieces
 from ggscope.readers.tensor.names import Patterns
@@ -271,7 +271,7 @@ def _shared(
         return None
     if len(start) == n and _is_in_step(start, pattern, own_start, own_pattern, pieces):
         return np.asarray(own_pattern >= 0, np.bool_)
-    at = np.unique(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
+    at = distinct(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
     sample = _near(start, pattern, own_start[at], own_pattern[at])
     known = int(np.count_nonzero(own_pattern[at] >= 0))
     if np.count_nonzero(sample) < _ENOUGH * max(known, 1):

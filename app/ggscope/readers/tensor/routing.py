@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import UNKNOWN_MORE, Routing
 from ggscope.model.schema import stacked
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import Severity
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.columns import Pieces
@@ -381,7 +381,7 @@ def _op_before(draft: Draft, found: Array, start: I64) -> I64:
     ops, n = draft.file.ops, len(draft.rows)
     wanted = [
         number
-        for number in np.unique(draft.spans["op"][:n]).tolist()
+        for number in distinct(draft.spans["op"][:n]).tolist()
         if ops is not None and ops.name(number) in ("MUL_MAT_ID", "ARGSORT", "TOP_K")
     ]
     rows = np.flatnonzero(np.isin(draft.spans["op"][:n], wanted))
@@ -418,7 +418,7 @@ def token_of(draft: Draft, rows: I64) -> npt.NDArray[np.int32]:
     """Return the token of each row; the pass where tokens do not tell passes apart."""
     tokens = draft.passes.token
     number = pass_of(draft, rows)
-    if len(np.unique(tokens)) < len(tokens) or (tokens < 0).any():
+    if len(distinct(tokens)) < len(tokens) or (tokens < 0).any():
         return number.astype(np.int32)
     return np.asarray(tokens[number].astype(np.int32))
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, distinct
 from ggscope.native.declared import (
     RecordColumns,
     RecordForm,
@@ -533,11 +533,11 @@ class RecordScan:
         if not own or len(begins) < 2:
             return None
         ends = np.append(begins[1:], self.n_rows)
-        picks = np.unique(np.linspace(0, len(begins) - 1, _SEGMENTS).astype(np.int64))
+        picks = distinct(np.linspace(0, len(begins) - 1, _SEGMENTS).astype(np.int64))
         seen: list[Array] = []
         for low, high in zip(begins[picks].tolist(), ends[picks].tolist(), strict=True):
             stop = min(high, low + _SEGMENT_ROWS)
-            seen.append(np.unique(self.spread(tables, np.uint64, low, stop)))
+            seen.append(distinct(self.spread(tables, np.uint64, low, stop)))
         # The last one may be cut; an activation's address leads into other layers.
         for part in seen[1:-1] or seen[1:]:
             n_same = len(np.intersect1d(seen[0], part))

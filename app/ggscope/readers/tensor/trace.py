@@ -17,6 +17,7 @@ from ggscope.model.tables import (
     FlatAccesses,
     Phase,
     SpanFlag,
+    distinct,
     narrow,
 )
 from ggscope.model.time import Clock, TimeRange
@@ -422,7 +423,7 @@ def _sample(source: Source, layout: RecordLayout, ranges: Ranges) -> Array:
     parts = [np.zeros(0, np.uint8)]
     total = sum(stop - first for first, stop in ranges)
     left, before = _NEAR, 0
-    spread = np.unique(np.linspace(0, max(total - 1, 0), _FAR).astype(np.int64))
+    spread = distinct(np.linspace(0, max(total - 1, 0), _FAR).astype(np.int64))
     for first, stop in ranges:
         near = min(left, stop - first)
         parts.append(source.array(first * size, near * size))

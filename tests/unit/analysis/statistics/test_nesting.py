@@ -10,10 +10,11 @@ from ggmlviz_files import T0, graph, run, write
 from ggscope.analysis.statistics import nesting
 from ggscope.analysis.statistics import scan as stats_scan
 from ggscope.analysis.statistics.nesting import covered, own_times
-from ggscope.analysis.statistics.table import BY, StatTable, stat_table
+from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import Lane, LaneKind, Lanes, lane_titles
+from ggscope.model.selection import BY
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace

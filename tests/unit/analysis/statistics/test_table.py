@@ -18,10 +18,11 @@ from builders import (
 from ggscope.analysis.filters.masks import filter_mask
 from ggscope.analysis.filters.text import parse_filter
 from ggscope.analysis.statistics import table as stats_plain
-from ggscope.analysis.statistics.table import BY, histogram, stat_table, statistics
+from ggscope.analysis.statistics.table import histogram, stat_table, statistics
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import family_of
 from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import BY
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
