@@ -44,7 +44,7 @@ ALLOWED = {
 }  # fmt: skip
 WRITERS = {"html", "csv", "xml"}
 """Modules whose escapes are used by `ggscope.text` alone."""
-READERS = {("render/theme.py", "csv")}
+READERS = {("render/colors.py", "csv")}
 """What takes such files apart and writes none."""
 
 
@@ -242,7 +242,7 @@ def test_only_one_file_prints() -> None:
 def test_only_one_function_fills_the_clipboard() -> None:
     found = {here for here, tree in parsed(".") if fills_clipboard(tree)}
 
-    assert found == {"views/base/widgets.py"}, "use `copy_text` or `copy_name`"
+    assert found == {"views/base/plain.py"}, "use `copy_text` or `copy_name`"
 
 
 def test_nobody_joins_cells_by_hand() -> None:

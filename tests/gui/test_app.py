@@ -32,7 +32,7 @@ app = create_app()
 window = create_window(Settings())
 window.show()
 app.processEvents()
-heavy = {"pyqtgraph", "OpenGL", "scipy", "gguf", "duckdb", "psutil", "ggscope.readers.registry"}
+heavy = {"numpy", "ggscope.session.session", "pyqtgraph", "OpenGL", "scipy", "gguf", "duckdb", "psutil", "ggscope.readers.registry"}
 print(sorted(heavy & set(sys.modules)))
 window.close()
 """  # noqa: E501
@@ -132,7 +132,7 @@ from ggscope.gui import app as app_module
 app = app_module.create_app(["ggscope"])
 def look():
     for window in QApplication.topLevelWidgets():
-        if type(window).__name__ == "MainWindow" and window.isVisible():
+        if type(window).__name__ == "MainWindow" and window.notice.isVisible():
             print(window.notice.text.text())
             timer.stop()
             window.close()

@@ -15,7 +15,8 @@ from ggscope.analysis.rows.categories import PLAIN_COLORINGS
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Filter
-from ggscope.render.theme import category_color, theme
+from ggscope.render.colors import category_color
+from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.timeline import legend as timeline_legend
 from ggscope.views.timeline.legend import Legend, LegendList, LegendRequest

@@ -14,7 +14,8 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.errors import AmbiguousFormatError, Cancelled, CorruptError, TruncatedError
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.pages.load import Banner, LoadingCard, ProblemPage
+from ggscope.gui.pages.load import LoadingCard, ProblemPage
+from ggscope.gui.widgets import Banner
 from ggscope.model.trace import ReadWarning, Severity
 from ggscope.session import loader as loader_module
 from ggscope.session.loader import Loader, LoadState

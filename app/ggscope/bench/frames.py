@@ -26,7 +26,7 @@ from ggscope.analysis.rows.lanes import (
 )
 from ggscope.errors import TraceError
 from ggscope.model.time import TimeRange
-from ggscope.views.base.view import guarded
+from ggscope.views.base.view import guarded, later
 
 PULSE_MS = 5
 _MEMORY_EVERY = 10
@@ -72,7 +72,7 @@ def wait_until(is_done: Callable[[], bool], seconds: float, what: str) -> None:
 def pass_time(seconds: float) -> None:
     """Let the program run for some time."""
     loop = QEventLoop()
-    QTimer.singleShot(round(seconds * 1e3), loop.quit)
+    later(loop, loop.quit, round(seconds * 1e3))
     run_loop(loop)
 
 

@@ -30,10 +30,8 @@ from ggscope.gui.commands.shortcuts import load_overrides
 from ggscope.gui.hand_over import Door, open_options
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import MainThreadCollector, share_one_heap
-from ggscope.gui.panes.host import host_of
 from ggscope.gui.reception import Reception
 from ggscope.gui.theme import ThemeManager
-from ggscope.native.library import library
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore, MemoryStore
 from ggscope.session.tasks import NO_MEMORY
@@ -247,13 +245,10 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     window = create_window(settings, None if theme == "auto" else theme, overrides)
     install_exception_hook(window)
     collector = MainThreadCollector()
-    problems = [*_without_library(), *settings.problems, *problems]
-    for problem in problems:
-        logger.warning("%s", problem)
-    if problems:
-        window.report("\n".join(problems[:3]))
+    problems = [*settings.problems, *problems]
     signals.window = window
     window.show()
+    later(window, partial(_report, window, problems))
     window.open_soon(paths, open_options(options))
     if isinstance(app, Application):
         app.file_requested.connect(window.open_requested)
@@ -275,13 +270,18 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
         sys.excepthook = sys.__excepthook__
 
 
-def _without_library() -> list[str]:
-    """Return what is to be told where the compiled library cannot be used."""
+def _report(window: MainWindow, problems: list[str]) -> None:
+    """Tell what is wrong with settings and keys, and with the compiled library."""
+    from ggscope.native.library import library
+
     try:
         library()
     except NativeError as error:
-        return [str(error)]
-    return []
+        problems = [str(error), *problems]
+    for problem in problems:
+        logger.warning("%s", problem)
+    if problems:
+        window.report("\n".join(problems[:3]))
 
 
 def _reception(door: Door, app: QApplication, window: MainWindow) -> Reception:
@@ -365,6 +365,8 @@ class ExceptionHook:
             logger.error("not caught:\n%s", report)
         is_shown = report == self._last and self._window.notice.isVisible()
         self._last = report
+        from ggscope.gui.panes.host import host_of
+
         try:
             # Shown later: a widget may be in the middle of painting.
             host = host_of(trace)

@@ -18,11 +18,12 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 from ggscope.analysis.sessions.concatenate import parsed_shift
 from ggscope.errors import TooLargeError
 from ggscope.gui.memory import MemoryReturner
-from ggscope.gui.pages.load import Banner, LoadingCard, ProblemPage
+from ggscope.gui.pages.load import LoadingCard, ProblemPage
 from ggscope.gui.pages.too_large import part_text
 from ggscope.gui.panes.workspace import Workspace
 from ggscope.gui.status import StatusStrip, progress_text
 from ggscope.gui.toolbar import Toolbar
+from ggscope.gui.widgets import Banner
 from ggscope.model.trace import INVALID_CODE, Trace
 from ggscope.render.theme import Theme
 from ggscope.session.bookmarks.bookmarks import Bookmarks
@@ -262,7 +263,7 @@ class Document(QWidget):
         self.loader.set_more(more)
         self.loader.set_shifts(settings.shifts_of(path))
         self._memory = MemoryReturner(self.session.tasks, self)
-        self.toolbar = Toolbar(self.session, open_files, export, self)
+        self.toolbar: Toolbar = Toolbar(self.session, open_files, export, self)
         self.banner = Banner(self)
         self.alarm = Banner(self)
         self._is_alarm_closed = False

@@ -6,8 +6,9 @@ The row of tabs: one per open trace, and a + at the end.
 import logging
 import os
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -31,25 +32,24 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.gui.commands.keyboard import PositionKeys, TextFieldGuard
-from ggscope.gui.commands.palette import Palette
 from ggscope.gui.commands.shortcuts import Actions, Menus
-from ggscope.gui.dialogs.saved_filters import apply_saved
-from ggscope.gui.dialogs.window_dialogs import WindowDialogs
-from ggscope.gui.document import Document
 from ggscope.gui.drops import Drops, dropped_paths
 from ggscope.gui.hand_over import Letter, OpenOptions
 from ggscope.gui.memory import ClosedReturner
-from ggscope.gui.pages.load import Banner
 from ggscope.gui.pages.start import StartPage, recent_paths
 from ggscope.gui.theme import ThemeManager
-from ggscope.gui.widgets import CHANGES_NOTHING, GlyphButton
+from ggscope.gui.widgets import CHANGES_NOTHING, Banner, GlyphButton
 from ggscope.render.theme import Theme
-from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.text import caption, one_line
-from ggscope.views.base.plain import set_tab_tip, set_title
+from ggscope.views.base.plain import copy_text, set_tab_tip, set_title
 from ggscope.views.base.view import Copies, View, guarded, later
-from ggscope.views.base.widgets import copy_text
+
+if TYPE_CHECKING:
+    from ggscope.gui.commands.palette import Palette
+    from ggscope.gui.dialogs.window_dialogs import WindowDialogs
+    from ggscope.gui.document import Document
+    from ggscope.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +146,11 @@ def _tab_text(title: str) -> str:
 
 @guarded
 class MainWindow(QMainWindow):
-    """Menu, tabs, and one `Document` per file; the start page where there is none."""
+    """Menu, tabs, and one `Document` per file; the start page where there is none.
+
+    What only an open file or a command needs is imported when it is asked for: the
+    first picture of the window needs neither numpy nor a trace.
+    """
 
     def __init__(
         self,
@@ -159,7 +163,7 @@ class MainWindow(QMainWindow):
         self.themes = themes
         self._documents: list[Document] = []
         self._watched: Session | None = None
-        self.dialogs: WindowDialogs = WindowDialogs(self)
+        self._palette: Palette | None = None
         self._drops = Drops(self)
         self._was_maximised = False
         self._letters: list[Letter] = []
@@ -196,19 +200,18 @@ class MainWindow(QMainWindow):
     # -- documents ---------------------------------------------------------
 
     @property
-    def document(self) -> Document | None:
+    def document(self) -> "Document | None":
         """The tab in front, None on the start page."""
-        widget = self._stack.currentWidget()
-        return widget if isinstance(widget, Document) else None
+        return self._tab(self._stack.currentWidget())
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> "Session | None":
         """The session of the tab in front."""
         document = self.document
         return None if document is None else document.session
 
     @property
-    def documents(self) -> tuple[Document, ...]:
+    def documents(self) -> "tuple[Document, ...]":
         """All tabs from left to right."""
         return tuple(self._documents)
 
@@ -229,11 +232,13 @@ class MainWindow(QMainWindow):
         path: Path,
         options: OpenOptions | None = None,
         more: Sequence[Path] = (),
-    ) -> Document:
+    ) -> "Document":
         """Open a file or folder in a new tab, or bring its tab to the front.
 
         With `more` files it is one session of all of them.
         """
+        from ggscope.gui.document import Document
+
         full = path.absolute()
         named = (*more, *(() if options is None else options.more))
         others = tuple(other.absolute() for other in named)
@@ -317,7 +322,7 @@ class MainWindow(QMainWindow):
         # Where the desktop lets nobody take the front, it shows that there is news.
         QApplication.alert(self)
 
-    def close_document(self, document: Document) -> None:
+    def close_document(self, document: "Document") -> None:
         """Close a tab; its work is stopped."""
         if document not in self._documents:
             return
@@ -394,6 +399,24 @@ class MainWindow(QMainWindow):
         chosen = choose_reader(self.document.path, reader_choices(), self)
         if chosen is not None:
             self.document.open(chosen)
+
+    # -- made when they are asked for --------------------------------------
+
+    @cached_property
+    def dialogs(self) -> "WindowDialogs":
+        """Dialogs and lists that commands open."""
+        from ggscope.gui.dialogs.window_dialogs import WindowDialogs
+
+        return WindowDialogs(self)
+
+    @property
+    def palette_(self) -> "Palette":
+        """The line to type in, with a list of what fits."""
+        if self._palette is None:
+            from ggscope.gui.commands.palette import Palette
+
+            self._palette = Palette(self)
+        return self._palette
 
     # -- messages ----------------------------------------------------------
 
@@ -530,7 +553,6 @@ class MainWindow(QMainWindow):
         box.addWidget(self.notice)
         box.addWidget(self._stack, 1)
         self.setCentralWidget(desk)
-        self.palette_ = Palette(self)
         self._closed = ClosedReturner(self)
 
     # -- reactions ---------------------------------------------------------
@@ -547,13 +569,13 @@ class MainWindow(QMainWindow):
             self.close_document(self._documents[position])
 
     def _on_close_requested(self) -> None:
-        document = self.sender()
-        if isinstance(document, Document):
+        document = self._tab(self.sender())
+        if document is not None:
             self.close_document(document)
 
     def _on_title_changed(self) -> None:
-        document = self.sender()
-        if isinstance(document, Document) and document in self._documents:
+        document = self._tab(self.sender())
+        if document is not None:
             position = self._documents.index(document)
             self._tab_row.set_title(position, document.title)
         if document is self.document:
@@ -561,20 +583,20 @@ class MainWindow(QMainWindow):
         self.actions_.refresh()
 
     def _on_shown(self) -> None:
-        document = self.sender()
-        if isinstance(document, Document):
+        document = self._tab(self.sender())
+        if document is not None:
             self._show_wanted(document)
             if document is self.document and not _is_typing():
                 document.focus_page()
 
     def _on_ready(self) -> None:
-        document = self.sender()
-        if isinstance(document, Document):
+        document = self._tab(self.sender())
+        if document is not None:
             self.settings.add_recent(*document.parts.opened_as)
             self._show_wanted(document)
             document.setProperty("timeRange", "")
 
-    def _show_wanted(self, document: Document) -> None:
+    def _show_wanted(self, document: "Document") -> None:
         """Show the range of the command line, until the person goes elsewhere."""
         wanted, session = str(document.property("timeRange") or ""), document.session
         last = document.property("timeShown")
@@ -582,7 +604,7 @@ class MainWindow(QMainWindow):
             self._show_range(session, wanted)
             document.setProperty("timeShown", session.visible_range)
 
-    def _show_range(self, session: Session, text: str) -> None:
+    def _show_range(self, session: "Session", text: str) -> None:
         from ggscope.analysis.filters.text import parse_range
         from ggscope.errors import QueryError
 
@@ -600,6 +622,8 @@ class MainWindow(QMainWindow):
         self.open_path(path, more=more)
 
     def _on_filter_chosen(self, name: str) -> None:
+        from ggscope.gui.dialogs.saved_filters import apply_saved
+
         if self.session is not None:
             apply_saved(self.settings, self.session, name)
 
@@ -645,7 +669,11 @@ class MainWindow(QMainWindow):
 
     # -- helpers -----------------------------------------------------------
 
-    def _bring_to_front(self, document: Document) -> None:
+    def _tab(self, thing: QObject | None) -> "Document | None":
+        """Return `thing` where it is one of the tabs."""
+        return next((d for d in self._documents if d is thing), None)
+
+    def _bring_to_front(self, document: "Document") -> None:
         self._tab_row.bring_to_front(self._documents.index(document))
         self._show_current()
 
@@ -653,16 +681,16 @@ class MainWindow(QMainWindow):
         """Show the page of the current tab, or the start page."""
         if self.document is not None:
             self.document.workspace.leave_full_screen()
-        self.palette_.dismiss()  # what it offers is about the tab that was in front
+        if self._palette is not None:
+            self._palette.dismiss()  # it is about the tab that was in front
         position = self._tab_row.current
+        document = None
         if 0 <= position < len(self._documents):
-            page: QWidget = self._documents[position]
-        else:
-            page = self.start_page
-        self._stack.setCurrentWidget(page)
+            document = self._documents[position]
+        self._stack.setCurrentWidget(document or self.start_page)
         self._tab_row.setVisible(bool(self._documents))
-        if isinstance(page, Document):
-            page.workspace.take_layout()
+        if document is not None:
+            document.workspace.take_layout()
         if not self._tab_row.bar.hasFocus():  # with the arrow keys on the tabs
             self._focus_page()
         self._show_title()
@@ -676,8 +704,9 @@ class MainWindow(QMainWindow):
     def _focus_page(self) -> None:
         """Let the keys go to what the page in front is about."""
         page = self._stack.currentWidget()
-        if isinstance(page, Document):
-            page.focus_page()
+        document = self._tab(page)
+        if document is not None:
+            document.focus_page()
         elif page is not None:
             page.setFocus()
 
@@ -689,7 +718,7 @@ class MainWindow(QMainWindow):
         )
         self.setWindowFilePath("" if document is None else str(document.path))
 
-    def _watch(self, session: Session | None) -> None:
+    def _watch(self, session: "Session | None") -> None:
         """Listen to what enables and disables commands, of the tab in front."""
         if session is self._watched:
             return
@@ -722,7 +751,7 @@ class MainWindow(QMainWindow):
         cells = self.document.workspace.cells
         return tuple(host.view for host in cells if host.view is not None)
 
-    def _copy_names(self, session: Session) -> None:
+    def _copy_names(self, session: "Session") -> None:
         trace = session.trace
         if trace is None or session.selection.table != "spans":
             return

@@ -31,8 +31,9 @@ from ggscope.render.batch import (
     TextList,
 )
 from ggscope.render.charts import Axis, axis_values, in_bytes
+from ggscope.render.colors import category_color, label_color
 from ggscope.render.export import Drawn, Figure, Look, trace_name
-from ggscope.render.theme import Theme, category_color, label_color, mix, with_alpha
+from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.theme import theme as theme_named
 from ggscope.render.timeline.scene import TimeScale
 from ggscope.words.spans import time_text

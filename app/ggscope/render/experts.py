@@ -17,7 +17,7 @@ from ggscope.analysis.experts.figures import (
 )
 from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
-from ggscope.render import theme as colormap
+from ggscope.render import colors as colormap
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import (
     Axis,
@@ -29,6 +29,7 @@ from ggscope.render.charts import (
     in_percent,
     plain,
 )
+from ggscope.render.colors import ScaleKind, category_color, color_scale
 from ggscope.render.export import Drawn, Figure, Look, trace_name
 from ggscope.render.grid import (
     Cell,
@@ -40,7 +41,7 @@ from ggscope.render.grid import (
     share_values,
     unit_scale,
 )
-from ggscope.render.theme import ScaleKind, Theme, category_color, color_scale
+from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 
 _SIDE_BY_SIDE_PX = 620.0

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64
-from ggscope.render import theme as colormap
+from ggscope.render import colors as colormap
 from ggscope.render.batch import (
     U32,
     Align,
@@ -32,7 +32,8 @@ from ggscope.render.batch import (
     TextBatch,
 )
 from ggscope.render.charts import plain
-from ggscope.render.theme import ColorScale, Theme, mix, with_alpha
+from ggscope.render.colors import ColorScale
+from ggscope.render.theme import Theme, mix, with_alpha
 
 F64 = npt.NDArray[np.float64]
 Cell = tuple[int, int]

@@ -12,12 +12,23 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from ggscope.analysis.rows.lanes import LaneState
 from ggscope.session.settings_store import IniStore, MemoryStore, Store
+
+if TYPE_CHECKING:
+    from ggscope.analysis.rows.lanes import LaneState
 
 logger = logging.getLogger(__name__)
 
@@ -355,8 +366,11 @@ class Settings(QObject):
     def _store_filters(self, kept: Mapping[str, str]) -> None:
         self.change("filters", saved=tuple(_filter_lines(kept)))
 
-    def lane_state(self, reader_id: str) -> LaneState:
+    def lane_state(self, reader_id: str) -> "LaneState":
         """Return how lanes of this format were arranged last."""
+        # Settings are read before the first window, what a trace needs after it.
+        from ggscope.analysis.rows.lanes import LaneState
+
         text = self._store.get(f"lanes/{reader_id}")
         if text is None:
             return LaneState()
@@ -366,7 +380,7 @@ class Settings(QObject):
             self._ignore(f"lanes/{reader_id}", text)
             return LaneState()
 
-    def set_lane_state(self, reader_id: str, state: LaneState) -> None:
+    def set_lane_state(self, reader_id: str, state: "LaneState") -> None:
         """Remember how lanes of this format are arranged."""
         kept = {
             "collapsed": None if state.collapsed is None else sorted(state.collapsed),
@@ -460,8 +474,9 @@ def _checked_tuple(
     return tuple(value[: max(most, wanted or 0)])
 
 
-def _lane_state(data: Mapping[str, Any]) -> LaneState:
+def _lane_state(data: Mapping[str, Any]) -> "LaneState":
     """Return a lane state from parsed JSON; raises where anything does not fit."""
+    from ggscope.analysis.rows.lanes import LaneState
 
     def texts(name: str) -> tuple[str, ...]:
         part = data[name]

@@ -25,8 +25,7 @@ from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.controls import ControlRow, WordsBeside
 from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import set_tip
-from ggscope.views.base.widgets import copy_text
+from ggscope.views.base.plain import copy_text, set_tip
 from ggscope.words.reads import answer_words, rests_on
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))

@@ -35,7 +35,7 @@ from ggscope.session.session import Session
 from ggscope.text import html, join_html, tsv_text
 from ggscope.views.base.controls import ControlRow, WordsBeside
 from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.widgets import copy_name, copy_text
+from ggscope.views.base.plain import copy_name, copy_text
 from ggscope.words.reads import HotCold, HotFact, hot_cold, hot_facts
 
 _KEY = "hot_cold"

@@ -37,7 +37,8 @@ from ggscope.model.units import (
     format_exact_bytes,
     format_share,
 )
-from ggscope.render.theme import Theme, category_color
+from ggscope.render.colors import category_color
+from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure, TaskState
 from ggscope.views.base.controls import RangeSwitch

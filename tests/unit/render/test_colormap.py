@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ggscope.render.theme import (
+from ggscope.render.colors import (
     DIFFERENCE,
     NAMES,
     ScaleKind,
     color_bar,
     color_scale,
     colors,
-    luminance,
     texels,
 )
+from ggscope.render.theme import luminance
 
 KINDS = list(ScaleKind)
 

@@ -27,8 +27,9 @@ from ggscope.render.batch import (
     RectBatch,
     TextBatch,
 )
+from ggscope.render.colors import category_color
 from ggscope.render.painter import FLOOR
-from ggscope.render.theme import category_color, theme
+from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.rows import darker
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry

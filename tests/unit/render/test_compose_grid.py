@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QImage
 
-from ggscope.render import theme as colormap
+from ggscope.render import colors as colormap
 from ggscope.render.batch import DisplayList, ImageBatch, RectBatch
+from ggscope.render.colors import ScaleKind, color_scale
 from ggscope.render.export import render_image
 from ggscope.render.grid import (
     GridGeometry,
@@ -19,7 +20,7 @@ from ggscope.render.grid import (
     share_values,
     unit_scale,
 )
-from ggscope.render.theme import ScaleKind, color_scale, theme
+from ggscope.render.theme import theme
 from pictures import everything
 from scenes import texts_of
 

@@ -12,6 +12,7 @@ from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.model.tensors import Place
 from ggscope.render.batch import ImageBatch, RectBatch
+from ggscope.render.colors import ScaleKind, color_scale, texels
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.figure import heat_scene, heatmap_figure
 from ggscope.render.heatmap.scene import (
@@ -23,7 +24,7 @@ from ggscope.render.heatmap.scene import (
     cell_texels,
     value_keys,
 )
-from ggscope.render.theme import THEMES, ScaleKind, color_scale, texels
+from ggscope.render.theme import THEMES
 from heat_traces import moe_trace
 from reads_builder import TensorRow, reads_trace
 from scenes import texts_of

@@ -10,7 +10,8 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList, ImageBatch, RectBatch
-from ggscope.render.theme import phase_color, theme
+from ggscope.render.colors import phase_color
+from ggscope.render.theme import theme
 from ggscope.render.timeline.overview import compose_overview
 from ggscope.render.timeline.scene import OverviewScene
 from scenes import overview_scene, texts_of

@@ -5,16 +5,8 @@ import pytest
 
 from ggscope.analysis.rows.categories import Categories
 from ggscope.model.ggml.ops import FAMILIES
-from ggscope.render.theme import (
-    THEMES,
-    Theme,
-    category_color,
-    contrast,
-    label_color,
-    lightness_step,
-    lut,
-    theme,
-)
+from ggscope.render.colors import category_color, label_color, lightness_step, lut
+from ggscope.render.theme import THEMES, Theme, contrast, theme
 
 KEYS = (
     *FAMILIES, "none", "MUL_MAT", "MUL_MAT_ID", "ADD", "MUL", "GLU", "RMS_NORM",

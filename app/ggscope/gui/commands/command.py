@@ -3,18 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication
 
-from ggscope.gui.document import Document
-from ggscope.gui.panes.workspace import Workspace
-from ggscope.session.session import Session
-
 if TYPE_CHECKING:
+    from ggscope.gui.document import Document
     from ggscope.gui.main_window import MainWindow
+    from ggscope.gui.panes.workspace import Workspace
+    from ggscope.session.session import Session
 
-_P = ParamSpec("_P")
 Run = Callable[["MainWindow"], object]
 
 
@@ -100,33 +98,21 @@ def tr(text: str) -> str:
     return QCoreApplication.translate("Commands", text)
 
 
-def of_document(
-    method: Callable[Concatenate[Document, _P], object],
-    *args: _P.args,
-    **kwargs: _P.kwargs,
-) -> Run:
-    """Return what calls a method of the tab in front, if there is one."""
+def of_document(work: Callable[["Document"], object]) -> Run:
+    """Return what works on the tab in front, if there is one."""
 
     def run(window: "MainWindow") -> None:
         if window.document is not None:
-            method(window.document, *args, **kwargs)
+            work(window.document)
 
     return run
 
 
-def of_workspace(
-    method: Callable[Concatenate[Workspace, _P], object],
-    *args: _P.args,
-    **kwargs: _P.kwargs,
-) -> Run:
-    """Return what calls a method of the panes of the tab in front."""
-    return of_document(lambda document: method(document.workspace, *args, **kwargs))
+def of_workspace(work: Callable[["Workspace"], object]) -> Run:
+    """Return what works on the panes of the tab in front."""
+    return of_document(lambda document: work(document.workspace))
 
 
-def of_session(
-    method: Callable[Concatenate[Session, _P], object],
-    *args: _P.args,
-    **kwargs: _P.kwargs,
-) -> Run:
-    """Return what calls a method of the session in front."""
-    return of_document(lambda document: method(document.session, *args, **kwargs))
+def of_session(work: Callable[["Session"], object]) -> Run:
+    """Return what works on the session in front."""
+    return of_document(lambda document: work(document.session))

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ggscope.gui.commands.command import (
     Command,
@@ -11,16 +12,14 @@ from ggscope.gui.commands.command import (
     of_session,
     of_workspace,
 )
-from ggscope.gui.document import Document
-from ggscope.gui.panes.workspace import Workspace
 from ggscope.model.selection import ColorBy, Filter
-from ggscope.session.bookmarks.bookmarks import TEMPORARY
-from ggscope.session.session import Session
 from ggscope.session.settings import LayoutName
 from ggscope.views.registry import BUILTIN, ViewEntry
 
 if TYPE_CHECKING:
     from ggscope.gui.main_window import MainWindow
+    from ggscope.gui.panes.workspace import Workspace
+    from ggscope.session.session import Session
 
 NOTHING, DOCUMENT, TRACE = Needs.NOTHING, Needs.DOCUMENT, Needs.TRACE
 SELECTION, TARGET, HITS = Needs.SELECTION, Needs.TARGET, Needs.HITS
@@ -29,15 +28,18 @@ BOOKMARK_UNDO, BOOKMARK_REDO = Needs.BOOKMARK_UNDO, Needs.BOOKMARK_REDO
 _LINE = "line"
 """Stands between two commands with a line between them."""
 _ZOOM = 1.5
-_P = ParamSpec("_P")
 
 
 def _shows(menu: str) -> Iterator[Command]:
     """Yield what shows the views of a menu: by their keys, those without one last."""
     views = [view for view in BUILTIN if view.menu == menu]
     for view in sorted(views, key=lambda view: view.keys or "~"):
-        run = of_workspace(Workspace.show_view, view.id)
+        run = of_workspace(partial(_show, view.id))
         yield Command(f"show.{view.id}", view.title, view.keys, DOCUMENT, run)
+
+
+def _show(view_id: str, workspace: "Workspace") -> None:
+    workspace.show_view(view_id)
 
 
 def _float(view: ViewEntry) -> Command:
@@ -46,15 +48,15 @@ def _float(view: ViewEntry) -> Command:
         view.title,
         "",
         DOCUMENT,
-        of_workspace(Workspace.toggle_float, view.id),
+        of_workspace(lambda w: w.toggle_float(view.id)),
         is_on=lambda w: view.id in w.settings.layout.floating,
     )
 
 
 def _layout(name: LayoutName, text: str, key: str = "") -> Command:
-    run = of_workspace(Workspace.set_layout_name, name)
+    run = of_workspace(lambda w: w.set_layout_name(name))
     if name == "grid":
-        run = of_workspace(Workspace.toggle_grid)
+        run = of_workspace(lambda w: w.toggle_grid())
     return Command(
         f"layout.{name}",
         text,
@@ -71,7 +73,7 @@ def _color(by: ColorBy, text: str) -> Command:
         text,
         "",
         DOCUMENT,
-        of_session(Session.set_color_by, by),
+        of_session(lambda s: s.set_color_by(by)),
         is_on=lambda w: w.session is not None and w.session.color_by == by,
         title=lambda w: text if w.session is None or by in w.session.colorings else "",
     )
@@ -83,7 +85,7 @@ def _time(name: str, text: str, *, is_absolute: bool) -> Command:
         text,
         "",
         DOCUMENT,
-        of_session(Session.set_absolute_time, is_absolute),
+        of_session(lambda s: s.set_absolute_time(is_absolute)),
         is_on=lambda w: (
             w.session is not None and w.session.absolute_time is is_absolute
         ),
@@ -120,7 +122,7 @@ def _switch(id_: str, text: str, key: str, topic: str, field: str) -> Command:
 
 
 def _pan(name: str, text: str, keys: str, share: float) -> Command:
-    return Command(f"go.{name}", text, keys, TRACE, of_session(Session.pan, share))
+    return Command(f"go.{name}", text, keys, TRACE, of_session(lambda s: s.pan(share)))
 
 
 def _bookmark(number: int) -> Command:
@@ -133,7 +135,7 @@ def _bookmark(number: int) -> Command:
         f"Bookmark {number}",
         f"Alt+{number}",
         Needs.BOOKMARK,
-        of_session(Session.go_to_bookmark, number - 1),
+        of_session(lambda s: s.go_to_bookmark(number - 1)),
         title=title,
     )
 
@@ -143,12 +145,16 @@ def _session(
     text: str,
     keys: str,
     needs: Needs,
-    method: Callable[Concatenate[Session, _P], object],
-    *args: _P.args,
-    **kwargs: _P.kwargs,
+    work: Callable[["Session"], object],
 ) -> Command:
-    """Return a command that calls a method of the session in front."""
-    return Command(id_, text, keys, needs, of_session(method, *args, **kwargs))
+    """Return a command that works on the session in front."""
+    return Command(id_, text, keys, needs, of_session(work))
+
+
+def _mark_for_now(session: "Session") -> None:
+    from ggscope.session.bookmarks.bookmarks import TEMPORARY
+
+    session.add_bookmark(TEMPORARY, permanent=False)
 
 
 def _shows_details(window: "MainWindow") -> bool:
@@ -172,7 +178,7 @@ _FILE = _menu(
     Command("file.add", "Add to session…", "", DOCUMENT, lambda w: w.add_dialog()),
     Command("file.parts", "Files of this session…", "", DOCUMENT, lambda w: w.dialogs.show_parts()),
     Command("file.open_with", "Open with another reader…", "", DOCUMENT, lambda w: w.open_with_dialog()),
-    _session("file.reload", "Reload", "F5 Ctrl+R", DOCUMENT, Session.reload),
+    _session("file.reload", "Reload", "F5 Ctrl+R", DOCUMENT, lambda s: s.reload()),
     Command("file.close", "Close tab", "Ctrl+W", DOCUMENT, lambda w: w.close_current()),
     _LINE,
     Command("file.export", "Export figure…", "Ctrl+E", TRACE, lambda w: w.dialogs.export_figure()),
@@ -186,12 +192,12 @@ _EDIT = _menu(
     Command("edit.copy_markdown", "Copy as Markdown", "Ctrl+Shift+C", TRACE, lambda w: w.copy("markdown")),
     _LINE,
     Command("edit.find", "Find", "Ctrl+F /", DOCUMENT, of_document(lambda d: d.toolbar.search.start())),
-    _session("edit.next_hit", "Next hit", "Return F3 Enter", HITS, Session.step_hit, 1),
-    _session("edit.previous_hit", "Previous hit", "Shift+Return Shift+F3 Shift+Enter", HITS, Session.step_hit, -1),
+    _session("edit.next_hit", "Next hit", "Return F3 Enter", HITS, lambda s: s.step_hit(1)),
+    _session("edit.previous_hit", "Previous hit", "Shift+Return Shift+F3 Shift+Enter", HITS, lambda s: s.step_hit(-1)),
     _LINE,
-    Command("edit.add_filter", "Add to filter…", "Ctrl+Shift+F", TRACE, of_document(Document.show_filter_popup)),
-    _session("edit.clear_filter", "Clear filter", "", FILTER, Session.set_filter, Filter()),
-    _session("edit.clear_selection", "Clear selection", "", TARGET, Session.clear_selection),
+    Command("edit.add_filter", "Add to filter…", "Ctrl+Shift+F", TRACE, of_document(lambda d: d.show_filter_popup())),
+    _session("edit.clear_filter", "Clear filter", "", FILTER, lambda s: s.set_filter(Filter())),
+    _session("edit.clear_selection", "Clear selection", "", TARGET, lambda s: s.clear_selection()),
     Command("edit.escape", "Back out", "Esc", NOTHING, lambda w: w.escape()),
     _LINE,
     Command("edit.settings", "Settings…", "Ctrl+,", NOTHING, lambda w: w.dialogs.show_settings()),
@@ -206,7 +212,7 @@ _PANES = (
         _layout("grid", "2×2 grid", "G"),
         _layout("single", "Single view"),
         _LINE,
-        Command("layout.reset", "Reset layout", "", DOCUMENT, of_workspace(Workspace.reset_layout)),
+        Command("layout.reset", "Reset layout", "", DOCUMENT, of_workspace(lambda w: w.reset_layout())),
     ),
     *_menu("View/Float", *(_float(view) for view in BUILTIN if not view.uses_gl)),
 )
@@ -214,18 +220,18 @@ _VIEW = (
     *_menu(
         "View",
         Command("view.full", "Full-screen view", "F11", DOCUMENT, lambda w: w.toggle_full_screen()),
-        Command("view.details", "Details", "Q", DOCUMENT, of_workspace(Workspace.toggle_details), is_on=_shows_details),
-        Command("view.drawer", "Drawer", "Shift+Q", DOCUMENT, of_workspace(Workspace.toggle_drawer), is_on=lambda w: w.settings.layout.shows_drawer),
+        Command("view.details", "Details", "Q", DOCUMENT, of_workspace(lambda w: w.toggle_details()), is_on=_shows_details),
+        Command("view.drawer", "Drawer", "Shift+Q", DOCUMENT, of_workspace(lambda w: w.toggle_drawer()), is_on=lambda w: w.settings.layout.shows_drawer),
         Command("view.detailed", "Detailed rows", "T", TRACE, lambda w: w.toggle_detailed()),
         _switch("view.only_range", "Table and statistics of this range only", "Shift+T", "tables", "only_range"),
         _switch("view.stalls", "Stalls over lanes", "", "drawing", "shows_stalls"),
     ),
     *_menu(
         "View/Zoom",
-        _session("zoom.in", "Zoom in", "W + =", TRACE, Session.zoom, 1 / _ZOOM),
-        _session("zoom.out", "Zoom out", "S -", TRACE, Session.zoom, _ZOOM),
-        _session("zoom.fit", "Fit all", "0 Home", TRACE, Session.fit),
-        _session("zoom.selection", "Centre selection, then fit it", "F", TARGET, Session.focus_selection),
+        _session("zoom.in", "Zoom in", "W + =", TRACE, lambda s: s.zoom(1 / _ZOOM)),
+        _session("zoom.out", "Zoom out", "S -", TRACE, lambda s: s.zoom(_ZOOM)),
+        _session("zoom.fit", "Fit all", "0 Home", TRACE, lambda s: s.fit()),
+        _session("zoom.selection", "Centre selection, then fit it", "F", TARGET, lambda s: s.focus_selection()),
     ),
     *_menu(
         "View/Colour by",
@@ -267,16 +273,16 @@ _VIEW = (
 _GO = (
     *_menu(
         "Go",
-        _session("go.back", "Back", "Alt+Left Ctrl+Z", BACK, Session.back),
-        _session("go.forward", "Forward", "Alt+Right Ctrl+Shift+Z", FORWARD, Session.forward),
+        _session("go.back", "Back", "Alt+Left Ctrl+Z", BACK, lambda s: s.back()),
+        _session("go.forward", "Forward", "Alt+Right Ctrl+Shift+Z", FORWARD, lambda s: s.forward()),
         _LINE,
         Command("go.lane", "Go to lane or tensor…", "Ctrl+P", TRACE, lambda w: w.dialogs.show_go_to()),
         Command("go.palette", "Command palette…", "Ctrl+Shift+P", NOTHING, lambda w: w.dialogs.show_palette()),
         _LINE,
-        _session("go.next_span", "Next span on the lane", ".", SELECTION, Session.step_span, 1),
-        _session("go.previous_span", "Previous span on the lane", ",", SELECTION, Session.step_span, -1),
-        _session("go.next_token", "Next token", "]", TRACE, Session.step_token, 1),
-        _session("go.previous_token", "Previous token", "[", TRACE, Session.step_token, -1),
+        _session("go.next_span", "Next span on the lane", ".", SELECTION, lambda s: s.step_span(1)),
+        _session("go.previous_span", "Previous span on the lane", ",", SELECTION, lambda s: s.step_span(-1)),
+        _session("go.next_token", "Next token", "]", TRACE, lambda s: s.step_token(1)),
+        _session("go.previous_token", "Previous token", "[", TRACE, lambda s: s.step_token(-1)),
     ),
     *_menu(
         "Go/Pan",
@@ -286,17 +292,17 @@ _GO = (
         _pan("right_little", "Pan right a little", "Shift+D Shift+Right", 0.05),
         _pan("left_page", "Pan left by a page", "Ctrl+Left", -1.0),
         _pan("right_page", "Pan right by a page", "Ctrl+Right", 1.0),
-        _session("go.end", "End of the trace", "End", TRACE, Session.show_end),
+        _session("go.end", "End of the trace", "End", TRACE, lambda s: s.show_end()),
     ),
     *_menu(
         "Go/Bookmarks",
-        _session("mark.range", "Turn selection into a range", "R", SELECTION, Session.mark_selection),
-        _session("mark.temporary", "Mark for now", "M", TRACE, Session.add_bookmark, TEMPORARY, permanent=False),
+        _session("mark.range", "Turn selection into a range", "R", SELECTION, lambda s: s.mark_selection()),
+        _session("mark.temporary", "Mark for now", "M", TRACE, _mark_for_now),
         Command("mark.named", "Mark with a name…", "Shift+M", TRACE, lambda w: w.dialogs.name_bookmark()),
-        _session("mark.here", "Bookmark here", "Ctrl+D", TRACE, Session.add_bookmark),
+        _session("mark.here", "Bookmark here", "Ctrl+D", TRACE, lambda s: s.add_bookmark()),
         _LINE,
-        _session("mark.undo", "Undo change of bookmarks", "", BOOKMARK_UNDO, Session.undo_bookmarks),
-        _session("mark.redo", "Redo change of bookmarks", "", BOOKMARK_REDO, Session.redo_bookmarks),
+        _session("mark.undo", "Undo change of bookmarks", "", BOOKMARK_UNDO, lambda s: s.undo_bookmarks()),
+        _session("mark.redo", "Redo change of bookmarks", "", BOOKMARK_REDO, lambda s: s.redo_bookmarks()),
         _LINE,
         _LINE,
         *(_bookmark(number) for number in range(1, 10)),

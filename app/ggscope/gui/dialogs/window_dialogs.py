@@ -20,8 +20,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.text import file_name
-from ggscope.views.base.plain import ask_text_then, ask_yes
-from ggscope.views.base.widgets import copy_text
+from ggscope.views.base.plain import ask_text_then, ask_yes, copy_text
 
 if TYPE_CHECKING:
     from ggscope.gui.main_window import MainWindow

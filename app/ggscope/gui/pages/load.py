@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
 from ggscope.errors import AmbiguousFormatError, ReadError, UnknownFormatError
 from ggscope.gui.widgets import (
     ElidedLabel,
-    GlyphButton,
     ProgressBar,
     button,
     label,
@@ -25,9 +24,8 @@ from ggscope.gui.widgets import (
 )
 from ggscope.session.loader import read_error
 from ggscope.session.tasks import TaskFailure
-from ggscope.views.base.plain import Label, add_action, set_tip
+from ggscope.views.base.plain import add_action, copy_text
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import copy_text
 
 ReaderChoice = tuple[str, str]  # id, title
 _CARD_WIDTH = 620
@@ -267,46 +265,6 @@ class LoadingCard(QFrame):
         self.setGeometry(
             QRect((room.width() - wide) // 2, (room.height() - high) // 3, wide, high)
         )
-
-
-class Banner(QFrame):
-    """A quiet line above the panes, with one button; × closes it."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("banner")
-        self.text = Label(parent=self)
-        self.text.setWordWrap(True)
-        self.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.action_button = button("", self._on_action, self, link=True)
-        self._action: object = None
-        self.close_button = GlyphButton("close", self.tr("Close this message"), self)
-        self.close_button.clicked.connect(self.hide)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, 4, 4, 4)
-        row.setSpacing(12)
-        row.addWidget(self.text, 1)
-        row.addWidget(self.action_button)
-        row.addWidget(self.close_button)
-        self.hide()
-
-    def say(
-        self, text: str, action_text: str = "", action: object = None, level: str = ""
-    ) -> None:
-        """Show a message; `action` is called by the button, if there is one."""
-        self.text.setText(text[:1000])
-        self.setAccessibleName(text)
-        self._action = action
-        self.action_button.setText(action_text)
-        self.action_button.setAccessibleName(action_text)
-        set_tip(self.action_button, action_text)
-        self.action_button.setVisible(bool(action_text))
-        set_property(self, "level", level)
-        self.show()
-
-    def _on_action(self) -> None:
-        if callable(self._action):
-            self._action()
 
 
 def _sentence(text: str) -> str:

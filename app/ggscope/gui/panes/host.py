@@ -38,9 +38,9 @@ from PySide6.QtWidgets import (
 from ggscope.gui.widgets import GlyphButton, button, label
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.plain import Label, copy_text, set_tip
 from ggscope.views.base.view import View, guarded
-from ggscope.views.base.widgets import copy_text, keeps_key
+from ggscope.views.base.widgets import keeps_key
 from ggscope.views.registry import ViewEntry, cell_views
 
 logger = logging.getLogger(__name__)

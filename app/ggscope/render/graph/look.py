@@ -14,16 +14,15 @@ from ggscope.model.graph import Graph, NodeCategory
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.render.batch import U32, Pattern
-from ggscope.render.theme import (
+from ggscope.render.colors import (
     DEFAULT,
     ColorScale,
     ScaleKind,
-    Theme,
     category_color,
     color_scale,
-    mix,
     texels,
 )
+from ggscope.render.theme import Theme, mix
 
 _WIDE = 100.0
 """Amounts further apart than this are told apart by their logarithms."""

@@ -15,6 +15,7 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
+from ggscope.render.colors import DEFAULT, ScaleKind, color_bar
 from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.graph.scene import (
     FULL_ZOOM,
@@ -29,14 +30,7 @@ from ggscope.render.graph.scene import (
     visible_boxes,
 )
 from ggscope.render.painter import text_width
-from ggscope.render.theme import (
-    DEFAULT,
-    ScaleKind,
-    color_bar,
-    mix,
-    outline_pair,
-    with_alpha,
-)
+from ggscope.render.theme import mix, outline_pair, with_alpha
 
 MAP_WIDTH, MAP_HEIGHT = (44.0, 150.0), 210.0
 """Narrowest and widest overview, and its greatest height."""

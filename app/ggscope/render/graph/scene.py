@@ -13,8 +13,9 @@ from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_count, format_duration
 from ggscope.render.batch import Align, Clip, Face, Pattern, Text
+from ggscope.render.colors import label_color
 from ggscope.render.graph.look import BoxLook, GraphColorBy
-from ggscope.render.theme import Theme, label_color, mix
+from ggscope.render.theme import Theme, mix
 from ggscope.words.selected import shape_text
 
 Flags = npt.NDArray[np.bool_]

@@ -27,6 +27,13 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
+from ggscope.render.colors import (
+    ColorScale,
+    ScaleKind,
+    category_color,
+    color_bar,
+    label_color,
+)
 from ggscope.render.heatmap.scene import (
     HeatCells,
     HeatGeometry,
@@ -37,17 +44,7 @@ from ggscope.render.heatmap.scene import (
     value_keys,
 )
 from ggscope.render.painter import text_width
-from ggscope.render.theme import (
-    ColorScale,
-    ScaleKind,
-    Theme,
-    category_color,
-    color_bar,
-    label_color,
-    mix,
-    outline_pair,
-    with_alpha,
-)
+from ggscope.render.theme import Theme, mix, outline_pair, with_alpha
 
 _SIZE = 10.5
 _TICK_PX = 118.0

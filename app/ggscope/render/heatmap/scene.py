@@ -15,7 +15,8 @@ from ggscope.model.tables import I64
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.units import shown_form
 from ggscope.render.batch import U32, Clip
-from ggscope.render.theme import DEFAULT, ColorScale, ScaleKind, Theme, texels
+from ggscope.render.colors import DEFAULT, ColorScale, ScaleKind, texels
+from ggscope.render.theme import Theme
 from ggscope.render.timeline.scene import TimeScale
 
 HEAD_WIDTH = 92.0

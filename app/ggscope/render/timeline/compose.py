@@ -36,7 +36,8 @@ from ggscope.render.batch import (
     TextBatch,
     TextList,
 )
-from ggscope.render.theme import Theme, blend, lut, mix, with_alpha
+from ggscope.render.colors import blend, lut
+from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.timeline.lanes import LanesDraft
 from ggscope.render.timeline.marks import flag_batches, mark_batches
 from ggscope.render.timeline.scene import (

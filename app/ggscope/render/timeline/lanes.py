@@ -25,7 +25,8 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
-from ggscope.render.theme import category_color, with_alpha
+from ggscope.render.colors import category_color
+from ggscope.render.theme import with_alpha
 from ggscope.render.timeline.rows import (
     LABEL_PX,
     RowPicture,

@@ -23,7 +23,8 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
-from ggscope.render.theme import label_color, mix, with_alpha
+from ggscope.render.colors import label_color
+from ggscope.render.theme import mix, with_alpha
 from ggscope.render.timeline.bookmark_labels import SIZE, bookmark_labels
 from ggscope.render.timeline.scene import (
     AXIS_HEIGHT,

@@ -24,7 +24,8 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
-from ggscope.render.theme import lut, mix, phase_color, with_alpha
+from ggscope.render.colors import lut, phase_color
+from ggscope.render.theme import mix, with_alpha
 from ggscope.render.timeline.compose import pending_strip
 from ggscope.render.timeline.marks import hit_columns
 from ggscope.render.timeline.scene import OverviewScene, TimeScale

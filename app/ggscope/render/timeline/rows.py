@@ -36,17 +36,10 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
+from ggscope.render.colors import category_color, label_color, lut, phase_color
 from ggscope.render.gl.store import RowPeaks
 from ggscope.render.painter import column_pixels
-from ggscope.render.theme import (
-    Theme,
-    category_color,
-    label_color,
-    lut,
-    mix,
-    phase_color,
-    with_alpha,
-)
+from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.timeline.scene import (
     RowHolder,
     TimelineGeometry,

@@ -6,9 +6,10 @@ text is `ggscope.text.Html`, and everything else is shown letter by letter.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import (
     QInputDialog,
     QLabel,
@@ -23,10 +24,12 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.model.units import format_duration, format_exact
-from ggscope.session.session import Session
 from ggscope.text import Html, caption, html, join_html, one_line, plain, tooltip
 from ggscope.views.base.view import guarded
-from ggscope.words.spans import Fact
+
+if TYPE_CHECKING:
+    from ggscope.session.session import Session
+    from ggscope.words.spans import Fact
 
 Tipped = QWidget | QAction | QListWidgetItem | QTableWidgetItem
 """What has one tooltip."""
@@ -119,6 +122,16 @@ def ask_text_then(
     dialog.open()
 
 
+def copy_text(text: str) -> None:
+    """Put `text` on the clipboard, where a terminal may be the next to read it."""
+    QGuiApplication.clipboard().setText(plain(text))
+
+
+def copy_name(name: str) -> None:
+    """Put a name on the clipboard, in one line: pasted, a line is a command."""
+    copy_text(one_line(name))
+
+
 def set_title(window: QWidget, text: str) -> None:
     """Name a window; Qt would take [*] for the place of its own sign."""
     window.setWindowTitle(one_line(text).replace("[*]", "[*][*]"))
@@ -135,7 +148,7 @@ def tip_table(title: str, rows: Iterable[Sequence[str]]) -> Html:
     return html("<p><b>{}</b></p><table>{}</table>", title, lines)
 
 
-def fact_table(title: str, facts: Iterable[Fact]) -> Html:
+def fact_table(title: str, facts: Iterable["Fact"]) -> Html:
     """Return facts as a small table, with all digits where fewer are shown."""
     return tip_table(
         title,
@@ -152,7 +165,7 @@ def _line(label: str, value: str, below: str = "") -> Html:
     )
 
 
-def bookmark_tip(session: Session, positions: Sequence[int]) -> Html:
+def bookmark_tip(session: "Session", positions: Sequence[int]) -> Html:
     """Return rich text about bookmarks that are close together; "" for none."""
     trace = session.trace
     if trace is None:

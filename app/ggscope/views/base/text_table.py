@@ -37,16 +37,9 @@ from PySide6.QtWidgets import (
 from ggscope.render.theme import Theme, css, mix, theme
 from ggscope.text import Value, one_line, tooltip
 from ggscope.views.base.cells import to_markdown, to_tsv
+from ggscope.views.base.plain import copy_text
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import (
-    copy_text,
-    mono_font,
-    pop_up,
-    qcolor,
-    scaled,
-    tr,
-    words_font,
-)
+from ggscope.views.base.widgets import mono_font, pop_up, qcolor, scaled, tr, words_font
 
 Index = QModelIndex | QPersistentModelIndex
 Shape = Literal["square", "circle", "triangle", "diamond"]

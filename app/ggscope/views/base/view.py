@@ -12,15 +12,16 @@ import sys
 import traceback
 from collections.abc import Callable
 from inspect import isfunction
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from PySide6.QtCore import QObject, QSize, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
-from ggscope.render.export import Figure
-from ggscope.render.theme import Theme
-from ggscope.session.session import Session
-from ggscope.session.settings import Drawing
+if TYPE_CHECKING:
+    from ggscope.render.export import Figure
+    from ggscope.render.theme import Theme
+    from ggscope.session.session import Session
+    from ggscope.session.settings import Drawing
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -143,7 +144,7 @@ class View(QWidget):
         guarded(cls)
 
     def __init__(
-        self, session: Session, theme: Theme, parent: QWidget | None = None
+        self, session: "Session", theme: "Theme", parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self.session = session
@@ -164,14 +165,14 @@ class View(QWidget):
         self._heard.clear()
         self.is_released = True
 
-    def set_theme(self, theme: Theme) -> None:
+    def set_theme(self, theme: "Theme") -> None:
         """Use the colours of `theme`."""
         self.theme = theme
 
     def set_zoom(self, zoom: float) -> None:
         """Draw what is painted by hand `zoom` times as large: the font scale."""
 
-    def set_drawing(self, drawing: Drawing) -> None:
+    def set_drawing(self, drawing: "Drawing") -> None:
         """Draw with what the settings ask for, where the view has a choice."""
 
     def renderer_text(self) -> str:
@@ -181,7 +182,7 @@ class View(QWidget):
     def toggle_detailed(self) -> None:
         """Change between compact and detailed rows, where the view has rows."""
 
-    def figure(self) -> Figure | None:
+    def figure(self) -> "Figure | None":
         """Return the picture as it stands, on its way to a file; None without one."""
         return None
 

@@ -39,8 +39,9 @@ from PySide6.QtWidgets import (
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
-from ggscope.render.theme import Theme, category_color, css, label_color
-from ggscope.text import caption, one_line, plain
+from ggscope.render.colors import category_color, label_color
+from ggscope.render.theme import Theme, css
+from ggscope.text import caption, one_line
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
 
@@ -125,16 +126,6 @@ def paint_badge(
     painter.drawText(box, Qt.AlignmentFlag.AlignCenter, letters)
     painter.restore()
     return left + size.width()
-
-
-def copy_text(text: str) -> None:
-    """Put `text` on the clipboard, where a terminal may be the next to read it."""
-    QGuiApplication.clipboard().setText(plain(text))
-
-
-def copy_name(name: str) -> None:
-    """Put a name on the clipboard, in one line: pasted, a line is a command."""
-    copy_text(one_line(name))
 
 
 def set_label_color(label: QWidget, color: int) -> None:

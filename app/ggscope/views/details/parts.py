@@ -33,7 +33,8 @@ from ggscope.model.units import (
     format_duration,
     format_exact,
 )
-from ggscope.render.theme import Theme, category_color, theme
+from ggscope.render.colors import category_color
+from ggscope.render.theme import Theme, theme
 from ggscope.session.tasks import TaskContext
 from ggscope.text import one_line
 from ggscope.views.base.plain import set_tip, show_tip

@@ -20,12 +20,11 @@ from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
 from ggscope.views.base.cells import to_markdown, to_tsv
 from ggscope.views.base.fact_list import FactList
-from ggscope.views.base.plain import Label
+from ggscope.views.base.plain import Label, copy_text
 from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
     EmptyState,
     LinkButton,
-    copy_text,
     heading_font,
     lay_out,
     mono_font,

@@ -21,8 +21,9 @@ from ggscope.model.units import (
     format_exact_bytes,
     format_share,
 )
+from ggscope.render.colors import ScaleKind
 from ggscope.render.experts import Measure
-from ggscope.render.theme import ScaleKind, Theme
+from ggscope.render.theme import Theme
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import guarded

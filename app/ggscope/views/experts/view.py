@@ -29,8 +29,8 @@ from ggscope.render.grid import Cell
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import add_action
-from ggscope.views.base.widgets import copy_text, keeps_key, pop_up
+from ggscope.views.base.plain import add_action, copy_text
+from ggscope.views.base.widgets import keeps_key, pop_up
 from ggscope.views.experts import words as experts_words
 from ggscope.views.experts.bar import CoverPanel, ExpertsBar
 

@@ -11,8 +11,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QNativeGestureEvent, QWheelEve
 from PySide6.QtWidgets import QApplication, QMenu
 
 from ggscope.model.tables import I64
-from ggscope.views.base.plain import add_action
-from ggscope.views.base.widgets import copy_name
+from ggscope.views.base.plain import add_action, copy_name
 from ggscope.views.graph.sight import GraphHit, nodes_of
 
 if TYPE_CHECKING:

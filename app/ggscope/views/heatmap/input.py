@@ -13,8 +13,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QNativeGestureEvent, QWheelEve
 from PySide6.QtWidgets import QApplication, QComboBox, QMenu
 
 from ggscope.model.units import format_offset
-from ggscope.views.base.plain import add_action
-from ggscope.views.base.widgets import copy_name, copy_text
+from ggscope.views.base.plain import add_action, copy_name, copy_text
 
 if TYPE_CHECKING:
     from ggscope.views.heatmap.view import HeatmapView

@@ -19,8 +19,8 @@ from ggscope.model.units import (
     format_exact_bytes,
     format_offset,
 )
+from ggscope.render.colors import DEFAULT, ScaleKind
 from ggscope.render.heatmap.scene import HeatGeometry, HeatMark, HeatScene
-from ggscope.render.theme import DEFAULT, ScaleKind
 from ggscope.text import Html, html
 from ggscope.views.base.plain import tip_table
 

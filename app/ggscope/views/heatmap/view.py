@@ -16,6 +16,7 @@ from ggscope.analysis.heat.rows import HeatAxis, RowKind, natural_rows
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
+from ggscope.render.colors import NAMES, ScaleKind
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.scene import (
     HeatCache,
@@ -24,7 +25,7 @@ from ggscope.render.heatmap.scene import (
     HeatScene,
     HeatView,
 )
-from ggscope.render.theme import NAMES, ScaleKind, Theme
+from ggscope.render.theme import Theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import Label, set_tip

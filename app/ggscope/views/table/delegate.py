@@ -7,7 +7,8 @@ from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPen
 
 from ggscope.model.tables import Space
 from ggscope.model.units import NOT_AVAILABLE, format_bytes, format_exact_bytes
-from ggscope.render.theme import Theme, category_color, mix, with_alpha
+from ggscope.render.colors import category_color
+from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.text import one_line
 from ggscope.views.base.cells import NONE, Column
 from ggscope.views.base.widgets import (

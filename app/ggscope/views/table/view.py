@@ -31,15 +31,9 @@ from ggscope.render.theme import Theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure, TaskState
 from ggscope.views.base.cells import MAX_COPIED_ROWS, CopyForm, CopyRequest
-from ggscope.views.base.plain import add_action
+from ggscope.views.base.plain import add_action, copy_text
 from ggscope.views.base.view import View
-from ggscope.views.base.widgets import (
-    EmptyState,
-    copy_text,
-    lay_out,
-    pop_up,
-    tr,
-)
+from ggscope.views.base.widgets import EmptyState, lay_out, pop_up, tr
 from ggscope.views.table.delegate import RowPainter
 from ggscope.views.table.footer import TableFooter
 from ggscope.views.table.grid import VirtualTable

@@ -16,8 +16,7 @@ from ggscope.model.time import TimeRange
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.session.session import Session
 from ggscope.text import markdown_row, tsv_text
-from ggscope.views.base.plain import add_action
-from ggscope.views.base.widgets import copy_name, copy_text
+from ggscope.views.base.plain import add_action, copy_name, copy_text
 from ggscope.words.spans import Fact, span_facts
 
 if TYPE_CHECKING:

@@ -35,7 +35,8 @@ from ggscope.model.selection import ColorBy, Filter
 from ggscope.model.tokens import numbers_per_phase
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration, format_share
-from ggscope.render.theme import Theme, category_color
+from ggscope.render.colors import category_color
+from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.text import caption, one_line

@@ -27,8 +27,9 @@ from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import I64
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import DisplayList
+from ggscope.render.colors import lut
 from ggscope.render.export import Figure, Look
-from ggscope.render.theme import Theme, lut
+from ggscope.render.theme import Theme
 from ggscope.render.timeline.bookmark_labels import bookmark_labels
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.scene import (

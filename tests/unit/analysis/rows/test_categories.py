@@ -26,7 +26,8 @@ from ggscope.model.tables import (
 )
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
-from ggscope.render.theme import category_color, theme
+from ggscope.render.colors import category_color
+from ggscope.render.theme import theme
 
 
 def opened(path, options=None):

@@ -1,0 +1,303 @@
+"""Colours of categories, and of amounts.
+
+Categories: from the keys of a colouring to 0xAARRGGBB. The hues are those of Okabe and
+Ito, which people with any kind of colour vision can tell apart; where more are needed
+than there are hues, lightness steps follow.
+
+Amounts, as in heatmaps: from numbers to 0xAARRGGBB, and the bar that explains them.
+Zero is the background, missing is hatched by whoever draws; so a scale covers what
+is above zero only.
+"""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import cast
+from weakref import WeakKeyDictionary
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope import assets
+from ggscope.analysis.rows.categories import Categories
+from ggscope.model.ggml.ops import family_of
+from ggscope.model.tables import Array
+from ggscope.render.batch import F32, U32, ImageBatch
+from ggscope.render.theme import Theme, contrast, mix
+
+BLACK = 0xFF000000
+WHITE = 0xFFFFFFFF
+_STEPS = (0.0, 0.28, -0.22, 0.48, -0.38, 0.14, -0.12)
+"""Shares of white (+) or black (-) in the lightness steps of a hue."""
+_TURNS = 3
+"""So often a row of numbers goes through the hues before a colour recurs."""
+_ORDERED = frozenset({"layer", "token", "thread", "backend", "expert"})
+_LIGHT_YELLOW = 0xFFB39D00
+"""Yellow has a contrast of 1.3 on white, so light themes use a darker one."""
+
+
+_luts: WeakKeyDictionary[Categories, dict[Theme, U32]] = WeakKeyDictionary()
+
+
+@lru_cache(maxsize=16384)
+def category_color(key: str, theme: Theme) -> int:
+    """Return the colour of a category, opaque.
+
+    Parameters
+    ----------
+    key : as in ``Categories.keys``; an unknown one gets the neutral colour.
+    """
+    kind, _, value = key.partition(":")
+    if not value:
+        families = _section("families")
+        if kind in families:
+            return _named(families[kind], theme)
+        return _op_color(kind, theme)
+    if kind == "rgb":
+        return 0xFF000000 | int(value, 16)
+    if kind == "op":
+        return _op_color(value, theme)
+    if kind == "engine":
+        return _named(
+            _section("engines").get(value.rstrip("0123456789"), "slate"), theme
+        )
+    if kind in ("phase", "space", "quality"):
+        return _named(_section(kind).get(value, "grey"), theme)
+    if kind in _ORDERED and value in ("several", "unknown"):
+        return _named({"several": "vermillion+5", "unknown": "grey+3"}[value], theme)
+    return _ordered_color(value, theme)
+
+
+def lut(categories: Categories, theme: Theme) -> U32:
+    """Return the colour of every category, uint32[len(keys)]; kept for each theme."""
+    kept = _luts.setdefault(categories, {})
+    if theme not in kept:
+        kept[theme] = _make_lut(categories.keys, theme)
+    return kept[theme]
+
+
+def _make_lut(keys: Sequence[str], theme: Theme) -> U32:
+    """Return the colours of keys; of numbers, whose colours recur, by a table."""
+    period = _TURNS * len(cast("list[str]", _data()["cycle"]))
+    table = [_ordered_color(str(number), theme) for number in range(period)]
+    colors = np.zeros(len(keys), np.uint32)
+    for i, key in enumerate(keys):
+        kind, _, value = key.partition(":")
+        is_number = kind in _ORDERED and value.isdecimal()
+        colors[i] = (
+            table[int(value) % period] if is_number else category_color(key, theme)
+        )
+    colors.flags.writeable = False
+    return colors
+
+
+@lru_cache(maxsize=4096)
+def label_color(fill: int) -> int:
+    """Return black or white, whichever reads better on `fill` (>= 4.5:1)."""
+    return BLACK if contrast(fill, BLACK) >= contrast(fill, WHITE) else WHITE
+
+
+def lightness_step(color: int, step: int, theme: Theme) -> int:
+    """Return a lightness step of `color`; step 0 is the colour itself.
+
+    Odd steps stand out from the theme's background, even ones recede, and no two
+    of the first seven are equal.
+    """
+    share = _STEPS[step % len(_STEPS)]
+    if not theme.is_dark:
+        share = -share
+    return mix(color, WHITE if share > 0 else BLACK, abs(share))
+
+
+def phase_color(phase: int, theme: Theme) -> int:
+    """Return the colour of a `Phase`; neutral for -1."""
+    return category_color(f"phase:{phase}", theme)
+
+
+def _op_color(op: str, theme: Theme) -> int:
+    """Return the colour of an op: a step of its engine's or its family's colour."""
+    engine = _section("engines").get(op.partition("_")[0])
+    name = engine or _section("families").get(family_of(op), "slate")
+    base = _named(name, theme)
+    steps = cast("dict[str, int]", _data()["op_steps"])
+    step = steps.get(op)
+    if step is None:
+        step = 1 + crc32(op.encode()) % (len(_STEPS) - 1)
+    return lightness_step(base, step, theme)
+
+
+def _ordered_color(value: str, theme: Theme) -> int:
+    """Return the colour of "3" in a row of layers, tokens or threads."""
+    try:
+        number = int(value)
+    except ValueError:
+        number = crc32(value.encode()) % 997
+    if number < 0:
+        return _named("slate", theme)
+    cycle = cast("list[str]", _data()["cycle"])
+    turn, place = divmod(number, len(cycle))
+    return lightness_step(_named(cycle[place], theme), turn % _TURNS, theme)
+
+
+def _named(name: str, theme: Theme) -> int:
+    """Return colour "blue", or "blue+1": its first lightness step."""
+    hue, _, step = name.partition("+")
+    if hue == "yellow" and not theme.is_dark:
+        return lightness_step(_LIGHT_YELLOW, int(step or 0), theme)
+    color = 0xFF000000 | int(_section("okabe_ito")[hue][1:], 16)
+    return lightness_step(color, int(step or 0), theme)
+
+
+def _section(name: str) -> dict[str, str]:
+    return cast("dict[str, str]", _data()[name])
+
+
+@cache
+def _data() -> dict[str, object]:
+    path = assets.path("palettes/categories.json")
+    return cast("dict[str, object]", json.loads(path.read_text("utf-8")))
+
+
+DEFAULT = "cividis"
+NAMES = ("cividis", "viridis", "magma", "turbo")
+"""Colour maps for amounts, the default first; `turbo` only on request."""
+DIFFERENCE = "CET-CBD1"
+"""Colour map for differences: blue below, white, orange above."""
+N_COLORS = 256
+_QUANTILES = 257
+
+
+class ScaleKind(Enum):
+    """How numbers become shares of the colour map."""
+
+    LINEAR = "linear"
+    LOG = "log"
+    PERCENTILE = "percentile"
+
+
+@cache
+def colors(name: str = DEFAULT) -> U32:
+    """Return the colours of a map from low to high, uint32[256], opaque.
+
+    Raises KeyError for a map that pyqtgraph does not have.
+    """
+    # Importing pyqtgraph takes a quarter of a second; only its tables are needed.
+    spec = find_spec("pyqtgraph")
+    if spec is None or spec.origin is None:
+        raise KeyError(name)
+    path = Path(spec.origin).parent / "colors" / "maps" / f"{name}.csv"
+    if not path.is_file():
+        raise KeyError(name)
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = [row[:3] for row in csv.reader(lines) if row and row[0][:1] != ";"]
+    table = np.array(rows, np.float64)
+    at = np.linspace(0, len(table) - 1, N_COLORS)
+    channels = [np.interp(at, np.arange(len(table)), table[:, c]) for c in range(3)]
+    red, green, blue = (np.rint(c * 255).astype(np.uint32) for c in channels)
+    found: U32 = (0xFF000000 | red << 16 | green << 8 | blue).astype(np.uint32)
+    found.flags.writeable = False
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColorScale:
+    """Maps numbers above zero to 0..1.
+
+    Attributes
+    ----------
+    low, high : smallest and largest number above zero; both 1 where there is none.
+    quantiles : float64[257] for PERCENTILE, the numbers at equal ranks, else None.
+    """
+
+    kind: ScaleKind
+    low: float
+    high: float
+    quantiles: npt.NDArray[np.float64] | None = None
+
+    def shares(self, values: Array) -> npt.NDArray[np.float64]:
+        """Return the place of each number, 0..1; NaN where it is not above zero."""
+        numbers = np.asarray(values, np.float64)
+        found = np.full(numbers.shape, np.nan)
+        above = numbers > 0
+        part = numbers[above]
+        if self.quantiles is not None:
+            ranks = np.linspace(0, 1, len(self.quantiles))
+            found[above] = np.interp(part, self.quantiles, ranks)
+        elif self.kind is ScaleKind.LOG and self.high > self.low:
+            # Differences of logarithms: quotients may be too large for a float.
+            low = np.log(self.low)
+            width = np.log(self.high) - low
+            found[above] = np.clip((np.log(part) - low) / width, 0, 1)
+        else:
+            found[above] = np.clip(part / self.high, 0, 1)
+        return found
+
+    def value_at(self, share: float) -> float:
+        """Return the number at a place, the inverse of `shares`."""
+        if self.quantiles is not None:
+            ranks = np.linspace(0, 1, len(self.quantiles))
+            return float(np.interp(share, ranks, self.quantiles))
+        if self.kind is ScaleKind.LOG and self.high > self.low:
+            low = np.log(self.low)
+            return float(np.exp(low + (np.log(self.high) - low) * share))
+        return share * self.high
+
+
+def color_scale(values: Array, kind: ScaleKind = ScaleKind.LINEAR) -> ColorScale:
+    """Return the scale that covers all numbers above zero in `values`."""
+    numbers = np.asarray(values, np.float64).ravel()
+    numbers = numbers[numbers > 0]
+    if not len(numbers):
+        return ColorScale(kind, 1.0, 1.0)
+    low, high = float(numbers.min()), float(numbers.max())
+    if kind is not ScaleKind.PERCENTILE:
+        return ColorScale(kind, low, high)
+    quantiles = np.quantile(numbers, np.linspace(0, 1, _QUANTILES))
+    return ColorScale(kind, low, high, quantiles)
+
+
+def texels(
+    values: Array, scale: ColorScale, name: str = DEFAULT, background: int = 0
+) -> U32:
+    """Return the colour of each number, uint32 of the shape of `values`.
+
+    `background` (0xAARRGGBB) is where a number is not above zero.
+    """
+    shares = scale.shares(values)
+    known = ~np.isnan(shares)
+    found = np.full(shares.shape, background, np.uint32)
+    steps = np.rint(shares[known] * (N_COLORS - 1)).astype(np.int64)
+    found[known] = colors(name)[steps]
+    return found
+
+
+def color_bar(x: float, y: float, width: float, height: float, name: str) -> ImageBatch:
+    """Return the colours of a map from left (low) to right (high) as a picture."""
+    n = max(round(width), 2)
+    steps = np.rint(np.linspace(0, N_COLORS - 1, n)).astype(np.int64)
+    tops: F32 = np.array([y], np.float32)
+    return ImageBatch(
+        colors(name)[steps][None, :], x, x + width, tops, tops + np.float32(height)
+    )
+
+
+def blend(colors: npt.NDArray[np.uint32], ground: int) -> npt.NDArray[np.uint32]:
+    """Return `colors` (0xAARRGGBB) as they look on an opaque `ground`, opaque.
+
+    Fully transparent colours become the ground.
+    """
+    alpha = colors >> np.uint32(24)
+    out = np.full(colors.shape, 0xFF000000, np.uint32)
+    for shift in (16, 8, 0):
+        channel = (colors >> np.uint32(shift)) & np.uint32(255)
+        under = np.uint32((ground >> shift) & 255)
+        # 255 * 255 fits easily; +127 rounds to the nearest.
+        mixed = (channel * alpha + under * (np.uint32(255) - alpha) + 127) // 255
+        out |= mixed.astype(np.uint32) << np.uint32(shift)
+    return out
