@@ -33,6 +33,8 @@ INVALID_CODE = "invalid_trace"
 """Code of the problem that tells of such markers."""
 OTHER_FILES = "other files"
 """What is pending while further files of a session are still to be joined."""
+RUNNING = "running"
+"""What is pending while the traced program runs: spans come behind those there are."""
 
 
 class Severity(IntEnum):
@@ -226,10 +228,11 @@ class Trace:
     records : access to single records, or None.
     pending : parts that are still being read: "spans" (more of them follow, and
         their ids may change until all are there), "names", "accesses",
-        `OTHER_FILES`.
+        `OTHER_FILES`, `RUNNING`.
     read_until : while "spans" are pending, the tick up to which all spans are
         known; the extent already reaches to the end of the file where the reader
-        could look there. None once every span is known.
+        could look there. Of a program that runs, the tick up to which it was heard.
+        None once every span is known.
     generation : grows with every snapshot of the same file.
     models : model files that ``tensors.file`` refers to.
     routing : choices of experts, where recorded.
@@ -274,6 +277,11 @@ class Trace:
     def is_partial(self) -> bool:
         """Whether more spans follow: analyses of this trace are not worth doing."""
         return "spans" in self.pending
+
+    @property
+    def is_running(self) -> bool:
+        """Whether more spans will come behind these, which keep their ids."""
+        return RUNNING in self.pending
 
     @property
     def awaits_files(self) -> bool:

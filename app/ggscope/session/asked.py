@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.filters.masks import SearchHits, filter_mask, search
+from ggscope.analysis.filters.masks import (
+    GrowingHits,
+    GrowingMask,
+    SearchHits,
+    filter_mask,
+    search,
+)
 from ggscope.errors import QueryError
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
@@ -35,6 +41,7 @@ class OrderedHits:
     hits : what the views read.
     marker_times : int64[m], ticks of the markers found, sorted.
     marker_places : int64[m], the positions of the markers in the list, ascending.
+    n_spans : how many spans were searched.
 
     Notes
     -----
@@ -45,6 +52,7 @@ class OrderedHits:
     hits: SearchHits
     marker_times: I64
     marker_places: I64
+    n_spans: int
 
     def __len__(self) -> int:
         return len(self.hits.ids) + len(self.marker_places)
@@ -87,7 +95,8 @@ def ordered(trace: Trace, hits: SearchHits) -> OrderedHits:
     """Return the hits of spans and markers merged by time."""
     times = trace.markers.time[hits.markers]
     before = np.searchsorted(hits.times, times, "right")
-    return OrderedHits(hits, times, before + np.arange(len(times)))
+    places = before + np.arange(len(times))
+    return OrderedHits(hits, times, places, len(trace.spans))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,15 +149,35 @@ class Queries:
         self.text = ""
         self.found: OrderedHits | None = None
         self.position = -1
+        self._growing_mask: GrowingMask | None = None
+        self._growing_hits: GrowingHits | None = None
 
-    def on_trace(self, *, keeps_rows: bool) -> None:
-        """Ask again of a new trace; hits stay meanwhile where rows keep their ids."""
-        self.mask = None
+    def on_trace(self, *, keeps_rows: bool, is_appended: bool = False) -> None:
+        """Ask again of a new trace; hits stay meanwhile where rows keep their ids.
+
+        Mask and hits of a trace to which spans were appended are appended to, at once.
+        """
+        if is_appended:
+            if self.mask is not None:
+                self.mask = self._grown_mask(self.mask)
+            if self.found is not None:
+                self.found = self._grown_hits(self.found)
+            return
+        self.mask = self._growing_mask = self._growing_hits = None
         if not keeps_rows:
             self._set_hits(None)
 
-    def ask_again(self) -> None:
-        """Compute mask and hits of the present trace."""
+    def ask_again(self, *, is_appended: bool = False) -> None:
+        """Compute mask and hits of the present trace.
+
+        Where spans were appended they are there, or were asked for already.
+        """
+        if is_appended:
+            if self.mask is not None:
+                self._session.mask_changed.emit(None)
+            if self.found is not None:
+                self._session.search_changed.emit(self._session.hits)
+            return
         if self.filter:
             self._refilter()
         if self.text:
@@ -203,8 +232,18 @@ class Queries:
         )
 
     def _on_mask(self, wanted: Filter, mask: Mask | None) -> None:
-        self.mask, self._mask_filter = mask, wanted
+        self._growing_mask, self._mask_filter = None, wanted
+        self.mask = None if mask is None else self._grown_mask(mask)
         self._session.mask_changed.emit(None)
+
+    def _grown_mask(self, mask: Mask) -> Mask:
+        """Return the mask with the spans that came behind those that it is of."""
+        trace = self._session.trace
+        if trace is None or len(mask) == len(trace.spans):
+            return mask
+        if self._growing_mask is None:
+            self._growing_mask = GrowingMask(mask)
+        return self._growing_mask.upto(trace, self._mask_filter)
 
     # -- search ------------------------------------------------------------
 
@@ -234,11 +273,12 @@ class Queries:
             self._session.tasks.cancel("search")
             self._set_hits(None)
             return
+        self._growing_hits = None
         self._run(
             "search",
             "Searching",
             SearchRequest(trace, self.text),
-            self._set_hits,
+            self._on_found,
             self._on_search_failed,
         )
 
@@ -246,9 +286,26 @@ class Queries:
         self._set_hits(None)
         self._session.report(failure)
 
+    def _on_found(self, found: OrderedHits) -> None:
+        self._set_hits(self._grown_hits(found))
+
+    def _grown_hits(self, found: OrderedHits) -> OrderedHits:
+        """Return the hits with those that came behind the spans they were found in."""
+        trace = self._session.trace
+        if trace is None or found.n_spans == len(trace.spans):
+            return found
+        if self._growing_hits is None:
+            self._growing_hits = GrowingHits(found.hits, found.n_spans)
+        grown = ordered(trace, self._growing_hits.upto(trace))
+        if self.position >= self._growing_hits.kept:
+            self._set_position(-1)
+        return grown
+
     def _set_hits(self, found: OrderedHits | None) -> None:
         if found is None and self.found is None:
             return
+        if found is None:
+            self._growing_hits = None
         self.found = found
         self._set_position(-1)
         self._session.search_changed.emit(self._session.hits)

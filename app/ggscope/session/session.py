@@ -38,12 +38,15 @@ class TraceChange(Enum):
     REPLACED : another trace, or the file read anew.
     EXTENDED : the next snapshot while spans are being read; ids may be others.
     GREW : the next snapshot with the same spans; names or accesses came.
+    APPENDED : the next snapshot of a program that runs: the same spans, and others
+        behind them from `Session.appended_from` on.
     CLOSED : there is none any more.
     """
 
     REPLACED = "replaced"
     EXTENDED = "extended"
     GREW = "grew"
+    APPENDED = "appended"
     CLOSED = "closed"
 
 
@@ -92,6 +95,8 @@ class Session(QObject):
         self._trace: Trace | None = None
         self._index: TraceIndex | None = None
         self._earlier: TraceIndex | None = None
+        self.appended_from = 0
+        """The first span that the trace before this one did not have."""
         self._selection = Selection()
         self._linking = Linking(self)
         self._visible = TimeRange(0, view_range.MIN_TICKS)
@@ -121,7 +126,9 @@ class Session(QObject):
     def index(self) -> TraceIndex | None:
         """What is derived from the trace; None where there is none."""
         if self._index is None and self._trace is not None:
-            self._index = TraceIndex(self._trace, self._earlier)
+            self._index = TraceIndex(
+                self._trace, self._earlier, is_appended=self.appended_from > 0
+            )
             self._earlier = None
         return self._index
 
@@ -130,22 +137,29 @@ class Session(QObject):
     ) -> None:
         """Show `trace` from now on.
 
-        EXTENDED and GREW keep all that a person did (a view that showed everything
-        goes on showing everything); EXTENDED looks the selected spans up by their
-        record. REPLACED fits, and forgets what refers to rows of the old trace.
+        EXTENDED, GREW and APPENDED keep all that a person did (a view that showed
+        everything goes on showing everything); EXTENDED looks the selected spans up by
+        their record. REPLACED fits, and forgets what refers to rows of the old trace.
 
         While spans are still to come, jobs wait that are not worth doing yet.
         """
         old = self._trace
         showed_all = old is None or self._visible == self._fit_range()
         is_new = old is None or change is TraceChange.REPLACED
-        free_in_steps(old, self._index)
-        # Names and accesses change nothing of the rows and most of the colours.
-        self._earlier = self._index if change is TraceChange.GREW else None
+        is_appended = old is not None and change is TraceChange.APPENDED
+        self.appended_from = len(old.spans) if old is not None and is_appended else 0
+        if is_appended:  # its columns go on in the next snapshot
+            self._earlier = self._index or self._earlier
+        else:
+            free_in_steps(old, self._index)
+            # Names and accesses change nothing of the rows and most of the colours.
+            self._earlier = self._index if change is TraceChange.GREW else None
         self._trace, self._index, self._tokens = trace, None, None
         self.tasks.forget_held()
         self.tasks.hold(trace.is_partial)
-        self._queries.on_trace(keeps_rows=change is TraceChange.GREW)
+        self._queries.on_trace(
+            keeps_rows=change is TraceChange.GREW, is_appended=is_appended
+        )
         if is_new or old is None:
             self.clear_selection()
         elif change is TraceChange.EXTENDED:
@@ -154,11 +168,12 @@ class Session(QObject):
         if self._color_by not in self._colorings:
             self.set_color_by(PLAIN_COLORINGS[0])
         self.trace_changed.emit(change)
-        self._linking.on_trace()
+        if not (is_appended and trace.is_running):
+            self._linking.on_trace()
         if is_new:
             self.history.clear()
         self._set_visible(self._fit_range() if is_new or showed_all else self._visible)
-        self._queries.ask_again()
+        self._queries.ask_again(is_appended=is_appended)
         if is_new:
             self._note()
         if is_new or showed_all:

@@ -26,6 +26,7 @@ from ggscope.analysis.statistics.grouping import grouping
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.errors import QueryError
 from ggscope.model.ggml.ops import all_op_names, family_of
+from ggscope.model.growing import Growing
 from ggscope.model.lanes import Lane, LaneKind
 from ggscope.model.names import normalise
 from ggscope.model.selection import Filter, Not
@@ -201,9 +202,11 @@ def _buffer_test(trace: Trace, addresses: Collection[int]) -> Test:
 
 
 def filter_mask(
-    trace: Trace, wanted: Filter, watcher: Watcher | None = None
+    trace: Trace, wanted: Filter, watcher: Watcher | None = None, *, first: int = 0
 ) -> Bools | None:
     """Return bool[n_spans] of the spans that match, or None for "all".
+
+    With `first` only of the spans from that one on.
 
     Raises
     ------
@@ -214,7 +217,7 @@ def filter_mask(
         From the watcher.
     """
     tests = _tests(trace, wanted, watcher)
-    return _marked(tests, len(trace.spans), watcher) if tests else None
+    return _marked(tests, len(trace.spans), watcher, first) if tests else None
 
 
 def read_filter(text: str, trace: Trace) -> Filter:
@@ -255,17 +258,20 @@ def _some_ops(trace: Trace) -> str:
     return f"this trace has {', '.join(names[:12])}{more}."
 
 
-def _marked(tests: list[Test], n: int, watcher: Watcher | None) -> Bools:
-    """Return bool[n] of the spans that pass all tests."""
-    mask = np.empty(n, np.bool_)
+def _marked(
+    tests: list[Test], n: int, watcher: Watcher | None, first: int = 0
+) -> Bools:
+    """Return bool[n - first] of the spans from `first` on that pass all tests."""
+    mask = np.empty(n - first, np.bool_)
 
     def look(_: int, rows: slice) -> None:
-        part = tests[0](rows)
+        wanted = slice(rows.start + first, rows.stop + first)
+        part = tests[0](wanted)
         for test in tests[1:]:
-            part &= test(rows)
+            part &= test(wanted)
         mask[rows] = part
 
-    share_out(look, chunks(n, _PIECE_ROWS), watcher)
+    share_out(look, chunks(n - first, _PIECE_ROWS), watcher)
     return mask
 
 
@@ -287,8 +293,12 @@ class SearchHits:
     markers: Array
 
 
-def search(trace: Trace, text: str, watcher: Watcher | None = None) -> SearchHits:
+def search(
+    trace: Trace, text: str, watcher: Watcher | None = None, *, first: int = 0
+) -> SearchHits:
     """Return what `text` (plain, any case; or ``/regex/``) matches.
+
+    With `first` only those of the spans from that one on, and all markers.
 
     It is looked for in span names, op names, names of accessed tensors, lane
     names and marker names. Raises QueryError and Cancelled as `filter_mask`. An
@@ -302,13 +312,75 @@ def search(trace: Trace, text: str, watcher: Watcher | None = None) -> SearchHit
         nothing = np.zeros(0, np.int64)
         return SearchHits(text, nothing, nothing, nothing)
     words = _Words(trace, text, watcher)
-    mask = _marked([_text_test(trace, words)], len(trace.spans), watcher)
-    dtype = np.int32 if len(mask) < 1 << 31 else np.int64
-    found = [np.flatnonzero(mask[rows]) + rows.start for rows in chunks(len(mask))]
+    mask = _marked([_text_test(trace, words)], len(trace.spans), watcher, first)
+    dtype = np.int32 if len(trace.spans) < 1 << 31 else np.int64
+    found = [
+        np.flatnonzero(mask[rows]) + rows.start + first for rows in chunks(len(mask))
+    ]
     ids = np.concatenate([np.zeros(0, dtype), *(f.astype(dtype) for f in found)])
     del mask, found
-    ids, times = _in_time_order(trace, ids, watcher)
+    if first:
+        ids = ids[np.argsort(trace.spans.start[ids], kind="stable")]
+        times = trace.spans.start[ids]
+    else:
+        ids, times = _in_time_order(trace, ids, watcher)
     return SearchHits(text, ids, times, _matching_markers(trace, words))
+
+
+class GrowingMask:
+    """The mask of a filter of a trace that grows.
+
+    Parameters
+    ----------
+    mask : of the first spans.
+    """
+
+    def __init__(self, mask: Bools) -> None:
+        self._rows = Growing(np.bool_)
+        self._rows.append(mask)
+
+    def upto(self, trace: Trace, wanted: Filter) -> Bools:
+        """Return bool[n_spans] of `trace`, whose first spans are the known ones."""
+        n = len(self._rows)
+        if n < len(trace.spans):
+            new = filter_mask(trace, wanted, first=n)
+            self._rows.append(
+                np.ones(len(trace.spans) - n, np.bool_) if new is None else new
+            )
+        return self._rows.view()
+
+
+class GrowingHits:
+    """What a search finds in a trace that grows.
+
+    Parameters
+    ----------
+    hits : in the first `n` spans.
+
+    Attributes
+    ----------
+    kept : how many of the first hits are as they were before the last `upto`.
+    """
+
+    def __init__(self, hits: SearchHits, n: int) -> None:
+        self._text, self._n = hits.text, n
+        self._ids, self._times = Growing(hits.ids.dtype), Growing(np.int64)
+        self._ids.append(hits.ids)
+        self._times.append(hits.times)
+        self.kept = len(hits.ids)
+
+    def upto(self, trace: Trace) -> SearchHits:
+        """Return the hits in `trace`, whose first spans are the known ones."""
+        new = search(trace, self._text, first=self._n)
+        ids, times, at = new.ids, new.times, len(self._ids)
+        if len(ids):
+            at = int(np.searchsorted(self._times.view(), times[0], "right"))
+            ids = np.concatenate([self._ids.view()[at:], ids])
+            ids = ids[np.argsort(trace.spans.start[ids], kind="stable")]
+            self._ids.put(at, ids)
+            self._times.put(at, trace.spans.start[ids])
+        self._n, self.kept = len(trace.spans), at
+        return SearchHits(self._text, self._ids.view(), self._times.view(), new.markers)
 
 
 def _in_time_order(
