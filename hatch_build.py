@@ -11,10 +11,12 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
+sys.path.insert(0, str(Path(__file__).parent / "capture"))
 sys.path.insert(0, str(Path(__file__).parent / "app"))
 
 from ggscope.native.build import BuildError, compile_library
 from ggscope.native.declared import FOLDER, NAME
+from ggscope_capture.native import build as tracer
 
 
 class CompiledLibrary(BuildHookInterface):
@@ -36,5 +38,13 @@ class CompiledLibrary(BuildHookInterface):
         )
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
-        built = target.relative_to(Path(self.root).resolve()).as_posix()
-        build_data.setdefault("artifacts", []).append(built)
+        artifacts = build_data.setdefault("artifacts", [])
+        artifacts.append(target.relative_to(Path(self.root).resolve()).as_posix())
+        target = tracer.FOLDER / tracer.NAME
+        try:
+            tracer.compile_tracer(target)
+        except tracer.BuildError as error:
+            # The viewer works without it; recording says what is missing.
+            self.app.display_warning(f"ggscope: {error}")
+        else:
+            artifacts.append(target.relative_to(Path(self.root).resolve()).as_posix())

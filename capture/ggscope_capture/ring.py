@@ -80,7 +80,6 @@ class Frame(IntEnum):
     BUILD = 7
     LANE = 8
     CHECK = 9
-    DOT = 10
     NOTE = 11
     MAPPING = 12
     CLOCK = 32

@@ -184,7 +184,6 @@ enum frame_type {
     DEF_BUILD = 7,   // struct def_build, then n_tensors times struct def_tensor + text
     DEF_LANE = 8,    // u32 lane, u16 slot, u16 ith, u32 tid
     DEF_CHECK = 9,   // struct def_check
-    DEF_DOT = 10,    // u32 build, u32 length, then the text
     DEF_NOTE = 11,   // u32 code; text: what a person should know
     DEF_MAPPING = 12, // struct def_mapping; text path: a model file in memory
     // Events, in the ring
@@ -196,7 +195,8 @@ enum frame_type {
     EVENT_ROUTER = 37,      // struct event_experts, i32 ids[], f32 scores[]
     EVENT_HOST = 38,        // struct event_host
     EVENT_COPY = 39,        // struct event_copy
-    EVENT_BUFFER = 40,      // u32 buffer, u32 kind (1 alloc, 2 free, 3 usage), u64 usage
+    // Among the definitions, because none of them may be lost:
+    EVENT_BUFFER = 40, // u32 buffer, u32 kind (1 alloc, 2 free, 3 usage), u64 usage
 };
 
 struct def_weight {

@@ -1,0 +1,76 @@
+"""Compiles the tracer: ``python -m ggscope_capture.native.build``.
+
+The build hook of the package does so, too, so only the standard library is needed here.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+NAME = "_tracer.so"
+_FLAGS = (
+    "-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden",
+    "-fno-plt", "-pthread",
+)  # fmt: skip
+
+
+class BuildError(Exception):
+    """The tracer cannot be built; says why in plain words."""
+
+
+def sources() -> list[Path]:
+    """Return the C files of the tracer."""
+    return sorted(FOLDER.glob("*.c"))
+
+
+def compile_tracer(target: Path, *, compiler: str | None = None) -> None:
+    """Compile the C files into one library; it appears whole or not at all.
+
+    Parameters
+    ----------
+    compiler : its command; that of the variable CC, or the usual one, where None.
+
+    Raises
+    ------
+    BuildError
+        If there is no compiler, or the sources do not compile.
+    """
+    fresh = target.with_suffix(".new")
+    if sys.platform == "darwin":
+        way = ["-dynamiclib", "-undefined", "dynamic_lookup"]
+    else:
+        # Without -Bsymbolic the slots would be given the functions that they had.
+        # libdl: where the library of C does not hold dlopen itself.
+        way = ["-shared", "-ftls-model=initial-exec", "-Wl,-Bsymbolic",
+               "-Wl,--no-as-needed", "-ldl"]  # fmt: skip
+    done = subprocess.run(
+        [*_compiler(compiler), *_FLAGS, *map(str, sources()), *way, "-o", str(fresh)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise BuildError(f"the tracer does not compile:\n{done.stderr}")
+    fresh.replace(target)
+
+
+def _compiler(named: str | None) -> list[str]:
+    """Return the command of a C compiler. Raises BuildError where there is none."""
+    named = named or os.environ.get("CC")
+    usual = sysconfig.get_config_var("CC") or "cc"
+    for command in [named] if named else [usual, "cc"]:
+        if shutil.which(command.split()[0]) is not None:
+            return command.split()
+    raise BuildError(
+        f"building the tracer needs a C compiler, and there is no '{named or 'cc'}' "
+        "here. Install gcc or clang, or name a compiler in the variable CC."
+    )
+
+
+if __name__ == "__main__":
+    try:
+        compile_tracer(FOLDER / NAME)
+    except BuildError as failure:
+        raise SystemExit(f"ggscope-capture: {failure}") from None

@@ -1,0 +1,591 @@
+// Spans: what every thread does between the begin and the end of a graph.
+//
+// An op begins where ggml-cpu asks for extra buffer types, which it does first for each
+// op on each thread; it ends at the entry of the last barrier before the next begin.
+// On this path nothing is locked, allocated or printed.
+
+#define _GNU_SOURCE
+#include "tracer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MOST_SLOTS 64
+#define MOST_THREADS 512
+
+// A thread's place in a computation. Written by that thread while the graph is computed,
+// by the main thread before and after.
+struct lane {
+    const struct step *_Atomic steps; // NULL between graphs
+    uint32_t cursor;
+    int32_t ith;
+    bool is_open, is_masked;
+    uint16_t op, number;
+    uint32_t node, extra, barriers;
+    uint32_t core, last_core;
+    uint64_t begin, entry, exit;
+    struct slot *slot;
+    uint64_t head, tail;
+    struct ring_lane *ring_lane;
+    struct ring_record *records;
+    uint64_t mask;
+    bool overwrites;
+} __attribute__((aligned(128)));
+
+// One computation at a time.
+struct slot {
+    _Atomic uint32_t is_taken;
+    uint32_t number, graph, n_threads;
+    struct build *build;
+    struct time_base base;
+    uint64_t last_ns, begin_ns;
+    struct lane *lanes;
+    uint32_t n_lanes;
+    bool is_first;
+    uint8_t *scratch;
+    size_t scratch_used, scratch_room;
+};
+
+_Atomic uint32_t n_computing;
+static struct slot slots[MOST_SLOTS];
+static _Atomic uint32_t n_slots_used; // slots beyond were never taken
+static _Atomic uint32_t next_graph, next_ubatch;
+static bool is_checked;
+static __thread struct lane *current;
+static __thread uint32_t last_slot;
+
+// ---- the hot path -----------------------------------------------------------------------
+
+static inline void write_record(struct lane *lane, const struct ring_record *record)
+{
+    if (!lane->overwrites && UNLIKELY(lane->head - lane->tail > lane->mask)) {
+        lane->tail = __atomic_load_n(&lane->ring_lane->tail, __ATOMIC_ACQUIRE);
+        if (lane->head - lane->tail > lane->mask) {
+            lane->ring_lane->dropped++;
+            return;
+        }
+    }
+    lane->records[lane->head & lane->mask] = *record;
+    __atomic_store_n(&lane->ring_lane->head, ++lane->head, __ATOMIC_RELEASE);
+}
+
+static inline uint32_t short_of(uint64_t ns)
+{
+    return ns > 0xFFFFFFFFu ? 0xFFFFFFFFu : (uint32_t)ns;
+}
+
+static inline void close_op(struct lane *lane)
+{
+    const struct time_base *base = &lane->slot->base;
+    uint32_t barriers = lane->barriers > 255 ? 255 : lane->barriers;
+    uint32_t core = lane->core & 0xFFFFF;
+    uint32_t extra = core | barriers << BARRIER_SHIFT | lane->extra;
+    struct ring_record record = {
+        .t0 = base->ns + ticks_to_ns(base, lane->begin - base->ticks),
+        .node = lane->node,
+        .graph = lane->slot->graph,
+        .lane = lane->number,
+        .op = lane->op,
+    };
+    if (LIKELY(barriers > 0)) {
+        record.op_ns = short_of(ticks_to_ns(base, lane->entry - lane->begin));
+        record.wait_ns = short_of(ticks_to_ns(base, lane->exit - lane->entry));
+        if (((lane->last_core ^ lane->core) & 0xFFF) != 0)
+            extra |= RECORD_MIGRATED;
+    } else {
+        extra |= RECORD_BEGIN;
+    }
+    record.extra = extra;
+    lane->ring_lane->last_ns = record.t0 + record.op_ns + record.wait_ns;
+    lane->is_open = false;
+    write_record(lane, &record);
+}
+
+static struct lane *find_lane(int ith, const struct ggml_tensor *op)
+{
+    uint32_t n = n_slots_used;
+    for (uint32_t i = 0; i < n; i++) {
+        struct slot *slot = &slots[i];
+        if (!slot->is_taken || ith < 0 || (uint32_t)ith >= slot->n_threads)
+            continue;
+        struct lane *lane = &slot->lanes[ith];
+        const struct step *steps = lane->steps;
+        if (steps == NULL)
+            continue;
+        if (steps[lane->cursor].tensor != op) {
+            int64_t step = step_find(slot->build, op);
+            if (step < 0)
+                continue;
+            lane->cursor = (uint32_t)step;
+        }
+        if (current != lane && lane->ring_lane != NULL)
+            lane->ring_lane->tid = (uint32_t)syscall(SYS_gettid);
+        return lane;
+    }
+    return NULL;
+}
+
+// The choice of experts as it lies in memory now.
+static void copy_choice(struct lane *lane, const struct step *step)
+{
+    const struct ggml_tensor *op = step->tensor;
+    struct slot *slot = lane->slot;
+    bool has_scores = step->flags & STEP_ROUTER;
+    const struct ggml_tensor *ids = has_scores ? op->src[1] : op->src[2];
+    const struct ggml_tensor *from = op->src[0];
+    int64_t used = ids->ne[0], rows = ids->ne[1];
+    int64_t n_experts = has_scores ? from->ne[1] : from->ne[2];
+    uint32_t index = (uint32_t)(step - slot->build->steps);
+    for (int64_t first = 0; first < rows; first += EXPERT_ROWS) {
+        int64_t n = rows - first < EXPERT_ROWS ? rows - first : EXPERT_ROWS;
+        size_t list = (size_t)(n * used) * (has_scores ? 8 : 4);
+        size_t size = (EXPERT_HEAD - 8 + list + 7) & ~(size_t)7;
+        if (slot->scratch_used + size > slot->scratch_room)
+            return;
+        uint8_t *at = slot->scratch + slot->scratch_used;
+        struct ring_frame frame = {
+            (uint32_t)size, has_scores ? EVENT_ROUTER : EVENT_EXPERTS, 0,
+            slot->base.ns + ticks_to_ns(&slot->base, lane->begin - slot->base.ticks)};
+        struct event_experts head = {slot->graph,
+                                     step->node,
+                                     slot->build->layers[index],
+                                     (uint32_t)n,
+                                     (uint32_t)used,
+                                     (uint32_t)n_experts,
+                                     (uint32_t)first,
+                                     0};
+        memset(at + size - 8, 0, 8);
+        memcpy(at, &frame, sizeof frame);
+        memcpy(at + sizeof frame, &head, sizeof head);
+        int32_t *listed = (int32_t *)(at + sizeof frame + sizeof head);
+        float *scores = (float *)(listed + n * used);
+        for (int64_t row = 0; row < n; row++)
+            for (int64_t rank = 0; rank < used; rank++) {
+                size_t place = (size_t)(first + row) * ids->nb[1] + (size_t)rank * ids->nb[0];
+                int32_t id = *(const int32_t *)((const char *)ids->data + place);
+                listed[row * used + rank] = id;
+                if (!has_scores)
+                    continue;
+                float score = 0;
+                if (id >= 0 && id < n_experts)
+                    memcpy(&score,
+                           (const char *)from->data + (size_t)id * from->nb[1] +
+                               (size_t)(first + row) * from->nb[2],
+                           sizeof score);
+                scores[row * used + rank] = score;
+            }
+        slot->scratch_used += size;
+    }
+}
+
+void op_begins(const struct ggml_compute_params *params, const struct ggml_tensor *op,
+               bool is_fused)
+{
+    struct lane *lane = current;
+    const struct step *steps = lane ? lane->steps : NULL;
+    if (UNLIKELY(steps == NULL || lane->ith != params->ith ||
+                 steps[lane->cursor].tensor != op)) {
+        struct lane *found = find_lane(params->ith, op);
+        if (found == NULL) {
+            if (steps != NULL && lane->is_open)
+                close_op(lane);
+            struct ring *ring = the_ring;
+            if (ring != NULL)
+                __atomic_fetch_add(&ring->control->no_node, 1, __ATOMIC_RELAXED);
+            return;
+        }
+        current = lane = found;
+        steps = lane->steps;
+    }
+    uint32_t core;
+    uint64_t now = ticks_and_core(&core);
+    if (lane->is_open)
+        close_op(lane);
+    const struct step *step = &steps[lane->cursor++];
+    if (UNLIKELY(lane->is_masked || step->flags & STEP_SKIP))
+        return;
+    lane->begin = now;
+    lane->core = core;
+    lane->barriers = 0;
+    lane->node = step->node;
+    lane->op = step->op;
+    lane->extra = 0;
+    lane->is_open = true;
+    if (is_fused) {
+        lane->extra = RECORD_FUSED;
+        lane->cursor++; // the one that runs within it
+    }
+    if (UNLIKELY(step->flags & (STEP_EXPERTS | STEP_ROUTER)) && lane->ith == 0)
+        copy_choice(lane, step);
+}
+
+void barrier_passed(void *threadpool, void (*barrier)(void *))
+{
+    struct lane *lane = current;
+    if (lane == NULL || !lane->is_open) {
+        barrier(threadpool);
+        return;
+    }
+    lane->entry = ticks_and_core(&lane->last_core);
+    lane->exit = 0;
+    lane->barriers++;
+    barrier(threadpool);
+    lane->exit = ticks();
+}
+
+// ---- begin and end of a graph -----------------------------------------------------------
+
+static struct slot *take_slot(void)
+{
+    for (uint32_t i = 0; i <= MOST_SLOTS; i++) {
+        // First where this thread was last: its lanes stay the same.
+        struct slot *slot = &slots[i == 0 ? last_slot : i - 1];
+        uint32_t is_free = 0;
+        if (slot->is_taken || !atomic_compare_exchange_strong(&slot->is_taken, &is_free, 1))
+            continue;
+        slot->number = last_slot = (uint32_t)(slot - slots);
+        uint32_t used = n_slots_used;
+        while (used <= slot->number &&
+               !atomic_compare_exchange_weak(&n_slots_used, &used, slot->number + 1))
+            ;
+        return slot;
+    }
+    return NULL;
+}
+
+// With the lock held.
+static bool ready_lanes(struct slot *slot, struct ring *ring, uint32_t n_threads)
+{
+    if (slot->lanes == NULL) {
+        // Once for all: threads hold on to their lanes.
+        void *memory = NULL;
+        if (posix_memalign(&memory, 128, MOST_THREADS * sizeof(struct lane)) != 0)
+            return false;
+        memset(memory, 0, MOST_THREADS * sizeof(struct lane));
+        slot->lanes = memory;
+    }
+    for (uint32_t ith = 0; ith < n_threads; ith++) {
+        struct lane *lane = &slot->lanes[ith];
+        lane->ith = (int32_t)ith;
+        lane->slot = slot;
+        if (lane->ring_lane == NULL) {
+            lane->ring_lane = ring_lane_take(ring, slot->number, ith);
+            if (lane->ring_lane == NULL)
+                continue;
+            lane->number = (uint16_t)(lane->ring_lane - ring->lanes);
+            lane->records = ring->records + lane->number * (ring->lane_mask + 1);
+            lane->mask = ring->lane_mask;
+            lane->overwrites = ring->overwrites;
+        }
+    }
+    if (n_threads > slot->n_lanes)
+        slot->n_lanes = n_threads;
+    return true;
+}
+
+static bool ready_scratch(struct slot *slot)
+{
+    size_t needed = slot->build ? slot->build->expert_bytes : 0;
+    if (needed <= slot->scratch_room)
+        return true;
+    uint8_t *more = realloc(slot->scratch, needed);
+    if (more == NULL)
+        return false;
+    slot->scratch = more;
+    slot->scratch_room = needed;
+    return true;
+}
+
+// With the lock held. What is computed: tokens and their positions, where told.
+static uint32_t tell_ubatch(const struct build *build, uint32_t *phase)
+{
+    const struct ggml_tensor *tokens = build->tokens, *positions = build->positions;
+    if (tokens == NULL && positions == NULL)
+        return UNKNOWN_U32;
+    uint32_t n = tokens ? (uint32_t)tokens->ne[0] : 0;
+    uint32_t n_positions = positions ? (uint32_t)positions->ne[0] : 0;
+    bool begins = positions && n_positions > 0 && *(const int32_t *)positions->data == 0;
+    uint32_t n_rows = n ? n : n_positions;
+    *phase = n_rows > 1 || begins ? PHASE_PROMPT : PHASE_GENERATE;
+    struct event_ubatch told = {next_ubatch++, n, n_positions, *phase, around.context};
+    struct frame frame = {0};
+    frame_begin(&frame, EVENT_UBATCH, monotonic_ns());
+    frame_add(&frame, &told, sizeof told);
+    if (n > 0)
+        frame_add(&frame, tokens->data, 4 * (size_t)n);
+    if (n_positions > 0)
+        frame_add(&frame, positions->data, 4 * (size_t)n_positions);
+    frame_tell(&frame);
+    around.ubatch = told.ubatch;
+    return told.ubatch;
+}
+
+static bool is_wanted(struct ring_control *control)
+{
+    uint32_t every = control->sample_every;
+    if (control->enabled &&
+        (every <= 1 || (control->graphs + control->skipped) % every == 0))
+        return true;
+    __atomic_fetch_add(&control->skipped, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
+static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
+                                 uint64_t at)
+{
+    struct ring *ring = the_ring;
+    if (ring == NULL) {
+        pthread_mutex_lock(&tracer_lock);
+        attach();
+        ggml_layout(); // says why, where it is not understood
+        ring = ring_make(n_threads);
+        pthread_mutex_unlock(&tracer_lock);
+    }
+    if (ring == NULL || n_threads == 0 || n_threads > MOST_THREADS)
+        return NULL;
+    struct ring_control *control = ring->control;
+    control->heartbeat = monotonic_ns();
+    if (!is_wanted(control))
+        return NULL;
+    bool is_known = ggml_layout() == LAYOUT_KNOWN;
+    int n_nodes = is_known ? ggml.graph_n_nodes(graph) : 0;
+    struct slot *slot = take_slot();
+    if (slot == NULL) {
+        __atomic_fetch_add(&control->skipped, 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    uint64_t signature = is_known ? graph_signature(graph, n_nodes) : 0;
+    pthread_mutex_lock(&tracer_lock);
+    if (slot->build == NULL || slot->build->signature != signature)
+        slot->build = is_known ? build_of(graph, n_nodes, signature) : NULL;
+    if (slot->build && slot->build->filter_seq != control->filter_seq)
+        build_filter(slot->build, control);
+    if (!ready_lanes(slot, ring, n_threads) || !ready_scratch(slot)) {
+        pthread_mutex_unlock(&tracer_lock);
+        slot->is_taken = 0;
+        return NULL;
+    }
+    uint32_t phase = PHASE_UNKNOWN;
+    slot->graph = next_graph++;
+    slot->is_first = !is_checked;
+    uint32_t ubatch = slot->build ? tell_ubatch(slot->build, &phase) : UNKNOWN_U32;
+    clock_base(&slot->base, slot->last_ns);
+    if (control->graphs++ % 256 == 0)
+        clock_tell(&slot->base);
+    slot->begin_ns = at ? at : slot->base.ns;
+    struct event_graph told = {
+        .graph = slot->graph,
+        .build = slot->build ? slot->build->number : UNKNOWN_U32,
+        .ubatch = ubatch == UNKNOWN_U32 ? around.ubatch : ubatch,
+        .slot = (uint16_t)slot->number,
+        .n_threads = (uint16_t)n_threads,
+        .phase = (uint16_t)phase,
+        .split = (uint16_t)around.split,
+        .n_nodes = (uint32_t)n_nodes,
+        .context = around.context,
+        .backend = around.backend,
+    };
+    struct frame frame = {0};
+    frame_begin(&frame, EVENT_GRAPH_BEGIN, slot->begin_ns);
+    frame_add(&frame, &told, sizeof told);
+    frame_tell(&frame);
+    pthread_mutex_unlock(&tracer_lock);
+    slot->n_threads = n_threads;
+    slot->scratch_used = 0;
+    return slot;
+}
+
+// Threads may begin.
+static void open_lanes(struct slot *slot)
+{
+    const struct ring_control *control = ((struct ring *)the_ring)->control;
+    for (uint32_t ith = 0; ith < slot->n_threads; ith++) {
+        struct lane *lane = &slot->lanes[ith];
+        lane->cursor = 0;
+        lane->is_open = false;
+        lane->is_masked = control->lane_mask[ith / 64] >> ith % 64 & 1;
+        if (lane->ring_lane != NULL && slot->build != NULL)
+            atomic_store_explicit(&lane->steps, slot->build->steps,
+                                  memory_order_release);
+    }
+    n_computing++;
+}
+
+static uint64_t close_lanes(struct slot *slot, const uint64_t *heads)
+{
+    uint64_t now = ticks(), n = 0;
+    for (uint32_t ith = 0; ith < slot->n_threads; ith++) {
+        struct lane *lane = &slot->lanes[ith];
+        if (lane->ring_lane == NULL)
+            continue;
+        // A worker may still be on its way out of the last barrier.
+        if (lane->is_open) {
+            if (lane->exit < lane->entry)
+                lane->exit = now;
+            close_op(lane);
+        }
+        atomic_store_explicit(&lane->steps, NULL, memory_order_release);
+        n += lane->head + lane->ring_lane->dropped - heads[ith];
+        if (lane->ring_lane->last_ns > slot->last_ns)
+            slot->last_ns = lane->ring_lane->last_ns;
+    }
+    n_computing--;
+    return n;
+}
+
+// With the lock held. One look at the first graph: is there a record of each node on
+// each thread? If not, what is told is less, and the ring says so.
+static void check(struct slot *slot, uint64_t found)
+{
+    struct ring_control *control = ((struct ring *)the_ring)->control;
+    const struct build *build = slot->build;
+    uint64_t expected =
+        build ? (uint64_t)(build->n_steps - build->n_fused) * slot->n_threads : 0;
+    struct def_check told = {.graph = slot->graph, .expected = expected, .found = found};
+    uint32_t barriers = 0;
+    for (uint32_t ith = 0; ith < slot->n_threads; ith++) {
+        told.lanes += slot->lanes[ith].head > 0;
+        barriers += slot->lanes[ith].barriers;
+    }
+    told.result = found == 0        ? CHECK_NOTHING
+                  : barriers == 0   ? CHECK_NO_BARRIER
+                  : found < expected ? CHECK_MISSING
+                                    : CHECK_EQUAL;
+    told.mode = found == 0 ? MODE_GRAPHS : barriers == 0 ? MODE_BEGINS : MODE_THREADS;
+    if (found < expected && slot->n_threads > 0)
+        told.missing_nodes = (expected - found) / slot->n_threads;
+    control->mode = told.mode;
+    struct frame frame = {0};
+    frame_begin(&frame, DEF_CHECK, monotonic_ns());
+    frame_add(&frame, &told, sizeof told);
+    frame_define(&frame, false);
+    is_checked = true;
+}
+
+static void write_graph(struct slot *slot, uint64_t end)
+{
+    struct lane *lane = &slot->lanes[0];
+    if (lane->ring_lane == NULL)
+        return;
+    struct ring_record record = {
+        .t0 = slot->begin_ns,
+        .op_ns = short_of(end - slot->begin_ns),
+        .node = UNKNOWN_U32,
+        .graph = slot->graph,
+        .lane = lane->number,
+        .extra = CPU_UNKNOWN | RECORD_GRAPH,
+    };
+    lane->ring_lane->last_ns = slot->last_ns = end;
+    write_record(lane, &record);
+}
+
+static void graph_ends(struct slot *slot, int status, uint64_t n_records)
+{
+    pthread_mutex_lock(&tracer_lock);
+    for (size_t at = 0; at < slot->scratch_used;) {
+        uint32_t size;
+        memcpy(&size, slot->scratch + at, sizeof size);
+        events_write(slot->scratch + at, size);
+        at += size;
+    }
+    struct {
+        uint32_t graph;
+        int32_t status;
+        uint64_t n_records;
+    } told = {slot->graph, status, n_records};
+    struct frame frame = {0};
+    frame_begin(&frame, EVENT_GRAPH_END, monotonic_ns());
+    frame_add(&frame, &told, sizeof told);
+    frame_tell(&frame);
+    pthread_mutex_unlock(&tracer_lock);
+    slot->is_taken = 0;
+}
+
+int graph_traced(struct ggml_cgraph *graph, struct ggml_cplan *plan,
+                 int (*compute)(struct ggml_cgraph *, struct ggml_cplan *))
+{
+    int error = errno;
+    around.n_computed++;
+    struct slot *slot = graph_begins(graph, (uint32_t)plan->n_threads, 0);
+    if (slot == NULL) {
+        errno = error;
+        return compute(graph, plan);
+    }
+    struct ring_control *control = ((struct ring *)the_ring)->control;
+    bool by_thread = control->mode != MODE_GRAPHS && slot->build != NULL;
+    uint64_t heads[MOST_THREADS];
+    uint64_t n = 0;
+    if (by_thread) {
+        for (uint32_t ith = 0; ith < slot->n_threads; ith++) {
+            struct lane *lane = &slot->lanes[ith];
+            heads[ith] =
+                lane->ring_lane ? lane->head + lane->ring_lane->dropped : 0;
+            lane->barriers = 0;
+        }
+        open_lanes(slot);
+    }
+    errno = error;
+    int status = compute(graph, plan);
+    error = errno;
+    if (by_thread) {
+        n = close_lanes(slot, heads);
+        // A fork within the graph is not meant to happen; the child has no ring.
+        if (the_ring != NULL && slot->is_first && slot->build->n_steps > 0) {
+            pthread_mutex_lock(&tracer_lock);
+            if (!is_checked)
+                check(slot, n);
+            pthread_mutex_unlock(&tracer_lock);
+        }
+    }
+    if (the_ring != NULL) {
+        if (n == 0 && (!by_thread || control->mode == MODE_GRAPHS)) {
+            write_graph(slot, monotonic_ns());
+            n = 1;
+        }
+        graph_ends(slot, status, n);
+    }
+    errno = error;
+    return status;
+}
+
+// What a backend computes that is not ggml-cpu's: as a whole, on the thread that asked.
+int backend_graph_traced(void *backend, struct ggml_cgraph *graph,
+                         int (*compute)(void *, struct ggml_cgraph *))
+{
+    uint32_t before = around.n_computed;
+    uint64_t outer = around.backend;
+    around.backend = (uint64_t)(uintptr_t)backend;
+    uint64_t begin = monotonic_ns();
+    int status = compute(backend, graph);
+    if (around.n_computed == before) {
+        int error = errno;
+        uint64_t end = monotonic_ns();
+        struct slot *slot = graph_begins(graph, 1, begin);
+        if (slot != NULL) {
+            write_graph(slot, end);
+            graph_ends(slot, status, 1);
+        }
+        errno = error;
+    }
+    around.split++;
+    around.backend = outer;
+    return status;
+}
+
+// In a child of fork: its computations begin anew, in a ring of its own.
+void slots_forget(void)
+{
+    for (uint32_t i = 0; i < MOST_SLOTS; i++) {
+        struct lane *lanes = slots[i].lanes;
+        if (lanes != NULL)
+            memset(lanes, 0, MOST_THREADS * sizeof *lanes);
+        slots[i] = (struct slot){.lanes = lanes};
+    }
+    n_computing = 0;
+    next_graph = next_ubatch = 0;
+    is_checked = false;
+    current = NULL;
+}

@@ -1,0 +1,248 @@
+"""The tracer in unmodified builds of llama.cpp: what it tells is what was computed."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+
+from ggscope_capture import ring, targets
+from tracing import Traced, check_records, command, doors, run, tracer
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the tracer was written for Linux only so far"
+)
+TARGETS = [
+    ("npm_llama", "path"),
+    ("npm_llama", "preload"),
+    ("npm_llama", "both"),
+    ("pypi_llama", "preload"),
+]
+
+
+@pytest.fixture(scope="module")
+def runs(
+    request: pytest.FixtureRequest,
+    tiny_models: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[tuple[str, str, str], Traced]:
+    """One traced run of each way in and model; made when it is asked for."""
+
+    class Runs(dict[tuple[str, str, str], Traced]):
+        def __missing__(self, key: tuple[str, str, str]) -> Traced:
+            package, door, model = key
+            target = request.getfixturevalue(package)
+            folder = tmp_path_factory.mktemp("traced")
+            line = command(target, tiny_models[model], folder / "facts.json")
+            self[key] = run(line, folder, doors(door))
+            return self[key]
+
+    return Runs()
+
+
+@pytest.mark.parametrize(("package", "door"), TARGETS)
+@pytest.mark.parametrize("model", ["nano", "nano-moe"])
+def test_every_computed_node_has_a_record(
+    package: str, door: str, model: str, runs: dict[tuple[str, str, str], Traced]
+) -> None:
+    traced = runs[package, door, model]
+    steps = traced.facts["steps"][0]
+
+    check_records(traced, lanes=1, graphs=len(steps))
+    (check,) = traced.of(ring.Frame.CHECK)
+    told = check.struct("def_check")[0]
+    assert (told["result"], told["mode"]) == (1, ring.Mode.THREADS)
+    assert traced.control["state"] == ring.State.ENDED
+
+
+@pytest.mark.parametrize(("package", "door"), TARGETS)
+def test_tokens_and_positions_are_those_of_the_program(
+    package: str, door: str, runs: dict[tuple[str, str, str], Traced]
+) -> None:
+    traced = runs[package, door, "nano"]
+    steps = traced.facts["steps"][0]
+    at = 0
+
+    for tokens, event in zip(steps, traced.of(ring.Frame.UBATCH), strict=True):
+        head, body = event.struct("event_ubatch")
+        listed = np.frombuffer(body, "<i4", head["n_tokens"] + head["n_positions"])
+        assert listed[: len(tokens)].tolist() == tokens
+        assert listed[len(tokens) :].tolist() == list(range(at, at + len(tokens)))
+        assert head["phase"] == (1 if at == 0 else 2)
+        at += len(tokens)
+
+
+@pytest.mark.parametrize(("package", "door"), TARGETS)
+@pytest.mark.parametrize("model", ["nano", "nano-moe"])
+def test_weights_lie_where_the_gguf_package_says(
+    package: str,
+    door: str,
+    model: str,
+    runs: dict[tuple[str, str, str], Traced],
+    tiny_models: dict[str, Path],
+) -> None:
+    traced = runs[package, door, model]
+    tensors = gguf.GGUFReader(tiny_models[model]).tensors
+    expected = {t.name: (int(t.data_offset), int(t.n_bytes)) for t in tensors}
+
+    registered = {
+        name: (int(weight["offset"]), int(weight["size"]))
+        for name, weight in traced.weights().items()
+    }
+    assert registered == expected
+    # The other way: from the address of the data and where the file is mapped.
+    mapped = [e.struct("def_mapping") for e in traced.of(ring.Frame.MAPPING)]
+    used = set()
+    for _, parts in traced.builds().values():
+        for tensor, name in parts:
+            if not tensor["flags"] & ring.TensorFlag.WEIGHT:
+                continue
+            base = name.split(" (")[0]
+            if not tensor["flags"] & ring.TensorFlag.VIEW:
+                used.add(base)
+                assert int(tensor["offset"]) == expected[base][0]
+            places = [
+                int(tensor["data"]) - int(place["address"]) + int(place["offset"])
+                for place, _ in mapped
+                if 0 <= int(tensor["data"]) - int(place["address"]) < int(place["size"])
+            ]
+            if places:
+                assert places[-1] == int(tensor["offset"])
+    assert used == set(expected)
+
+
+@pytest.mark.parametrize(("package", "door"), TARGETS)
+def test_experts_of_the_router_are_those_that_were_computed(
+    package: str, door: str, runs: dict[tuple[str, str, str], Traced]
+) -> None:
+    traced = runs[package, door, "nano-moe"]
+
+    told: list[dict[tuple[int, int], np.ndarray]] = []
+    for kind in (ring.Frame.EXPERTS, ring.Frame.ROUTER):
+        lists = {}
+        for event in traced.of(kind):
+            head, body = event.struct("event_experts")
+            n = int(head["rows"]) * int(head["used"])
+            assert head["n_experts"] == 8
+            ids = np.frombuffer(body, "<i4", n)
+            assert np.all((ids >= 0) & (ids < 8))
+            lists[int(head["graph"]), int(head["layer"])] = ids
+            if kind == ring.Frame.ROUTER:
+                scores = np.frombuffer(body, "<f4", n, 4 * n).reshape(-1, head["used"])
+                assert np.all((scores > 0) & (scores <= 1))
+                assert np.all(np.diff(scores, axis=1) <= 0)
+        told.append(lists)
+    computed, routed = told
+    assert len(computed) == 2 * len(traced.facts["steps"][0])
+    assert computed.keys() == routed.keys()
+    assert all(np.array_equal(computed[key], routed[key]) for key in computed)
+
+
+@pytest.mark.parametrize(("package", "door"), TARGETS)
+def test_output_is_the_same_without_the_tracer(
+    package: str,
+    door: str,
+    runs: dict[tuple[str, str, str], Traced],
+    request: pytest.FixtureRequest,
+    tiny_models: dict[str, Path],
+    tmp_path: Path,
+) -> None:
+    line = command(
+        request.getfixturevalue(package), tiny_models["nano"], tmp_path / "facts"
+    )
+
+    plain = subprocess.run(line, capture_output=True, check=True).stdout
+
+    assert runs[package, door, "nano"].stdout == plain
+
+
+def test_all_doors_tell_the_same(runs: dict[tuple[str, str, str], Traced]) -> None:
+    told = [
+        np.concatenate(runs["npm_llama", door, "nano"].records)
+        for door in ("path", "preload", "both")
+    ]
+
+    for other in told[1:]:
+        assert np.array_equal(told[0]["node"], other["node"])
+        assert np.array_equal(told[0]["graph"], other["graph"])
+
+
+def test_two_threads_have_a_lane_each(
+    npm_llama: targets.Target, tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    line = command(npm_llama, tiny_models["nano"], tmp_path / "facts.json", threads=2)
+
+    traced = run(line, tmp_path, doors("path"))
+
+    check_records(traced, lanes=2, graphs=len(traced.facts["steps"][0]))
+    assert len(traced.records) == 2
+
+
+def test_two_contexts_at_once_are_told_apart(
+    npm_llama: targets.Target, tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    line = command(
+        npm_llama, tiny_models["nano-moe"], tmp_path / "facts.json", "--contexts", "2"
+    )
+
+    traced = run(line, tmp_path, doors("path"))
+
+    steps = traced.facts["steps"]
+    check_records(traced, lanes=1, graphs=sum(map(len, steps)))
+    contexts = {int(graph["context"]) for graph in traced.graphs().values()}
+    assert len(contexts) == 2
+
+
+def test_programs_without_ggml_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "ring"
+    done = subprocess.run(
+        ["sh", "-c", "ls / >/dev/null && echo fine"],
+        env={**doors("preload"), "GGSCOPE_RING": str(path), "PATH": "/bin:/usr/bin"},
+        capture_output=True,
+        check=True,
+    )
+
+    assert (done.stdout, done.stderr) == (b"fine\n", b"")
+    assert not path.exists()
+
+
+def test_full_lanes_drop_what_is_new_and_count_it(
+    npm_llama: targets.Target, tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    line = command(npm_llama, tiny_models["nano"], tmp_path / "facts.json")
+    line[line.index("-n") + 1] = "300"
+    path = tmp_path / "ring"
+    small = {"GGSCOPE_RING": str(path), "GGSCOPE_RING_SIZE": str(1 << 20)}
+
+    subprocess.run(
+        line, env={**doors("path"), **small}, check=True, stdout=subprocess.PIPE
+    )
+
+    with ring.Ring(path) as read:
+        written = sum(map(len, read.records()))
+        ends = [e for e in read.events() if e.type == ring.Frame.GRAPH_END]
+        told = sum(int(np.frombuffer(e.body, "<u8", 1, 8)[0]) for e in ends)
+        assert read.dropped() > 0
+        assert written + read.dropped() == told
+        assert read.value("events_dropped") == 0
+
+
+def test_old_libraries_of_c_will_do() -> None:
+    objdump = shutil.which("objdump")
+    if objdump is None:
+        pytest.skip("there is no objdump here")
+    told = subprocess.run(
+        [objdump, "-T", tracer()], capture_output=True, text=True, check=True
+    ).stdout
+
+    versions = {
+        tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", told)
+    }
+
+    assert max(versions) <= (2, 17)
+    undefined = re.findall(r"\*UND\*.*\s(\w+)$", told, re.MULTILINE)
+    assert not [name for name in undefined if name.startswith(("gg", "llama"))]

@@ -1,0 +1,154 @@
+"""Runs a program with the tracer in it, and takes what its ring tells."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ggscope_capture import ring, targets
+from ggscope_capture.native import build
+
+TRACER = build.FOLDER / build.NAME
+DOORS = {"npm_llama": ("path", "preload", "both"), "pypi_llama": ("preload",)}
+
+
+def tracer() -> Path:
+    """Return the compiled tracer; skip where this platform has none."""
+    if sys.platform != "linux":
+        pytest.skip("the tracer was written for Linux only so far")
+    if not TRACER.exists():
+        if shutil.which("cc") is None:
+            pytest.skip("there is no C compiler here")
+        build.compile_tracer(TRACER)
+    return TRACER
+
+
+def doors(door: str) -> dict[str, str]:
+    """Return the environment that lets the tracer in."""
+    path = str(tracer())
+    given = {}
+    if door in ("path", "both"):
+        given["GGML_BACKEND_PATH"] = path
+    if door in ("preload", "both"):
+        given["LD_PRELOAD"] = path
+    return given
+
+
+@dataclass
+class Traced:
+    """What one run told, and what its driver says was to be told."""
+
+    stdout: bytes
+    facts: dict[str, list[list[list[int]]]]
+    control: np.ndarray
+    definitions: list[ring.Event]
+    events: list[ring.Event]
+    records: list[np.ndarray] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    def of(self, kind: ring.Frame) -> list[ring.Event]:
+        return [e for e in (*self.definitions, *self.events) if e.type == kind]
+
+    @property
+    def ops(self) -> dict[int, str]:
+        found = {}
+        for event in self.of(ring.Frame.OP):
+            number = int(np.frombuffer(event.body, "<u4", 1)[0])
+            found[number] = ring.text_at(event.body, 4)[0]
+        return found
+
+    def builds(self) -> dict[int, tuple[np.void, list[tuple[np.void, str]]]]:
+        """Return head and tensors with names, by the number of the build."""
+        found = {}
+        dtype = ring.STRUCTS["def_tensor"]
+        for event in self.of(ring.Frame.BUILD):
+            head, body = event.struct("def_build")
+            tensors, at = [], 0
+            for _ in range(int(head["n_tensors"])):
+                tensor = np.frombuffer(body, dtype, 1, at)[0]
+                name, end = ring.text_at(body, at + dtype.itemsize)
+                tensors.append((tensor, name))
+                at = end + (-(end - at) % 8)
+            found[int(head["build"])] = (head, tensors)
+        return found
+
+    def graphs(self) -> dict[int, np.void]:
+        told = [e.struct("event_graph")[0] for e in self.of(ring.Frame.GRAPH_BEGIN)]
+        return {int(graph["graph"]): graph for graph in told}
+
+    def weights(self) -> dict[str, np.void]:
+        found = {}
+        for event in self.of(ring.Frame.WEIGHT):
+            weight, rest = event.struct("def_weight")
+            found[ring.text_at(rest)[0]] = weight
+        return found
+
+
+def command(
+    target: targets.Target, model: Path, facts: Path, *extra: str, threads: int = 1
+) -> list[str]:
+    given = target.command(model, "once upon a time", tokens=6, threads=threads)
+    return [*given, "--facts", str(facts), *extra]
+
+
+def run(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> Traced:
+    """Run to the end and take everything; the ring is removed.
+
+    A small ring in the folder of the test: nothing of /dev/shm is needed.
+    """
+    path = folder / "ring"
+    settings = {"GGSCOPE_RING": str(path), "GGSCOPE_RING_SIZE": str(8 << 20)}
+    done = subprocess.run(
+        arguments, env={**os.environ, **settings, **environment},
+        stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    facts = folder / "facts.json"
+    told = json.loads(facts.read_text()) if facts.exists() else {}
+    with ring.Ring(path) as read:
+        records = read.records()
+        traced = Traced(
+            done.stdout, told, read.control[0].copy(), read.definitions(),
+            read.events(), records,
+        )  # fmt: skip
+        assert read.dropped() == 0
+        assert int(read.lost.sum()) == 0
+    for each in (path, ring.defs_path(path)):
+        each.unlink()
+    return traced
+
+
+def check_records(traced: Traced, *, lanes: int, graphs: int) -> None:
+    """Each computed node once per lane and graph, and nothing lies over anything."""
+    builds, told = traced.builds(), traced.graphs()
+    assert len(told) == graphs
+    assert int(traced.control["no_node"]) == 0
+    expected: Counter[tuple[int, int]] = Counter()
+    for number, graph in told.items():
+        _, tensors = builds[int(graph["build"])]
+        for node in range(int(graph["n_nodes"])):
+            if tensors[node][0]["flags"] & ring.TensorFlag.COMPUTED:
+                expected[number, node] += lanes
+    found: Counter[tuple[int, int]] = Counter()
+    for part in traced.records:
+        found.update(zip(part["graph"].tolist(), part["node"].tolist(), strict=True))
+        end = part["t0"] + part["op_ns"] + part["wait_ns"]
+        assert np.all(part["t0"][1:] >= end[:-1])
+        assert np.all(part["extra"] & ring.RECORD_BEGIN == 0)
+    assert found == expected
+    ops = traced.ops
+    for part in traced.records:
+        for record in part[:: max(1, len(part) // 50)]:
+            head = told[int(record["graph"])]
+            tensor, name = builds[int(head["build"])][1][int(record["node"])]
+            assert tensor["op"] == record["op"]
+            assert int(record["op"]) in ops
+            assert name
