@@ -1,12 +1,15 @@
 """One-liners that make traces for tests, through the public TraceBuilder."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
+from ggscope.model.selection import By
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
@@ -432,3 +435,8 @@ def npu_like_trace(tiles: int = 20) -> Trace:
         np.ones(tiles),
     )
     return finished(builder, name="run.nputrace.json", format="npu")
+
+
+def statistics(trace: Trace, by: By = "op", **wanted: Any) -> list[StatRow]:
+    """Return the rows of `stat_table`, longest total first."""
+    return list(stat_table(trace, by, **wanted).rows)

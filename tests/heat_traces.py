@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from builders import OPS, finished, op_number
+from ggscope.analysis.heat.heatmap import TrackTotals
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.routing import Routing
@@ -149,3 +150,11 @@ def _choices(tokens: int, layers: int, n_ops: int, seed: int) -> Routing:
         score=np.full(n, np.nan, np.float32),
         is_used=np.ones(n, np.bool_),
     )
+
+
+def recorded_bytes(totals: TrackTotals) -> int:
+    """Return all known bytes of the accesses, as the trace states them."""
+    return (
+        totals.file_bytes + totals.buffer_bytes + totals.unplaced_bytes
+        + totals.other_bytes + totals.passed_bytes
+    )  # fmt: skip

@@ -81,12 +81,6 @@ def test_bench_filter_10m_spans_32_rows(benchmark, ten_million):
     benchmark(lambda: [row.filtered(mask) for row in ten_million])
 
 
-def test_bench_query_10m_spans_32_rows_numpy_alone(benchmark, ten_million):
-    edges = view(ten_million, 1)
-
-    benchmark(lambda: [row.query_plain(edges) for row in ten_million])
-
-
 def test_bench_query_1m_spans_8_rows_even_mix(benchmark):
     """The dearest case: no family leads, so every column looks at its edges."""
     rows = []

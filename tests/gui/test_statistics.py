@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
+from builders import statistics
 from ggscope.analysis.rows.index import mask_of_lanes
-from ggscope.analysis.statistics.table import statistics
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from ggscope.analysis.rows import columns as row_columns
 from ggscope.readers.common import json_repeats as repeats
 from ggscope.readers.ggmlviz import pairing
 from ggscope.readers.ggmlviz import reader as ggmlviz_reader
@@ -46,8 +45,3 @@ def json_repeats(patch: pytest.MonkeyPatch) -> None:
     """Find keys that are named twice by decoding every element."""
     untold = SimpleNamespace(ggscope_json_repeats=lambda *_: -1)
     patch.setattr(repeats, "library", lambda: untold)
-
-
-def columns(patch: pytest.MonkeyPatch) -> None:
-    """Answer column queries with numpy, as those of too many categories are."""
-    patch.setattr(row_columns, "_ask_kernel", lambda *_: None)

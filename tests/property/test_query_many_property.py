@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ggscope.analysis.rows import columns as module
 from ggscope.analysis.rows.columns import Columns, RowColumns, query_many
 from ggscope.analysis.rows.rows import Row, SpanIds, make_row
-from oracles.picture_columns import columns_slow
+from oracles.picture_columns import columns_by_numpy, columns_slow
 
 NAMES = ("count", "category", "first", "covered_ticks", "longest", "busy")
 steps = st.lists(
@@ -48,7 +48,7 @@ def test_query_many_equals_one_at_a_time_and_brute_force(rows, origin, widths):
 
     for row, columns, one in zip(made, found, asked, strict=True):
         assert_same(columns, one.query(edges))
-        assert_same(columns, one.query_plain(edges))
+        assert_same(columns, columns_by_numpy(row, edges, category))
         assert_same(columns, columns_slow(row, edges, category))
 
 
@@ -102,11 +102,10 @@ def test_look_up_in_long_rows_equals_numpy(seed, n, n_names):
     columns = RowColumns(row, category, n_names)
     mask = np.random.default_rng(seed + 9).random(n) < (0.5, 0.01, 0.99)[seed % 3]
     kept = columns.filtered(mask)
-    selected = RowColumns(row.select(mask), category, n_names)
 
     for edges in views(row, seed):
-        assert_same(columns.query(edges), columns.query_plain(edges))
-        assert_same(kept.query(edges), selected.query_plain(edges))
+        assert_same(columns.query(edges), columns_by_numpy(row, edges, category))
+        assert_same(kept.query(edges), columns_by_numpy(row, edges, category, mask))
 
 
 @pytest.mark.parametrize("keep", [0.0, 1.0])
@@ -134,16 +133,17 @@ def test_spans_longer_than_32_bits_stay_exact():
 
     assert columns._colors.dominant.sums.group == 1
     for edges in views(row, 5):
-        assert_same(columns.query(edges), columns.query_plain(edges))
+        assert_same(columns.query(edges), columns_by_numpy(row, edges, category))
 
 
 def test_ids_that_are_not_consecutive_are_given_as_they_are():
     row, category = long_row(2, 4_000, 5)
     for dtype in (np.int32, np.int64):
         ids = np.random.default_rng(3).permutation(len(row)).astype(dtype)
-        shuffled = RowColumns(make_row(row.start, row.end, ids), category, 5)
+        other = make_row(row.start, row.end, ids)
+        shuffled = RowColumns(other, category, 5)
         for edges in views(row, 6):
-            assert_same(shuffled.query(edges), shuffled.query_plain(edges))
+            assert_same(shuffled.query(edges), columns_by_numpy(other, edges, category))
 
 
 def test_many_categories_in_long_runs_equal_numpy():
@@ -153,15 +153,21 @@ def test_many_categories_in_long_runs_equal_numpy():
     edges = np.linspace(0, int(row.end[-1]), 21).astype(np.int64)
 
     assert columns._colors.dominant.elements.bounds is not None
-    for view in (edges, *views(row, 7)):
-        assert_same(columns.query(view), columns.query_plain(view))
+    assert_same(columns.query(edges), columns_by_numpy(row, edges, category))
+    for view in views(row, 7):  # in a few columns there are too many: they vote
+        found, expected = columns.query(view), columns_by_numpy(row, view, category)
+        few = expected.count <= 64 * 150
+        assert np.array_equal(found.category[few], expected.category[few])
+        for name in ("count", "first", "covered_ticks", "busy", "longest"):
+            assert np.array_equal(getattr(found, name), getattr(expected, name)), name
 
 
 def test_any_number_of_threads_gives_the_same(monkeypatch):
-    rows = [RowColumns(*long_row(seed, 8_000, 9), 9) for seed in range(11)]
+    made = [long_row(seed, 8_000, 9) for seed in range(11)]
+    rows = [RowColumns(row, category, 9) for row, category in made]
     edges = np.linspace(0, int(rows[0].row.end[-1]), 100).astype(np.int64)
     monkeypatch.setattr(module, "_SPANS_PER_THREAD", 1)
-    expected = [row.query_plain(edges) for row in rows]
+    expected = [columns_by_numpy(row, edges, category) for row, category in made]
 
     for n_threads in (1, 2, 3, 8, 50):
         monkeypatch.setattr(module, "_THREADS", n_threads)

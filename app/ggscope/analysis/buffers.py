@@ -66,7 +66,7 @@ class Occupancy:
     groups : titles of the groups: "WEIGHTS", "CPU" …; without a name "N/A".
     group : int64[n], the group of each buffer.
     peak : None where no allocation with a time and a size is recorded.
-    n_untimed, n_unsized : buffers left out for lack of either.
+        Buffers without either are left out.
     """
 
     time: I64
@@ -75,8 +75,6 @@ class Occupancy:
     groups: tuple[str, ...]
     group: I64
     peak: Peak | None
-    n_untimed: int
-    n_unsized: int
 
     def at(self, tick: int) -> I64:
         """Return the bytes of each group at a tick, int64[g]."""
@@ -92,8 +90,7 @@ def occupancy(trace: Trace, by: Grouping = "usage") -> Occupancy:
     """
     buffers = trace.buffers
     group, groups = _groups(trace, by)
-    timed, sized = buffers.allocated != UNKNOWN, buffers.size >= 0
-    rows = np.flatnonzero(timed & sized)
+    rows = np.flatnonzero((buffers.allocated != UNKNOWN) & (buffers.size >= 0))
     born, size = buffers.allocated[rows], buffers.size[rows]
     died = np.flatnonzero(buffers.freed[rows] != UNKNOWN)
     gone = np.maximum(buffers.freed[rows][died], born[died])
@@ -105,10 +102,8 @@ def occupancy(trace: Trace, by: Grouping = "usage") -> Occupancy:
     np.add.at(level, (at, of_group), change)
     level = np.cumsum(level, axis=0, dtype=np.int64)
     total = level.sum(axis=1, dtype=np.int64)
-    return Occupancy(
-        instants, level, total, groups, group, _peak(buffers, instants, total),
-        int(np.count_nonzero(~timed)), int(np.count_nonzero(timed & ~sized)),
-    )  # fmt: skip
+    peak = _peak(buffers, instants, total)
+    return Occupancy(instants, level, total, groups, group, peak)
 
 
 def alive_at(buffers: Buffers, tick: int) -> I64:

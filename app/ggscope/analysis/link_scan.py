@@ -10,7 +10,7 @@ from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.routing import EXPERT_KEY
 from ggscope.model.schema import stacked
-from ggscope.model.tables import I64, AccessColumns, Array, Space, empty
+from ggscope.model.tables import I64, AccessColumns, Array, Space, empty, taken
 from ggscope.model.trace import Trace
 
 Bools = npt.NDArray[np.bool_]
@@ -134,25 +134,14 @@ def expert_keys(trace: Trace, what: AccessColumns, layer: int = -1) -> I64:
     layer : of accesses that neither say theirs nor have a tensor that does.
     """
     layers = np.where(
-        what.layer >= 0, what.layer, _of_tensors(trace.tensors.layer, what.tensor)
+        what.layer >= 0, what.layer, taken(trace.tensors.layer, what.tensor)
     )
     layers = np.where(layers >= 0, layers, layer)
     experts = np.where(
-        what.expert >= 0, what.expert, _of_tensors(trace.tensors.expert, what.tensor)
+        what.expert >= 0, what.expert, taken(trace.tensors.expert, what.tensor)
     )
     known = (layers >= 0) & (experts >= 0)
     return np.where(known, layers * EXPERT_KEY + experts, -1)
-
-
-def _of_tensors(column: Array, rows: Array) -> I64:
-    """Return a column of the tensors for some of them; -1 where the row is -1.
-
-    Without a copy of the column: a span reads a few of a million tensors.
-    """
-    if not len(column):
-        return np.full(len(rows), -1, np.int64)
-    found = column[np.maximum(rows, 0)].astype(np.int64)
-    return np.where(rows >= 0, found, -1)
 
 
 def routed_keys(trace: Trace) -> I64:
@@ -182,9 +171,9 @@ def with_kin(trace: Trace, ids: I64) -> tuple[I64, int]:
     same = len(np.unique(expert)) == 1 and int(expert[0]) >= 0
     if not (tensors.expert >= 0).any():
         return ids, -1
-    bases = {_base(trace, row) for row in ids.tolist()}
+    bases = {stack_name(trace, row) for row in ids.tolist()}
     listed = np.flatnonzero(tensors.expert >= 0)
-    kin = [row for row in listed.tolist() if _base(trace, row) in bases]
+    kin = [row for row in listed.tolist() if stack_name(trace, row) in bases]
     if same:
         kin = [row for row in kin if int(tensors.expert[row]) == int(expert[0])]
         whole = {i for base in bases if (i := trace.strings.find(base)) >= 0}
@@ -193,7 +182,8 @@ def with_kin(trace: Trace, ids: I64) -> tuple[I64, int]:
     return rows, int(expert[0]) if same else -1
 
 
-def _base(trace: Trace, row: int) -> str:
+def stack_name(trace: Trace, row: int) -> str:
+    """Return the name of a tensor without the number of a slice: ``…_exps.weight``."""
     return _SLICE.sub("", trace.strings[int(trace.tensors.name[row])])
 
 

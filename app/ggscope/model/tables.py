@@ -444,6 +444,16 @@ def ranges(begin: I64 | int, length: I64) -> I64:
     return np.asarray(np.arange(len(shift), dtype=np.int64) + shift)
 
 
+def taken(column: Array, rows: Array, missing: int = -1) -> I64:
+    """Return ``column[rows]`` as int64; `missing` where a row is -1.
+
+    Without a copy of the column: a span reads a few of a million tensors.
+    """
+    if not len(column):
+        return np.full(len(rows), missing, np.int64)
+    return np.where(rows >= 0, column[np.maximum(rows, 0)].astype(np.int64), missing)
+
+
 def narrow(values: Array, widest: npt.DTypeLike = np.int64) -> Array:
     """Return `values` in the narrowest signed integer dtype that holds them."""
     if not len(values):

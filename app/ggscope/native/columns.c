@@ -478,7 +478,8 @@ static void look_up(const Row *r, const int64_t *edges, int64_t px, int64_t *low
     }
 }
 
-/* Write the columns of a row; 0 where it has too many categories for that.
+/* Write the columns of a row; 0 where it has so many categories that those of columns
+ * with several spans are left open.
  * scratch: n_names zeros, given back as zeros, and 2 * px numbers. */
 static int32_t query_row(const Row *r, const int64_t *edges, int64_t px,
                          int64_t *scratch, const Columns *o)
@@ -497,18 +498,16 @@ static int32_t query_row(const Row *r, const int64_t *edges, int64_t px,
         return 1;
     }
     const int is_named = r->n_names == 1 || r->fine;
-    if (!is_named && !r->bounds) {
-        if (stop - lowest > ELEMENTS_PER_PX * px)
-            return 0;
+    if (!is_named && !r->bounds && stop - lowest <= ELEMENTS_PER_PX * px) {
         walk(r, edges, px, lowest, scratch, o);
         return 1;
     }
     look_up(r, edges, px, low, high, o);
-    if (!is_named) {
-        if (r->n_elements > ELEMENTS_PER_PX * px)
-            return 0;
-        name_by_elements(r, low, high, px, scratch, o->category);
-    }
+    if (is_named)
+        return 1;
+    if (!r->bounds || r->n_elements > ELEMENTS_PER_PX * px)
+        return 0;
+    name_by_elements(r, low, high, px, scratch, o->category);
     return 1;
 }
 
@@ -546,7 +545,7 @@ static void *work(void *argument)
 /* Write n_rows pictures of px columns each.
  *
  * edges: px + 1; busy … first: n_rows * px; answered: n_rows, 0 where the caller
- * must find out by himself; scratch: n_threads * scratch_size zeros, where
+ * must name the columns with several spans himself; scratch: n_threads * scratch_size zeros, where
  * scratch_size is at least the most names of a row + 2 * px. */
 EXPORT void ggscope_columns(const Row *rows, int64_t n_rows, const int64_t *edges,
                             int64_t px, double *busy, int32_t *category, int64_t *count,

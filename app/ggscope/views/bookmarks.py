@@ -3,14 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from PySide6.QtCore import (
-    QEvent,
-    QMimeData,
-    QModelIndex,
-    QPoint,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QEvent, QMimeData, QModelIndex, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,

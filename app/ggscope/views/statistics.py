@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
-from ggscope.analysis.statistics.figures import SpanBlocks
+from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import RULES, StatRow, StatTable, stat_table
 from ggscope.analysis.workers import Watcher
 from ggscope.model.lanes import LaneKind

@@ -8,13 +8,7 @@ from ggscope.analysis.graph.search import op_words
 from ggscope.analysis.reads.unrecorded import is_silent
 from ggscope.analysis.reads.usage import Usage
 from ggscope.analysis.sessions.correlate import Correlation, Rule
-from ggscope.model.graph import (
-    Graph,
-    NodeCategory,
-    NodeFlag,
-    first_node,
-    locate_node,
-)
+from ggscope.model.graph import Graph, NodeCategory, NodeFlag, first_node, locate_node
 from ggscope.model.names import normalise
 from ggscope.model.tables import Quality
 from ggscope.model.trace import Trace

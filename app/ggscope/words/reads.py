@@ -263,9 +263,7 @@ def _spaces(totals: SpaceTotals) -> HotFact | None:
     if ratio is not None:
         words += f"; {ratio:.2f} to KV cache and intermediates per access to weights"
     return HotFact(
-        "Accesses",
-        words,
-        f"of the whole trace; known bytes, {counted_words(0)}",
+        "Accesses", words, f"of the whole trace; known bytes, {counted_words(0)}"
     )
 
 

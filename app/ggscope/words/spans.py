@@ -185,11 +185,7 @@ def destination_of(trace: Trace, span: int) -> Fact | None:
 
 
 def span_facts(
-    trace: Trace,
-    span: int,
-    *,
-    absolute: bool = False,
-    record_offset: int | None = None,
+    trace: Trace, span: int, *, absolute: bool = False, record_offset: int | None = None
 ) -> tuple[Fact, ...]:
     """Return everything known of span `span` but its accesses, in reading order.
 
@@ -218,9 +214,7 @@ def span_facts(
         ),
         _duration_fact(trace, span),
         Fact(
-            "end",
-            time_text(trace, end, absolute=absolute),
-            exact_time_text(trace, end),
+            "end", time_text(trace, end, absolute=absolute), exact_time_text(trace, end)
         ),
         *(
             Fact(column.label, column_text(trace, name, span))

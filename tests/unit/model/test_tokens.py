@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from builders import finished
+from builders import finished, statistics
 from ggscope.analysis.rows.categories import categorize
-from ggscope.analysis.statistics.table import statistics
 from ggscope.analysis.statistics.token_layers import token_layers
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind

@@ -9,11 +9,15 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.experts.slices import ExpertSlices, expert_slices
+from ggscope.analysis.experts.slices import (
+    ExpertSlices,
+    expert_slices,
+    stated_experts,
+)
 from ggscope.analysis.reads.account import Account, account, loose_bytes
 from ggscope.analysis.rows.groups import add_by_group, chunks
 from ggscope.model.routing import UNKNOWN_MORE
-from ggscope.model.tables import I64, Array, ranges
+from ggscope.model.tables import I64, Array, ranges, taken
 from ggscope.model.trace import Trace
 
 _STACK_WORD = "_exps"
@@ -89,14 +93,9 @@ def _experts_of(
 ) -> tuple[I64, I64]:
     """Return the layer and expert of accesses, else those of their tensors."""
     tensors = trace.tensors
-    if not len(tensors):
-        return layer.astype(np.int64), expert.astype(np.int64)
-    # Row -1 is the appended one: no tensor.
-    of_tensor = np.append(tensors.layer, np.int16(-1))[tensor]
-    told = np.append(tensors.expert, np.int16(-1))[tensor]
     return (
-        np.where(layer >= 0, layer, of_tensor).astype(np.int64),
-        np.where(expert >= 0, expert, told).astype(np.int64),
+        np.where(layer >= 0, layer, taken(tensors.layer, tensor)),
+        np.where(expert >= 0, expert, taken(tensors.expert, tensor)),
     )
 
 
@@ -387,9 +386,7 @@ def _number_of_experts(
 ) -> tuple[int, CountSource]:
     """Return the experts per layer, at least as many as were seen."""
     seen = int(expert.max(initial=-1)) + 1
-    stated = [m.metadata.get("n_experts", "") for m in trace.models]
-    numbers = [int(text) for text in stated if text.isascii() and text.isdecimal()]
-    told = max(numbers, default=0)
+    told = stated_experts(trace)
     if told and seen <= told <= MOST_EXPERTS:
         return told, CountSource.MODEL
     if slices.n_experts and slices.n_experts >= seen:

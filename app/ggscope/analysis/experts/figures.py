@@ -241,14 +241,13 @@ class ScoreHistogram:
 
     Attributes
     ----------
-    count : int64[R, bins], row = rank; bins of equal width over 0..1.
+    count : int64[R, bins], row = rank; bins of equal width over 0..1. Scores below
+        or above are in none.
     mean : float64[R], NaN for ranks without a score.
-    n_outside : scores below 0 or above 1, which no bin counts.
     """
 
     count: I64
     mean: F64
-    n_outside: int
 
 
 def score_histogram(
@@ -272,11 +271,7 @@ def score_histogram(
     n = np.bincount(rank[inside], minlength=n_ranks)
     total = np.bincount(rank[inside], score[inside], minlength=n_ranks)
     mean = np.divide(total, n, out=np.full(n_ranks, np.nan), where=n > 0)
-    return ScoreHistogram(
-        count.reshape(n_ranks, bins).astype(np.int64),
-        mean,
-        int(np.count_nonzero(~inside)),
-    )
+    return ScoreHistogram(count.reshape(n_ranks, bins).astype(np.int64), mean)
 
 
 def rank_split(choices: Choices, layer: int, expert: int, token: int | None) -> I64:

@@ -1,15 +1,13 @@
 """Where the experts of a model lie: slices of the tensors that stack them."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
+from ggscope.analysis.link_scan import stack_name
 from ggscope.model.routing import EXPERT_KEY, expert_key
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
-
-_SLICE = re.compile(r"\[\d+\]$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,21 +90,23 @@ def expert_slices(trace: Trace) -> ExpertSlices:
     )  # fmt: skip
 
 
+def stated_experts(trace: Trace) -> int:
+    """Return how many experts the model file says a layer has; 0 where it does not."""
+    told = [m.metadata.get("n_experts", "") for m in trace.models]
+    numbers = [int(text) for text in told if text.isascii() and text.isdecimal()]
+    return max(numbers, default=0)
+
+
 def _stacks(trace: Trace, listed: I64) -> I64:
     """Return the stacked tensors of which no slice is listed."""
     tensors = trace.tensors
     if tensors.n_experts is None:
         return np.zeros(0, np.int64)
     rows = np.flatnonzero((tensors.n_experts > 0) & (tensors.layer >= 0))
-    names = {_base(trace, row) for row in listed.tolist()}
+    names = {stack_name(trace, row) for row in listed.tolist()}
     return np.array(
-        [row for row in rows.tolist() if _base(trace, row) not in names], np.int64
+        [row for row in rows.tolist() if stack_name(trace, row) not in names], np.int64
     )
-
-
-def _base(trace: Trace, row: int) -> str:
-    name = int(trace.tensors.name[row])
-    return _SLICE.sub("", trace.strings[name]) if name >= 0 else ""
 
 
 def _cut(trace: Trace, row: int) -> tuple[I64, I64, I64, I64]:

@@ -15,11 +15,8 @@ from fnmatch import fnmatchcase
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.filters.text import (
-    is_regex,
-    parse_filter,
-    text_matcher,
-)
+from ggscope.analysis.filters.text import is_regex, parse_filter, text_matcher
+from ggscope.analysis.link_scan import patterns_with
 from ggscope.analysis.order.time_merge import TimeRuns
 from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.statistics.grouping import grouping
@@ -43,20 +40,6 @@ _STRINGS_PER_LOOK = 1 << 12
 """Strings that are matched between two looks at the watcher."""
 
 
-def access_tests(trace: Trace, wanted: Filter) -> list[Test]:
-    """Return a test for each of the parts tensors, offsets, experts and buffers."""
-    tests: list[Test] = []
-    if wanted.tensors is not None:
-        tests.append(_tensor_test(trace, wanted.tensors))
-    if wanted.offsets is not None:
-        tests.append(_offset_test(trace, *wanted.offsets))
-    if wanted.experts is not None:
-        tests.append(_expert_test(trace, wanted.experts))
-    if wanted.buffers is not None:
-        tests.append(_buffer_test(trace, wanted.buffers))
-    return tests
-
-
 def access_test(
     trace: Trace, marks: Callable[[AccessColumns], Bools], more: Array | None = None
 ) -> Test:
@@ -68,8 +51,7 @@ def access_test(
     more : ids of spans that pass in any case.
     """
     accesses = trace.accesses
-    total = np.concatenate([[0], np.cumsum(marks(accesses.patterns))])
-    hit = np.append(total[accesses.first[1:]] > total[accesses.first[:-1]], False)
+    hit = patterns_with(trace, marks(accesses.patterns))
     loose = accesses.loose.span[marks(accesses.loose.what)]
     if more is not None:
         loose = np.concatenate([loose, more])
@@ -150,13 +132,13 @@ def _name_matcher(names: Collection[str]) -> Callable[[str], bool]:
     return accepts
 
 
-def _offset_test(trace: Trace, first: int, stop: int) -> Test:
+def _offset_test(trace: Trace, touched: tuple[int, int]) -> Test:
     """Return a test for "an access touches bytes [first, stop) of the model file".
 
     An access of unknown size touches the byte at its offset. One without an offset
     touches its tensor, as far as its place in the file is known.
     """
-    tensors = trace.tensors
+    tensors, (first, stop) = trace.tensors, touched
     place = np.append(tensors.offset, -1).astype(np.int64)
     extent = np.append(tensors.size, -1).astype(np.int64)
 
@@ -262,14 +244,10 @@ def _marked(
     tests: list[Test], n: int, watcher: Watcher | None, first: int = 0
 ) -> Bools:
     """Return bool[n - first] of the spans from `first` on that pass all tests."""
-    mask = np.empty(n - first, np.bool_)
+    mask, passes = np.empty(n - first, np.bool_), _all_of(tests)
 
     def look(_: int, rows: slice) -> None:
-        wanted = slice(rows.start + first, rows.stop + first)
-        part = tests[0](wanted)
-        for test in tests[1:]:
-            part &= test(wanted)
-        mask[rows] = part
+        mask[rows] = passes(slice(rows.start + first, rows.stop + first))
 
     share_out(look, chunks(n - first, _PIECE_ROWS), watcher)
     return mask
@@ -432,8 +410,19 @@ def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list
         tests.append(_lookup(_table(map(accepts, trace.lanes)), s.lane))
     if wanted.min_size is not None or wanted.max_size is not None:
         tests.append(_size_test(trace, wanted.min_size, wanted.max_size))
-    tests += _op_tests(trace, wanted)
-    tests += access_tests(trace, wanted)
+    if wanted.ops is not None:
+        tests.append(_op_lookup(trace, _op_matcher(wanted.ops)))
+    if wanted.families is not None:
+        families = wanted.families
+        tests.append(_op_lookup(trace, lambda name: family_of(name) in families))
+    if wanted.tensors is not None:
+        tests.append(_tensor_test(trace, wanted.tensors))
+    if wanted.offsets is not None:
+        tests.append(_offset_test(trace, wanted.offsets))
+    if wanted.experts is not None:
+        tests.append(_expert_test(trace, wanted.experts))
+    if wanted.buffers is not None:
+        tests.append(_buffer_test(trace, wanted.buffers))
     if wanted.spaces is not None:
         spaces = np.array(sorted(wanted.spaces), np.int64)
         tests.append(access_test(trace, lambda what: np.isin(what.space, spaces)))
@@ -542,16 +531,6 @@ def _within(values: Array, low: int | None, high: int | None) -> Bools:
     return result
 
 
-def _op_tests(trace: Trace, wanted: Filter) -> list[Test]:
-    tests: list[Test] = []
-    if wanted.ops is not None:
-        tests.append(_op_lookup(trace, _op_matcher(wanted.ops)))
-    if wanted.families is not None:
-        families = wanted.families
-        tests.append(_op_lookup(trace, lambda name: family_of(name) in families))
-    return tests
-
-
 def _op_matcher(names: Collection[str]) -> Callable[[str], bool]:
     patterns = [name.upper() for name in names if not is_regex(name)]
     expressions = [text_matcher(name) for name in names if is_regex(name)]
@@ -618,14 +597,7 @@ def _text_test(trace: Trace, words: _Words) -> Test:
     ]
     if s.tensor is not None:
         tests.append(_lookup(tensors, s.tensor))
-
-    def test(rows: slice) -> Bools:
-        result = tests[0](rows)
-        for other in tests[1:]:
-            result |= other(rows)
-        return result
-
-    return test
+    return either(tests)
 
 
 def _matching_markers(trace: Trace, words: _Words) -> Array:

@@ -14,8 +14,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.graph.place import Placed, place
-from ggscope.analysis.graph.rows import BOTTOM, F64, FREE, TOP, Level
+from ggscope.analysis.graph.layered import BOTTOM, F64, FREE, TOP, Level, Placed, place
 from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import Graph, NodeFlag
 from ggscope.model.tables import I64, ranges

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.graph.rows import F64, adjacency, leads_back, sorted_by_edges
+from ggscope.analysis.graph.layered import F64, adjacency, leads_back, sorted_by_edges
 from ggscope.analysis.reads.account import account, loose_bytes
 from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.sessions.correlate import Correlation, Rule

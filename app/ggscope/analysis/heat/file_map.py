@@ -323,8 +323,4 @@ def _apart(rows: _Rows) -> tuple[_Rows, int, npt.NDArray[np.bool_]]:
     limit = np.append(rows.begin[1:], np.iinfo(np.int64).max)
     is_cut = rows.stop > limit
     cut = np.minimum(rows.stop, limit)
-    return (
-        _Rows(rows.begin, cut, rows.tensor, rows.expert, rows.rank),
-        n_same,
-        is_cut,
-    )
+    return (_Rows(rows.begin, cut, rows.tensor, rows.expert, rows.rank), n_same, is_cut)

@@ -24,7 +24,6 @@ from ggscope.analysis.heat.touches import (
     SpanCounter,
     Touches,
     Track,
-    Variants,
     joined_touches,
     loose_touches,
     maybe_units,
@@ -43,8 +42,6 @@ MOST_CELLS = 1 << 24
 """Rows are put together where rows times pieces would be more: 64 MiB a table."""
 MOST_ENDS = 1 << 14
 """Ends of accesses inside units that are kept exactly; more are moved outwards."""
-
-
 _ROWS_AT_ONCE = 32
 
 
@@ -60,13 +57,9 @@ class TrackTotals:
     passed_bytes : bytes of accesses to stacks that lie in experts not chosen: part of
         the recorded size, but not of `file_bytes`.
     n_maybe : accesses to a stack, each of all its experts that no list names.
-    unknown_file_bytes, unknown_buffer_bytes : bytes that may be moved besides, at
-        most: of experts that no list names, of rows whose length is not known, of
-        destinations that are written in part.
-    n_file_spans, n_mixed_spans, n_buffer_spans : spans with accesses to the file
-        only, to both, to runtime buffers only.
+    unknown_file_bytes : bytes of the file that may be moved besides, at most: of
+        experts that no list names, of rows whose length is not known.
     n_moved : accesses whose ends were moved outwards, see `MOST_ENDS`.
-    n_known_choices, n_stack_spans : spans on stacks with known choices, and all.
     """
 
     n_file: int = 0
@@ -80,21 +73,7 @@ class TrackTotals:
     passed_bytes: int = 0
     n_maybe: int = 0
     unknown_file_bytes: int = 0
-    unknown_buffer_bytes: int = 0
-    n_file_spans: int = 0
-    n_mixed_spans: int = 0
-    n_buffer_spans: int = 0
     n_moved: int = 0
-    n_known_choices: int = 0
-    n_stack_spans: int = 0
-
-    @property
-    def recorded_bytes(self) -> int:
-        """All known bytes of the accesses, as the trace states them."""
-        return (
-            self.file_bytes + self.buffer_bytes + self.unplaced_bytes
-            + self.other_bytes + self.passed_bytes
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -410,7 +389,7 @@ def heat_base(
         by_layer = place[finder.layer_rows(placed.layer)]
         counts = _by_touch(counts, by_layer)
     shown, counts = _without_rest(shown, counts)
-    totals = _totals(np.sum(sums, axis=0), variants, counter.n_spans, n_moved)
+    totals = _totals(np.sum(sums, axis=0), n_moved)
     track = _buffer_track(np.concatenate(buffers, axis=1))
     maybe = maybe_units(files, own, n_touches)
     silent = unrecorded_tensors(trace)[files.tensor]
@@ -509,14 +488,8 @@ def _sums(touches: Touches, n: I64, counts: I64) -> I64:
     return total
 
 
-def _totals(sums: I64, variants: Variants, n_spans: I64, n_moved: int) -> TrackTotals:
-    """Name the sums; count spans by what they touch."""
-    own = variants.touches
-    has = (
-        np.concatenate([[0], np.cumsum(own.track == track)])
-        for track in (Track.FILE, Track.BUFFER)
-    )
-    on_file, on_buffer = ((h[own.first[1:]] - h[own.first[:-1]]) > 0 for h in has)
+def _totals(sums: I64, n_moved: int) -> TrackTotals:
+    """Name the sums."""
     count, size = sums[0], sums[1]
     return TrackTotals(
         n_file=int(count[Track.FILE] + count[Track.MAYBE]),
@@ -530,13 +503,7 @@ def _totals(sums: I64, variants: Variants, n_spans: I64, n_moved: int) -> TrackT
         passed_bytes=int(sums[2].sum()),
         n_maybe=int(sums[4, Track.MAYBE]),
         unknown_file_bytes=int(sums[3, [Track.FILE, Track.MAYBE]].sum()),
-        unknown_buffer_bytes=int(sums[3, Track.BUFFER]),
-        n_file_spans=int(n_spans[on_file & ~on_buffer].sum()),
-        n_mixed_spans=int(n_spans[on_file & on_buffer].sum()),
-        n_buffer_spans=int(n_spans[on_buffer & ~on_file].sum()),
         n_moved=n_moved,
-        n_known_choices=variants.account.n_known_choices,
-        n_stack_spans=variants.account.n_choosing,
     )
 
 

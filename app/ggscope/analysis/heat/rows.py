@@ -17,12 +17,10 @@ from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 
 RowKind = Literal["token", "pass", "time", "layer"]
-ROW_KINDS: tuple[RowKind, ...] = ("token", "pass", "time", "layer")
 TIME_BINS = 512
 _WIDEST_TABLE = 1 << 24
 """Token numbers of a wider range are searched for instead of looked up."""
 AxisKind = Literal["offset", "equal"]
-AXIS_KINDS: tuple[AxisKind, ...] = ("offset", "equal")
 UNIT_WIDTH = 1 << 20
 """Positions per unit on the equal axis: enough for any zoom into one."""
 _LEAST_BYTES = 16

@@ -21,7 +21,7 @@ from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.workers import Watcher, n_workers, share_out
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import MarkedRange
-from ggscope.model.tables import I64, Array, quality_of
+from ggscope.model.tables import I64, Array, quality_of, taken
 from ggscope.model.trace import Trace
 from ggscope.native.library import library
 
@@ -359,11 +359,7 @@ class Buckets:
     """
 
     def __init__(
-        self,
-        ids: Array,
-        edges: I64,
-        key: OrderKey,
-        merge: Callable[[Array], TimeMerge],
+        self, ids: Array, edges: I64, key: OrderKey, merge: Callable[[Array], TimeMerge]
     ) -> None:
         self._ids, self._edges = ids, edges
         self._key, self._merge = key, merge
@@ -648,8 +644,7 @@ def _lookup_table(trace: Trace, column: str) -> I64:
         table = np.full(len(first), -1, np.int64)
         used = np.flatnonzero(np.diff(first) > 0)
         tensor = tensors[first[used]]
-        string = np.where(tensor >= 0, _taken(trace.tensors.name, tensor), -1)
-        table[used] = names[string]
+        table[used] = names[taken(trace.tensors.name, tensor)]
         return _places(table)
     if column == "bytes":
         size = trace.accesses.patterns.size.astype(np.int64)
@@ -686,13 +681,6 @@ def _places(values: I64) -> I64:
     """Return the place of each value among the distinct ones; -1 stays."""
     distinct = np.unique(values[values >= 0])
     return np.where(values >= 0, np.searchsorted(distinct, values), -1)
-
-
-def _taken(values: Array, rows: Array) -> I64:
-    """Return ``values[rows]``, also where there are no values and rows are -1."""
-    if not len(values):
-        return np.full(len(rows), -1, np.int64)
-    return values[rows].astype(np.int64)
 
 
 def _ranks(texts: list[str]) -> I64:

@@ -10,14 +10,17 @@ pattern as one op does it, or as one op does it with one choice of experts. The 
 is per entry; of the spans only narrow columns are looked at.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import wraps
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.experts.slices import expert_slices
+from ggscope.analysis.experts.slices import expert_slices, stated_experts
 from ggscope.analysis.heat.rows import interval_of, pass_starts
 from ggscope.analysis.rows.groups import chunks, count_values
 from ggscope.model.ggml.rules import INDEX_BYTES, Operand, operand
@@ -32,6 +35,7 @@ from ggscope.model.tables import (
     SpanFlag,
     distinct,
     ranges,
+    taken,
 )
 from ggscope.model.trace import Trace
 
@@ -40,6 +44,7 @@ _MOST_EXPERTS = 1 << 12
 _MOST_KEPT = 1 << 22
 """Spans of a trace whose account with choices is kept: 4 bytes each."""
 Bools = npt.NDArray[np.bool_]
+_T = TypeVar("_T")
 
 
 class Direction(IntEnum):
@@ -85,8 +90,6 @@ class Account:
     base : int64[n_entries], the entry without a choice that each one comes from; those
         without come first.
     n_repeated : spans that tell of an op which another span tells of.
-    n_choosing, n_known_choices : spans on stacks of experts, and those of them whose
-        choice is known, at least in part.
     """
 
     first: I64
@@ -102,8 +105,6 @@ class Account:
     flags: Array
     base: I64
     n_repeated: int = 0
-    n_choosing: int = 0
-    n_known_choices: int = 0
 
     def __len__(self) -> int:
         return len(self.first) - 1
@@ -193,9 +194,20 @@ def loose_bytes(trace: Trace) -> tuple[I64, I64]:
     return known - passed, passed
 
 
-_kept: WeakKeyDictionary[Trace, Account] = WeakKeyDictionary()
-_kept_stacks: WeakKeyDictionary[Trace, Bools] = WeakKeyDictionary()
-_kept_counts: WeakKeyDictionary[Trace, I64] = WeakKeyDictionary()
+def _once(make: Callable[[Trace], _T]) -> Callable[[Trace], _T]:
+    """Return a function that makes its value once per trace, and keeps it as long."""
+    kept: WeakKeyDictionary[Trace, _T] = WeakKeyDictionary()
+
+    @wraps(make)
+    def known(trace: Trace) -> _T:
+        found = kept.get(trace)
+        if found is None:
+            found = kept[trace] = make(trace)
+        return found
+
+    return known
+
+
 _kept_with_choices: WeakKeyDictionary[Trace, Account] = WeakKeyDictionary()
 
 
@@ -208,9 +220,7 @@ def account(trace: Trace) -> Account:
     """
     found = _kept_with_choices.get(trace)
     if found is None:
-        plain = _kept.get(trace)
-        if plain is None:
-            plain = _kept[trace] = _without_choices(trace)
+        plain = _without_choices(trace)
         found = _with_choices(trace, plain)
         if found is plain or len(trace.spans) <= _MOST_KEPT:
             _kept_with_choices[trace] = found
@@ -220,6 +230,7 @@ def account(trace: Trace) -> Account:
 # -- by the op's definition ----------------------------------------------------
 
 
+@_once
 def _without_choices(trace: Trace) -> Account:
     """Return what the definitions of the ops say, one entry per pattern and op."""
     a = trace.accesses
@@ -369,31 +380,20 @@ def _operands(trace: Trace, op: Array, slot: Array) -> npt.NDArray[np.uint8]:
     return np.array(found, np.uint8)[place]
 
 
+@_once
 def _stacks(trace: Trace) -> Bools:
     """Tell which tensors stack experts, bool[n + 1]; the last one is none."""
-    found = _kept_stacks.get(trace)
-    if found is not None:
-        return found
     t = trace.tensors
     names = (trace.strings[i] if i >= 0 else "" for i in t.name.tolist())
     found = np.fromiter((_STACK_WORD in name for name in names), np.bool_, len(t))
     if t.n_experts is not None:
         found |= t.n_experts > 1
-    found = _kept_stacks[trace] = np.append(found & (t.expert < 0), False)
-    return found
-
-
-def _of_tensor(column: Array, tensor: Array, missing: int = -1) -> I64:
-    """Return a column of tensors for each access, int64; `missing` without tensor."""
-    if not len(column):
-        return np.full(len(tensor), missing, np.int64)
-    found = column[np.maximum(tensor, 0)].astype(np.int64)
-    return np.where(tensor >= 0, found, missing)
+    return np.append(found & (t.expert < 0), False)
 
 
 def _is_all(trace: Trace, what: AccessColumns) -> Bools:
     """Tell which accesses are recorded as of a whole tensor, not of a part of it."""
-    size = _of_tensor(trace.tensors.size, what.tensor)
+    size = taken(trace.tensors.size, what.tensor)
     is_part = (what.space == Space.FILE) & (what.size >= 0) & (what.size < size)
     return np.asarray(~is_part, np.bool_)
 
@@ -432,7 +432,7 @@ def _of_rows(
     tensor = what.tensor[rows]
     n_rows = np.ones(len(rows), np.int64)
     for dimension in range(1, 4):
-        n_rows *= _of_tensor(trace.tensors.shape[:, dimension], tensor, 0)
+        n_rows *= taken(trace.tensors.shape[:, dimension], tensor, 0)
     good = (index > 0) & (n_rows > 0) & (size > 0)
     good &= size % np.maximum(n_rows, 1) == 0
     known = np.where(good, index // INDEX_BYTES * (size // np.maximum(n_rows, 1)), 0)
@@ -444,24 +444,19 @@ def _of_rows(
 
 def _with_choices(trace: Trace, plain: Account) -> Account:
     """Return the account with stacks narrowed to the experts that were chosen."""
-    layers = _layers_of_stacks(trace, plain)
-    if not (layers >= 0).any():
+    if not (_layers_of_stacks(trace, plain) >= 0).any():
         return plain
-    marks = np.append(layers >= 0, False)
-    spans = np.flatnonzero(marks[plain.column]).astype(np.int64)
-    entry = plain.column[spans].astype(np.int64)
     choices = _Choices.of(trace)
-    group = choices.groups(trace, spans, layers[entry])
+    spans, entry, group = _choices_of_spans(trace, plain, choices)
     known = group >= 0
-    counted = replace(plain, n_choosing=len(spans), n_known_choices=int(known.sum()))
     if not known.any():
-        return counted
+        return plain
     width = max(len(choices.key), 1)
     pairs, which = np.unique(entry[known] * width + group[known], return_inverse=True)
     more = _chosen(trace, plain, choices, *np.divmod(pairs, width))
     column = plain.column.astype(np.int32)
     column[spans[known]] = len(plain) + which
-    return _joined(counted, more, column)
+    return _joined(plain, more, column)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -489,22 +484,27 @@ class Choosing:
 
 def choosing(trace: Trace) -> Choosing:
     """Return who chose which experts; O(spans)."""
-    plain = _kept.get(trace)
-    if plain is None:
-        plain = _kept[trace] = _without_choices(trace)
+    choices = _Choices.of(trace)
+    spans, _, choice = _choices_of_spans(trace, _without_choices(trace), choices)
+    return Choosing(spans, choice, choices.first, choices.expert, choices.more)
+
+
+def _choices_of_spans(
+    trace: Trace, plain: Account, choices: "_Choices"
+) -> tuple[I64, I64, I64]:
+    """Return the spans on stacks, the entry of each and its choice; -1 unknown."""
     layers = _layers_of_stacks(trace, plain)
     marks = np.append(layers >= 0, False)
     spans = np.flatnonzero(marks[plain.column]).astype(np.int64)
-    choices = _Choices.of(trace)
-    choice = choices.groups(trace, spans, layers[plain.column[spans].astype(np.int64)])
-    return Choosing(spans, choice, choices.first, choices.expert, choices.more)
+    entry = plain.column[spans].astype(np.int64)
+    return spans, entry, choices.groups(trace, spans, layers[entry])
 
 
 def _layers_of_stacks(trace: Trace, plain: Account) -> I64:
     """Return the layer of the stack that each entry is on, int64; -1 none."""
     found = np.full(len(plain), -1, np.int64)
     rows = np.flatnonzero(plain.is_stack & (plain.direction == Direction.READ))
-    of_tensor = _of_tensor(trace.tensors.layer, plain.what.tensor[rows])
+    of_tensor = taken(trace.tensors.layer, plain.what.tensor[rows])
     layer = plain.what.layer[rows].astype(np.int64)
     layer = np.where(layer < 0, of_tensor, layer)
     found[plain.owner[rows]] = layer
@@ -580,26 +580,21 @@ def _more(n_more: Array | None, rows: I64, group: I64, n: int) -> I64:
     return found
 
 
+@_once
 def n_stacked(trace: Trace) -> I64:
     """Return how many experts each tensor stacks, int64[n + 1]; 0 unknown or none.
 
     The model file says it, or the slices that a side file lists; else the sizes of
     the router's tensors.
     """
-    kept = _kept_counts.get(trace)
-    if kept is not None:
-        return kept
     t = trace.tensors
-    told = [m.metadata.get("n_experts", "") for m in trace.models]
-    numbers = [int(text) for text in told if text.isascii() and text.isdecimal()]
-    n = expert_slices(trace).n_experts or max(numbers, default=0)
+    n = expert_slices(trace).n_experts or stated_experts(trace)
     n = n or trace.routing.n_experts
     n = n if n <= _MOST_EXPERTS else 0
     found = np.where(_stacks(trace)[:-1], n, 0).astype(np.int64)
     if t.n_experts is not None:
         found = np.where(t.n_experts > 0, t.n_experts, found).astype(np.int64)
-    kept = _kept_counts[trace] = np.append(found, 0)
-    return kept
+    return np.append(found, 0)
 
 
 def _chosen(

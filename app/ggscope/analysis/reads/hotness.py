@@ -458,21 +458,11 @@ class Coverage:
     accesses: I64
     bytes: I64
 
-    def share_at(self, n_bytes: int, *, of_bytes: bool = False) -> float:
-        """Return the share of accesses that the first `n_bytes` serve, 0..1.
-
-        Inside a unit the share grows evenly.
-        """
-        total = self.bytes if of_bytes else self.accesses
-        if not total[-1]:
-            return 0.0
-        return float(np.interp(n_bytes, self.size, total) / total[-1])
-
     def size_for(self, share: float, *, of_bytes: bool = False) -> int:
         """Return how many bytes serve that share (0..1), rounded up.
 
-        Inside a unit the share grows evenly, as in `share_at`: whole units would
-        serve more than they were asked for.
+        Inside a unit the share grows evenly: whole units would serve more than they
+        were asked for.
         """
         total = self.bytes if of_bytes else self.accesses
         wanted = share * float(total[-1])

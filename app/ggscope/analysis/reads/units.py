@@ -68,13 +68,7 @@ def _units_between(places: FileMap, begin: I64, stop: I64) -> tuple[I64, I64]:
 
 
 def _shares(
-    places: FileMap,
-    unit: I64,
-    owner: I64,
-    first: I64,
-    begin: I64,
-    stop: I64,
-    size: I64,
+    places: FileMap, unit: I64, owner: I64, first: I64, begin: I64, stop: I64, size: I64
 ) -> I64:
     """Share the bytes of each touch out among its units, exactly."""
     if not len(unit):

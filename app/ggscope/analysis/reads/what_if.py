@@ -54,11 +54,6 @@ class MissCurve:
         i = int(np.searchsorted(self.capacity, max(capacity, 0), "right")) - 1
         return int(self.bytes_read[i]), int(self.misses[i])
 
-    def capacity_for(self, bytes_read: int) -> int | None:
-        """Return the smallest cache that reads no more than so many bytes, or None."""
-        good = np.flatnonzero(self.bytes_read <= bytes_read)
-        return int(self.capacity[good[0]]) if len(good) else None
-
 
 def stack_distances(unit: Array, size: I64, watcher: Watcher | None = None) -> I64:
     """Return the LRU stack distance of each read, int64[n].
@@ -265,11 +260,7 @@ def pinned(
 
 
 def read_with_pinned(
-    unit: Array,
-    size: I64,
-    pins: Array,
-    capacity: int,
-    watcher: Watcher | None = None,
+    unit: Array, size: I64, pins: Array, capacity: int, watcher: Watcher | None = None
 ) -> int:
     """Return the bytes read from disk with some units pinned and LRU for the rest.
 

@@ -1,7 +1,7 @@
 """The exact column picture of a row: how busy each pixel column is, and with what."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +17,7 @@ from ggscope.analysis.rows.pyramid import (
     merge,
     ragged,
 )
-from ggscope.analysis.rows.rows import (
-    COARSE_STEP,
-    PREFIX_STEP,
-    Row,
-    SortedTicks,
-    SpanIds,
-)
+from ggscope.analysis.rows.rows import COARSE_STEP, PREFIX_STEP, Row, SpanIds
 from ggscope.model.tables import I64, Array
 from ggscope.model.time import TimeRange
 from ggscope.native.declared import Row as KernelRow
@@ -214,17 +208,6 @@ class RowColumns:
             self._pointers = self._make_pointers()
         return self._pointers
 
-    def query_plain(self, edges: I64) -> Columns:
-        """Return the same as `query` by numpy alone."""
-        if self._filter is not None:
-            return self._plain().query_plain(edges)
-        if len(edges) < 2 or not len(self._row):
-            return _idle(max(len(edges) - 1, 0))
-        points = edges[1:] == edges[:-1]
-        if points.any():
-            return self._query_with_points(edges, points)
-        return self._query_wide(edges)
-
     @property
     def n_names(self) -> int:
         """How many categories the row has."""
@@ -281,74 +264,30 @@ class RowColumns:
             group_bits=0 if sums is None else sums.group.bit_length() - 1,
         )
 
-    def _query_wide(self, edges: I64) -> Columns:
-        row = self._row
-        if edges[0] > row.end[-1] or edges[-1] <= row.start[0]:
-            return _idle(len(edges) - 1)
-        n = SortedTicks(row.start, row.coarse).before(edges)
-        covered_before = row.covered_before(edges, n)
-        covered = np.diff(covered_before)
-        # The last span before an edge touches the column behind it if it goes on.
-        is_open = (n > 0) & (row.end[np.maximum(n - 1, 0)] > edges)
-        first = n[:-1] - is_open[:-1]
-        count = n[1:] - first
-        touched = count > 0
-        safe_first = np.minimum(first, len(row) - 1)
-        return Columns(
-            busy=covered / np.diff(edges),
-            category=self._category(
-                n, covered_before, covered, touched, safe_first, count
-            ),
-            count=count,
-            covered_ticks=covered,
-            first=np.where(touched, row.id[safe_first], -1).astype(np.int64),
-            _longest=_Once(lambda: self._longest(edges, first, count)),
-        )
+    def named(self, edges: I64, columns: Columns) -> None:
+        """Write the categories that the kernel leaves open: those of several spans."""
+        plain = self._plain()
+        dominant, names = plain._colors.dominant, plain._colors.names
+        shared = np.flatnonzero((columns.count > 1) & (columns.busy > 0))
+        if dominant is not None and len(shared):
+            begin, stop = _ends(edges)
+            local = dominant.query(begin[shared], stop[shared])
+            columns.category[shared] = names[local]
 
-    def _category(
-        self,
-        n: I64,
-        covered_before: I64,
-        covered: I64,
-        touched: npt.NDArray[np.bool_],
-        first: I64,
-        count: I64,
-    ) -> npt.NDArray[np.int32]:
-        dominant, names = self._colors.dominant, self._colors.names
-        if dominant is None:
-            return np.where(touched, names[0], np.int32(-1))
-        # A span alone in its column needs no votes; nor do instants.
-        shared = np.flatnonzero((count > 1) & (covered > 0))
-        local = dominant.query(n, covered_before, shared)
-        alone = touched.copy()
-        alone[shared] = False
-        local[alone] = dominant.category_of(first[alone])
-        return np.where(touched, names[local], np.int32(-1))
-
-    def _query_with_points(self, edges: I64, points: npt.NDArray[np.bool_]) -> Columns:
-        """Answer columns with width and columns without one by one query each."""
-        begin = edges[:-1]
-        if int(edges[-1] - edges[0]) <= len(begin):
-            # The usual case, a view of fewer ticks than pixels: ask every tick.
-            units = self._query_wide(np.arange(edges[0], edges[-1] + 2))
-            place = begin - edges[0]
-            if int(np.diff(edges).max()) <= 1:
-                return _picked(units, units, points, place, place)
-        else:
-            ticks = np.unique(begin[points])
-            outer = np.union1d(ticks, ticks + 1)
-            units = self._query_wide(outer)
-            place = np.minimum(np.searchsorted(outer, begin), len(outer) - 2)
-        distinct = np.unique(edges)
-        wide = self._query_wide(distinct)
-        in_wide = np.minimum(np.searchsorted(distinct, begin), len(distinct) - 2)
-        return _picked(units, wide, points, place, in_wide)
-
-    def _longest(self, edges: I64, first: I64, count: I64) -> I64:
-        """Return the id of the span that covers most of each column."""
-        row, stop, size = self._row, first + count, _LENGTH_BUCKET
+    def longest(self, edges: I64) -> I64:
+        """Return the id of the span that covers most of each column, int64[px]."""
+        if self._filter is not None:
+            return self._plain().longest(edges)
+        row, size = self._row, _LENGTH_BUCKET
+        result = np.full(max(len(edges) - 1, 0), -1, np.int64)
+        if not len(row):
+            return result
+        left, right = _ends(edges)
+        first, stop = (np.searchsorted(row.start, at, "left") for at in (left, right))
+        # The last span before a column touches it if it goes on.
+        first -= (first > 0) & (row.end[np.maximum(first - 1, 0)] > left)
         # The first and the last span may stick out: buckets hold only the others.
-        folded = count > 2 * size
+        folded = stop - first > 2 * size
         head = np.where(folded, first // size + 1, 0)
         tail = np.where(folded, (stop - 1) // size, 0)
         inner = self._longest_inside(head, tail)
@@ -359,10 +298,9 @@ class RowColumns:
         )
         owner, index = ragged(begin.ravel(), finish.ravel())
         owner //= 3
-        part = np.minimum(row.end[index], edges[owner + 1])
-        part -= np.maximum(row.start[index], edges[owner])
+        part = np.minimum(row.end[index], right[owner])
+        part -= np.maximum(row.start[index], left[owner])
         best = _first_greatest(owner, part)
-        result = np.full(len(first), -1, np.int64)
         result[owner[best]] = row.id[index[best]]
         return result
 
@@ -390,53 +328,41 @@ def query_many(rows: Sequence[RowColumns], edges: I64) -> list[Columns]:
     of common ones.
     """
     px = max(len(edges) - 1, 0)
-    result = [_idle(px) if not px or not row.n_spans else None for row in rows]
-    asked = [i for i, known in enumerate(result) if known is None]
-    if asked:
-        _ask_kernel(rows, asked, np.ascontiguousarray(edges, np.int64), result)
-    return [
-        rows[i].query_plain(edges) if known is None else known
-        for i, known in enumerate(result)
-    ]
+    asked = [row for row in rows if px and row.n_spans]
+    found = iter(_asked(asked, np.ascontiguousarray(edges, np.int64)))
+    return [next(found) if px and row.n_spans else _idle(px) for row in rows]
 
 
-def _ask_kernel(
-    rows: Sequence[RowColumns],
-    asked: list[int],
-    edges: I64,
-    result: list[Columns | None],
-) -> None:
-    """Write the pictures of the rows `asked` to `result`.
-
-    Those of rows with too many categories for the kernel stay None.
-    """
-    n, px = len(asked), len(edges) - 1
-    n_names = max(rows[i].n_names for i in asked)
-    n_spans = sum(rows[i].n_spans for i in asked)
+def _asked(rows: Sequence[RowColumns], edges: I64) -> Iterator[Columns]:
+    """Yield the columns of rows that have spans, where there are columns."""
+    n, px = len(rows), len(edges) - 1
+    if not n:
+        return
+    n_names = max(row.n_names for row in rows)
+    n_spans = sum(row.n_spans for row in rows)
     n_threads = max(min(_THREADS, n, n_spans // _SPANS_PER_THREAD), 1)
-    numbers = np.empty((3, n, px), np.int64)
+    count, covered, first = np.empty((3, n, px), np.int64)
     busy, category = np.empty((n, px)), np.empty((n, px), np.int32)
     answered = np.zeros(n, np.int32)
     scratch = np.zeros((n_threads, n_names + 2 * px), np.int64)
-    count, covered, first = numbers
     library().ggscope_columns(
-        (KernelRow * n)(*(rows[i].pointers() for i in asked)), n, edges, px,
+        (KernelRow * n)(*(row.pointers() for row in rows)), n, edges, px,
         busy, category, count, covered, first, answered, scratch,
         scratch.shape[1], n_threads,
     )  # fmt: skip
-    for at in np.flatnonzero(answered).tolist():
-        result[asked[at]] = Columns(
-            busy=busy[at],
-            category=category[at],
-            count=count[at],
-            covered_ticks=covered[at],
-            first=first[at],
-            _longest=_Once(partial(_longest_of, rows[asked[at]], edges)),
-        )
+    for at, row in enumerate(rows):
+        columns = Columns(
+            busy[at], category[at], count[at], covered[at], first[at],
+            _Once(partial(row.longest, edges)),
+        )  # fmt: skip
+        if not answered[at]:
+            row.named(edges, columns)
+        yield columns
 
 
-def _longest_of(row: RowColumns, edges: I64) -> I64:
-    return row.query_plain(edges).longest
+def _ends(edges: I64) -> tuple[I64, I64]:
+    """Return where columns begin and end; one without width lasts its tick."""
+    return edges[:-1], np.maximum(edges[1:], edges[:-1] + 1)
 
 
 def _idle(px: int) -> Columns:
@@ -447,28 +373,6 @@ def _idle(px: int) -> Columns:
         covered_ticks=np.zeros(px, np.int64),
         first=np.full(px, -1, np.int64),
         _longest=_Once(lambda: np.full(px, -1, np.int64)),
-    )
-
-
-def _picked(
-    narrow: Columns,
-    wide: Columns,
-    points: npt.NDArray[np.bool_],
-    in_narrow: I64,
-    in_wide: I64,
-) -> Columns:
-    """Return columns taken from `narrow` where `points`, else from `wide`."""
-
-    def pick(a: Array, b: Array) -> Array:
-        return np.where(points, a[in_narrow], b[in_wide])
-
-    return Columns(
-        busy=pick(narrow.busy, wide.busy),
-        category=pick(narrow.category, wide.category),
-        count=pick(narrow.count, wide.count),
-        covered_ticks=np.where(points, 0, wide.covered_ticks[in_wide]),
-        first=pick(narrow.first, wide.first),
-        _longest=_Once(lambda: pick(narrow.longest, wide.longest)),
     )
 
 

@@ -434,9 +434,7 @@ class _Sums:
         fine, base = made_sums(elements, None, bucket, group, first * bucket, total)
         self._fine.put(known + 1, fine[known + 1 - first :])
         self._base.put(at + 1, base[1:])
-        return RunningSums.of(
-            elements, bucket, group, self._fine.view(), self._base.view()
-        )
+        return RunningSums.of(bucket, group, self._fine.view(), self._base.view())
 
 
 class _Coloring:

@@ -35,9 +35,6 @@ _FAN_OUT = 8
 LEAST_SUMMED = RAW_ELEMENTS * _FAN_OUT + 1
 """Rows with fewer elements have no running sums."""
 _DENSE_CELLS = 1 << 18
-# Summing this many elements per pixel costs as much as asking the running sums
-# (0.2 ms at 1920 px): below it the elements are summed one by one.
-_SCAN_PER_PX = 8
 _MAX_GROUP = 64
 
 
@@ -101,24 +98,6 @@ def merge(row: Row, category: Array, number: Array, n_names: int) -> Elements:
     return Elements(row, category[first], number, n_names, bounds, first)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Edges:
-    """Edges of pixel columns, as the elements see them.
-
-    Attributes
-    ----------
-    n : int64[px + 1], elements that begin before each edge.
-    overhang : int64[px + 1], what the last of them covers behind the edge.
-    last : int64[px + 1], its category (any where there is none).
-    covered : int64[px + 1], time covered before each edge.
-    """
-
-    n: I64
-    overhang: I64
-    last: I64
-    covered: I64
-
-
 class Dominant:
     """Tells the category that covers most of each pixel column of one row.
 
@@ -149,52 +128,16 @@ class Dominant:
         if sums is None and elements.n_names <= MAX_EXACT:
             self.sums = RunningSums(elements) if len(elements) >= LEAST_SUMMED else None
 
-    def query(self, n_spans: I64, covered: I64, columns: I64) -> I64:
-        """Return the dominant category of `columns`, int64[px]; elsewhere anything.
+    def query(self, begin: I64, stop: I64) -> I64:
+        """Return the dominant category of columns ``[begin, stop)``, int64[m].
 
-        Parameters
-        ----------
-        n_spans : int64[px + 1], spans that begin before each edge.
-        covered : int64[px + 1], time covered before each edge.
-        columns : numbers of the columns to answer for, ascending.
-
-        Notes
-        -----
-        Of equals the smallest number wins. Where nothing is covered the answer
-        means nothing.
+        Of equals the smallest number wins. In each column something is covered.
         """
-        px = len(n_spans) - 1
-        if not len(columns):
-            return np.zeros(px, np.int64)
-        edges = self._edges(n_spans, covered)
-        n_elements = int(edges.n[-1] - edges.n[0])
-        if self.sums is not None and n_elements > _SCAN_PER_PX * px:
-            return self.sums.dominant(edges)
-        best = np.zeros(px, np.int64)
-        best[columns] = self._count_votes(edges, columns)
-        return best
-
-    def category_of(self, positions: I64) -> I64:
-        """Return the category of the spans at `positions`."""
-        e = self.elements
-        if e.first is not None:
-            positions = np.searchsorted(e.first, positions, "right") - 1
-        return e.names_at(positions)
-
-    def _edges(self, n_spans: I64, covered: I64) -> Edges:
-        e = self.elements
-        n = n_spans if e.first is None else np.searchsorted(e.first, n_spans)
-        last = e.names_at(np.maximum(n - 1, 0))
-        return Edges(n, e.covered_at(n) - covered, last, covered)
-
-    def _count_votes(self, edges: Edges, columns: I64) -> I64:
-        """Sum elements, or buckets of them where a column has many."""
-        begin, behind = columns, columns + 1
-        column = np.arange(len(columns))
-        owner = [column, column]
-        category = [edges.last[begin], edges.last[behind]]
-        weight = [edges.overhang[begin], -edges.overhang[behind]]
-        n_begin, n_end = edges.n[begin], edges.n[behind]
+        n_begin, before, first_name = self._at(begin)
+        n_end, behind, last_name = self._at(stop)
+        column = np.arange(len(begin))
+        owner, category = [column, column], [first_name, last_name]
+        weight = [before, -behind]
         level = self._level_of(n_end - n_begin)
         for k in range(int(level.max()) + 1):
             chosen = np.flatnonzero(level == k)
@@ -213,9 +156,22 @@ class Dominant:
             np.concatenate(owner),
             np.concatenate(category),
             np.concatenate(weight),
-            len(columns),
+            len(begin),
             self.elements.n_names,
         )
+
+    def _at(self, ticks: I64) -> tuple[I64, I64, I64]:
+        """Return what lies before ticks, int64[m] each.
+
+        Elements that begin before each, what the last of them covers behind the tick,
+        and its category (any where there is none).
+        """
+        e, row = self.elements, self.elements.row
+        n = np.searchsorted(row.start, ticks, "left")
+        over = np.maximum(row.end[np.maximum(n - 1, 0)] - ticks, 0)
+        covered = row.covered_at(n) - np.where(n > 0, over, 0)
+        n = n if e.first is None else np.searchsorted(e.first, n)
+        return n, e.covered_at(n) - covered, e.names_at(np.maximum(n - 1, 0))
 
     def _level_of(self, n_elements: I64) -> I64:
         """Return the finest level at which a column has at most 64 buckets."""
@@ -243,12 +199,12 @@ class RunningSums:
     A query first compares the sums at the buckets nearest to the edges. Where the
     winner leads by more than the time between the edges and their buckets, that
     is the answer; elsewhere the spans in between are added: half a bucket for
-    each edge at most.
+    each edge at most. That is compiled: see ``columns.c``.
 
     Parameters
     ----------
     elements : the spans of a row.
-    keep : bool[n], the spans that count; None: all. `dominant` wants all.
+    keep : bool[n], the spans that count; None: all.
 
     Attributes
     ----------
@@ -260,10 +216,9 @@ class RunningSums:
     base : int64[n_groups, n_names], time covered before each group.
     """
 
-    __slots__ = ("_elements", "base", "bucket", "fine", "group")
+    __slots__ = ("base", "bucket", "fine", "group")
 
     def __init__(self, elements: Elements, keep: Array | None = None) -> None:
-        self._elements = elements
         self.bucket, self.group = steps_of(elements)
         total = np.zeros(elements.n_names, np.int64)
         self.fine, self.base = made_sums(
@@ -271,54 +226,11 @@ class RunningSums:
         )
 
     @classmethod
-    def of(
-        cls, elements: Elements, bucket: int, group: int, fine: Array, base: I64
-    ) -> "RunningSums":
+    def of(cls, bucket: int, group: int, fine: Array, base: I64) -> "RunningSums":
         """Return sums that are known; see the attributes."""
         made = cls.__new__(cls)
-        made._elements, made.bucket, made.group = elements, bucket, group
-        made.fine, made.base = fine, base
+        made.bucket, made.group, made.fine, made.base = bucket, group, fine, base
         return made
-
-    def at(self, buckets: I64) -> I64:
-        """Return the sums before each of `buckets`, int64[m, n_names]."""
-        return self.base[buckets // self.group] + self.fine[buckets]
-
-    def dominant(self, edges: Edges) -> I64:
-        """Return the category with most time between each two edges, int64[px]."""
-        bucket, e = self.bucket, self._elements
-        nearest = np.minimum((edges.n + bucket // 2) // bucket, len(self.fine) - 1)
-        share = np.diff(self.at(nearest), axis=0)
-        best: I64 = np.argmax(share, axis=1)
-        column = np.arange(len(share))
-        lead = share[column, best]
-        share[column, best] = 0
-        lead -= share.max(axis=1)
-        before = e.row.prefix[nearest * (bucket // PREFIX_STEP)]
-        moved = np.abs(before - edges.covered)
-        unsure = lead <= moved[:-1] + moved[1:]
-        unsure &= edges.covered[1:] > edges.covered[:-1]
-        columns = np.flatnonzero(unsure)
-        if len(columns):
-            at_edge = np.zeros(len(edges.n), np.bool_)
-            at_edge[columns] = at_edge[columns + 1] = True
-            sums = self._before(edges, nearest, np.flatnonzero(at_edge))
-            # The edge behind a column is used too, so it is the next entry.
-            here = (np.cumsum(at_edge) - 1)[columns]
-            best[columns] = np.argmax(sums[here + 1] - sums[here], axis=1)
-        return best
-
-    def _before(self, edges: Edges, nearest: I64, used: I64) -> I64:
-        """Return W at the edges `used`, int64[len(used), n_names]."""
-        e, c = self._elements, self._elements.n_names
-        n, at = edges.n[used], nearest[used] * self.bucket
-        owner, index = ragged(np.minimum(at, n), np.maximum(at, n))
-        cell = owner * c + e.names_at(index)
-        part = np.bincount(cell, e.lengths(index), len(at) * c).reshape(-1, c)
-        result = (part * np.where(at > n, -1, 1)[:, None]).astype(np.int64)
-        result += self.at(nearest[used])
-        result[np.arange(len(at)), edges.last[used]] -= edges.overhang[used]
-        return result
 
 
 def steps_of(elements: Elements) -> tuple[int, int]:

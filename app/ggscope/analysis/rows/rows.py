@@ -20,8 +20,6 @@ COARSE_STEP = 16
 MAX_ROWS = 512
 """Deeper spans of a lane are drawn as one row: nobody can look at more."""
 
-_PLAIN_SEARCH = 1 << 14
-
 
 class SpanIds:
     """Consecutive span ids, as light as a slice and indexed like an array.
@@ -166,16 +164,6 @@ class Row:
             return None
         return int(self.id[i])
 
-    def covered_before(self, ticks: I64, n: I64) -> I64:
-        """Return the time that the row covers before each tick, int64[m].
-
-        `n` is the number of spans that start before each tick, int64[m]. The row
-        has at least one span.
-        """
-        last_end = self.end[np.maximum(n - 1, 0)]
-        overhang = np.where(n > 0, np.maximum(last_end - ticks, 0), 0)
-        return self.covered_at(n) - overhang
-
     def touching(self, start: int, end: int) -> tuple[int, int]:
         """Return (first, stop): the positions of the spans that touch a range.
 
@@ -200,37 +188,6 @@ class Row:
         stop = int(np.searchsorted(self.start, start, "right"))
         found = np.flatnonzero(self.id[first:stop] == span)
         return first + int(found[0]) if len(found) else None
-
-
-class SortedTicks:
-    """Finds ticks in a long sorted array, many at a time.
-
-    Every 16th entry lies next to each other in `coarse`: that fits a cache, and
-    the four steps that are left are done for all ticks at once. For 2,000 ticks
-    in 10 M cold entries that is three times as fast as ``numpy.searchsorted``.
-    """
-
-    __slots__ = ("_coarse", "_ticks")
-
-    def __init__(self, ticks: I64, coarse: I64) -> None:
-        self._ticks = ticks
-        self._coarse = coarse
-
-    def before(self, wanted: I64) -> I64:
-        """Return how many entries are less than each of `wanted`, int64[m]."""
-        ticks = self._ticks
-        if len(ticks) <= _PLAIN_SEARCH:
-            return np.searchsorted(ticks, wanted, "left")
-        block = np.searchsorted(self._coarse, wanted, "left") - 1
-        inside = block >= 0
-        # The first entry of the block is known to be less. Probes behind the last
-        # entry ask the last one; if even that is less, so are all of them.
-        n = np.maximum(block, 0) * COARSE_STEP
-        step = COARSE_STEP // 2
-        while step:
-            n += (ticks.take(n + step, mode="clip") < wanted) * step
-            step //= 2
-        return np.where(inside, np.minimum(n + 1, len(ticks)), 0)
 
 
 def make_row(start: I64, end: I64, ids: Ids) -> Row:

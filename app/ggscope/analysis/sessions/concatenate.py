@@ -215,9 +215,7 @@ def _same_run(name: str, n: int) -> ReadWarning:
 
 def _left_out(whole: Trace, other: Trace, notice: ReadWarning) -> Trace:
     return replace(
-        whole,
-        parts=(*whole.parts, *other.parts),
-        warnings=(*whole.warnings, notice),
+        whole, parts=(*whole.parts, *other.parts), warnings=(*whole.warnings, notice)
     )
 
 

@@ -14,13 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.groups import chunks
-from ggscope.analysis.sessions.runs import (
-    OPS,
-    Runs,
-    run_hashes,
-    run_tokens,
-    runs_of,
-)
+from ggscope.analysis.sessions.runs import OPS, Runs, run_hashes, run_tokens, runs_of
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.graph import Graph, NodeFlag, first_node, locate_node
 from ggscope.model.names import normalise
@@ -153,8 +147,7 @@ def match_run(
     ):
         some = wanted[span_key[wanted] >= 0]
         found = _counted_off(
-            span_key[some] * OPS + ops64[some],
-            node_key[free] * OPS + node_ops[free],
+            span_key[some] * OPS + ops64[some], node_key[free] * OPS + node_ops[free]
         )
         hit = found >= 0
         node[some[hit]], rule[some[hit]] = free[found[hit]], step

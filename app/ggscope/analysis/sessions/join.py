@@ -450,11 +450,7 @@ def _misfit(side: SideFile, mapping: Mapping) -> ReadWarning:
 
 
 def _notes(
-    trace: Trace,
-    side: SideFile,
-    layout: ModelLayout,
-    mapping: Mapping,
-    has_model: bool,
+    trace: Trace, side: SideFile, layout: ModelLayout, mapping: Mapping, has_model: bool
 ) -> tuple[ReadWarning, ...]:
     """Return what people should know of a mapping that fits."""
     notes: list[ReadWarning] = []
@@ -587,11 +583,7 @@ def _with_graphs(trace: Trace, side: SideFile, strings: Array, rows: Array) -> T
     names = reversed(list(enumerate(trace.tensors.name.tolist())))
     row_of = {trace.strings[i]: row for row, i in names}
     graphs = [_with_tensors(trace, move.of(g), row_of) for g in side.trace.graphs]
-    return replace(
-        trace,
-        ops=ops,
-        graphs=(*trace.graphs, *graphs),
-    )
+    return replace(trace, ops=ops, graphs=(*trace.graphs, *graphs))
 
 
 def _with_tensors(trace: Trace, graph: Graph, row_of: dict[str, int]) -> Graph:

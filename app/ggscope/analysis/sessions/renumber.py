@@ -13,12 +13,7 @@ from ggscope.model.schema import schema_of, stacked
 from ggscope.model.strings import StringTable
 from ggscope.model.tables import I64, Array, CounterSeries, Markers
 from ggscope.model.tensors import Buffers, Place, SizeSource, Tensors
-from ggscope.model.trace import (
-    OpTable,
-    ReadWarning,
-    RecordAccess,
-    RecordView,
-)
+from ggscope.model.trace import OpTable, ReadWarning, RecordAccess, RecordView
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -192,11 +187,7 @@ def joined_ops(
 
 
 def appended_lanes(
-    lanes: Lanes,
-    new: Sequence[Lane],
-    *,
-    label: str = "",
-    merges: bool = False,
+    lanes: Lanes, new: Sequence[Lane], *, label: str = "", merges: bool = False
 ) -> tuple[Lanes, Array]:
     """Return all lanes, and the id that each of `new` has now.
 

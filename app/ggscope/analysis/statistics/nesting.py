@@ -13,11 +13,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.filters.masks import touches
 from ggscope.analysis.rows.groups import add_by_group, chunks
 from ggscope.analysis.statistics import scan as stats_scan
-from ggscope.analysis.statistics.figures import SpanBlocks, Wanted
 from ggscope.analysis.statistics.grouping import Grouping
+from ggscope.analysis.statistics.scan import SpanBlocks, Wanted
 from ggscope.analysis.workers import Watcher
 from ggscope.model.intervals import latest_owner
 from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
@@ -243,14 +242,8 @@ def _used(
         else [np.unique(np.asarray(ids, np.int64))]
     )
     for part in pieces:
-        keep = quality_of(s.flags[part]) <= wanted.worst_used
-        if wanted.only_ops:
-            keep &= s.op[part] >= 0
-        if wanted.mask is not None:
-            keep &= wanted.mask[part]
-        if wanted.time is not None:
-            keep &= touches(s.start[part], s.end[part], wanted.time)
-        rows = part[keep]
+        used = quality_of(s.flags[part]) <= wanted.worst_used
+        rows = part[used & wanted.of(s, part)]
         if lookup is None:
             found = groups.of(rows)
             rows = rows if found.span is None else rows[found.span]

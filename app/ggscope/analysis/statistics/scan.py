@@ -1,27 +1,28 @@
-"""Statistics by the compiled scan ``statistics.c``: no sort, no memory per span."""
+"""What statistics add up per group, and the compiled scan that does it.
 
+``statistics.c`` sorts nothing and keeps nothing per span.
+"""
+
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.filters.masks import touches
 from ggscope.analysis.order.time_merge import TimeRuns
-from ggscope.analysis.statistics.figures import (
-    PERCENTILES,
-    Figures,
-    SpanBlocks,
-    Wanted,
-    between,
-    ranks,
-)
+from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.statistics.grouping import Grouping, Lookup
 from ggscope.analysis.workers import Watcher, n_workers, share_out
-from ggscope.model.tables import I64, Array, Quality, distinct
+from ggscope.model.tables import I64, Array, Quality, Spans, distinct
+from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.native.declared import Figures as FigureSums
 from ggscope.native.declared import Selection
 from ggscope.native.library import library
 
+PERCENTILES = (0.50, 0.90, 0.99)
+BLOCK_ROWS = 1 << 16
 _MAX_COUNTERS = 1 << 23
 """Of each worker's histogram, 4 bytes each; groups beyond 131,072 are for numpy."""
 _MAX_MANTISSA = 8
@@ -33,6 +34,129 @@ _MOST_OPEN = 1 << 22
 _LONGEST = np.iinfo(np.int64).max
 _N_SUMS, _LEAST, _MOST = 7, 3, 4
 """Figures of a group, and which of them are no sums."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """Which spans to count, and how.
+
+    Attributes
+    ----------
+    mask : bool[n_spans] of the spans to count, None = all.
+    time : count only spans that touch it.
+    only_ops : leave out spans that are no op.
+    worst_used : the worst quality whose durations are used.
+    """
+
+    mask: npt.NDArray[np.bool_] | None = None
+    time: TimeRange | None = None
+    only_ops: bool = True
+    worst_used: Quality = Quality.DERIVED
+
+    def of(self, spans: Spans, rows: Array) -> npt.NDArray[np.bool_]:
+        """Return which of the spans `rows` are to be counted."""
+        keep = np.ones(len(rows), np.bool_)
+        if self.only_ops:
+            keep &= spans.op[rows] >= 0
+        if self.mask is not None:
+            keep &= self.mask[rows]
+        if self.time is not None:
+            keep &= touches(spans.start[rows], spans.end[rows], self.time)
+        return keep
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Figures:
+    """Figures of groups 0..n-1; times in ticks, of the durations used.
+
+    Attributes
+    ----------
+    spans : int64[n, 4], spans by `Quality`.
+    bytes : int64[n], known bytes that they access, each op's once.
+    total, least, most : int64[n], of whole spans; meaningless where no duration is
+        used.
+    inside : int64[n], the parts inside the wanted range; 0 without one.
+    percentiles : float64[3, n], those of `PERCENTILES`; NaN likewise.
+    unknown : int64[n], bytes that may be accessed besides, at most.
+    ops : int64[n], spans that tell of an op, each op once however many threads do.
+    """
+
+    spans: I64
+    bytes: I64
+    total: I64
+    least: I64
+    most: I64
+    percentiles: npt.NDArray[np.float64]
+    inside: I64
+    unknown: I64
+    ops: I64
+
+
+class SpanBlocks:
+    """First start and last end of every 65,536 spans of a trace.
+
+    Says which parts of the columns may hold spans of a range, so that a short one
+    does not cost a look at every span. Spans lie lane by lane in time order, mostly;
+    where they do not, the blocks are merely less of a help. A quarter byte per
+    thousand spans; computed when first asked for.
+
+    Attributes
+    ----------
+    known : what else was found out about the trace once, see ``nesting``.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.known: dict[tuple[str, int], I64 | None] = {}
+        self._trace = trace
+        self._bounds: tuple[I64, I64] | None = None
+
+    def touching(self, time: TimeRange | None) -> list[slice]:
+        """Return the blocks that may hold spans which touch `time`, ascending."""
+        n, extent = len(self._trace.spans), self._trace.extent
+        blocks = list(chunks(n, BLOCK_ROWS))
+        if time is None or (time.start <= extent.start and extent.end < time.end):
+            return blocks
+        if self._bounds is None:
+            self._bounds = self._make_bounds()
+        first, last = self._bounds
+        near = (first < time.end) & (last >= time.start)
+        return [blocks[k] for k in np.flatnonzero(near).tolist()]
+
+    def _make_bounds(self) -> tuple[I64, I64]:
+        s = self._trace.spans
+        edges = np.arange(0, len(s), BLOCK_ROWS)
+        if not len(edges):
+            return edges, edges
+        return np.minimum.reduceat(s.start, edges), np.maximum.reduceat(s.end, edges)
+
+
+def ranks(n: I64, shares: tuple[float, ...]) -> tuple[I64, npt.NDArray[np.float64]]:
+    """Return between which entries of n sorted ones each percentile lies.
+
+    Parameters
+    ----------
+    n : int64[m], >= 1.
+
+    Returns
+    -------
+    (rank int64[len(shares), 2, m], weight float64[len(shares), m]) : the ranks of the
+    entries below and above, and how far towards the one above.
+    """
+    position = (n - 1) * np.array(shares)[:, None]
+    below = np.floor(position).astype(np.int64)
+    return np.stack([below, np.minimum(below + 1, n - 1)], axis=1), position - below
+
+
+def between(
+    low: I64, high: I64, weight: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return the values that lie `weight` of the way from `low` to `high`.
+
+    The same two-sided form as ``numpy.percentile``, to the last bit, which keeps
+    the result monotonic.
+    """
+    step = high - low
+    return np.where(weight < 0.5, low + step * weight, high - step * (1 - weight))
 
 
 def can_scan(trace: Trace, groups: Grouping) -> bool:
@@ -203,16 +327,8 @@ class _Scan:
         loose, s = self._groups.lookup.sizes.loose, self._trace.spans
         if not len(loose.span):
             return []
-        ids, wanted = loose.span, self._wanted
-        keep = np.ones(len(ids), np.bool_)
-        if wanted.only_ops:
-            keep &= s.op[ids] >= 0
-        if wanted.mask is not None:
-            keep &= wanted.mask[ids]
-        if wanted.time is not None:
-            start, end, time = s.start[ids], s.end[ids], wanted.time
-            keep &= (start < time.end) & ((end > time.start) | (start >= time.start))
-        part = self._groups.of(ids[keep])
+        keep = self._wanted.of(s, loose.span)
+        part = self._groups.of(loose.span[keep])
         where = slice(None) if part.span is None else part.span
         return [(part.group, loose.size[keep][where])]
 

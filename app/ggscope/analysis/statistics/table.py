@@ -7,17 +7,19 @@ together.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.filters.masks import touches
 from ggscope.analysis.reads import weights
 from ggscope.analysis.reads.account import is_repeated
 from ggscope.analysis.rows.groups import CHUNK_ROWS, add_by_group, chunks
 from ggscope.analysis.statistics import scan as stats_scan
-from ggscope.analysis.statistics.figures import (
+from ggscope.analysis.statistics.grouping import Grouping, grouping
+from ggscope.analysis.statistics.nesting import Nesting, nesting
+from ggscope.analysis.statistics.scan import (
     PERCENTILES,
     Figures,
     SpanBlocks,
@@ -25,8 +27,6 @@ from ggscope.analysis.statistics.figures import (
     between,
     ranks,
 )
-from ggscope.analysis.statistics.grouping import Grouping, grouping
-from ggscope.analysis.statistics.nesting import Nesting, nesting
 from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import By
 from ggscope.model.tables import I64, Array, Quality, quality_of
@@ -121,13 +121,7 @@ def _selected(
         if watcher is not None:
             watcher.progress(rows.start, n)
         part = np.arange(rows.start, rows.stop) if chosen is None else chosen[rows]
-        keep = np.ones(len(part), np.bool_)
-        if wanted.only_ops:
-            keep &= s.op[part] >= 0
-        if wanted.mask is not None:
-            keep &= wanted.mask[part]
-        if wanted.time is not None:
-            keep &= touches(s.start[part], s.end[part], wanted.time)
+        keep = wanted.of(s, part)
         yield part if keep.all() else part[keep]
 
 
@@ -275,27 +269,6 @@ def counts_twice(rows: Iterable[StatRow]) -> tuple[bool, bool]:
     )
 
 
-def statistics(
-    trace: Trace,
-    by: By = "op",
-    *,
-    mask: npt.NDArray[np.bool_] | None = None,
-    ids: Array | None = None,
-    time: TimeRange | None = None,
-    include_estimated: bool = False,
-) -> list[StatRow]:
-    """Return one row per group, longest total first; see `stat_table`."""
-    table = stat_table(
-        trace,
-        by,
-        mask=mask,
-        ids=ids,
-        time=time,
-        include_estimated=include_estimated,
-    )
-    return list(table.rows)
-
-
 def stat_table(
     trace: Trace,
     by: By = "op",
@@ -392,91 +365,72 @@ def _table(
         present = present[size[:limit]]
     used = timed > 0
     whole = int(found.total[used].sum())
-    inside = found.inside if has_range else np.full(len(found.total), -1)
     # Plain numbers first: a token each is some ten thousand rows.
-    columns = (
-        n_spans, timed, found.total, found.least, found.most, found.bytes,
-        found.spans[:, Quality.ESTIMATED], found.spans[:, Quality.UNFINISHED],
-        _worst(found.spans, worst_used), *found.percentiles, inside, found.unknown,
-        found.ops,
-    )  # fmt: skip
-    values = zip(*(column[present].tolist() for column in columns), strict=True)
-    own = None if times is None else times.own
-    wall = None if times is None else times.wall
-
-    def twice(row: StatRow, g: int) -> StatRow:
-        """Return a row with the times that count nothing twice."""
-        if not row.timed:
-            return row
-        return replace(
-            row,
-            self_time=None if own is None else int(own[g]),
-            wall=None if wall is None else int(wall[g]),
-        )
-
+    columns: dict[str, Array] = {
+        "count": n_spans,
+        "timed": timed,
+        "total": found.total,
+        "min": found.least,
+        "max": found.most,
+        "bytes": found.bytes,
+        "unknown_bytes": found.unknown,
+        "ops": found.ops,
+        "estimated": found.spans[:, Quality.ESTIMATED],
+        "unfinished": found.spans[:, Quality.UNFINISHED],
+        "quality": _worst(found.spans, worst_used),
+        **dict(zip(("p50", "p90", "p99"), found.percentiles, strict=True)),
+    }
+    sums = (
+        "count",
+        "timed",
+        "bytes",
+        "unknown_bytes",
+        "ops",
+        "estimated",
+        "unfinished",
+    )
+    together: dict[str, Any] = {name: int(columns[name].sum()) for name in sums}
+    together |= {
+        "total": whole,
+        "min": int(found.least[used].min(initial=_LONGEST)),
+        "max": int(found.most.max(initial=0)),
+        "quality": int(_worst(found.spans.sum(axis=0)[None], worst_used)[0]),
+        **dict.fromkeys(("p50", "p90", "p99"), math.nan),
+    }
+    if has_range:
+        columns["in_range"] = found.inside
+        together["in_range"] = int(found.inside[used].sum())
+    if times is not None:  # of the groups, and last of all together
+        for name, values in (("self_time", times.own), ("wall", times.wall)):
+            if values is not None:
+                columns[name], together[name] = values, int(values[-1])
+    if groups.shares_ops:  # of one group of several it is not known what is whose
+        unknown = np.full(len(n_spans), -1)
+        columns |= {"bytes": unknown, "unknown_bytes": unknown, "ops": n_spans}
+    numbers = zip(
+        *(values[present].tolist() for values in columns.values()), strict=True
+    )
     rows = [
-        _alone(twice(_row(groups.label(g), whole, *numbers), g), groups)
-        for g, numbers in zip(present.tolist(), values, strict=True)
+        _row(groups.label(g), whole, dict(zip(columns, of_group, strict=True)))
+        for g, of_group in zip(present.tolist(), numbers, strict=True)
     ]
     rows.sort(key=lambda row: (-row.total, -row.count, row.key))
-    spans = found.spans.sum(axis=0)
-    together = _row(
-        "", whole, int(spans.sum()), int(timed.sum()), whole,
-        int(found.least[used].min(initial=_LONGEST)), int(found.most.max(initial=0)),
-        int(found.bytes.sum()), int(spans[Quality.ESTIMATED]),
-        int(spans[Quality.UNFINISHED]), int(_worst(spans[None], worst_used)[0]),
-        math.nan, math.nan, math.nan, int(inside[used].sum()) if has_range else -1,
-        int(found.unknown.sum()), int(found.ops.sum()),
-    )  # fmt: skip
-    return StatTable(tuple(rows), twice(together, -1), int(np.count_nonzero(n_spans)))
+    all_of_them = _row("", whole, together)
+    return StatTable(tuple(rows), all_of_them, int(np.count_nonzero(n_spans)))
 
 
-def _row(
-    key: str,
-    whole: int,
-    count: int,
-    n_timed: int,
-    total: int,
-    least: int,
-    most: int,
-    size: int,
-    estimated: int,
-    unfinished: int,
-    worst: int,
-    p50: float,
-    p90: float,
-    p99: float,
-    inside: int,
-    unknown: int,
-    ops: int,
-) -> StatRow:
+def _row(key: str, whole: int, figures: dict[str, Any]) -> StatRow:
+    """Return a row of these figures, by their names; `quality` is a number there."""
+    timed, total = figures["timed"], figures["total"]
+    figures["quality"] = _WORDS[figures["quality"]]
+    if not timed:
+        figures |= dict.fromkeys(("min", "max", "in_range", "self_time", "wall"))
     return StatRow(
         key=key,
-        count=count,
-        timed=n_timed,
-        total=total,
-        mean=total / n_timed if n_timed else math.nan,
-        min=least if n_timed else None,
-        p50=p50,
-        p90=p90,
-        p99=p99,
-        max=most if n_timed else None,
-        bytes=size,
+        mean=total / timed if timed else math.nan,
         share=total / whole if whole else 0.0,
-        quality=_WORDS[worst],
-        estimated=estimated,
-        unfinished=unfinished,
-        in_range=inside if inside >= 0 and n_timed else None,
-        unknown_bytes=unknown,
-        ops=ops,
+        **figures,
     )
-
-
-def _alone(row: StatRow, groups: Grouping) -> StatRow:
-    """Return the row as it may be said of one group of several that share ops."""
-    if not groups.shares_ops:
-        return row
-    return replace(row, bytes=-1, unknown_bytes=-1, ops=row.count)
 
 
 def _timed(found: Figures, worst_used: Quality) -> I64:

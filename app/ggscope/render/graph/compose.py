@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from ggscope.analysis.graph.layered import F64
 from ggscope.analysis.graph.layout import BoxKind
-from ggscope.analysis.graph.rows import F64
 from ggscope.model.tables import I64
 from ggscope.render.batch import (
     Batch,

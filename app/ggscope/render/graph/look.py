@@ -6,9 +6,9 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.graph.layered import F64
 from ggscope.analysis.graph.layout import BoxKind, GraphLayout
 from ggscope.analysis.graph.measures import NodeMeasures
-from ggscope.analysis.graph.rows import F64
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.graph import Graph, NodeCategory
 from ggscope.model.tables import I64

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.graph.layered import F64
 from ggscope.analysis.graph.layout import BoxKind, GraphLayout
-from ggscope.analysis.graph.rows import F64
 from ggscope.analysis.graph.search import op_words
 from ggscope.model.graph import Graph
 from ggscope.model.tables import I64

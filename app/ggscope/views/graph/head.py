@@ -296,10 +296,7 @@ class PathBar(QWidget):
             self._on_copy,
         )
         self.close_button = tool_button(
-            self,
-            self.tr("Clear"),
-            self.tr("Show all nodes again (Esc)"),
-            self.closed,
+            self, self.tr("Clear"), self.tr("Show all nodes again (Esc)"), self.closed
         )
         row = lay_out(
             QHBoxLayout(),

@@ -133,12 +133,7 @@ class RowPainter:
             painter.fillRect(line, qcolor(theme.line))
 
     def _paint_cell(
-        self,
-        painter: QPainter,
-        area: QRect,
-        row: int,
-        column: Column,
-        state: RowState,
+        self, painter: QPainter, area: QRect, row: int, column: Column, state: RowState
     ) -> None:
         if column.key == "dot":
             self._paint_dot(painter, area, is_found=self.model.is_in_graph(row))
@@ -223,12 +218,7 @@ class RowPainter:
         return True
 
     def _paint_text(
-        self,
-        painter: QPainter,
-        area: QRect,
-        text: str,
-        column: Column,
-        state: RowState,
+        self, painter: QPainter, area: QRect, text: str, column: Column, state: RowState
     ) -> None:
         theme, key = self.theme, column.key
         font = self._bold if key == "op" else self._mono

@@ -9,12 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QMenu,
-    QStackedLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QMenu, QStackedLayout, QVBoxLayout, QWidget
 
 from ggscope.analysis.links import Linked
 from ggscope.analysis.order.table_order import OrderRequest, RowOrder, Sorting
@@ -170,10 +165,7 @@ def _find_record(trace: Trace, record: int) -> int | None:
 
 
 def _span_of_token(
-    order: RowOrder,
-    number: int,
-    runs: TimeRuns,
-    mask: npt.NDArray[np.bool_] | None,
+    order: RowOrder, number: int, runs: TimeRuns, mask: npt.NDArray[np.bool_] | None
 ) -> int:
     spans, first = order.key.trace.spans, None
     if spans.token is None or not (spans.token >= 0).any():
@@ -482,11 +474,7 @@ class TableView(View):
             return
         try:
             span = span_for(
-                text,
-                order,
-                self._runs,
-                session.mask,
-                is_absolute=session.absolute_time,
+                text, order, self._runs, session.mask, is_absolute=session.absolute_time
             )
         except QueryError as error:
             self._note.setText(str(error))

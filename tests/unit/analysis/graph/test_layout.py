@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graph_traces
+from ggscope.analysis.graph.layered import MAX_SPAN
 from ggscope.analysis.graph.layout import (
     BoxKind,
     GraphChoice,
@@ -16,7 +17,6 @@ from ggscope.analysis.graph.layout import (
     lay_out_graph,
     opening_choice,
 )
-from ggscope.analysis.graph.rows import MAX_SPAN
 from ggscope.errors import Cancelled
 from ggscope.model.graph import Graph
 from ggscope.readers import registry

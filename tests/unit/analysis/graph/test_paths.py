@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graph_traces
+from ggscope.analysis.graph.layered import sorted_by_edges
 from ggscope.analysis.graph.measures import (
     critical_path,
     edges_within,
@@ -15,7 +16,6 @@ from ggscope.analysis.graph.measures import (
     predecessors,
     successors,
 )
-from ggscope.analysis.graph.rows import sorted_by_edges
 from ggscope.analysis.graph.search import find_nodes, op_words
 from ggscope.errors import QueryError
 from ggscope.model.graph import Graph

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from builders import finished, llama_like_trace
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.heat.heatmap import heat_base
-from ggscope.analysis.heat.rows import AXIS_KINDS, UNIT_WIDTH, HeatAxis
+from ggscope.analysis.heat.rows import UNIT_WIDTH, AxisKind, HeatAxis
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tensors import ModelFile
 from ggscope.readers import registry
@@ -152,7 +153,7 @@ def test_units_of_any_tensors_are_sorted_and_apart(rows: list) -> None:
     assert places <= set(files.offset.tolist())
 
 
-@pytest.mark.parametrize("kind", AXIS_KINDS)
+@pytest.mark.parametrize("kind", get_args(AxisKind))
 def test_axis_offsets_are_monotone_from_zero_to_the_extent(kind: str) -> None:
     axis = HeatAxis(file_map(moe_trace()), kind)  # type: ignore[arg-type]  # a kind
     at = np.linspace(0, axis.extent, 5_001).astype(np.int64)
@@ -163,7 +164,7 @@ def test_axis_offsets_are_monotone_from_zero_to_the_extent(kind: str) -> None:
     assert (np.diff(found) >= 0).all()
 
 
-@pytest.mark.parametrize("kind", AXIS_KINDS)
+@pytest.mark.parametrize("kind", get_args(AxisKind))
 def test_cells_add_up_on_both_axes(kind: str) -> None:
     base = heat_base(moe_trace(), "token")
     axis = HeatAxis(base.files, kind)  # type: ignore[arg-type]  # a kind of axis

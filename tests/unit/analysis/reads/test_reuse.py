@@ -106,8 +106,6 @@ def test_miss_curve_sums_bytes_beyond_float64_exactly():
     assert curve.bytes_asked == 3 * int(size.sum())
     assert curve.at(int(size.sum())) == (int(size.sum()), 2)
     assert curve.at(int(size.sum()) - 1) == (curve.bytes_asked, 6)
-    assert curve.capacity_for(int(size.sum())) == int(size.sum())
-    assert curve.capacity_for(1) is None
 
 
 def test_miss_curve_without_reads_is_zero_everywhere():

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from builders import TraceBuilder, finished, llama_like_trace
-from ggscope.analysis.statistics.table import statistics
+from builders import TraceBuilder, finished, llama_like_trace, statistics
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
     AccessColumns,

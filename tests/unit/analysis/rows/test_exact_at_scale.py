@@ -7,7 +7,6 @@ columns' edges and its parts are added up by ``bincount``.
 import numpy as np
 import pytest
 
-import oracles
 from ggscope.analysis.rows.columns import Columns, RowColumns, column_edges, query_many
 from ggscope.analysis.rows.rows import Row, SpanIds, make_row
 from ggscope.model.time import TimeRange
@@ -74,13 +73,6 @@ def check(found: Columns, row: Row, edges: np.ndarray, names: np.ndarray, n: int
     assert ((found.category >= 0) == (count > 0)).all()
 
 
-@pytest.fixture(params=["compiled", "numpy"])
-def way(request, monkeypatch) -> str:
-    if request.param == "numpy":
-        oracles.columns(monkeypatch)
-    return request.param
-
-
 def views(row: Row) -> list[np.ndarray]:
     """Return the whole row, a hundredth and a ten-thousandth of it, odd widths."""
     last = int(row.end[-1])
@@ -93,7 +85,6 @@ def views(row: Row) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("n", [FEW, MANY])
-@pytest.mark.usefixtures("way")
 def test_every_column_of_10m_spans_equals_a_plain_sum(rows, numbers, n):
     category = numbers % np.uint8(n)
     asked = [RowColumns(row, category, n) for row in rows]
@@ -105,7 +96,6 @@ def test_every_column_of_10m_spans_equals_a_plain_sum(rows, numbers, n):
             check(found[k], rows[k], edges, names, n)
 
 
-@pytest.mark.usefixtures("way")
 def test_every_column_of_10m_filtered_spans_equals_a_plain_sum(rows, numbers):
     mask = numbers < MANY // 2
     category = numbers % np.uint8(FEW)
@@ -120,7 +110,6 @@ def test_every_column_of_10m_filtered_spans_equals_a_plain_sum(rows, numbers):
         check(found.query(edges), kept, edges, names[keep], FEW)
 
 
-@pytest.mark.usefixtures("way")
 def test_one_ns_in_ten_seconds_is_visible_among_10m_spans(rows):
     # A single category B span of one tick, far from any other span.
     row = rows[0]

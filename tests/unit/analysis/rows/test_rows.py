@@ -3,7 +3,7 @@ import pytest
 
 import builders
 from ggscope.analysis.rows import rows
-from ggscope.analysis.rows.rows import Row, SortedTicks, flatten, make_row, stack
+from ggscope.analysis.rows.rows import Row, flatten, make_row, stack
 
 
 def spans(*pairs: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -157,24 +157,3 @@ def test_row_position_tells_equal_starts_apart():
 
     assert row.position(2, 5) == 2
     assert row.position(2, 0) is None
-
-
-@pytest.mark.parametrize("n", [0, 10, rows._PLAIN_SEARCH + 1, 50_001])
-def test_sorted_ticks_before_equals_searchsorted(n):
-    rng = np.random.default_rng(n)
-    ticks = np.sort(rng.integers(0, max(n, 1), n))
-    wanted = np.concatenate([rng.integers(-5, n + 5, 500), [-(1 << 62), 1 << 62]])
-
-    found = SortedTicks(ticks, ticks[:: rows.COARSE_STEP]).before(wanted)
-
-    assert np.array_equal(found, np.searchsorted(ticks, wanted, "left"))
-
-
-def test_covered_before_first_span_is_zero():
-    row = make_row(*spans((10, 20), (30, 40)))
-    ticks = np.array([0, 10, 15, 25, 35, 99])
-
-    n = SortedTicks(row.start, row.coarse).before(ticks)
-    covered = row.covered_before(ticks, n)
-
-    assert covered.tolist() == [0, 0, 5, 10, 15, 20]

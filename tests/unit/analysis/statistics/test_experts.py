@@ -1,6 +1,6 @@
 """Statistics by expert, with and without known choices of a router."""
 
-from ggscope.analysis.statistics.table import statistics
+from builders import statistics
 from reads_builder import Op, Read, TensorRow, reads_trace
 
 STACK = TensorRow("blk.0.ffn_up_exps.weight", 500, 103, 0, n_experts=4)

@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import llama_like_trace, npu_like_trace, random_trace, spans_trace
+from builders import (
+    llama_like_trace,
+    npu_like_trace,
+    random_trace,
+    spans_trace,
+    statistics,
+)
 from ggscope.analysis.statistics import scan as stats_scan
-from ggscope.analysis.statistics.figures import BLOCK_ROWS, SpanBlocks, Wanted
 from ggscope.analysis.statistics.grouping import grouping
-from ggscope.analysis.statistics.table import StatRow, stat_table, statistics
+from ggscope.analysis.statistics.scan import BLOCK_ROWS, SpanBlocks, Wanted
+from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.errors import Cancelled
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality, SpanFlag

@@ -14,11 +14,12 @@ from builders import (
     npu_like_trace,
     random_trace,
     spans_trace,
+    statistics,
 )
 from ggscope.analysis.filters.masks import filter_mask
 from ggscope.analysis.filters.text import parse_filter
 from ggscope.analysis.statistics import table as stats_plain
-from ggscope.analysis.statistics.table import histogram, stat_table, statistics
+from ggscope.analysis.statistics.table import histogram, stat_table
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import family_of
 from ggscope.model.lanes import LaneKind

@@ -5,8 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from builders import llama_like_trace
-from ggscope.analysis.statistics.table import statistics
+from builders import llama_like_trace, statistics
 from ggscope.analysis.statistics.token_layers import token_layers
 from ggscope.errors import Cancelled
 from ggscope.model.tables import Quality, SpanFlag, quality_of
