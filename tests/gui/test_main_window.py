@@ -18,7 +18,7 @@ from PySide6.QtCore import (
     QTimer,
     QUrl,
 )
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QTabBar, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
@@ -610,6 +610,20 @@ def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(
     assert "digraph" in (tmp_path / "my figure.dot").read_text("utf-8")
     assert asked[0][0] == f"{folder.stem}.graph.png"
     assert "PNG picture (*.png)" in asked[0][1]
+
+
+def test_picture_of_the_view_used_last_is_copied(
+    qtbot: QtBot, window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    document = opened(sample)
+    (view,) = document.workspace.views("timeline")
+    figure = view.figure()
+    assert figure is not None
+
+    window.actions_["edit.copy_picture"].trigger()
+    qtbot.waitUntil(lambda: "clipboard" in window.notice.text.text())
+
+    assert QGuiApplication.clipboard().image() == figure.image()
 
 
 def test_dialogs_for_files_delete_and_rename_nothing(

@@ -150,6 +150,14 @@ class Figure:
             overwrite=overwrite,
         )
 
+    def image(self) -> QImage:
+        """Return it as it stands where it comes from, as pixels; on any thread.
+
+        Raises ExportError as `write` does.
+        """
+        ensure_gui_application()
+        return render_image(self.draw(self.look).picture, self.look.dpi)
+
 
 def export_display_list(
     picture: DisplayList,

@@ -190,6 +190,7 @@ _EDIT = _menu(
     "Edit",
     Command("edit.copy", "Copy", "Ctrl+C", TRACE, lambda w: w.copy("tsv")),
     Command("edit.copy_markdown", "Copy as Markdown", "Ctrl+Shift+C", TRACE, lambda w: w.copy("markdown")),
+    Command("edit.copy_picture", "Copy picture", "Ctrl+Alt+C", TRACE, lambda w: w.dialogs.copy_picture()),
     _LINE,
     Command("edit.find", "Find", "Ctrl+F /", DOCUMENT, of_document(lambda d: d.toolbar.search.start())),
     _session("edit.next_hit", "Next hit", "Return F3 Enter", HITS, lambda s: s.step_hit(1)),

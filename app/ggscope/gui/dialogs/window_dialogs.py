@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QObject
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from ggscope.gui.commands.command import Command, tr
@@ -20,7 +21,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.text import file_name
-from ggscope.views.base.plain import ask_text_then, ask_yes, copy_text
+from ggscope.views.base.plain import ask_text_then, ask_yes, copy_image, copy_text
 
 if TYPE_CHECKING:
     from ggscope.gui.main_window import MainWindow
@@ -38,6 +39,18 @@ class ExportRequest:
         context.check_cancelled()
         self.figure.write(self.path)
         return str(self.path)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PictureRequest:
+    """Draw a figure, on a worker."""
+
+    figure: Figure
+
+    def __call__(self, context: TaskContext) -> QImage:
+        """Return it as pixels; raises ExportError."""
+        context.check_cancelled()
+        return self.figure.image()
 
 
 def _tr(text: str) -> str:
@@ -164,6 +177,37 @@ class WindowDialogs(QObject):
 
         look = Look(size=(1600, 900), theme=self._window.themes.current.name)
         return session_figure(document.session, look)
+
+    def copy_picture(self) -> None:
+        """Put the picture of the view used last on the clipboard.
+
+        Of a view that shows no picture it is that of the timeline.
+        """
+        document = self._window.document
+        if document is None:
+            return
+        host = document.workspace.used_host
+        figure = None if host is None or host.view is None else host.view.figure()
+        figure = figure or self._timeline_figure()
+        if figure is None:
+            return
+        document.session.tasks.run(
+            "copy-picture",
+            PictureRequest(figure),
+            self._on_picture,
+            on_error=self._on_failed,
+            even_if_held=True,  # a person asked for just what is shown
+            title=self.tr("Drawing the picture"),
+        )
+
+    def _on_picture(self, image: QImage) -> None:
+        copy_image(image)
+        size = f"{image.width():,} × {image.height():,}"
+        text = self.tr("The picture is on the clipboard, {0} pixels.")
+        self._window.notice.say(text.format(size))
+
+    def _on_failed(self, failure: TaskFailure) -> None:
+        self._window.report(failure.message)
 
     def show_palette(self) -> None:
         """Open the command palette."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtGui import QAction, QGuiApplication, QImage
 from PySide6.QtWidgets import (
     QInputDialog,
     QLabel,
@@ -125,6 +125,11 @@ def ask_text_then(
 def copy_text(text: str) -> None:
     """Put `text` on the clipboard, where a terminal may be the next to read it."""
     QGuiApplication.clipboard().setText(plain(text))
+
+
+def copy_image(image: QImage) -> None:
+    """Put a picture on the clipboard."""
+    QGuiApplication.clipboard().setImage(image)
 
 
 def copy_name(name: str) -> None:
