@@ -6,19 +6,29 @@ Exit codes: 0 good, 1 error, 2 usage; `run` ends with the program's own.
 import argparse
 import json
 import os
+import shutil
 import sys
+import threading
+import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ggscope_capture.config import (
+    CONFIG_VARIABLE,
+    LEVELS,
     SETTINGS,
     ConfigError,
     Configuration,
     Setting,
+    Settings,
     resolve,
     shown,
 )
+
+if TYPE_CHECKING:
+    from ggscope_capture.recording import Recorder
 
 _ANSWERS = {True: "works", False: "closed", None: "perhaps"}
 
@@ -54,6 +64,36 @@ def parser() -> argparse.ArgumentParser:
         description="Trace an unmodified llama.cpp while it runs.",
     )
     commands = made.add_subparsers(metavar="COMMAND", required=True)
+
+    run = commands.add_parser(
+        "run",
+        help="run a program and write what it computes",
+        usage="ggscope-capture run [-o OUT.bin] [options] -- PROGRAM ARGS…",
+    )
+    run.add_argument(
+        "--require",
+        action="store_true",
+        help="end with 125 where the program cannot be traced",
+    )
+    _add_settings(run, SETTINGS)
+    run.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM ARGS…")
+    run.set_defaults(do=_run)
+
+    rings = commands.add_parser("rings", help="list the rings that lie around")
+    rings.add_argument("--json", action="store_true")
+    rings.set_defaults(do=_rings)
+
+    recover = commands.add_parser(
+        "recover", help="write what a ring or a killed launcher left as a trace"
+    )
+    recover.add_argument("ring", type=Path, metavar="RING|FOLDER.partial")
+    _add_settings(recover, SETTINGS)
+    recover.set_defaults(do=_recover)
+
+    change = commands.add_parser("set", help="change what a running program traces")
+    change.add_argument("ring", metavar="RING|PID")
+    _add_settings(change, [setting for setting in SETTINGS if setting.live])
+    change.set_defaults(do=_set)
 
     doctor = commands.add_parser("doctor", help="tell which way into a program works")
     doctor.add_argument("program", metavar="PROGRAM", help="a program or a library")
@@ -123,15 +163,19 @@ def _add_settings(
 
 def _configuration(options: argparse.Namespace) -> Configuration:
     """Return the settings that a command line, its file and the environment say."""
-    flags = {
+    try:
+        return resolve(_flags(options), options.config_file, os.environ)
+    except ConfigError as error:
+        raise _CommandError(str(error)) from error
+
+
+def _flags(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that a command line gives."""
+    return {
         name.removeprefix("set_"): value
         for name, value in vars(options).items()
         if name.startswith("set_") and value is not None
     }
-    try:
-        return resolve(flags, options.config_file, os.environ)
-    except ConfigError as error:
-        raise _CommandError(str(error)) from error
 
 
 def plain(text: str) -> str:
@@ -152,6 +196,211 @@ def say(text: str = "") -> None:
 def complain(text: str) -> None:
     """Print one line on stderr, after the command's name."""
     sys.stderr.write(f"ggscope-capture: {plain(text)}\n")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ggscope_capture import child
+
+    # Before numpy is imported, which starts threads.
+    with child.signals_held():
+        code = _run_held(options)
+    return child.end_like(code)
+
+
+def _run_held(options: argparse.Namespace) -> int:
+    from ggscope_capture import launcher
+    from ggscope_capture.child import LaunchError
+
+    command = options.command
+    if command[:1] == ["--"]:
+        command = command[1:]
+    if not command:
+        complain("name a program: ggscope-capture run -o OUT.bin -- PROGRAM ARGS…")
+        return 2
+    configuration = _configuration(options)
+    log = _Log(configuration.settings)
+    for notice in configuration.notices:
+        log("WARN", notice)
+    if configuration.settings.ggmlviz:
+        log("WARN", "event streams of ggml-viz are not written yet, records are")
+    launch = launcher.Launch(
+        command, configuration, log, _writer(configuration.settings, command),
+        requires=options.require, reload=_Reload(options),
+    )  # fmt: skip
+    try:
+        return launch.run()
+    except LaunchError as error:
+        log("ERROR", str(error))
+        return error.code
+
+
+class _Log:
+    """Says lines on stderr as the settings want them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._least = LEVELS.index("INFO" if settings.verbose else settings.log_level)
+
+    def __call__(self, level: str, text: str) -> None:
+        if LEVELS.index(level) < self._least:
+            return
+        settings = self._settings
+        parts = [f"{settings.log_prefix}:"] if settings.log_prefix else []
+        if settings.log_timestamp:
+            parts.insert(0, time.strftime("%Y-%m-%d %H:%M:%S"))
+        if settings.log_thread_id:
+            parts.append(f"[{threading.get_native_id()}]")
+        sys.stderr.write(" ".join([*parts, plain(text)]) + "\n")
+
+
+class _Reload:
+    """Gives the settings anew when their file has changed."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._path = options.config_file or os.environ.get(CONFIG_VARIABLE)
+        self._seen = self._stamp()
+
+    def __call__(self) -> Settings | None:
+        if self._path is None or self._stamp() == self._seen:
+            return None
+        self._seen = self._stamp()
+        return resolve(_flags(self._options), Path(self._path), os.environ).settings
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._path or "")
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ino
+
+
+def _writer(
+    settings: Settings, command: Sequence[str]
+) -> Callable[[Path, Settings, int], list[Path]]:
+    """Return what makes the outputs of a recording's folder."""
+    from ggscope_capture import outputs, recording
+    from ggscope_capture.launcher import numbered, target_of
+
+    target = target_of(settings, command)
+
+    def write(folder: Path, latest: Settings, number: int) -> list[Path]:
+        taken = recording.load(folder, latest)
+        stream = Path(settings.ggmlviz) if settings.ggmlviz else None
+        return outputs.write(
+            taken,
+            records=numbered(target, number),
+            ggmlviz=numbered(stream, number) if stream else None,
+            settings=latest,
+        )
+
+    return write
+
+
+def _rings(options: argparse.Namespace) -> int:
+    from ggscope_capture import recording
+    from ggscope_capture.launcher import ring_folder
+
+    found = recording.listed(ring_folder())
+    if options.json:
+        rows = [
+            {
+                "path": str(ring.path), "state": ring.state, "pid": ring.pid,
+                "program": ring.program, "waiting": ring.waiting,
+                "reader": ring.reader or None,
+                "folder": str(ring.folder) if ring.folder else None,
+                "why": ring.why,
+            }
+            for ring in found
+        ]  # fmt: skip
+        say(json.dumps(rows))
+        return 0
+    for ring in found:
+        say(f"{ring.path}: {ring.why or ring.state}")
+        if ring.pid:
+            say(f"    {ring.program}, process {ring.pid}; {ring.waiting} records wait")
+        if ring.reader:
+            say(f"    process {ring.reader} empties it")
+        elif ring.state in {"dead", "ended"}:
+            say(f"    `ggscope-capture recover {ring.path} -o OUT.bin` writes it")
+    return 0
+
+
+def _recover(options: argparse.Namespace) -> int:
+    from ggscope_capture import recording
+    from ggscope_capture.launcher import target_of
+    from ggscope_capture.ring import RingError
+
+    configuration = _configuration(options)
+    settings, path = configuration.settings, options.ring
+    command = [str(path)]
+    folder = path
+    try:
+        if not path.is_dir():
+            target = target_of(settings, command)
+            folder = target.with_name(f"{target.name}.partial")
+            recorder = recording.Recorder.begin(path, folder, settings)
+            folder = recorder.folder
+            _follow(recorder, settings)
+            recorder.finish()
+        elif not (folder / "control").exists():
+            ring = recording.ring_of(folder)
+            raise _CommandError(
+                f"{folder} goes on in {ring}: name that"
+                if ring
+                else f"{folder} lacks its last part, and its ring is gone"
+            )
+        written = _writer(settings, command)(folder, settings, 0)
+    except (OSError, RingError) as error:
+        raise _CommandError(f"{path}: {error}") from error
+    shutil.rmtree(folder, ignore_errors=True)
+    for each in written:
+        say(str(each))
+    return 0
+
+
+def _follow(recorder: "Recorder", settings: Settings) -> None:
+    """Empty a ring until its program ends, or Ctrl+C says that it is enough."""
+    if not recorder.is_over():
+        complain("the program runs: recording until it ends, or Ctrl+C")
+    try:
+        while not recorder.is_over():
+            recorder.poll()
+            time.sleep(settings.flush_interval_ms / 1000)
+    except KeyboardInterrupt:
+        complain("that is enough")
+
+
+def _set(options: argparse.Namespace) -> int:
+    from ggscope_capture import recording
+    from ggscope_capture.launcher import ring_folder
+    from ggscope_capture.ring import Ring, RingError
+
+    names = frozenset(_flags(options))
+    configuration = _configuration(options)
+    named = {
+        origin.setting.name
+        for origin in configuration.origins
+        if origin.source != "default" and origin.setting.live
+    }
+    if options.config_file:
+        names = frozenset(named)
+    if not names:
+        raise _CommandError("nothing to change; `set --help` names what can be")
+    path = Path(options.ring)
+    if options.ring.isdigit():
+        pid = int(options.ring)
+        of_pid = [r.path for r in recording.listed(ring_folder()) if r.pid == pid]
+        if not of_pid:
+            raise _CommandError(f"process {pid} has no ring")
+        path = of_pid[-1]
+    try:
+        with Ring(path, releases=False) as ring:
+            ops = recording.known_ops(ring.definitions())
+            recording.apply(ring, configuration.settings, ops, names)
+    except (OSError, RingError) as error:
+        raise _CommandError(f"{path}: {error}") from error
+    return 0
 
 
 def _doctor(options: argparse.Namespace) -> int:

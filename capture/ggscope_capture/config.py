@@ -169,7 +169,7 @@ def _numbers(what: str, most: int) -> Callable[[Any], tuple[int, ...]]:
     return read
 
 
-_LEVELS = ("DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+LEVELS = ("DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 SETTINGS = tuple(
     Setting(
         name=name, default=default, read=read, flag=flag, key=key, variable=variable,
@@ -218,7 +218,7 @@ SETTINGS = tuple(
          "GGML_VIZ_FLUSH_INTERVAL", "empty the ring every so many ms", "live"),
         ("verbose", False, _boolean, "verbose", "cli.verbose",
          "GGML_VIZ_VERBOSE", "say on stderr what is done", ""),
-        ("log_level", "WARN", _choice(*_LEVELS), "log-level", "logging.level",
+        ("log_level", "WARN", _choice(*LEVELS), "log-level", "logging.level",
          "GGML_VIZ_LOG_LEVEL", "least level that is said", ""),
         ("log_timestamp", False, _boolean, "log-timestamp", "logging.timestamp",
          "GGML_VIZ_LOG_TIMESTAMP", "with the time", ""),

@@ -341,10 +341,17 @@ class Ring:
     lost : int64[n_lanes], records that were overwritten before they were read here.
     """
 
-    def __init__(self, path: Path, *, is_owner: bool = True) -> None:
-        """Map the file. Raises RingError or OSError."""
+    def __init__(
+        self, path: Path, *, is_owner: bool = True, releases: bool = True
+    ) -> None:
+        """Map the file. Raises RingError or OSError.
+
+        `releases` false leaves the tails where they are until `release`, for readers
+        that first put in safety what they took.
+        """
         self.path = path
         self.is_owner = is_owner
+        self._releases = is_owner and releases
         flags = os.O_RDWR if is_owner else os.O_RDONLY
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
@@ -418,7 +425,7 @@ class Ring:
             self.lost[lane] += safe - int(self._tail[lane])
             new.append(copied[safe - first :])
             self._tail[lane] = head
-            if self.is_owner:
+            if self._releases:
                 self.lanes["tail"][lane] = head
         return [part for part in new if len(part)]
 
@@ -446,9 +453,15 @@ class Ring:
             return []
         found = list(frames(data))
         self._events_tail = head
-        if self.is_owner:
+        if self._releases:
             self.control["events_tail"][0] = head
         return [event for event, _ in found]
+
+    def release(self) -> None:
+        """Tell the writer that what was taken so far may be overwritten."""
+        if self.is_owner:
+            self.lanes["tail"][:] = self._tail
+            self.control["events_tail"][0] = self._events_tail
 
     def definitions(self) -> list[Event]:
         """Return the definitions that are new in the file beside the ring.

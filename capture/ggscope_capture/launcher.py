@@ -1,0 +1,338 @@
+"""Runs a program as it is, with the tracer in it, and writes what it did.
+
+The program keeps its stdin, stdout, stderr, process group and exit status, and gets
+the signals that the launcher gets. Two variables name the tracer: ggml loads what
+``GGML_BACKEND_PATH`` says where it loads backends, the system's loader what
+``LD_PRELOAD`` says everywhere else; loaded twice it is loaded once. Whatever goes
+wrong with the tracing, the program runs.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ggscope_capture import doctor, recording
+from ggscope_capture.child import (
+    FAILED,
+    NOT_EXECUTABLE,
+    NOT_FOUND,
+    Child,
+    LaunchError,
+    spawned,
+)
+from ggscope_capture.config import ConfigError, Configuration, Settings
+from ggscope_capture.native import build
+from ggscope_capture.recording import Recorder
+from ggscope_capture.ring import RECORD, RING_PAGE, RingError
+
+PRELOAD = "DYLD_INSERT_LIBRARIES" if sys.platform == "darwin" else "LD_PRELOAD"
+_LOOK_S = 0.2
+"""So often a new ring is looked for, and the settings' file."""
+_SILENCE_S = 5.0
+Say = Callable[[str, str], None]
+"""Takes a level (DEBUG, INFO, WARN, ERROR) and a line."""
+
+
+class NoTraceError(Exception):
+    """Tracing cannot begin; the text says why and what to do."""
+
+
+def ring_folder() -> Path:
+    """Return where rings are: in memory on Linux, the temporary folder elsewhere.
+
+    ``GGSCOPE_RINGS`` names another one, for machines whose /dev/shm is too small.
+    """
+    given = os.environ.get("GGSCOPE_RINGS")
+    if given:
+        return Path(given).absolute()
+    memory = Path("/dev/shm")
+    if sys.platform.startswith("linux") and os.access(memory, os.W_OK):
+        return memory
+    return Path(tempfile.gettempdir())
+
+
+@dataclass
+class Launch:
+    """One run.
+
+    Attributes
+    ----------
+    reload : returns the settings anew where their file has changed, else None.
+    write : makes the outputs of a finished recording's folder; returns their paths.
+    """
+
+    command: Sequence[str]
+    configuration: Configuration
+    say: Say
+    write: Callable[[Path, Settings, int], list[Path]]
+    requires: bool = False
+    reload: Callable[[], Settings | None] = lambda: None
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _recorders: dict[Path, Recorder] = field(default_factory=dict)
+    _refused: set[Path] = field(default_factory=set)
+
+    def run(self) -> int:
+        """Run the program; return its exit code, negative where a signal ended it.
+
+        Raises
+        ------
+        LaunchError
+            If the program cannot be started, or not be traced and `requires`.
+        """
+        program = self._program()
+        settings = self.configuration.settings
+        with contextlib.ExitStack() as stack:
+            try:
+                environment, ring = self._prepared(program, settings, stack)
+            except NoTraceError as reason:
+                if self.requires:
+                    raise LaunchError(str(reason), FAILED) from reason
+                self.say("WARN", f"{self.command[0]} runs untraced: {reason}")
+                with spawned(program, self.command, self.environment) as child:
+                    while not child.wait(1.0):
+                        pass
+                return os.waitstatus_to_exitcode(child.status)
+            child = stack.enter_context(spawned(program, self.command, environment))
+            self._follow(child, ring, settings)
+            code = os.waitstatus_to_exitcode(child.status)
+            n = self._finish(ring)
+        if n == 0:
+            self._explain_nothing(code)
+            if self.requires:
+                raise LaunchError("nothing was traced", FAILED)
+        return code
+
+    def _program(self) -> Path:
+        name = self.command[0]
+        found = shutil.which(name, path=self.environment.get("PATH"))
+        if found is not None:
+            return Path(found).absolute()
+        if os.sep in name and Path(name).exists():
+            raise LaunchError(f"{name} cannot be executed", NOT_EXECUTABLE)
+        raise LaunchError(f"there is no program {name}", NOT_FOUND)
+
+    def _prepared(
+        self, program: Path, settings: Settings, stack: contextlib.ExitStack
+    ) -> tuple[dict[str, str], Path]:
+        """Return the program's environment and the ring that it will make."""
+        try:
+            report = doctor.examine(program)
+        except doctor.DoctorError as error:
+            raise NoTraceError(str(error)) from error
+        if report.works is False:
+            raise NoTraceError(f"{report.doors[-1].why}. {report.advice}")
+        for target in filter(None, (settings.output, settings.ggmlviz)):
+            _check_target(Path(target))
+        tracer = _without_spaces(tracer_library(), stack)
+        ring = ring_folder() / f"ggscope-{os.getpid()}-{secrets.token_hex(4)}"
+        environment = dict(self.environment)
+        given = environment.get(PRELOAD)
+        environment[PRELOAD] = f"{tracer}:{given}" if given else str(tracer)
+        if environment.get("GGML_BACKEND_PATH"):
+            self.say("INFO", "GGML_BACKEND_PATH is set already and stays as it is")
+        else:
+            environment["GGML_BACKEND_PATH"] = str(tracer)
+        environment["GGSCOPE_RING"] = str(ring)
+        if settings.ring_records:
+            environment["GGSCOPE_RING_SIZE"] = str(_ring_bytes(settings.ring_records))
+        if settings.overwrite:
+            environment["GGSCOPE_RING_MODE"] = "overwrite"
+        environment["GGSCOPE_ENABLED"] = str(int(settings.enabled))
+        environment["GGSCOPE_SAMPLE"] = str(settings.sample_every)
+        return environment, ring
+
+    def _follow(self, child: Child, ring: Path, settings: Settings) -> None:
+        """Empty the rings until the program ends."""
+        begun = looked = time.monotonic()
+        is_silent = True
+        while not child.wait(settings.flush_interval_ms / 1000):
+            now = time.monotonic()
+            if now - looked >= _LOOK_S or not self._recorders:
+                looked = now
+                self._look(ring, settings)
+                settings = self._reloaded(settings)
+            self._poll()
+            if self._recorders:
+                is_silent = False
+            elif is_silent and now - begun > _SILENCE_S:
+                is_silent = False
+                self._explain_silence(child.pid)
+
+    def _look(self, ring: Path, settings: Settings, *, is_last: bool = False) -> None:
+        """Open the rings that have come: one for each process that computes."""
+        for path in sorted(ring.parent.glob(f"{ring.name}*")):
+            if path in self._recorders or path in self._refused:
+                continue
+            if path.suffix in {".defs", recording.PLACE_SUFFIX, ".tmp"}:
+                continue
+            n = len(self._recorders)
+            try:
+                self._recorders[path] = Recorder.begin(path, self._folder(n), settings)
+            except RingError as error:
+                if is_last:  # until then it may be in the making
+                    self._refused.add(path)
+                    self.say("ERROR", f"{path} is left alone: {error}")
+            except OSError as error:
+                self._refused.add(path)
+                self.say("ERROR", f"nothing is recorded: {error}")
+
+    def _folder(self, number: int) -> Path:
+        """Return a folder that is not there yet, beside the output."""
+        target = numbered(target_of(self.configuration.settings, self.command), number)
+        folder = target.with_name(f"{target.name}.partial")
+        while folder.exists():
+            folder = folder.with_name(f"{target.name}.{secrets.token_hex(2)}.partial")
+        return folder
+
+    def _poll(self) -> None:
+        for path, recorder in list(self._recorders.items()):
+            try:
+                recorder.poll()
+            except (OSError, RingError) as error:
+                self.say("ERROR", f"recording stops: {error}")
+                self._refused.add(path)
+                with contextlib.suppress(OSError, RingError):
+                    recorder.finish(keeps_ring=True)
+                del self._recorders[path]
+
+    def _reloaded(self, settings: Settings) -> Settings:
+        """Return the settings, new ones where their file has changed."""
+        try:
+            anew = self.reload()
+        except ConfigError as error:
+            self.say("WARN", f"the old settings stay: {error}")
+            return settings
+        if anew is None:
+            return settings
+        self.say("INFO", "the settings have changed")
+        for recorder in self._recorders.values():
+            recorder.settings = anew
+        return anew
+
+    def _finish(self, ring: Path) -> int:
+        """Take the rest and write the outputs; return the number of graphs and records.
+
+        What cannot be written stays as a recording, which the message names.
+        """
+        self._look(ring, self.configuration.settings, is_last=True)
+        total = 0
+        for number, recorder in enumerate(self._recorders.values()):
+            folder = recorder.folder
+            try:
+                recorder.finish()
+                total += recorder.n_records + recorder.n_graphs
+                written = self.write(folder, recorder.settings, number)
+            except (OSError, RingError, NoTraceError) as error:
+                self.say(
+                    "ERROR",
+                    f"{error}. What was recorded stays in {folder}: "
+                    f"`ggscope-capture recover '{folder}' -o OUT.bin` writes it",
+                )
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
+            told = "INFO" if self.configuration.settings.output else "WARN"
+            self.say(told, f"wrote {' and '.join(map(str, written))}")
+        for path in ring.parent.glob(f"{ring.name}*"):
+            if path not in self._refused:
+                recording.remove(path)
+        return total
+
+    def _explain_silence(self, pid: int) -> None:
+        """Say why nothing came in the first seconds, where that can be known."""
+        try:
+            maps = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace")
+        except OSError:
+            return
+        has_ggml = re.search(r"lib(ggml|llama)[^/\n]*\.so", maps) is not None
+        if has_ggml and str(tracer_library()) not in maps:
+            self.say(
+                "WARN",
+                "the program has loaded ggml, but not the tracer: it may have cleared "
+                "its environment, or keeps other libraries out (a sandbox)",
+            )
+        else:
+            self.say("INFO", "no graph has been computed yet")
+
+    def _explain_nothing(self, code: int) -> None:
+        if not self.configuration.settings.enabled:
+            self.say("INFO", "tracing was off")
+        elif code != 0:
+            self.say(
+                "WARN", f"nothing was traced: the program ended with {code} before it "
+                "computed a graph",
+            )  # fmt: skip
+        else:
+            self.say(
+                "WARN",
+                "nothing was traced: no graph was computed by a ggml that the tracer "
+                f"can enter. `ggscope-capture doctor {self.command[0]}` tells more",
+            )
+
+
+def target_of(settings: Settings, command: Sequence[str]) -> Path:
+    """Return the file that the recording is kept beside."""
+    if settings.output:
+        return Path(settings.output)
+    name = re.sub(r"[^\w.-]", "_", Path(command[0]).stem) or "trace"
+    return Path(f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.bin")
+
+
+def numbered(path: Path, number: int) -> Path:
+    """Return the path for the output of a further process: ``out-2.bin``, …."""
+    if number == 0:
+        return path
+    return path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
+
+
+def tracer_library() -> Path:
+    """Return the tracer, compiled if it is not there; raises NoTraceError.
+
+    ``GGSCOPE_TRACER`` names another one.
+    """
+    given = os.environ.get("GGSCOPE_TRACER")
+    if given:
+        if not Path(given).is_file():
+            raise NoTraceError(f"there is no tracer {given} (GGSCOPE_TRACER)")
+        return Path(given).resolve()
+    target = build.FOLDER / build.NAME
+    if not target.is_file():
+        try:
+            build.compile_tracer(target)
+        except (build.BuildError, OSError) as error:
+            raise NoTraceError(str(error)) from error
+    return target.resolve()
+
+
+def _without_spaces(library: Path, stack: contextlib.ExitStack) -> Path:
+    """Return a path to a library that a list of libraries can hold."""
+    if not re.search(r"[\s:;]", str(library)):
+        return library
+    folder = Path(tempfile.mkdtemp(prefix="ggscope-", dir=ring_folder()))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    link = folder / "tracer.so"
+    link.symlink_to(library)
+    return link
+
+
+def _check_target(target: Path) -> None:
+    """Refuse an output before the run that could not be written after it."""
+    folder = target.parent
+    if target.is_dir():
+        raise NoTraceError(f"{target} is a folder; give a name inside it")
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise NoTraceError(f"{target} cannot be written: {folder} may not be changed")
+
+
+def _ring_bytes(records: int) -> int:
+    """Return the size of a ring for so many records; a part of it is for events."""
+    return -(-records * RECORD.itemsize * 8 // 7) + 32 * RING_PAGE

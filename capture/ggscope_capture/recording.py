@@ -1,0 +1,496 @@
+"""What is taken out of a ring, kept on the disk until it is written as a trace.
+
+A recording is a folder beside the output: the first page, the lanes, the records and
+the events as they came, and the definitions. It is written before the ring is told
+that its room is free, so that at every moment each record is in the ring, in the
+recording, or in both; whoever goes on after a killed launcher leaves out what is
+there twice. A small file beside the ring says where the folder is.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import struct
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ggscope_capture import files
+from ggscope_capture.config import Settings
+from ggscope_capture.ring import (
+    LANE,
+    RECORD,
+    RECORD_GRAPH,
+    RING_PAGE,
+    STRUCTS,
+    Event,
+    Frame,
+    Ring,
+    RingError,
+    State,
+    defs_path,
+    frames,
+    text_at,
+)
+
+PLACE_SUFFIX = ".recording"
+_FRAME = struct.Struct("<IHHQ")
+_ALL_OPS, _N_OPS, _N_THREADS = (1 << 64) - 1, 256, 512
+
+
+@dataclass
+class Recording:
+    """All that was taken out of one ring.
+
+    Attributes
+    ----------
+    control : the first page at the end.
+    lanes : of `ring.LANE`.
+    records : of `ring.RECORD`, each lane in order.
+    events, definitions : in the order of their coming.
+    lost : records that the ring had no room for, or overwrote.
+    """
+
+    control: bytes
+    lanes: NDArray[Any]
+    records: NDArray[Any]
+    events: list[Event]
+    definitions: list[Event]
+    lost: int = 0
+    lost_events: int = 0
+
+
+@dataclass
+class Recorder:
+    """Empties one ring into a folder.
+
+    `settings` may be replaced while it runs; what is live in them reaches the tracer
+    with the next `poll`.
+    """
+
+    ring: Ring
+    folder: Path
+    settings: Settings
+    n_records: int = 0
+    n_graphs: int = 0
+    _ops: dict[str, int] = field(default_factory=dict)
+    _applied: tuple[Any, ...] = ()
+    _last: dict[int, int] = field(default_factory=dict)
+    _seen: set[bytes] = field(default_factory=set)
+
+    @classmethod
+    def begin(cls, path: Path, folder: Path, settings: Settings) -> "Recorder":
+        """Open a ring and a folder for it, or go on with the one it has.
+
+        Raises
+        ------
+        RingError
+            If the file is no ring, or not ready yet.
+        OSError
+            If the folder cannot be made.
+        """
+        ring = Ring(path, releases=False)
+        try:
+            there = place_of(path)
+            goes_on = there is not None and there.is_dir()
+            folder = there if goes_on and there is not None else folder
+            folder.mkdir(parents=True, exist_ok=True)
+            place = {"folder": str(folder.resolve()), "pid": os.getpid()}
+            files.write(_place(path), json.dumps(place).encode())
+            (folder / "ring").write_text(str(path.resolve()))
+            recorder = cls(ring, folder, settings)
+            if goes_on:
+                recorder._remember()
+        except BaseException:
+            ring.close()
+            raise
+        return recorder
+
+    def _remember(self) -> None:
+        """Learn what the folder has, so that nothing is taken twice."""
+        records = _records(self.folder)
+        self.n_records = len(records)
+        for lane in np.unique(records["lane"]).tolist():
+            self._last[lane] = int(records["t0"][records["lane"] == lane].max())
+        self._seen = {_bytes(event) for event in _events(self.folder)}
+
+    def poll(self) -> int:
+        """Take what is new; return how many records that were."""
+        self.ring.control["reader_pid"] = os.getpid()
+        self.ring.control["reader_heartbeat"] = time.monotonic_ns()
+        self._ops |= known_ops(self.ring.definitions())
+        self._apply()
+        parts = self.ring.records()
+        if self._last:
+            parts = [part[~self._is_known(part)] for part in parts]
+        room = self._room()
+        n = 0
+        with (self.folder / "records").open("ab") as out:
+            for part in parts:
+                taken = part if room is None else part[: max(room - n, 0)]
+                n += len(taken)
+                out.write(taken.tobytes())
+        with (self.folder / "events").open("ab") as out:
+            for event in self.ring.events():
+                self.n_graphs += event.type == Frame.GRAPH_BEGIN
+                content = _bytes(event)
+                if content not in self._seen:
+                    out.write(content)
+        self.n_records += n
+        self.ring.release()
+        return n
+
+    def _is_known(self, part: NDArray[Any]) -> NDArray[np.bool_]:
+        lane = int(part["lane"][0]) if len(part) else 0
+        return np.asarray(part["t0"] <= self._last.get(lane, -1))
+
+    def _room(self) -> int | None:
+        """Return how many records may still come; None where there is no limit."""
+        most = self.settings.max_records
+        return most - self.n_records if most else None
+
+    def _apply(self) -> None:
+        """Tell the tracer what the settings want, where that has changed."""
+        room = self._room()
+        has_room = room is None or room > 0
+        wanted = (self.settings, tuple(self._ops), has_room)
+        if wanted != self._applied:
+            self._applied = wanted
+            apply(self.ring, self.settings, self._ops)
+            if not has_room:
+                self.ring.control["enabled"] = 0
+
+    def is_over(self) -> bool:
+        """Tell whether the ring's program has gone, whatever the reason."""
+        return not is_running(self.ring)
+
+    def finish(self, *, keeps_ring: bool = False) -> None:
+        """Take the rest, put the pages beside it, and remove the ring."""
+        self.ring.control["enabled"] = 0
+        self.poll()
+        (self.folder / "control").write_bytes(self.ring.control.tobytes())
+        (self.folder / "lanes").write_bytes(self.ring.lanes.tobytes())
+        lost = int(self.ring.lost.sum()) + self.ring.dropped()
+        lost_events = self.ring.events_lost + self.ring.value("events_dropped")
+        facts = {"lost": lost, "lost_events": lost_events}
+        (self.folder / "facts").write_text(json.dumps(facts))
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(defs_path(self.ring.path), self.folder / "definitions")
+        path = self.ring.path
+        self.ring.control["reader_pid"] = 0
+        self.ring.close()
+        if not keeps_ring:
+            remove(path)
+
+
+def load(folder: Path, settings: Settings) -> Recording:
+    """Return what a finished recorder left; raises OSError, or RingError if damaged.
+
+    Records that the settings do not want are left out: the tracer learns of a filter
+    with the next graph, and of an op's number when it first sees one.
+    """
+    control = (folder / "control").read_bytes()
+    if len(control) != RING_PAGE:
+        raise RingError(f"{folder}: the first page is not complete")
+    lanes = np.frombuffer((folder / "lanes").read_bytes(), LANE)
+    facts = json.loads((folder / "facts").read_text())
+    definitions: list[Event] = []
+    with contextlib.suppress(FileNotFoundError):
+        content = (folder / "definitions").read_bytes()
+        head = STRUCTS["defs_header"].itemsize
+        definitions = [event for event, _ in frames(content[head:])]
+    events = _events(folder)
+    records = _wanted(_records(folder), lanes, events, definitions, settings)
+    return Recording(
+        control, lanes, records, events, definitions, facts["lost"],
+        facts["lost_events"],
+    )  # fmt: skip
+
+
+def _wanted(
+    records: NDArray[Any],
+    lanes: NDArray[Any],
+    events: list[Event],
+    definitions: list[Event],
+    settings: Settings,
+) -> NDArray[Any]:
+    """Return the records that the settings want."""
+    is_graph = records["extra"] & RECORD_GRAPH != 0
+    keeps = np.ones(len(records), bool)
+    mask = op_mask(settings, known_ops(definitions))
+    left_out = [number for number in range(_N_OPS) if mask >> number & 1]
+    if left_out:
+        keeps &= is_graph | ~np.isin(records["op"], left_out)
+    threads = _thread_mask(settings)
+    if threads:
+        of_lane = lanes["ith"].astype(np.int64)[
+            np.minimum(records["lane"], len(lanes) - 1)
+        ]
+        shut = [ith for ith in range(_N_THREADS) if threads >> ith & 1]
+        keeps &= ~np.isin(of_lane, shut)
+    if settings.layers:
+        layers = _layers(records, events, definitions)
+        keeps &= is_graph | np.isin(layers, settings.layers)
+    return records[keeps]
+
+
+def _layers(
+    records: NDArray[Any], events: list[Event], definitions: list[Event]
+) -> NDArray[np.int64]:
+    """Return the layer of each record; -1 where it has none, or none is known."""
+    of_build: dict[int, tuple[int, int]] = {}  # where its layers begin, how many
+    tables = [np.zeros(0, np.int64)]
+    n = 0
+    for definition in definitions:
+        if definition.type == Frame.BUILD:
+            build, tensors, _ = tensors_of(definition)
+            nodes_of = tensors[: int(build["n_nodes"])]
+            tables.append(np.array([t["layer"] for t in nodes_of], np.int64))
+            of_build[int(build["build"])] = n, len(tables[-1])
+            n += len(tables[-1])
+    graphs, which = np.unique(records["graph"], return_inverse=True)
+    begins = np.zeros(len(graphs), np.int64)
+    sizes = np.zeros(len(graphs), np.int64)
+    for event in events:
+        if event.type == Frame.GRAPH_BEGIN:
+            graph, _ = event.struct("event_graph")
+            at = np.searchsorted(graphs, graph["graph"])
+            if at < len(graphs) and graphs[at] == graph["graph"]:
+                place = of_build.get(int(graph["build"]), (0, 0))
+                begins[at], sizes[at] = place
+    layers = np.full(len(records), -1, np.int64)
+    nodes = records["node"].astype(np.int64)
+    is_known = nodes < sizes[which]
+    layers[is_known] = np.concatenate(tables)[(begins[which] + nodes)[is_known]]
+    return layers
+
+
+def tensors_of(definition: Event) -> tuple[np.void, list[np.void], list[str]]:
+    """Return a build, its tensors (nodes first), and their names.
+
+    Raises
+    ------
+    RingError
+        If the definition is cut.
+    """
+    build, body = definition.struct("def_build")
+    dtype = STRUCTS["def_tensor"]
+    tensors, names, place = [], [], 0
+    for _ in range(int(build["n_tensors"])):
+        if place + dtype.itemsize + 2 > len(body):
+            raise RingError("a build is cut")
+        tensors.append(np.frombuffer(body, dtype, 1, place)[0])
+        name, end = text_at(body, place + dtype.itemsize)
+        names.append(name)
+        place = -(-end // 8) * 8
+    return build, tensors, names
+
+
+def apply(
+    ring: Ring,
+    settings: Settings,
+    ops: dict[str, int],
+    names: frozenset[str] | None = None,
+) -> None:
+    """Write what is live in the settings into a ring's first page.
+
+    `ops` are the numbers of the names that are known; `names` the settings to write,
+    all where it is None. The tracer looks with the next graph.
+    """
+    control = ring.control
+    every = names is None
+    names = names or frozenset()
+    if every or names & {"ops", "op_timing"}:
+        control["op_mask"][0] = _words(op_mask(settings, ops), 4)
+    if every or names & {"threads", "thread_tracking"}:
+        control["lane_mask"][0] = _words(_thread_mask(settings), 8)
+    if every or "layers" in names:
+        # The tracer keeps to a range, and 0, 0 is all of them: gaps, and layer 0
+        # alone, are left out when the outputs are written.
+        layers = settings.layers or (0,)
+        control["layer_first"], control["layer_last"] = layers[0], layers[-1]
+    if every or "sample_every" in names:
+        control["sample_every"] = settings.sample_every
+    if every or "enabled" in names:
+        control["enabled"] = int(settings.enabled)
+    control["filter_seq"] += 1
+
+
+def known_ops(definitions: list[Event]) -> dict[str, int]:
+    """Return the numbers of the ops that definitions name."""
+    ops = {}
+    for definition in definitions:
+        if definition.type == Frame.OP and len(definition.body) > 4:
+            with contextlib.suppress(RingError):
+                name, _ = text_at(definition.body, 4)
+                ops[name] = int.from_bytes(definition.body[:4], "little")
+    return ops
+
+
+def op_mask(settings: Settings, ops: dict[str, int]) -> int:
+    """Return the ops to leave out as bits; `ops` are the numbers of known names."""
+    if not settings.op_timing:
+        return (1 << _N_OPS) - 1
+    mask = 0
+    for name in settings.ops:
+        bare = name.removeprefix("!")
+        number = int(bare) if bare.isdigit() else ops.get(bare, -1)
+        if 0 <= number < _N_OPS:
+            mask |= 1 << number
+    if settings.ops and not settings.ops[0].startswith("!"):
+        known = sum(1 << number for number in ops.values() if number < _N_OPS)
+        return known & ~mask  # names that are not known yet may be wanted
+    return mask
+
+
+def _thread_mask(settings: Settings) -> int:
+    """Return the threads to leave out as bits."""
+    wanted = settings.threads or tuple(range(_N_THREADS))
+    if not settings.thread_tracking:
+        wanted = tuple(ith for ith in wanted if ith == 0)
+    every = (1 << _N_THREADS) - 1
+    return every & ~sum(1 << ith for ith in wanted)
+
+
+def _words(mask: int, n: int) -> list[int]:
+    return [mask >> (64 * word) & _ALL_OPS for word in range(n)]
+
+
+def _records(folder: Path) -> NDArray[Any]:
+    """Return the whole records of a folder; a cut one at the end is left out."""
+    try:
+        content = (folder / "records").read_bytes()
+    except FileNotFoundError:
+        content = b""
+    whole = len(content) // RECORD.itemsize * RECORD.itemsize
+    return np.frombuffer(content[:whole], RECORD)
+
+
+def _events(folder: Path) -> list[Event]:
+    try:
+        content = (folder / "events").read_bytes()
+    except FileNotFoundError:
+        return []
+    return [event for event, _ in frames(content)]
+
+
+def _bytes(event: Event) -> bytes:
+    size = _FRAME.size + len(event.body)
+    return _FRAME.pack(size, event.type, 0, event.time) + event.body
+
+
+def is_running(ring: Ring) -> bool:
+    """Tell whether the process that writes a ring is there."""
+    return _is_alive(ring.value("pid"), ring.value("start_time"))
+
+
+def _is_alive(pid: int, start_time: int) -> bool:
+    """Tell whether a process is there, and not another one with its number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return True  # a system without /proc
+    return stat[0] not in (b"Z", b"X") and (
+        not start_time or int(stat[19]) == start_time
+    )
+
+
+def _place(ring: Path) -> Path:
+    return ring.with_name(ring.name + PLACE_SUFFIX)
+
+
+def place_of(ring: Path) -> Path | None:
+    """Return the folder that a ring is emptied into, if anybody does or did."""
+    try:
+        return Path(json.loads(_place(ring).read_bytes())["folder"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def ring_of(folder: Path) -> Path | None:
+    """Return the ring that is emptied into a folder, if it is still there."""
+    try:
+        ring = Path((folder / "ring").read_text())
+    except OSError:
+        return None
+    return ring if ring.exists() else None
+
+
+def remove(ring: Path) -> None:
+    """Remove a ring and what lies beside it."""
+    for path in (ring, defs_path(ring), _place(ring)):
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A ring that lies around.
+
+    `state` is "running", "ended", "dead" (its program was killed), "not ready" or
+    "damaged"; `waiting` counts records that nobody took yet.
+    """
+
+    path: Path
+    state: str
+    pid: int = 0
+    program: str = ""
+    waiting: int = 0
+    reader: int = 0
+    folder: Path | None = None
+    why: str = ""
+
+
+def listed(folder: Path) -> list[Listed]:
+    """Return the rings in a folder, the oldest first."""
+    found = []
+    for path in sorted(folder.glob("ggscope-*"), key=_age):
+        if path.name.endswith((".defs", PLACE_SUFFIX, ".tmp")) or path.is_symlink():
+            continue
+        if path.is_file():
+            found.append(_listed(path))
+    return found
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _listed(path: Path) -> Listed:
+    try:
+        ring = Ring(path, is_owner=False)
+    except RingError as error:
+        is_early = str(error) == "not ready yet"
+        return Listed(
+            path=path, state="not ready" if is_early else "damaged", why=str(error)
+        )
+    except OSError as error:
+        return Listed(path=path, state="damaged", why=error.strerror or str(error))
+    with ring:
+        pid = ring.value("pid")
+        state = "running" if is_running(ring) else "dead"
+        if state == "dead" and ring.value("state") != State.RUNS:
+            state = "ended"
+        capacity = ring.value("lane_capacity")
+        waiting = np.minimum(ring.lanes["head"] - ring.lanes["tail"], capacity).sum()
+        reader = ring.value("reader_pid")
+        return Listed(
+            path=path, state=state, pid=pid, waiting=int(waiting),
+            program=ring.control["program"][0].decode("utf-8", "replace"),
+            reader=reader if reader and _is_alive(reader, 0) else 0,
+            folder=place_of(path),
+        )  # fmt: skip

@@ -1,0 +1,435 @@
+"""Running programs under capture, and what is left when one of the two is killed.
+
+The tracer is stood in for by ``writer.c``, a library that writes a ring by the layout
+of the header, so that what is tested here is the launcher and not the hooks.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ggscope_capture import launcher, ring
+
+HERE = Path(__file__).parent
+HEADERS = Path(ring.__file__).parent / "native"
+NODES, LANES = 8, 2
+PROGRAM = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile sig_atomic_t seen;
+static void note(int number) { seen = number; }
+int main(int n, char **words)
+{
+    signal(SIGUSR1, note);
+    signal(SIGTERM, note);
+    if (n > 2) {
+        puts("ready");
+        fflush(stdout);
+        while (!seen) usleep(1000);
+        return seen;
+    }
+    for (int c; (c = getchar()) != EOF;) putchar(c);
+    fputs("to stderr\\n", stderr);
+    return n > 1 ? atoi(words[1]) : 0;
+}
+"""
+STATIC = (
+    'int ggml_graph_compute(void) { return 0; } const char *c = "GGML_ASSERT";'
+    "int main(void) { return 5; }"
+)
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="the writer is loaded by LD_PRELOAD"
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("built")
+    made = {name: folder / name for name in ("writer.so", "llama-echo", "llama-static")}
+    for source, target, flags in (
+        (HERE / "writer.c", "writer.so", ["-shared", "-fPIC", "-O1", f"-I{HEADERS}"]),
+        (PROGRAM, "llama-echo", []),
+        (STATIC, "llama-static", []),
+    ):
+        path = source
+        if isinstance(source, str):
+            path = folder / f"{target}.c"
+            path.write_text(source)
+        subprocess.run(["cc", "-o", made[target], path, *flags], check=True)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give each test a folder for its rings, which is empty afterwards."""
+    memory = launcher.ring_folder()
+    with tempfile.TemporaryDirectory(prefix="ggscope-test-", dir=memory) as folder:
+        monkeypatch.setenv("GGSCOPE_RINGS", folder)
+        yield
+        assert list(Path(folder).iterdir()) == []
+
+
+@pytest.fixture
+def variables(built: dict[str, Path], nothing_is_left_behind: None) -> dict[str, str]:
+    mine = {"GGSCOPE_TRACER": str(built["writer.so"]), "WRITER_FOR": "llama-echo"}
+    return {k: v for k, v in os.environ.items() if "GGML" not in k} | mine
+
+
+def captured(*arguments: object) -> list[str]:
+    words = [str(argument) for argument in arguments]
+    return [sys.executable, "-m", "ggscope_capture", *words]
+
+
+def run(
+    arguments: list[str], variables: dict[str, str], **more: Any
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        arguments, env=variables, capture_output=True, timeout=60, check=False, **more
+    )
+
+
+def records_of(path: Path) -> int:
+    return path.stat().st_size // 256
+
+
+def test_streams_and_status_are_the_programs_own(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.bin"
+
+    done = run(
+        captured("run", "-o", out, "--", built["llama-echo"], 7), variables,
+        input=b"words \xff\n",
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (7, b"words \xff\n")
+    assert done.stderr == b"to stderr\n"
+    assert records_of(out) == 4 * NODES * LANES
+    assert json.loads(out.with_suffix(".json").read_bytes())["records"] == 64
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.bin", "out.json"]
+
+
+def test_output_is_a_trace_of_measured_spans(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "with space é.bin"
+    run(captured("run", "-o", out, "--", built["llama-echo"]), variables, input=b"")
+
+    told = subprocess.run(
+        [sys.executable, "-m", "ggscope", "info", out, "--json"],
+        capture_output=True, check=True,
+    )  # fmt: skip
+
+    info = json.loads(told.stdout)
+    assert info["counts"]["records"] == 64
+    assert info["spans_by_quality"]["measured"] == 64
+    assert info["ops"] == {"ADD": 32, "MUL_MAT": 32}
+
+
+def test_program_that_a_signal_ends_ends_the_launcher_likewise(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.bin"
+
+    done = run(
+        captured("run", "-o", out, "--", built["llama-echo"]),
+        variables | {"WRITER_KILL": "1"}, input=b"",
+    )  # fmt: skip
+
+    assert done.returncode == -signal.SIGKILL
+    assert records_of(out) == 64
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+def test_signals_are_passed_on(
+    number: signal.Signals,
+    built: dict[str, Path],
+    variables: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out.bin"
+    command = captured("run", "-o", out, "--", built["llama-echo"], "wait", "here")
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+
+        child.send_signal(number)
+
+        assert child.wait(30) == number
+    assert records_of(out) == 64
+
+
+def test_program_that_cannot_be_entered_runs_untraced(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.bin"
+
+    done = run(captured("run", "-o", out, "--", built["llama-static"]), variables)
+
+    assert done.returncode == 5
+    assert done.stderr.count(b"\n") == 1
+    assert b"runs untraced: ggml was linked into the program" in done.stderr
+    assert not out.exists()
+
+
+def test_required_trace_that_cannot_begin_is_125(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.bin"
+    static = captured("run", "--require", "-o", out, "--", built["llama-static"])
+    silent = captured("run", "--require", "-o", out, "--", built["llama-echo"])
+
+    assert run(static, variables).returncode == 125
+    other = variables | {"WRITER_FOR": "another"}
+    assert run(silent, other, input=b"").returncode == 125
+
+
+def test_output_that_cannot_be_written_is_told_before_the_run(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "out.bin"
+
+    done = run(
+        captured("run", "-o", out, "--", built["llama-echo"], 3), variables, input=b""
+    )
+
+    assert done.returncode == 3
+    assert b"runs untraced" in done.stderr
+
+
+def test_missing_programs_have_the_codes_of_the_shell(
+    variables: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text("no program")
+
+    assert run(captured("run", "--", "no-such-llama"), variables).returncode == 127
+    assert run(captured("run", "--", tmp_path / "text"), variables).returncode == 126
+    assert run(captured("run"), variables).returncode == 2
+
+
+def test_each_process_that_computes_has_its_own_output(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.bin"
+    both = f"'{built['llama-echo']}' </dev/null & '{built['llama-echo']}'; wait"
+
+    run(captured("run", "-o", out, "--", "sh", "-c", both), variables, input=b"")
+
+    assert records_of(out) == records_of(tmp_path / "out-2.bin") == 64
+
+
+def test_tracer_may_lie_in_a_folder_with_spaces(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "a b:c"
+    folder.mkdir()
+    tracer = folder / "writer.so"
+    tracer.write_bytes(built["writer.so"].read_bytes())
+    out = tmp_path / "out.bin"
+
+    run(
+        captured("run", "-o", out, "--", built["llama-echo"]),
+        variables | {"GGSCOPE_TRACER": str(tracer)}, input=b"",
+    )  # fmt: skip
+
+    assert records_of(out) == 64
+
+
+@pytest.mark.parametrize(
+    ("flags", "n"),
+    [
+        (["--ops", "MUL_MAT"], 32),
+        (["--ops", "!MUL_MAT,!ADD"], 0),
+        (["--threads", "1"], 32),
+        (["--no-thread-tracking"], 32),
+        (["--layers", "0,2-3"], 48),
+        (["--layers", "0"], 16),
+        (["--no-op-timing"], 0),
+        (["--max-records", "10"], 10),
+        (["--layers", "1", "--ops", "ADD", "--threads", "0"], 4),
+    ],
+)
+def test_filters_leave_out_exactly_what_they_say(
+    flags: list[str],
+    n: int,
+    built: dict[str, Path],
+    variables: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out.bin"
+
+    run(
+        captured("run", "-o", out, *flags, "--", built["llama-echo"]), variables,
+        input=b"",
+    )  # fmt: skip
+
+    assert records_of(out) == n
+
+
+def test_changed_file_changes_the_settings_of_a_running_program(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    """The writer stops for good once it is told so: it would write for a minute."""
+    settings = tmp_path / "c.json"
+    settings.write_text('{"instrumentation": {"enabled": true}}')
+    out = tmp_path / "out.bin"
+    slow = {"WRITER_GRAPHS": "400", "WRITER_PAUSE_US": "5000"}
+    command = captured(
+        "run", "--config", settings, "-o", out, "--", built["llama-echo"]
+    )
+    with subprocess.Popen(
+        command, env=variables | slow, stdin=subprocess.DEVNULL
+    ) as child:
+        wait_for(lambda: (tmp_path / "out.bin.partial" / "records").exists())
+
+        settings.write_text('{"instrumentation": {"enabled": false}}')
+
+        assert child.wait(30) == 0
+    assert 0 < records_of(out) < 400 * NODES * LANES
+
+
+def wait_for(condition: Any) -> None:
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def test_losses_of_a_small_ring_are_counted_exactly(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.bin"
+    small = {"WRITER_LANE": "16", "WRITER_GRAPHS": "40"}
+
+    run(
+        captured("run", "-o", out, "--", built["llama-echo"]), variables | small,
+        input=b"",
+    )  # fmt: skip
+
+    lost = json.loads(out.with_suffix(".json").read_bytes())["lost"]
+    assert lost > 0
+    assert records_of(out) + lost == 40 * NODES * LANES
+
+
+def test_killed_launcher_loses_nothing_and_the_program_lives(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.bin"
+    slow = {"WRITER_GRAPHS": "100", "WRITER_PAUSE_US": "3000"}
+    command = captured("run", "-o", out, "--", built["llama-echo"], "wait", "here")
+    with subprocess.Popen(
+        command, env=variables | slow, stdout=subprocess.PIPE
+    ) as child:
+        wait_for(lambda: (tmp_path / "out.bin.partial" / "records").exists())
+        child.kill()
+        child.wait(30)
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"  # the program goes on to its end
+        left = next(
+            r for r in listed(variables) if r["folder"] and str(tmp_path) in r["folder"]
+        )
+        assert (left["state"], left["reader"]) == ("running", None)
+        os.kill(left["pid"], signal.SIGTERM)
+        assert child.stdout.read() == b""  # it has ended
+
+    state = next(r for r in listed(variables) if r["path"] == left["path"])["state"]
+    done = run(captured("recover", left["path"], "-o", out), variables)
+
+    assert state == "ended"
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert records_of(out) == 100 * NODES * LANES
+    times = np.frombuffer(out.read_bytes(), "<u8").reshape(-1, 32)[:, 0]
+    assert (np.diff(times.astype(np.int64)) >= 0).all()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.bin", "out.json"]
+
+
+def listed(variables: dict[str, str]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(
+        run(captured("rings", "--json"), variables).stdout
+    )
+    return found
+
+
+def test_ring_of_a_killed_program_opens_as_a_trace(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    path = launcher.ring_folder() / f"ggscope-{os.getpid()}-killed"
+    mine = {
+        "LD_PRELOAD": str(built["writer.so"]), "GGSCOPE_RING": str(path),
+        "WRITER_KILL": "1",
+    }  # fmt: skip
+    subprocess.run([built["llama-echo"]], env=variables | mine, check=False)
+    out = tmp_path / "out.bin"
+
+    told = next(r for r in listed(variables) if r["path"] == str(path))
+    done = run(captured("recover", path, "-o", out), variables)
+
+    assert (told["state"], told["waiting"]) == ("dead", 64)
+    assert done.returncode == 0
+    assert records_of(out) == 64
+
+
+@pytest.mark.parametrize("content", [b"", b"GGSRING1" * 512, b"\0" * 8192, b"x" * 5000])
+def test_foreign_and_torn_rings_are_listed_and_refused(
+    content: bytes, variables: dict[str, str], tmp_path: Path
+) -> None:
+    path = launcher.ring_folder() / f"ggscope-{os.getpid()}-torn"
+    path.write_bytes(content)
+    try:
+        told = next(r for r in listed(variables) if r["path"] == str(path))
+        done = run(captured("recover", path, "-o", tmp_path / "o.bin"), variables)
+    finally:
+        path.unlink()
+
+    assert told["state"] in {"damaged", "not ready"}
+    assert done.returncode == 1
+    assert str(path).encode() in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_running_program_can_be_told_what_to_trace(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    path = launcher.ring_folder() / f"ggscope-{os.getpid()}-set"
+    mine = {"LD_PRELOAD": str(built["writer.so"]), "GGSCOPE_RING": str(path)}
+    subprocess.run(
+        [built["llama-echo"]], env=variables | mine, check=False, input=b"",
+        capture_output=True,
+    )  # fmt: skip
+    words = ["--sample", "5", "--ops", "!ADD", "--layers", "2-3", "--no-enabled"]
+
+    done = run(captured("set", path, *words), variables)
+
+    page = np.frombuffer(path.read_bytes(), ring.CONTROL, 1)[0]
+    run(captured("recover", path, "-o", tmp_path / "o.bin"), variables)
+    assert done.returncode == 0
+    assert (page["sample_every"], page["enabled"], page["filter_seq"]) == (5, 0, 1)
+    assert page["op_mask"].tolist() == [1 << 2, 0, 0, 0]
+    assert (page["layer_first"], page["layer_last"]) == (2, 3)
+    assert not page["lane_mask"].any()  # was not asked for
+
+
+def test_wrong_settings_are_refused_before_the_run(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    done = run(
+        captured("run", "--ring-records", "1000", "--", built["llama-echo"]), variables
+    )
+
+    assert done.returncode == 1
+    assert b"--ring-records" in done.stderr
+    assert done.stdout == b""
