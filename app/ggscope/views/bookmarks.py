@@ -1,6 +1,7 @@
 """Bookmarks: named points and ranges of the trace, to go back to, name and arrange."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QEvent, QMimeData, QModelIndex, QPoint, Qt, Signal
@@ -148,15 +149,7 @@ class BookmarkTable(TextTable):
 
     def rename(self) -> None:
         """Begin to write the current name, or the note where that is current."""
-        self._edit(NOTE if self.currentIndex().column() == NOTE else NAME)
-
-    def write_name(self) -> None:
-        """Begin to write the current name."""
-        self._edit(NAME)
-
-    def write_note(self) -> None:
-        """Begin to write the current note."""
-        self._edit(NOTE)
+        self.edit_column(NOTE if self.currentIndex().column() == NOTE else NAME)
 
     def open_current(self) -> None:
         """Go to the current bookmark."""
@@ -191,7 +184,8 @@ class BookmarkTable(TextTable):
         wanted = QKeySequence(plain.value | pressed.key().value)
         return next((run for keys, run in self._commands if keys == wanted), None)
 
-    def _edit(self, column: int) -> None:
+    def edit_column(self, column: int) -> None:
+        """Begin to write the name or the note of the current bookmark."""
         row = self.currentIndex().row()
         if row >= 0:
             index = self.rows.index(row, column)
@@ -212,10 +206,10 @@ class BookmarksView(View):
         self.table.setAccessibleName(self.tr("Bookmarks of this trace"))
         self.model.edited.connect(self._on_edited)
         self.model.moved.connect(self._on_moved)
-        self.table.row_opened.connect(self._on_opened)
+        self.table.row_opened.connect(session.go_to_bookmark)
         self.table.delete_requested.connect(self._on_delete)
-        self.table.undo_requested.connect(self._on_undo)
-        self.table.redo_requested.connect(self._on_redo)
+        self.table.undo_requested.connect(session.undo_bookmarks)
+        self.table.redo_requested.connect(session.redo_bookmarks)
         self.table.shift_requested.connect(self._on_shift)
         self.table.customContextMenuRequested.disconnect()
         self.table.customContextMenuRequested.connect(self._on_menu)
@@ -248,12 +242,15 @@ class BookmarksView(View):
             self._on_delete,
         )
         undo = self.tr("Undo")
-        self.undo_button = tool_button(head, undo, undo, self._on_undo)
+        self.undo_button = tool_button(head, undo, undo, self.table.undo_requested)
         self.kept = ElidedLabel(head)
         self.kept.setFont(words_font(12))
         menu = QMenu(self)
-        menu.addAction(self.tr("Copy as TSV"), self._on_copy_tsv)
-        menu.addAction(self.tr("Copy as Markdown"), self._on_copy_markdown)
+        for text, form in (
+            (self.tr("Copy as TSV"), self.model.tsv),
+            (self.tr("Copy as Markdown"), self.model.markdown),
+        ):
+            menu.addAction(text, partial(self._copy_all, form))
         tip = self.tr("Copy all bookmarks")
         self._copy = tool_button(head, self.tr("Copy"), tip, menu=menu)
         lay_out(
@@ -400,9 +397,6 @@ class BookmarksView(View):
             self._choose(self.model.rowCount() - 1)
             self.table.setFocus()
 
-    def _on_opened(self, row: int) -> None:
-        self.session.go_to_bookmark(row)
-
     def _on_edited(self, row: int, column: int, text: str) -> None:
         session = self.session
         if row >= len(session.bookmarks):
@@ -419,12 +413,6 @@ class BookmarksView(View):
             if self.model.rowCount():
                 self._choose(min(rows[0], self.model.rowCount() - 1))
 
-    def _on_undo(self) -> None:
-        self.session.undo_bookmarks()
-
-    def _on_redo(self) -> None:
-        self.session.redo_bookmarks()
-
     def _on_shift(self, by: int) -> None:
         row = self.table.currentIndex().row()
         if row >= 0:
@@ -436,21 +424,15 @@ class BookmarksView(View):
             self.session.move_bookmark(source, target)
             self._choose(target)
 
-    def _on_copy_tsv(self) -> None:
-        copy_text(self.model.tsv(range(self.model.rowCount())))
-
-    def _on_copy_markdown(self) -> None:
-        copy_text(self.model.markdown(range(self.model.rowCount())))
-
-    def _on_sort(self) -> None:
-        self.session.sort_bookmarks()
+    def _copy_all(self, form: Callable[[Sequence[int]], str]) -> None:
+        copy_text(form(range(self.model.rowCount())))
 
     def _on_menu(self, place: QPoint) -> None:
         row = self.table.rowAt(place.y())
         menu = QMenu(self)
         if row >= 0:
             self._add_row_commands(menu, row)
-        menu.addAction(self.tr("Sort by time"), self._on_sort)
+        menu.addAction(self.tr("Sort by time"), self.session.sort_bookmarks)
         menu.addSeparator()
         self.table.fill_menu(menu)
         pop_up(menu, self.table.viewport().mapToGlobal(place))
@@ -460,8 +442,8 @@ class BookmarksView(View):
             self._choose(row)
         for text, keys, run in (
             (self.tr("Go there"), "Return", self.table.open_current),
-            (self.tr("Rename"), "F2", self.table.write_name),
-            (self.tr("Write a note"), "", self.table.write_note),
+            (self.tr("Rename"), "F2", partial(self.table.edit_column, NAME)),
+            (self.tr("Write a note"), "", partial(self.table.edit_column, NOTE)),
             (self.tr("Move up"), "Alt+Up", self.table.shift_up),
             (self.tr("Move down"), "Alt+Down", self.table.shift_down),
             (self.tr("Delete"), "Del", self._on_delete),

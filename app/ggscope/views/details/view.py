@@ -128,11 +128,11 @@ class DetailsView(View):
         tr = self.tr
         self.show_links = ShowLinks(self)
         self.show_links.wanted.connect(self._on_shown_elsewhere)
-        self.sources.chosen.connect(self._on_source_chosen)
-        self.steps.stepped.connect(self._on_stepped)
+        self.sources.chosen.connect(self.session.select_tensor)
+        self.steps.stepped.connect(self.session.step_span)
         self.steps.taken.connect(self._on_taken)
         for group in self.groups:
-            group.chosen.connect(self._on_related_chosen)
+            group.chosen.connect(self.session.select)
         self._links = (
             LinkButton(tr("Zoom to"), tr("Show its time across the timeline"), self),
             LinkButton(tr("Show only this op"), tr("Hide all other ops"), self),
@@ -142,7 +142,7 @@ class DetailsView(View):
             LinkButton(tr("Copy as Markdown"), tr("Copy all that is shown here"), self),
         )
         self.zoom_link, self.isolate_link, self.all_link, self.copy_link = self._links
-        self.zoom_link.clicked.connect(self._on_zoom)
+        self.zoom_link.clicked.connect(self.session.fit_selection)
         self.isolate_link.clicked.connect(self._on_isolate)
         self.all_link.clicked.connect(self._on_select_all)
         self.copy_link.clicked.connect(self.copy_markdown)
@@ -453,21 +453,9 @@ class DetailsView(View):
 
     # -- commands ----------------------------------------------------------
 
-    def _on_zoom(self) -> None:
-        self.session.fit_selection()
-
     def _on_shown_elsewhere(self, target: Selection, view_id: str) -> None:
         self.session.select(target)
         self.session.view_requested.emit(view_id)
-
-    def _on_source_chosen(self, tensor: int) -> None:
-        self.session.select_tensor(tensor)
-
-    def _on_related_chosen(self, target: Selection) -> None:
-        self.session.select(target)
-
-    def _on_stepped(self, by: int) -> None:
-        self.session.step_span(by)
 
     def _on_taken(self) -> None:
         session = self.session
