@@ -2,7 +2,7 @@
 
 The window and the command line both come here. A file alone is read as it always
 was; several are read in the order of the bundle, traces first, and joined in
-`analysis.joining`.
+`analysis.sessions.join`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

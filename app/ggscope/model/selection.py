@@ -25,7 +25,7 @@ ColorBy = Literal[
 ]
 COLOR_BY: tuple[ColorBy, ...] = get_args(ColorBy)
 """All colourings; a trace may lack what the last ones need, see
-``analysis.categories.colorings``."""
+``analysis.rows.categories.colorings``."""
 
 By = Literal[
     "op",

@@ -1,7 +1,7 @@
 """The one account of reading: what ops read and write, how much, and what is unknown.
 
 A trace lists the sources of its ops. What an op does with them is not in the list: it
-follows from the op's definition (``model.ggml_operands``), from the rows and experts
+follows from the op's definition (``model.ggml.rules``), from the rows and experts
 that other sources name, and from the router's choices. Every view asks here, so that
 all of them say the same of one access.
 

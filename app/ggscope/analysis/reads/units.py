@@ -1,6 +1,6 @@
 """Which units of the model file each op reads, and the sequence of all reads.
 
-What an op touches is told by ``heatmap_touches``: its tensors, the slice of the expert
+What an op touches is told by ``heat.touches``: its tensors, the slice of the expert
 that an access names, the slices that the router chose, or else a whole stack. Here
 these ranges are cut at the borders of the units.
 """

@@ -142,7 +142,7 @@ class RowColumns:
     Notes
     -----
     Cost of a query grows with the picture, not with the row: busy by prefix sums
-    and binary search; category by running sums (see ``analysis.pyramid``). Rows
+    and binary search; category by running sums (see ``rows.pyramid``). Rows
     with few spans per column are walked instead. May be asked from several
     threads at once.
     """

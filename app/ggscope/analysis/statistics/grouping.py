@@ -120,7 +120,7 @@ class Grouping:
 
 
 def grouping(trace: Trace, by: str) -> Grouping:
-    """Return the groups that `by` names (see ``stats.By``).
+    """Return the groups that `by` names (see ``model.selection.By``).
 
     Raises
     ------

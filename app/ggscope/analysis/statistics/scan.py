@@ -177,7 +177,7 @@ def figures(
 ) -> Figures:
     """Return the figures of the spans that are wanted, see `can_scan`.
 
-    Equal to ``plain.figures`` to the last bit. Two passes over the columns on
+    Equal to ``table.figures`` to the last bit. Two passes over the columns on
     several threads; 20 MB at most, and a few bytes for every hundredth span. Raises
     Cancelled from the watcher.
     """

@@ -231,7 +231,7 @@ class StartPage(QWidget):
 class FileRow(QPushButton):
     """A file by name with a dim second line; missing files are dim altogether.
 
-    An entry may stand for several files; see `gui.recent`.
+    An entry may stand for several files; see `recent_paths`.
     """
 
     chosen = Signal(str)

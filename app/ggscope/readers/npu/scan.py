@@ -198,7 +198,7 @@ class Scanner:
     def cut_array(self, buffer: Bytes8, offset: int, first: bool) -> Block | None:
         """Return the events at the start of a text; None where others must look.
 
-        Like `json_blocks.cut_array`, for arrays of objects.
+        Like `json_cursor.cut_array`, for arrays of objects.
         """
         status = self._run(buffer[1:-1], 0, first)
         if not self._struct.n_rows:

@@ -402,7 +402,7 @@ class RowStore:
         `hold`.
     budget_bytes : see `BUDGET_BYTES`.
     max_texels : GL_MAX_TEXTURE_BUFFER_SIZE.
-    page_units : see `gl_pages.PAGE_UNITS`.
+    page_units : see `PAGE_UNITS`.
     """
 
     def __init__(
