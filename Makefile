@@ -7,13 +7,15 @@ STAMP := $(VENV)/.installed
 NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,declared.py build.py) \
 	$(wildcard capture/ggscope_capture/native/*.[ch]) capture/ggscope_capture/native/build.py
 SYSTEM := $(VENV)/.system
+DEMO := build/demo
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run test fuzz walk bench ways lint check samples clean help
+.PHONY: run demo test fuzz walk bench ways lint check samples clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run [ARGS='FILE …']   open the viewer (on a sample without ARGS)"
+	@echo "make demo                  trace a real llama.cpp on a made model, then open the trace"
 	@echo "make test [ARGS='-k …']    run every test, GUI and GL ones included"
 	@echo "make fuzz [MINUTES=10]     mutate files and read them, ARGS='--reader npu-json'"
 	@echo "make walk [MINUTES=30]     random keys and mouse on the window, SEED=1"
@@ -24,6 +26,11 @@ help:
 
 run: $(STAMP) $(SYSTEM)
 	@$(VENV)/bin/ggscope $(if $(ARGS),$(ARGS),$(SAMPLE))
+
+# The trace opens when the run is over: a view that grows with it does not exist yet.
+demo: $(STAMP) $(SYSTEM)
+	@$(VENV)/bin/ggscope-capture demo $(DEMO) $(ARGS)
+	@$(VENV)/bin/ggscope $(DEMO)
 
 test: $(STAMP) $(SYSTEM)
 	@packaging/run-tests.sh $(ARGS)

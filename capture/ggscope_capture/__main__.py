@@ -110,6 +110,21 @@ def parser() -> argparse.ArgumentParser:
     targets.add_argument("--json", action="store_true")
     targets.set_defaults(do=_targets)
 
+    demo = commands.add_parser(
+        "demo", help="make a model, find or install llama.cpp, run it, write the trace"
+    )
+    demo.add_argument("folder", type=Path, metavar="FOLDER")
+    demo.add_argument(
+        "--model",
+        default="moe",
+        metavar="NAME",
+        help="dense, moe, nano, nano-moe or bench",
+    )
+    demo.add_argument("--prompt", default="once upon a time")
+    demo.add_argument("--tokens", type=int, default=32)
+    demo.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    demo.set_defaults(do=_demo)
+
     models = commands.add_parser("models", help="make small models with random weights")
     models.add_argument("folder", type=Path, metavar="FOLDER")
     models.add_argument(
@@ -443,6 +458,48 @@ def _targets(options: argparse.Namespace) -> int:
             "`ggscope-capture targets --install npm` brings one."
         )
     return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from ggscope_capture import child
+
+    with child.signals_held():
+        code = _demo_held(options)
+    return child.end_like(code)
+
+
+def _demo_held(options: argparse.Namespace) -> int:
+    from ggscope_capture import launcher, models, targets
+    from ggscope_capture.child import LaunchError
+
+    folder = options.folder
+    if options.model not in models.SHAPES:
+        raise _CommandError(
+            f"there is no model {options.model}; there are {', '.join(models.SHAPES)}"
+        )
+    model = folder / f"{options.model}.gguf"
+    try:
+        models.write_model(model, options.model)
+        complain(f"made {model}, random weights: what it says means nothing")
+        target = targets.for_demo()
+    except OSError as error:
+        raise _CommandError(f"{model} cannot be written: {error.strerror}") from error
+    except targets.InstallError as error:
+        raise _CommandError(str(error)) from error
+    complain(f"runs {target.path} ({target.origin}), as it is")
+    output = folder / f"{options.model}.bin"
+    command = target.command(
+        model, options.prompt, tokens=options.tokens, threads=options.threads
+    )
+    configuration = resolve({"output": str(output), "log_level": "INFO"}, None, {})
+    launch = launcher.Launch(
+        command, configuration, _Log(configuration.settings),
+        _writer(configuration.settings, command), requires=True,
+    )  # fmt: skip
+    try:
+        return launch.run()
+    except LaunchError as error:
+        raise _CommandError(str(error)) from error
 
 
 def _models(options: argparse.Namespace) -> int:

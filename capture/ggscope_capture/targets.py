@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ggscope_capture import doctor
+
 NPM_VERSION = "3.22.1"
 PYPI_VERSION = "2026.10.11549"
 PROGRAMS = (
@@ -28,6 +30,8 @@ PROGRAMS = (
     "llama-run",
 )
 """Programs of llama.cpp, the best for a first trace first."""
+_CONTINUES = ("llama-completion", "llama-simple")
+"""Those that continue a text and end."""
 _FOLDERS = (
     "~/llama.cpp",
     "~/src/llama.cpp",
@@ -123,6 +127,35 @@ def _installed() -> Iterator[Target]:
             yield Target(path=path, kind="libraries", origin="npm")
     for path in sorted(home().glob("pypi/xllamacpp/xllamacpp*.so")):
         yield Target(path=path, kind="library", origin="PyPI")
+
+
+def for_demo() -> Target:
+    """Return a llama.cpp that continues a text and can be traced; installed if needed.
+
+    Raises
+    ------
+    InstallError
+        If there is none and neither npm nor pip brings one.
+    """
+    for target in find():
+        if target.kind != "program":
+            return target
+        if target.path.name in _CONTINUES and _can_be_traced(target.path):
+            return target
+    reasons = []
+    for origin in ("npm", "pypi"):
+        try:
+            return install(origin)
+        except InstallError as error:
+            reasons.append(str(error))
+    raise InstallError("; ".join(reasons))
+
+
+def _can_be_traced(program: Path) -> bool:
+    try:
+        return doctor.examine(program).works is True
+    except doctor.DoctorError:
+        return False
 
 
 def install(origin: str) -> Target:

@@ -1,0 +1,91 @@
+"""Whole runs of unmodified llama.cpp under the launcher, read by the viewer."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ggscope_capture import targets
+from ggscope_capture.__main__ import main
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="tried on Linux only"
+)
+TOKENS = 6
+
+
+def info(*files: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "ggscope", "info", "--json", *map(str, files)]
+    done = subprocess.run(command, capture_output=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("package", ["npm_llama", "pypi_llama"])
+@pytest.mark.parametrize(("model", "threads"), [("nano", 1), ("nano-moe", 2)])
+def test_trace_has_every_op_of_every_thread(
+    package: str,
+    model: str,
+    threads: int,
+    request: pytest.FixtureRequest,
+    tiny_models: dict[str, Path],
+    tmp_path: Path,
+) -> None:
+    """Both doors: npm's libraries load backends, PyPI's has all in one."""
+    target: targets.Target = request.getfixturevalue(package)
+    command = target.command(
+        tiny_models[model], "sun and moon", tokens=TOKENS, threads=threads
+    )
+    out, facts = tmp_path / "out.bin", tmp_path / "facts.json"
+
+    plain = subprocess.run(command, capture_output=True, check=True)
+    run = [sys.executable, "-m", "ggscope_capture", "run", "--require", "-o", str(out)]
+    traced = subprocess.run(
+        [*run, "--", *command, "--facts", str(facts)], capture_output=True, check=False
+    )
+
+    assert traced.returncode == 0, traced.stderr
+    assert (traced.stdout, traced.stderr) == (plain.stdout, b"")
+    told = info(out)
+    n = told["counts"]["records"]
+    lanes = [lane for lane in told["lanes"] if lane["kind"] == "thread"]
+    assert n % (TOKENS * threads) == 0
+    assert [lane["spans"] for lane in lanes] == [n // threads] * threads
+    assert told["spans_by_quality"]["measured"] == n
+    assert told["counts"]["tokens"] == told["counts"]["passes"] == TOKENS
+    assert len(json.loads(facts.read_bytes())["steps"][0]) == TOKENS
+    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    assert (sidecar["records"], sidecar["lost"]) == (n, 0)
+
+
+def test_demo_leaves_a_session_of_trace_and_model(
+    npm_llama: targets.Target,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "ggscope_capture", "demo", str(tmp_path),
+            "--model", "nano-moe", "--tokens", "4", "--threads", "1",
+        ],
+        capture_output=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().strip().isprintable()
+    told = info(tmp_path)
+    assert told["counts"]["tokens"] == 4
+    assert told["counts"]["records"] > 0
+
+
+def test_demo_of_an_unknown_model_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", str(tmp_path), "--model", "huge"]) == 1
+    assert "there is no model huge" in capsys.readouterr().err
