@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ggscope_capture import ring, targets
+from ggscope_capture import record, ring, targets
 from ggscope_capture.native import build
 
 TRACER = build.FOLDER / build.NAME
@@ -24,7 +24,8 @@ def tracer() -> Path:
     """Return the compiled tracer; skip where this platform has none."""
     if sys.platform != "linux":
         pytest.skip("the tracer was written for Linux only so far")
-    if not TRACER.exists():
+    newest = max(path.stat().st_mtime for path in build.FOLDER.glob("*.[ch]"))
+    if not TRACER.exists() or TRACER.stat().st_mtime < newest:
         if shutil.which("cc") is None:
             pytest.skip("there is no C compiler here")
         build.compile_tracer(TRACER)
@@ -49,10 +50,15 @@ class Traced:
     stdout: bytes
     facts: dict[str, list[list[list[int]]]]
     control: np.ndarray
+    lanes: np.ndarray
     definitions: list[ring.Event]
     events: list[ring.Event]
     records: list[np.ndarray] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
+
+    def told(self) -> record.Told:
+        return record.Told.of(
+            self.definitions, self.events, record.joined(self.records), self.lanes
+        )
 
     def of(self, kind: ring.Frame) -> list[ring.Event]:
         return [e for e in (*self.definitions, *self.events) if e.type == kind]
@@ -116,8 +122,8 @@ def run(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> 
     with ring.Ring(path) as read:
         records = read.records()
         traced = Traced(
-            done.stdout, told, read.control[0].copy(), read.definitions(),
-            read.events(), records,
+            done.stdout, told, read.control[0].copy(), read.lanes.copy(),
+            read.definitions(), read.events(), records,
         )  # fmt: skip
         assert read.dropped() == 0
         assert int(read.lost.sum()) == 0
@@ -146,9 +152,9 @@ def check_records(traced: Traced, *, lanes: int, graphs: int) -> None:
     assert found == expected
     ops = traced.ops
     for part in traced.records:
-        for record in part[:: max(1, len(part) // 50)]:
-            head = told[int(record["graph"])]
-            tensor, name = builds[int(head["build"])][1][int(record["node"])]
-            assert tensor["op"] == record["op"]
-            assert int(record["op"]) in ops
+        for row in part[:: max(1, len(part) // 50)]:
+            head = told[int(row["graph"])]
+            tensor, name = builds[int(head["build"])][1][int(row["node"])]
+            assert tensor["op"] == row["op"]
+            assert int(row["op"]) in ops
             assert name

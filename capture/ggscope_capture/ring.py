@@ -246,8 +246,16 @@ class Event:
     body: bytes
 
     def struct(self, name: str) -> tuple[np.void, bytes]:
-        """Return the struct that begins the body, and the bytes behind it."""
+        """Return the struct that begins the body, and the bytes behind it.
+
+        Raises
+        ------
+        RingError
+            If the body is shorter.
+        """
         dtype = STRUCTS[name]
+        if len(self.body) < dtype.itemsize:
+            raise RingError(f"a frame of type {self.type} is cut")
         return np.frombuffer(self.body, dtype, 1)[0], self.body[dtype.itemsize :]
 
 
@@ -256,6 +264,8 @@ def text_at(body: bytes, place: int = 0) -> tuple[str, int]:
 
     Bytes that are no UTF-8 become U+FFFD.
     """
+    if place + _TEXT.size > len(body):
+        raise RingError("a text goes beyond its frame")
     (length,) = _TEXT.unpack_from(body, place)
     end = place + _TEXT.size + length
     if end > len(body):

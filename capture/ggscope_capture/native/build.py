@@ -39,13 +39,12 @@ def compile_tracer(target: Path, *, compiler: str | None = None) -> None:
     BuildError
         If there is no compiler, or the sources do not compile.
     """
-    fresh = target.with_suffix(".new")
-    if sys.platform == "darwin":
-        way = ["-dynamiclib", "-undefined", "dynamic_lookup"]
-    else:
-        # Without -Bsymbolic the slots would be given the functions that they had.
-        # libdl: where the library of C does not hold dlopen itself.
-        way = ["-shared", "-ftls-model=initial-exec", "-Wl,-Bsymbolic",
+    fresh = target.with_suffix(f".{os.getpid()}.new")
+    if sys.platform != "linux":
+        raise BuildError("the tracer was written for Linux only so far")
+    # Without -Bsymbolic the slots would be given the functions that they had.
+    # libdl: where the library of C does not hold dlopen itself.
+    way = ["-shared", "-ftls-model=initial-exec", "-Wl,-Bsymbolic",
                "-Wl,--no-as-needed", "-ldl"]  # fmt: skip
     done = subprocess.run(
         [*_compiler(compiler), *_FLAGS, *map(str, sources()), *way, "-o", str(fresh)],

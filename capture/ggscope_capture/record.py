@@ -1,0 +1,648 @@
+"""What a ring told, as files that others read: 256-byte records, `.ggmlviz`, DOT.
+
+Everything here is computed from frames and records alone, so that a live run, a run
+that ended and the ring of a killed program give the same files.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope_capture.ring import (
+    RECORD,
+    RECORD_BEGIN,
+    RECORD_GRAPH,
+    STRUCTS,
+    UNKNOWN_U32,
+    UNKNOWN_U64,
+    Event,
+    Frame,
+    Host,
+    Mode,
+    RingError,
+    TensorFlag,
+    text_at,
+)
+
+Array = npt.NDArray[Any]
+
+_SOURCE = np.dtype(
+    [
+        ("name", "S20"), ("pointer", "<u8"), ("size", "<u4"), ("layer", "<u2"),
+        ("memory", "u1"), ("type", "u1"), ("place", "<u8"), ("index", "<u4"),
+        ("more", "<u4"),
+    ]
+)  # fmt: skip
+TRACE = np.dtype(
+    [
+        ("time", "<u8"), ("token", "<u4"), ("layer", "<u2"), ("thread", "<u2"),
+        ("op", "u1"), ("phase", "u1"), ("n_sources", "u1"), ("duration", "u1", (5,)),
+        ("name", "S24"), ("sources", _SOURCE, (4,)),
+    ]
+)  # fmt: skip
+"""A record of 256 bytes.
+
+Spare bytes hold what other readers of the format pass over: `duration` the op's
+nanoseconds (40 bits), `type` of a source its ggml type, and `more` of the four sources
+the wait behind the op in ns, the node, the graph, and `extra` of the ring's record
+(core, NUMA node, barriers, flags).
+"""
+_CHOICE = np.dtype(
+    [
+        ("time", "<u8"), ("token", "<u4"), ("layer", "<u2"), ("row", "<u2"),
+        ("op", "u1"), ("phase", "u1"), ("used", "u1"), ("rows", "u1"), ("of", "<u2"),
+        ("spare", "V2"), ("name", "S24"), ("list", "<u2", (104,)),
+    ]
+)  # fmt: skip
+"""An extension record: chosen experts (0xF0), or experts and scores (0xF1)."""
+_EXPERTS_OP, _ROUTER_OP = 0xF0, 0xF1
+_NO_LAYER = 65535
+_LANES_OF_SLOT = 512
+_DISK, _BUFFER = 0, 1
+_MAX_LABEL = 63
+
+
+@dataclass(frozen=True)
+class Build:
+    """The nodes of one graph, and what they read.
+
+    Attributes
+    ----------
+    head : ``def_build``.
+    tensors : (n_tensors,) of ``def_tensor``; the nodes first, in their order.
+    names : of the tensors.
+    """
+
+    head: np.void
+    tensors: Array
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that a ring told, by what it is.
+
+    Attributes
+    ----------
+    records : of `RECORD`, in the order of their beginnings.
+    graphs : ``event_graph`` by the number of the graph.
+    lanes : of `LANE`.
+    """
+
+    records: Array
+    lanes: Array
+    builds: dict[int, Build]
+    graphs: dict[int, np.void]
+    ends: dict[int, tuple[int, int]]
+    begins: dict[int, int]
+    ops: dict[int, str]
+    definitions: Sequence[Event]
+    events: Sequence[Event]
+
+    @classmethod
+    def of(
+        cls,
+        definitions: Sequence[Event],
+        events: Sequence[Event],
+        records: Array,
+        lanes: Array,
+    ) -> "Told":
+        """Take what `Ring` gave; raises RingError where a frame is damaged."""
+        builds, ops = {}, {}
+        for event in definitions:
+            if event.type == Frame.BUILD:
+                build = _build(event)
+                builds[int(build.head["build"])] = build
+            elif event.type == Frame.OP:
+                ops[_number(event)] = text_at(event.body, 4)[0]
+        graphs, ends, begins = {}, {}, {}
+        for event in events:
+            if event.type == Frame.GRAPH_BEGIN:
+                graph, _ = event.struct("event_graph")
+                graphs[int(graph["graph"])] = graph
+                begins[int(graph["graph"])] = event.time
+            elif event.type == Frame.GRAPH_END and len(event.body) >= 16:
+                number, status = struct.unpack_from("<Ii", event.body)
+                ends[number] = (event.time, status)
+        order = np.argsort(records["t0"], kind="stable")
+        return cls(
+            records[order], lanes, builds, graphs, ends, begins, ops, definitions,
+            events,
+        )  # fmt: skip
+
+    def build_of(self, graph: int) -> Build | None:
+        """Return what the nodes of a graph are, where that was told."""
+        told = self.graphs.get(graph)
+        return None if told is None else self.builds.get(int(told["build"]))
+
+    def threads(self, lanes: Array) -> npt.NDArray[np.int64]:
+        """Return a number of its own for every thread of every slot."""
+        known = np.minimum(lanes.astype(np.int64), max(len(self.lanes) - 1, 0))
+        if not len(self.lanes):
+            return known
+        slot = self.lanes["slot"][known].astype(np.int64)
+        return np.asarray(slot * _LANES_OF_SLOT + self.lanes["ith"][known], np.int64)
+
+
+def _number(event: Event) -> int:
+    if len(event.body) < 4:
+        raise RingError("a definition is cut")
+    return int.from_bytes(event.body[:4], "little")
+
+
+def _build(event: Event) -> Build:
+    dtype = STRUCTS["def_tensor"]
+    if len(event.body) < STRUCTS["def_build"].itemsize:
+        raise RingError("a build is cut")
+    head, body = event.struct("def_build")
+    n = int(head["n_tensors"])
+    if n * dtype.itemsize > len(body) or head["n_nodes"] > n:
+        raise RingError("a build is cut")
+    tensors, names, at = np.zeros(n, dtype), [], 0
+    for index in range(n):
+        if at + dtype.itemsize + 2 > len(body):
+            raise RingError("a build is cut")
+        tensors[index] = np.frombuffer(body, dtype, 1, at)[0]
+        name, end = text_at(body, at + dtype.itemsize)
+        names.append(name)
+        at = end + (at - end) % 8
+    return Build(head, tensors, names)
+
+
+def _sources(build: Build, node: int) -> list[int]:
+    """Return what a node reads, with the weight of the one that runs within it."""
+    n = len(build.tensors)
+    used = [int(s) for s in build.tensors[node]["sources"] if s < n]
+    after = node + 1
+    if after < build.head["n_nodes"]:
+        fused = build.tensors[after]
+        if fused["flags"] & TensorFlag.FUSED:
+            used += [
+                int(s)
+                for s in fused["sources"]
+                if s < n and build.tensors[int(s)]["flags"] & TensorFlag.WEIGHT
+            ]
+    return used
+
+
+def _templates(build: Build, *, has_names: bool) -> Array:
+    """Return what is the same in every record of each node."""
+    tensors, n = build.tensors, int(build.head["n_nodes"])
+    rows = np.zeros(n, TRACE)
+    names = [name.encode() if has_names else b"" for name in build.names]
+    layers = np.where(tensors["layer"] < 0, _NO_LAYER, tensors["layer"])
+    layers = np.minimum(layers, _NO_LAYER)
+    for node in range(n):
+        row = rows[node]
+        row["name"], row["layer"] = names[node], layers[node]
+        used = _sources(build, node)[:4]
+        row["n_sources"] = len(used)
+        for slot, number in zip(row["sources"], used, strict=False):
+            source = tensors[number]
+            is_weight = bool(source["flags"] & TensorFlag.WEIGHT)
+            slot["name"] = names[number]
+            slot["pointer"] = source["data"]
+            slot["size"] = min(int(source["bytes"]), UNKNOWN_U32)
+            slot["layer"] = layers[number]
+            slot["memory"] = _DISK if is_weight else _BUFFER
+            slot["type"] = min(int(source["type"]), 255)
+            slot["place"] = source["offset"] if is_weight else source["buffer"]
+            slot["index"] = source["weight"] if is_weight else UNKNOWN_U32
+    return rows
+
+
+def to_records(told: Told, *, has_names: bool = True) -> bytes:
+    """Return the records of 256 bytes: one per op and lane, and the experts' choices.
+
+    Whole graphs (`RECORD_GRAPH`) are no ops and are left out. An op has a number of one
+    byte here; larger ones, and those of extension records, become 255.
+    """
+    spans = told.records[told.records["extra"] & RECORD_GRAPH == 0]
+    templates = {
+        number: _templates(build, has_names=has_names)
+        for number, build in told.builds.items()
+    }
+    rows = np.zeros(len(spans), TRACE)
+    rows["layer"] = _NO_LAYER
+    for graph in np.unique(spans["graph"]).tolist():
+        mine = np.flatnonzero(spans["graph"] == graph)
+        head = told.graphs.get(graph)
+        if head is None:
+            continue
+        known = templates.get(int(head["build"]))
+        if known is not None:
+            nodes = spans["node"][mine].astype(np.int64)
+            is_known = nodes < len(known)
+            rows[mine[is_known]] = known[nodes[is_known]]
+        rows["token"][mine] = _step(head)
+        rows["phase"][mine] = head["phase"] == 2
+    rows["time"] = spans["t0"]
+    rows["op"] = np.where(spans["op"] < _EXPERTS_OP, spans["op"], 255)
+    duration = np.where(spans["extra"] & RECORD_BEGIN, 0, spans["op_ns"])
+    wide = duration.astype("<u8").reshape(-1, 1).view("u1").reshape(-1, 8)
+    rows["duration"] = wide[:, :5]
+    rows["thread"] = told.threads(spans["lane"])
+    for slot, field in enumerate(("wait_ns", "node", "graph", "extra")):
+        rows["sources"]["more"][:, slot] = spans[field]
+    extensions = _choices(told)
+    if not len(extensions):
+        return rows.tobytes()
+    both = np.concatenate([rows.view("V256").ravel(), extensions.view("V256").ravel()])
+    times = np.concatenate([rows["time"], extensions["time"]])
+    return both[np.argsort(times, kind="stable")].tobytes()
+
+
+def _step(graph: np.void) -> int:
+    """Return the decode step that a graph belongs to."""
+    step = int(graph["ubatch"])
+    return step if step != UNKNOWN_U32 else int(graph["graph"])
+
+
+def _choices(told: Told) -> Array:
+    made = []
+    for event in told.events:
+        if event.type not in (Frame.EXPERTS, Frame.ROUTER):
+            continue
+        head, body = event.struct("event_experts")
+        used, rows = int(head["used"]), int(head["rows"])
+        is_router = event.type == Frame.ROUTER
+        n = used * rows
+        graph = told.graphs.get(int(head["graph"]))
+        if n * (8 if is_router else 4) > len(body) or graph is None:
+            continue
+        room = 52 if is_router else 104
+        if not 0 < used <= room or not 0 <= head["layer"] < _NO_LAYER:
+            continue
+        listed = np.frombuffer(body, "<i4", n).reshape(rows, used).astype(np.uint16)
+        if is_router:
+            scores = np.frombuffer(body, "<f4", n, 4 * n).reshape(rows, used)
+            scaled = np.rint(np.clip(np.nan_to_num(scores), 0, 1) * 0xFFFF)
+            listed = np.stack([listed, scaled.astype(np.uint16)], axis=-1)
+        per_record = min(room // used, 255)
+        build = told.build_of(int(head["graph"]))
+        node = int(head["node"])
+        for first in range(0, rows, per_record):
+            part = listed[first : first + per_record]
+            record = np.zeros(1, _CHOICE)
+            record["time"], record["token"] = event.time, _step(graph)
+            record["layer"], record["phase"] = head["layer"], graph["phase"] == 2
+            record["row"] = min(int(head["first_row"]) + first, 0xFFFF)
+            record["op"] = _ROUTER_OP if is_router else _EXPERTS_OP
+            record["used"], record["rows"] = used, len(part)
+            record["of"] = min(int(head["n_experts"]), 0xFFFF)
+            if build is not None and node < len(build.names):
+                record["name"] = build.names[node].encode()
+            record["list"][0, : part.size] = part.ravel()
+            made.append(record)
+    return np.concatenate(made) if made else np.zeros(0, _CHOICE)
+
+
+# ---- the sidecar ----
+
+
+def to_sidecar(told: Told, control: Any) -> dict[str, Any]:
+    """Return what the records have no room for, as a JSON object.
+
+    Parameters
+    ----------
+    control : the control page of the ring, of ``ring_control``.
+    """
+    n_choices = len(_choices(told))
+    is_graph = told.records["extra"] & RECORD_GRAPH != 0
+    facts: dict[str, Any] = {
+        "format": "ggscope-capture",
+        "version": 1,
+        "records": int(np.count_nonzero(~is_graph)),
+        "extension_records": n_choices,
+        "graph_records": int(np.count_nonzero(is_graph)),
+        "graphs": len(told.graphs),
+        "mode": Mode(int(control["mode"])).name.lower()
+        if int(control["mode"]) in set(Mode)
+        else "unknown",
+        "clock": {
+            "unit": "ns",
+            "monotonic": int(control["t0_mono"]),
+            "real": int(control["t0_real"]),
+        },
+        "pid": int(control["pid"]),
+        "dropped": int(told.lanes["dropped"].sum()) + int(control["no_lane"]),
+        "dropped_events": int(control["events_dropped"]),
+        "unnamed_ops": int(control["no_node"]),
+        "lost_definitions": int(control["defs_lost"]),
+        "ops": {str(number): name for number, name in sorted(told.ops.items())},
+    }
+    facts.update(_from_definitions(told))
+    facts.update(_from_events(told))
+    used = np.flatnonzero(told.lanes["state"])
+    threads = told.threads(used.astype(np.uint16))
+    facts["threads"] = [
+        {
+            "thread": int(thread),
+            "slot": int(told.lanes["slot"][lane]),
+            "index": int(told.lanes["ith"][lane]),
+            "tid": int(told.lanes["tid"][lane]),
+        }
+        for lane, thread in zip(used.tolist(), threads.tolist(), strict=True)
+    ]
+    facts["builds"] = [_build_facts(build) for build in told.builds.values()]
+    return facts
+
+
+def _known(number: Any) -> int | None:
+    value = int(number)
+    return None if value in (UNKNOWN_U32, UNKNOWN_U64) else value
+
+
+def _build_facts(build: Build) -> dict[str, Any]:
+    return {
+        "build": int(build.head["build"]),
+        "nodes": int(build.head["n_nodes"]),
+        "computed": int(build.head["n_computed"]),
+        "fused": int(build.head["n_fused"]),
+        "names": build.names[: int(build.head["n_nodes"])],
+    }
+
+
+def _from_definitions(told: Told) -> dict[str, Any]:
+    found: dict[str, Any] = {"models": [], "buffers": [], "notes": [], "checks": []}
+    buffers: dict[int, dict[str, Any]] = {}
+    for event in told.definitions:
+        if event.type == Frame.PROGRAM:
+            program, at = text_at(event.body, 4)
+            version, at = text_at(event.body, at)
+            line, _ = text_at(event.body, at)
+            found["program"], found["ggml"] = program, version
+            found["command"] = line.split("\0")
+        elif event.type == Frame.MODEL:
+            number, n, data, size = struct.unpack_from("<IIQQ", event.body)
+            found["models"].append(
+                {"model": number, "path": text_at(event.body, 24)[0],
+                 "tensors": n, "data_offset": data, "size": size}
+            )  # fmt: skip
+        elif event.type == Frame.BUFFER:
+            told_buffer, rest = event.struct("def_buffer")
+            number = int(told_buffer["buffer"])
+            buffers[number] = {
+                "buffer": number, "name": text_at(rest)[0],
+                "size": int(told_buffer["size"]), "base": int(told_buffer["base"]),
+                "usage": _known(told_buffer["usage"]), "seen": event.time,
+                "allocated": None, "freed": None,
+            }  # fmt: skip
+        elif event.type == Frame.BUFFER_EVENT:
+            number, kind, usage = struct.unpack_from("<IIQ", event.body)
+            buffer = buffers.get(number, {})
+            if kind == 3:
+                buffer["usage"] = usage
+            else:
+                buffer["allocated" if kind == 1 else "freed"] = event.time
+        elif event.type == Frame.NOTE:
+            found["notes"].append(text_at(event.body, 4)[0])
+        elif event.type == Frame.CHECK:
+            check, _ = event.struct("def_check")
+            names = [
+                name for name in cast(Any, check.dtype.names) if name != "reserved"
+            ]
+            found["checks"].append({name: int(check[name]) for name in names})
+    found["buffers"] = list(buffers.values())
+    return found
+
+
+def _from_events(told: Told) -> dict[str, Any]:
+    found: dict[str, Any] = {"ubatches": [], "host": [], "copies": []}
+    for event in told.events:
+        if event.type == Frame.UBATCH:
+            head, body = event.struct("event_ubatch")
+            n, n_positions = int(head["n_tokens"]), int(head["n_positions"])
+            if 4 * (n + n_positions) > len(body):
+                continue
+            listed = np.frombuffer(body, "<i4", n + n_positions).tolist()
+            found["ubatches"].append(
+                {"ubatch": int(head["ubatch"]), "time": event.time,
+                 "context": int(head["context"]), "tokens": listed[:n],
+                 "positions": listed[n:], "phase": int(head["phase"])}
+            )  # fmt: skip
+        elif event.type == Frame.HOST:
+            host, _ = event.struct("event_host")
+            kind = int(host["kind"])
+            name = Host(kind).name.lower() if kind in set(Host) else str(kind)
+            fields = ("tid", "begin", "end", "context", "bytes", "ubatch", "count")
+            found["host"].append(
+                {"kind": name, **{key: _known(host[key]) for key in fields}}
+            )
+        elif event.type == Frame.COPY:
+            copy, _ = event.struct("event_copy")
+            places = ("begin", "end", "bytes", "from_buffer", "to_buffer", "context")
+            name = bytes(copy["name"]).decode("utf-8", "replace")
+            found["copies"].append(
+                {"name": name, **{key: _known(copy[key]) for key in places}}
+            )
+    found["graph_list"] = [
+        {
+            **{key: _known(graph[key]) for key in (
+                "graph", "build", "ubatch", "slot", "n_threads", "phase", "split",
+                "n_nodes", "context", "backend",
+            )},
+            "begin": told.begins[number],
+            "end": told.ends.get(number, (None, None))[0],
+            "status": told.ends.get(number, (None, None))[1],
+        }
+        for number, graph in sorted(told.graphs.items())
+    ]  # fmt: skip
+    return found
+
+
+# ---- .ggmlviz ----
+
+_GRAPH_BEGIN, _GRAPH_END, _OP_BEGIN, _OP_END, _ALLOCATED, _FREED = 0, 1, 2, 3, 6, 7
+_VIZ = np.dtype(
+    [
+        ("type", "u1"), ("time", "<u8"), ("thread", "<u4"), ("pointer", "<u8"),
+        ("first", "<u4"), ("second", "<u4"), ("size", "<u8"), ("backend", "<u8"),
+        ("has_label", "u1"),
+    ]
+)  # fmt: skip
+"""An event without its label. The union: a pointer; op or nodes and threads; then the
+size of an op or the backend of a graph; the backend of an op."""
+
+
+def to_ggmlviz(told: Told, *, has_names: bool = True) -> bytes:
+    """Return the stream of events, in the order in which they really were.
+
+    An op ends where it waits for others; waits have no events of their own, because
+    two numberings of those exist.
+    """
+    records = told.records[told.records["extra"] & RECORD_BEGIN == 0]
+    spans = records[records["extra"] & RECORD_GRAPH == 0]
+    events: list[Array] = []
+    labels: list[Array] = []
+    place: dict[tuple[int, int], int] = {}
+    texts: list[bytes] = [b""]
+    keys = spans["graph"].astype(np.int64)
+    pointers, sizes = np.zeros(len(spans), np.uint64), np.zeros(len(spans), np.uint64)
+    label = np.zeros(len(spans), np.int64)
+    for graph in np.unique(keys).tolist():
+        build = told.build_of(graph)
+        if build is None:
+            continue
+        mine = np.flatnonzero(keys == graph)
+        nodes = spans["node"][mine].astype(np.int64)
+        mine, nodes = (part[nodes < len(build.tensors)] for part in (mine, nodes))
+        number = int(build.head["build"])
+        pointers[mine] = build.tensors["pointer"][nodes]
+        sizes[mine] = build.tensors["bytes"][nodes]
+        if has_names:
+            for node in np.unique(nodes).tolist():
+                if (number, node) not in place:
+                    place[number, node] = len(texts)
+                    texts.append(_label(build.names[node]))
+            label[mine] = [place[number, node] for node in nodes.tolist()]
+    threads = told.threads(spans["lane"])
+    end_ns = spans["t0"] + spans["op_ns"]
+    order = np.arange(len(spans), dtype=np.int64)
+    rank: list[npt.NDArray[np.int64]] = []
+    for kind, times in ((_OP_BEGIN, spans["t0"]), (_OP_END, end_ns)):
+        part = np.zeros(len(spans), _VIZ)
+        part["type"], part["time"], part["thread"] = kind, times, threads
+        part["pointer"], part["first"], part["size"] = pointers, spans["op"], sizes
+        events.append(part)
+        labels.append(label)
+        rank.append(2 * order + (kind == _OP_END))
+    for part in (_graph_events(told, spans, end_ns), _buffer_events(told)):
+        events.append(part)
+        labels.append(np.zeros(len(part), np.int64))
+        is_end = part["type"] == _GRAPH_END
+        rank.append(np.where(is_end, 2 * len(spans) + 1, -1).astype(np.int64))
+    return (
+        b"GGMLVIZ1"
+        + struct.pack("<I", 1)
+        + _joined(
+            np.concatenate(events), np.concatenate(labels), np.concatenate(rank), texts
+        )
+    )
+
+
+def _label(name: str) -> bytes:
+    """Return a name in as many bytes as readers expect, cut between characters."""
+    return name.encode()[:_MAX_LABEL].decode("utf-8", "ignore").encode()
+
+
+def _graph_events(told: Told, spans: Array, end_ns: Array) -> Array:
+    """Return begin and end of every graph, on its first thread."""
+    last: dict[int, int] = {}
+    for graph, end in zip(spans["graph"].tolist(), end_ns.tolist(), strict=True):
+        last[graph] = max(end, last.get(graph, 0))
+    made = np.zeros(2 * len(told.graphs), _VIZ)
+    n = 0
+    for number, graph in sorted(told.graphs.items()):
+        begin = told.begins[number]
+        end = told.ends.get(number, (None, 0))[0]
+        # A graph that was cut off has no end; the reader shows it as open.
+        times = [begin] if end is None else [begin, max(end, last.get(number, 0))]
+        is_cpu = number in last
+        for kind, time in zip((_GRAPH_BEGIN, _GRAPH_END), times, strict=False):
+            made[n]["type"], made[n]["time"] = kind, time
+            made[n]["thread"] = int(graph["slot"]) * _LANES_OF_SLOT
+            # A number for each build: graphs have no address that lasts.
+            made[n]["pointer"] = int(graph["build"]) + 1
+            made[n]["first"] = graph["n_nodes"]
+            made[n]["second"] = graph["n_threads"]
+            made[n]["size"] = 0 if is_cpu else graph["backend"]
+            n += 1
+    return made[:n]
+
+
+def _buffer_events(told: Told) -> Array:
+    buffers = _from_definitions(told)["buffers"]
+    rows = [
+        (kind, time, buffer["base"] or buffer["buffer"] + 1, buffer["size"])
+        for buffer in buffers
+        for kind, time in (
+            (_ALLOCATED, buffer["allocated"]), (_FREED, buffer["freed"]),
+        )
+        if time is not None and buffer["size"] > 0
+    ]  # fmt: skip
+    made = np.zeros(len(rows), _VIZ)
+    for index, (kind, time, pointer, size) in enumerate(rows):
+        made[index]["type"], made[index]["time"] = kind, time
+        made[index]["pointer"] = pointer
+        made[index]["first"] = size & 0xFFFFFFFF
+        made[index]["second"] = size >> 32
+    return made
+
+
+def _joined(events: Array, labels: Array, rank: Array, texts: list[bytes]) -> bytes:
+    """Return the events one after another, each with its label, by time and rank."""
+    order = np.lexsort((rank, events["time"]))
+    events, labels = events[order], labels[order]
+    lengths = np.array([len(text) for text in texts], np.int64)[labels]
+    sizes = np.where(labels > 0, 4 + lengths, 0) + _VIZ.itemsize
+    events["has_label"] = labels > 0
+    starts = np.cumsum(sizes) - sizes
+    out = np.zeros(int(sizes.sum()), np.uint8)
+    raw = events.view("u1").reshape(-1, _VIZ.itemsize)
+    for size in np.unique(sizes).tolist():
+        rows = np.flatnonzero(sizes == size)
+        block = np.zeros((len(rows), size), np.uint8)
+        block[:, : _VIZ.itemsize] = raw[rows]
+        if size > _VIZ.itemsize:
+            length = size - _VIZ.itemsize - 4
+            block[:, _VIZ.itemsize : _VIZ.itemsize + 4] = np.frombuffer(
+                struct.pack("<I", length), np.uint8
+            )
+            used, back = np.unique(labels[rows], return_inverse=True)
+            text = b"".join(texts[number] for number in used.tolist())
+            table = np.frombuffer(text, np.uint8).reshape(len(used), length)
+            block[:, _VIZ.itemsize + 4 :] = table[back]
+        out[starts[rows][:, None] + np.arange(size)] = block
+    return out.tobytes()
+
+
+# ---- DOT ----
+
+_QUOTED = str.maketrans({'"': "'", "\\": "/", "\n": " ", "|": "/", "<": "(", ">": ")"})
+
+
+def to_dot(told: Told, build: Build) -> str:
+    """Return a build as ``ggml_graph_dump_dot`` writes graphs, with names of ops."""
+    types = {
+        _number(event): text_at(event.body, 16)[0]
+        for event in told.definitions
+        if event.type == Frame.TYPE
+    }
+    lines = ["digraph G {", "  newrank = true;", "  rankdir = TB;"]
+    n_nodes, n = int(build.head["n_nodes"]), len(build.tensors)
+    edges = []
+    for index in range(n):
+        tensor = build.tensors[index]
+        kind = types.get(int(tensor["type"]), str(tensor["type"]))
+        name = build.names[index].translate(_QUOTED)
+        shape = [int(size) for size in tensor["ne"]]
+        while len(shape) > 2 and shape[-1] == 1:
+            shape.pop()
+        if index < n_nodes:
+            op = told.ops.get(int(tensor["op"]), str(tensor["op"]))
+            colour, label = "white", f"{name} ({kind})|{index} {shape} | <x>{op}"
+        else:
+            colour = "pink"
+            label = f"<x>{name} ({kind})|CONST {index - n_nodes} {shape}"
+        lines.append(
+            f'  "0x{int(tensor["pointer"]):x}" [ style = filled; fillcolor = {colour}; '
+            f'shape = record; label="{label}"; ]'
+        )
+        for number, source in enumerate(tensor["sources"].tolist()):
+            if source < n:
+                ends = (build.tensors[source]["pointer"], tensor["pointer"])
+                edges.append(
+                    f'  "0x{int(ends[0]):x}" -> "0x{int(ends[1]):x}" '
+                    f'[ arrowhead = vee; style = solid; label = "src {number}"; ]'
+                )
+    return "\n".join([*lines, *edges, "}", ""])
+
+
+def joined(parts: Sequence[Array]) -> Array:
+    """Return the records of several lanes as one array of `RECORD`."""
+    return np.concatenate([np.zeros(0, RECORD), *parts])

@@ -1,0 +1,144 @@
+"""What is made of a ring: files that the viewer's own readers read."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+from ggscope.cli import main
+from ggscope_capture import record, ring, targets
+from tracing import Traced, command, doors, run
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the tracer was written for Linux only so far"
+)
+
+
+@pytest.fixture(scope="module")
+def moe(
+    npm_llama: targets.Target,
+    tiny_models: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Traced:
+    """A run of a model with experts."""
+    folder = tmp_path_factory.mktemp("moe")
+    line = command(npm_llama, tiny_models["nano-moe"], folder / "facts.json")
+    return run(line, folder, doors("path"))
+
+
+def info(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return what ``ggscope info --json`` says."""
+    assert main(["info", "--json", str(path)]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_records_are_read_with_all_that_was_measured(
+    moe: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.bin"
+    told = moe.told()
+    path.write_bytes(record.to_records(told))
+    n = len(told.records)
+
+    read = info(path, capsys)
+
+    assert n == 57 * len(moe.facts["steps"][0])
+    assert read["counts"]["tokens"] == len(moe.facts["steps"][0])
+    assert read["reader"] == "tensor-access"
+    rows = np.fromfile(path, record.TRACE)
+    ops = rows[rows["op"] < 0xF0]
+    assert len(ops) == n
+    assert np.array_equal(np.sort(ops["time"]), ops["time"])
+    assert np.array_equal(ops["sources"]["more"][:, 0], told.records["wait_ns"])
+    assert np.array_equal(ops["sources"]["more"][:, 3], told.records["extra"])
+    assert len(rows) - n == len(moe.of(ring.Frame.EXPERTS)) * 2
+
+
+def test_records_name_the_weights_by_their_place_in_the_file(
+    moe: Traced, tiny_models: dict[str, Path]
+) -> None:
+    rows = np.frombuffer(record.to_records(moe.told()), record.TRACE)
+    tensors = gguf.GGUFReader(tiny_models["nano-moe"]).tensors
+    expected = {
+        (number, int(t.data_offset), int(t.n_bytes)) for number, t in enumerate(tensors)
+    }
+
+    sources = rows[rows["op"] < 0xF0]["sources"].ravel()
+    used = sources[(sources["size"] > 0) & (sources["memory"] == 0)]
+
+    # Those of norms, too, whose multiplication runs within the op before it.
+    read = set(
+        zip(*(used[f].tolist() for f in ("index", "place", "size")), strict=True)
+    )
+    assert read == expected
+
+
+def test_event_stream_keeps_order_times_and_names(
+    moe: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.ggmlviz"
+    told = moe.told()
+    path.write_bytes(record.to_ggmlviz(told))
+
+    read = info(path, capsys)
+
+    steps = len(moe.facts["steps"][0])
+    assert read["reader"] == "ggmlviz"
+    assert read["counts"]["spans"] == len(told.records) + steps
+    assert main(["check", str(path)]) == 0
+    capsys.readouterr()
+
+
+def test_graph_has_the_nodes_and_edges_of_the_build(
+    moe: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "graph.dot"
+    told = moe.told()
+    build = told.builds[0]
+    path.write_text(record.to_dot(told, build))
+
+    read = info(path, capsys)
+
+    assert read["counts"]["records"] == len(build.tensors)
+    n = len(build.tensors)
+    edges = int(np.count_nonzero(build.tensors["sources"] < n))
+    assert path.read_text().count("->") == edges
+
+
+def test_sidecar_tells_what_records_cannot(moe: Traced) -> None:
+    facts = json.loads(json.dumps(record.to_sidecar(moe.told(), moe.control)))
+
+    steps = moe.facts["steps"][0]
+    assert facts["records"] == len(moe.told().records)
+    assert [ubatch["tokens"] for ubatch in facts["ubatches"]] == steps
+    assert facts["mode"] == "threads"
+    assert facts["models"][0]["path"].endswith("nano-moe.gguf")
+    assert facts["models"][0]["tensors"] == 23
+    kinds = {host["kind"] for host in facts["host"]}
+    assert {"compute", "alloc", "input"} <= kinds
+    freed = [b for b in facts["buffers"] if b["allocated"] and b["freed"]]
+    assert any(buffer["usage"] == 2 for buffer in freed)
+    assert all(buffer["allocated"] <= buffer["freed"] for buffer in freed)
+    assert len(facts["graph_list"]) == len(steps)
+    assert all(graph["status"] == 0 for graph in facts["graph_list"])
+
+
+def test_damaged_frames_are_refused_with_a_reason(moe: Traced) -> None:
+    (build, *_) = moe.of(ring.Frame.BUILD)
+    cut = ring.Event(build.type, build.time, build.body[: len(build.body) // 2])
+
+    with pytest.raises(ring.RingError, match="cut"):
+        record.Told.of([cut], [], record.joined([]), moe.lanes)
+
+
+def test_records_of_graphs_that_nobody_named_are_kept(moe: Traced) -> None:
+    told = record.Told.of([], [], record.joined(moe.records), moe.lanes)
+
+    rows = np.frombuffer(record.to_records(told), record.TRACE)
+
+    assert len(rows) == len(told.records)
+    assert set(rows["layer"].tolist()) == {65535}
