@@ -25,8 +25,8 @@ from ggscope.model.tables import SpanFlag
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Join, Trace
 from ggscope.opening import open_bundle
-from ggscope.readers import survey as bundle
-from ggscope.readers.maps import memory_map as map_intake
+from ggscope.readers import survey as readers_survey
+from ggscope.readers.maps import memory_map
 from ggscope.readers.registry import open_trace
 from ggscope.views.details.parts import ThingRequest, exists, facts_of
 from ggscope.words.completeness import completeness_words, with_completeness
@@ -96,7 +96,7 @@ def test_a_sample_does_not_provoke_each_code():
 
 
 def _too_many_tensors(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
-    monkeypatch.setattr(map_intake, "MAX_ROWS", 3)
+    monkeypatch.setattr(memory_map, "MAX_ROWS", 3)
     return open_trace(side_samples.sound_file("MemoryMapReader", folder))
 
 
@@ -117,10 +117,10 @@ def _odd_score(folder: Path, _: pytest.MonkeyPatch) -> Trace:
 
 
 def _full_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
-    monkeypatch.setattr(bundle, "MAX_FILES", 1)
+    monkeypatch.setattr(readers_survey, "MAX_FILES", 1)
     for name in ("BufferStatsReader", "MemoryMapReader", "StructureCsvReader"):
         side_samples.sound_file(name, folder)
-    return open_bundle(bundle.survey([folder]))
+    return open_bundle(readers_survey.survey([folder]))
 
 
 def _cut_names(_folder: Path, _: pytest.MonkeyPatch) -> Trace:
@@ -175,7 +175,7 @@ def heard() -> tuple[str, ...]:
     """Return what is said of each of a dozen traces, one text for each."""
     names = ("llama.ggmlviz", "npu-prefill-decode.json", "tinyllama-256.bin")
     traces = [open_trace(SAMPLES / name) for name in names]
-    traces.append(open_bundle(bundle.survey([SAMPLES / "moe-experiment"])))
+    traces.append(open_bundle(readers_survey.survey([SAMPLES / "moe-experiment"])))
     traces += [
         moe_reads(),
         moe_reads(layers=12),

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 import builders
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
-from ggscope.render.gl import painter as gl
+from ggscope.render.gl import painter
 from ggscope.render.gl.base import gl_module
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
@@ -152,9 +152,9 @@ def test_failing_opengl_falls_back_to_raster_with_a_notice(
     qtbot: QtBot, view: TimelineView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: object) -> None:
-        raise gl.GlError("no shaders today")
+        raise painter.GlError("no shaders today")
 
-    monkeypatch.setattr(gl.GlPainter, "initialize", broken)
+    monkeypatch.setattr(painter.GlPainter, "initialize", broken)
 
     with qtbot.waitSignal(view.renderer_failed) as failed:
         view.choose_renderer("opengl")

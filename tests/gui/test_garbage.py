@@ -7,7 +7,7 @@ import weakref
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui import memory as garbage
+from ggscope.gui import memory
 from ggscope.gui.memory import MainThreadCollector
 
 
@@ -40,4 +40,4 @@ def test_workers_never_collect_and_the_timer_does(qtbot: QtBot) -> None:
     assert freed_on == [threading.main_thread()]
     assert rubbish
     assert gc.isenabled()
-    assert garbage.PERIOD_MS > 0
+    assert memory.PERIOD_MS > 0

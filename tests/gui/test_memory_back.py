@@ -8,12 +8,12 @@ import psutil
 import pytest
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui import memory as memory_back
+from ggscope.gui import memory
 from ggscope.gui.memory import MemoryReturner
 from ggscope.session.tasks import TaskContext, Tasks
 
 needs_glibc = pytest.mark.skipif(
-    memory_back._trim() is None, reason="the C library has no malloc_trim"
+    memory._trim() is None, reason="the C library has no malloc_trim"
 )
 BLOCK, N_BLOCKS = 1 << 16, 1_600
 
@@ -80,11 +80,11 @@ def test_threads_of_the_window_share_one_heap(wish: str, is_one: bool) -> None:
 
 
 def test_giving_back_is_possible_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_back.sys, "platform", "darwin")
-    memory_back._trim.cache_clear()
+    monkeypatch.setattr(memory.sys, "platform", "darwin")
+    memory._trim.cache_clear()
     try:
-        memory_back.give_back()
+        memory.give_back()
 
-        assert memory_back._trim() is None
+        assert memory._trim() is None
     finally:
-        memory_back._trim.cache_clear()
+        memory._trim.cache_clear()

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui.dialogs.window_dialogs import name_filters
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.pages import start as start_page_module
+from ggscope.gui.pages import start
 from ggscope.gui.pages.start import FileRow, StartPage, samples
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
@@ -76,7 +76,7 @@ def test_samples_are_offered_where_they_are(
     def nowhere(_: str) -> Path:
         return tmp_path / "none"
 
-    monkeypatch.setattr(start_page_module.assets, "path", nowhere)
+    monkeypatch.setattr(start.assets, "path", nowhere)
     assert samples() == ()
     page.refresh()
     assert page.sample_rows == []

@@ -7,7 +7,7 @@ import pytest
 
 import builders
 from ggscope.analysis.order import table_order, time_merge
-from ggscope.analysis.order import table_order as partition
+from ggscope.analysis.order import table_order as table_order_module
 from ggscope.analysis.order.table_order import OrderKey, OrderRequest, RowOrder, Sorting
 from ggscope.analysis.order.time_merge import TimeRuns
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
@@ -61,8 +61,8 @@ def plain(trace: Trace, sorting: Sorting, mask: np.ndarray | None) -> list[int]:
 def buckets(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run with buckets as they are, and with ones that are soon too large."""
     if request.param == "crowded":
-        monkeypatch.setattr(partition, "MAX_UNSORTED", 8)
-        monkeypatch.setattr(partition, "_MIN_COMPILED", 0)
+        monkeypatch.setattr(table_order_module, "MAX_UNSORTED", 8)
+        monkeypatch.setattr(table_order_module, "_MIN_COMPILED", 0)
         monkeypatch.setattr(table_order, "MAX_UNSORTED", 8)
         monkeypatch.setattr(table_order, "_BLOCK_ROWS", 16)
         monkeypatch.setattr(table_order, "_KEPT_BLOCKS", 2)
@@ -103,7 +103,7 @@ def test_rows_beyond_the_end_are_refused() -> None:
 def test_cancelled_sort_leaves_the_next_one_right(
     monkeypatch: pytest.MonkeyPatch, sorting: Sorting, k: int
 ) -> None:
-    monkeypatch.setattr(partition, "_PIECE_ROWS", 300)
+    monkeypatch.setattr(table_order_module, "_PIECE_ROWS", 300)
     trace = TRACES["lanes"]
     index, runs = TraceIndex(trace), TimeRuns(trace)
 

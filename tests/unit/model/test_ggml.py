@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.model.ggml import ops as ggml
+from ggscope.model.ggml import ops as ggml_ops
 from ggscope.model.ggml.ops import FAMILIES, OpSample, family_of, infer, table, tables
 from ggscope.model.ggml.rules import ARITY, COMMON, expected_ops, fits_arity
 from ggscope.model.trace import OpTable
@@ -192,7 +192,7 @@ def test_every_table_is_found_again_from_a_real_trace(name: str, layout: str) ->
         assert wrong(found, target, written) == 0, target.id
         assert found.source == "inferred"
         assert found.margin is not None
-        assert found.margin > ggml.UNCERTAIN_MARGIN
+        assert found.margin > ggml_ops.UNCERTAIN_MARGIN
 
 
 @pytest.mark.parametrize(("name", "layout"), REAL)
@@ -236,7 +236,7 @@ def test_nothing_gives_the_newest_table_without_margin() -> None:
 
 
 def test_codes_that_all_tables_name_alike_are_certain() -> None:
-    assert infer([OpSample(2, "l_out-1", ("a", "b"), 2)]).margin == ggml.MAX_MARGIN
+    assert infer([OpSample(2, "l_out-1", ("a", "b"), 2)]).margin == ggml_ops.MAX_MARGIN
 
 
 def test_code_beyond_a_table_speaks_against_it() -> None:
@@ -270,4 +270,4 @@ def test_any_samples_give_a_table_with_a_margin(samples: list[OpSample]) -> None
     found = infer(samples)
 
     assert found.margin is not None
-    assert 0.0 <= found.margin <= ggml.MAX_MARGIN
+    assert 0.0 <= found.margin <= ggml_ops.MAX_MARGIN

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.readers import survey as bundle_module
+from ggscope.readers import survey as readers_survey
 from ggscope.readers.survey import Member, Skipped, beside, recognise, survey
 from session_files import write_experiment, write_map, write_tokens
 from support import need_corpus
@@ -47,7 +47,7 @@ def test_numbers_sort_by_value(tmp_path):
 
 
 def test_folder_of_too_many_files_says_what_it_left(tmp_path, monkeypatch):
-    monkeypatch.setattr(bundle_module, "MAX_FILES", 3)
+    monkeypatch.setattr(readers_survey, "MAX_FILES", 3)
     for token in range(8):
         write_tokens(tmp_path / f"token-{token}.json", READS)
 
@@ -58,7 +58,7 @@ def test_folder_of_too_many_files_says_what_it_left(tmp_path, monkeypatch):
 
 
 def test_folder_of_too_many_names_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(bundle_module, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(readers_survey, "MAX_ENTRIES", 10)
     for i in range(40):
         (tmp_path / f"{i}.txt").write_text("x")
 
@@ -135,7 +135,7 @@ def test_a_foreign_trace_beside_is_not_offered(tmp_path):
 
 
 def test_looking_beside_is_bounded_and_can_be_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(bundle_module, "MAX_BESIDE", 2)
+    monkeypatch.setattr(readers_survey, "MAX_BESIDE", 2)
     write_experiment(tmp_path, tokens=9)
     path = tmp_path / "traces" / "token-00001.json"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ggscope.errors import LimitExceededError
-from ggscope.readers import memory as room
+from ggscope.readers import memory as readers_memory
 from ggscope.readers import registry
 from ggscope.readers.api import Estimate
 from ggscope.readers.memory import (
@@ -103,7 +103,7 @@ def test_figures_without_proc_come_from_psutil(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     exact = process_bytes()
-    monkeypatch.setattr(room, "_PROC", tmp_path)
+    monkeypatch.setattr(readers_memory, "_PROC", tmp_path)
 
     assert process_bytes() == pytest.approx(exact, rel=0.2)
     assert system_bytes()[1] > 1 << 28
@@ -115,10 +115,10 @@ def test_control_group_limits_what_there_is(
     (tmp_path / "memory.max").write_text("1000000000\n")
     (tmp_path / "memory.current").write_text("900000000\n")
     (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 50000000\n")
-    monkeypatch.setattr(room, "_CGROUP", tmp_path)
-    monkeypatch.setattr(room, "_own_cgroup", str)
+    monkeypatch.setattr(readers_memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(readers_memory, "_own_cgroup", str)
 
-    assert room._cgroup_rooms() == [150_000_000, 150_000_000]
+    assert readers_memory._cgroup_rooms() == [150_000_000, 150_000_000]
     assert available_bytes() == 0  # the reserve is larger
 
 
@@ -127,9 +127,9 @@ def test_control_group_without_limit_says_nothing(
 ) -> None:
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("900000000\n")
-    monkeypatch.setattr(room, "_CGROUP", tmp_path)
+    monkeypatch.setattr(readers_memory, "_CGROUP", tmp_path)
 
-    assert room._cgroup_rooms() == []
+    assert readers_memory._cgroup_rooms() == []
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_control_group_without_limit_says_nothing(
 def test_more_than_a_file_of_its_size_can_mean_is_refused(
     tmp_path, monkeypatch, name, text, noun
 ):
-    monkeypatch.setattr(room, "_FREE_BYTES", 0)
+    monkeypatch.setattr(readers_memory, "_FREE_BYTES", 0)
     path = tmp_path / "x.json"
     path.write_text(text)
 

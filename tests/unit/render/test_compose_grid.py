@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QImage
 
-from ggscope.render import colors as colormap
+from ggscope.render import colors as render_colors
 from ggscope.render.batch import DisplayList, ImageBatch, RectBatch
 from ggscope.render.colors import ScaleKind, color_scale
 from ggscope.render.export import render_image
@@ -62,7 +62,7 @@ def test_every_cell_has_the_colour_of_its_number(scale: float) -> None:
 
     image = render_image(compose_grid(scene))
 
-    expected = colormap.texels(
+    expected = render_colors.texels(
         values, scene.colors, background=nothing_color(scene.theme)
     )
     x, y = place.column_edges(), place.row_edges()
@@ -90,7 +90,7 @@ def test_one_hot_cell_among_many_is_never_lost(shape: tuple[int, int]) -> None:
 
     images = [b for b in picture.batches if isinstance(b, ImageBatch)]
     (image,) = (b for b in images if b.clip is not None)  # the colour bar has none
-    assert (image.pixels == colormap.colors()[-1]).any()
+    assert (image.pixels == render_colors.colors()[-1]).any()
 
 
 def test_missing_numbers_are_hatched_and_zeros_are_not() -> None:
@@ -174,9 +174,9 @@ def test_selected_cell_is_framed_and_cells_elsewhere_are_ignored() -> None:
 def test_shares_of_zero_are_known_and_coloured() -> None:
     values = share_values(np.array([[0.0, 1.0]]))
 
-    texels = colormap.texels(values, unit_scale())
+    texels = render_colors.texels(values, unit_scale())
 
-    assert texels.tolist() == [[colormap.colors()[0], colormap.colors()[-1]]]
+    assert texels.tolist() == [[render_colors.colors()[0], render_colors.colors()[-1]]]
 
 
 def test_moved_picture_looks_like_the_original_elsewhere() -> None:

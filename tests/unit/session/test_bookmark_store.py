@@ -7,7 +7,7 @@ import pytest
 
 from ggscope.errors import WriteError
 from ggscope.model.time import TimeRange
-from ggscope.readers import survey as bundle
+from ggscope.readers import survey as readers_survey
 from ggscope.session.bookmarks.bookmarks import Bookmark
 from ggscope.session.bookmarks.files import (
     BookmarkSet,
@@ -99,7 +99,7 @@ def test_beside_the_trace_after_the_person_agreed(trace: Path) -> None:
 def test_bookmark_files_are_no_files_of_an_experiment(trace: Path) -> None:
     KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
 
-    whole, near = bundle.survey([trace.parent]), bundle.beside(trace)
+    whole, near = readers_survey.survey([trace.parent]), readers_survey.beside(trace)
 
     assert side_car(trace).exists()
     for found in (whole, near):

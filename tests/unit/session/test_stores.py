@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
-from ggscope.session import settings_store as stores
+from ggscope.session import settings_store
 from ggscope.session.settings import MAX_RECENT, Settings, merged
 from ggscope.session.settings_store import IniStore, default_path
 
@@ -31,7 +31,7 @@ QT_KEYS = st.builds(
 @given(st.dictionaries(st.builds("{}/{}".format, HEADS, NAMES), TEXTS, max_size=6))
 @example({"General/a": "1", "%General/b": "2", "a": "3", "general/c": "4"})
 def test_text_of_a_file_holds_what_was_put(values: dict[str, str]) -> None:
-    assert stores._read(stores._written(values)) == values
+    assert settings_store._read(settings_store._written(values)) == values
 
 
 @hypothesis_settings(

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.groups import add_by_group, chunks
-from ggscope.analysis.statistics import scan as stats_scan
+from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.grouping import Grouping
 from ggscope.analysis.statistics.scan import SpanBlocks, Wanted
 from ggscope.analysis.workers import Watcher
@@ -66,7 +66,7 @@ def nesting(
     blocks = SpanBlocks(trace) if blocks is None else blocks
     found = None
     if ids is None:
-        found = stats_scan.nested(trace, groups, wanted, blocks, watcher)
+        found = scan.nested(trace, groups, wanted, blocks, watcher)
     if found is not None:
         own_sums, wall = found
         own_sums = total if own_sums is None else own_sums

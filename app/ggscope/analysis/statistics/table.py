@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ggscope.analysis.reads import weights
 from ggscope.analysis.reads.account import is_repeated
 from ggscope.analysis.rows.groups import CHUNK_ROWS, add_by_group, chunks
-from ggscope.analysis.statistics import scan as stats_scan
+from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.grouping import Grouping, grouping
 from ggscope.analysis.statistics.nesting import Nesting, nesting
 from ggscope.analysis.statistics.scan import (
@@ -313,9 +313,9 @@ def stat_table(
     groups = grouping(trace, by)
     worst_used = Quality.UNFINISHED if include_estimated else Quality.DERIVED
     wanted = Wanted(mask, time, by not in _WITHOUT_OPS, worst_used)
-    if ids is None and stats_scan.can_scan(trace, groups):
+    if ids is None and scan.can_scan(trace, groups):
         blocks = SpanBlocks(trace) if blocks is None else blocks
-        found = stats_scan.figures(trace, groups, wanted, blocks, watcher)
+        found = scan.figures(trace, groups, wanted, blocks, watcher)
     else:
         found = figures(trace, groups, wanted, ids, watcher)
     times = None

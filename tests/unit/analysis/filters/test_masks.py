@@ -13,7 +13,7 @@ from builders import (
     random_trace,
     spans_trace,
 )
-from ggscope.analysis.filters import masks as filtering
+from ggscope.analysis.filters import masks
 from ggscope.analysis.filters.masks import filter_mask, read_filter, search
 from ggscope.analysis.filters.text import (
     both,
@@ -203,7 +203,7 @@ def test_mask_of_a_trace_without_spans_is_empty():
 def test_mask_over_several_chunks_equals_one(monkeypatch):
     wanted = Filter(text="weight", spaces=frozenset({int(Space.FILE)}))
     whole = filter_mask(LLAMA, wanted)
-    monkeypatch.setattr(filtering, "_PIECE_ROWS", 7)
+    monkeypatch.setattr(masks, "_PIECE_ROWS", 7)
 
     pieces = filter_mask(LLAMA, wanted)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.reads import what_if as reuse
+from ggscope.analysis.reads import what_if
 from ggscope.errors import Cancelled
 from oracles import reuse as plainly
 from watchers import CancelAfter
@@ -58,7 +58,7 @@ def lru_of_pages(units: list[int], sizes: list[int], capacity: int) -> int:
 def test_miss_curve_equals_a_simulated_lru_cache(case, capacity):
     units, sizes = case
 
-    curve = reuse.miss_curve(np.array(units, np.int32), np.array(sizes, np.int64))
+    curve = what_if.miss_curve(np.array(units, np.int32), np.array(sizes, np.int64))
 
     assert curve.at(capacity) == lru(units, sizes, capacity)
     assert curve.n_reads == len(units)
@@ -71,7 +71,7 @@ def test_miss_curve_equals_a_simulated_lru_cache(case, capacity):
 @given(sequences, st.integers(0, 300))
 def test_miss_curve_of_units_equals_a_cache_of_their_pages(case, capacity):
     units, sizes = case
-    curve = reuse.miss_curve(np.array(units, np.int32), np.array(sizes, np.int64))
+    curve = what_if.miss_curve(np.array(units, np.int32), np.array(sizes, np.int64))
 
     assert curve.at(capacity)[0] == lru_of_pages(units, sizes, capacity)
 
@@ -81,7 +81,7 @@ def test_miss_curve_of_units_equals_a_cache_of_their_pages(case, capacity):
 def test_stack_distances_equal_the_plain_twin(case):
     units, sizes = np.array(case[0], np.int32), np.array(case[1], np.int64)
 
-    found = reuse.stack_distances(units, sizes)
+    found = what_if.stack_distances(units, sizes)
 
     assert found.tolist() == plainly.distances(units, sizes).tolist()
 
@@ -91,7 +91,7 @@ def test_stack_distances_of_a_long_sequence_equal_the_plain_twin():
     size = rng.integers(1, 1 << 40, 40)
     units = rng.integers(-1, 41, 9_000).astype(np.int32)  # places are used up often
 
-    found = reuse.stack_distances(units, size)
+    found = what_if.stack_distances(units, size)
 
     assert found.tolist() == plainly.distances(units, size).tolist()
     assert (found[(units < 0) | (units > 39)] == -1).all()
@@ -101,7 +101,7 @@ def test_miss_curve_sums_bytes_beyond_float64_exactly():
     size = np.array([(1 << 52) + 1, (1 << 52) + 3], np.int64)
     units = np.array([0, 1, 0, 1, 0, 1], np.int32)
 
-    curve = reuse.miss_curve(units, size)
+    curve = what_if.miss_curve(units, size)
 
     assert curve.bytes_asked == 3 * int(size.sum())
     assert curve.at(int(size.sum())) == (int(size.sum()), 2)
@@ -109,7 +109,7 @@ def test_miss_curve_sums_bytes_beyond_float64_exactly():
 
 
 def test_miss_curve_without_reads_is_zero_everywhere():
-    curve = reuse.miss_curve(np.zeros(0, np.int32), np.array([3], np.int64))
+    curve = what_if.miss_curve(np.zeros(0, np.int32), np.array([3], np.int64))
 
     assert curve.at(0) == (0, 0)
     assert curve.at(1 << 60) == (0, 0)
@@ -119,7 +119,7 @@ def test_miss_curve_never_rises_with_the_cache():
     rng = np.random.default_rng(2)
     units = rng.integers(0, 20, 500).astype(np.int32)
 
-    curve = reuse.miss_curve(units, rng.integers(1, 100, 20))
+    curve = what_if.miss_curve(units, rng.integers(1, 100, 20))
 
     assert (np.diff(curve.bytes_read) <= 0).all()
     assert (np.diff(curve.misses) <= 0).all()
@@ -127,11 +127,11 @@ def test_miss_curve_never_rises_with_the_cache():
 
 
 def test_stack_distances_stop_when_cancelled(monkeypatch):
-    monkeypatch.setattr(reuse, "_BLOCK", 10)
+    monkeypatch.setattr(what_if, "_BLOCK", 10)
     units = np.zeros(100, np.int32)
 
     with pytest.raises(Cancelled):
-        reuse.stack_distances(units, np.ones(1, np.int64), CancelAfter(3))
+        what_if.stack_distances(units, np.ones(1, np.int64), CancelAfter(3))
 
 
 def fewest_pages(units: list[int], sizes: list[int], capacity: int) -> int:
@@ -159,7 +159,7 @@ def fewest_pages(units: list[int], sizes: list[int], capacity: int) -> int:
     st.integers(0, 4),
 )
 def test_optimum_reads_as_little_as_any_cache_can(units, sizes, capacity):
-    found, _ = reuse.optimum(
+    found, _ = what_if.optimum(
         np.array(units, np.int32), np.array(sizes, np.int64), np.array([capacity])
     )
 
@@ -171,9 +171,9 @@ def test_optimum_reads_as_little_as_any_cache_can(units, sizes, capacity):
 def test_optimum_equals_the_plain_twin_and_is_no_more_than_lru(case, capacities):
     units, sizes = np.array(case[0], np.int32), np.array(case[1], np.int64)
 
-    found, misses = reuse.optimum(units, sizes, np.array(capacities))
+    found, misses = what_if.optimum(units, sizes, np.array(capacities))
 
-    curve = reuse.miss_curve(units, sizes)
+    curve = what_if.miss_curve(units, sizes)
     for i, capacity in enumerate(capacities):
         plain = plainly.optimum(units, sizes, capacity)
         assert (found[i], misses[i]) == plain
@@ -187,12 +187,12 @@ def test_read_ahead_equals_the_plain_twin(case, k, capacity, is_ring):
     n = len(sizes)
     follow = np.append(np.arange(1, n), 0 if is_ring else -1)
 
-    found = reuse.with_read_ahead(units, sizes, follow, k, capacity)
+    found = what_if.with_read_ahead(units, sizes, follow, k, capacity)
 
     plain = plainly.with_read_ahead(units, sizes, follow, k, capacity)
     assert (found.bytes_read, found.misses, found.bytes_ahead) == plain
     if k == 0:
-        curve = reuse.miss_curve(units, sizes)
+        curve = what_if.miss_curve(units, sizes)
         assert (found.bytes_read, found.misses) == curve.at(capacity)
 
 
@@ -201,10 +201,10 @@ def test_read_ahead_of_a_sequence_on_disk_waits_less_often():
     size = np.full(12, 10, np.int64)
     follow = np.append(np.arange(1, 12), -1)
 
-    found = reuse.with_read_ahead(units, size, follow, 3, 60)
+    found = what_if.with_read_ahead(units, size, follow, 3, 60)
 
     assert found.misses == 9  # every fourth of 36
-    assert found.bytes_read == reuse.miss_curve(units, size).at(60)[0] == 360
+    assert found.bytes_read == what_if.miss_curve(units, size).at(60)[0] == 360
 
 
 @settings(max_examples=40, deadline=None)
@@ -212,6 +212,6 @@ def test_read_ahead_of_a_sequence_on_disk_waits_less_often():
 def test_next_reads_equal_the_plain_twin(case):
     units = np.array(case[0], np.int32)
 
-    found = reuse.next_reads(units, len(case[1]))
+    found = what_if.next_reads(units, len(case[1]))
 
     assert found.tolist() == plainly.next_reads(units, len(case[1])).tolist()

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 import builders
 from ggmlviz_files import T0, graph, run, write
-from ggscope.analysis.statistics import nesting
-from ggscope.analysis.statistics import scan as stats_scan
+from ggscope.analysis.statistics import nesting, scan
 from ggscope.analysis.statistics.nesting import covered, own_times
 from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.errors import ReadError
@@ -169,7 +168,7 @@ def test_sums_of_self_time_are_never_more_than_the_totals(by):
 
 def by_hand(monkeypatch):
     """Have self and wall time computed by sorting, as without the compiled scan."""
-    monkeypatch.setattr(stats_scan, "nested", lambda *_: None)
+    monkeypatch.setattr(scan, "nested", lambda *_: None)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -14,7 +14,7 @@ from builders import (
     spans_trace,
     statistics,
 )
-from ggscope.analysis.statistics import scan as stats_scan
+from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.grouping import grouping
 from ggscope.analysis.statistics.scan import BLOCK_ROWS, SpanBlocks, Wanted
 from ggscope.analysis.statistics.table import StatRow, stat_table
@@ -36,12 +36,12 @@ def rows_of(trace: Trace, by: By = "op", **named: object) -> list[StatRow]:
 
 def plainly(trace: Trace, by: By, **named: object) -> list[StatRow]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stats_scan, "can_scan", lambda *_: False)
+        patch.setattr(scan, "can_scan", lambda *_: False)
         return rows_of(trace, by, **named)
 
 
 def assert_same(trace: Trace, by: By, **named: object) -> None:
-    assert stats_scan.can_scan(trace, grouping(trace, by))
+    assert scan.can_scan(trace, grouping(trace, by))
     scanned = rows_of(trace, by, **named)
     # By text: a mean that is not known is NaN, which no number equals.
     assert list(map(repr, scanned)) == list(map(repr, plainly(trace, by, **named)))
@@ -139,7 +139,7 @@ def test_scan_of_one_value_only_is_exact() -> None:
 def test_cancelled_scan_leaves_the_next_one_right(
     monkeypatch: pytest.MonkeyPatch, k: int
 ) -> None:
-    monkeypatch.setattr(stats_scan, "_CALL_ROWS", 1)  # one block per call
+    monkeypatch.setattr(scan, "_CALL_ROWS", 1)  # one block per call
     n = 3 * BLOCK_ROWS
     start = np.arange(n) * 10
     trace = spans_trace(start, start + np.arange(n) % 9, op=1)
@@ -198,7 +198,7 @@ def test_columns_with_hostile_numbers_stay_within_bounds() -> None:
     )
     groups = grouping(bad, "lane")
 
-    found = stats_scan.figures(bad, groups, Wanted(), SpanBlocks(bad))
+    found = scan.figures(bad, groups, Wanted(), SpanBlocks(bad))
 
     assert found.spans.sum() == np.isin(lane, (0, 1)).sum()
 

@@ -18,7 +18,7 @@ from builders import (
 )
 from ggscope.analysis.filters.masks import filter_mask
 from ggscope.analysis.filters.text import parse_filter
-from ggscope.analysis.statistics import table as stats_plain
+from ggscope.analysis.statistics import table as statistics_table
 from ggscope.analysis.statistics.table import histogram, stat_table
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import family_of
@@ -153,7 +153,7 @@ def test_statistics_by_something_unknown_is_refused():
 
 def test_statistics_over_several_chunks_equal_one(monkeypatch):
     whole = statistics(RANDOM, "layer")
-    monkeypatch.setattr(stats_plain, "CHUNK_ROWS", 11)
+    monkeypatch.setattr(statistics_table, "CHUNK_ROWS", 11)
 
     assert statistics(RANDOM, "layer") == whole
 

@@ -8,8 +8,7 @@ import pytest
 from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
 from ggscope.readers.api import ReadContext
-from ggscope.readers.buffers import events_jsonl as buffer_stats
-from ggscope.readers.buffers import timeline_json as buffer_timeline
+from ggscope.readers.buffers import events_jsonl, timeline_json
 from ggscope.readers.common import json_walk
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import JsonRoot, integer_of, note_fault, walk_root
@@ -149,8 +148,8 @@ def test_huge_value_is_beyond_the_limit(tmp_path) -> None:
     [
         (graph_json, "g.json", graph_json.GraphJsonReader()),
         (graph_dot, "g.dot", graph_dot.GraphDotReader()),
-        (buffer_stats, "b.jsonl", buffer_stats.BufferStatsReader()),
-        (buffer_timeline, "b.json", buffer_timeline.BufferTimelineReader()),
+        (events_jsonl, "b.jsonl", events_jsonl.BufferStatsReader()),
+        (timeline_json, "b.json", timeline_json.BufferTimelineReader()),
     ],
 )
 def test_file_beyond_the_limit_is_refused(

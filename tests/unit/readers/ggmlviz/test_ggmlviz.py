@@ -24,7 +24,7 @@ from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers.api import Head, Limits, ReadContext, Sniff
-from ggscope.readers.ggmlviz import trace as ggmlviz_optable
+from ggscope.readers.ggmlviz import trace as ggmlviz_trace
 from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.source import Source
 from support import need_corpus
@@ -603,7 +603,7 @@ def test_op_table_is_told_from_the_first_ops(
 ) -> None:
     events = viz.run(20, op=27)
     expected = read_events(tmp_path, events).ops
-    monkeypatch.setattr(ggmlviz_optable, "MAX_OPS", len(viz.run(20)) // 4)
+    monkeypatch.setattr(ggmlviz_trace, "MAX_OPS", len(viz.run(20)) // 4)
 
     # Later ops that speak for another table are not asked.
     late = [

@@ -14,7 +14,7 @@ from ggmlviz_scans import Found, find_events
 from ggscope.errors import Cancelled
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz import walk as resync
+from ggscope.readers.ggmlviz import walk
 from ggscope.readers.ggmlviz.layouts import HEADER_BYTES, LAYOUT_BY_ID
 from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.ggmlviz.walk import MAX_GAPS, Stop
@@ -273,7 +273,7 @@ def test_search_far_behind_damage_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     data = viz.packed(EVENTS) + b"\xff" * 50_000 + viz.packed(EVENTS, header=b"")
 
     found = find(data)
-    monkeypatch.setattr(resync, "REACH_BYTES", 40_000)
+    monkeypatch.setattr(walk, "REACH_BYTES", 40_000)
     given_up = find(data)
 
     assert len(found) == 2 * len(EVENTS)

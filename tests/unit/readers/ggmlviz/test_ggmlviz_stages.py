@@ -16,7 +16,7 @@ from ggscope.errors import Cancelled, LimitExceededError, ReadError
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers.api import EstimatingReader, Head, Limits, ReadContext
-from ggscope.readers.ggmlviz import reader as ggmlviz_stages
+from ggscope.readers.ggmlviz import reader as ggmlviz_reader
 from ggscope.readers.ggmlviz.columns import (
     NAME_BLOCK,
     NAMES_EVERY,
@@ -32,8 +32,8 @@ INTAKES = ["numpy", "compiled"]
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Show every early picture that the number of events allows."""
-    monkeypatch.setattr(ggmlviz_stages, "FIRST_S", 0.0)
-    monkeypatch.setattr(ggmlviz_stages, "MOST", 1)
+    monkeypatch.setattr(ggmlviz_reader, "FIRST_S", 0.0)
+    monkeypatch.setattr(ggmlviz_reader, "MOST", 1)
 
 
 def intake_of(

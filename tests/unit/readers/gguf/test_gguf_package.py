@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ggscope.errors import CorruptError, ReadError
-from ggscope.readers.gguf import reader as gguf_package
+from ggscope.readers.gguf import reader as gguf_reader
 from gguf_files import codes, encode, names, read_gguf, read_path
 
 Q = gguf.GGMLQuantizationType
@@ -173,7 +173,7 @@ def test_package_refuses_what_it_cannot_read_with_a_clear_error(tmp_path):
 )  # fmt: skip
 def test_damaged_head_never_reaches_the_package(tmp_path, monkeypatch, damage):
     asked = []
-    monkeypatch.setattr(gguf_package, "_read", asked.append)
+    monkeypatch.setattr(gguf_reader, "_read", asked.append)
 
     with pytest.raises(ReadError):
         read_gguf(tmp_path, damage(encode()), header="package")
@@ -182,7 +182,7 @@ def test_damaged_head_never_reaches_the_package(tmp_path, monkeypatch, damage):
 
 
 def test_package_that_does_not_return_is_a_read_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(gguf_package, "_SECONDS", 0.2)
+    monkeypatch.setattr(gguf_reader, "_SECONDS", 0.2)
     monkeypatch.setattr(gguf, "GGUFReader", lambda _: [0 for _ in iter(int, 1)])
 
     with pytest.raises(CorruptError, match=r"cannot read this file: it took longer"):

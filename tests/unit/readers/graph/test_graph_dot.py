@@ -14,7 +14,7 @@ from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.graph import Graph, NodeFlag
 from ggscope.model.names import split_suffixes
 from ggscope.model.trace import Trace
-from ggscope.readers import memory as room
+from ggscope.readers import memory
 from ggscope.readers.graph import dot as graph_dot
 from ggscope.readers.graph.dot import GraphDotReader
 from ggscope.readers.graph.draft import RecordLabel, op_name, op_table, parse_record
@@ -412,7 +412,7 @@ def test_groups_that_multiply_are_refused(tmp_path) -> None:
 
 
 def test_more_nodes_than_the_file_can_mean_are_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(room, "_FREE_BYTES", 80_000)
+    monkeypatch.setattr(memory, "_FREE_BYTES", 80_000)
 
     with pytest.raises(LimitExceededError, match=r"more than 11\d nodes and edges"):
         read(tmp_path, "graph {" + "a--b " * 1000 + "}")

@@ -5,7 +5,7 @@ import pytest
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.readers.api import HEAD_BYTES, Head
-from ggscope.readers.maps import csv as csv_lines
+from ggscope.readers.maps import csv as maps_csv
 from ggscope.readers.maps.csv import MAX_BYTES, whole
 from ggscope.readers.maps.structure_csv import StructureCsvReader
 from map_files import STRUCTURE, codes, listed, read_at, read_side, table, told
@@ -205,11 +205,11 @@ def test_file_larger_than_any_table_is_refused(tmp_path):
 )  # fmt: skip
 def test_whole_takes_decimal_numbers_only(text, number):
     assert whole(text) == number
-    assert csv_lines.whole(f" {text}\r") == number
+    assert maps_csv.whole(f" {text}\r") == number
 
 
 def test_of_very_many_rows_and_strays_only_some_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_lines, "MAX_ROWS", 2)
+    monkeypatch.setattr(maps_csv, "MAX_ROWS", 2)
     rows = [f"t{i},{64 * i},64,0,FFN,1,16,0,0,0" for i in range(5)]
     text = table(STRUCTURE, ["x"] * 30 + rows + ["y" * 70_000 + ",," * 9])
 

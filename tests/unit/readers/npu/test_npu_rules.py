@@ -17,7 +17,7 @@ from ggscope.errors import (
 )
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import HEAD_BYTES, Head, ReadContext
-from ggscope.readers.npu import reader as npu_json
+from ggscope.readers.npu import reader
 from ggscope.readers.npu.reader import NpuJsonReader
 from ggscope.readers.npu.schema import text_of
 from ggscope.readers.source import Source
@@ -1027,7 +1027,7 @@ def test_record_with_a_key_that_is_not_utf8_is_shown(tmp_path: Path) -> None:
 def test_broken_file_too_large_for_a_pasted_copy_names_its_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npu_json, "PASTE_BYTES", 1 << 16)
+    monkeypatch.setattr(reader, "PASTE_BYTES", 1 << 16)
     text = "{" + " " * (1 << 17) + "// no\n}"
 
     with pytest.raises(CorruptError, match="Expecting property name"):

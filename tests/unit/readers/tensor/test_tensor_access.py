@@ -24,8 +24,7 @@ from ggscope.model.trace import Trace
 from ggscope.readers.api import Head, Limits, ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import columns as tensor_order
-from ggscope.readers.tensor import columns as tensor_ranges
+from ggscope.readers.tensor import columns as tensor_columns
 from ggscope.readers.tensor import passes as tensor_passes
 from ggscope.readers.tensor import scan as tensor_scan
 from ggscope.readers.tensor.reader import TensorAccessReader
@@ -610,11 +609,11 @@ def test_small_blocks_find_the_same_faults(
     path = tmp_path / "t.bin"
     path.write_bytes(data)
     whole = read(path)
-    monkeypatch.setattr(tensor_ranges, "SCAN_BYTES", 1024)
-    monkeypatch.setattr(tensor_ranges, "_PROBE_BYTES", 512)
+    monkeypatch.setattr(tensor_columns, "SCAN_BYTES", 1024)
+    monkeypatch.setattr(tensor_columns, "_PROBE_BYTES", 512)
     monkeypatch.setattr(tensor_scan, "STRETCH_BYTES", 1024)
     monkeypatch.setattr(tensor_scan, "_MOST_STRETCH_BYTES", 1024)
-    monkeypatch.setattr(tensor_order, "_PIECE_ROWS", 7)
+    monkeypatch.setattr(tensor_columns, "_PIECE_ROWS", 7)
     if not is_native:
         oracles.tensor(monkeypatch)
 

@@ -10,8 +10,7 @@ from ggscope.errors import LimitExceededError
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import columns as tensor_ranges
-from ggscope.readers.tensor import scan as tensor_patterns
+from ggscope.readers.tensor import columns, scan
 from ggscope.readers.tensor.columns import (
     cut_ranges,
     record_ranges,
@@ -82,13 +81,13 @@ def test_tables_of_two_readers_are_numbered_as_if_one_had_read() -> None:
 
 def test_equal_hashes_of_two_keys_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     words = words_of(2)[:40]
-    strong, tried = tensor_patterns.secret_factors, []
+    strong, tried = scan.secret_factors, []
 
     def weak_at_first(n_words: int) -> np.ndarray:
         tried.append(n_words)
         return strong(n_words) * np.uint64(len(tried) > 2)
 
-    monkeypatch.setattr(tensor_patterns, "secret_factors", weak_at_first)
+    monkeypatch.setattr(scan, "secret_factors", weak_at_first)
     record = np.arange(40)
     parts = [(words[20:], record[20:]), (words[:20], record[:20])]
 
@@ -106,7 +105,7 @@ def test_trace_that_never_repeats_is_refused_with_the_way_out(
 ) -> None:
     if not is_native:
         oracles.tensor(monkeypatch)
-    monkeypatch.setattr(tensor_patterns, "MAX_PATTERNS", 1 << 13)
+    monkeypatch.setattr(scan, "MAX_PATTERNS", 1 << 13)
     path = tmp_path / "t.bin"
     records = [Rec(10**9 + k, f"n{k}", sources=()) for k in range((1 << 13) + 1)]
     path.write_bytes(encode(records, "256"))
@@ -175,8 +174,8 @@ def test_blocks_cover_the_ranges_once(tmp_path: Path) -> None:
 def test_bounds_skip_leading_and_trailing_zeros(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tensor_ranges, "_PROBE_BYTES", 64)
+    monkeypatch.setattr(columns, "_PROBE_BYTES", 64)
     path = tmp_path / "t.bin"
     path.write_bytes(bytes(1000) + b"x" + bytes(500) + b"y" + bytes(3000))
     with Source(path) as source:
-        assert tensor_ranges.data_bounds(source, ReadContext()) == (1000, 1502)
+        assert columns.data_bounds(source, ReadContext()) == (1000, 1502)

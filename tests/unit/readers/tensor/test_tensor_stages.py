@@ -17,8 +17,7 @@ from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import columns as tensor_columns
-from ggscope.readers.tensor import columns as tensor_order
-from ggscope.readers.tensor import reader as tensor_stages
+from ggscope.readers.tensor import reader
 from ggscope.readers.tensor import scan as tensor_scan
 from ggscope.readers.tensor.layouts import LAYOUT_256
 from ggscope.readers.tensor.reader import Outlook, TensorAccessReader
@@ -85,10 +84,10 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
         ("_COST_SHARE", float("inf")),
         ("_LARGEST_SHARE", 1.0),
     ):
-        monkeypatch.setattr(tensor_stages, name, value)
+        monkeypatch.setattr(reader, name, value)
     monkeypatch.setattr(tensor_scan, "STRETCH_BYTES", 3000)
     monkeypatch.setattr(tensor_scan, "_MOST_STRETCH_BYTES", 3000)
-    monkeypatch.setattr(tensor_order, "_PIECE_ROWS", 16)
+    monkeypatch.setattr(tensor_columns, "_PIECE_ROWS", 16)
 
 
 # ------------------------------------------------------------- staged reading
@@ -258,7 +257,7 @@ def test_published_arrays_are_never_changed(tmp_path: Path) -> None:
 def test_small_file_publishes_nothing_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tensor_stages, "SHORT_S", 1e9)
+    monkeypatch.setattr(reader, "SHORT_S", 1e9)
     early, whole = staged(written(tmp_path / "t", llama_trace(3)))
 
     assert early == []
