@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ggscope.gui.commands.palette import Palette
     from ggscope.gui.dialogs.window_dialogs import WindowDialogs
     from ggscope.gui.document import Document
+    from ggscope.render.export import Figure
     from ggscope.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -252,14 +253,14 @@ class MainWindow(QMainWindow):
             self.settings,
             self.themes.current,
             open_files=self.open_dialog,
-            export=self.dialogs.export_figure,
+            export=self.export_figure,
             more=others,
             parent=self,
         )
         document.problem_reported.connect(self.report)
         document.title_changed.connect(self._on_title_changed)
-        document.ops_requested.connect(self.dialogs.show_op_tables)
-        document.renderer_requested.connect(self.dialogs.show_settings)
+        document.ops_requested.connect(self._on_ops_requested)
+        document.renderer_requested.connect(self._on_renderer_requested)
         document.close_requested.connect(self._on_close_requested)
         document.shown.connect(self._on_shown)
         document.ready.connect(self._on_ready)
@@ -408,6 +409,10 @@ class MainWindow(QMainWindow):
         from ggscope.gui.dialogs.window_dialogs import WindowDialogs
 
         return WindowDialogs(self)
+
+    def export_figure(self, figure: "Figure | None" = None) -> None:
+        """Ask for a name and write a figure; None = that of the timeline."""
+        self.dialogs.export_figure(figure)
 
     @property
     def palette_(self) -> "Palette":
@@ -567,6 +572,12 @@ class MainWindow(QMainWindow):
     def _on_tab_closed(self, position: int) -> None:
         if 0 <= position < len(self._documents):
             self.close_document(self._documents[position])
+
+    def _on_ops_requested(self) -> None:
+        self.dialogs.show_op_tables()
+
+    def _on_renderer_requested(self) -> None:
+        self.dialogs.show_settings()
 
     def _on_close_requested(self) -> None:
         document = self._tab(self.sender())

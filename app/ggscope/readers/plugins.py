@@ -429,11 +429,12 @@ _LOCK = threading.Lock()
 
 def _guests_in(searched: tuple[Path, ...]) -> Iterator[tuple[Loaded, _Load]]:
     """Yield what there is to load, and how; nothing of it runs yet."""
-    import importlib.metadata  # takes longer than to read a small file
+    if any(map(_may_offer, sys.path)):
+        import importlib.metadata
 
-    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        item = Loaded(None, f"{point.name} = {point.value}", is_awaited=True)
-        yield item, functools.partial(_from_entry_point, point.value)
+        for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+            item = Loaded(None, f"{point.name} = {point.value}", is_awaited=True)
+            yield item, functools.partial(_from_entry_point, point.value)
     for folder in searched:
         try:
             files = sorted(folder.glob("*.py"))
@@ -445,6 +446,27 @@ def _guests_in(searched: tuple[Path, ...]) -> Iterator[tuple[Loaded, _Load]]:
             if not file.name.startswith("_"):
                 item = Loaded(None, str(file), is_awaited=True)
                 yield item, functools.partial(_from_file, file)
+
+
+def _may_offer(place: str) -> bool:
+    """Tell whether a package in a folder or an archive of `sys.path` may offer readers.
+
+    Importing importlib.metadata takes 30 ms, longer than to read a small file, and most
+    people have no plug-in; looking for one takes one.
+    """
+    try:
+        names = os.listdir(place or ".")
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
+    group = f"[{ENTRY_POINTS}]".encode()
+    for name in names:
+        if name.endswith((".dist-info", ".egg-info", "EGG-INFO")):
+            with contextlib.suppress(OSError):
+                if group in Path(place, name, "entry_points.txt").read_bytes():
+                    return True
+    return False
 
 
 def _visited(item: Loaded, load: _Load) -> Iterator[Loaded]:

@@ -74,9 +74,9 @@ from ggscope.readers.tensor.trace import (
     make_info,
 )
 
-FIRST_S = 0.04
+FIRST_S = 0.02
 """When the first early picture is due; it takes about as long to make."""
-SHORT_S = 0.15
+SHORT_S = 0.07
 """A file that is read sooner needs no early picture."""
 MOST = 8
 GROWTH = 2
