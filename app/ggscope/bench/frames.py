@@ -10,23 +10,21 @@ interpreter as they do when a person waits.
 import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import numpy as np
 import psutil
 from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QObject, Qt, QTimer
 from PySide6.QtWidgets import QWidget
 
-from ggscope.analysis.rows.lanes import (
-    OPS,
-    TimelineLane,
-    TimelineLanes,
-    default_collapsed,
-)
 from ggscope.errors import TraceError
 from ggscope.model.time import TimeRange
 from ggscope.views.base.view import guarded, later
+
+if TYPE_CHECKING:
+    from ggscope.analysis.rows.lanes import TimelineLane
 
 PULSE_MS = 5
 _MEMORY_EVERY = 10
@@ -204,21 +202,18 @@ def range_at(extent: TimeRange, share: float) -> TimeRange:
     return TimeRange(left, left + ticks)
 
 
-def groups_to_close(lanes: Sequence[TimelineLane], n_lanes: int) -> frozenset[str]:
+def groups_to_close(lanes: Sequence["TimelineLane"], n_lanes: int) -> frozenset[str]:
     """Return which groups stay closed so that about `n_lanes` lanes are open.
 
     Groups that start closed are opened one by one, "Ops" last, until there are
     enough.
     """
+    from ggscope.analysis.rows.lanes import OPS, TimelineLanes, default_collapsed
+
     closed = set(default_collapsed(lanes))
     columns = TimelineLanes.of(lanes)
-    n_lanes_of = dict(
-        zip(
-            columns.groups,
-            np.bincount(columns.group, minlength=len(columns.groups)).tolist(),
-            strict=True,
-        )
-    )
+    groups = columns.groups
+    n_lanes_of = Counter(groups[i] for i in columns.group.tolist())
     n_open = sum(n for group, n in n_lanes_of.items() if group not in closed)
     for group in sorted(closed, key=lambda title: (title == OPS, title)):
         if n_open >= n_lanes:
@@ -250,6 +245,8 @@ class FrameTimes:
         """Return the figures of the JSON line."""
         if not self.moved_ms or self.elapsed_s <= 0:
             raise BenchError("no frame showed a new range.")
+        import numpy as np
+
         times = np.array(self.moved_ms)
         return {
             "fps": round(len(times) / self.elapsed_s, 1),

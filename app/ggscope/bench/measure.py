@@ -1,9 +1,12 @@
 """``ggscope bench``: open files in the real window and time what a person sees.
 
-``--panes`` measures those of a model file and its graph.
+``--panes`` measures those of a model file and its graph. What the program does not
+import before its first window is not imported here before it, either.
 """
 
+import math
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import numpy as np
 from PySide6.QtWidgets import QWidget
 
 from ggscope.bench.frames import (
@@ -29,15 +31,11 @@ from ggscope.bench.frames import (
 )
 from ggscope.errors import TraceError
 from ggscope.gui.app import create_app, create_window, install_exception_hook
-from ggscope.gui.document import Document
 from ggscope.gui.hand_over import OpenOptions
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import MainThreadCollector
 from ggscope.model.selection import Selection, TableName
-from ggscope.model.tables import Space
 from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
-from ggscope.session.loader import LoadState
 from ggscope.session.settings import Layout, Renderer, Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.base.view import View
@@ -45,6 +43,10 @@ from ggscope.views.base.view import View
 if TYPE_CHECKING:
     from typing import TypeGuard
 
+    import numpy as np
+
+    from ggscope.gui.document import Document
+    from ggscope.model.trace import Trace
     from ggscope.views.base.painted import PaintedView
     from ggscope.views.graph.view import GraphView
     from ggscope.views.heatmap.view import HeatmapView
@@ -154,7 +156,7 @@ def graph_course(view: "GraphView") -> Course:
     def go(share: float) -> None:
         part = range_at(TimeRange(0, 1 << 30), share)
         # The walk's widths of 0.95 … 0.00001 as zooms from the whole to 1.
-        depth = np.log(0.95 / (part.duration / (1 << 30))) / np.log(0.95e5)
+        depth = math.log(0.95 / (part.duration / (1 << 30))) / math.log(0.95e5)
         camera.zoom = float(whole * (1 / whole) ** depth)
         middle = (part.start + part.duration / 2) / (1 << 30)
         camera.centre(
@@ -213,10 +215,10 @@ class Selecting:
 
     def figures(self, name: str, chosen: Sequence[Selection]) -> dict[str, object]:
         """Return the median and the worst time of some selections, in ms."""
-        times = np.array([self._select(selection) for selection in chosen]) * 1e3
+        times = [self._select(selection) * 1e3 for selection in chosen]
         return {
-            f"select_{name}_ms": round(float(np.median(times)), 1),
-            f"select_{name}_max_ms": round(float(times.max()), 1),
+            f"select_{name}_ms": round(statistics.median(times), 1),
+            f"select_{name}_max_ms": round(max(times), 1),
         }
 
     def _noting(self, number: int) -> Callable[[], None]:
@@ -243,11 +245,15 @@ class Selecting:
         return seconds
 
 
-def selections(trace: Trace) -> dict[str, list[Selection]]:
+def selections(trace: "Trace") -> dict[str, list[Selection]]:
     """Return what to select, by what it is: spans, and tensors of the model file."""
+    import numpy as np
+
+    from ggscope.model.tables import Space
+
     rng = np.random.default_rng(1)
 
-    def some(table: TableName, rows: np.ndarray) -> list[Selection]:
+    def some(table: TableName, rows: "np.ndarray") -> list[Selection]:
         n = min(N_SELECTIONS, len(rows))
         ids = rng.choice(rows, n, replace=False) if n else rows
         return [Selection(table, (row,)) for row in ids.tolist()]
@@ -408,6 +414,8 @@ class _Bench:
 
     def _is_open(self) -> bool:
         """Tell whether nothing has run for a while, or will run again."""
+        from ggscope.session.loader import LoadState
+
         document = self._document
         assert document is not None
         state, trace = document.loader.state, document.session.trace
@@ -426,6 +434,8 @@ class _Bench:
 
     def _check(self) -> None:
         """Raise what kept the file from being read or shown."""
+        from ggscope.session.loader import LoadState
+
         document = self._document
         assert document is not None
         if self.interrupted:
