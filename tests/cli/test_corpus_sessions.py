@@ -173,8 +173,20 @@ def test_weights_of_ops_that_the_tracer_cannot_see_are_not_called_cold(run):
     assert (join["nodes"], join["nodes_not_recorded"]) == (425, {"MUL_MAT": 134})
     (message,) = messages(facts, "nodes_not_recorded")
     assert "134 of 425 ops of the graph have no record in any pass" in message
-    stats = run("stats", folder, "--by", "op", "--json")
-    assert "MUL_MAT 134" in json.loads(stats.out)["not_recorded"]
+    stats = json.loads(run("stats", folder, "--by", "op", "--json").out)
+    assert "MUL_MAT 134" in stats["not_recorded"]
+    assert stats["rows_not_recorded"] == [{"key": "MUL_MAT", "ops": 134}]
+    own = [row["count"] for row in stats["rows"] if row["key"] == "MUL_MAT"]
+    assert own == [42], "what is not recorded is in no sum"
+    shown = [line.split() for line in run("stats", folder).out.splitlines()]
+    silent = [row for row in shown if row[-4:-1] == ["not", "recorded,", "per"]]
+    assert [(row[:3], set(row[3:-4])) for row in silent] == [
+        (["MUL_MAT", "134", "N/A"], {"N/A"})
+    ]
+    csv = run("stats", folder, "--format", "csv").out.splitlines()
+    assert sum("MUL_MAT (not recorded)" in line for line in csv) == 1
+    part = json.loads(run("stats", folder, "--where", "op=ADD", "--json").out)
+    assert part["rows_not_recorded"] == []
 
 
 @pytest.mark.parametrize("commit", ["a6ba6071", "962e44d2"])

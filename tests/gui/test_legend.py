@@ -15,12 +15,15 @@ from ggscope.analysis.rows.categories import PLAIN_COLORINGS
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Filter
+from ggscope.readers.registry import open_trace
 from ggscope.render.colors import category_color
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.timeline import legend as timeline_legend
 from ggscope.views.timeline.legend import Legend, LegendList, LegendRequest
+from support import ROOT
 
+SAMPLES = ROOT / "resources" / "samples"
 LEFT = Qt.MouseButton.LeftButton
 CTRL = Qt.KeyboardModifier.ControlModifier
 
@@ -131,6 +134,58 @@ def test_engines_are_isolated_by_their_lanes(qtbot: QtBot) -> None:
 
     assert session.mask is not None
     assert int(session.mask.sum()) == engine.n_spans
+    legend.release()
+    session.close()
+
+
+def test_backends_are_isolated_by_their_lanes(qtbot: QtBot, tmp_path: Path) -> None:
+    events = [
+        *gv.graph(gv.T0, 2, backend=0),
+        *gv.graph(gv.T0 + 5000, 3, backend=0xAB00, thread=2),
+        *gv.graph(gv.T0 + 9000, 1, backend=0xAB00),
+    ]
+    session = Session()
+    session.set_trace(open_trace(gv.write(tmp_path / "two.ggmlviz", events)))
+    session.set_color_by("backend")
+    legend = Legend(session, theme("dark"))
+    qtbot.addWidget(legend)
+    assert session.index is not None
+    index = session.index.categories("backend").index
+
+    assert labels(legend) == ["CPU backend", "Backend 1"]
+    for number, button in enumerate(legend.buttons):
+        QTest.mouseClick(button, LEFT)
+        assert session.mask is not None
+        assert (session.mask == (index == number)).all()
+        QTest.mouseClick(button, LEFT)
+        assert not session.filter
+    legend.release()
+    session.close()
+
+
+def test_experts_are_isolated_and_what_is_not_known_is_not(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(open_trace(SAMPLES / "moe-experiment" / "trace-1024.bin"))
+    session.set_color_by("expert")
+    legend = Legend(session, theme("dark"))
+    qtbot.addWidget(legend)
+    qtbot.waitUntil(lambda: bool(legend.entries))
+    assert session.index is not None
+    index = session.index.categories("expert").index
+    known = [(i, e) for i, e in enumerate(legend.entries) if e.part]
+
+    for number, entry in known:
+        legend.isolate(entry)
+        assert session.filter.experts == frozenset({int(entry.key.partition(":")[2])})
+        assert session.mask is not None
+        # Spans that read several experts match as well.
+        keys = session.index.categories("expert").keys
+        others = {keys[i] for i in index[session.mask].tolist()} - {entry.key}
+        assert session.mask[index == number].all()
+        assert others <= {"expert:several", "expert:unknown"}
+        session.set_filter(Filter())
+    unknown = {e.key for e in legend.entries if not e.part}
+    assert unknown <= {"expert:several", "expert:unknown", "none"}
     legend.release()
     session.close()
 

@@ -364,6 +364,36 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     assert settings.shifts_of(folder) == {}
 
 
+def test_times_of_a_file_are_dragged_at_the_scale_of_the_timeline(
+    qtbot: QtBot, window: MainWindow, opened: Opened, tmp_path: Path
+) -> None:
+    folder = tmp_path / "moe"
+    shutil.copytree(ROOT / "resources" / "samples" / "moe-experiment", folder)
+    document = opened(folder)
+    session = document.session
+    qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
+    before = int(session.trace.buffers.allocated.min())
+    window.actions_["file.parts"].trigger()
+    dialog = window.findChild(PartsDialog)
+    assert not dialog.shift_handle.isEnabled()
+    names = [dialog.table.item(row, 0).text() for row in range(dialog.table.rowCount())]
+    dialog.table.selectRow(names.index("buffer-timeline.json"))
+    handle, (timeline, *_) = dialog.shift_handle, document.workspace.views("timeline")
+    qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
+    shown = session.visible_range.duration
+
+    middle = handle.rect().center()
+    QTest.mousePress(handle, Qt.MouseButton.LeftButton, pos=middle)
+    for px in (-10, -35, -60):
+        handle.dragged.emit(px)  # real moves: tests/touch
+    QTest.mouseRelease(handle, Qt.MouseButton.LeftButton, pos=middle)
+
+    moved = shown * -60 // timeline.width()
+    qtbot.waitUntil(
+        lambda: int(session.trace.buffers.allocated.min()) == before + moved
+    )
+
+
 def test_quick_clicks_move_a_file_once_each(
     qtbot: QtBot, window: MainWindow, opened: Opened, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from ggscope.analysis.rows.index import mask_of_lanes
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange
+from ggscope.model.trace import Join
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import statistics as statistics_module
@@ -503,3 +504,23 @@ def test_self_and_wall_time_stand_where_times_are_counted_twice(
     counted(qtbot, view)
 
     assert titles()[2:4] == ["sum", "in range"]
+
+
+def test_ops_that_no_record_tells_of_are_rows_of_their_own(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    shown = column(view, 0)
+    join = Join("graph", "graph.json", 5, 5, n_nodes=8, silent={"CONV_2D": 3})
+    session.set_trace(replace(session.trace, joins=(join,)))
+    qtbot.waitUntil(lambda: "CONV_2D" in column(view, 0))
+
+    row = column(view, 0).index("CONV_2D")
+    texts = [cell.text for cell in view.model.row(row)]
+    assert texts[1] == "3"
+    assert set(texts[2:-1]) == {"N/A"}
+    assert texts[-1] == "not recorded"
+    assert set(column(view, 0)) == {*shown, "CONV_2D"}
+
+    session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
+    qtbot.waitUntil(lambda: column(view, 0) == ["MUL_MAT", "all"])

@@ -15,6 +15,7 @@ import builders
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
+from ggscope.model.units import format_share
 from ggscope.render.theme import theme
 from ggscope.render.timeline import scene as scene_module
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
@@ -385,6 +386,17 @@ def test_tooltips_of_headers_markers_and_counters(
     assert "lanes, open" in joined
     assert "sample at" in joined
     assert "busy" in joined
+    trace, index = session.trace, prepared.index
+    (lane,) = (i for i, x in enumerate(trace.lanes) if x.name == "DMA0 stalls")
+    rows = trace.spans.lane == lane
+    pairs = zip(trace.spans.start[rows], trace.spans.end[rows], strict=True)
+    ticks = set().union(*(range(int(a), int(b)) for a, b in pairs))
+    share = len(ticks) / trace.extent.duration
+    (stalled,) = (text for text in texts if "stalled" in text)
+    assert f"stalled {format_share(share)} of the trace" in stalled
+    assert "DMA0" in stalled
+    assert [index.stalled_share(box.lane.key) for box in prepared.layout.boxes
+            if box.lane is not None].count(None) > 1  # fmt: skip
 
 
 def test_filter_redraws_with_ghosts_and_keeps_lanes(

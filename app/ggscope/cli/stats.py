@@ -2,6 +2,7 @@
 
 import math
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ class _Result:
     n_left_out: int
     n_untimed: int
     silent: str = ""
+    unrecorded: Mapping[str, int] = field(default_factory=dict)
     stalls: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -107,6 +109,9 @@ def to_json(result: _Result) -> dict[str, object]:
         "by": result.by,
         "rows": [_row_json(row, result) for row in result.rows],
         "not_recorded": result.silent,
+        "rows_not_recorded": [
+            {"key": op, "ops": count} for op, count in result.unrecorded.items()
+        ],
         "stalls": result.stalls,
     }
 
@@ -138,6 +143,7 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         if is_for_people
         else sum(row.count - row.timed for row in rows),
         silent=time_words(trace),
+        unrecorded=table.unrecorded,
         stalls=stalls_json(trace) if arguments.by in _OF_LANES else [],
     )
 
@@ -244,6 +250,11 @@ def _csv(results: list[_Result]) -> str:
     rows: list[dict[str, Any]] = [
         {"path": str(r.path), **_row_json(row, r)} for r in results for row in r.rows
     ]
+    rows += [
+        {"path": str(r.path), "key": f"{op} (not recorded)", "ops": count}
+        for r in results
+        for op, count in r.unrecorded.items()
+    ]
     units = dict.fromkeys(f"total_{_unit_word(r.unit)}" for r in results)
     names = ["path", "key", "count", "timed", *units, *_CSV_TAIL]
     return csv_text([names, *([row.get(name) for name in names] for row in rows)])
@@ -284,6 +295,11 @@ def _table(result: _Result) -> str:
     ]
     if not rows:
         return "Nothing to count: no span matches."
+    n_more = len(rows[0]) - 3
+    rows += [
+        (op, format_count(n), *[NOT_AVAILABLE] * n_more, "not recorded, per pass")
+        for op, n in result.unrecorded.items()
+    ]
     head = [result.by, *_HEAD, "quality"]
     more = (("self", nests), ("wall", lies_beside), ("in range", result.has_range))
     at = head.index("total") + 1

@@ -489,6 +489,10 @@ class StatisticsView(View):
         self._twice = (self._twice[0] or nests, self._twice[1] or lies_beside)
         self.model.set_headings(self._headings(result.by, result.unit))
         rows = [self._cells(row, result) for row in result.rows]
+        rows += [
+            self._unrecorded(op, count, len(rows[0]))
+            for op, count in result.table.unrecorded.items()
+        ]
         self.model.set_rows(rows, self._totals(result))
         self.table.fit_columns()
         self._stack.setCurrentWidget(self.table)
@@ -629,6 +633,16 @@ class StatisticsView(View):
             _bytes(row, result.knows_bytes),
             Cell(format_share(row.share), row.share, f"{row.share:.6f}"),
             Cell(self.tr(row.quality), row.quality, caution=not is_certain),
+        )
+
+    def _unrecorded(self, op: str, count: int, n_cells: int) -> tuple[Cell, ...]:
+        """Return the row of ops that graphs compute and no record tells of."""
+        tip = self.tr("In each pass, as the graph tells; no record tells of them.")
+        return (
+            Cell(op),
+            Cell(format_count(count), count, count, tip),
+            *[Cell(NOT_AVAILABLE, raw="")] * (n_cells - 3),
+            Cell(self.tr("not recorded"), caution=True, tip=tip),
         )
 
     def _totals(self, result: StatisticsResult) -> tuple[Cell, ...]:

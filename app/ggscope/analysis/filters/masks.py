@@ -24,7 +24,7 @@ from ggscope.analysis.workers import Watcher, share_out
 from ggscope.errors import QueryError
 from ggscope.model.ggml.ops import all_op_names, family_of
 from ggscope.model.growing import Growing
-from ggscope.model.lanes import Lane, LaneKind
+from ggscope.model.lanes import Lane, LaneKind, lane_titles
 from ggscope.model.names import normalise
 from ggscope.model.selection import Filter, Not
 from ggscope.model.tables import AccessColumns, Array, Quality, Space, quality_of
@@ -455,6 +455,8 @@ def _turned(test: Test) -> Test:
 def _lane_matcher(trace: Trace, names: Collection[str]) -> Callable[[Lane], bool]:
     """Return a test for "is one of these", by name, number, raw number or pattern.
 
+    Lanes that share a name are told apart by their titles, "Backend 1 / thread 0".
+
     ``0`` and ``0-3`` are the numbers that lanes show ("thread 0"); where no lane shows
     one, the file's own number of a thread is meant.
     """
@@ -462,6 +464,7 @@ def _lane_matcher(trace: Trace, names: Collection[str]) -> Callable[[Lane], bool
     patterns = [text_matcher(name) for name in names if is_regex(name)]
     stars = [name for name in shown if "*" in name]
     numbers = {_lane_number(lane) for lane in trace.lanes} - {"-"}
+    titles = [title.casefold() for title in lane_titles(trace.lanes)]
     wanted = set(shown)
     for name in shown:
         span = re.fullmatch(r"(\d{1,9})(?:-|–|\.\.)(\d{1,9})", name)
@@ -470,12 +473,13 @@ def _lane_matcher(trace: Trace, names: Collection[str]) -> Callable[[Lane], bool
     raw = {name for name in wanted if name.isdecimal() and name not in numbers}
 
     def accepts(lane: Lane) -> bool:
-        name = lane.name.casefold()
+        name, title = lane.name.casefold(), titles[lane.id]
         return (
             name in wanted
+            or title in wanted
             or _lane_number(lane) in wanted
             or lane.attributes.get("raw", "") in raw
-            or any(fnmatchcase(name, star) for star in stars)
+            or any(fnmatchcase(n, star) for n in (name, title) for star in stars)
             or any(matches(lane.name) for matches in patterns)
         )
 

@@ -114,6 +114,15 @@ def lost_nodes(trace: Trace) -> I64:
     return np.array(lost, np.int64)
 
 
+def unrecorded_ops(trace: Trace) -> dict[str, int]:
+    """Return how many ops of the graphs no record tells of, by name, most first."""
+    found: dict[str, int] = {}
+    for join in trace.joins:
+        for op, count in join.silent.items():
+            found[op] = found.get(op, 0) + count
+    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
 def silent_words(join: Join) -> str:
     """Return "134 of 425 ops of the graph have no record: MUL_MAT 134"; "" for none."""
     n = len(join.silent_nodes)

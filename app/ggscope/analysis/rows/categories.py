@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from ggscope.analysis.reads.account import account, choosing
 from ggscope.analysis.rows.groups import chunks, count_codes, count_values
 from ggscope.analysis.workers import share_out
 from ggscope.model.ggml.ops import FAMILIES, family_of
-from ggscope.model.lanes import LaneKind
+from ggscope.model.lanes import LaneKind, lane_titles
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.selection import COLOR_BY, ColorBy
 from ggscope.model.tables import Accesses, Array, Phase, Quality, Space, quality_of
@@ -271,7 +272,7 @@ def colorings(trace: Trace) -> tuple[ColorBy, ...]:
 def _by_backend(trace: Trace) -> Categories:
     """Spans by the backend of their lane, in order of appearance."""
     lanes = trace.lanes
-    pointers = [attributes.get(_BACKEND) for attributes in lanes.attributes]
+    pointers = _backends_of_lanes(trace)
     codes: dict[str | None, int] = {}
     entries: list[tuple[str, str]] = []
     for i, pointer in enumerate(pointers):
@@ -287,6 +288,25 @@ def _by_backend(trace: Trace) -> Categories:
     lane = trace.spans.lane
     index = _mapped(len(lane), lambda rows: of_lane[lane[rows]], np.uint16)
     return _present("backend", index, entries)
+
+
+def _backends_of_lanes(trace: Trace) -> list[str | None]:
+    return [attributes.get(_BACKEND) for attributes in trace.lanes.attributes]
+
+
+def lanes_of_backend(trace: Trace, number: str) -> list[str]:
+    """Return the titles of the lanes of a backend, by the number in its key.
+
+    "unknown": those of threads whose backend no record tells.
+    """
+    pointers = _backends_of_lanes(trace)
+    if number == "unknown":
+        is_thread = trace.lanes.of_kind(LaneKind.THREAD)
+        is_own = [p is None and bool(is_thread[i]) for i, p in enumerate(pointers)]
+    else:
+        present = list(dict.fromkeys(p for p in pointers if p is not None))
+        is_own = [p == present[int(number)] for p in pointers]
+    return list(compress(lane_titles(trace.lanes), is_own))
 
 
 def _by_expert(trace: Trace) -> Categories:

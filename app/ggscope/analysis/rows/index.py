@@ -303,6 +303,24 @@ class TraceIndex:
             return 0.0
         return min(rows[self.work_row(key)].total_covered / duration, 1.0)
 
+    def stalled_share(self, key: str) -> float | None:
+        """Return the share of the trace's extent in which a lane is stalled.
+
+        Each tick counts once, whatever the reasons; None where no stalls lie over it.
+        """
+        rows, length = self.overlay_rows(key), self._trace.extent.duration
+        if not rows or not length:
+            return None
+        # Statistics stand on rows.
+        from ggscope.analysis.statistics.nesting import covered
+
+        def share() -> float:
+            start = np.concatenate([row.start for row in rows])
+            end = np.concatenate([row.end for row in rows])
+            return int(covered(np.zeros_like(start), start, end, 1)[0]) / length
+
+        return self._cache.get(("stalled", key), share)
+
     def _find_work_row(self, key: str) -> int:
         op = self._trace.spans.op
         for number, row in enumerate(self.rows(key)):

@@ -7,7 +7,7 @@ together.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.reads import weights
 from ggscope.analysis.reads.account import is_repeated
+from ggscope.analysis.reads.unrecorded import unrecorded_ops
 from ggscope.analysis.rows.groups import CHUNK_ROWS, add_by_group, chunks
 from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.grouping import Grouping, grouping
@@ -248,11 +249,14 @@ class StatTable:
     rows : longest total first; of many groups perhaps only the first ones.
     all : of all groups together, without percentiles; its key is "".
     n_groups : groups that have spans.
+    unrecorded : ops that the graphs compute in each pass and no record tells of, by
+        name: they have no time, and are in no share. Only by op, of a whole trace.
     """
 
     rows: tuple[StatRow, ...]
     all: StatRow
     n_groups: int
+    unrecorded: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def counts_twice(self) -> tuple[bool, bool]:
@@ -333,7 +337,10 @@ def stat_table(
             most=most_nested,
             watcher=watcher,
         )
-    return _table(found, groups, worst_used, limit, times, has_range=time is not None)
+    table = _table(found, groups, worst_used, limit, times, has_range=time is not None)
+    if by == "op" and mask is None and ids is None and time is None:
+        return replace(table, unrecorded=unrecorded_ops(trace))
+    return table
 
 
 def histogram(trace: Trace, ids: Array, bins: int = 40) -> tuple[Array, Array]:

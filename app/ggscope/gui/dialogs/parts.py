@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QDialog,
@@ -25,13 +26,44 @@ from ggscope.model.time import Unit
 from ggscope.model.trace import Part, Trace
 from ggscope.model.units import format_bytes, format_exact_bytes
 from ggscope.text import one_line
-from ggscope.views.base.plain import set_tip, set_title
+from ggscope.views.base.plain import Label, set_tip, set_title
 from ggscope.words.files import fit_words, joins_of
 
 if TYPE_CHECKING:
     from ggscope.gui.document import Document
 
 _FILE, _ROLE, _SIZE, _SHIFT, _FIT = range(5)
+_DRAG_PX = 1000
+"""Width over which a drag moves by all that is shown, where no timeline is."""
+
+
+class _ShiftHandle(Label):
+    """A word that is dragged sideways; tells how far the mouse is from its press.
+
+    Signals
+    -------
+    pressed : a drag may begin. dragged(px) : how far to the right it is.
+    """
+
+    pressed = Signal()
+    dragged = Signal(int)
+
+    def __init__(self, text: str, parent: QWidget) -> None:
+        super().__init__(text, parent)
+        self._from: int | None = None
+        self.setCursor(Qt.CursorShape.SizeHorCursor)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._from = round(event.globalPosition().x())
+            self.pressed.emit()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._from is not None:
+            self.dragged.emit(round(event.globalPosition().x()) - self._from)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self._from = None
 
 
 class PartsDialog(QDialog):
@@ -68,10 +100,22 @@ class PartsDialog(QDialog):
         self.shift_field.setAccessibleName(self.tr("Shift of the selected file"))
         self.shift_field.setMaximumWidth(150)
         self.shift_field.returnPressed.connect(self._on_typed)
+        self.shift_handle = _ShiftHandle(self.tr("↔ Shift"), self)
+        self.shift_handle.setProperty("role", "dim")
+        self.shift_handle.pressed.connect(self._on_grabbed)
+        self.shift_handle.dragged.connect(self._on_dragged)
+        self._grabbed: int | None = None
         self.earlier_button = button("−", partial(self._nudge, -1), self)
         self.later_button = button("+", partial(self._nudge, 1), self)
         self.own_button = button(self.tr("By the clocks"), self._on_own, self)
         for part, tip in (
+            (
+                self.shift_handle,
+                self.tr(
+                    "Drag sideways: its times move as far as the mouse, at the "
+                    "scale of the timeline"
+                ),
+            ),
             (self.shift_field, self.tr("What is added to its times; Enter moves it")),
             (self.earlier_button, self.tr("Earlier by a hundredth of what is shown")),
             (self.later_button, self.tr("Later by a hundredth of what is shown")),
@@ -89,7 +133,7 @@ class PartsDialog(QDialog):
         for part in (self.add_button, self.remove_button):
             row.addWidget(part)
         row.addStretch(1)
-        row.addWidget(label(self.tr("Shift"), self, "dim"))
+        row.addWidget(self.shift_handle)
         for part in (
             self.earlier_button,
             self.shift_field,
@@ -178,7 +222,12 @@ class PartsDialog(QDialog):
         chosen, n_parts = self._selected(), self.table.rowCount()
         self.remove_button.setEnabled(0 < len(chosen) < n_parts)
         part = self._moveable()
-        for widget in (self.shift_field, self.earlier_button, self.later_button):
+        for widget in (
+            self.shift_handle,
+            self.shift_field,
+            self.earlier_button,
+            self.later_button,
+        ):
             widget.setEnabled(part is not None)
         self.own_button.setEnabled(
             part is not None and SHIFT_OPTION in part.info.options
@@ -214,17 +263,36 @@ class PartsDialog(QDialog):
             self._document.loader.shift(part.info.paths[0], str(ticks))
 
     def _nudge(self, by: int) -> None:
-        """Move a file from where it is going to be once all clicks are dealt with."""
+        part, shift = self._moveable(), self._shift_to_be()
+        if part is not None and shift is not None:
+            step = max(self._document.session.visible_range.duration // 100, 1)
+            self._document.loader.shift(part.info.paths[0], str(shift + by * step))
+
+    def _shift_to_be(self) -> int | None:
+        """Return the shift once all that was asked for is done; None = not known."""
         part = self._moveable()
         if part is None:
+            return None
+        asked = self._document.loader.shift_of(part.info.paths[0])
+        if asked == part.info.options.get(SHIFT_OPTION, ""):
+            return part.shift
+        # "": on its way to where the clocks tell, which is not known yet.
+        return parsed_shift(asked, self._unit()) if asked else None
+
+    def _on_grabbed(self) -> None:
+        self._grabbed = self._shift_to_be()
+
+    def _on_dragged(self, px: int) -> None:
+        part = self._moveable()
+        if part is None or self._grabbed is None:
             return
-        shift, asked = part.shift, self._document.loader.shift_of(part.info.paths[0])
-        if asked != part.info.options.get(SHIFT_OPTION, ""):
-            if not asked:
-                return  # on its way to where the clocks tell, which is not known yet
-            shift = parsed_shift(asked, self._unit())
-        step = max(self._document.session.visible_range.duration // 100, 1)
-        self._document.loader.shift(part.info.paths[0], str(shift + by * step))
+        width = max(
+            (v.width() for v in self._document.workspace.views("timeline")),
+            default=_DRAG_PX,
+        )
+        ticks = self._document.session.visible_range.duration * px // max(width, 1)
+        self.shift_field.setText(f"{self._grabbed + ticks:,} {self._unit()}")
+        self._document.loader.shift(part.info.paths[0], str(self._grabbed + ticks))
 
     def _on_own(self) -> None:
         part = self._moveable()

@@ -148,6 +148,9 @@ def _lane_text(prepared: "Prepared", hit: "Hit") -> Html:
         parts.append(html("{} spans", format_count(lane.n_spans)))
         share = prepared.index.busy_share(lane.key)
         parts.append(html("busy {} of the trace", format_share(share)))
+    stalled = prepared.index.stalled_share(lane.key)
+    if stalled is not None:
+        parts.append(html("stalled {} of the trace", format_share(stalled)))
     for lane_id in lane.lane_ids:
         model = prepared.index.trace.lanes[lane_id]
         parts += [

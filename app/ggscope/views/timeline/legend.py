@@ -25,6 +25,7 @@ from ggscope.analysis.rows.categories import (
     NONE,
     Categories,
     engine_of,
+    lanes_of_backend,
 )
 from ggscope.analysis.rows.groups import chunks, count_values
 from ggscope.analysis.rows.index import TraceIndex
@@ -140,7 +141,8 @@ def isolating(
     `is_shared` tells of lanes whether every 4096th has the same colour.
 
     ("", empty) where no filter says it: spans without an op, colours from the
-    file, and spans that access two kinds of memory.
+    file, spans that access two kinds of memory, and experts that are several or not
+    known. A filter by one expert also leaves spans that read others besides.
     """
     kind, _, rest = key.partition(":")
     if key == NONE:
@@ -164,7 +166,11 @@ def isolating(
         column = trace.spans.token
         last = int(rest) if column is None else int(column.max(initial=-1))
         return "tokens", frozenset(range(int(rest), last + 1, MAX_TOKENS))
+    if kind == "backend":
+        return "threads", frozenset(lanes_of_backend(trace, rest))
     numbered = {"layer": "layers", "phase": "phases", "quality": "qualities"}
+    if kind == "expert" and rest.isdecimal():
+        numbered = {"expert": "experts"}
     if kind in numbered:
         return numbered[kind], frozenset({int(rest)})
     if kind == "space":

@@ -376,3 +376,23 @@ def test_regular_expression_that_could_take_for_ever_is_refused(bad):
 )
 def test_usual_regular_expressions_are_taken(good):
     assert text_matcher(good)("ffn_gate-12 abc aab aaabb") in (True, False)
+
+
+def test_lanes_of_one_name_are_told_apart_by_their_titles() -> None:
+    builder = TraceBuilder()
+    lanes = [
+        builder.add_lane("thread 0", LaneKind.THREAD, (group,))
+        for group in ("CPU backend", "Backend 1")
+    ]
+    at = np.arange(4)
+    builder.add_spans(start=at, end=at + 1, lane=np.array([*lanes, *lanes], np.int32))
+    trace = finished(builder)
+
+    def hits(*threads: str) -> list[bool] | None:
+        mask = filter_mask(trace, Filter(threads=frozenset(threads)))
+        return None if mask is None else mask.tolist()
+
+    assert hits("thread 0") == [True] * 4
+    assert hits("Backend 1 / thread 0") == [False, True, False, True]
+    assert hits("backend 1 / *") == [False, True, False, True]
+    assert hits("Backend 2 / thread 0") == [False] * 4
