@@ -6,7 +6,9 @@ Exit codes: 0 good, 1 error, 2 usage; `run` ends with the program's own.
 import argparse
 import json
 import os
+import shlex
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -124,6 +126,27 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--tokens", type=int, default=32)
     demo.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     demo.set_defaults(do=_demo)
+
+    ab = commands.add_parser(
+        "ab", help="run two command lines in turns and tell which is faster"
+    )
+    ab.add_argument("-a", required=True, metavar="'COMMAND …'")
+    ab.add_argument("-b", required=True, metavar="'COMMAND …'")
+    ab.add_argument(
+        "--rounds",
+        type=int,
+        default=8,
+        help="so many times A, B and A again in random order (8)",
+    )
+    ab.add_argument("--seed", type=int, default=1)
+    ab.add_argument(
+        "--traces",
+        type=Path,
+        metavar="FOLDER",
+        help="afterwards, trace each once into FOLDER, not timed",
+    )
+    ab.add_argument("--json", action="store_true")
+    ab.set_defaults(do=_ab)
 
     models = commands.add_parser("models", help="make small models with random weights")
     models.add_argument("folder", type=Path, metavar="FOLDER")
@@ -500,6 +523,60 @@ def _demo_held(options: argparse.Namespace) -> int:
         return launch.run()
     except LaunchError as error:
         raise _CommandError(str(error)) from error
+
+
+def _ab(options: argparse.Namespace) -> int:
+    from ggscope_capture import ab
+
+    commands = []
+    for name in ("a", "b"):
+        try:
+            commands.append(shlex.split(getattr(options, name)))
+        except ValueError as error:
+            raise _CommandError(f"-{name}: {error}") from error
+    if options.rounds < 1 or not all(commands):
+        raise _CommandError("name two commands and at least one round")
+    tell = complain if sys.stderr.isatty() else lambda text: None
+    try:
+        found = ab.compare(
+            *commands, rounds=options.rounds, seed=options.seed, tell=tell
+        )
+    except ab.AbError as error:
+        raise _CommandError(str(error)) from error
+    told = found.as_json()
+    told["commands"] = {"a": options.a, "b": options.b}
+    if options.traces:
+        told["traces"] = {
+            name: _traced(command, options.traces / f"{name}.bin")
+            for name, command in zip(("a", "b"), commands, strict=True)
+        }
+    if options.json:
+        say(json.dumps(told))
+        return 0
+    for name in ab.NAMES:
+        row = told[name]
+        spread = f"{row['min']:.4g} to {row['max']:.4g}"
+        say(f"{name:<6} {row['median']:.4g} {found.unit}, {spread}")
+    for name, part in (("B to A", found.difference), ("A to A", found.noise)):
+        interval = f"{part.low:+.1f} to {part.high:+.1f} %"
+        say(f"{name} {part.median:+.1f} %, {interval} (with {part.coverage:.1%})")
+    say(found.verdict)
+    for name, place in told.get("traces", {}).items():
+        say(f"trace of {name}: {place}")
+    return 0
+
+
+def _traced(command: list[str], output: Path) -> str:
+    """Trace a command once; return where, or why not."""
+    run = [sys.executable, "-m", "ggscope_capture", "run", "--require", "-o"]
+    done = subprocess.run(
+        [*run, str(output), "--", *command], capture_output=True, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    if done.returncode == 0:
+        return str(output)
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return f"not traced: {lines[-1] if lines else done.returncode}"
 
 
 def _models(options: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ import ctypes
 import json
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -167,6 +168,8 @@ class Run:
         if not self._context:
             raise DriverError("llama.cpp cannot make a context for this model")
         self._library.llama_set_n_threads(self._context, threads, threads)
+        self.eval_s = 0.0
+        """Seconds of all decodes but the first, the prompt's."""
         self.steps: list[list[int]] = []
         """The tokens of each decode, in order."""
 
@@ -192,7 +195,10 @@ class Run:
     def _decode(self, tokens: list[int]) -> None:
         room = (ctypes.c_int32 * len(tokens))(*tokens)
         batch = self._library.llama_batch_get_one(room, len(tokens))
+        begun = time.perf_counter()
         status = self._library.llama_decode(self._context, batch)
+        if self.steps:
+            self.eval_s += time.perf_counter() - begun
         if status != 0:
             raise DriverError(f"llama_decode ended with {status}")
         self.steps.append(tokens)
@@ -223,6 +229,13 @@ def run(options: argparse.Namespace) -> None:
     for thread in others:
         thread.start()
     runs[0].generate(prompt, n, show=True)
+    if options.timing and runs[0].eval_s:
+        n_timed = len(runs[0].steps) - 1
+        # As llama.cpp's own programs say it.
+        sys.stderr.write(
+            f"eval time = {runs[0].eval_s * 1000:.2f} ms / {n_timed} runs "
+            f"({n_timed / runs[0].eval_s:.2f} tokens per second)\n"
+        )
     for thread in others:
         thread.join()
     sys.stdout.write("\n")
@@ -261,6 +274,9 @@ def parser() -> argparse.ArgumentParser:
         help="so many contexts at the same time, each with the prompt",
     )
     made.add_argument("--echo", action="store_true", help="write the prompt first")
+    made.add_argument(
+        "--timing", action="store_true", help="say tokens per second on stderr"
+    )
     made.add_argument(
         "--facts",
         type=Path,

@@ -1,0 +1,135 @@
+"""Two commands in turns: order, figures, and what may be called a difference."""
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from math import comb
+
+import numpy as np
+import pytest
+
+from ggscope_capture import ab
+from ggscope_capture.__main__ import main
+
+
+class Machine:
+    """Commands of made-up speed on a machine that gets slower all the time."""
+
+    def __init__(self, speeds: dict[str, float], noise: float) -> None:
+        self.speeds, self.order = speeds, list[str]()
+        self.noise = np.random.default_rng(3).normal(1, noise, 1000)
+
+    def __call__(self, command: Sequence[str]) -> tuple[float, str]:
+        self.order.append(command[0])
+        n = len(self.order)
+        return self.speeds[command[0]] * self.noise[n] / (1 + n / 200), "tokens/s"
+
+
+def test_same_against_same_is_no_difference() -> None:
+    machine = Machine({"x": 100, "y": 100}, 0.01)
+
+    found = ab.compare(["x"], ["y"], rounds=20, seed=1, measure=machine)
+
+    assert found.verdict == "no difference beyond the noise"
+
+
+@pytest.mark.parametrize(("speed", "word"), [(110, "faster"), (92, "slower")])
+def test_what_is_larger_than_the_noise_is_told(speed: float, word: str) -> None:
+    machine = Machine({"x": 100, "y": speed}, 0.01)
+
+    found = ab.compare(["x"], ["y"], rounds=12, seed=1, measure=machine)
+
+    assert found.verdict == f"B is {word}"
+    assert found.difference.median == pytest.approx(speed - 100, abs=1.5)
+    assert found.difference.low < speed - 100 < found.difference.high
+    assert found.noise.low < 0.5 < found.noise.high + 1
+
+
+def test_order_is_random_and_repeats_with_its_seed() -> None:
+    orders = []
+    for seed in (1, 1, 2):
+        machine = Machine({"x": 1, "y": 1}, 0)
+        ab.compare(["x"], ["y"], rounds=9, seed=seed, measure=machine)
+        orders.append(machine.order)
+
+    assert orders[0] == orders[1] != orders[2]
+    rounds = ["".join(orders[0][i : i + 3]) for i in range(2, 29, 3)]
+    assert set(rounds) == {"xxy", "xyx", "yxx"}
+
+
+@pytest.mark.parametrize("n", [1, 5, 6, 8, 20, 41])
+def test_interval_is_the_exact_one_of_order_statistics(n: int) -> None:
+    a = np.full(n, 100.0)
+    b = 100 + np.arange(n, dtype=float)
+
+    found = ab.difference(a, b)
+
+    outside = round(found.low)
+    within = sum(comb(n, k) for k in range(outside + 1, n - outside)) / 2**n
+    assert found.coverage == pytest.approx(within)
+    if n < 6:
+        assert (found.low, found.high) == pytest.approx((0, n - 1))
+    else:
+        wider = within - 2 * comb(n, outside + 1) / 2**n
+        assert within >= 0.95 > wider
+
+
+def test_few_rounds_tell_nothing() -> None:
+    machine = Machine({"x": 1, "y": 9}, 0)
+
+    found = ab.compare(["x"], ["y"], rounds=3, seed=1, measure=machine)
+
+    assert found.verdict.startswith("too few rounds")
+
+
+PERF = (
+    "prompt eval time =  9.0 ms / 12 tokens ( 0.7 ms per token, 1333.33 tokens per "
+    "second)\n       eval time =  50.0 ms / 31 runs ( 1.6 ms per token,   620.00 "
+    "tokens per second)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("output", "errors", "speed"),
+    [
+        ("text", PERF, 620.0),
+        ("text", "nothing", None),
+        ('[{"n_gen": 0, "avg_ts": 900.0}, {"n_gen": 32, "avg_ts": 41.5}]', "", 41.5),
+        ("[broken", "", None),
+        ('[1, {"avg_ts": "x"}]', "", None),
+    ],
+)
+def test_speed_is_what_the_program_says(
+    output: str, errors: str, speed: float | None
+) -> None:
+    assert ab.tokens_per_second(output, errors) == speed
+
+
+def test_command_compares_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import sys; sys.stderr.write('eval time = 1 ms ({} tokens per second)')"
+    a, b = (shlex.join([sys.executable, "-c", code.format(n)]) for n in (50, 60))
+
+    status = main(["ab", "-a", a, "-b", b, "--rounds", "6", "--json"])
+
+    told = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert told["a"]["values"] == told["again"]["values"] == [50.0] * 6
+    assert told["difference"]["median_percent"] == pytest.approx(20)
+    assert told["verdict"] == "B is faster"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("false", "false ended with 1"),
+        ("no-such-llama", "cannot be started"),
+        ("'", "-b: No closing quotation"),
+        ("", "name two commands"),
+    ],
+)
+def test_what_fails_is_named(
+    command: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ab", "-a", "true", "-b", command, "--rounds", "1"]) == 1
+    assert told in capsys.readouterr().err
