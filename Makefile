@@ -10,7 +10,7 @@ SYSTEM := $(VENV)/.system
 DEMO := build/demo
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run demo test fuzz walk bench ways lint check samples clean help
+.PHONY: run demo test fuzz walk bench bench-capture ways lint check samples clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make fuzz [MINUTES=10]     mutate files and read them, ARGS='--reader npu-json'"
 	@echo "make walk [MINUTES=30]     random keys and mouse on the window, SEED=1"
 	@echo "make bench [SIZE=33]       measure opening, frames and memory; SIZE in millions"
+	@echo "make bench-capture         ns per record, and tokens per second with and without"
 	@echo "make ways                  count the files passed on the way to an answer"
 	@echo "make lint                  ruff, mypy and the import contracts"
 	@echo "make samples               write resources/samples again"
@@ -44,6 +45,9 @@ walk: $(STAMP) $(SYSTEM)
 
 bench: $(STAMP) $(SYSTEM)
 	@packaging/run-bench.sh $(if $(SIZE),--size "$(SIZE)") $(ARGS)
+
+bench-capture: $(STAMP)
+	@$(PY) packaging/bench_capture.py $(ARGS)
 
 ways: $(STAMP) $(SYSTEM)
 	@QT_QPA_PLATFORM=offscreen $(PY) packaging/ways.py $(ARGS)

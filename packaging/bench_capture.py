@@ -1,0 +1,138 @@
+"""Measure what tracing costs: `make bench-capture`.
+
+First the direct measure, ns per record: a made-up ggml whose ops do nothing, with the
+tracer absent, loaded and off, and on. Then tokens per second of an unmodified llama.cpp
+(npm) on a model of 150 million parameters, in pairs in random order; the difference of
+like runs is printed beside it as the noise floor. Figures belong to the machine.
+"""
+
+import argparse
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ggscope_capture import models, targets
+from ggscope_capture.native import build
+
+FAKE = Path(__file__).parent.parent / "tests" / "capture" / "fake_ggml.c"
+NODES = 400
+
+
+def direct(folder: Path, rounds: int) -> None:
+    """Print ns per op of the made-up ggml."""
+    library, program = folder / "libggml-fake.so", folder / "fake"
+    for line in (["-fPIC", "-shared", "-o", library], ["-DPROGRAM", "-o", program]):
+        subprocess.run(["cc", "-O2", FAKE, *line, "-ldl"], check=True)
+    tracer = str(build.FOLDER / build.NAME)
+    ring = folder / "ring"
+    common = {**os.environ, "FAKE_GGML": str(library), "GGSCOPE_RING": str(ring)}
+    ways = {
+        "absent": {},
+        "loaded and off": {"LD_PRELOAD": tracer, "GGSCOPE_ENABLED": "0"},
+        "on": {"LD_PRELOAD": tracer, "GGSCOPE_RING_MODE": "overwrite"},
+    }
+    found: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way in random.sample(sorted(ways), len(ways)):
+            line = [str(program), str(NODES), "3000"]
+            told = subprocess.run(
+                line, env=common | ways[way], capture_output=True, check=True
+            )
+            found[way].append(float(told.stdout))
+            for path in folder.glob("ring*"):
+                path.unlink()
+    absent = statistics.median(found["absent"])
+    print(f"direct: {NODES} ops a graph, the fastest of 3,000 graphs, {rounds} rounds")
+    for way, values in found.items():
+        middle = statistics.median(values)
+        more = "" if way == "absent" else f", {middle - absent:+.1f} ns per record"
+        print(f"  {way:15} {middle:6.1f} ns per op{more}")
+
+
+def one_run(library: str, model: str, n: int, threads: int) -> None:
+    """Print the tokens per second of one run, without loading and the prompt."""
+    from ggscope_capture.driver import Llama, Run
+
+    llama = Llama(Path(library), quiet=True)
+    loaded = llama.load_model(Path(model))
+    run = Run(llama, loaded, threads)
+    prompt = llama.tokens(loaded, "once")
+    run.generate(prompt, 2, show=False)
+    begin = time.perf_counter()
+    run.generate(run.steps[-1], n, show=False)
+    print(n / (time.perf_counter() - begin))
+
+
+def pairs(folder: Path, n_pairs: int, n: int, threads: int) -> None:
+    """Print tokens per second without, with the tracer off and on."""
+    try:
+        target = targets.install("npm")
+    except targets.InstallError as error:
+        print(f"pairs: {error}")
+        return
+    model = folder / "bench.gguf"
+    models.write_model(model, "bench")
+    tracer = str(build.FOLDER / build.NAME)
+    ring = str(folder / "ring")
+    on = {"GGML_BACKEND_PATH": tracer, "GGSCOPE_RING": ring,
+          "GGSCOPE_RING_MODE": "overwrite"}  # fmt: skip
+    ways = {"without": {}, "without again": {}, "off": {**on, "GGSCOPE_ENABLED": "0"}}
+    ways["on"] = on
+    line = [sys.executable, __file__, "--run", str(target.path), str(model)]
+    found: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(n_pairs):
+        for way in random.sample(sorted(ways), len(ways)):
+            told = subprocess.run(
+                [*line, str(n), str(threads)], env={**os.environ, **ways[way]},
+                capture_output=True, check=True, text=True,
+            )  # fmt: skip
+            found[way].append(float(told.stdout))
+            for path in folder.glob("ring*"):
+                path.unlink()
+    print(
+        f"tokens per second, {target.path.name}, {n} tokens, -t {threads}, "
+        f"{n_pairs} rounds in random order"
+    )
+    for way, values in found.items():
+        text = f"  {way:15} {statistics.median(values):7.1f}"
+        if way != "without":
+            both = zip(values, found["without"], strict=True)
+            differences = sorted(100 * (value / plain - 1) for value, plain in both)
+            low, high = (
+                differences[len(differences) // 4],
+                differences[-1 - len(differences) // 4],
+            )
+            middle = statistics.median(differences)
+            text += f"   {middle:+.1f} % (half of the pairs: {low:+.1f} to {high:+.1f})"
+            text += "  <- noise floor" if way == "without again" else ""
+        print(text)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        library, model, n, threads = options.run
+        one_run(library, model, int(n), int(threads))
+        return
+    build.compile_tracer(build.FOLDER / build.NAME)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
+        direct(Path(scratch), options.rounds)
+    if options.pairs:
+        with tempfile.TemporaryDirectory() as scratch:
+            pairs(Path(scratch), options.pairs, options.tokens, options.threads)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+// A library with ggml's names and habits, and nothing to compute: what the tracer does
+// with it can be measured and told apart from what real ops cost.
+//
+//   -DOLD_LAYOUT  tensors begin with a field more, as in 2024
+//   -DDIRECT      it calls its own functions directly, as LTO and -Bsymbolic make it
+//   -DNO_BARRIER  barriers are within the caller
+//
+// A program of its own with -DPROGRAM:
+//   fake NODES GRAPHS [THREADS [PLAN]]
+// prints the fastest graph in ns per node. PLAN: "fork" computes in a child, too;
+// "close" loads nothing else but unloads and loads this library in between; "kill" ends
+// itself by signal 9; "exec" becomes another program; "pause" waits for a line on stdin
+// after every graph.
+
+#define _GNU_SOURCE
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ggml_tensor {
+#ifdef OLD_LAYOUT
+    int32_t backend[2];
+#endif
+    int32_t type;
+    void *buffer;
+    int64_t ne[4];
+    size_t nb[4];
+    int32_t op;
+    int32_t op_params[16];
+    int32_t flags;
+    struct ggml_tensor *src[10];
+    struct ggml_tensor *view_src;
+    size_t view_offs;
+    void *data;
+    char name[64];
+    void *extra;
+};
+
+struct ggml_cgraph {
+    int n_nodes;
+    struct ggml_tensor **nodes;
+};
+
+struct ggml_cplan {
+    size_t work_size;
+    uint8_t *work_data;
+    int n_threads;
+};
+
+struct ggml_compute_params {
+    int ith, nth;
+};
+
+struct ggml_init_params {
+    size_t mem_size;
+    void *mem_buffer;
+    bool no_alloc;
+};
+
+#ifndef PROGRAM
+
+struct context {
+    uint8_t *memory;
+    size_t used, size;
+};
+
+enum { NONE, ADD, VIEW, N_OPS };
+
+const char *ggml_op_name(int op)
+{
+    static const char *const names[] = {"NONE", "ADD", "VIEW"};
+    return names[op];
+}
+
+const char *ggml_version(void) { return "0.0.fake"; }
+const char *ggml_type_name(int type) { (void)type; return "f32"; }
+int64_t ggml_blck_size(int type) { (void)type; return 1; }
+size_t ggml_type_size(int type) { (void)type; return 4; }
+
+void *ggml_init(struct ggml_init_params params)
+{
+    struct context *context = malloc(sizeof *context);
+    *context = (struct context){params.mem_buffer, 0, params.mem_size};
+    if (context->memory == NULL)
+        context->memory = malloc(context->size);
+    return context;
+}
+
+void ggml_free(void *context) { free(context); }
+
+struct ggml_tensor *ggml_new_tensor_2d(void *at, int type, int64_t a, int64_t b)
+{
+    struct context *context = at;
+    struct ggml_tensor *tensor = (void *)(context->memory + context->used);
+    context->used += (sizeof *tensor + 63) & ~(size_t)63;
+    memset(tensor, 0, sizeof *tensor);
+    tensor->type = type;
+    int64_t ne[4] = {a, b, 1, 1};
+    memcpy(tensor->ne, ne, sizeof ne);
+    tensor->nb[0] = 4;
+    for (int i = 1; i < 4; i++)
+        tensor->nb[i] = tensor->nb[i - 1] * (size_t)ne[i - 1];
+    tensor->data = context->memory;
+    return tensor;
+}
+
+struct ggml_tensor *ggml_add(void *context, struct ggml_tensor *a, struct ggml_tensor *b)
+{
+    struct ggml_tensor *sum = ggml_new_tensor_2d(context, 0, a->ne[0], a->ne[1]);
+    sum->op = ADD;
+    sum->flags = 16;
+    sum->src[0] = a;
+    sum->src[1] = b;
+    return sum;
+}
+
+struct ggml_tensor *ggml_view_1d(void *context, struct ggml_tensor *a, int64_t n, size_t at)
+{
+    struct ggml_tensor *view = ggml_new_tensor_2d(context, 0, n, 1);
+    view->op = VIEW;
+    view->src[0] = view->view_src = a;
+    view->view_offs = at;
+    return view;
+}
+
+struct ggml_tensor *ggml_set_name(struct ggml_tensor *tensor, const char *name)
+{
+    snprintf(tensor->name, sizeof tensor->name, "%s", name);
+    return tensor;
+}
+
+const char *ggml_get_name(const struct ggml_tensor *tensor) { return tensor->name; }
+void *ggml_get_data(const struct ggml_tensor *tensor) { return tensor->data; }
+void ggml_set_input(struct ggml_tensor *tensor) { tensor->flags |= 1; }
+size_t ggml_nbytes(const struct ggml_tensor *tensor)
+{
+    return tensor->nb[3] * (size_t)tensor->ne[3];
+}
+int ggml_graph_n_nodes(struct ggml_cgraph *graph) { return graph->n_nodes; }
+struct ggml_tensor *ggml_graph_node(struct ggml_cgraph *graph, int i)
+{
+    return graph->nodes[i];
+}
+
+#ifdef DIRECT
+#define OWN static
+#else
+#define OWN
+#endif
+
+OWN __attribute__((noinline)) bool
+ggml_cpu_extra_compute_forward(struct ggml_compute_params *params, struct ggml_tensor *op)
+{
+    (void)params;
+    return op->op == N_OPS;
+}
+
+OWN __attribute__((noinline)) void ggml_barrier(void *pool) { __asm__ volatile("" : : "r"(pool)); }
+
+__attribute__((noinline)) int ggml_graph_compute(struct ggml_cgraph *graph,
+                                                 struct ggml_cplan *plan)
+{
+    for (int i = 0; i < graph->n_nodes; i++) {
+        struct ggml_tensor *node = graph->nodes[i];
+        for (int ith = 0; ith < plan->n_threads; ith++) {
+            struct ggml_compute_params params = {ith, plan->n_threads};
+            if (node->op == ADD)
+                ggml_cpu_extra_compute_forward(&params, node);
+#ifndef NO_BARRIER
+            ggml_barrier(plan);
+#endif
+        }
+    }
+    return 0;
+}
+
+// What computes in the end is called as libllama calls it: through a slot.
+int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
+{
+    return ggml_graph_compute(graph, plan);
+}
+
+#else
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static int n_nodes, n_threads;
+static void *memory;
+
+static uint64_t compute(const char *library, int n_graphs, bool pauses)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL)
+        exit(3);
+    void *(*init)(struct ggml_init_params) = (void *)dlsym(handle, "ggml_init");
+    struct ggml_tensor *(*make)(void *, int, int64_t, int64_t) =
+        (void *)dlsym(handle, "ggml_new_tensor_2d");
+    struct ggml_tensor *(*add)(void *, struct ggml_tensor *, struct ggml_tensor *) =
+        (void *)dlsym(handle, "ggml_add");
+    struct ggml_tensor *(*name)(struct ggml_tensor *, const char *) =
+        (void *)dlsym(handle, "ggml_set_name");
+    int (*run)(struct ggml_cgraph *, struct ggml_cplan *) =
+        (void *)dlsym(handle, "fake_compute");
+    size_t size = (size_t)(n_nodes + 1) * 512;
+    if (memory == NULL)
+        memory = malloc(size);
+    void *context = init((struct ggml_init_params){size, memory, false});
+    struct ggml_cgraph graph = {n_nodes, malloc((size_t)n_nodes * sizeof(void *))};
+    struct ggml_tensor *last = make(context, 0, 8, 8);
+    for (int i = 0; i < n_nodes; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "node-%d", i);
+        graph.nodes[i] = last = name(add(context, last, last), text);
+    }
+    struct ggml_cplan plan = {0, NULL, n_threads};
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < n_graphs; i++) {
+        uint64_t begin = now();
+        run(&graph, &plan);
+        uint64_t taken = now() - begin;
+        best = taken < best ? taken : best;
+        if (pauses) {
+            puts("computed");
+            fflush(stdout);
+            if (getchar() == EOF)
+                break;
+        }
+    }
+    free(graph.nodes);
+    dlclose(handle);
+    return best;
+}
+
+int main(int argc, char **argv)
+{
+    const char *library = getenv("FAKE_GGML");
+    if (argc < 3 || library == NULL)
+        return 2;
+    n_nodes = atoi(argv[1]);
+    n_threads = argc > 3 ? atoi(argv[3]) : 1;
+    const char *plan = argc > 4 ? argv[4] : "";
+    int n_graphs = atoi(argv[2]);
+    uint64_t best = compute(library, n_graphs, strcmp(plan, "pause") == 0);
+    if (strcmp(plan, "fork") == 0) {
+        pid_t child = fork();
+        if (child == 0) {
+            compute(library, 2 * n_graphs, false);
+            exit(0);
+        }
+        waitpid(child, NULL, 0);
+        compute(library, n_graphs, false);
+    } else if (strcmp(plan, "close") == 0) {
+        compute(library, n_graphs, false);
+    } else if (strcmp(plan, "kill") == 0) {
+        kill(getpid(), SIGKILL);
+    } else if (strcmp(plan, "exec") == 0) {
+        execlp("true", "true", (char *)NULL);
+    }
+    printf("%.2f\n", (double)best / n_nodes / n_threads);
+    return 0;
+}
+
+#endif

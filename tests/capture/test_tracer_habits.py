@@ -1,0 +1,243 @@
+"""What the tracer does in programs that fork, die, unload or are built otherwise.
+
+They compute with a made-up ggml: each case is one that real packages do not have.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ggscope_capture import ring
+from tracing import doors, tracer
+
+SOURCE = Path(__file__).parent / "fake_ggml.c"
+NODES, GRAPHS = 50, 20
+
+
+@dataclass(frozen=True)
+class Fake:
+    """A program with a made-up ggml, and where its rings go."""
+
+    program: Path
+    libraries: Path
+    folder: Path
+
+    def environment(self, kind: str = "", **more: str) -> dict[str, str]:
+        return {
+            **os.environ,
+            **doors("preload"),
+            "FAKE_GGML": str(self.libraries / f"libggml{kind}.so"),
+            "GGSCOPE_RING": str(self.folder / "ring"),
+            "GGSCOPE_RING_SIZE": str(1 << 20),
+            **more,
+        }
+
+    def run(self, *arguments: object, kind: str = "", **more: str) -> int:
+        line = [self.program, *map(str, arguments)]
+        done = subprocess.run(
+            line, env=self.environment(kind, **more), capture_output=True,
+            check=False, timeout=60,
+        )  # fmt: skip
+        return done.returncode
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tracer()
+    folder = tmp_path_factory.mktemp("fake")
+    kinds = {"": [], "-old": ["-DOLD_LAYOUT"], "-direct": ["-DDIRECT"]}
+    kinds["-open"] = ["-DNO_BARRIER"]
+    for kind, flags in kinds.items():
+        to = folder / f"libggml{kind}.so"
+        subprocess.run(
+            ["cc", "-O2", "-fPIC", "-shared", *flags, SOURCE, "-o", to], check=True
+        )
+    subprocess.run(
+        ["cc", "-O2", "-DPROGRAM", SOURCE, "-o", folder / "fake", "-ldl"], check=True
+    )
+    return folder
+
+
+@pytest.fixture
+def fake(built: Path, tmp_path: Path) -> Fake:
+    return Fake(built / "fake", built, tmp_path)
+
+
+def taken(path: Path) -> tuple[ring.Ring, np.ndarray]:
+    """Open a ring and take its records."""
+    opened = ring.Ring(path)
+    return opened, np.concatenate([np.zeros(0, ring.RECORD), *opened.records()])
+
+
+def check_of(opened: ring.Ring) -> np.void:
+    (check,) = [e for e in opened.definitions() if e.type == ring.Frame.CHECK]
+    return check.struct("def_check")[0]
+
+
+def test_every_node_of_every_graph_is_told(fake: Fake) -> None:
+    assert fake.run(NODES, GRAPHS, 3) == 0
+
+    opened, records = taken(fake.folder / "ring")
+
+    assert len(records) == NODES * GRAPHS * 3
+    assert np.all(np.bincount(records["node"]) == GRAPHS * 3)
+    assert check_of(opened)["result"] == 1
+    assert opened.value("state") == ring.State.ENDED
+
+
+def test_a_killed_program_leaves_all_that_it_did(fake: Fake) -> None:
+    assert fake.run(NODES, GRAPHS, 1, "kill") == -9
+
+    opened, records = taken(fake.folder / "ring")
+
+    assert len(records) == NODES * GRAPHS
+    assert opened.value("state") == ring.State.RUNS
+
+
+def test_a_child_has_a_ring_of_its_own(fake: Fake) -> None:
+    assert fake.run(NODES, GRAPHS, 1, "fork") == 0
+
+    rings = sorted(p for p in fake.folder.iterdir() if p.suffix != ".defs")
+    assert len(rings) == 2
+    opened, own = taken(rings[0])
+    child, others = taken(rings[1])
+    assert rings[1].name == f"ring-{child.value('pid')}"
+    # The parent goes on after its child has ended.
+    assert (len(own), len(others)) == (2 * NODES * GRAPHS, 2 * NODES * GRAPHS)
+    names = {event.type for event in child.definitions()}
+    assert {ring.Frame.BUILD, ring.Frame.OP, ring.Frame.PROGRAM} <= names
+    assert opened.value("pid") != child.value("pid")
+
+
+@pytest.mark.parametrize("plan", ["close", "exec"])
+def test_unloading_and_other_programs_do_no_harm(fake: Fake, plan: str) -> None:
+    assert fake.run(NODES, GRAPHS, 1, plan) == 0
+
+    _, records = taken(fake.folder / "ring")
+
+    assert len(records) == NODES * GRAPHS * (2 if plan == "close" else 1)
+
+
+def test_tensors_that_look_otherwise_are_refused_with_the_version(fake: Fake) -> None:
+    assert fake.run(NODES, GRAPHS, kind="-old") == 0
+
+    opened, records = taken(fake.folder / "ring")
+
+    notes = [e for e in opened.definitions() if e.type == ring.Frame.NOTE]
+    text, _ = ring.text_at(notes[0].body, 4)
+    assert text.startswith("ggml 0.0.fake is not understood")
+    assert len(records) == GRAPHS
+    assert np.all(records["extra"] & ring.RECORD_GRAPH)
+
+
+def test_what_cannot_be_seen_by_thread_is_told_by_graph(fake: Fake) -> None:
+    assert fake.run(NODES, GRAPHS, kind="-direct") == 0
+
+    opened, records = taken(fake.folder / "ring")
+
+    assert opened.value("mode") == ring.Mode.GRAPHS
+    assert check_of(opened)["missing_nodes"] == NODES
+    assert len(records) == GRAPHS
+    assert np.all(records["extra"] & ring.RECORD_GRAPH)
+    assert np.all(records["node"] == ring.UNKNOWN_U32)
+
+
+def test_ops_without_barriers_have_a_begin_only(fake: Fake) -> None:
+    assert fake.run(NODES, GRAPHS, kind="-open") == 0
+
+    opened, records = taken(fake.folder / "ring")
+
+    assert opened.value("mode") == ring.Mode.BEGINS
+    assert len(records) == NODES * GRAPHS
+    assert np.all(records["extra"] & ring.RECORD_BEGIN)
+    assert not records["op_ns"].any()
+
+
+def test_a_ring_that_cannot_be_made_changes_nothing(fake: Fake) -> None:
+    assert fake.run(NODES, GRAPHS, GGSCOPE_RING="/nowhere/ring") == 0
+
+
+def test_what_is_overwritten_is_counted_by_the_reader(fake: Fake) -> None:
+    assert fake.run(NODES, 1000, GGSCOPE_RING_MODE="overwrite") == 0
+
+    opened, records = taken(fake.folder / "ring")
+
+    assert opened.dropped() == 0
+    assert int(opened.lost.sum()) + len(records) == NODES * 1000
+    assert opened.lost.any()
+
+
+def test_tracing_can_begin_switched_off(fake: Fake) -> None:
+    assert fake.run(NODES, GRAPHS, GGSCOPE_ENABLED="0") == 0
+
+    opened, records = taken(fake.folder / "ring")
+
+    assert len(records) == 0
+    assert opened.value("skipped") == GRAPHS
+
+
+def test_one_graph_of_so_many_is_traced(fake: Fake) -> None:
+    assert fake.run(NODES, GRAPHS, GGSCOPE_SAMPLE="5") == 0
+
+    _, records = taken(fake.folder / "ring")
+
+    assert len(records) == NODES * GRAPHS // 5
+
+
+def switch_off(control: np.ndarray) -> None:
+    control["enabled"] = 0
+
+
+def leave_out_the_op(control: np.ndarray) -> None:
+    control["op_mask"][0, 0] = 1 << 1
+    control["filter_seq"] += 1
+
+
+def leave_out_the_thread(control: np.ndarray) -> None:
+    control["lane_mask"][0, 0] = 1
+    control["filter_seq"] += 1
+
+
+def two_layers(control: np.ndarray) -> None:
+    control["layer_first"], control["layer_last"] = 3, 4
+    control["filter_seq"] += 1
+
+
+@pytest.mark.parametrize(
+    ("change", "n_after"),
+    [
+        (switch_off, 0),
+        (leave_out_the_op, 0),
+        (leave_out_the_thread, NODES),
+        (two_layers, 4),
+    ],
+)
+def test_the_viewer_changes_what_is_traced_while_it_runs(
+    fake: Fake, change: Callable[[np.ndarray], None], n_after: int
+) -> None:
+    line = [str(fake.program), str(NODES), "3", "2", "pause"]
+    process = subprocess.Popen(
+        line, env=fake.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    process.stdout.readline()
+    opened, before = taken(fake.folder / "ring")
+    change(opened.control)
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    after = sum(map(len, opened.records()))
+    process.stdin.close()
+    process.stdout.read()
+
+    assert process.wait(timeout=20) == 0
+    process.stdout.close()
+    assert len(before) == 2 * NODES
+    assert after == n_after
