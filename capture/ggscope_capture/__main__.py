@@ -259,8 +259,6 @@ def _run_held(options: argparse.Namespace) -> int:
     log = _Log(configuration.settings)
     for notice in configuration.notices:
         log("WARN", notice)
-    if configuration.settings.ggmlviz:
-        log("WARN", "event streams of ggml-viz are not written yet, records are")
     launch = launcher.Launch(
         command, configuration, log, _writer(configuration.settings, command),
         requires=options.require, reload=_Reload(options),
@@ -317,17 +315,19 @@ def _writer(
     settings: Settings, command: Sequence[str]
 ) -> Callable[[Path, Settings, int], list[Path]]:
     """Return what makes the outputs of a recording's folder."""
-    from ggscope_capture import outputs, recording
+    from ggscope_capture import recording
     from ggscope_capture.launcher import numbered, target_of
 
     target = target_of(settings, command)
 
     def write(folder: Path, latest: Settings, number: int) -> list[Path]:
         taken = recording.load(folder, latest)
-        stream = Path(settings.ggmlviz) if settings.ggmlviz else None
-        return outputs.write(
+        named = settings.ggmlviz if settings.write_ggmlviz else ""
+        stream = Path(named) if named else None
+        records = target if settings.output or stream is None else None
+        return recording.write(
             taken,
-            records=numbered(target, number),
+            records=numbered(records, number) if records else None,
             ggmlviz=numbered(stream, number) if stream else None,
             settings=latest,
         )

@@ -238,7 +238,8 @@ class Launch:
                 )
                 continue
             shutil.rmtree(folder, ignore_errors=True)
-            told = "INFO" if self.configuration.settings.output else "WARN"
+            is_named = recorder.settings.output or recorder.settings.ggmlviz
+            told = "INFO" if is_named else "WARN"
             self.say(told, f"wrote {' and '.join(map(str, written))}")
         for path in ring.parent.glob(f"{ring.name}*"):
             if path not in self._refused:
@@ -279,8 +280,9 @@ class Launch:
 
 def target_of(settings: Settings, command: Sequence[str]) -> Path:
     """Return the file that the recording is kept beside."""
-    if settings.output:
-        return Path(settings.output)
+    for given in (settings.output, settings.ggmlviz):
+        if given:
+            return Path(given)
     name = re.sub(r"[^\w.-]", "_", Path(command[0]).stem) or "trace"
     return Path(f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.bin")
 

@@ -13,7 +13,7 @@ import os
 import shutil
 import struct
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from ggscope_capture import files
 from ggscope_capture.config import Settings
+from ggscope_capture.record import Told, to_ggmlviz, to_records, to_sidecar
 from ggscope_capture.ring import (
+    CONTROL,
     LANE,
     RECORD,
     RECORD_GRAPH,
@@ -43,26 +45,18 @@ _FRAME = struct.Struct("<IHHQ")
 _ALL_OPS, _N_OPS, _N_THREADS = (1 << 64) - 1, 256, 512
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Recording:
     """All that was taken out of one ring.
 
-    Attributes
-    ----------
-    control : the first page at the end.
-    lanes : of `ring.LANE`.
-    records : of `ring.RECORD`, each lane in order.
-    events, definitions : in the order of their coming.
-    lost : records that the ring had no room for, or overwrote.
+    `control` is the first page at the end, of `ring.CONTROL`; `lost` counts records
+    that the ring had no room for, or overwrote.
     """
 
-    control: bytes
-    lanes: NDArray[Any]
-    records: NDArray[Any]
-    events: list[Event]
-    definitions: list[Event]
-    lost: int = 0
-    lost_events: int = 0
+    told: Told
+    control: np.void
+    lost: int
+    lost_events: int
 
 
 @dataclass
@@ -194,8 +188,8 @@ def load(folder: Path, settings: Settings) -> Recording:
     Records that the settings do not want are left out: the tracer learns of a filter
     with the next graph, and of an op's number when it first sees one.
     """
-    control = (folder / "control").read_bytes()
-    if len(control) != RING_PAGE:
+    page = (folder / "control").read_bytes()
+    if len(page) != RING_PAGE:
         raise RingError(f"{folder}: the first page is not complete")
     lanes = np.frombuffer((folder / "lanes").read_bytes(), LANE)
     facts = json.loads((folder / "facts").read_text())
@@ -204,91 +198,100 @@ def load(folder: Path, settings: Settings) -> Recording:
         content = (folder / "definitions").read_bytes()
         head = STRUCTS["defs_header"].itemsize
         definitions = [event for event, _ in frames(content[head:])]
-    events = _events(folder)
-    records = _wanted(_records(folder), lanes, events, definitions, settings)
+    if not settings.memory_tracking:
+        buffers = (Frame.BUFFER, Frame.BUFFER_EVENT)
+        definitions = [event for event in definitions if event.type not in buffers]
+    told = Told.of(definitions, _events(folder), _records(folder), lanes)
     return Recording(
-        control, lanes, records, events, definitions, facts["lost"],
+        _wanted(told, settings), np.frombuffer(page, CONTROL, 1)[0], facts["lost"],
         facts["lost_events"],
     )  # fmt: skip
 
 
-def _wanted(
-    records: NDArray[Any],
-    lanes: NDArray[Any],
-    events: list[Event],
-    definitions: list[Event],
+def write(
+    recording: Recording,
+    *,
+    records: Path | None,
+    ggmlviz: Path | None,
     settings: Settings,
-) -> NDArray[Any]:
-    """Return the records that the settings want."""
+) -> list[Path]:
+    """Write the outputs of a recording, records with their sidecar; return the paths.
+
+    Raises
+    ------
+    OSError
+        If one cannot be written.
+    RingError
+        If the recording is damaged.
+    """
+    written = []
+    has_names = settings.tensor_names
+    if records is not None:
+        sidecar = records.with_suffix(".json")
+        facts = to_sidecar(recording.told, recording.control)
+        facts["lost"], facts["lost_events"] = recording.lost, recording.lost_events
+        files.write(records, to_records(recording.told, has_names=has_names))
+        files.write(sidecar, json.dumps(facts).encode())
+        written += [records, sidecar]
+    if ggmlviz is not None:
+        files.write(ggmlviz, to_ggmlviz(recording.told, has_names=has_names))
+        written.append(ggmlviz)
+    return written
+
+
+def _wanted(told: Told, settings: Settings) -> Told:
+    """Return what a ring told without what the settings do not want."""
+    records = told.records
     is_graph = records["extra"] & RECORD_GRAPH != 0
     keeps = np.ones(len(records), bool)
-    mask = op_mask(settings, known_ops(definitions))
+    mask = op_mask(settings, {name: number for number, name in told.ops.items()})
     left_out = [number for number in range(_N_OPS) if mask >> number & 1]
     if left_out:
         keeps &= is_graph | ~np.isin(records["op"], left_out)
     threads = _thread_mask(settings)
-    if threads:
-        of_lane = lanes["ith"].astype(np.int64)[
-            np.minimum(records["lane"], len(lanes) - 1)
-        ]
+    if threads and len(told.lanes):
+        lane = np.minimum(records["lane"], len(told.lanes) - 1)
         shut = [ith for ith in range(_N_THREADS) if threads >> ith & 1]
-        keeps &= ~np.isin(of_lane, shut)
+        keeps &= ~np.isin(told.lanes["ith"][lane], shut)
+    events = told.events
     if settings.layers:
-        layers = _layers(records, events, definitions)
-        keeps &= is_graph | np.isin(layers, settings.layers)
-    return records[keeps]
+        keeps &= is_graph | np.isin(_layers(told), settings.layers)
+        events = [event for event in events if _is_of(event, settings.layers)]
+    return replace(told, records=records[keeps], events=events)
 
 
-def _layers(
-    records: NDArray[Any], events: list[Event], definitions: list[Event]
-) -> NDArray[np.int64]:
+def _is_of(event: Event, layers: tuple[int, ...]) -> bool:
+    """Tell whether an event is of these layers, or of none."""
+    if event.type not in (Frame.EXPERTS, Frame.ROUTER):
+        return True
+    return int(event.struct("event_experts")[0]["layer"]) in layers
+
+
+def _layers(told: Told) -> NDArray[np.int64]:
     """Return the layer of each record; -1 where it has none, or none is known."""
-    of_build: dict[int, tuple[int, int]] = {}  # where its layers begin, how many
-    tables = [np.zeros(0, np.int64)]
-    n = 0
-    for definition in definitions:
-        if definition.type == Frame.BUILD:
-            build, tensors, _ = tensors_of(definition)
-            nodes_of = tensors[: int(build["n_nodes"])]
-            tables.append(np.array([t["layer"] for t in nodes_of], np.int64))
-            of_build[int(build["build"])] = n, len(tables[-1])
-            n += len(tables[-1])
+    records = told.records
+    tables = {
+        number: build.tensors["layer"][: int(build.head["n_nodes"])].astype(np.int64)
+        for number, build in told.builds.items()
+    }
+    begins, n = {}, 0  # where the layers of a build begin among all of them
+    for number, table in tables.items():
+        begins[number] = n
+        n += len(table)
     graphs, which = np.unique(records["graph"], return_inverse=True)
-    begins = np.zeros(len(graphs), np.int64)
-    sizes = np.zeros(len(graphs), np.int64)
-    for event in events:
-        if event.type == Frame.GRAPH_BEGIN:
-            graph, _ = event.struct("event_graph")
-            at = np.searchsorted(graphs, graph["graph"])
-            if at < len(graphs) and graphs[at] == graph["graph"]:
-                place = of_build.get(int(graph["build"]), (0, 0))
-                begins[at], sizes[at] = place
+    first = np.zeros(len(graphs), np.int64)
+    size = np.zeros(len(graphs), np.int64)
+    for at, graph in enumerate(graphs.tolist()):
+        head = told.graphs.get(graph)
+        number = -1 if head is None else int(head["build"])
+        if number in tables:
+            first[at], size[at] = begins[number], len(tables[number])
     layers = np.full(len(records), -1, np.int64)
     nodes = records["node"].astype(np.int64)
-    is_known = nodes < sizes[which]
-    layers[is_known] = np.concatenate(tables)[(begins[which] + nodes)[is_known]]
+    is_known = nodes < size[which]
+    every = np.concatenate([np.zeros(0, np.int64), *tables.values()])
+    layers[is_known] = every[(first[which] + nodes)[is_known]]
     return layers
-
-
-def tensors_of(definition: Event) -> tuple[np.void, list[np.void], list[str]]:
-    """Return a build, its tensors (nodes first), and their names.
-
-    Raises
-    ------
-    RingError
-        If the definition is cut.
-    """
-    build, body = definition.struct("def_build")
-    dtype = STRUCTS["def_tensor"]
-    tensors, names, place = [], [], 0
-    for _ in range(int(build["n_tensors"])):
-        if place + dtype.itemsize + 2 > len(body):
-            raise RingError("a build is cut")
-        tensors.append(np.frombuffer(body, dtype, 1, place)[0])
-        name, end = text_at(body, place + dtype.itemsize)
-        names.append(name)
-        place = -(-end // 8) * 8
-    return build, tensors, names
 
 
 def apply(

@@ -139,6 +139,38 @@ def test_output_is_a_trace_of_measured_spans(
     assert info["ops"] == {"ADD": 32, "MUL_MAT": 32}
 
 
+def test_event_stream_is_written_where_it_is_named(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.ggmlviz"
+    named = variables | {"GGML_VIZ_OUTPUT": str(out)}
+
+    run(captured("run", "--", built["llama-echo"]), named, input=b"")
+
+    told = subprocess.run(
+        [sys.executable, "-m", "ggscope", "info", out, "--json"],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    info = json.loads(told.stdout)
+    # Begin and end of 64 ops and of 4 graphs.
+    assert info["counts"]["records"] == 2 * (64 + 4)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.ggmlviz"]
+
+
+def test_outputs_can_do_without_names(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.bin"
+
+    run(
+        captured("run", "--no-tensor-names", "-o", out, "--", built["llama-echo"]),
+        variables, input=b"",
+    )  # fmt: skip
+
+    assert records_of(out) == 64
+    assert b"ffn_out" not in out.read_bytes()
+
+
 def test_program_that_a_signal_ends_ends_the_launcher_likewise(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:

@@ -51,15 +51,17 @@ def test_trace_has_every_op_of_every_thread(
     assert traced.returncode == 0, traced.stderr
     assert (traced.stdout, traced.stderr) == (plain.stdout, b"")
     told = info(out)
-    n = told["counts"]["records"]
+    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    n = sidecar["records"]
+    assert told["counts"]["records"] == n + sidecar["extension_records"]
+    assert (sidecar["extension_records"] > 0) == (model == "nano-moe")
     lanes = [lane for lane in told["lanes"] if lane["kind"] == "thread"]
     assert n % (TOKENS * threads) == 0
     assert [lane["spans"] for lane in lanes] == [n // threads] * threads
     assert told["spans_by_quality"]["measured"] == n
     assert told["counts"]["tokens"] == told["counts"]["passes"] == TOKENS
     assert len(json.loads(facts.read_bytes())["steps"][0]) == TOKENS
-    sidecar = json.loads(out.with_suffix(".json").read_bytes())
-    assert (sidecar["records"], sidecar["lost"]) == (n, 0)
+    assert (sidecar["lost"], sidecar["mode"]) == (0, "threads")
 
 
 def test_demo_leaves_a_session_of_trace_and_model(
