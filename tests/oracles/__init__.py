@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ggscope.readers.common import json_repeats as json_repeats_module
+from ggscope.readers.common import json_text
 from ggscope.readers.ggmlviz import pairing
 from ggscope.readers.ggmlviz import reader as ggmlviz_reader
 from ggscope.readers.ggmlviz.columns import EventOptions
@@ -44,4 +44,4 @@ def npu(patch: pytest.MonkeyPatch) -> None:
 def json_repeats(patch: pytest.MonkeyPatch) -> None:
     """Find keys that are named twice by decoding every element."""
     untold = SimpleNamespace(ggscope_json_repeats=lambda *_: -1)
-    patch.setattr(json_repeats_module, "library", lambda: untold)
+    patch.setattr(json_text, "library", lambda: untold)

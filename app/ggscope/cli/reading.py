@@ -96,7 +96,7 @@ def _say_what_lies_beside(path: Path, trace: Trace) -> None:
         return
     from ggscope.readers.survey import beside
 
-    sides = beside(path).sides
+    sides = beside(path, roles=wanted).sides
     for option, kind in zip(("--gguf", "--with"), wanted, strict=False):
         found = [side.path for side in sides if side.role == kind]
         if not found:

@@ -12,7 +12,6 @@ from ggscope.model.growing import Growing, GrowingTable
 from ggscope.model.lanes import LaneColumns, LaneKind
 from ggscope.model.routing import Routing
 from ggscope.model.schema import Table, schema_of, stacked
-from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
     I64,
     AccessColumns,
@@ -24,6 +23,7 @@ from ggscope.model.tables import (
     Flows,
     Markers,
     Spans,
+    StringTable,
     no_accesses,
 )
 from ggscope.model.tensors import Buffers, ModelFile, Tensors

@@ -13,7 +13,6 @@ from ggscope.model.graph import Graph
 from ggscope.model.lanes import Lanes
 from ggscope.model.routing import Routing
 from ggscope.model.schema import broken_columns, freeze
-from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
     Accesses,
     CounterSeries,
@@ -21,6 +20,7 @@ from ggscope.model.tables import (
     Markers,
     Quality,
     Spans,
+    StringTable,
     quality_of,
 )
 from ggscope.model.tensors import Buffers, ModelFile, Tensors

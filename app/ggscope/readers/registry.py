@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import importlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,8 +60,8 @@ BUILTIN = {
     "ggscope.readers.tensor.token_json.reader:TraceJsonReader": token_json.INFO,
     "ggscope.readers.gguf.reader:GgufReader": gguf.INFO,
     "ggscope.readers.maps.memory_map:MemoryMapReader": maps.MEMORY_MAP_INFO,
-    "ggscope.readers.maps.structure_csv:StructureCsvReader": maps.STRUCTURE_INFO,
-    "ggscope.readers.maps.registry_csv:RegistryCsvReader": maps.REGISTRY_INFO,
+    "ggscope.readers.maps.csv:StructureCsvReader": maps.STRUCTURE_INFO,
+    "ggscope.readers.maps.csv:RegistryCsvReader": maps.REGISTRY_INFO,
     "ggscope.readers.graph.json:GraphJsonReader": graph.JSON_INFO,
     "ggscope.readers.graph.dot:GraphDotReader": graph.DOT_INFO,
     "ggscope.readers.buffers.events_jsonl:BufferStatsReader": buffers.EVENTS_INFO,
@@ -179,6 +179,12 @@ def role_of(reader_id: str) -> str:
         if guest.info is not None and guest.info.id == reader_id:
             return guest.info.role
     return TRACE
+
+
+def may_be(source: Source, roles: Collection[str]) -> bool:
+    """Tell whether a file may be one of these to a session, by its first bytes."""
+    head = _head(source)
+    return any(info.role in roles and info.allows(head) for info in infos())
 
 
 def statuses(*, waits: bool = True) -> tuple[ReaderStatus, ...]:

@@ -2,21 +2,29 @@
 
 Nothing is memory-mapped: a mapped file that somebody truncates kills the
 process with SIGBUS, an ordinary read returns fewer bytes. Block reads reach
-8–13 GB/s from the page cache, which is not the bottleneck of any reader.
+8–13 GB/s from the page cache, which is not the bottleneck of any reader. What readers
+say of any file stands here, too: its facts, that it is too large, that it changed.
 """
 
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.errors import EmptyFileError, ReadError, TruncatedError
+from ggscope.errors import EmptyFileError, LimitExceededError, ReadError, TruncatedError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.claims import Stated
+from ggscope.model.trace import Severity, TraceInfo
+
+if TYPE_CHECKING:
+    from ggscope.readers.api import ReaderInfo
 
 BLOCK_BYTES = 4 << 20
 
@@ -254,3 +262,70 @@ def _explained(error: OSError, path: Path, offset: int | None = None) -> ReadErr
         error.errno or 0, (f"reading failed: {error.strerror or error}.", "")
     )
     return ReadError(text, path=path, offset=offset, hint=hint)
+
+
+_CHANGES = {
+    Change.GROWN: "the file grew while it was read; what came later is missing",
+    Change.SHRUNK: "the file was cut while it was read",
+    Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
+    "may not belong together",
+    Change.REPLACED: "another file took the name of this one while it was read",
+    Change.GONE: "the file was removed while it was read",
+}
+
+
+def trace_info(
+    reader: "ReaderInfo",
+    source: Source,
+    n_records: int,
+    *,
+    version: str = "",
+    producer: Mapping[str, str] | None = None,
+    summary: Mapping[str, object] | None = None,
+    stated: tuple[Stated, ...] = (),
+) -> TraceInfo:
+    """Return the facts of a trace of one file; see `TraceInfo` for the parameters."""
+    return TraceInfo(
+        paths=(source.path,),
+        reader_id=reader.id,
+        format=reader.title,
+        format_version=version,
+        byte_size=source.size,
+        n_records=n_records,
+        producer=dict(producer or {}),
+        summary=dict(summary or {}),
+        stated=stated,
+        modified_ns=source.modified_ns,
+    )
+
+
+def refuse_larger(source: Source, most: int, hint: str) -> None:
+    """Raise LimitExceededError where a file has more than `most` bytes."""
+    if source.size > most:
+        raise LimitExceededError(
+            f"the file is larger than {most >> 20:,} MiB.", hint=hint
+        )
+
+
+def note_change(
+    builder: TraceBuilder,
+    change: Change,
+    kept: str,
+    position: int,
+    *,
+    severity: Severity = Severity.DATA_LOSS,
+) -> None:
+    """Note what happened to the file while it was read, if anything.
+
+    Parameters
+    ----------
+    kept, position : what was read, such as "7 events", and up to which byte.
+    """
+    if change is not Change.NONE:
+        builder.warn(
+            severity,
+            "file_changed",
+            f"{_CHANGES[change]}; the {kept} up to byte {position:,} were kept.",
+            position,
+            remedy="Open it again when it is complete.",
+        )

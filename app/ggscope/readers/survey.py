@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 
 from ggscope.errors import ReadError
-from ggscope.readers.api import HEAD_BYTES, TRACE
+from ggscope.readers.api import HEAD_BYTES, ROLES, TRACE
 from ggscope.readers.lookalike import describe
-from ggscope.readers.registry import sniff_all
+from ggscope.readers.registry import may_be, sniff_all
 from ggscope.readers.source import Source
 
 MAX_ENTRIES = 50_000
@@ -152,11 +152,17 @@ def survey(paths: Sequence[Path], check: Callable[[], object] = lambda: None) ->
     )
 
 
-def beside(path: Path, check: Callable[[], object] = lambda: None) -> Bundle:
+def beside(
+    path: Path,
+    check: Callable[[], object] = lambda: None,
+    roles: Collection[str] = ROLES,
+) -> Bundle:
     """Return side files and further tokens that lie in the experiment of a trace.
 
     Looks into the trace's folder, or the one above ``traces``, and into ``graphs`` and
-    ``traces`` there; at no more than `MAX_BESIDE` files. Never raises ReadError.
+    ``traces`` there; at no more than `MAX_BESIDE` files. Files that can have none of
+    `roles` are passed over: no reader needs to be imported for them. Never raises
+    ReadError.
     """
     root = _experiment(path)
     wanted: list[Path] = []
@@ -173,7 +179,7 @@ def beside(path: Path, check: Callable[[], object] = lambda: None) -> Bundle:
         wanted += sorted(near, key=natural_key)
     members: list[Member] = []
     skipped: list[Skipped] = []
-    _sort_in(wanted[:MAX_BESIDE], members, skipped, check)
+    _sort_in(wanted[:MAX_BESIDE], members, skipped, check, roles)
     return Bundle(
         tuple(
             m
@@ -186,10 +192,12 @@ def beside(path: Path, check: Callable[[], object] = lambda: None) -> Bundle:
     )
 
 
-def recognise(path: Path) -> Member | Skipped:
+def recognise(path: Path, roles: Collection[str] = ROLES) -> Member | Skipped:
     """Return what part a file can take, by its first bytes."""
     try:
         with Source(path) as source:
+            if roles != ROLES and not may_be(source, roles):
+                return Skipped(path, f"It is no {' or '.join(roles)}.")
             judged = [c for c in sniff_all(source) if c.sniff.confidence > 0]
             head = b"" if judged else source.head(HEAD_BYTES)
             size = source.size
@@ -211,6 +219,7 @@ def _sort_in(
     members: list[Member],
     skipped: list[Skipped],
     check: Callable[[], object],
+    roles: Collection[str] = ROLES,
 ) -> None:
     """Add each file to those that take part or to those that do not."""
     for path in paths:
@@ -219,7 +228,7 @@ def _sort_in(
         if split is not None and int(split[1]) > 1 and _first_part(path).exists():
             skipped.append(Skipped(path, f"It is read with {_first_part(path).name}."))
             continue
-        found = recognise(path)
+        found = recognise(path, roles)
         if isinstance(found, Member):
             members.append(found)
         else:

@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from ggscope.model import strings
-from ggscope.model.strings import StringTable
+from ggscope.model import tables as strings
+from ggscope.model.tables import StringTable
 
 
 def filled(n: int = 3 * strings._FEW) -> StringTable:

@@ -9,7 +9,6 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection
-from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
@@ -18,6 +17,7 @@ from ggscope.model.tables import (
     Flows,
     Quality,
     SpanFlag,
+    StringTable,
     narrow,
     quality_of,
 )

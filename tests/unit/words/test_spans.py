@@ -9,7 +9,6 @@ import builders
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.schema import Column, schema_of
-from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
@@ -17,6 +16,7 @@ from ggscope.model.tables import (
     Space,
     SpanFlag,
     Spans,
+    StringTable,
 )
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.time import Clock

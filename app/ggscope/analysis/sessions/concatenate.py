@@ -13,8 +13,7 @@ from ggscope.analysis.sessions.renumber import Move
 from ggscope.errors import QueryError
 from ggscope.model.claims import Claims
 from ggscope.model.schema import stacked
-from ggscope.model.strings import StringTable
-from ggscope.model.tables import Accesses, Array
+from ggscope.model.tables import Accesses, Array, StringTable
 from ggscope.model.tensors import Tensors
 from ggscope.model.time import TimeRange, Unit
 from ggscope.model.trace import Part, ReadWarning, Severity, Trace, TraceInfo

@@ -22,8 +22,7 @@ from ggscope.analysis.rows.groups import count_values
 from ggscope.analysis.sessions.renumber import full_tensors
 from ggscope.model.names import normalise
 from ggscope.model.schema import stacked
-from ggscope.model.strings import StringTable
-from ggscope.model.tables import I64, Array, Space
+from ggscope.model.tables import I64, Array, Space, StringTable
 from ggscope.model.tensors import Place, SizeSource, Tensors
 from ggscope.model.trace import Trace
 

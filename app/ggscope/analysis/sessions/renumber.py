@@ -10,8 +10,7 @@ from ggscope.errors import ReadError
 from ggscope.model.lanes import Lane, Lanes
 from ggscope.model.routing import Routing
 from ggscope.model.schema import schema_of, stacked
-from ggscope.model.strings import StringTable
-from ggscope.model.tables import I64, Array, CounterSeries, Markers
+from ggscope.model.tables import I64, Array, CounterSeries, Markers, StringTable
 from ggscope.model.tensors import Buffers, Place, SizeSource, Tensors
 from ggscope.model.trace import OpTable, ReadWarning, RecordAccess, RecordView
 

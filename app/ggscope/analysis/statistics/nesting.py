@@ -18,8 +18,7 @@ from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.grouping import Grouping
 from ggscope.analysis.statistics.scan import SpanBlocks, Wanted
 from ggscope.analysis.workers import Watcher
-from ggscope.model.intervals import latest_owner
-from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
+from ggscope.model.tables import I64, Array, Quality, distinct, latest_owner, quality_of
 from ggscope.model.trace import Trace
 
 MOST_SPANS = 1 << 22

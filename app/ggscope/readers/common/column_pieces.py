@@ -1,8 +1,6 @@
-"""Columns that grow piece by piece, and when an early snapshot of them is due."""
+"""Columns that grow piece by piece."""
 
-import math
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -107,69 +105,3 @@ def _compact(values: Array) -> Array:
     if values.dtype == np.uint64 and len(values) and int(values.max()) <= _MAX_INT:
         return narrow(values.view(np.int64))
     return values
-
-
-class Pace:
-    """Decides when to publish while a file is being read.
-
-    Parameters
-    ----------
-    first_s : seconds of reading before the first snapshot, and behind each.
-    is_wanted : whether anybody listens.
-    short_s : a file that is read sooner needs none.
-    most : snapshots.
-    growth : a further one shows at least so many times as much.
-    largest_share : of the file, that one shows at most.
-    cost_share : what all but the first may take of the time for reading.
-    clock : seconds from anywhere.
-    """
-
-    def __init__(
-        self,
-        first_s: float,
-        *,
-        is_wanted: bool = True,
-        short_s: float = 0.0,
-        most: float = math.inf,
-        growth: float = 2.0,
-        largest_share: float = 1.0,
-        cost_share: float = math.inf,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._is_wanted = is_wanted
-        self._first_s, self._short_s = first_s, short_s
-        self._most, self._growth = most, growth
-        self._largest_share, self._cost_share = largest_share, cost_share
-        self._clock = clock
-        self._began = clock()
-        self._spent = self._price = 0.0
-        self._last = self._count = 0
-
-    def is_due(self, done: int, total: int) -> bool:
-        """Tell whether to publish, with `done` of `total` records or bytes read."""
-        if not self._is_wanted or self._count >= self._most or not 0 < done < total:
-            return False
-        if done < self._growth * self._last or done > self._largest_share * total:
-            return False
-        reading = self._clock() - self._began - self._spent
-        left = reading * (total - done) / done
-        if min(reading, left) < self._first_s or reading + left < self._short_s:
-            return False
-        cost = self._spent + self._price * done
-        return not self._count or cost <= self._cost_share * (reading + left)
-
-    def timed(self, publish: Callable[[], None], done: int) -> None:
-        """Publish, and note what it took to show `done` records or bytes."""
-        began = self._clock()
-        publish()
-        seconds = self._clock() - began
-        self._spent += seconds
-        self._price = seconds / done
-        self._last = done
-        self._count += 1
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether reading takes so long that what comes last is told bit by bit."""
-        elapsed = self._clock() - self._began
-        return self._is_wanted and (self._count > 0 or elapsed >= self._short_s)

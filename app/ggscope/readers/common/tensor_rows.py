@@ -12,8 +12,7 @@ import numpy as np
 
 from ggscope.model.ggml.types import tensor_bytes
 from ggscope.model.names import layer_of, parse
-from ggscope.model.strings import StringTable
-from ggscope.model.tables import Array
+from ggscope.model.tables import Array, StringTable
 from ggscope.model.tensors import Place, SizeSource, Tensors
 
 MAX_ROWS = 1 << 18

@@ -26,9 +26,8 @@ from ggscope.readers.api import (
     Sniff,
 )
 from ggscope.readers.common.column_pieces import ColumnPieces
-from ggscope.readers.common.files import trace_info
 from ggscope.readers.experts import INFO
-from ggscope.readers.source import Source
+from ggscope.readers.source import Source, trace_info
 
 Bytes8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]

@@ -10,8 +10,7 @@ from ggscope.model.tensors import Buffers
 from ggscope.model.trace import Severity
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.bracket import neighbours
-from ggscope.readers.ggmlviz.columns import encode, is_memory
-from ggscope.readers.ggmlviz.events import Events, blocks, joined
+from ggscope.readers.ggmlviz.columns import Events, blocks, encode, is_memory, joined
 from ggscope.readers.ggmlviz.layouts import EventType
 
 MAX_SIZE = 1 << 47

@@ -25,11 +25,13 @@ from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.bracket import match
 from ggscope.readers.ggmlviz.columns import (
+    Events,
+    blocks,
     encode,
     free_slots,
     new_secret,
+    taken,
 )
-from ggscope.readers.ggmlviz.events import Events, blocks, taken
 from ggscope.readers.ggmlviz.layouts import EventType
 
 _Bools = npt.NDArray[np.bool_]

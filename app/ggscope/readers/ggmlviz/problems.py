@@ -8,12 +8,16 @@ from ggscope.model.ggml import ops as ggml
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ReadContext
-from ggscope.readers.ggmlviz.columns import NAMES_EVERY, EventOptions
-from ggscope.readers.ggmlviz.events import Events, blocks, counts
+from ggscope.readers.ggmlviz.columns import (
+    NAMES_EVERY,
+    EventOptions,
+    Events,
+    blocks,
+    counts,
+)
 from ggscope.readers.ggmlviz.layouts import N_TYPES, EventType
 from ggscope.readers.ggmlviz.pairing import IntervalFlag, Intervals
-from ggscope.readers.ggmlviz.records import GgmlvizRecords
-from ggscope.readers.ggmlviz.trace import MAX_OP
+from ggscope.readers.ggmlviz.trace import MAX_OP, GgmlvizRecords
 from ggscope.readers.ggmlviz.walk import MAX_GAPS, Stop, StreamScan
 
 _FAULTS = {

@@ -30,12 +30,11 @@ from ggscope.readers.api import (
     RANGE_OPTION,
     Estimate,
     Head,
+    Pace,
     ReadContext,
     Sniff,
     asked_range,
 )
-from ggscope.readers.common.column_pieces import Pace
-from ggscope.readers.common.files import note_change
 from ggscope.readers.ggmlviz import (
     AUTO,
     INFO,
@@ -49,8 +48,11 @@ from ggscope.readers.ggmlviz.columns import (
     TOO_LARGE_HINT,
     EventIntake,
     EventOptions,
+    Events,
+    blocks,
+    counts,
+    gather,
 )
-from ggscope.readers.ggmlviz.events import Events, blocks, counts, gather
 from ggscope.readers.ggmlviz.layouts import (
     DAY_NS,
     DETECT_BYTES,
@@ -75,11 +77,15 @@ from ggscope.readers.ggmlviz.problems import (
     note_parts,
     note_version,
 )
-from ggscope.readers.ggmlviz.records import GgmlvizRecords
-from ggscope.readers.ggmlviz.threads import renumber
-from ggscope.readers.ggmlviz.trace import add_intervals, choose_ops, type_name
+from ggscope.readers.ggmlviz.trace import (
+    GgmlvizRecords,
+    add_intervals,
+    choose_ops,
+    renumber,
+    type_name,
+)
 from ggscope.readers.ggmlviz.walk import StreamScan, Walk, Window, first_in
-from ggscope.readers.source import Source
+from ggscope.readers.source import Source, note_change
 
 _SAMPLED_EVENTS = 1024
 _USUAL_EVENT_BYTES = 56
@@ -112,7 +118,7 @@ class GgmlvizOptions:
     n_events : about how many events that is.
     ops : op table, or "auto".
     shown : those that shape the trace, as `TraceInfo` holds them.
-    numbering : which numbers barriers and threads have; see `readers.ggmlviz.threads`.
+    numbering : which numbers barriers and threads have; see `readers.ggmlviz.trace`.
     """
 
     layout: EventLayout
@@ -476,7 +482,7 @@ class Reading:
 
 
 class GgmlvizReader:
-    """Reads graph, op and memory events; see the modules ``ggmlviz_*``."""
+    """Reads graph, op and memory events."""
 
     info = INFO
 

@@ -14,7 +14,6 @@ from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.graph import NodeCategory, NodeFlag
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.files import refuse_larger, trace_info
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault, walk_root
 from ggscope.readers.graph import JSON_INFO
@@ -30,7 +29,7 @@ from ggscope.readers.graph.draft import (
     op_table,
     parse_record,
 )
-from ggscope.readers.source import Source
+from ggscope.readers.source import Source, refuse_larger, trace_info
 
 NODE_KEYS = frozenset(
     (

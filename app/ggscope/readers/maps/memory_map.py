@@ -18,7 +18,6 @@ from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.tensors import ModelFile, Place
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
-from ggscope.readers.common.files import trace_info
 from ggscope.readers.common.json_cursor import (
     Block,
     JsonCursor,
@@ -39,7 +38,7 @@ from ggscope.readers.maps.checks import (
     note_places,
     totals,
 )
-from ggscope.readers.source import Source
+from ggscope.readers.source import Source, trace_info
 from ggscope.text import one_line
 
 NO_LAYER = 65535

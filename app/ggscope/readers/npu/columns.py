@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.strings import StringTable
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, StringTable
 from ggscope.readers.common.column_pieces import ColumnPieces
 from ggscope.readers.npu.scan import (
     ACCESS,

@@ -13,15 +13,16 @@ from ggscope.model.claims import Stated, without_verdict
 from ggscope.model.tables import I64
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import Severity, Trace, TraceInfo
-from ggscope.readers.api import ReadContext
-from ggscope.readers.common.column_pieces import Pace
+from ggscope.readers.api import Pace, ReadContext
 from ggscope.readers.common.json_cursor import Block, JsonCursor
-from ggscope.readers.common.json_repeats import Repeats, repeats, repeats_in
 from ggscope.readers.common.json_text import (
     JsonSyntaxError,
     NotANumberError,
+    Repeats,
     fault_in,
     parse_json,
+    repeats,
+    repeats_in,
     without_paste,
 )
 from ggscope.readers.common.json_walk import ElementPlaces, note_repeated

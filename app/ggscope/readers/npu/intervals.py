@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.model.intervals import latest_owner
-from ggscope.model.tables import I64, Array, Phase, distinct
+from ggscope.model.tables import I64, Array, Phase, distinct, latest_owner
 
 
 def covering(start: I64, end: I64, points: I64) -> I64:

@@ -6,9 +6,15 @@ import numpy as np
 
 from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import BOM, HEAD_BYTES, Estimate, Head, ReadContext, Sniff
-from ggscope.readers.common.column_pieces import Pace
-from ggscope.readers.common.files import note_change
+from ggscope.readers.api import (
+    BOM,
+    HEAD_BYTES,
+    Estimate,
+    Head,
+    Pace,
+    ReadContext,
+    Sniff,
+)
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import (
     JsonSyntaxError,
@@ -33,7 +39,7 @@ from ggscope.readers.npu.plan import (
     options_of,
     sniff_npu,
 )
-from ggscope.readers.source import Source
+from ggscope.readers.source import Source, note_change
 
 FIRST_SECONDS = 0.1
 """Before the first snapshot. One costs about a tenth of the time that reading its

@@ -12,8 +12,15 @@ import numpy.typing as npt
 
 from ggscope.model.claims import Claims
 from ggscope.model.names import layer_of, parse
-from ggscope.model.strings import StringTable
-from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space, narrow
+from ggscope.model.tables import (
+    I64,
+    AccessColumns,
+    AccessKind,
+    Array,
+    Space,
+    StringTable,
+    narrow,
+)
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.trace import OpTable
 from ggscope.readers.common.column_pieces import ColumnPieces

@@ -9,8 +9,7 @@ from ggscope.readers.api import NAMES_OPTION, Estimate, Head, asked_range
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import INFO
 from ggscope.readers.tensor.columns import Tally, TensorOptions
-from ggscope.readers.tensor.detect import detect_head
-from ggscope.readers.tensor.layouts import BUFFER_128, RecordLayout
+from ggscope.readers.tensor.layouts import BUFFER_128, RecordLayout, detect_head
 from ggscope.readers.tensor.passes import Bands, Records
 from ggscope.readers.tensor.scan import PEAK_BYTES
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.strings import StringTable
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, StringTable
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import (
@@ -24,11 +23,11 @@ from ggscope.readers.api import (
     RANGE_OPTION,
     Estimate,
     Head,
+    Pace,
     ReadContext,
     Sniff,
 )
 from ggscope.readers.common.buffer_lives import MAX_SIZE, BufferEvents, add_buffers
-from ggscope.readers.common.column_pieces import Pace
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import INFO, LAYOUT_OPTION, OPS_OPTION, plan, problems
 from ggscope.readers.tensor.columns import (
@@ -44,15 +43,17 @@ from ggscope.readers.tensor.columns import (
     spread_records,
     word_blocks,
 )
-from ggscope.readers.tensor.detect import STRONG, detect, detect_head
 from ggscope.readers.tensor.layouts import (
     BUFFER_128,
     LAYOUT_64A,
     LAYOUT_64P,
     LAYOUTS,
     MAX_TIMESTAMP,
+    STRONG,
     RecordLayout,
     TensorRecords,
+    detect,
+    detect_head,
 )
 from ggscope.readers.tensor.names import PatternDecoder, Patterns, decode_patterns
 from ggscope.readers.tensor.passes import arrange, room_for

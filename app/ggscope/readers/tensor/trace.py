@@ -9,7 +9,6 @@ from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import TRACER_PRIVATE, OpSample, infer, table
 from ggscope.model.lanes import LaneKind
-from ggscope.model.strings import StringTable
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
@@ -17,6 +16,7 @@ from ggscope.model.tables import (
     FlatAccesses,
     Phase,
     SpanFlag,
+    StringTable,
     distinct,
     narrow,
 )

@@ -10,8 +10,7 @@ import numpy as np
 from ggscope.analysis.heat.heatmap import HeatBase, HeatGrid, Metric
 from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.analysis.rows.columns import column_edges
-from ggscope.model.strings import StringTable
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, StringTable
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.units import shown_form
 from ggscope.render.batch import U32, Clip

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
-from ggscope.readers.common import json_repeats
-from ggscope.readers.common.json_repeats import Repeats, repeats, repeats_in
+from ggscope.readers.common import json_text
+from ggscope.readers.common.json_text import Repeats, repeats, repeats_in
 
 CASES = [
     ("{}", None),
@@ -80,6 +80,6 @@ def test_kernel_and_decoder_find_the_same_number(value: object) -> None:
     data = np.frombuffer(text_of(value).encode(), np.uint8)
     ends = np.array([0]), np.array([len(data)])
 
-    found, expected = repeats(data, *ends), json_repeats._repeats_slow(data, *ends)
+    found, expected = repeats(data, *ends), json_text._repeats_slow(data, *ends)
 
     assert (found and found.count) == (expected and expected.count)

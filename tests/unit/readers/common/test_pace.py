@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from ggscope.readers.common.column_pieces import Pace
+from ggscope.readers.api import Pace
 
 
 class Clock:

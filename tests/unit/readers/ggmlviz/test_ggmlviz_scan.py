@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 import ggmlviz_files as viz
 from ggmlviz_files import Event
 from ggmlviz_scans import Found, find_events
-from ggscope.model.strings import StringTable
+from ggscope.model.tables import StringTable
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz.columns import encode
-from ggscope.readers.ggmlviz.events import Events, gather
+from ggscope.readers.ggmlviz.columns import Events, encode, gather
 from ggscope.readers.ggmlviz.layouts import HEADER_BYTES
 from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.ggmlviz.walk import Stop

@@ -6,7 +6,7 @@ import pytest
 from ggscope.errors import CorruptError
 from ggscope.model.trace import Severity
 from ggscope.readers.api import HEAD_BYTES, Head
-from ggscope.readers.maps.registry_csv import RegistryCsvReader
+from ggscope.readers.maps.csv import RegistryCsvReader
 from map_files import REGISTRY, codes, listed, read_at, read_side, table
 from support import need_corpus
 

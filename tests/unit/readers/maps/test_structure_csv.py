@@ -6,8 +6,7 @@ from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.readers.api import HEAD_BYTES, Head
 from ggscope.readers.maps import csv as maps_csv
-from ggscope.readers.maps.csv import MAX_BYTES, whole
-from ggscope.readers.maps.structure_csv import StructureCsvReader
+from ggscope.readers.maps.csv import MAX_BYTES, StructureCsvReader, whole
 from map_files import STRUCTURE, codes, listed, read_at, read_side, table, told
 from support import need_corpus
 

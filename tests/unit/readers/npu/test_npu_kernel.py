@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import oracles
 from ggscope.errors import ReadError
-from ggscope.model.strings import StringTable
+from ggscope.model.tables import StringTable
 from ggscope.readers.common.json_cursor import JsonCursor, brackets
 from ggscope.readers.common.json_text import MemoryText
 from ggscope.readers.npu.columns import EventColumns

@@ -11,7 +11,7 @@ import pytest
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.columns import data_bounds
-from ggscope.readers.tensor.detect import detect, detect_head
+from ggscope.readers.tensor.layouts import detect, detect_head
 from support import need_corpus
 from tensor_files import (
     LAYOUTS,

@@ -10,8 +10,12 @@ from ggscope.model.trace import Severity
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.column_pieces import ColumnPieces
 from ggscope.readers.common.json_cursor import Block, JsonCursor
-from ggscope.readers.common.json_repeats import Repeats, repeats, repeats_in
-from ggscope.readers.common.json_text import TolerantDecoder
+from ggscope.readers.common.json_text import (
+    Repeats,
+    TolerantDecoder,
+    repeats,
+    repeats_in,
+)
 from ggscope.readers.common.json_walk import ElementPlaces, note_repeated
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.token_json.entries import (

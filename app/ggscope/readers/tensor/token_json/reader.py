@@ -16,8 +16,7 @@ import numpy.typing as npt
 from ggscope.errors import CorruptError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.claims import Claims, Stated, stated_figure, without_verdict
-from ggscope.model.strings import StringTable
-from ggscope.model.tables import I64, Array, narrow
+from ggscope.model.tables import I64, Array, StringTable, narrow
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.readers.api import (
     BOM,
