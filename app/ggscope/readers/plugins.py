@@ -488,7 +488,14 @@ def _only(error: str) -> _Found:
 
 
 def _from_entry_point(target: str) -> _Found:
-    return [made(class_of(target))]
+    """Load the class that "module:Class" names."""
+    module, _, name = target.partition(":")
+    value: object = importlib.import_module(module)
+    for part in name.split("."):
+        value = getattr(value, part)
+    if not isinstance(value, type):
+        raise TypeError(f"{target} is no class")
+    return [made(value)]
 
 
 def _from_file(file: Path) -> _Found:
@@ -530,17 +537,6 @@ def _import_file(file: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def class_of(target: str) -> type:
-    """Return the class that "module:Class" names."""
-    module, _, name = target.partition(":")
-    value: object = importlib.import_module(module)
-    for part in name.split("."):
-        value = getattr(value, part)
-    if not isinstance(value, type):
-        raise TypeError(f"{target} is no class")
-    return value
 
 
 def made(cls: type) -> Reader:

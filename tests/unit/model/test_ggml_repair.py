@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from ggscope.model.ggml.ops import table
-from ggscope.model.ggml.repair import (
+from ggscope.model.trace import OpTable
+from ggscope.readers.tensor.token_json.ops import (
     PrintedSample,
     agreement,
     needs_repair,
     printers,
     repair,
 )
-from ggscope.model.trace import OpTable
 from support import need_corpus
 from token_files import real_trace
 

@@ -307,11 +307,14 @@ class EventIntake:
         struct, window = self._struct, walk.window
         struct.data, struct.end = window.data, window.end - window.base
         struct.at, struct.max_label = at - window.base, walk.max_label
-        struct.n_starts, struct.start_room = 0, self._start_room()
+        room, last = len(self._starts), self._wanted.stop
+        struct.n_starts = 0
+        struct.start_room = room if last is None else min(room, last - self.row)
         while True:
             self._make_room(walk.max_label)
             code = library().ggscope_ggmlviz_take(struct, until - window.base)
-            self._note_counts()
+            self.columns.n, self.columns.n_sizes = struct.n, struct.n_sizes
+            self.places.n, self.labels.n = struct.n_places, struct.n_labels
             if code != _FULL or struct.n_starts == struct.start_room:
                 break
         # What has grown since, or is let go elsewhere, is not kept from here.
@@ -327,16 +330,6 @@ class EventIntake:
         self.columns.drop(min(n, n_kept))
         struct.skip += n - min(n, n_kept)
         struct.row -= n
-
-    def _start_room(self) -> int:
-        last = self._wanted.stop
-        left = len(self._starts) if last is None else last - self.row
-        return min(left, len(self._starts))
-
-    def _note_counts(self) -> None:
-        struct = self._struct
-        self.columns.n, self.columns.n_sizes = struct.n, struct.n_sizes
-        self.places.n, self.labels.n = struct.n_places, struct.n_labels
 
     def _make_room(self, max_label: int) -> None:
         """Grow whatever is full, and tell the kernel where everything lies."""

@@ -97,7 +97,8 @@ def _nested(
     thread: Array, pointer: Array, is_begin: _Bools, context: ReadContext
 ) -> tuple[I64, I64, I64]:
     """Return partner, closer and innermost of events by thread, then time."""
-    partner, _ = match(_joint(thread, pointer), is_begin)
+    codes, distinct, _ = encode(pointer)
+    partner, _ = match(thread.astype(np.int64) * len(distinct) + codes, is_begin)
     context.check_cancelled()
     bracket, level = match(thread, is_begin)
     context.check_cancelled()
@@ -108,12 +109,6 @@ def _nested(
         slow = np.flatnonzero(crossing)
         _nest_slow(slow, thread, is_begin, closer, innermost, context)
     return partner, closer, innermost
-
-
-def _joint(major: Array, pointer: Array) -> I64:
-    """Return a number for each pair of numbers."""
-    codes, distinct, _ = encode(pointer)
-    return major.astype(np.int64) * len(distinct) + codes
 
 
 def _open_after(is_begin: _Bools, bracket: I64, level: I64) -> I64:

@@ -383,7 +383,8 @@ def _registry_rows(table: CsvTable, builder: TraceBuilder) -> TensorRows:
             place=f"line {found[0][1].number}",
         )
         order = found
-    offsets = [_offset(line) for _, line in order]
+    stated = [whole(line.values.get("file_offset", "")) for _, line in order]
+    offsets = [-1 if offset is None else offset for offset in stated]
     # The tracer writes 0 where it does not know; only one tensor can begin there.
     is_known = offsets.count(0) <= 1
     rows = TensorRows()
@@ -410,11 +411,6 @@ def _index(line: CsvLine) -> int:
     )
     index = whole(values["tensor_idx"])
     return index if is_row and index is not None else -1
-
-
-def _offset(line: CsvLine) -> int:
-    found = whole(line.values.get("file_offset", ""))
-    return -1 if found is None else found
 
 
 def _address(text: str) -> int | None:

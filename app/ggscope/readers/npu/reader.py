@@ -132,7 +132,8 @@ class NpuJsonReader:
         *,
         pasted: bool = False,
     ) -> Trace:
-        head = _head(text)
+        buffer = np.empty(min(HEAD_BYTES, text.size), np.uint8)
+        head = buffer[: text.read_into(0, buffer)].tobytes()
         lines = is_lines(head.removeprefix(BOM))
         # What was published before a comment turned up is not published again.
         pace = Pace(
@@ -194,8 +195,3 @@ def _keep_up_to(
         raise error from None
     if not is_changing:
         note_fault(intake.builder, error, intake.n_records)
-
-
-def _head(text: JsonText) -> bytes:
-    buffer = np.empty(min(HEAD_BYTES, text.size), np.uint8)
-    return buffer[: text.read_into(0, buffer)].tobytes()

@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -30,21 +30,27 @@ MAX_ID = (1 << 31) - 1
 MAX_INT = (1 << 63) - 1
 MAX_NUMBER = (1 << 62) - 1
 
-ENGINES = ("DMA", "TE", "VE", "CTRL", "HOST", "OTHER")
+_Engine = Literal["DMA", "TE", "VE", "CTRL", "HOST", "OTHER"]
+_Master = Literal["DMA", "TE", "VE", "BUS", "TRACE", "CTRL", "HOST", "OTHER"]
+_Step = Literal["ENQUEUE", "START", "END", "ERROR"]
+_TokenPhase = Literal["PREFILL", "DECODE"]
+_Direction = Literal["read", "write"]
+_Memory = Literal["DRAM", "SPM"]
+ENGINES: tuple[_Engine, ...] = get_args(_Engine)
 """Engine names in the order of their lanes."""
-MASTERS = ("DMA", "TE", "VE", "BUS", "TRACE", "CTRL", "HOST", "OTHER")
+MASTERS: tuple[_Master, ...] = get_args(_Master)
 REASONS = ("queue_full", "priority_deferred", "backpressure", "throttle")
 """What the specification says masters stall for; the list is open."""
 NO_REASON = "stall"
 """What a stall without a reason is called."""
-COMMANDS = ("ENQUEUE", "START", "END", "ERROR")
+COMMANDS: tuple[_Step, ...] = get_args(_Step)
 COMMAND_NAME = "command"
 """What a command without phase and source is called."""
-TOKEN_PHASES = ("PREFILL", "DECODE")
+TOKEN_PHASES: tuple[_TokenPhase, ...] = get_args(_TokenPhase)
 PHASE_NAMES = ("prefill", "decode")
 """How `TOKEN_PHASES` are called where people read them."""
-DIRECTIONS = ("read", "write")
-MEMORIES = ("DRAM", "SPM")
+DIRECTIONS: tuple[_Direction, ...] = get_args(_Direction)
+MEMORIES: tuple[_Memory, ...] = get_args(_Memory)
 RESERVED = ("BUS_EVENT", "POWER_ESTIMATE", "ERROR_EVENT")
 """Types that the specification sets aside without saying what is in them."""
 
@@ -85,7 +91,7 @@ class Engine(Struct, tag_field="type", tag="ENGINE_EVENT", gc=False):
 
     start_cycle: Cycle
     end_cycle: Cycle
-    engine: Literal["DMA", "TE", "VE", "CTRL", "HOST", "OTHER"]
+    engine: _Engine
     op: str | None
     engine_id: Id = 0
     cmdq_id: Number = -1
@@ -102,8 +108,8 @@ class Access(Struct, tag_field="type", tag="MEM_ACCESS_EVENT", gc=False):
     """
 
     cycle: Cycle
-    mem_type: Literal["DRAM", "SPM"]
-    direction: Literal["read", "write"]
+    mem_type: _Memory
+    direction: _Direction
     bytes: Amount = -1
     addr: Address | None = None
     source_engine: str | None = None
@@ -116,7 +122,7 @@ class Token(Struct, tag_field="type", tag="TOKEN_EVENT", gc=False):
 
     start_cycle: Cycle
     end_cycle: Cycle
-    phase: Literal["PREFILL", "DECODE"]
+    phase: _TokenPhase
     token_index: Id
 
 
@@ -125,7 +131,7 @@ class Stall(Struct, tag_field="type", tag="STALL_EVENT", gc=False):
 
     start_cycle: Cycle
     end_cycle: Cycle
-    master: Literal["DMA", "TE", "VE", "BUS", "TRACE", "CTRL", "HOST", "OTHER"]
+    master: _Master
     master_id: Id = 0
     reason: str | None = None
 
@@ -134,7 +140,7 @@ class Command(Struct, tag_field="type", tag="CMD_EVENT", gc=False):
     """One step in the life of a command; `phase` is free text here."""
 
     cycle: Cycle
-    event: Literal["ENQUEUE", "START", "END", "ERROR"]
+    event: _Step
     cmd_id: Number = -1
     source: str | None = None
     phase: str | None = None
@@ -382,7 +388,7 @@ class Rules:
         return Access(
             cycle,
             mem_type=memory,  # type: ignore[arg-type]  # any memory may be
-            direction=direction,  # type: ignore[arg-type]  # one of the two by now
+            direction=direction,
             bytes=self._number(fields, "bytes", 0),
             addr=self._integer(fields, "addr", 0, MAX_ADDRESS),
             source_engine=self._text(fields, "source_engine"),

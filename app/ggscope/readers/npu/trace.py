@@ -606,7 +606,8 @@ class TraceAssembly:
             self._n_units,
             tuple(self._columns.names),
         )
-        is_dma = np.isin(engines.key // self._n_units, self._codes_of("DMA"))
+        dma = [code for code, n in enumerate(self._columns.names) if n == "DMA"]
+        is_dma = np.isin(engines.key // self._n_units, dma)
         if is_dma.any():
             start, end = engines.start[is_dma], engines.end[is_dma]
             self.computed["dma_most_at_once"] = most_at_once(start, end)
@@ -617,9 +618,6 @@ class TraceAssembly:
                 self.computed[f"avg_{name}_latency_cycles"] = float(length.mean())
                 self.computed[f"{name}_cycles"] = int(length.sum())
                 self.computed[f"{name}_events"] = int(np.count_nonzero(chosen))
-
-    def _codes_of(self, name: str) -> list[int]:
-        return [code for code, n in enumerate(self._columns.names) if n == name]
 
     def _keys(self, table: ColumnPieces) -> I64:
         """Return a number for the engine (or master) and its id, int64[n]."""
@@ -632,19 +630,17 @@ class TraceAssembly:
         `keys` ascend.
         """
         codes = np.unique(keys // self._n_units).tolist()
-        named = ((self._name(code), code) for code in codes)
-        for rank, name, code in sorted(
-            (_rank(name), name, code) for name, code in named
-        ):
+        names = [engine_name(self._columns.names, code) for code in codes]
+        ranks = [
+            ENGINES.index(name) if name in ENGINES else len(ENGINES) for name in names
+        ]
+        for rank, name, code in sorted(zip(ranks, names, codes, strict=True)):
             # The keys of a name lie side by side, in the order of their numbers.
             low, high = np.searchsorted(
                 keys, np.array([code, code + 1]) * self._n_units
             )
             mine = keys[low:high]
             yield rank, name, mine, mine - code * self._n_units
-
-    def _name(self, code: int) -> str:
-        return engine_name(self._columns.names, code)
 
 
 def max_end(columns: EventColumns) -> int | None:
@@ -694,7 +690,3 @@ def last_cycle(source: Source) -> int | None:
 def _alike(value: int, rows: Array) -> Array:
     """Return a value for every row, in the narrowest column."""
     return np.full(len(rows), value, np.min_scalar_type(-abs(value) - 1))
-
-
-def _rank(name: str) -> int:
-    return ENGINES.index(name) if name in ENGINES else len(ENGINES)

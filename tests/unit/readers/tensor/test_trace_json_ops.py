@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ggscope.model.ggml.ops import TRACER_PRIVATE, tables
-from ggscope.model.ggml.repair import printers
 from ggscope.model.trace import Trace
+from ggscope.readers.tensor.token_json.ops import printers
 from tensor_files import Rec, Src
 from token_files import (
     OPS,
