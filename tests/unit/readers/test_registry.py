@@ -17,7 +17,7 @@ from ggscope.errors import (
 )
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity
-from ggscope.readers import registry
+from ggscope.readers import plugins, registry
 from ggscope.readers.api import Head, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.lookalike import describe
 from ggscope.readers.plugins import Loaded
@@ -56,7 +56,7 @@ def use(monkeypatch):
         guests = [Loaded(fake, "test") for fake in fakes]
         own, guests = (own, []) if origin == BUILT_IN else ([], guests)
         monkeypatch.setattr(registry, "_BUILT_IN", tuple(own))
-        monkeypatch.setattr(registry.plugins, "load_all", lambda *_: tuple(guests))
+        monkeypatch.setattr(plugins, "load_all", lambda *_: tuple(guests))
         return own or guests
 
     return install
