@@ -41,6 +41,10 @@ CONDITIONS = {
     "reading_failed": "reading failed after a part was shown",
     "reading_stopped": "somebody stopped reading after a part was shown",
     "program": "the program itself failed while the trace was looked at",
+    "live_lost": "a running program wrote records that nobody read in time; the count "
+    "is what it and the reader counted, and a gap lies where its thread was silent",
+    "live_damaged": "a definition or event of a running program does not fit its form",
+    "live_note": "what the capture library says of itself, in its own words",
     "stated_figures": "a figure that a file states differs from its content by more "
     "than rounding, and nothing of the content was lost",
     "trailing_text": "something stands behind the end of the one value of a file",

@@ -127,6 +127,10 @@ class TooLargeError(LimitExceededError):
         self.fit = fit
 
 
+class LiveError(TraceError):
+    """What a running program writes cannot be followed."""
+
+
 class QueryError(TraceError):
     """A filter, search or query is not understood."""
 

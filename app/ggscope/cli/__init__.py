@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 _WITH_WINDOW = ("open", "bench", "self-test")
-_WITHOUT_LIBRARY = ("open", "readers", "completion", "man")
+_WITHOUT_LIBRARY = ("open", "live", "readers", "completion", "man")
 """Commands that read nothing; the window tells by itself what is missing."""
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 """What terminals, service managers and shells send; some systems lack the last."""
@@ -107,6 +107,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.convert import run
         case "readers":
             from ggscope.cli.readers import run
+        case "live":
+            from ggscope.cli.live import run
         case "bench":
             from ggscope.cli.bench import run
         case "completion" | "man":

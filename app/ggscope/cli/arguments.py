@@ -25,6 +25,7 @@ COMMANDS = {
     "show": "draw a timeline in the terminal",
     "export": "write a figure as PNG, SVG or PDF",
     "convert": "write a trace in another format",
+    "live": "follow a program that runs: records, losses and lag, each second",
     "readers": "list the formats that can be read",
     "bench": "measure opening a file and moving through it",
     "self-test": "check that this installation works",
@@ -372,6 +373,22 @@ def _add_hot(parser: _Parser) -> None:
     )
 
 
+def _add_live(parser: _Parser) -> None:
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="RING|FILE|PID",
+        help="a ring, a trace file that grows, or a process that is traced; none: the "
+        "ring of GGSCOPE_RING, else the newest there is",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        metavar="N",
+        help="how long; without it until the program ends",
+    )
+
+
 def _add_cache(parser: _Parser) -> None:
     parser.add_argument(
         "--cache-size",
@@ -575,6 +592,7 @@ _OWN = {
     "convert": _add_convert,
     "hot": _add_hot,
     "cache": _add_cache,
+    "live": _add_live,
     "bench": _add_bench,
     "completion": _add_completion,
     "self-test": _add_self_test,

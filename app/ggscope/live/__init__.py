@@ -1,1 +1,1 @@
-"""Live sources (none yet): growing files and ring buffers."""
+"""Traces of programs that run: rings and growing files become traces that grow."""

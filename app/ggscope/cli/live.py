@@ -1,0 +1,84 @@
+"""``ggscope live``: follow a program that runs, without a window."""
+
+import time
+from argparse import Namespace
+
+from ggscope.cli import output
+from ggscope.cli.output import GOOD
+from ggscope.live.follow import follow, wanted_path
+from ggscope.live.source import Heard, LiveSource, State
+from ggscope.model.units import format_count
+from ggscope.text import json_text, one_line
+
+_POLLS_PER_SECOND = 60
+
+
+def run(arguments: Namespace) -> int:
+    """Print a line a second, until the program or the time is over."""
+    until = None
+    if arguments.seconds is not None:
+        until = time.monotonic() + arguments.seconds
+    source = _found(arguments.file, until)
+    if source is None:
+        output.say("there is no ring of a running program.")
+        return GOOD
+    try:
+        _watch(source, until, is_json=arguments.json)
+    finally:
+        source.close()
+    return GOOD
+
+
+def _found(text: str | None, until: float | None) -> LiveSource | None:
+    """Wait for something to follow; None where the time was over before."""
+    while (path := wanted_path(text)) is None:
+        if until is not None and time.monotonic() >= until:
+            return None
+        time.sleep(1 / _POLLS_PER_SECOND)
+    return follow(path, keeps_spans=False)
+
+
+def _watch(source: LiveSource, until: float | None, *, is_json: bool) -> None:
+    line_at = told_at = time.monotonic()
+    told = 0
+    lag_ns, words = -1, ""
+    while True:
+        now = time.monotonic()
+        source.poll()
+        heard = source.heard()
+        lag_ns = max(lag_ns, heard.lag_ns)
+        if heard.words and heard.words != words:
+            output.say(f"{heard.words}.")
+        words = heard.words
+        is_over = heard.state in (State.ENDED, State.GONE)
+        is_over = is_over or (until is not None and now >= until)
+        if now - line_at >= 1 or is_over:
+            line_at += 1
+            rate = (heard.records - told) / max(now - told_at, 1e-9)
+            output.emit(_line(heard, rate, lag_ns, is_json=is_json))
+            output.flush()
+            told, told_at, lag_ns = heard.records, now, -1
+        if is_over:
+            return
+        time.sleep(1 / _POLLS_PER_SECOND)
+
+
+def _line(heard: Heard, rate: float, lag_ns: int, *, is_json: bool) -> str:
+    lag = None if lag_ns < 0 else round(lag_ns / 1e6, 3)
+    if is_json:
+        return json_text(
+            {
+                "records": heard.records,
+                "records_per_s": round(rate, 1),
+                "lost": None if heard.lost < 0 else heard.lost,
+                "lag_ms": lag,
+                "state": heard.state.value,
+                "fill": None if heard.fill < 0 else round(heard.fill, 4),
+                "restarts": heard.restarts,
+            }
+        )
+    lost = "not known" if heard.lost < 0 else format_count(heard.lost)
+    return one_line(
+        f"{format_count(heard.records)} records, {format_count(round(rate))}/s, "
+        f"lost {lost}, lag {'N/A' if lag is None else f'{lag:.1f} ms'}"
+    )

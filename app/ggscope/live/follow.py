@@ -1,0 +1,54 @@
+"""Which file is followed, and how: what its first bytes say, once there are some."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from ggscope.live.program import ProgramSource
+from ggscope.live.ring import MAGIC
+from ggscope.live.source import LiveSource
+
+RING_VARIABLE = "GGSCOPE_RING"
+"""Environment variable with the path of the ring that a program will make."""
+_PREFIX, _DEFS = "ggscope-", ".defs"
+_SHARED = Path("/dev/shm")
+
+
+def follow(path: Path, *, keeps_spans: bool = True) -> LiveSource:
+    """Return the source that follows `path`, which need not be there yet."""
+    return ProgramSource(path, keeps_spans=keeps_spans)
+
+
+def ring_folder() -> Path:
+    """Return where rings lie on this system."""
+    return _SHARED if _SHARED.is_dir() else Path(tempfile.gettempdir())
+
+
+def rings() -> list[Path]:
+    """Return the rings of this machine that are ready, the newest first."""
+    found: list[tuple[int, Path]] = []
+    for path in ring_folder().glob(_PREFIX + "*"):
+        if path.name.endswith(_DEFS):
+            continue
+        try:
+            with path.open("rb") as file:
+                if file.read(len(MAGIC)) == MAGIC:
+                    found.append((path.stat().st_mtime_ns, path))
+        except OSError:  # gone meanwhile, or somebody else's
+            continue
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def wanted_path(text: str | None) -> Path | None:
+    """Return what is to be followed: a file, the ring of a process, or any ring.
+
+    `text` is a path or the number of a process; None: the ring that the environment
+    names, else the newest there is. None where there is no such ring yet.
+    """
+    if text is None:
+        named = os.environ.get(RING_VARIABLE)
+        return Path(named) if named else next(iter(rings()), None)
+    if text.isdecimal() and not Path(text).exists():
+        mine = (path for path in rings() if path.name.startswith(f"{_PREFIX}{text}-"))
+        return next(mine, None)
+    return Path(text)

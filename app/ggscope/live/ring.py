@@ -1,0 +1,381 @@
+"""The ring of the capture library, read while a program writes it.
+
+The layout is told in ``resources/docs/ring-format.md``. Every number in the file is
+another program's, which may be broken, older or killed: what leads outside is unknown.
+"""
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ggscope.errors import LiveError
+from ggscope.live.source import now_ns
+from ggscope.model.tables import I64, Array
+
+MAGIC, DEFS_MAGIC = b"GGSRING1", b"GGSDEFS1"
+PAGE = 4096
+UNKNOWN = 0xFFFF_FFFF
+OVERWRITES = 1
+RUNS, ENDED, REPLACED = 1, 2, 3
+BEGIN_ONLY, WHOLE_GRAPH = 1 << 29, 1 << 30
+
+_VERSION, _BYTE_ORDER = 1, 0x0102_0304
+_LANE_BYTES, _MOST_LANES = 256, 1 << 16
+_MOST_BYTES = 1 << 28
+"""Longer frames, and more definitions at a time, are damage."""
+
+RECORD = np.dtype(
+    [("t0", "<u8"), ("op_ns", "<u4"), ("wait_ns", "<u4"), ("node", "<u4"),
+     ("graph", "<u4"), ("lane", "<u2"), ("op", "<u2"), ("extra", "<u4")]
+)  # fmt: skip
+TENSOR = np.dtype(
+    [("op", "<u2"), ("type", "<u2"), ("flags", "<u4"), ("ggml_flags", "<u4"),
+     ("layer", "<i4"), ("pointer", "<u8"), ("data", "<u8"), ("bytes", "<u8"),
+     ("offset", "<u8"), ("model", "<u4"), ("weight", "<u4"), ("buffer", "<u4"),
+     ("view_source", "<u4"), ("ne", "<u8", (4,)), ("nb", "<u8", (4,)),
+     ("sources", "<u4", (10,))]
+)  # fmt: skip
+_HEAD = np.dtype(
+    {
+        "names": ["version", "byte_order", "header_size", "record_size", "lane_size",
+                  "n_lanes", "lanes_offset", "lane_capacity", "records_offset",
+                  "events_offset", "events_capacity", "pid", "flags", "t0_mono",
+                  "t0_real", "start_time", "identity", "program", "reader_pid",
+                  "reader_heartbeat", "state", "mode", "no_lane", "events_head",
+                  "events_dropped", "events_tail"],
+        "formats": ["<u4"] * 6 + ["<u8"] * 5 + ["<u4"] * 2 + ["<u8"] * 3
+        + ["V16", "S256", "<u4", "<u8", "<u4", "<u4", "<u8", "<u8", "<u8", "<u8"],
+        "offsets": [8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 84, 88, 96, 104,
+                    128, 256, 1032, 1040, 2072, 2076, 2080, 2560, 2568, 2624],
+        "itemsize": PAGE,
+    }
+)  # fmt: skip
+_LANE = np.dtype(
+    {
+        "names": ["state", "slot", "ith", "tid", "head", "dropped", "tail"],
+        "formats": ["<u4", "<u2", "<u2", "<u4", "<u8", "<u8", "<u8"],
+        "offsets": [0, 4, 6, 8, 64, 72, 128],
+        "itemsize": _LANE_BYTES,
+    }
+)
+_FRAME = struct.Struct("<IHHQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A definition or an event: its type, CLOCK_MONOTONIC ns, and what follows."""
+
+    type: int
+    time: int
+    body: bytes
+
+
+def frames(data: bytes) -> Iterator[tuple[Frame | None, int]]:
+    """Yield the whole frames at the beginning of `data`, and where each ends.
+
+    None stands for one that only fills room. What has no possible size ends the walk.
+    """
+    at = 0
+    while at + 8 <= len(data):
+        size, kind = struct.unpack_from("<IH", data, at)
+        if size < 8 or size % 8 or at + size > len(data):
+            return
+        frame = None
+        if kind and size >= _FRAME.size:
+            body = data[at + _FRAME.size : at + size]
+            frame = Frame(kind, _FRAME.unpack_from(data, at)[3], body)
+        at += size
+        yield frame, at
+
+
+def text_at(body: bytes, at: int) -> tuple[str, int]:
+    """Return the text at `at` and where it ends. Raises LiveError beyond the frame."""
+    if at + 2 > len(body):
+        raise LiveError("a text lies outside its frame")
+    end = at + 2 + int.from_bytes(body[at : at + 2], "little")
+    if end > len(body):
+        raise LiveError("a text goes beyond its frame")
+    return body[at + 2 : end].decode("utf-8", "replace"), end
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fresh:
+    """What is new in a ring.
+
+    Attributes
+    ----------
+    lanes : numbers of the lanes with new records, ascending.
+    records : theirs, lane by lane; `counts` says how many each has.
+    gaps : (lane, how many were lost, before which of `records`) for each loss; the
+        number of records where none came behind it yet.
+    frames : definitions, then events.
+    fill : share of the fullest lane's room that was full.
+    """
+
+    lanes: Array
+    records: Array
+    counts: I64
+    gaps: tuple[tuple[int, int, int], ...]
+    frames: tuple[Frame, ...]
+    fill: float
+
+
+class Ring:
+    """An open ring.
+
+    Whoever comes first empties it; others only look, and lose what is written over.
+
+    Attributes
+    ----------
+    is_owner : whether this reader empties it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Map the ring.
+
+        Raises
+        ------
+        LiveError
+            If the file is no ring, or none that can be read.
+        OSError
+            If it cannot be opened.
+        """
+        self.path = path
+        flags = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            descriptor, may_write = os.open(path, os.O_RDWR | flags), True
+        except PermissionError:
+            descriptor, may_write = os.open(path, os.O_RDONLY | flags), False
+        try:
+            status = os.fstat(descriptor)
+            self.inode = status.st_ino
+            if status.st_size < PAGE:
+                raise LiveError(f"{path}: shorter than the first page of a ring")
+            access = mmap.ACCESS_WRITE if may_write else mmap.ACCESS_READ
+            self._map = mmap.mmap(descriptor, status.st_size, access=access)
+        finally:
+            os.close(descriptor)
+        try:
+            self._open(status.st_size)
+        except LiveError:
+            self.close()
+            raise
+        owner = int(self._head["reader_pid"][0])
+        self.is_owner = may_write and (owner in (0, os.getpid()) or not is_alive(owner))
+        if self.is_owner:
+            self._head["reader_pid"] = os.getpid()
+
+    def _open(self, size: int) -> None:
+        head = np.frombuffer(self._map[:PAGE], _HEAD, 1)
+        self._head: Any = np.frombuffer(self._map, _HEAD, 1)
+        number = {name: int(head[name][0]) for name in _HEAD.names[:11]}  # type: ignore[index]
+        capacity, n = number["lane_capacity"], number["n_lanes"]
+        ends = (
+            number["lanes_offset"] + n * _LANE_BYTES,
+            number["records_offset"] + n * capacity * RECORD.itemsize,
+            number["events_offset"] + number["events_capacity"],
+        )
+        if number["version"] != _VERSION:
+            raise LiveError(
+                f"{self.path}: a ring of version {number['version']}; this program "
+                f"reads version {_VERSION}. Use the capture tool that came with it."
+            )
+        if (
+            number["byte_order"] != _BYTE_ORDER
+            or number["header_size"] != PAGE
+            or number["record_size"] != RECORD.itemsize
+            or number["lane_size"] != _LANE_BYTES
+            or not 0 < n <= _MOST_LANES
+            or not _is_power_of_two(capacity)
+            or not _is_power_of_two(number["events_capacity"])
+            or min(number["lanes_offset"], number["records_offset"]) < PAGE
+            or max(ends) > size
+        ):
+            raise LiveError(f"{self.path}: the first page of this ring is damaged")
+        at = number["lanes_offset"]
+        self._lanes: Any = np.frombuffer(self._map, _LANE, n, at)
+        at = number["records_offset"]
+        records: Array = np.frombuffer(self._map, RECORD, n * capacity, at)
+        self._records = records.reshape(n, capacity)
+        self._events_at = number["events_offset"]
+        self._events_size = number["events_capacity"]
+        self._tail = self._lanes["tail"].astype(np.int64)
+        self._dropped = np.zeros(n, np.int64)
+        self._events_tail = self.value("events_tail")
+        self._defs_at = 0
+        self._lost = 0
+
+    def close(self) -> None:
+        """Let go of the file; another viewer may empty it then."""
+        if getattr(self, "is_owner", False):
+            self._head["reader_pid"] = 0
+        for name in ("_head", "_lanes", "_records"):
+            if hasattr(self, name):
+                delattr(self, name)
+        self._map.close()
+
+    def value(self, name: str) -> int:
+        """Return a number of the control page as it is now."""
+        return int(self._head[name][0])
+
+    @property
+    def lost(self) -> int:
+        """How many records were lost: not placed by the writer, or not read in time."""
+        return self._lost + self.value("no_lane")
+
+    @property
+    def identity(self) -> bytes:
+        """What tells this ring from all others."""
+        return bytes(self._head["identity"][0])
+
+    @property
+    def program(self) -> str:
+        """The file of the program, as it says; "" where it does not."""
+        raw = bytes(self._head["program"][0])
+        return raw.split(b"\0")[0].decode("utf-8", "replace")
+
+    def lane_names(self) -> list[tuple[int, int]]:
+        """Return (slot, index of the thread) of each lane."""
+        return list(
+            zip(self._lanes["slot"].tolist(), self._lanes["ith"].tolist(), strict=True)
+        )
+
+    def is_running(self) -> bool:
+        """Tell whether the program still writes, as far as can be seen."""
+        if self.value("state") != RUNS:
+            return False
+        pid, began = self.value("pid"), self.value("start_time")
+        return is_alive(pid) and _start_time(pid) in (None, began)
+
+    def take(self) -> Fresh:
+        """Return what is new. Never waits."""
+        # Heads first: what the records below them refer to is in the events then.
+        head = self._lanes["head"].astype(np.int64)
+        dropped = self._lanes["dropped"].astype(np.int64)
+        new_frames = (*self._definitions(), *self._events())
+        capacity = self._records.shape[1]
+        behind = head - self._tail
+        behind[behind < 0] = 0  # it cannot be: a writer that began anew is another ring
+        lanes = np.flatnonzero(behind)
+        parts: list[Array] = []
+        gaps: list[tuple[int, int, int]] = []
+        counts = np.zeros(len(lanes), np.int64)
+        n = 0
+        may_lap = not self.is_owner or bool(self.value("flags") & OVERWRITES)
+        for at, lane in enumerate(lanes.tolist()):
+            tail, stop = int(self._tail[lane]), int(head[lane])
+            first = max(tail, stop - capacity)
+            part = self._copied(lane, first, stop)
+            if may_lap:
+                now = int(self._lanes["head"][lane])
+                # The record being written may lie over the oldest one: hence the 1.
+                safe = min(max(first, now - capacity + (now > first)), stop)
+                part, first = part[safe - first :], safe
+            if first > tail:
+                gaps.append((lane, first - tail, n))
+            # A full lane takes nothing until it is emptied: what was dropped since
+            # would lie behind its last record of then.
+            if dropped[lane] > self._dropped[lane] and not may_lap:
+                full = min(max(tail + capacity - first, 0), len(part))
+                gaps.append((lane, int(dropped[lane] - self._dropped[lane]), n + full))
+                self._dropped[lane] = dropped[lane]
+            parts.append(part)
+            counts[at] = len(part)
+            n += len(part)
+            self._tail[lane] = stop
+            if self.is_owner:
+                self._lanes["tail"][lane] = stop
+        for lane in np.flatnonzero(dropped > self._dropped).tolist():
+            gaps.append((lane, int(dropped[lane] - self._dropped[lane]), n))
+            self._dropped[lane] = dropped[lane]
+        self._lost += sum(gap[1] for gap in gaps)
+        if self.is_owner:
+            self._head["reader_heartbeat"] = now_ns()
+        records = np.concatenate(parts) if parts else np.zeros(0, RECORD)
+        fill = min(float(behind.max(initial=0)) / capacity, 1.0)
+        return Fresh(lanes, records, counts, tuple(gaps), new_frames, fill)
+
+    def _copied(self, lane: int, first: int, stop: int) -> Array:
+        capacity = self._records.shape[1]
+        low, high = first % capacity, (stop - 1) % capacity + 1
+        ring = self._records[lane]
+        if stop == first:
+            return np.zeros(0, RECORD)
+        if low < high:
+            return np.array(ring[low:high])
+        return np.concatenate([ring[low:], ring[:high]])
+
+    def _events(self) -> list[Frame]:
+        head, size = self.value("events_head"), self._events_size
+        first = max(self._events_tail, head - size)
+        if first > self._events_tail or head < first:
+            self._events_tail = head  # where the next frame begins is not known
+            return []
+        low, n = first % size, head - first
+        begin = self._events_at + low
+        data = self._map[begin : begin + min(n, size - low)]
+        data += self._map[self._events_at : self._events_at + n - len(data)]
+        if self.value("events_head") - first > size:
+            self._events_tail = head
+            return []
+        self._events_tail = head
+        if self.is_owner:
+            self._head["events_tail"] = head
+        return [frame for frame, _ in frames(data) if frame is not None]
+
+    def _definitions(self) -> list[Frame]:
+        try:
+            with self.path.with_name(self.path.name + ".defs").open("rb") as file:
+                head = file.read(32)
+                if head[:8] != DEFS_MAGIC or head[16:32] != self.identity:
+                    return []  # not written yet, or another ring's
+                file.seek(self._defs_at or 32)
+                data = file.read(_MOST_BYTES)
+        except OSError:
+            return []
+        found = list(frames(data))
+        if found:
+            self._defs_at = (self._defs_at or 32) + found[-1][1]
+        return [frame for frame, _ in found if frame is not None]
+
+
+def is_ready(path: Path) -> bool:
+    """Tell whether a ring can be opened: its first bytes are written last."""
+    with path.open("rb") as file:
+        return file.read(8) == MAGIC
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether there is such a process."""
+    if not 0 < pid < 1 << 31:
+        return False
+    if os.name == "nt":  # there the signal would end it
+        import psutil
+
+        return bool(psutil.pid_exists(pid))
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
+
+
+def _start_time(pid: int) -> int | None:
+    """Return when a process began, as the kernel counts; None where nobody tells."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        return int(text.rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0

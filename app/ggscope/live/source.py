@@ -1,0 +1,100 @@
+"""What a live source is: it is polled, and its trace grows.
+
+Writes through mapped memory raise no event of the file system, so sources look for
+themselves. A poll reads what is new and never waits.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from ggscope.model.trace import RUNNING, Trace
+
+NANO = 1_000_000_000
+
+
+class State(Enum):
+    """How it stands with the program that is listened to."""
+
+    WAITING = "waiting"
+    """There is nothing to read yet."""
+    RUNNING = "running"
+    ENDED = "ended"
+    """It has ended, and told so."""
+    GONE = "gone"
+    """It is there no more, and told nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a source has heard so far.
+
+    Attributes
+    ----------
+    records : in the source's own terms, without those that were lost.
+    lost : records that the writer could not place or wrote over before they were
+        read; -1 where the format does not tell.
+    lag_ns : of the poll before: how old its newest record was when it was read; -1
+        where there was none, or the writer's clock is not known.
+    fill : greatest share of the room for records that was full then, 0..1; -1 where
+        there is no such room.
+    restarts : how often the program began anew, or the file was made again.
+    words : what is waited for, or what became of the writer; "" while it runs.
+    """
+
+    state: State = State.WAITING
+    records: int = 0
+    lost: int = 0
+    lag_ns: int = -1
+    fill: float = -1.0
+    restarts: int = 0
+    words: str = ""
+
+
+class LiveSource(Protocol):
+    """A program that is listened to, through one file.
+
+    Everything is called from one thread.
+    """
+
+    path: Path
+
+    def poll(self) -> bool:
+        """Take what is new; tell whether the trace changed. Never waits.
+
+        Raises
+        ------
+        LiveError
+            If the file is none of this source's.
+        """
+        ...
+
+    def heard(self) -> Heard:
+        """Return what has been heard."""
+        ...
+
+    def snapshot(self) -> Trace:
+        """Return the trace as it stands; see `Trace.is_running`.
+
+        The spans of a snapshot are the first ones of the next, until `Heard.restarts`
+        counts: then another trace begins.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
+def pending(heard: Heard, more: Iterable[str] = ()) -> frozenset[str]:
+    """Return what a snapshot still waits for."""
+    has_ended = heard.state in (State.ENDED, State.GONE)
+    return frozenset(() if has_ended else (RUNNING, *more))
+
+
+def now_ns() -> int:
+    """Return the clock that writers on this machine use, CLOCK_MONOTONIC in ns."""
+    return time.monotonic_ns()

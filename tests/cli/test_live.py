@@ -1,0 +1,71 @@
+"""``ggscope live``: figures of a program that runs, a line a second."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ring_writer import Writer
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
+)
+WRITER = Path(__file__).parents[1] / "ring_writer.py"
+KEYS = {"records", "records_per_s", "lost", "lag_ms", "state", "fill", "restarts"}
+
+
+def lines(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_live_prints_a_line_a_second_until_the_program_ends(run, tmp_path):
+    path = tmp_path / "ring"
+    command = [sys.executable, str(WRITER), str(path), "--rate", "40000"]
+    command += ["--seconds", "2", "--megabytes", "4"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        answer = run("live", str(path), "--json", "--seconds", "60")
+        told = json.loads(writer.stdout.read())
+
+    found = lines(answer.out)
+    assert answer.code == 0
+    assert found[-1]["state"] == "ended"
+    assert found[-1]["records"] == told["written"]
+    assert found[-1]["lost"] == told["dropped"]
+    assert all(line.keys() == KEYS for line in found)
+    assert "is not there yet" in answer.err
+
+
+def test_live_ends_when_the_time_is_over(run, tmp_path):
+    answer = run("live", str(tmp_path / "nothing"), "--json", "--seconds", "0.2")
+
+    (line,) = lines(answer.out)
+    assert answer.code == 0
+    assert line["state"] == "waiting"
+    assert line["records"] == 0
+    assert line["lag_ms"] is None
+
+
+def test_live_follows_the_ring_that_the_environment_names(run, tmp_path, monkeypatch):
+    path = tmp_path / "ring"
+    writer = Writer(path)
+    writer.graph()
+    writer.end()
+    monkeypatch.setenv("GGSCOPE_RING", str(path))
+
+    answer = run("live", "--seconds", "30")
+
+    assert answer.out.splitlines()[-1].startswith("400 records, ")
+    assert "the program has ended" in answer.err
+
+
+def test_live_says_of_a_foreign_file_that_it_is_no_ring(run, tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("not a ring at all")
+
+    answer = run("live", str(path))
+
+    assert answer.code == 1
+    assert "no ring" in answer.err

@@ -1,0 +1,230 @@
+"""A made-up program that writes a ring: as fast as asked, with graphs and losses.
+
+As a script it writes for a while and prints what it did:
+``python tests/ring_writer.py PATH --rate 1000000 --seconds 5 --megabytes 64``.
+"""
+
+import argparse
+import json
+import mmap
+import os
+import struct
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ggscope_capture.ring import (
+    CONTROL,
+    LANE,
+    RECORD,
+    RING_OVERWRITE,
+    STRUCTS,
+    Frame,
+    State,
+)
+
+OPS = ((1, "MUL_MAT"), (2, "ADD"), (3, "ROPE"), (4, "SOFT_MAX"), (5, "RMS_NORM"))
+N_NODES = 100
+EVENT_BYTES = 1 << 20
+
+
+def text(value: str) -> bytes:
+    raw = value.encode()
+    return struct.pack("<H", len(raw)) + raw
+
+
+def frame(kind: int, body: bytes, at: int = 0) -> bytes:
+    body += b"\0" * (-len(body) % 8)
+    return struct.pack("<IHHQ", 16 + len(body), kind, 0, at) + body
+
+
+def definitions(identity: bytes) -> bytes:
+    parts = [b"GGSDEFS1" + struct.pack("<II", 1, 0x01020304) + identity]
+    parts += [frame(Frame.OP, struct.pack("<I", n) + text(name)) for n, name in OPS]
+    weight = struct.pack("<IIII4QQQ", 0, 0, 8, 2, 64, 64, 1, 1, 4096, 9000)
+    parts.append(frame(Frame.WEIGHT, weight + text("blk.0.ffn_up.weight")))
+    body = struct.pack("<IIIIIIQ", 0, N_NODES, N_NODES + 1, N_NODES, 0, 0, 7)
+    for i in range(N_NODES + 1):
+        tensor = np.zeros(1, STRUCTS["def_tensor"])
+        tensor["op"], tensor["layer"] = i % 5 + 1, i // 10
+        tensor["sources"] = 0xFFFFFFFF
+        tensor["offset"], tensor["bytes"] = (1 << 64) - 1, 256
+        tensor["sources"][0, 0] = N_NODES
+        if i == N_NODES:
+            tensor["flags"], tensor["offset"], tensor["bytes"] = 4, 4096, 9000
+            tensor["sources"] = 0xFFFFFFFF
+        name = "blk.0.ffn_up.weight" if i == N_NODES else f"node-{i // 10}-{i}"
+        body += tensor.tobytes() + text(name)
+        body += b"\0" * (-len(body) % 8)
+    parts.append(frame(Frame.BUILD, body))
+    return b"".join(parts)
+
+
+class Writer:
+    """Writes records of `n_lanes` threads that compute one graph after the other."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        n_lanes: int = 4,
+        capacity: int = 1 << 10,
+        overwrites: bool = False,
+        is_ready: bool = True,
+    ) -> None:
+        self.path, self.capacity, self.overwrites = path, capacity, overwrites
+        records_at = 4096 + n_lanes * LANE.itemsize
+        events_at = records_at + n_lanes * capacity * RECORD.itemsize
+        size = events_at + EVENT_BYTES
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.posix_fallocate(descriptor, 0, size)
+        self._map = mmap.mmap(descriptor, size)
+        os.close(descriptor)
+        self.control = np.frombuffer(self._map, CONTROL, 1)
+        self.lanes = np.frombuffer(self._map, LANE, n_lanes, 4096)
+        records = np.frombuffer(self._map, RECORD, n_lanes * capacity, records_at)
+        self._records = records.reshape(n_lanes, capacity)
+        self._events_at = events_at
+        identity = os.urandom(16)
+        for name, value in {
+            "version": 1,
+            "byte_order": 0x01020304,
+            "header_size": 4096,
+            "record_size": RECORD.itemsize,
+            "lane_size": LANE.itemsize,
+            "n_lanes": n_lanes,
+            "lanes_offset": 4096,
+            "lane_capacity": capacity,
+            "records_offset": records_at,
+            "events_offset": events_at,
+            "events_capacity": EVENT_BYTES,
+            "file_size": size,
+            "pid": os.getpid(),
+            "flags": RING_OVERWRITE if overwrites else 0,
+            "t0_mono": time.monotonic_ns(),
+            "t0_real": time.time_ns(),
+            "start_time": start_time(),
+            "program": b"made-up",
+            "state": State.RUNS,
+        }.items():
+            self.control[name] = value
+        self.control["identity"] = np.frombuffer(identity, np.uint8)
+        defs = path.with_name(path.name + ".defs")
+        defs.write_bytes(definitions(identity))
+        self.lanes["state"] = 1
+        self.lanes["ith"] = np.arange(n_lanes)
+        self.n_graphs = self.written = self.dropped = 0
+        if is_ready:
+            self.make_ready()
+
+    def make_ready(self) -> None:
+        self._map[:8] = b"GGSRING1"
+
+    def event(self, kind: int, body: bytes, at: int) -> None:
+        data = frame(kind, body, at)
+        head = int(self.control["events_head"][0])
+        place = head % EVENT_BYTES
+        if place + len(data) > EVENT_BYTES:
+            rest = EVENT_BYTES - place
+            pad = struct.pack("<IHH", rest, 0, 0)
+            self._map[self._events_at + place : self._events_at + place + 8] = pad
+            head, place = head + rest, 0
+        begin = self._events_at + place
+        self._map[begin : begin + len(data)] = data
+        self.control["events_head"] = head + len(data)
+
+    def graph(self, n: int = N_NODES, begin: int | None = None) -> None:
+        """Compute a graph: n records in each lane, a microsecond each."""
+        begin = time.monotonic_ns() if begin is None else begin
+        number = self.n_graphs
+        self.n_graphs += 1
+        lanes = len(self.lanes)
+        head = struct.pack(
+            "<IIIHHHHIQQQ", number, 0, number // 2, 0, lanes, 2, 0, n, 0, 0, 0
+        )
+        self.event(Frame.GRAPH_BEGIN, head, begin)
+        node = np.arange(n) % N_NODES
+        made = np.zeros(n, RECORD)
+        made["t0"] = begin + np.arange(n) * 1000
+        made["op_ns"], made["wait_ns"] = 700, 100
+        made["node"], made["graph"], made["op"] = node, number, node % 5 + 1
+        for lane in range(lanes):
+            made["lane"] = lane
+            self.put(lane, made)
+        end = begin + n * 1000
+        self.event(Frame.GRAPH_END, struct.pack("<IiQ", number, 0, n * lanes), end)
+
+    def put(self, lane: int, records: np.ndarray) -> None:
+        head = int(self.lanes["head"][lane])
+        if not self.overwrites:
+            room = self.capacity - (head - int(self.lanes["tail"][lane]))
+            self.lanes["dropped"][lane] += max(len(records) - room, 0)
+            self.dropped += max(len(records) - room, 0)
+            records = records[:room]
+        for at in range(0, len(records), self.capacity):
+            part = records[at : at + self.capacity]
+            low = head % self.capacity
+            first = part[: self.capacity - low]
+            self._records[lane, low : low + len(first)] = first
+            self._records[lane, : len(part) - len(first)] = part[len(first) :]
+            head += len(part)
+            self.lanes["head"][lane] = head
+        self.written += len(records)
+
+    def end(self) -> None:
+        self.control["state"] = State.ENDED
+
+    def close(self) -> None:
+        del self.control, self.lanes, self._records
+        self._map.close()
+
+
+def start_time() -> int:
+    text = Path("/proc/self/stat").read_text()
+    return int(text.rpartition(")")[2].split()[19])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--rate", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--megabytes", type=float, default=64)
+    parser.add_argument("--lanes", type=int, default=4)
+    parser.add_argument("--overwrite", action="store_true")
+    wanted = parser.parse_args()
+    capacity = int(wanted.megabytes * (1 << 20)) // RECORD.itemsize // wanted.lanes
+    capacity = 1 << (capacity.bit_length() - 1)
+    if capacity * wanted.lanes * RECORD.itemsize + EVENT_BYTES > 64 << 20:
+        capacity //= 2
+    writer = Writer(
+        wanted.path,
+        n_lanes=wanted.lanes,
+        capacity=capacity,
+        overwrites=wanted.overwrite,
+    )
+    per_graph = wanted.rate // 1000 // wanted.lanes
+    began = time.monotonic()
+    for i in range(int(wanted.seconds * 1000)):
+        time.sleep(max(began + i / 1000 - time.monotonic(), 0))
+        # The last record of a graph ends when the graph is written.
+        writer.graph(per_graph, time.monotonic_ns() - per_graph * 1000)
+    writer.end()
+    print(
+        json.dumps(
+            {
+                "written": writer.written,
+                "dropped": writer.dropped,
+                "graphs": writer.n_graphs,
+                "seconds": time.monotonic() - began,
+                "cpu_seconds": time.process_time(),
+            }
+        ),
+        file=sys.stdout,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+"""A program that is followed through its ring."""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.errors import LiveError
+from ggscope.live.program import ProgramSource
+from ggscope.live.source import State
+from ggscope.model.lanes import LaneKind
+from ggscope_capture.ring import RECORD, Frame
+from ring_writer import N_NODES, Writer, frame
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ring ü"
+
+
+@pytest.fixture
+def source(path: Path):
+    made = ProgramSource(path)
+    yield made
+    made.close()
+
+
+def polled(source: ProgramSource) -> ProgramSource:
+    source._next_look = 0  # look whether the program lives, without waiting
+    source.poll()
+    return source
+
+
+def threads(trace) -> np.ndarray:
+    return trace.lanes.of_kind(LaneKind.THREAD)[trace.spans.lane]
+
+
+def test_ring_that_is_not_there_yet_is_waited_for(source, path):
+    assert not source.poll()
+    assert source.heard().state is State.WAITING
+    assert str(path) in source.heard().words
+    writer = Writer(path, is_ready=False)
+    assert not source.poll()
+    writer.make_ready()
+    writer.graph()
+
+    source.poll()
+
+    assert source.heard().state is State.RUNNING
+    assert source.heard().records == 4 * N_NODES
+
+
+def test_every_record_comes_once_however_often_the_ring_goes_round(source, path):
+    writer, seen = Writer(path, capacity=256), []
+    for n in (100, 200, 37, 256, 1, 199):
+        writer.graph(n)
+        source.poll()
+        seen.append(source.heard().records)
+
+    trace = source.snapshot()
+
+    assert trace.check() == []
+    assert seen == np.cumsum([400, 800, 148, 1024, 4, 796]).tolist()
+    of_threads = threads(trace)
+    assert int(of_threads.sum()) == writer.written
+    names = [trace.span_name(i) for i in np.flatnonzero(of_threads)[:3]]
+    assert names == ["node-0-0", "node-0-1", "node-0-2"]
+    assert trace.op_name(int(trace.spans.op[of_threads][0])) == "MUL_MAT"
+    assert source.heard().lost == 0
+    assert trace.is_running
+
+
+def test_names_layers_and_accesses_are_those_of_the_build(source, path):
+    writer = Writer(path)
+    writer.graph()
+    source.poll()
+    trace = source.snapshot()
+    span = int(np.flatnonzero(threads(trace))[23])
+
+    found = trace.accesses.of_span(span)
+
+    assert trace.span_name(span) == "node-2-23"
+    assert trace.spans.layer[span] == 2
+    assert found.offset.tolist() == [4096]
+    assert found.size.tolist() == [9000]
+    tensor = int(found.tensor[0])
+    assert trace.strings[int(trace.tensors.name[tensor])] == "blk.0.ffn_up.weight"
+
+
+def test_losses_of_a_ring_too_small_are_counted_exactly_and_hatched(source, path):
+    writer = Writer(path, capacity=64)
+    for n in (10, 300, 64, 100, 5):
+        writer.graph(n)
+        source.poll()
+    writer.graph(1)
+    source.poll()
+
+    trace = source.snapshot()
+
+    assert writer.dropped == 4 * (236 + 36)
+    assert source.heard().lost == writer.dropped
+    assert source.heard().records == writer.written
+    (problem,) = (w for w in trace.warnings if w.code == "live_lost")
+    assert problem.count == writer.dropped
+    stalls = trace.lanes.of_kind(LaneKind.STALL)[trace.spans.lane]
+    words = [trace.span_name(i) for i in np.flatnonzero(stalls).tolist()]
+    assert sorted(words) == ["236 records lost"] * 4 + ["36 records lost"] * 4
+    assert trace.check() == []
+    # A gap lies where its thread has no records.
+    for at in np.flatnonzero(stalls).tolist():
+        over = int(trace.lanes[int(trace.spans.lane[at])].attributes["over"])
+        of_lane = trace.spans.lane == over
+        start, end = trace.spans.start[of_lane], trace.spans.end[of_lane]
+        inside = (start < trace.spans.end[at]) & (end > trace.spans.start[at])
+        assert not inside.any()
+
+
+def test_losses_of_a_ring_that_writes_over_are_counted_exactly(source, path):
+    writer = Writer(path, capacity=64, overwrites=True)
+    for n in (10, 300, 64, 64, 65):
+        writer.graph(n)
+        source.poll()
+
+    heard = source.heard()
+
+    assert heard.records + heard.lost == writer.written
+    assert heard.lost > 4 * 236
+
+
+def test_end_of_the_program_ends_the_trace(source, path):
+    writer = Writer(path)
+    writer.graph()
+    polled(source)
+    open_before = len(source.snapshot().open_spans)
+    writer.end()
+
+    polled(source)
+
+    trace = source.snapshot()
+    assert source.heard().state is State.ENDED
+    assert open_before == 1  # the pass, which a next graph may belong to
+    assert not len(trace.open_spans)
+    assert not trace.pending
+    assert trace.read_until is None
+
+
+def test_killed_program_is_told_of_and_all_it_wrote_is_there(source, path):
+    code = (
+        "import sys, os, signal; sys.path[:0] = sys.argv[2:]\n"
+        "from pathlib import Path; from ring_writer import Writer\n"
+        "w = Writer(Path(sys.argv[1])); w.graph(); w.graph()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    folder = str(Path(__file__).parents[2])
+    subprocess.run([sys.executable, "-c", code, str(path), folder], check=False)
+
+    polled(polled(source))
+
+    assert source.heard().state is State.GONE
+    assert source.heard().records == 8 * N_NODES
+
+
+def test_ring_made_anew_begins_another_trace(source, path):
+    writer = Writer(path)
+    writer.graph()
+    polled(source)
+    path.unlink()
+    Writer(path).graph(50)
+    writer.graph()  # what the old one still writes is not lost
+
+    polled(polled(source))
+
+    heard = source.heard()
+    assert heard.restarts == 1
+    assert heard.records == 8 * N_NODES + 200
+    assert int(threads(source.snapshot()).sum()) == 200
+
+
+def test_second_viewer_looks_and_leaves_the_ring_to_the_first(source, path):
+    writer = Writer(path)
+    writer.control["reader_pid"] = os.getppid()
+    writer.graph()
+
+    source.poll()
+
+    assert source.heard().records == 4 * N_NODES
+    assert not writer.lanes["tail"].any()
+
+
+def test_second_viewer_counts_what_the_first_let_be_overwritten(source, path):
+    writer = Writer(path, capacity=64)
+    writer.control["reader_pid"] = os.getppid()
+    writer.graph(10)
+    source.poll()
+    for _ in range(3):
+        writer.lanes["tail"] = writer.lanes["head"]  # the first viewer read it
+        writer.graph(60)
+
+    source.poll()
+
+    heard = source.heard()
+    assert heard.records + heard.lost == writer.written
+    assert heard.lost > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("version", 2),
+        ("byte_order", 0x04030201),
+        ("record_size", 64),
+        ("n_lanes", 0),
+        ("lane_capacity", 1000),
+        ("lane_capacity", 1 << 40),
+        ("records_offset", 1 << 60),
+        ("events_capacity", 3),
+    ],
+)
+def test_damaged_first_page_is_refused_with_a_sentence(source, path, name, value):
+    writer = Writer(path)
+    writer.control[name] = value
+
+    with pytest.raises(LiveError, match=r"version 2|damaged"):
+        source.poll()
+
+
+@pytest.mark.parametrize("content", [b"GGUF" + bytes(5000), b"x", b"GGSRING1"])
+def test_foreign_or_cut_file_is_refused(source, path, content):
+    path.write_bytes(content)
+
+    with pytest.raises(LiveError):
+        source.poll()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_bytes_in_records_and_frames_never_break_the_trace(path, seed):
+    rng = np.random.default_rng(seed)
+    writer, source = Writer(path), ProgramSource(path)
+    for _ in range(4):
+        records = np.frombuffer(rng.bytes(50 * RECORD.itemsize), RECORD)
+        writer.put(int(rng.integers(0, 4)), records)
+        kind = int(rng.choice([*Frame]))
+        if kind >= 32:
+            writer.event(kind, rng.bytes(int(rng.integers(0, 80))), 0)
+        else:
+            with path.with_name(path.name + ".defs").open("ab") as file:
+                file.write(struct.pack("<IHHQ", 40, kind, 0, 0) + rng.bytes(24))
+        writer.graph(20)
+        source.poll()
+        assert source.snapshot().check() == []
+    source.close()
+
+
+def test_what_is_derived_of_a_live_trace_is_that_of_the_whole(source, path):
+    writer, index = Writer(path, capacity=128), None
+    for n in (50, 200, 100, 0, 128, 7):
+        writer.graph(n)
+        source.poll()
+        trace = source.snapshot()
+        index = TraceIndex(trace, index, is_appended=index is not None)
+
+    fresh = TraceIndex(trace)
+
+    assert index.lanes == fresh.lanes
+    for lane in index.lanes:
+        found = index.rows(lane.key), fresh.rows(lane.key)
+        for row, expected in zip(*found, strict=True):
+            assert np.array_equal(row.start, expected.start)
+            assert np.array_equal(row.id, expected.id[:])
+
+
+def test_what_the_library_says_and_what_is_damaged_are_problems(source, path):
+    writer = Writer(path)
+    with path.with_name(path.name + ".defs").open("ab") as file:
+        note = struct.pack("<IH", 1, 5) + b"hello"
+        file.write(frame(Frame.NOTE, note) + frame(Frame.BUILD, bytes(8)))
+    writer.graph()
+
+    source.poll()
+
+    found = {w.code: w.message for w in source.snapshot().warnings}
+    assert found["live_note"] == "hello"
+    assert "is damaged" in found["live_damaged"]
