@@ -28,7 +28,7 @@ from ggscope.opening import open_bundle
 from ggscope.readers import survey as readers_survey
 from ggscope.readers.maps import memory_map
 from ggscope.readers.registry import open_trace
-from ggscope.views.details.parts import ThingRequest, exists, facts_of
+from ggscope.views.details.parts import exists, facts_of, thing_news
 from ggscope.words.completeness import completeness_words, with_completeness
 from ggscope.words.files import join_words, stated_facts
 from ggscope.words.nodes import drawn_node_facts, node_facts
@@ -250,8 +250,8 @@ def said_of(trace: Trace) -> Iterator[str]:
         for i in ids:
             selection = Selection(table, (i,))
             if exists(trace, selection):
-                request = ThingRequest(trace, selection, None)
-                shown = facts_of(trace, selection, request(), None, absolute=False)
+                news = thing_news(trace, selection, None)
+                shown = facts_of(trace, selection, news, None, absolute=False)
                 yield from (f"{f.label} | {f.value} | {f.exact}" for f in shown.facts)
 
 

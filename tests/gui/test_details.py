@@ -23,7 +23,7 @@ from ggscope.model.trace import RecordView, Trace
 from ggscope.readers.registry import open_trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.details.parts import OpTimesRequest, alike, card_tip
+from ggscope.views.details.parts import alike, card_tip, op_times
 from ggscope.views.details.record import HexView
 from ggscope.views.details.view import DetailsView
 from support import ROOT
@@ -170,7 +170,7 @@ def test_histogram_equals_numpy(session: Session) -> None:
     ids = alike(trace, 1)
     ticks = trace.spans.end[ids] - trace.spans.start[ids]
 
-    times = OpTimesRequest(trace, 1)()
+    times = op_times(trace, 1)
 
     assert (times.p50, times.p99) == tuple(np.percentile(ticks, [50, 99]))
     assert (times.low, times.high) == (ticks.min(), ticks.max())
@@ -179,7 +179,7 @@ def test_histogram_equals_numpy(session: Session) -> None:
 def test_histogram_of_unfinished_spans_has_no_times() -> None:
     trace = builders.spans_trace([0, 5], [1, 9], op=1, flags=np.uint16(4))
 
-    times = OpTimesRequest(trace, 0)()
+    times = op_times(trace, 0)
 
     assert (times.n, times.timed) == (2, 0)
 

@@ -18,7 +18,7 @@ from ggscope.model.lanes import LaneKind
 from ggscope.model.trace import RecordView, Severity, Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.problems import ProblemsView, record_at, span_of_record
+from ggscope.views.problems import ProblemsView, record_at
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 
@@ -222,7 +222,7 @@ def test_record_at_of_a_shortened_file_is_unknown() -> None:
 def test_span_of_record_without_a_column_is_the_record_itself() -> None:
     trace = builders.spans_trace([0, 5], [1, 6])
 
-    assert [span_of_record(trace, r) for r in (-1, 1, 2)] == [-1, 1, -1]
+    assert [trace.span_of(r) for r in (-1, 1, 2)] == [-1, 1, -1]
 
 
 def test_ctrl_c_copies_the_table(view: ProblemsView) -> None:

@@ -27,6 +27,7 @@ from ggscope.model.tensors import Buffers, ModelFile, Tensors
 from ggscope.model.time import Clock, TimeRange
 
 MODEL_VERSION = 2
+_PIECE_ROWS = 1 << 20
 INVALID_TRACE = "INVALID_TRACE"
 """Name of the markers by which a writer takes back what it wrote."""
 INVALID_CODE = "invalid_trace"
@@ -303,6 +304,18 @@ class Trace:
         """Return the record number of a span in the file's own terms; -1 unknown."""
         record = self.spans.record
         return span if record is None else int(record[span])
+
+    def span_of(self, record: int) -> int:
+        """Return the first span made of a record, by its number; -1 for none."""
+        column = self.spans.record
+        if column is None:
+            return record if 0 <= record < len(self.spans) else -1
+        # A piece at a time, so that the first hit is soon there.
+        for begin in range(0, len(column) if record >= 0 else 0, _PIECE_ROWS):
+            hits = np.flatnonzero(column[begin : begin + _PIECE_ROWS] == record)
+            if len(hits):
+                return begin + int(hits[0])
+        return -1
 
     def quality_counts(self) -> dict[str, int]:
         """Return the number of spans of each quality, by lower-case name."""

@@ -2,10 +2,9 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
-import numpy as np
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -52,25 +51,18 @@ _SHAPES: dict[Severity, Shape] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FindRequest:
-    """Finds the span that a problem is about; runs on a worker.
+def span_of_problem(
+    trace: Trace, record: int, offset: int, _: TaskContext | None = None
+) -> int:
+    """Return the span that a problem is about; -1 where none was made of its record.
 
-    Attributes
+    Parameters
     ----------
-    record : record number, -1 = look for the one at byte `offset`.
+    record : its number, -1 = look for the one at byte `offset`.
     """
-
-    trace: Trace
-    record: int
-    offset: int
-
-    def __call__(self, context: TaskContext | None = None) -> int:
-        """Return a span id, or -1 where no span was made of that record."""
-        record = self.record
-        if record < 0 and self.offset >= 0:
-            record = record_at(self.trace, self.offset)
-        return span_of_record(self.trace, record)
+    if record < 0 and offset >= 0:
+        record = record_at(trace, offset)
+    return trace.span_of(record)
 
 
 def record_at(trace: Trace, offset: int) -> int:
@@ -91,17 +83,6 @@ def record_at(trace: Trace, offset: int) -> int:
     except (ReadError, IndexError):
         return -1
     return low - 1
-
-
-def span_of_record(trace: Trace, record: int) -> int:
-    """Return the first span made of `record`, or -1."""
-    if record < 0:
-        return -1
-    column = trace.spans.record
-    if column is None:
-        return record if record < len(trace.spans) else -1
-    found = np.flatnonzero(column == record)
-    return int(found[0]) if len(found) else -1
 
 
 def severity_word(severity: Severity) -> str:
@@ -341,7 +322,7 @@ class ProblemsView(View):
 
         session.tasks.run(
             _JUMP,
-            FindRequest(trace, record, offset),
+            partial(span_of_problem, trace, record, offset),
             on_result,
             on_error=self._on_lost,
             even_if_held=True,

@@ -336,22 +336,13 @@ class BuffersResult:
     use: BufferUse
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BuffersRequest:
-    """Computes a `BuffersResult`; runs on a worker."""
-
-    trace: Trace
-    by: Grouping
-    use: BufferUse | None = None
-
-    def __call__(self, context: TaskContext | None = None) -> BuffersResult:
-        """Return the numbers. Raises Cancelled from the context."""
-        found = occupancy(self.trace, self.by)
-        packed = lives(self.trace.buffers)
-        if context is not None:
-            context.check_cancelled()
-        use = buffer_use(self.trace) if self.use is None else self.use
-        return BuffersResult(self.trace, self.by, found, packed, use)
+def buffers_result(
+    trace: Trace, by: Grouping, use: BufferUse | None, context: TaskContext
+) -> BuffersResult:
+    """Return the numbers; `use` as an earlier result has it, where there is one."""
+    found, packed = occupancy(trace, by), lives(trace.buffers)
+    context.check_cancelled()
+    return BuffersResult(trace, by, found, packed, use or buffer_use(trace))
 
 
 class BuffersView(PaintedView):
@@ -430,7 +421,8 @@ class BuffersView(PaintedView):
             return
         use = None if self._result is None else self._result.use
         by: Grouping = self.by.currentData()
-        self.run(_KEY, BuffersRequest(trace, by, use), self._show, self.tr("Buffers"))
+        request = partial(buffers_result, trace, by, use)
+        self.run(_KEY, request, self._show, self.tr("Buffers"))
 
     def _forget(self) -> None:
         self._result, self._hover, self._scroll = None, -1, 0.0
@@ -651,14 +643,12 @@ class BuffersView(PaintedView):
         ).setEnabled(int(result.trace.buffers.address[row]) != 0)
         last = int(result.use.last_span[row])
         menu.addAction(
-            self.tr("Go to the last op that accesses it"), partial(self._go_to, last)
+            self.tr("Go to the last op that accesses it"),
+            partial(self.session.select_span, last),
         ).setEnabled(last >= 0)
         menu.addSeparator()
         menu.addAction(self.tr("Copy what is known of it"), partial(self._copy, row))
         return menu
-
-    def _go_to(self, span: int) -> None:
-        self.session.select_span(span)
 
     def _copy(self, row: int) -> None:
         if self._result is not None:

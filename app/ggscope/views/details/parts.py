@@ -378,38 +378,26 @@ class OpTimes:
     high: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OpTimesRequest:
-    """Computes `OpTimes` of the spans that are like `span`; runs on a worker."""
+def op_times(trace: Trace, span: int, context: TaskContext | None = None) -> OpTimes:
+    """Return the figures of the spans that are like `span`.
 
-    trace: Trace
-    span: int
-
-    def __call__(self, context: TaskContext | None = None) -> OpTimes:
-        """Return the figures. Raises Cancelled between its steps."""
-        ids = alike(self.trace, self.span)
-        if context is not None:
-            context.check_cancelled()
-        quality = quality_of(self.trace.spans.flags[ids])
-        timed = ids[quality <= Quality.DERIVED]
-        if not len(timed):
-            none = np.zeros(0, np.int64)
-            return OpTimes(len(ids), 0, none, none, np.nan, np.nan, 0, 0)
-        ticks = self.trace.spans.end[timed] - self.trace.spans.start[timed]
-        if context is not None:
-            context.check_cancelled()
-        p50, p99 = np.percentile(ticks, [50, 99])
-        counts, edges = histogram(self.trace, timed, BINS)
-        return OpTimes(
-            len(ids),
-            len(timed),
-            counts,
-            edges,
-            float(p50),
-            float(p99),
-            int(ticks.min()),
-            int(ticks.max()),
-        )
+    Raises Cancelled between its steps.
+    """
+    ids = alike(trace, span)
+    if context is not None:
+        context.check_cancelled()
+    quality = quality_of(trace.spans.flags[ids])
+    timed = ids[quality <= Quality.DERIVED]
+    if not len(timed):
+        none = np.zeros(0, np.int64)
+        return OpTimes(len(ids), 0, none, none, np.nan, np.nan, 0, 0)
+    ticks = trace.spans.end[timed] - trace.spans.start[timed]
+    if context is not None:
+        context.check_cancelled()
+    p50, p99 = map(float, np.percentile(ticks, [50, 99]))
+    counts, edges = histogram(trace, timed, BINS)
+    low, high = int(ticks.min()), int(ticks.max())
+    return OpTimes(len(ids), len(timed), counts, edges, p50, p99, low, high)
 
 
 def alike(trace: Trace, span: int) -> Array:
@@ -541,25 +529,18 @@ class ThingNews:
     leaf: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ThingRequest:
-    """Finds `ThingNews`; runs on a worker for large traces."""
-
-    trace: Trace
-    selection: Selection
-    correlation: Correlation | None
-
-    def __call__(self, context: TaskContext | None = None) -> ThingNews:
-        """Return the news. Raises Cancelled from the context."""
-        trace, row = self.trace, self.selection.active
-        figures = usage_of(trace, self.selection, self.correlation, context)
-        is_leaf = (
-            self.selection.table == "tensors"
-            and row is not None
-            and tensor_name(trace, row).startswith(_LEAF)
-        )
-        leaf = leaf_words(trace).get(row, "") if is_leaf and row is not None else ""
-        return ThingNews(figures, leaf)
+def thing_news(
+    trace: Trace,
+    selection: Selection,
+    correlation: Correlation | None,
+    context: TaskContext | None = None,
+) -> ThingNews:
+    """Return the news of a thing. Raises Cancelled from the context."""
+    figures = usage_of(trace, selection, correlation, context)
+    row = selection.active if selection.table == "tensors" else None
+    if row is None or not tensor_name(trace, row).startswith(_LEAF):
+        return ThingNews(figures)
+    return ThingNews(figures, leaf_words(trace).get(row, ""))
 
 
 def exists(trace: Trace, selection: Selection) -> bool:

@@ -1,17 +1,14 @@
 """The record of the file behind a span or marker: its fields, and its bytes."""
 
-from dataclasses import dataclass
-
 from PySide6.QtCore import QRect, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
-from ggscope.errors import ReadError
 from ggscope.model.trace import RecordView, Trace
 from ggscope.model.units import format_count, format_offset
 from ggscope.render.theme import Theme, theme, with_alpha
 from ggscope.session.session import Session
-from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.session.tasks import TaskFailure
 from ggscope.views.base.fact_list import FactList
 from ggscope.views.base.plain import Label
 from ggscope.views.base.view import guarded
@@ -166,20 +163,6 @@ class HexView(QWidget):
             painter.drawText(box, middle, text)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordRequest:
-    """Reads one record back from the file; runs on a worker."""
-
-    trace: Trace
-    record: int
-
-    def __call__(self, context: TaskContext | None = None) -> RecordView:
-        """Return the record. Raises ReadError where the file does not have it."""
-        if self.trace.records is None or self.record < 0:
-            raise ReadError("This format gives no single records back.")
-        return self.trace.records.view(self.record)
-
-
 class RecordSection(Disclosure):
     """A section that shows one record, read back from the file when asked for."""
 
@@ -210,9 +193,9 @@ class RecordSection(Disclosure):
     def ask(self, session: Session, trace: Trace, record: int) -> None:
         """Read a record back on a worker, for files may be slow or gone; -1 = none."""
         self.record = None
-        has_records = trace.records is not None and record >= 0
-        self.setVisible(has_records)
-        if not has_records:
+        records = trace.records if record >= 0 else None
+        self.setVisible(records is not None)
+        if records is None:
             session.tasks.cancel(RECORD_TASK)
             return
 
@@ -229,7 +212,7 @@ class RecordSection(Disclosure):
             self.bytes.set_data(b"")
 
         session.tasks.run(
-            RECORD_TASK, RecordRequest(trace, record), on_record, on_error=on_error
+            RECORD_TASK, lambda _: records.view(record), on_record, on_error=on_error
         )
 
     def _show(self) -> None:

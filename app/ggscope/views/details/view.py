@@ -1,6 +1,7 @@
 """Details: everything known of the span, marker or thing that is selected."""
 
 from dataclasses import replace
+from functools import partial
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QVBoxLayout, QWidget
@@ -33,17 +34,17 @@ from ggscope.views.details.parts import (
     Group,
     OpHistogram,
     OpTimes,
-    OpTimesRequest,
     SwatchLine,
     TargetCard,
     ThingNews,
-    ThingRequest,
     alike,
     exists,
     facts_of,
     filter_of,
     groups_of,
+    op_times,
     placed_tensors,
+    thing_news,
 )
 from ggscope.views.details.record import RECORD_TASK, RecordSection
 from ggscope.words.files import stated_facts
@@ -337,7 +338,7 @@ class DetailsView(View):
     def _show_thing(self, session: Session, trace: Trace, selection: Selection) -> None:
         """Show a tensor, buffer, node or expert; figures follow where that takes."""
         one = Selection(selection.table, selection.ids[:1])
-        request = ThingRequest(trace, one, session.correlation)
+        request = partial(thing_news, trace, one, session.correlation)
         if len(trace.spans) <= SYNC_SPANS and one not in self._known_news:
             self._known_news[one] = request()
         news = self._known_news.get(one)
@@ -429,7 +430,7 @@ class DetailsView(View):
             self.histogram.set_times(times, ticks, unit, color)
             self._say_times(times)
 
-        session.tasks.run(_TIMES, OpTimesRequest(trace, span), on_times)
+        session.tasks.run(_TIMES, partial(op_times, trace, span), on_times)
 
     def _say_times(self, times: OpTimes | None) -> None:
         is_op = self._times_of is not None and self._times_of[1] >= 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,8 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.graph.measures import (
     CriticalPath,
+    NodeMeasures,
+    critical_path,
     edges_within,
     path_edges,
     predecessors,
@@ -28,7 +31,7 @@ from ggscope.analysis.graph.measures import (
 )
 from ggscope.analysis.graph.search import find_nodes, op_words
 from ggscope.errors import QueryError
-from ggscope.model.graph import count_words
+from ggscope.model.graph import Graph, count_words
 from ggscope.model.tables import I64, Quality
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration, format_share
@@ -49,7 +52,6 @@ from ggscope.views.base.widgets import (
     tool_button_style,
     words_font,
 )
-from ggscope.views.graph.sight import PathRequest
 
 if TYPE_CHECKING:
     from ggscope.views.graph.view import GraphView
@@ -92,7 +94,7 @@ class GraphHead(QWidget):
 
     graph_chosen = Signal(int)
     color_chosen = Signal(object)  # GraphColorBy
-    layer_chosen = Signal(int)  # -1 = all
+    layer_chosen = Signal(object)  # None = all
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -257,7 +259,8 @@ class GraphHead(QWidget):
         self.color_chosen.emit(self.colors.itemData(row))
 
     def _on_layer(self, row: int) -> None:
-        self.layer_chosen.emit(int(self.layers.itemData(row)))
+        layer = int(self.layers.itemData(row))
+        self.layer_chosen.emit(None if layer < 0 else layer)
 
 
 @guarded
@@ -293,7 +296,7 @@ class PathBar(QWidget):
             self,
             self.tr("Copy"),
             self.tr("Copy the path with its steps"),
-            self._on_copy,
+            lambda: copy_text(self.text()),
         )
         self.close_button = tool_button(
             self, self.tr("Clear"), self.tr("Show all nodes again (Esc)"), self.closed
@@ -339,9 +342,6 @@ class PathBar(QWidget):
     def _on_row(self, row: int) -> None:
         if row >= 0:
             self.step_chosen.emit(row)
-
-    def _on_copy(self) -> None:
-        copy_text(self.text())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -421,18 +421,20 @@ class Paths:
         if view.measures is None:
             view.path_bar.say(view.tr("The trace is still being searched."), ())
             return
-        request = PathRequest(view.shown.trace, view.shown.number, view.measures)
-        view.run(
-            "graph-path", request, self._on_found, view.tr("Finding the longest path")
-        )
+        trace, number, measures = view.shown.trace, view.shown.number, view.measures
 
-    def _on_found(self, found: tuple[PathRequest, CriticalPath]) -> None:
-        request, path = found
-        view, shown, graph = self._view, self._view.shown, self._view.graph
-        if shown is None or graph is None or request.trace is not shown.trace:
-            return
-        if request.number != shown.number:
-            return
+        def on_path(path: CriticalPath) -> None:
+            shown = view.shown
+            if shown is not None and shown.trace is trace and shown.number == number:
+                self._show_path(trace, trace.graphs[number], measures, path)
+
+        request = partial(critical_path, trace.graphs[number], measures.time)
+        view.run("graph-path", request, on_path, view.tr("Finding the longest path"))
+
+    def _show_path(
+        self, trace: Trace, graph: Graph, measures: NodeMeasures, path: CriticalPath
+    ) -> None:
+        view, unit = self._view, trace.clock.unit
         if not len(path.nodes):
             self.clear()
             view.path_bar.say(
@@ -442,7 +444,6 @@ class Paths:
         nodes = np.zeros(len(graph), np.bool_)
         nodes[path.nodes] = True
         self._light(LitPath(nodes, path_edges(graph, path.nodes), path.nodes))
-        unit = shown.trace.clock.unit
         words = view.tr("Critical path: {0} of {1} ({2}) in {3} steps").format(
             format_duration(round(path.total), unit),
             format_duration(round(path.everything), unit),
@@ -454,24 +455,17 @@ class Paths:
             words += view.tr(", {0} without a time in the trace").format(
                 format_count(untimed)
             )
-        worst = Quality(int(request.measures.quality[path.nodes].max()))
+        worst = Quality(int(measures.quality[path.nodes].max()))
         if worst is not Quality.MEASURED:
             words += view.tr("; times are {0}").format(worst.name.lower())
-        view.path_bar.say(words, self._step_words(path.nodes, request))
-
-    def _step_words(self, nodes: I64, request: PathRequest) -> list[str]:
-        trace, time = request.trace, request.measures.time
-        graph = trace.graphs[request.number]
         lines = []
-        for number, node in enumerate(nodes.tolist(), 1):
+        for number, node in enumerate(path.nodes.tolist(), 1):
             name = trace.strings[int(graph.name[node])]
-            took = time[node]
-            words = (
-                format_duration(round(took), trace.clock.unit) if took == took else "–"
-            )
+            took = measures.time[node]
+            time = format_duration(round(took), unit) if took == took else "–"
             op = op_words(trace, graph, node)
-            lines.append(f"{number:>5}  {words:>10}  {op:<16} {name}")
-        return lines
+            lines.append(f"{number:>5}  {time:>10}  {op:<16} {name}")
+        view.path_bar.say(words, lines)
 
     def go_to_step(self, step: int) -> None:
         """Go to a step of the path."""

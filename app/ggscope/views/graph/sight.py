@@ -1,6 +1,6 @@
 """Where one looks at a graph from, what lies there, and what is computed for it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import is_
 
 import numpy as np
@@ -13,14 +13,9 @@ from ggscope.analysis.graph.layout import (
     lay_out_graph,
     opening_choice,
 )
-from ggscope.analysis.graph.measures import (
-    CriticalPath,
-    NodeMeasures,
-    critical_path,
-    node_measures,
-)
+from ggscope.analysis.graph.measures import NodeMeasures
 from ggscope.analysis.links import Linked
-from ggscope.analysis.sessions.correlate import Correlation
+from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import first_node
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -35,7 +30,6 @@ from ggscope.render.graph.scene import (
     layer_words,
 )
 from ggscope.render.theme import Theme
-from ggscope.session.tasks import TaskContext
 from ggscope.text import Html, html, join_html
 from ggscope.views.base.plain import fact_table
 from ggscope.views.base.widgets import tr
@@ -202,53 +196,17 @@ class Shown:
     layout: GraphLayout
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LayoutRequest:
-    """Lays a graph out; without a choice, as graphs are shown first."""
-
-    trace: Trace
-    number: int
-    choice: GraphChoice | None
-    cache: Cache = field(default_factory=dict)
-
-    def __call__(self, context: TaskContext | None = None) -> Shown:
-        """Return the layout; Cancelled passes through."""
-        graph = self.trace.graphs[self.number]
-        choice = opening_choice(graph) if self.choice is None else self.choice
-        layout = lay_out_graph(graph, choice, self.cache, context)
-        return Shown(self.trace, self.number, layout)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MeasuresRequest:
-    """Finds what the trace says of each node."""
-
-    trace: Trace
-    number: int
-    correlation: Correlation | None
-
-    def __call__(
-        self, context: TaskContext | None = None
-    ) -> tuple["MeasuresRequest", NodeMeasures]:
-        """Return the request itself beside its answer."""
-        found = node_measures(self.trace, self.number, self.correlation, context)
-        return self, found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PathRequest:
-    """Finds the path through a graph that takes longest."""
-
-    trace: Trace
-    number: int
-    measures: NodeMeasures
-
-    def __call__(
-        self, context: TaskContext | None = None
-    ) -> tuple["PathRequest", CriticalPath]:
-        """Return the request itself beside its answer."""
-        graph = self.trace.graphs[self.number]
-        return self, critical_path(graph, self.measures.time, context)
+def laid_out(
+    trace: Trace,
+    number: int,
+    choice: GraphChoice | None,
+    cache: Cache,
+    watcher: Watcher | None = None,
+) -> Shown:
+    """Return a graph laid out; without a choice, as graphs are shown first."""
+    graph = trace.graphs[number]
+    choice = opening_choice(graph) if choice is None else choice
+    return Shown(trace, number, lay_out_graph(graph, choice, cache, watcher))
 
 
 def anchor_of(shown: Shown | None, camera: Camera, layer: int) -> Anchor | None:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QCursor, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ggscope.analysis.graph.layout import BoxKind, Cache, GraphChoice
-from ggscope.analysis.graph.measures import NodeMeasures
+from ggscope.analysis.graph.measures import NodeMeasures, node_measures
 from ggscope.analysis.links import Linked
 from ggscope.model.graph import Graph, first_node, locate_node
 from ggscope.model.selection import Selection
@@ -32,12 +32,11 @@ from ggscope.views.graph.sight import (
     Anchor,
     Camera,
     GraphHit,
-    LayoutRequest,
     LookCache,
-    MeasuresRequest,
     Shown,
     anchor_of,
     hit_at,
+    laid_out,
     layer_in_view,
     linked_nodes,
     mask_of,
@@ -91,7 +90,7 @@ class GraphView(PaintedView):
         head = self.head
         head.graph_chosen.connect(self.show_graph)
         head.color_chosen.connect(self.set_color_by)
-        head.layer_chosen.connect(self._on_layer_chosen)
+        head.layer_chosen.connect(self.isolate_layer)
         head.search.textChanged.connect(self.hits.search)
         head.search.stepped.connect(self.hits.step)
         head.search.left.connect(self.setFocus)
@@ -224,14 +223,11 @@ class GraphView(PaintedView):
             choice = replace(self.shown.layout.choice, repeats_inputs=repeats)
             self.set_choice(choice, layer_in_view(self.scene_now()))
 
-    def _on_layer_chosen(self, layer: int) -> None:
-        self.isolate_layer(None if layer < 0 else layer)
-
     def _lay_out(self) -> None:
         trace = self.trace
         if trace is None:
             return
-        request = LayoutRequest(trace, self.number, self.choice, self._cache)
+        request = partial(laid_out, trace, self.number, self.choice, self._cache)
         self.run("graph", request, self._on_laid_out, self.tr("Laying out the graph"))
 
     def _on_laid_out(self, shown: Shown) -> None:
@@ -266,19 +262,19 @@ class GraphView(PaintedView):
         is_pending = known is None and session.tasks.is_running("correlation")
         if is_pending or shown.number in self._measures:
             return
-        request = MeasuresRequest(shown.trace, shown.number, known)
+
+        def on_measured(measures: NodeMeasures) -> None:
+            if shown.trace is self.trace:
+                self._measures[shown.number] = measures
+                self.repaint_picture()
+
+        request = partial(node_measures, shown.trace, shown.number, known)
         title = self.tr("Finding the graph in the trace")
-        self.run("graph-measures", request, self._on_measured, title)
+        self.run("graph-measures", request, on_measured, title)
 
     def _on_correlation(self, _: object) -> None:
         self._measures.clear()
         self._measure()
-
-    def _on_measured(self, found: tuple[MeasuresRequest, NodeMeasures]) -> None:
-        request, measures = found
-        if request.trace is self.trace:
-            self._measures[request.number] = measures
-            self.repaint_picture()
 
     # -- places ----------------------------------------------------------------
 

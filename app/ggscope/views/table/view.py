@@ -18,7 +18,6 @@ from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.errors import QueryError
 from ggscope.model.selection import Filter, MarkedRange, Selection
-from ggscope.model.tables import Array
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_share, parse_time
@@ -144,24 +143,12 @@ def _row(number: int, n: int) -> int:
 def _span_of_record(
     order: RowOrder, record: int, mask: npt.NDArray[np.bool_] | None
 ) -> int:
-    found = _find_record(order.key.trace, record)
-    name = format_count(record)
-    if found is None or not order.lanes[order.key.trace.spans.lane[found]]:
+    found, name = order.key.trace.span_of(record), format_count(record)
+    if found < 0 or not order.lanes[order.key.trace.spans.lane[found]]:
         raise QueryError(tr("the trace has no record {0}").format(name))
     if mask is not None and not mask[found]:
         raise QueryError(tr("record {0} does not match the filter").format(name))
     return found
-
-
-def _find_record(trace: Trace, record: int) -> int | None:
-    column: Array | None = trace.spans.record
-    if column is None:
-        return record if record < len(trace.spans) else None
-    for rows in chunks(len(column)):
-        found = np.flatnonzero(column[rows] == record)
-        if len(found):
-            return int(rows.start + found[0])
-    return None
 
 
 def _span_of_token(
