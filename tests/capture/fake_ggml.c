@@ -4,6 +4,8 @@
 //   -DOLD_LAYOUT  tensors begin with a field more, as in 2024
 //   -DDIRECT      it calls its own functions directly, as LTO and -Bsymbolic make it
 //   -DNO_BARRIER  barriers are within the caller
+//   -DCARD        a backend computes that is not ggml-cpu; its input is copied to it
+//   -DSEALED      only the scheduler is called from outside
 //
 // A program of its own with -DPROGRAM:
 //   fake NODES GRAPHS [THREADS [PLAN]]
@@ -144,7 +146,7 @@ struct ggml_tensor *ggml_graph_node(struct ggml_cgraph *graph, int i)
     return graph->nodes[i];
 }
 
-#ifdef DIRECT
+#if defined(DIRECT) || defined(SEALED)
 #define OWN static
 #else
 #define OWN
@@ -159,6 +161,9 @@ ggml_cpu_extra_compute_forward(struct ggml_compute_params *params, struct ggml_t
 
 OWN __attribute__((noinline)) void ggml_barrier(void *pool) { __asm__ volatile("" : : "r"(pool)); }
 
+#ifdef SEALED
+static
+#endif
 __attribute__((noinline)) int ggml_graph_compute(struct ggml_cgraph *graph,
                                                  struct ggml_cplan *plan)
 {
@@ -177,10 +182,41 @@ __attribute__((noinline)) int ggml_graph_compute(struct ggml_cgraph *graph,
 }
 
 // What computes in the end is called as libllama calls it: through a slot.
+#if defined(CARD)
+__attribute__((noinline)) int ggml_backend_graph_compute_async(void *backend,
+                                                               struct ggml_cgraph *graph)
+{
+    return backend == NULL || graph == NULL;
+}
+
+__attribute__((noinline)) void ggml_backend_tensor_copy(const struct ggml_tensor *from,
+                                                        struct ggml_tensor *to)
+{
+    __asm__ volatile("" : : "r"(from), "r"(to));
+}
+
+int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
+{
+    ggml_backend_tensor_copy(graph->nodes[0]->src[0], graph->nodes[0]);
+    return ggml_backend_graph_compute_async(plan, graph);
+}
+#elif defined(SEALED)
+__attribute__((noinline)) int
+ggml_backend_sched_graph_compute_async(void *sched, struct ggml_cgraph *graph)
+{
+    return ggml_graph_compute(graph, sched);
+}
+
+int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
+{
+    return ggml_backend_sched_graph_compute_async(plan, graph);
+}
+#else
 int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
 {
     return ggml_graph_compute(graph, plan);
 }
+#endif
 
 #else
 

@@ -51,7 +51,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tracer()
     folder = tmp_path_factory.mktemp("fake")
     kinds = {"": [], "-old": ["-DOLD_LAYOUT"], "-direct": ["-DDIRECT"]}
-    kinds["-open"] = ["-DNO_BARRIER"]
+    kinds |= {"-open": ["-DNO_BARRIER"], "-card": ["-DCARD"], "-sealed": ["-DSEALED"]}
     for kind, flags in kinds.items():
         to = folder / f"libggml{kind}.so"
         subprocess.run(
@@ -145,6 +145,36 @@ def test_what_cannot_be_seen_by_thread_is_told_by_graph(fake: Fake) -> None:
     assert len(records) == GRAPHS
     assert np.all(records["extra"] & ring.RECORD_GRAPH)
     assert np.all(records["node"] == ring.UNKNOWN_U32)
+
+
+@pytest.mark.parametrize("kind", ["-card", "-sealed"])
+def test_other_backends_and_sealed_libraries_are_told_by_graph(
+    fake: Fake, kind: str
+) -> None:
+    assert fake.run(NODES, GRAPHS, kind=kind) == 0
+
+    opened, records = taken(fake.folder / "ring")
+
+    assert opened.value("mode") == ring.Mode.GRAPHS
+    assert len(records) == GRAPHS
+    assert np.all(records["extra"] & ring.RECORD_GRAPH)
+    events = opened.events()
+    begun = [
+        event.struct("event_graph")[0]
+        for event in events
+        if event.type == ring.Frame.GRAPH_BEGIN
+    ]
+    assert [int(graph["graph"]) for graph in begun] == list(range(GRAPHS))
+    assert all(graph["build"] == 0 and graph["n_nodes"] == NODES for graph in begun)
+    field = "backend" if kind == "-card" else "context"
+    assert all(graph[field] for graph in begun)
+    copies = [e for e in events if e.type == ring.Frame.COPY]
+    if kind == "-card":
+        # The first one came before there was a ring.
+        assert len(copies) == GRAPHS - 1
+        copy, _ = copies[0].struct("event_copy")
+        assert copy["bytes"] == 8 * 8 * 4
+        assert copy["begin"] <= copy["end"]
 
 
 def test_ops_without_barriers_have_a_begin_only(fake: Fake) -> None:

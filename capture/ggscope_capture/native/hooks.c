@@ -178,18 +178,23 @@ EXPORTED void *gguf_init_from_file_ptr(FILE *file, struct gguf_init_params param
     return gguf;
 }
 
-static int backend_compute(void *backend, struct ggml_cgraph *graph)
+EXPORTED int ggml_backend_graph_compute_async(void *backend, struct ggml_cgraph *graph)
 {
+    if (UNLIKELY(real.backend_compute == NULL))
+        attach();
     return backend_graph_traced(backend, graph, real.backend_compute);
 }
 
-static int sched_compute(void *sched, struct ggml_cgraph *graph)
+EXPORTED int ggml_backend_sched_graph_compute_async(void *sched,
+                                                    struct ggml_cgraph *graph)
 {
+    if (UNLIKELY(real.sched_compute == NULL))
+        attach();
     uint64_t outer = around.context, begin = monotonic_ns();
     tell_moves();
     around.context = (uint64_t)(uintptr_t)sched;
     around.split = 0;
-    int status = real.sched_compute(sched, graph);
+    int status = sched_graph_traced(sched, graph, real.sched_compute);
     if (is_telling())
         tell_host(HOST_COMPUTE, begin, monotonic_ns(), 0, 1);
     around.context = outer;
@@ -403,8 +408,10 @@ static struct symbol symbols[] = {
     HOOK("ggml_barrier", barrier, ggml_barrier),
     HOOK("gguf_init_from_file", gguf_from_file, gguf_init_from_file),
     HOOK("gguf_init_from_file_ptr", gguf_from_file_ptr, gguf_init_from_file_ptr),
-    HOOK("ggml_backend_graph_compute_async", backend_compute, backend_compute),
-    HOOK("ggml_backend_sched_graph_compute_async", sched_compute, sched_compute),
+    HOOK("ggml_backend_graph_compute_async", backend_compute,
+         ggml_backend_graph_compute_async),
+    HOOK("ggml_backend_sched_graph_compute_async", sched_compute,
+         ggml_backend_sched_graph_compute_async),
     HOOK("ggml_backend_sched_alloc_graph", sched_alloc, sched_alloc),
     HOOK("ggml_backend_sched_synchronize", sched_synchronize, sched_synchronize),
     HOOK("ggml_backend_sched_reset", sched_reset, sched_reset),

@@ -17,6 +17,7 @@
 #define USUAL_BYTES ((uint64_t)64 << 20)
 #define LEAST_BYTES ((uint64_t)1 << 20)
 #define MOST_DEFS ((uint64_t)256 << 20)
+#define MOST_LASTING ((size_t)64 << 20)
 #define MOST_LANES 1024
 
 struct ring *_Atomic the_ring;
@@ -148,7 +149,7 @@ void frame_define(struct frame *frame, bool is_lasting)
 {
     struct ring *ring = the_ring;
     if (frame_finish(frame)) {
-        if (is_lasting)
+        if (is_lasting && lasting.size < MOST_LASTING)
             frame_add(&lasting, frame->bytes, frame->size);
         if (ring != NULL) {
             struct ring_control *control = ring->control;

@@ -480,6 +480,10 @@ static void write_graph(struct slot *slot, uint64_t end)
     };
     lane->ring_lane->last_ns = slot->last_ns = end;
     write_record(lane, &record);
+    // Until a graph is seen node by node, this is what there is.
+    struct ring_control *control = ((struct ring *)the_ring)->control;
+    if (control->mode == MODE_UNKNOWN)
+        control->mode = MODE_GRAPHS;
 }
 
 static void graph_ends(struct slot *slot, int status, uint64_t n_records)
@@ -515,7 +519,7 @@ int graph_traced(struct ggml_cgraph *graph, struct ggml_cplan *plan,
         return compute(graph, plan);
     }
     struct ring_control *control = ((struct ring *)the_ring)->control;
-    bool by_thread = control->mode != MODE_GRAPHS && slot->build != NULL;
+    bool by_thread = (control->mode != MODE_GRAPHS || !is_checked) && slot->build != NULL;
     uint64_t heads[MOST_THREADS];
     uint64_t n = 0;
     if (by_thread) {
@@ -551,7 +555,21 @@ int graph_traced(struct ggml_cgraph *graph, struct ggml_cplan *plan,
     return status;
 }
 
-// What a backend computes that is not ggml-cpu's: as a whole, on the thread that asked.
+// A graph whose nodes were not seen: as a whole, on the thread that asked for it. With
+// a backend that computes by itself this is how long it took to hand it over.
+static void tell_whole(struct ggml_cgraph *graph, uint64_t begin, int status)
+{
+    int error = errno;
+    uint64_t end = monotonic_ns();
+    around.n_computed++;
+    struct slot *slot = graph_begins(graph, 1, begin);
+    if (slot != NULL) {
+        write_graph(slot, end);
+        graph_ends(slot, status, 1);
+    }
+    errno = error;
+}
+
 int backend_graph_traced(void *backend, struct ggml_cgraph *graph,
                          int (*compute)(void *, struct ggml_cgraph *))
 {
@@ -560,18 +578,22 @@ int backend_graph_traced(void *backend, struct ggml_cgraph *graph,
     around.backend = (uint64_t)(uintptr_t)backend;
     uint64_t begin = monotonic_ns();
     int status = compute(backend, graph);
-    if (around.n_computed == before) {
-        int error = errno;
-        uint64_t end = monotonic_ns();
-        struct slot *slot = graph_begins(graph, 1, begin);
-        if (slot != NULL) {
-            write_graph(slot, end);
-            graph_ends(slot, status, 1);
-        }
-        errno = error;
-    }
+    if (around.n_computed == before)
+        tell_whole(graph, begin, status);
     around.split++;
     around.backend = outer;
+    return status;
+}
+
+// Where even the backends' graphs pass unseen (one library that calls itself directly).
+int sched_graph_traced(void *sched, struct ggml_cgraph *graph,
+                       int (*compute)(void *, struct ggml_cgraph *))
+{
+    uint32_t before = around.n_computed;
+    uint64_t begin = monotonic_ns();
+    int status = compute(sched, graph);
+    if (around.n_computed == before)
+        tell_whole(graph, begin, status);
     return status;
 }
 

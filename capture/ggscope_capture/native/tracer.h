@@ -281,7 +281,7 @@ struct surroundings {
     uint64_t backend;
     uint32_t ubatch;
     uint32_t split;
-    uint32_t n_computed; // graphs that were traced node by node
+    uint32_t n_computed; // graphs that were told
 };
 extern __thread struct surroundings around;
 bool fusion_is_hooked(void);
@@ -292,6 +292,8 @@ int graph_traced(struct ggml_cgraph *graph, struct ggml_cplan *plan,
                  int (*compute)(struct ggml_cgraph *, struct ggml_cplan *));
 int backend_graph_traced(void *backend, struct ggml_cgraph *graph,
                          int (*compute)(void *, struct ggml_cgraph *));
+int sched_graph_traced(void *sched, struct ggml_cgraph *graph,
+                       int (*compute)(void *, struct ggml_cgraph *));
 void op_begins(const struct ggml_compute_params *params,
                const struct ggml_tensor *op, bool is_fused);
 void barrier_passed(void *threadpool, void (*barrier)(void *));
