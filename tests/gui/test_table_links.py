@@ -96,7 +96,7 @@ def test_dot_is_full_and_green_where_found_and_a_ring_where_not(
     green = qcolor(space_color(Space.BUFFER, theme("dark"))).rgb()
     assert middle_of_dot(view, found) == green
     view.grid.show_row(missing)
-    assert middle_of_dot(view, missing - view.grid._top) != green
+    assert middle_of_dot(view, missing - view.grid.first_visible_row) != green
 
 
 def test_tooltip_says_by_which_rule_or_why_not(
@@ -193,4 +193,4 @@ def test_step_to_a_linked_span_scrolls_its_row_into_view(
     row = view.model.row_of(span)
     assert row is not None
     seen = view.grid.viewport().height() // view.grid.rows.compact_height
-    assert view.grid._top <= row < view.grid._top + seen
+    assert view.grid.first_visible_row <= row < view.grid.first_visible_row + seen

@@ -36,7 +36,12 @@ _STEPS = 40
 
 
 class CacheView(PaintedView):
-    """The miss-ratio curve; a click or a drag chooses the size of the cache."""
+    """The miss-ratio curve; a click or a drag chooses the size of the cache.
+
+    Attributes
+    ----------
+    capacity : the chosen size of the cache in bytes; -1 = none yet.
+    """
 
     draw_scene = staticmethod(compose_cache)
     passing: ClassVar = {"hover": None}
@@ -48,7 +53,7 @@ class CacheView(PaintedView):
         self._found: WhatIf | None = None
         self._best: Optimum | None = None
         self._answer: Answer | None = None
-        self._capacity = -1
+        self.capacity = -1
         self._unit = 1 << 30
         self._hover: tuple[float, float] | None = None
         self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
@@ -144,7 +149,7 @@ class CacheView(PaintedView):
     def _on_curve(self, found: WhatIf) -> None:
         self._found = found
         self._choose_unit(found.working_set)
-        if self._capacity < 0 and found.working_set:
+        if self.capacity < 0 and found.working_set:
             self._set_capacity(found.working_set // 2)
         self._ask()
         if found.curve.n_reads:
@@ -170,7 +175,7 @@ class CacheView(PaintedView):
             partial(
                 _answered,
                 found,
-                max(self._capacity, 0),
+                max(self.capacity, 0),
                 self.ahead_box.value(),
                 self.pin_box.value() / 100,
             ),
@@ -191,31 +196,26 @@ class CacheView(PaintedView):
 
     # -- size of the cache -------------------------------------------------------
 
-    @property
-    def capacity(self) -> int:
-        """The chosen size of the cache in bytes; -1 = none yet."""
-        return self._capacity
-
     def _choose_unit(self, working_set: int) -> None:
         """Let the size be typed in the unit that suits the model: GiB to KiB."""
         fits = (u for u in _UNITS if working_set >= u[1] // 2)
         words, self._unit = next(fits, _UNITS[-1])
         with QSignalBlocker(self.size_box):
             self.size_box.setSuffix(f" {words}")
-            self.size_box.setValue(max(self._capacity, 0) / self._unit)
+            self.size_box.setValue(max(self.capacity, 0) / self._unit)
 
     def _set_capacity(self, capacity: int) -> None:
         capacity = max(capacity, 0)
-        if capacity == self._capacity:
+        if capacity == self.capacity:
             return
-        self._capacity = capacity
+        self.capacity = capacity
         with QSignalBlocker(self.size_box):
             self.size_box.setValue(capacity / self._unit)
         self._timer.start()
         self.repaint_picture()
 
     def _on_size(self, value: float) -> None:
-        self._capacity = max(round(value * self._unit), 0)
+        self.capacity = max(round(value * self._unit), 0)
         self._timer.start()
         self.repaint_picture()
 
@@ -265,7 +265,7 @@ class CacheView(PaintedView):
         if self._found is None or not self._found.curve.n_reads:
             return None
         return CacheScene(
-            self._found, width, height, self.theme, scale, self._best, self._capacity,
+            self._found, width, height, self.theme, scale, self._best, self.capacity,
             bool(self.unit_box.currentData()), self._hover,
         )  # fmt: skip
 
@@ -300,8 +300,8 @@ class CacheView(PaintedView):
         whole = 0 if found is None else found.working_set
         step = max(whole // _STEPS, 1)
         wanted = {
-            Qt.Key.Key_Left: self._capacity - step,
-            Qt.Key.Key_Right: self._capacity + step,
+            Qt.Key.Key_Left: self.capacity - step,
+            Qt.Key.Key_Right: self.capacity + step,
             Qt.Key.Key_Home: 0,
             Qt.Key.Key_End: whole,
         }.get(Qt.Key(event.key()))

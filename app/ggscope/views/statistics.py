@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -25,7 +26,6 @@ from ggscope.analysis.statistics.table import RULES, StatRow, StatTable, stat_ta
 from ggscope.analysis.workers import Watcher
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import By
-from ggscope.model.tables import Array
 from ggscope.model.time import TimeRange, Unit
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -101,53 +101,6 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StatisticsRequest:
-    """Computes the figures of a scope; runs on a worker.
-
-    Attributes
-    ----------
-    mask : bool[n_spans] of the spans that pass the filter, None = all.
-    blocks : of the trace; make short ranges quick where they are kept.
-    limit : rows to make of many groups.
-    """
-
-    index: TraceIndex
-    scope: Scope
-    by: By
-    mask: Mask | None = None
-    with_estimated: bool = False
-    blocks: SpanBlocks | None = None
-    limit: int | None = None
-
-    def __call__(self, context: Watcher | None = None) -> "StatisticsResult":
-        """Return the figures. Raises Cancelled from the context."""
-        scope, trace = self.scope, self.index.trace
-        ids: Array | None = None
-        mask = self.mask
-        if mask is not None and len(mask) < len(trace.spans):
-            mask = np.append(mask, np.zeros(len(trace.spans) - len(mask), bool))
-        if scope.kind == "selected":
-            ids = np.array(scope.ids, np.int64)
-        elif scope.lanes is not None and scope.time is not None:
-            on_lanes = mask_of_lanes(self.index, scope.lanes, scope.time)
-            mask = on_lanes if mask is None else on_lanes & mask
-        table = stat_table(
-            trace,
-            self.by,
-            mask=mask,
-            ids=ids,
-            time=scope.time,
-            include_estimated=self.with_estimated,
-            blocks=self.blocks,
-            limit=self.limit,
-            most_nested=_MOST_NESTED,
-            watcher=context,
-        )
-        knows_bytes = "accesses" not in trace.pending
-        return StatisticsResult(scope, self.by, table, trace.clock.unit, knows_bytes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class StatisticsResult:
     """Figures and what they are about.
 
@@ -178,6 +131,39 @@ class StatisticsResult:
         return self.table.all.count - self.table.all.timed
 
 
+def figures_of(
+    index: TraceIndex,
+    scope: Scope,
+    by: By,
+    mask: Mask | None,
+    with_estimated: bool,
+    blocks: SpanBlocks | None,
+    context: Watcher,
+) -> StatisticsResult:
+    """Return the figures of a scope. Raises Cancelled from the context.
+
+    Parameters
+    ----------
+    mask : bool[n_spans] of the spans that pass the filter, None = all.
+    blocks : of the trace; make short ranges quick where they are kept.
+    """
+    trace, ids = index.trace, None
+    if mask is not None and len(mask) < len(trace.spans):
+        mask = np.append(mask, np.zeros(len(trace.spans) - len(mask), bool))
+    if scope.kind == "selected":
+        ids = np.array(scope.ids, np.int64)
+    elif scope.lanes is not None and scope.time is not None:
+        on_lanes = mask_of_lanes(index, scope.lanes, scope.time)
+        mask = on_lanes if mask is None else on_lanes & mask
+    table = stat_table(
+        trace, by, mask=mask, ids=ids, time=scope.time, blocks=blocks,
+        include_estimated=with_estimated, limit=MAX_ROWS, most_nested=_MOST_NESTED,
+        watcher=context,
+    )  # fmt: skip
+    knows_bytes = "accesses" not in trace.pending
+    return StatisticsResult(scope, by, table, trace.clock.unit, knows_bytes)
+
+
 @guarded
 class StatisticsHead(QWidget):
     """Says what the figures are about; offers grouping, uncertain times and copying.
@@ -188,6 +174,7 @@ class StatisticsHead(QWidget):
     switch : this range, or all.
     by : the grouping.
     estimated : whether times that are not measured or derived count.
+    n_lines : in how many lines it lies, 1 to 3.
     """
 
     by_changed = Signal()
@@ -216,14 +203,9 @@ class StatisticsHead(QWidget):
         self._grid.setHorizontalSpacing(8)
         self._grid.setVerticalSpacing(2)
         self._grid.setColumnStretch(0, 1)
-        self._n_lines = 0
+        self.n_lines = 0
         self._arrange()
         self.say_left_out(None)
-
-    @property
-    def n_lines(self) -> int:
-        """In how many lines it lies, 1 to 3."""
-        return self._n_lines
 
     def say_left_out(self, result: StatisticsResult | None) -> None:
         """Name the kinds of times that are left out, and how many there are."""
@@ -286,9 +268,9 @@ class StatisticsHead(QWidget):
         n_lines = 1
         if room < controls + gap + switch + gap + scaled(_ABOUT_PX):
             n_lines = 2 if room >= controls else 3
-        if n_lines == self._n_lines:
+        if n_lines == self.n_lines:
             return
-        self._n_lines = n_lines
+        self.n_lines = n_lines
         for widget in (self.about, self.switch, self.estimated, self._tail):
             self._grid.removeWidget(widget)
         self._grid.addWidget(self.about, 0, 0, 1, 1 if n_lines == 1 else 3)
@@ -437,15 +419,10 @@ class StatisticsView(View):
         if session.trace is not None and session.trace.is_partial:
             return  # reading goes first; the trace with all spans announces itself
         by: By = self.by.currentData() or "op"
-        request = StatisticsRequest(
-            session.index,
-            scope,
-            by,
-            session.mask,
-            self.estimated.isChecked(),
-            self._blocks,
-            MAX_ROWS,
-        )
+        request = partial(
+            figures_of, session.index, scope, by, session.mask,
+            self.estimated.isChecked(), self._blocks,
+        )  # fmt: skip
         if not self._stale_timer.isActive() and not self.model.is_stale:
             self._stale_timer.start()
         session.tasks.run(

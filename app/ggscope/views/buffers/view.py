@@ -350,6 +350,11 @@ class BuffersView(PaintedView):
 
     The wheel scrolls lives, Ctrl+wheel zooms time, a drag pans; a click selects a
     buffer, Up and Down go through them by size.
+
+    Attributes
+    ----------
+    result : what is shown; None before it is computed.
+    scroll_y : how far the lives are scrolled, in pixels.
     """
 
     draw_scene = staticmethod(compose_buffers)
@@ -360,9 +365,9 @@ class BuffersView(PaintedView):
     ) -> None:
         super().__init__(self.tr("Buffers"), session, theme, parent)
         self.setObjectName("buffers")
-        self._result: BuffersResult | None = None
+        self.result: BuffersResult | None = None
         self._hover = -1
-        self._scroll = 0.0
+        self.scroll_y = 0.0
         self._gestures = BuffersGestures(self)
         self.table = BuffersTable(self)
         self.table.chosen.connect(self._on_table_chosen)
@@ -414,18 +419,18 @@ class BuffersView(PaintedView):
     def refresh(self) -> None:
         """Compute the occupancy anew, on a worker."""
         trace = self.session.trace
-        if self._result is not None and self._result.trace is not trace:
+        if self.result is not None and self.result.trace is not trace:
             self._forget()
         if trace is None or not len(trace.buffers):
             self._forget()
             return
-        use = None if self._result is None else self._result.use
+        use = None if self.result is None else self.result.use
         by: Grouping = self.by.currentData()
         request = partial(buffers_result, trace, by, use)
         self.run(_KEY, request, self._show, self.tr("Buffers"))
 
     def _forget(self) -> None:
-        self._result, self._hover, self._scroll = None, -1, 0.0
+        self.result, self._hover, self.scroll_y = None, -1, 0.0
         self.about.clear()
         self.note.clear()
         self.table.show_buffers(None, None, absolute=False)
@@ -433,7 +438,7 @@ class BuffersView(PaintedView):
         self.repaint_picture()
 
     def _show(self, result: BuffersResult) -> None:
-        self._result = result
+        self.result = result
         trace = result.trace
         self.about.setText(buffers_words.about_words(trace, result.occupancy))
         self.note.setText(buffers_words.gap_head(trace))
@@ -445,20 +450,15 @@ class BuffersView(PaintedView):
         self.table.setVisible(True)
         self._on_selection()
 
-    @property
-    def result(self) -> BuffersResult | None:
-        """What is shown; None before it is computed."""
-        return self._result
-
     def _on_moved(self, _: object) -> None:
         self._gestures.follow()
         self.repaint_picture()
 
     def _on_clock(self, _: object = None) -> None:
-        if self._result is not None:
+        if self.result is not None:
             self.table.show_buffers(
-                self._result.trace,
-                self._result.use,
+                self.result.trace,
+                self.result.use,
                 absolute=self.session.absolute_time,
             )
             self.table.show_selected(frozenset(self._selected()))
@@ -467,7 +467,7 @@ class BuffersView(PaintedView):
     # -- selection -----------------------------------------------------------------
 
     def _selected(self) -> tuple[int, ...]:
-        session, result = self.session, self._result
+        session, result = self.session, self.result
         if session.selection.table != "buffers" or result is None:
             return ()
         n = len(result.trace.buffers)
@@ -487,7 +487,7 @@ class BuffersView(PaintedView):
 
     def show_life(self, row: int) -> None:
         """Select a buffer and show its whole life."""
-        session, result = self.session, self._result
+        session, result = self.session, self.result
         if result is None:
             return
         session.select(Selection("buffers", (row,)))
@@ -500,7 +500,7 @@ class BuffersView(PaintedView):
 
     def filter_to(self, row: int) -> None:
         """Show only spans that access a buffer."""
-        session, result = self.session, self._result
+        session, result = self.session, self.result
         if result is not None:
             address = int(result.trace.buffers.address[row])
             session.set_filter(replace(session.filter, buffers=frozenset({address})))
@@ -509,7 +509,7 @@ class BuffersView(PaintedView):
 
     def empty_words(self) -> tuple[str, str]:
         """Return why there is no picture."""
-        session, result = self.session, self._result
+        session, result = self.session, self.result
         if session.trace is None:
             return self.tr("No trace is open."), ""
         if result is not None:
@@ -532,7 +532,7 @@ class BuffersView(PaintedView):
 
     def scene(self, width: float, height: float, scale: float) -> BuffersScene | None:
         """Return everything that the picture depends on."""
-        session, result = self.session, self._result
+        session, result = self.session, self.result
         if result is None or result.occupancy.peak is None:
             return None
         is_op = session.selection.table == "spans" and bool(session.selection)
@@ -546,7 +546,7 @@ class BuffersView(PaintedView):
             theme=self.theme,
             by=result.by,
             scale=scale,
-            scroll=self._scroll,
+            scroll=self.scroll_y,
             hover=self._hover,
             selected=frozenset(self._selected()),
             accessed=frozenset(session.linked.buffers.tolist()),
@@ -556,7 +556,7 @@ class BuffersView(PaintedView):
         )
 
     def _alive_at_op(self) -> frozenset[int] | None:
-        session, result = self.session, self._result
+        session, result = self.session, self.result
         if result is None:
             return None
         span = session.selection.active
@@ -573,7 +573,7 @@ class BuffersView(PaintedView):
 
     def tooltip_at(self, x: float, y: float) -> str:
         """Return what is known of the buffer, or the occupancy, at a position."""
-        place, result = self.geometry_now(), self._result
+        place, result = self.geometry_now(), self.result
         if place is None or result is None:
             return ""
         row, absolute = place.buffer_at(x, y), self.session.absolute_time
@@ -610,16 +610,11 @@ class BuffersView(PaintedView):
             self._hover = row
             self.repaint_picture()
 
-    @property
-    def scroll_y(self) -> float:
-        """How far the lives are scrolled, in pixels."""
-        return self._scroll
-
     def scroll_to(self, y: float) -> None:
         """Scroll the lives, as far as there are any."""
         place = self.geometry_now()
         if place is not None:
-            self._scroll = min(max(y, 0.0), place.max_scroll)
+            self.scroll_y = min(max(y, 0.0), place.max_scroll)
             self.repaint_picture()
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
@@ -631,7 +626,7 @@ class BuffersView(PaintedView):
     def menu_of(self, row: int) -> QMenu:
         """Return the menu of a buffer."""
         menu = QMenu(self)
-        result = self._result
+        result = self.result
         if result is None:
             return menu
         name = buffer_name(result.trace, row)
@@ -651,12 +646,12 @@ class BuffersView(PaintedView):
         return menu
 
     def _copy(self, row: int) -> None:
-        if self._result is not None:
+        if self.result is not None:
             copy_text(
                 buffers_words.buffer_words(
-                    self._result.trace,
+                    self.result.trace,
                     row,
-                    self._result.use,
+                    self.result.use,
                     absolute=self.session.absolute_time,
                 )
             )
@@ -667,7 +662,7 @@ class BuffersView(PaintedView):
         """Go through the buffers by Up and Down; the rest are commands."""
         step = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()), 0)
         selected = self._selected()
-        if step and not event.modifiers() and self._result is not None:
+        if step and not event.modifiers() and self.result is not None:
             self._step(step)
         elif event.key() == Qt.Key.Key_Menu and selected:
             menu = self.menu_of(selected[0])
@@ -677,8 +672,8 @@ class BuffersView(PaintedView):
 
     def _step(self, by: int) -> None:
         """Select the next smaller (+1) or larger (-1) buffer with a life."""
-        assert self._result is not None
-        packed = self._result.lives
+        assert self.result is not None
+        packed = self.result.lives
         order = packed.buffer.tolist()
         if not order:
             return
@@ -690,12 +685,12 @@ class BuffersView(PaintedView):
         place = self.geometry_now()
         if place is not None:
             room = place.bottom - place.lives_y - ROW_HEIGHT - 8
-            self.scroll_to(min(max(self._scroll, top - room), top))
+            self.scroll_to(min(max(self.scroll_y, top - room), top))
         self.setAccessibleDescription(
             buffers_words.buffer_words(
-                self._result.trace,
+                self.result.trace,
                 order[at],
-                self._result.use,
+                self.result.use,
                 absolute=self.session.absolute_time,
             )
         )

@@ -114,7 +114,7 @@ class RelatedList(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._items: tuple[Related, ...] = ()
+        self.items: tuple[Related, ...] = ()
         self._head = Label(parent=self)
         self._head.setFont(heading_font())
         self._head.setContentsMargins(0, scaled(10), 0, scaled(2))
@@ -125,14 +125,9 @@ class RelatedList(QWidget):
         self._layout = lay_out(QVBoxLayout(self), self._head, self._more)
         self.hide()
 
-    @property
-    def items(self) -> tuple[Related, ...]:
-        """What it lists."""
-        return self._items
-
     def set_items(self, title: str, items: tuple[Related, ...], n: int) -> None:
         """List these; `n` is how many there are in all."""
-        self._items = shown = items[:MAX_RELATED]
+        self.items = shown = items[:MAX_RELATED]
         self._head.setText(title)
         self.setAccessibleName(title)
         while len(self.links) < len(shown):
@@ -167,7 +162,7 @@ class RelatedList(QWidget):
     def _on_clicked(self) -> None:
         sender = self.sender()
         if isinstance(sender, LinkButton) and sender in self.links:
-            self.chosen.emit(self._items[self.links.index(sender)].target)
+            self.chosen.emit(self.items[self.links.index(sender)].target)
 
 
 class SpanSteps(QWidget):

@@ -78,7 +78,7 @@ class AccessCards(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._accesses: tuple[AccessFact, ...] = ()
+        self.accesses: tuple[AccessFact, ...] = ()
         self._words: tuple[tuple[str, tuple[str, ...]], ...] = ()
         self._current = 0
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -86,11 +86,6 @@ class AccessCards(QWidget):
         self._theme = theme("dark")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(scaled(120))
-
-    @property
-    def accesses(self) -> tuple[AccessFact, ...]:
-        """What it shows."""
-        return self._accesses
 
     def set_accesses(
         self,
@@ -103,7 +98,7 @@ class AccessCards(QWidget):
         ----------
         words : per access, how its place is known and what else there is to say.
         """
-        self._accesses = accesses
+        self.accesses = accesses
         self._words = words or ((("", ()),) * len(accesses))
         self._current = 0
         lines = (
@@ -123,8 +118,8 @@ class AccessCards(QWidget):
 
     def sizeHint(self) -> QSize:
         """Return the size of all cards."""
-        n = min(len(self._accesses), MAX_CARDS)
-        more = scaled(20) if len(self._accesses) > MAX_CARDS else 0
+        n = min(len(self.accesses), MAX_CARDS)
+        more = scaled(20) if len(self.accesses) > MAX_CARDS else 0
         return QSize(scaled(240), n * self._pitch() + more)
 
     def minimumSizeHint(self) -> QSize:
@@ -138,12 +133,12 @@ class AccessCards(QWidget):
         """Draw the exposed cards."""
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            for row, access in enumerate(self._accesses[:MAX_CARDS]):
+            for row, access in enumerate(self.accesses[:MAX_CARDS]):
                 top = row * self._pitch()
                 box = QRect(0, top, self.width(), self._pitch() - scaled(8))
                 if box.intersects(event.rect()):
                     self._paint_card(painter, box, row, access)
-            hidden = len(self._accesses) - MAX_CARDS
+            hidden = len(self.accesses) - MAX_CARDS
             if hidden > 0:
                 painter.setFont(words_font(12))
                 painter.setPen(qcolor(self._theme.dim))
@@ -201,7 +196,7 @@ class AccessCards(QWidget):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Go from card to card by Up and Down; Enter chooses."""
         step = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()))
-        last = min(len(self._accesses), MAX_CARDS) - 1
+        last = min(len(self.accesses), MAX_CARDS) - 1
         if step is not None and 0 <= self._current + step <= last:
             self._current += step
             self.update()
@@ -211,8 +206,8 @@ class AccessCards(QWidget):
             super().keyPressEvent(event)
 
     def _tensor_at(self, row: int) -> int:
-        inside = 0 <= row < min(len(self._accesses), MAX_CARDS)
-        return self._accesses[row].tensor if inside else -1
+        inside = 0 <= row < min(len(self.accesses), MAX_CARDS)
+        return self.accesses[row].tensor if inside else -1
 
     def _choose(self, row: int) -> None:
         tensor = self._tensor_at(row)
@@ -225,9 +220,9 @@ class AccessCards(QWidget):
             return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             row = event.pos().y() // self._pitch()
-            if 0 <= row < min(len(self._accesses), MAX_CARDS):
+            if 0 <= row < min(len(self.accesses), MAX_CARDS):
                 how, more = self._words[row]
-                text = card_tip(self._accesses[row], tr(how), more)
+                text = card_tip(self.accesses[row], tr(how), more)
                 show_tip(event.globalPos(), text, self)
                 return True
         return super().event(event)
@@ -254,22 +249,17 @@ class SwatchLine(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._text = ""
+        self.text = ""
         self._key = ""
         self._theme = theme("dark")
         self.setFixedHeight(scaled(20))
 
     def show_text(self, text: str, color_key: str) -> None:
         """Show `text`; without a colour key there is no square."""
-        self._text, self._key = text, color_key
+        self.text, self._key = text, color_key
         self.setAccessibleName(text)
         set_tip(self, text)
         self.update()
-
-    @property
-    def text(self) -> str:
-        """What it says."""
-        return self._text
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -289,7 +279,7 @@ class SwatchLine(QWidget):
                 left = size + scaled(7)
             room = self.rect().adjusted(left, 0, 0, 0)
             end = Qt.TextElideMode.ElideRight
-            draw_elided(painter, room, self._text, words_font(12), self._theme.dim, end)
+            draw_elided(painter, room, self.text, words_font(12), self._theme.dim, end)
 
 
 @guarded
@@ -298,22 +288,17 @@ class TargetCard(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._name = self._size = ""
+        self.name = self._size = ""
         self._theme = theme("dark")
         self.setFixedHeight(scaled(32))
         self.setAccessibleName(tr("Destination"))
 
     def set_tensor(self, name: str, size: str, exact: str) -> None:
         """Show a tensor; "N/A" where a part is not known."""
-        self._name, self._size = name, size
+        self.name, self._size = name, size
         self.setAccessibleDescription(f"{name}, {size}")
         set_tip(self, f"{name}\n{exact or size}")
         self.update()
-
-    @property
-    def name(self) -> str:
-        """Name of the tensor."""
-        return self._name
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -337,7 +322,7 @@ class TargetCard(QWidget):
             used = QFontMetrics(font).horizontalAdvance(self._size) + scaled(8)
             color = theme.selection if theme.is_dark else theme.text
             bold = mono_font(12, bold=True)
-            draw_elided(painter, room.adjusted(0, 0, -used, 0), self._name, bold, color)
+            draw_elided(painter, room.adjusted(0, 0, -used, 0), self.name, bold, color)
 
 
 def draw_elided(
@@ -415,7 +400,7 @@ class OpHistogram(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._times: OpTimes | None = None
+        self.times: OpTimes | None = None
         self._ticks = -1
         self._unit: Unit = "ns"
         self._key = ""
@@ -428,23 +413,18 @@ class OpHistogram(QWidget):
         self, times: OpTimes | None, ticks: int, unit: Unit, color_key: str
     ) -> None:
         """Show `times` and where `ticks` lies in them; -1 = nowhere."""
-        self._times, self._ticks, self._unit, self._key = times, ticks, unit, color_key
+        self.times, self._ticks, self._unit, self._key = times, ticks, unit, color_key
         if times is not None and times.timed:
             self.setAccessibleDescription(self.caption())
             set_tip(self, self._tip(times))
         self.update()
 
-    @property
-    def times(self) -> OpTimes | None:
-        """What it shows."""
-        return self._times
-
     def caption(self) -> str:
         """Return "p50 207 µs · p99 311 µs"."""
-        if self._times is None or not self._times.timed:
+        if self.times is None or not self.times.timed:
             return ""
-        p50 = format_duration(self._times.p50, self._unit)
-        p99 = format_duration(self._times.p99, self._unit)
+        p50 = format_duration(self.times.p50, self._unit)
+        p99 = format_duration(self.times.p99, self._unit)
         return f"p50 {p50} · p99 {p99}"
 
     def set_theme(self, theme: Theme) -> None:
@@ -464,7 +444,7 @@ class OpHistogram(QWidget):
 
     def _bin(self) -> int:
         """Return the bar of the selected span, -1 for none."""
-        times = self._times
+        times = self.times
         if times is None or self._ticks < 0 or not len(times.counts):
             return -1
         place = int(np.searchsorted(times.edges, self._ticks, "right")) - 1
@@ -472,7 +452,7 @@ class OpHistogram(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw bars and their captions."""
-        times = self._times
+        times = self.times
         with QPainter(self) as painter:
             theme = self._theme
             if times is None or not times.timed:

@@ -33,13 +33,17 @@ class HexView(QWidget):
     """Shows bytes as ``xxd`` does: offset in the file, hexadecimal, text.
 
     It fits as many bytes into a line as the width allows: 16, 8 or 4.
+
+    Attributes
+    ----------
+    marked : the highlighted bytes.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._data = b""
         self._offset = 0
-        self._marked = range(0)
+        self.marked = range(0)
         self._theme = theme("dark")
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         policy.setHeightForWidth(True)
@@ -49,20 +53,15 @@ class HexView(QWidget):
     def set_data(self, data: bytes, offset: int = 0) -> None:
         """Show `data`; `offset` is where it lies in the file."""
         self._data, self._offset = data, offset
-        self._marked = range(0)
+        self.marked = range(0)
         self.setAccessibleDescription(data[:64].hex(" "))
         self.updateGeometry()
         self.update()
 
     def mark(self, first: int, length: int) -> None:
         """Highlight `length` bytes from `first` on; nothing for a length of 0."""
-        self._marked = range(max(first, 0), max(first, 0) + max(length, 0))
+        self.marked = range(max(first, 0), max(first, 0) + max(length, 0))
         self.update()
-
-    @property
-    def marked(self) -> range:
-        """The highlighted bytes."""
-        return self._marked
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -145,7 +144,7 @@ class HexView(QWidget):
         hex_left = (self._digits() + 1) * char
         text_left = hex_left + 3 * n * char
         middle = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-        marked = [k for k in range(n) if begin + k in self._marked]
+        marked = [k for k in range(n) if begin + k in self.marked]
         if marked:
             tint = qcolor(with_alpha(theme.accent, 0.3))
             low, n_marked = marked[0], len(marked)

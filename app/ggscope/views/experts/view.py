@@ -51,6 +51,10 @@ class ExpertsView(PaintedView):
 
     Arrow keys move a cursor over the cells, Enter selects the expert under it,
     Ctrl adds, a double click filters to it.
+
+    Attributes
+    ----------
+    result : what is shown; None before it is computed.
     """
 
     draw_scene = staticmethod(compose_experts)
@@ -63,7 +67,7 @@ class ExpertsView(PaintedView):
         self.setObjectName("experts")
         self._base: ExpertsBase | None = None
         self._of: Trace | None = None
-        self._result: ExpertsResult | None = None
+        self.result: ExpertsResult | None = None
         self._hover: Cell | None = None
         self._hover_beside: Cell | None = None
         self._cursor: Cell | None = None
@@ -107,7 +111,7 @@ class ExpertsView(PaintedView):
         self.recompute()
 
     def _forget(self) -> None:
-        self._base = self._of = self._result = None
+        self._base = self._of = self.result = None
         self._hover = self._hover_beside = self._cursor = None
         self.bar.say("")
         self.repaint_picture()
@@ -138,14 +142,9 @@ class ExpertsView(PaintedView):
         chosen: Beside = self.bar.beside.currentData()
         return chosen
 
-    @property
-    def result(self) -> ExpertsResult | None:
-        """What is shown; None before it is computed."""
-        return self._result
-
     def _show(self, result: ExpertsResult) -> None:
         is_first = self._base is None
-        self._base, self._result = result.base, result
+        self._base, self.result = result.base, result
         choices = result.base.choices
         self.bar.set_rows(choices.tokens.tolist(), choices.layers.tolist())
         if len(choices):
@@ -168,13 +167,13 @@ class ExpertsView(PaintedView):
         session = self.session
         if session.trace is None:
             return self.tr("No trace is open."), ""
-        if self._result is None:
+        if self.result is None:
             return self.tr("Counting …"), ""
-        return experts_words.empty_words(self._result.base.choices)
+        return experts_words.empty_words(self.result.base.choices)
 
     def scene(self, width: float, height: float, scale: float) -> ExpertsScene | None:
         """Return everything that the pictures depend on."""
-        result = self._result
+        result = self.result
         if result is None or not len(result.base.choices):
             return None
         return ExpertsScene(
@@ -199,23 +198,23 @@ class ExpertsView(PaintedView):
 
     def _cells(self, keys: Sequence[int]) -> tuple[Cell, ...]:
         """Return the cells of experts; those of other layers are left out."""
-        if self._result is None:
+        if self.result is None:
             return ()
-        layers = self._result.base.choices.layers.tolist()
+        layers = self.result.base.choices.layers.tolist()
         row_of = {layer: row for row, layer in enumerate(layers)}
         places = (of_expert_key(key) for key in keys)
         return tuple((row_of[lay], expert) for lay, expert in places if lay in row_of)
 
     def _key_of(self, cell: Cell) -> int:
-        assert self._result is not None
-        layers = self._result.base.choices.layers
+        assert self.result is not None
+        layers = self.result.base.choices.layers
         return expert_key(int(layers[cell[0]]), cell[1])
 
     # -- mouse -----------------------------------------------------------------
 
     def tooltip_at(self, x: float, y: float) -> str:
         """Return everything about the cell at a position."""
-        scene, result = self.scene_now(), self._result
+        scene, result = self.scene_now(), self.result
         if scene is None or result is None:
             return ""
         cell = cell_at(scene, x, y)
@@ -299,8 +298,8 @@ class ExpertsView(PaintedView):
         return menu
 
     def _copy(self, cell: Cell) -> None:
-        if self._result is not None:
-            copy_text(experts_words.cell_words(self._result, cell))
+        if self.result is not None:
+            copy_text(experts_words.cell_words(self.result, cell))
 
     def _show_layer(self, row: int) -> None:
         self.bar.layer.setCurrentIndex(row + 1)
@@ -331,7 +330,7 @@ class ExpertsView(PaintedView):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Move the cursor over the cells, select under it, open its menu."""
         key = Qt.Key(event.key())
-        result = self._result
+        result = self.result
         if result is None or not len(result.base.choices):
             super().keyPressEvent(event)
         elif self._is_mine(event) and key in _STEPS:
@@ -346,14 +345,14 @@ class ExpertsView(PaintedView):
             super().keyPressEvent(event)
 
     def _move_cursor(self, rows: int, columns: int) -> None:
-        assert self._result is not None
-        n_rows, n_columns = self._result.grid.count.shape
+        assert self.result is not None
+        n_rows, n_columns = self.result.grid.count.shape
         row, column = self._cursor or (0, 0)
         if self._cursor is not None:
             row = min(max(row + rows, 0), n_rows - 1)
             column = min(max(column + columns, 0), n_columns - 1)
         self._cursor = (row, column)
-        words = experts_words.cell_words(self._result, self._cursor)
+        words = experts_words.cell_words(self.result, self._cursor)
         # What a screen reader says as the cursor moves.
         self.setAccessibleDescription(words)
         self.repaint_picture()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ggscope.analysis.heat.file_map import FileMap, file_map
+from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, RowKind, pass_starts
 from ggscope.analysis.heat.touches import Mask
@@ -40,38 +40,30 @@ class HeatLook:
     colors: str = DEFAULT
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HeatRequest:
-    """Computes the base of a heatmap; runs on a worker.
+def tabled_base(
+    trace: Trace,
+    rows: RowKind,
+    metric: Metric,
+    files: FileMap | None,
+    mask: Mask | None,
+    time: TimeRange | None,
+    context: Watcher,
+) -> HeatBase:
+    """Return the base of a heatmap with its tables made, for a worker.
 
-    Attributes
+    Parameters
     ----------
+    metric : whose table is made at once, so that the first picture is quick.
     files : of the trace, where known already.
     time : for rows of kind "time".
-    metric : whose table is made at once, so that the first picture is quick.
     """
-
-    trace: Trace
-    rows: RowKind
-    metric: Metric = "bytes"
-    files: FileMap | None = None
-    mask: Mask | None = None
-    time: TimeRange | None = None
-
-    def __call__(self, context: Watcher | None = None) -> HeatBase:
-        """Return the base. Raises Cancelled from the context."""
-        files = file_map(self.trace) if self.files is None else self.files
-        base = heat_base(
-            self.trace, self.rows, files=files, mask=self.mask, time=self.time,
-            watcher=context,
-        )  # fmt: skip
-        base.total_grid(self.metric)
-        base.total_grid("count")
-        if context is not None:  # a place to stop
-            context.progress(len(self.trace.spans), len(self.trace.spans))
-        # The tables of all rows are made here, not by the first picture.
-        base.grid(np.array([0, len(base.rows)], np.int64), self.metric)
-        return base
+    base = heat_base(trace, rows, files=files, mask=mask, time=time, watcher=context)
+    base.total_grid(metric)
+    base.total_grid("count")
+    context.progress(len(trace.spans), len(trace.spans))  # a place to stop
+    # The tables of all rows are made here, not by the first picture.
+    base.grid(np.array([0, len(base.rows)], np.int64), metric)
+    return base
 
 
 def filter_of_mark(trace: Trace, base: HeatBase, mark: HeatMark, old: Filter) -> Filter:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,8 @@ from ggscope.views.base.widgets import (
 from ggscope.views.heatmap.input import HeatmapGestures, is_heatmap_key, run_key
 from ggscope.views.heatmap.request import (
     HeatLook,
-    HeatRequest,
     filter_of_mark,
+    tabled_base,
     tooltip_words,
 )
 
@@ -286,9 +287,8 @@ class HeatmapView(PaintedView):
         known = self._files
         files = known[1] if known is not None and known[0] is trace else None
         time = session.visible_range if self.look.rows == "time" else None
-        request = HeatRequest(
-            trace, self.look.rows, self.look.metric, files, session.mask, time
-        )
+        look, mask = self.look, session.mask
+        request = partial(tabled_base, trace, look.rows, look.metric, files, mask, time)
         self.run(_KEY, request, self._on_base, self.tr("File heatmap"))
 
     def _on_base(self, base: HeatBase) -> None:

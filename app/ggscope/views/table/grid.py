@@ -53,6 +53,11 @@ class VirtualTable(QAbstractScrollArea):
     """Shows a `TraceTableModel`; tells what the person did, decides nothing.
 
     Rows are named by number. The current row is where the keyboard is.
+
+    Attributes
+    ----------
+    current_row : the row of the active span, -1 where it is not listed.
+    first_visible_row : the topmost row that is at least partly visible.
     """
 
     row_chosen = Signal(int, object)  # row, Qt.KeyboardModifiers
@@ -76,10 +81,10 @@ class VirtualTable(QAbstractScrollArea):
         self.is_busy = False
         self._selected: frozenset[int] = frozenset()
         self._active = -1
-        self._top = 0
+        self.first_visible_row = 0
         self._shift = 0
         self._hovered = -1
-        self._current = -1
+        self.current_row = -1
         self._widths: dict[str, int] = {}
         self._is_fitting = False
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -126,10 +131,10 @@ class VirtualTable(QAbstractScrollArea):
         """Mark these span ids; `active` is the one that Details shows, -1 none."""
         self._active, self._selected = active, selected
         if active < 0:
-            self._current = -1
+            self.current_row = -1
         else:
             row = self.model.row_of(active)
-            self._current = -1 if row is None else row
+            self.current_row = -1 if row is None else row
         self._announce()
         self.viewport().update()
 
@@ -137,29 +142,19 @@ class VirtualTable(QAbstractScrollArea):
         """Show rows in detailed or compact form; the current row stays in view."""
         self.rows.is_detailed = is_detailed
         self._announce()
-        self._move_to(self._top, 0)
-        if self._current >= 0:
-            self.show_row(self._current)
+        self._move_to(self.first_visible_row, 0)
+        if self.current_row >= 0:
+            self.show_row(self.current_row)
 
     def set_sorting(self, sorting: Sorting) -> None:
         """Show by what the rows are sorted."""
         self.sorting = sorting
         self.model.set_sorting(sorting)
 
-    @property
-    def current_row(self) -> int:
-        """The row of the active span, -1 where it is not listed."""
-        return self._current
-
-    @property
-    def first_visible_row(self) -> int:
-        """The topmost row that is at least partly visible."""
-        return self._top
-
     def visible_rows(self) -> list[tuple[int, int, int]]:
         """Return (row, y, height) of the rows in view, from the top."""
         found: list[tuple[int, int, int]] = []
-        y, row, n = -self._shift, self._top, self.model.rowCount()
+        y, row, n = -self._shift, self.first_visible_row, self.model.rowCount()
         while row < n and y < self.viewport().height():
             height = self.rows.height(row)
             found.append((row, y, height))
@@ -191,8 +186,8 @@ class VirtualTable(QAbstractScrollArea):
             past = box.top() if box.top() < 0 else box.bottom() + 1 - height
             self.scroll_pixels(past if box.height() <= height else box.top())
             return
-        is_next = row == self._top - 1 or row == self._last_visible() + 1
-        if is_next and row < self._top:
+        is_next = row == self.first_visible_row - 1 or row == self._last_visible() + 1
+        if is_next and row < self.first_visible_row:
             self._move_to(row, 0)
         elif is_next:
             self.scroll_pixels(self._overhang() + self.rows.height(row))
@@ -220,7 +215,7 @@ class VirtualTable(QAbstractScrollArea):
 
     def scroll_pixels(self, pixels: int) -> None:
         """Scroll by pixels; > 0 goes down."""
-        top, shift = self._top, self._shift + pixels
+        top, shift = self.first_visible_row, self._shift + pixels
         while shift < 0 and top > 0:
             top -= 1
             shift += self.rows.height(top)
@@ -232,7 +227,7 @@ class VirtualTable(QAbstractScrollArea):
 
     def _move_to(self, top: int, shift: int) -> None:
         """Make `top` the first row, `shift` of its pixels hidden, within bounds."""
-        self._top, self._shift = min((max(top, 0), shift), self._bottom())
+        self.first_visible_row, self._shift = min((max(top, 0), shift), self._bottom())
         self._hovered = -1
         self._update_bars()
         self.viewport().update()
@@ -260,12 +255,12 @@ class VirtualTable(QAbstractScrollArea):
         row, shift = self._bottom()
         last = row + (1 if shift else 0)
         bar = self.verticalScrollBar()
-        at_end = (self._top, self._shift) >= (row, shift)
+        at_end = (self.first_visible_row, self._shift) >= (row, shift)
         bar.blockSignals(True)
         bar.setRange(0, last)
         bar.setPageStep(max(1, len(self.visible_rows()) - 1))
         bar.setSingleStep(1)
-        bar.setValue(last if at_end else self._top)
+        bar.setValue(last if at_end else self.first_visible_row)
         bar.blockSignals(False)
         side = self.horizontalScrollBar()
         side.setRange(0, max(0, self.header.length() - self.viewport().width()))
@@ -285,12 +280,12 @@ class VirtualTable(QAbstractScrollArea):
         for section, column in enumerate(self.model.columns):
             self.header.setSectionHidden(section, column.key in self.hidden_columns)
         self._is_fitting = False
-        self._current = -1
+        self.current_row = -1
         if self._active >= 0:
             row = self.model.row_of(self._active)
-            self._current = -1 if row is None else row
+            self.current_row = -1 if row is None else row
         self._fit_columns()
-        self._move_to(self._top, self._shift)
+        self._move_to(self.first_visible_row, self._shift)
 
     def _on_changed(self) -> None:
         self.viewport().update()
@@ -345,7 +340,7 @@ class VirtualTable(QAbstractScrollArea):
         """Keep the first row where it is."""
         self._place_header()
         self._fit_columns()
-        self._move_to(self._top, self._shift)
+        self._move_to(self.first_visible_row, self._shift)
 
     # -- painting ----------------------------------------------------------
 
@@ -374,11 +369,11 @@ class VirtualTable(QAbstractScrollArea):
 
     def _announce(self) -> None:
         """Give the current row to screen readers as text."""
-        if self._current < 0:
+        if self.current_row < 0:
             self.setAccessibleDescription("")
             return
         is_detailed = self.rows.is_detailed
-        text = self.model.row_text(self._current, is_detailed=is_detailed)
+        text = self.model.row_text(self.current_row, is_detailed=is_detailed)
         self.setAccessibleDescription(text)
         if self.hasFocus() and QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, text))
@@ -435,7 +430,7 @@ class VirtualTable(QAbstractScrollArea):
             place = self.viewport().mapFromGlobal(event.globalPos())
             row, key = self.row_at(place.y()), self._column_at(place.x())
         else:
-            row, key = self._current, ""
+            row, key = self.current_row, ""
         if row >= 0:
             self.menu_requested.emit(row, key, event.globalPos())
 
@@ -497,7 +492,9 @@ class VirtualTable(QAbstractScrollArea):
     def _move_current(self, event: QKeyEvent) -> None:
         last = self.model.rowCount() - 1
         page = max(1, len(self.visible_rows()) - 2)
-        start = self._current if self._current >= 0 else self._top - 1
+        start = (
+            self.current_row if self.current_row >= 0 else self.first_visible_row - 1
+        )
         target = {
             Qt.Key.Key_Up: start - 1,
             Qt.Key.Key_Down: start + 1,
