@@ -197,6 +197,39 @@ def test_two_contexts_at_once_are_told_apart(
     assert len(contexts) == 2
 
 
+SERVER = """
+import sys
+import xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path = sys.argv[1]
+params.n_ctx, params.n_parallel, params.warmup = 256, 1, False
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+server = xllamacpp.Server(params)
+server.handle_completions({"prompt": "sun", "max_tokens": 5, "temperature": 0})
+"""
+
+
+def test_a_server_tells_its_decodes_and_samples(
+    pypi_llama: targets.Target, tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    line = [sys.executable, "-c", SERVER, str(tiny_models["nano"])]
+    own = {"PYTHONPATH": str(pypi_llama.path.parent.parent)}
+
+    traced = run(line, tmp_path, {**doors("preload"), **own})
+
+    n = len(traced.graphs())
+    assert n >= 5
+    check_records(traced, lanes=1, graphs=n)
+    host = [e.struct("event_host")[0] for e in traced.of(ring.Frame.HOST)]
+    times = {kind: [h for h in host if h["kind"] == kind] for kind in ring.Host}
+    assert len(times[ring.Host.DECODE]) == len(times[ring.Host.COMPUTE]) == n
+    assert len(times[ring.Host.SAMPLE]) >= 5
+    for decode, compute in zip(
+        times[ring.Host.DECODE], times[ring.Host.COMPUTE], strict=True
+    ):
+        assert decode["begin"] <= compute["begin"] <= compute["end"] <= decode["end"]
+
+
 def test_programs_without_ggml_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "ring"
     done = subprocess.run(

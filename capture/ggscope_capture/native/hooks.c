@@ -217,8 +217,10 @@ static void sched_synchronize(void *sched)
     uint64_t begin = monotonic_ns();
     tell_moves();
     real.sched_synchronize(sched);
-    if (is_telling())
-        tell_host(HOST_SYNC, begin, monotonic_ns(), 0, 1);
+    // Programs ask often when there is nothing to wait for.
+    uint64_t end = monotonic_ns();
+    if (end - begin >= 1000 && is_telling())
+        tell_host(HOST_SYNC, begin, end, 0, 1);
 }
 
 static void sched_reset(void *sched)
@@ -388,7 +390,11 @@ static int32_t process(void *context, int type, void *batch)
 static void sampler_apply(void *sampler, void *candidates)
 {
     static __thread uint32_t depth; // chains call their members
-    uint64_t begin = depth++ == 0 ? monotonic_ns() : 0;
+    uint64_t begin = 0;
+    if (depth++ == 0) {
+        tell_moves();
+        begin = monotonic_ns();
+    }
     real.sampler_apply(sampler, candidates);
     if (--depth == 0 && is_telling())
         tell_host(HOST_SAMPLE, begin, monotonic_ns(), 0, 1);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define USUAL_BYTES ((uint64_t)64 << 20)
+#define MOST_BYTES ((uint64_t)8 << 30)
 #define LEAST_BYTES ((uint64_t)1 << 20)
 #define MOST_DEFS ((uint64_t)256 << 20)
 #define MOST_LASTING ((size_t)64 << 20)
@@ -312,14 +313,12 @@ struct ring *ring_make(uint32_t n_threads)
     has_failed = true; // until it is whole
     if (file < 0)
         return NULL;
-    uint64_t bytes = number_from("GGSCOPE_RING_SIZE", 0);
+    uint64_t bytes = number_from("GGSCOPE_RING_SIZE", USUAL_BYTES);
+    bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
+    // Half of what is free, at most: others need room, too.
     struct statvfs room;
-    if (bytes == 0) {
-        bytes = USUAL_BYTES;
-        if (fstatvfs(file, &room) == 0 &&
-            (uint64_t)room.f_bavail * room.f_frsize / 2 < bytes)
-            bytes = (uint64_t)room.f_bavail * room.f_frsize / 2;
-    }
+    if (fstatvfs(file, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize / 2 < bytes)
+        bytes = (uint64_t)room.f_bavail * room.f_frsize / 2;
     struct ring_control planned = {0};
     uint8_t *map = MAP_FAILED;
     for (bytes = bytes < LEAST_BYTES ? LEAST_BYTES : bytes; bytes >= LEAST_BYTES;

@@ -321,7 +321,7 @@ enum host_kind {
     HOST_ALLOC = 3,   // ggml_backend_sched_alloc_graph
     HOST_INPUT = 4,   // ggml_backend_tensor_set(_async) within a decode
     HOST_OUTPUT = 5,  // ggml_backend_tensor_get(_async)
-    HOST_SYNC = 6,    // ggml_backend_sched_synchronize
+    HOST_SYNC = 6,    // ggml_backend_sched_synchronize, where it took a microsecond
     HOST_SAMPLE = 7,  // llama_sampler_apply, the outermost
     HOST_RESET = 8,   // ggml_backend_sched_reset
 };
@@ -334,7 +334,7 @@ struct event_host {
     uint64_t context;
     uint64_t bytes;
     uint32_t ubatch; // the newest one of this thread
-    uint32_t count;  // calls that are told as one
+    uint32_t count;  // calls in a row that are told as one, from first to last
 };
 
 struct event_copy {
