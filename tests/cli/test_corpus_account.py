@@ -15,7 +15,7 @@ from ggscope.analysis.buffers import buffer_use
 from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.readers.registry import open_trace
 from support import corpus_path, need_corpus
-from tensor_files import Rec, decode
+from tensor_files import Rec, Src, decode
 
 PRIVATE = {1: "MUL_MAT", 2: "ADD", 3: "ROPE"}
 
@@ -28,11 +28,37 @@ def entries() -> list[dict]:
     return [
         entry
         for entry in index
-        if entry["path"].startswith("tracer/trace_")
-        and entry["path"].endswith(".bin")
-        and entry["expect"].get("records")
-        and entry["expect"]["layout"] in ("64p", "128", "256", "1024")
+        if entry["format"] == "tensor-trace-json"
+        or (
+            entry["format"] == "tensor-trace-bin"
+            and entry["expect"].get("records")
+            and entry["expect"]["layout"] in ("64p", "128", "256", "1024")
+        )
     ]
+
+
+def decoded_json(path: Path) -> tuple[list[Rec], str]:
+    """Return the entries of a token trace as records, ops by name; and their schema."""
+    records = []
+    for entry in json.loads(path.read_text("utf-8"))["entries"]:
+        listed = entry.get("sources")
+        name = entry.get("dst_name", "")
+        told = listed if listed is not None else [entry]
+        sources = tuple(
+            Src(
+                source.get("name") or source.get("tensor_name"),
+                int(source["tensor_ptr"], 16),
+                source["size_bytes"],
+                mem=0 if source.get("memory_source") == "DISK" else 1,
+                where=source.get("buffer_id") or 0,
+            )
+            for source in told
+        )
+        op, time = entry["operation_type"], entry["timestamp_ns"]
+        record = Rec(time, name, op, sources, thread=entry["thread_id"])
+        records.append(record)
+    is_new = "sources" in json.loads(path.read_text("utf-8"))["entries"][0]
+    return records, "256" if is_new else "128"
 
 
 def op_names(table: str) -> dict[int, str]:
@@ -115,6 +141,9 @@ def sums_of(records: list[Rec], names: dict[int, str], layout: str) -> Sums:
 def case(request) -> tuple[Path, Sums]:
     path = need_corpus() / request.param["path"]
     expect = request.param["expect"]
+    if path.suffix == ".json":
+        records, layout = decoded_json(path)
+        return path, sums_of(records, {r.op: r.op for r in records}, layout)
     layout = expect["layout"]
     table = expect.get("op_table", "ggml-2025-11-25-95").split()[0]
     names = PRIVATE if layout in ("64p", "128") else op_names(table)
@@ -186,6 +215,8 @@ def test_statistics_by_expert_are_those_of_the_stacks(run, case) -> None:
 
     stacks = sum(row["bytes"] for row in rows if row["key"].isdecimal())
     records = decode(path.read_bytes(), "1024") if "1024" in path.name else []
+    if path.suffix == ".json":
+        records = decoded_json(path)[0]
     assert stacks == sum(
         s.size for r in records for s in r.sources if "_exps" in s.name
     )

@@ -1,0 +1,147 @@
+"""Totals of every event stream and NPU trace of the corpus, added up once more.
+
+The files are taken apart by `struct` and `json`; nothing is shared with the program.
+"""
+
+import json
+import struct
+from collections import Counter
+
+import pytest
+
+from ggmlviz_files import UNIONS, WITH_BACKEND
+from support import corpus_path, need_corpus
+
+BY = ("op", "lane", "thread", "layer", "token")
+
+
+def entries(*formats: str) -> list[dict]:
+    folder = corpus_path()
+    if folder is None:
+        return []
+    index = json.loads((folder / "INDEX.json").read_text("utf-8"))
+    return [e for e in index if e["format"] in formats and is_whole(e["expect"])]
+
+
+def is_whole(expect: dict) -> bool:
+    return not (expect.get("error") or expect.get("verdict") in ("error", "warn"))
+
+
+def asked(run, *words: object) -> dict:
+    answer = run(*words, "--json")
+    assert answer.code == 0, answer.err
+    return json.loads(answer.out)
+
+
+def events_of(data: bytes, layout: str) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Return (kind, time, fields of the union) of each whole event of a stream."""
+    union, graph, op, memory = UNIONS[layout]
+    found, at = [], 12
+    while at + 13 < len(data):
+        kind, time, _ = struct.unpack_from("<BQI", data, at)
+        form = graph if kind < 2 else op if kind < 4 else memory if kind < 8 else "<"
+        end = at + 13 + (struct.calcsize(form) if union is None else union)
+        if end >= len(data) or data[at:].strip(b"\0") == b"":
+            break
+        stop = end + 1
+        if data[end]:
+            if stop + 4 > len(data):
+                break
+            stop += 4 + int.from_bytes(data[stop : stop + 4], "little")
+        if stop > len(data):
+            break
+        found.append((kind, time, struct.unpack_from(form, data, at + 13)))
+        at = stop
+    return found
+
+
+STREAMS = [e for e in entries("ggmlviz") if "layout" in e["expect"]]
+
+
+@pytest.mark.parametrize("entry", STREAMS, ids=lambda entry: entry["path"])
+def test_event_streams_add_up(run, entry) -> None:
+    path, layout = need_corpus() / entry["path"], entry["expect"]["layout"]
+    events = events_of(path.read_bytes(), layout)
+    begun = Counter(fields[1] for kind, _, fields in events if kind == 2)
+    memory = [(kind, fields) for kind, _, fields in events if 4 <= kind < 8]
+
+    info = asked(run, "info", path)
+    tables = {
+        by: asked(run, "stats", "--by", by, "--limit", 10_000, path)["rows"]
+        for by in BY
+    }
+
+    assert layout in WITH_BACKEND or "old" in layout
+    assert len(events) == entry["expect"]["events"]
+    assert sum(info["ops"].values()) == sum(begun.values())
+    assert sorted(info["ops"].values()) == sorted(begun.values())
+    assert info["counts"]["accesses"] == 0
+    assert all(row["bytes"] is None for rows in tables.values() for row in rows)
+    for by in ("op", "thread", "layer", "token"):
+        assert sum(row["ops"] for row in tables[by]) == sum(begun.values())
+        assert sum(row["count"] for row in tables[by]) == sum(begun.values())
+    if by_op := {row["key"]: row["count"] for row in tables["op"]}:
+        assert by_op == info["ops"]
+    n_graphs = sum(kind == 0 for kind, *_ in events)
+    is_lane = [row["count"] for row in tables["lane"]]
+    assert sum(is_lane) == n_graphs + sum(begun.values())
+    # Tensors and buffers of backends are counted apart.
+    for first, name in ((4, "Tensor memory"), (6, "Backend buffers")):
+        told = [v for k, v in (info["memory"] or {}).items() if k == name]
+        peaks = [one["peak_bytes"] for one in told]
+        assert peaks in ([], [peak_of(memory, first)]), name
+    named = set(info["memory"] or {})
+    assert bool(named) == bool(memory)
+
+
+def peak_of(memory: list[tuple[int, tuple[int, ...]]], first: int) -> int:
+    """Return the most bytes at once of allocations (`first`) and frees behind them."""
+    held: dict[int, int] = {}
+    peak = 0
+    for kind, (pointer, size) in memory:
+        if kind == first:
+            held[pointer] = size
+        elif kind == first + 1:
+            held.pop(pointer, None)
+        peak = max(peak, sum(held.values()))
+    return peak
+
+
+NPU = entries("npu-json", "npu-jsonl")
+
+
+@pytest.mark.parametrize("entry", NPU, ids=lambda entry: entry["path"])
+def test_npu_traces_add_up(run, entry) -> None:
+    path = need_corpus() / entry["path"]
+    text = path.read_text("utf-8")
+    if path.suffix == ".jsonl":
+        events = [json.loads(line) for line in text.splitlines() if line.strip()]
+    else:
+        events = json.loads(text)["timeline_events"]
+    engines = [e for e in events if e.get("type") == "ENGINE_EVENT"]
+    by_engine, by_op, counts = Counter(), Counter(), Counter()
+    for event in engines:
+        ticks = event["end_cycle"] - event["start_cycle"]
+        by_engine[f"{event['engine']} {event['engine_id']}"] += ticks
+        by_op[event["op"]] += ticks
+        counts[event["op"]] += 1
+    reads = [e for e in events if e.get("type") == "MEM_ACCESS_EVENT"]
+
+    info = asked(run, "info", path)
+    op, engine, lane, layer, token = (
+        asked(run, "stats", "--by", by, "--limit", 10_000, path)["rows"]
+        for by in ("op", "engine", "lane", "layer", "token")
+    )
+
+    assert {r["key"]: r["total_cycles"] for r in op} == dict(by_op)
+    assert {r["key"]: r["count"] for r in op} == dict(counts)
+    assert info["ops"] == dict(counts)
+    found = {r["key"]: r["total_cycles"] for r in engine if r["count"]}
+    assert found == dict(by_engine)
+    assert {r["key"] for r in engine} <= {r["key"] for r in lane}
+    for rows in (layer, token):
+        assert sum(r["total_cycles"] or 0 for r in rows) == sum(by_op.values())
+        assert sum(r["count"] for r in rows) == len(engines)
+    assert info["counts"]["accesses"] == len(reads)
+    booked = sum(r["bytes"] or 0 for r in op)
+    assert booked <= sum(e["bytes"] for e in reads)
