@@ -448,9 +448,8 @@ class BookmarksView(View):
             (self.tr("Move down"), "Alt+Down", self.table.shift_down),
             (self.tr("Delete"), "Del", self._on_delete),
         ):
-            action = add_action(menu, text)
+            action = add_action(menu, text, run)
             action.setShortcut(QKeySequence(keys))
             # Shown only: the table has these keys already.
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-            action.triggered.connect(run)
         menu.addSeparator()

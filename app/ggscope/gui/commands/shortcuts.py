@@ -208,7 +208,7 @@ class Menus(QObject):
     def _fill_recent(self) -> None:
         self.recent.clear()
         for text in self._settings.files.recent:
-            action = add_action(self.recent, recent_title(text), text)
+            action = add_action(self.recent, recent_title(text), tip=text)
             action.setData(text)
             action.setEnabled(recent_exists(text))
         self.recent.addSeparator()
@@ -226,7 +226,7 @@ class Menus(QObject):
     def _fill_filters(self) -> None:
         self.filters.clear()
         for name, expression in self._settings.saved_filters():
-            action = add_action(self.filters, name, expression)
+            action = add_action(self.filters, name, tip=expression)
             action.setData(name)
         if self.filters.isEmpty():
             self.filters.addAction(self.tr("none yet")).setEnabled(False)

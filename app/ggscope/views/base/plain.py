@@ -80,10 +80,23 @@ def show_tip(
     QToolTip.showText(at, tooltip(text), widget, QRect() if place is None else place)
 
 
-def add_action(menu: QMenu, text: str, tip: str = "") -> QAction:
-    """Add an entry that says `text`, & and all; its tooltip says the same or `tip`."""
+def add_action(
+    menu: QMenu,
+    text: str,
+    run: Callable[[], object] | None = None,
+    *,
+    tip: str = "",
+    enabled: bool = True,
+) -> QAction:
+    """Add an entry that says `text`, & and all, and runs something.
+
+    Its tooltip says the same, or `tip`.
+    """
     action = menu.addAction(caption(text))
     set_tip(action, tip or text)
+    action.setEnabled(enabled)
+    if run is not None:
+        action.triggered.connect(lambda _checked=False: run())
     return action
 
 

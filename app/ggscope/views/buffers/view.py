@@ -630,8 +630,8 @@ class BuffersView(PaintedView):
         if result is None:
             return menu
         name = buffer_name(result.trace, row)
-        select = add_action(menu, self.tr("Select “{0}”").format(name))
-        select.triggered.connect(partial(self.select_buffer, row))
+        words = self.tr("Select “{0}”").format(name)
+        add_action(menu, words, partial(self.select_buffer, row))
         menu.addAction(self.tr("Show its whole life"), partial(self.show_life, row))
         menu.addAction(
             self.tr("Show only this buffer"), partial(self.filter_to, row)

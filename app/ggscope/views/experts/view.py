@@ -288,7 +288,7 @@ class ExpertsView(PaintedView):
         menu = QMenu(self)
 
         select = self.tr("Select layer {0}, expert {1}").format(layer, expert)
-        add_action(menu, select).triggered.connect(partial(self.select_cell, cell))
+        add_action(menu, select, partial(self.select_cell, cell))
         menu.addAction(self.tr("Show only this expert"), partial(self.filter_to, cell))
         menu.addAction(
             self.tr("Show its layer at the right"), partial(self._show_layer, cell[0])

@@ -303,15 +303,8 @@ def menu_of(view: "GraphView", hit: GraphHit) -> QMenu:
     return menu
 
 
-def _add(
-    menu: QMenu, text: str, run: Callable[[], object], *, enabled: bool = True
-) -> None:
-    action = add_action(menu, text)
-    action.setEnabled(enabled)
-    action.triggered.connect(lambda _checked=False, call=run: call())
-
-
 def _box_entries(view: "GraphView", menu: QMenu, rows: I64) -> None:
+    add = partial(add_action, menu)
     shown, graph, tr = view.shown, view.graph, view.tr
     if shown is None or graph is None or not len(rows):
         return
@@ -325,13 +318,13 @@ def _box_entries(view: "GraphView", menu: QMenu, rows: I64) -> None:
         view.select_rows(rows)
         show()
 
-    _add(menu, tr("Select {0} in the trace").format(what),
+    add(tr("Select {0} in the trace").format(what),
          partial(view.select_rows, rows))  # fmt: skip
     if is_node:
-        _add(menu, tr("Copy name"), partial(copy_name, name))
+        add(tr("Copy name"), partial(copy_name, name))
     menu.addSeparator()
-    _add(menu, tr("Predecessors"), partial(lit, view.paths.show_sources))
-    _add(menu, tr("Successors"), partial(lit, view.paths.show_users))
+    add(tr("Predecessors"), partial(lit, view.paths.show_sources))
+    add(tr("Successors"), partial(lit, view.paths.show_users))
     if layer >= 0:
         menu.addSeparator()
         choice = shown.layout.choice
@@ -339,47 +332,48 @@ def _box_entries(view: "GraphView", menu: QMenu, rows: I64) -> None:
             choice.opened is None or layer in choice.opened or choice.layer == layer
         )
         words = tr("Close layer {0}") if is_open else tr("Open layer {0}")
-        _add(menu, words.format(layer), partial(view.toggle_layer, layer))
+        add(words.format(layer), partial(view.toggle_layer, layer))
         if choice.layer is None:
-            _add(menu, tr("Draw only layer {0}").format(layer),
+            add(tr("Draw only layer {0}").format(layer),
                  partial(view.isolate_layer, layer))  # fmt: skip
 
 
 def fill_view_menu(view: "GraphView", menu: QMenu) -> None:
     """Add what concerns the whole picture."""
+    add = partial(add_action, menu)
     shown, tr = view.shown, view.tr
     if shown is None:
-        _add(menu, tr("No graph"), lambda: None, enabled=False)
+        add(tr("No graph"), lambda: None, enabled=False)
         return
     choice, has_layers = shown.layout.choice, bool(len(shown.layout.layers.numbers))
-    _add(menu, tr("Open all layers"), partial(view.open_all, True),
-         enabled=has_layers)  # fmt: skip
-    _add(menu, tr("Close all layers"), partial(view.open_all, False),
-         enabled=has_layers)  # fmt: skip
+    add(tr("Open all layers"), partial(view.open_all, True), enabled=has_layers)
+    add(tr("Close all layers"), partial(view.open_all, False), enabled=has_layers)
     if choice.layer is not None:
-        _add(menu, tr("Draw all layers"), partial(view.isolate_layer, None))
+        add(tr("Draw all layers"), partial(view.isolate_layer, None))
     repeats = menu.addAction(tr("Repeat shared inputs beside their users"))
     repeats.setCheckable(True)
     repeats.setChecked(choice.repeats_inputs)
     repeats.setEnabled(bool(shown.layout.layers.is_shared.any()))
     repeats.toggled.connect(view.repeat_inputs)
     menu.addSeparator()
-    _add(menu, tr("Fit all"), view.fit)
-    _add(menu, tr("Critical path by time"), view.paths.show_critical)
+    add(tr("Fit all"), view.fit)
+    add(tr("Critical path by time"), view.paths.show_critical)
     menu.addSeparator()
     want = view.figure_wanted.emit
-    _add(menu, tr("Export this view…"), lambda: want(view.figure()))
-    _add(menu, tr("Export the whole graph…"), lambda: want(view.figure(whole=True)))
+    add(tr("Export this view…"), lambda: want(view.figure()))
+    add(tr("Export the whole graph…"), lambda: want(view.figure(whole=True)))
 
 
 def fill_path_menu(view: "GraphView", menu: QMenu) -> None:
     """Add what lights paths."""
+    add = partial(add_action, menu)
     tr, some = view.tr, bool(len(view.selected_rows()))
-    _add(menu, tr("Predecessors of the selection"), view.paths.show_sources,
-         enabled=some)  # fmt: skip
-    _add(menu, tr("Successors of the selection"), view.paths.show_users,
-         enabled=some)  # fmt: skip
-    _add(menu, tr("Critical path by time"), view.paths.show_critical,
-         enabled=view.shown is not None)  # fmt: skip
+    add(tr("Predecessors of the selection"), view.paths.show_sources, enabled=some)
+    add(tr("Successors of the selection"), view.paths.show_users, enabled=some)
+    add(
+        tr("Critical path by time"),
+        view.paths.show_critical,
+        enabled=view.shown is not None,
+    )
     menu.addSeparator()
-    _add(menu, tr("Clear"), view.paths.clear, enabled=view.path_bar.isVisible())
+    add(tr("Clear"), view.paths.clear, enabled=view.path_bar.isVisible())

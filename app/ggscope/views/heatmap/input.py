@@ -3,7 +3,6 @@
 They are those of the timeline.
 """
 
-from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
@@ -240,11 +239,12 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
     if place is None or view.base is None or view.axis is None:
         return None
     menu = QMenu(view)
+    add = partial(add_action, menu)
     menu.setObjectName("heatmap-menu")
     unit = view.unit_under(at)
     if view.mark is not None:
-        _add(menu, view.tr("Show only this range"), view.filter_to_mark)
-        _add(menu, view.tr("Zoom to this range"), view.zoom_to_mark)
+        add(view.tr("Show only this range"), view.filter_to_mark)
+        add(view.tr("Zoom to this range"), view.zoom_to_mark)
         menu.addSeparator()
     if unit >= 0:
         _unit_entries(view, menu, unit, place.scene.unit_name(unit))
@@ -252,8 +252,8 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
     if place.x.x0 <= at.x() < place.x.x1:
         offset = format_offset(view.axis.offset(place.position_at(at.x())))
         words = view.tr("Copy offset {0}").format(offset)
-        _add(menu, words, partial(copy_text, offset))
-    _add(menu, view.tr("Show the whole file"), view.fit)
+        add(words, partial(copy_text, offset))
+    add(view.tr("Show the whole file"), view.fit)
     menu.addSeparator()
     head = view.head
     for words, combo in (
@@ -263,40 +263,29 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
     ):  # fmt: skip
         _choices(menu, words, combo)
     menu.addSeparator()
-    _add(
-        menu, view.tr("Export figure…"), partial(view.figure_wanted.emit, view.figure())
-    )
+    add(view.tr("Export figure…"), partial(view.figure_wanted.emit, view.figure()))
     return menu
 
 
-def _add(menu: QMenu, text: str, action: Callable[[], object]) -> None:
-    entry = add_action(menu, text)
-    entry.triggered.connect(lambda _checked=False, run=action: run())
-
-
 def _unit_entries(view: "HeatmapView", menu: QMenu, unit: int, name: str) -> None:
+    add = partial(add_action, menu)
     base = view.base
     if base is None:
         return
     tensor = int(base.files.tensor[unit])
     tr = view.tr
     begin = format_offset(int(base.files.offset[unit]))
-    _add(menu, tr("Select “{0}”").format(name), partial(view.select_tensor, tensor))
-    _add(menu, tr("Fit this tensor"), partial(view.fit_unit, unit))
-    _add(menu, tr("Show only this tensor"), partial(view.filter_to_tensor, tensor))
-    _add(menu, tr("Copy name"), partial(copy_name, name))
-    _add(menu, tr("Copy where it begins, {0}").format(begin), partial(copy_text, begin))
+    add(tr("Select “{0}”").format(name), partial(view.select_tensor, tensor))
+    add(tr("Fit this tensor"), partial(view.fit_unit, unit))
+    add(tr("Show only this tensor"), partial(view.filter_to_tensor, tensor))
+    add(tr("Copy name"), partial(copy_name, name))
+    add(tr("Copy where it begins, {0}").format(begin), partial(copy_text, begin))
 
 
 def _choices(menu: QMenu, words: str, combo: QComboBox) -> None:
     """Offer what a combo box of the head offers."""
     part = menu.addMenu(words)
     for i in range(combo.count()):
-        entry = add_action(part, combo.itemText(i))
+        entry = add_action(part, combo.itemText(i), partial(combo.setCurrentIndex, i))
         entry.setCheckable(True)
         entry.setChecked(i == combo.currentIndex())
-        entry.triggered.connect(partial(_choose, combo, i))
-
-
-def _choose(combo: QComboBox, index: int, _: bool = False) -> None:
-    combo.setCurrentIndex(index)

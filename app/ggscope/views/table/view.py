@@ -1,9 +1,8 @@
 """The trace table: every record, sortable, filtered, with the shared selection."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -75,19 +74,6 @@ def filters_of(trace: Trace, span: int, base: Filter) -> list[tuple[str, Filter]
         text = tr("Show only source {0}").format(access.badge)
         found.append((text, replace(base, spaces=frozenset({int(access.space)}))))
     return found
-
-
-def add_command(
-    menu: QMenu, text: str, slot: Callable[..., Any], *arguments: object
-) -> QAction:
-    """Add a command that calls ``slot(*arguments)``; return it."""
-    action = add_action(menu, text)
-
-    def on_triggered(_checked: bool = False) -> None:
-        slot(*arguments)
-
-    action.triggered.connect(on_triggered)
-    return action
 
 
 def span_for(
@@ -244,9 +230,10 @@ class TableView(View):
 
     def _copy_menu(self, parent: QWidget) -> QMenu:
         menu = QMenu(parent)
-        add_command(menu, self.tr("Copy as TSV"), self.copy_tsv)
-        add_command(menu, self.tr("Copy as Markdown"), self.copy_markdown)
-        add_command(menu, self.tr("Copy as JSON"), self.copy_json)
+        add = partial(add_action, menu)
+        add(self.tr("Copy as TSV"), self.copy_tsv)
+        add(self.tr("Copy as Markdown"), self.copy_markdown)
+        add(self.tr("Copy as JSON"), self.copy_json)
         return menu
 
     def _connect_grid(self) -> None:
@@ -642,29 +629,26 @@ class TableView(View):
         """Return the menu of a row; the row is selected if it was not."""
         session, trace = self.session, self._trace
         menu = QMenu(self)
+        add = partial(add_action, menu)
         if trace is None:
             return menu
         span = self.model.span_at(row)
         if span not in session.selection.ids or session.selection.table != "spans":
             session.select_span(span)
-        add_command(menu, self.tr("Copy"), self.copy_tsv).setShortcut("Ctrl+C")
-        add_command(menu, self.tr("Copy as Markdown"), self.copy_markdown).setShortcut(
-            "Ctrl+Shift+C"
-        )
-        add_command(menu, self.tr("Copy as JSON"), self.copy_json)
+        add(self.tr("Copy"), self.copy_tsv).setShortcut("Ctrl+C")
+        add(self.tr("Copy as Markdown"), self.copy_markdown).setShortcut("Ctrl+Shift+C")
+        add(self.tr("Copy as JSON"), self.copy_json)
         if column and column != "dot":
             cell = self.model.text(row, column)
-            add_command(menu, self.tr("Copy cell"), copy_text, cell)
+            add(self.tr("Copy cell"), partial(copy_text, cell))
         menu.addSeparator()
         for text, wanted in filters_of(trace, span, session.filter):
-            add_command(menu, text, session.set_filter, wanted)
+            add(text, partial(session.set_filter, wanted))
         if session.filter:
-            add_command(
-                menu, self.tr("Remove all filters"), session.set_filter, Filter()
-            )
+            add(self.tr("Remove all filters"), partial(session.set_filter, Filter()))
         menu.addSeparator()
-        add_command(menu, self.tr("Select in timeline"), session.reveal_span, span)
-        add_command(menu, self.tr("Zoom to"), session.fit_selection)
+        add(self.tr("Select in timeline"), partial(session.reveal_span, span))
+        add(self.tr("Zoom to"), session.fit_selection)
         return menu
 
     def _on_header_menu(self, place: QPoint) -> None:

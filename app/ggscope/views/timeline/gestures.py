@@ -1,6 +1,5 @@
 """Mouse, trackpad and context menus of the timeline, one gesture at a time."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
@@ -429,14 +428,10 @@ def build_menu(view: "TimelineView", x: float, y: float) -> QMenu:
     return menu
 
 
-def _add(menu: QMenu, text: str, action: Callable[[], object]) -> None:
-    entry = add_action(menu, text)
-    entry.triggered.connect(lambda _checked=False, run=action: run())
-
-
 def _span_entries(
     view: "TimelineView", menu: QMenu, session: Session, hit: "Hit"
 ) -> None:
+    add = partial(add_action, menu)
     trace = session.trace
     if trace is None:
         return
@@ -451,19 +446,17 @@ def _span_entries(
         session.select_span(span, reveal=False)
         session.fit_selection()
 
-    _add(menu, tr("Select “{0}”").format(name), lambda: session.select_span(span))
-    _add(menu, tr("Zoom to it"), zoom)
-    _add(menu, tr("Mark its time"), lambda: session.set_marked(MarkedRange(time)))
+    add(tr("Select “{0}”").format(name), lambda: session.select_span(span))
+    add(tr("Zoom to it"), zoom)
+    add(tr("Mark its time"), lambda: session.set_marked(MarkedRange(time)))
     menu.addSeparator()
     if op:
-        _add(
-            menu,
+        add(
             tr("Show only {0}").format(op),
             lambda: session.set_filter(replace(session.filter, ops=frozenset({op}))),
         )
     if spans.layer is not None and (layer := int(spans.layer[span])) >= 0:
-        _add(
-            menu,
+        add(
             tr("Show only layer {0}").format(layer),
             lambda: session.set_filter(
                 replace(session.filter, layers=frozenset({layer}))
@@ -473,29 +466,29 @@ def _span_entries(
         phases = session.filter.phases
         if spans.phase is not None and numbers_per_phase(trace):
             phases = frozenset({int(spans.phase[span])})
-        _add(
-            menu,
+        add(
             tr("Show only token {0}").format(token_text(trace, span)),
             lambda: session.set_filter(
                 replace(session.filter, tokens=frozenset({token}), phases=phases)
             ),
         )
-    _add(menu, tr("Find “{0}”").format(name), lambda: session.search(name))
+    add(tr("Find “{0}”").format(name), lambda: session.search(name))
     menu.addSeparator()
-    _add(menu, tr("Copy name"), lambda: copy_name(name))
-    _add(menu, tr("Copy details"), lambda: copy_text(_tsv(facts)))
-    _add(menu, tr("Copy details as Markdown"), lambda: copy_text(_markdown(facts)))
+    add(tr("Copy name"), lambda: copy_name(name))
+    add(tr("Copy details"), lambda: copy_text(_tsv(facts)))
+    add(tr("Copy details as Markdown"), lambda: copy_text(_markdown(facts)))
 
 
 def _lane_entries(
     view: "TimelineView", menu: QMenu, session: Session, hit: "Hit"
 ) -> None:
+    add = partial(add_action, menu)
     box, tr, state = hit.box, view.tr, session.lane_state
     if box is None:
         return
     if box.lane is None:
         word = tr("Open") if box.collapsed else tr("Close")
-        _add(menu, f"{word} “{box.group}”", lambda: view.toggle_group(box.group))
+        add(f"{word} “{box.group}”", lambda: view.toggle_group(box.group))
         return
     key, title = box.lane.key, box.lane.title
 
@@ -506,9 +499,8 @@ def _lane_entries(
         session.set_lane_state(replace(state, pinned=pinned))
 
     word = tr("Unpin") if key in state.pinned else tr("Pin")
-    _add(menu, f"{word} “{title}”", pin)
-    _add(
-        menu,
+    add(f"{word} “{title}”", pin)
+    add(
         tr("Hide “{0}”").format(title),
         lambda: session.set_lane_state(replace(state, hidden=state.hidden | {key})),
     )
@@ -516,15 +508,16 @@ def _lane_entries(
         heights = dict(state.heights)
         heights[key] = round(min(6.0, max(0.6, heights.get(key, 1.0) * factor)), 2)
         wanted = replace(state, heights=tuple(sorted(heights.items())))
-        _add(menu, text, partial(session.set_lane_state, wanted))
+        add(text, partial(session.set_lane_state, wanted))
 
 
 def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> None:
+    add = partial(add_action, menu)
     tr, state = view.tr, session.lane_state
     if state.hidden:
         hidden = menu.addMenu(tr("Show hidden lanes"))
         for key in sorted(state.hidden)[:_MOST_HIDDEN]:
-            _add(
+            add_action(
                 hidden,
                 _title_of(session, key),
                 partial(
@@ -532,30 +525,28 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
                 ),
             )
         hidden.addSeparator()
-        _add(
+        add_action(
             hidden,
             tr("All"),
             lambda: session.set_lane_state(replace(state, hidden=frozenset())),
         )
     if session.index is not None:
         groups = frozenset(session.index.lanes.groups)
-        _add(
-            menu,
+        add(
             tr("Open all groups"),
             lambda: session.set_lane_state(replace(state, collapsed=frozenset())),
         )
-        _add(
-            menu,
+        add(
             tr("Close all groups"),
             lambda: session.set_lane_state(replace(state, collapsed=groups)),
         )
-    _add(menu, tr("Reset lanes"), lambda: session.set_lane_state(LaneState()))
+    add(tr("Reset lanes"), lambda: session.set_lane_state(LaneState()))
     menu.addSeparator()
-    _add(menu, tr("Fit all"), session.fit)
+    add(tr("Fit all"), session.fit)
     if session.marked_range is not None:
         marked = session.marked_range
-        _add(menu, tr("Zoom to marked range"), lambda: session.set_visible(marked.time))
-        _add(menu, tr("Clear marked range"), lambda: session.set_marked(None))
+        add(tr("Zoom to marked range"), lambda: session.set_visible(marked.time))
+        add(tr("Clear marked range"), lambda: session.set_marked(None))
 
 
 def _title_of(session: Session, key: str) -> str:
