@@ -43,7 +43,7 @@ from ggscope.render.theme import Theme
 from ggscope.session.settings import Settings
 from ggscope.text import caption, one_line
 from ggscope.views.base.plain import copy_text, set_tab_tip, set_title
-from ggscope.views.base.view import Copies, View, guarded, later
+from ggscope.views.base.view import Connection, Copies, View, guarded, later
 
 if TYPE_CHECKING:
     from ggscope.gui.commands.palette import Palette
@@ -660,8 +660,8 @@ class MainWindow(QMainWindow):
     def _on_state_changed(self, _: object = None) -> None:
         self.actions_.refresh()
 
-    def _on_history_changed(self) -> None:
-        self._refresh_later.start()  # it may change on every frame
+    def _on_moved(self, _: object = None) -> None:
+        self.actions_.enable()
 
     def _on_full_screen(self, is_full: bool) -> None:
         for part in (self.menuBar(), self._tab_row):
@@ -734,27 +734,25 @@ class MainWindow(QMainWindow):
         if session is self._watched:
             return
         old, self._watched = self._watched, session
-        for one, connects in ((old, False), (session, True)):
-            if one is None:
-                continue
-            for signal in (
-                one.trace_changed,
-                one.selection_changed,
-                one.marked_range_changed,
-                one.search_changed,
-                one.filter_changed,
-                one.bookmarks_changed,
-                one.color_by_changed,
-                one.absolute_time_changed,
-            ):
-                if connects:
-                    signal.connect(self._on_state_changed)
-                else:
-                    signal.disconnect(self._on_state_changed)
-            if connects:
-                one.history.changed.connect(self._on_history_changed)
-            else:
-                one.history.changed.disconnect(self._on_history_changed)
+        if old is not None:
+            for signal, slot in self._heard(old):
+                signal.disconnect(slot)
+        if session is not None:
+            for signal, slot in self._heard(session):
+                signal.connect(slot)
+
+    def _heard(self, session: "Session") -> tuple[Connection, ...]:
+        return (
+            (session.trace_changed, self._on_state_changed),
+            (session.bookmarks_changed, self._on_state_changed),
+            (session.color_by_changed, self._on_state_changed),
+            (session.absolute_time_changed, self._on_state_changed),
+            (session.selection_changed, self._on_moved),
+            (session.marked_range_changed, self._on_moved),
+            (session.search_changed, self._on_moved),
+            (session.filter_changed, self._on_moved),
+            (session.history.changed, self._on_moved),
+        )
 
     def _cell_views(self) -> tuple[View, ...]:
         if self.document is None:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
-from ggscope.gui.commands.command import Command, conditions, tr
+from ggscope.gui.commands.command import Command, Needs, conditions, tr
 from ggscope.gui.commands.table import COMMANDS, MENUS
 from ggscope.gui.pages.start import recent_exists, recent_title, samples
 from ggscope.session.settings import Settings
@@ -94,6 +94,7 @@ class Actions(QObject):
         self._window = window
         self._overrides = dict(overrides or {})
         self._actions: dict[str, QAction] = {}
+        self._now: Needs | None = None
         for command in COMMANDS:
             self._actions[command.id] = self._make(command, parent)
         self.refresh()
@@ -129,12 +130,19 @@ class Actions(QObject):
             if key not in ("Enter", "Shift+Enter")
         )
 
-    def refresh(self) -> None:
-        """Enable and tick what fits the present state."""
+    def enable(self) -> None:
+        """Enable what makes sense now; selecting and moving change no more."""
         now = conditions(self._window)
+        if now != self._now:
+            self._now = now
+            for command in COMMANDS:
+                self._actions[command.id].setEnabled(not command.needs & ~now)
+
+    def refresh(self) -> None:
+        """Enable, tick and name what fits the present state."""
+        self.enable()
         for command in COMMANDS:
             action = self._actions[command.id]
-            action.setEnabled(not command.needs & ~now)
             if command.is_on is not None:
                 action.setChecked(command.is_on(self._window))
             if command.title is not None:

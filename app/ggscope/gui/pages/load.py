@@ -229,7 +229,6 @@ class LoadingCard(QFrame):
         self._later.setSingleShot(True)
         self._later.setInterval(300)
         self._later.timeout.connect(self._show)
-        parent.installEventFilter(self)
 
     def set_wanted(self, is_wanted: bool) -> None:
         """Show the card in 300 ms, or take it away."""
@@ -238,6 +237,7 @@ class LoadingCard(QFrame):
             self._later.start()
         else:
             self._later.stop()
+            self._over.removeEventFilter(self)
             self.hide()
 
     def set_progress(self, text: str, done: int, total: int) -> None:
@@ -254,6 +254,7 @@ class LoadingCard(QFrame):
 
     def _show(self) -> None:
         if self._is_wanted:
+            self._over.installEventFilter(self)
             self._place()
             self.show()
             self.raise_()
