@@ -70,7 +70,7 @@ def test_files_with_nothing_readable_get_a_page_that_says_what_to_do(
         assert page.isVisible(), name
         assert name in page.head.text()
         assert page.message.text(), name
-        assert name in page.where.full_text()
+        assert name in page.where.full_text
         texts = page.head.text() + page.message.text() + page.hint.text()
         assert "Traceback" not in texts
         assert "--" not in texts, f"{name} speaks of the command line: {texts}"

@@ -213,8 +213,8 @@ def test_error_page_says_what_where_and_what_to_do(qtbot: QtBot) -> None:
     page.show_failure(TaskFailure("load", "", str(error), error), [("a", "A")])
 
     assert page.message.text() == "Record 3 is damaged."
-    assert "12,345" in page.where.full_text()
-    assert "tensor-access" in page.where.full_text()
+    assert "12,345" in page.where.full_text
+    assert "tensor-access" in page.where.full_text
     assert page.hint.text() == "Capture it again."
 
 
@@ -302,7 +302,7 @@ def test_cancelled_tab_says_so_and_reloads(
     document = window.open_path(file)
     qtbot.waitUntil(lambda: document.status.progress.is_shown)
     assert document.card.isVisible()
-    assert "10" in document.status.progress.text.full_text()
+    assert "10" in document.status.progress.text.full_text
 
     QTest.mouseClick(document.status.progress.stop, Qt.MouseButton.LeftButton)
     wait_for(qtbot, document.loader, LoadState.CANCELLED)

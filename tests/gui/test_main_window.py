@@ -441,9 +441,9 @@ def test_status_names_file_range_and_problems(
 ) -> None:
     status = opened(sample).status
 
-    assert sample.name in status.file.full_text()
-    assert "records" in status.file.full_text()
-    assert status.range.full_text().startswith("range ")
+    assert sample.name in status.file.full_text
+    assert "records" in status.file.full_text
+    assert status.range.full_text.startswith("range ")
     assert status.problems.text()
     assert status.renderer.text()
 

@@ -94,7 +94,7 @@ def test_escape_stops_the_reading_and_keeps_what_is_there(
     assert "not read" in texts(partial)
     assert "stopped" in partial.title
     assert "stopped" in window.windowTitle()
-    assert "stopped" in partial.status.file.full_text()
+    assert "stopped" in partial.status.file.full_text
     assert "stopped" in partial.banner.text.text()
     assert [w.code for w in partial.session.trace.warnings] == ["reading_stopped"]
 
@@ -214,7 +214,7 @@ def test_enter_reads_the_part_that_fits(
     assert chosen == "0:100000"
     assert refused.workspace.isVisible()
     assert "records 0–100 k of 1 M" in refused.title
-    assert "records 0–100 k of 1 M" in refused.status.file.full_text()
+    assert "records 0–100 k of 1 M" in refused.status.file.full_text
 
 
 def test_last_part_and_fewer_names_can_be_read(

@@ -10,9 +10,10 @@ from ggscope.gui import theme as theme_module
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import StartPage
 from ggscope.gui.theme import ThemeManager, base_px, style_sheet
-from ggscope.gui.widgets import MIN_TARGET, ElidedLabel, GlyphButton
+from ggscope.gui.widgets import MIN_TARGET, GlyphButton
 from ggscope.render.theme import contrast, css, mix, theme
 from ggscope.session.settings import Settings
+from ggscope.views.base.plain import ElidedLabel
 
 AA = 4.5
 
@@ -132,12 +133,12 @@ def test_glyph_button_has_text_tooltip_and_name(qtbot: QtBot) -> None:
 
 def test_elided_label_keeps_the_whole_text_in_its_tooltip(qtbot: QtBot) -> None:
     text = "a very long name " * 100
-    label = ElidedLabel(text)
+    label = ElidedLabel(text=text)
     qtbot.addWidget(label)
     label.resize(200, 20)
     label.show()
 
     assert "…" in label.text()
-    assert label.full_text() == text
+    assert label.full_text == text
     assert label.toolTip().startswith("a very long name")
     assert label.minimumSizeHint().width() <= 200 or label.minimumWidth() <= 24

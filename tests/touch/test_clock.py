@@ -25,7 +25,7 @@ def read_times(document: Document) -> tuple[int, int]:
     """Return both ends of the range in the status strip, read as "Go to" would."""
     trace, absolute = document.session.trace, document.session.absolute_time
     assert trace is not None
-    words = document.status.range.full_text().removeprefix("range ").split(" (")[0]
+    words = document.status.range.full_text.removeprefix("range ").split(" (")[0]
     first, last = words.split(" – ")
     return (
         parse_time(first, trace.clock, absolute=absolute),

@@ -6,12 +6,12 @@ import time
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QToolButton, QWidget
 
-from ggscope.gui.widgets import ElidedLabel, GlyphButton, ProgressBar, set_property
+from ggscope.gui.widgets import GlyphButton, ProgressBar, set_property
 from ggscope.model.trace import OpTable, Severity, Trace
 from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskState
-from ggscope.views.base.plain import set_tip
+from ggscope.views.base.plain import ElidedLabel, set_tip
 from ggscope.views.base.view import guarded, later
 
 SHOW_AFTER_MS = 300
@@ -33,14 +33,14 @@ class StatusStrip(QFrame):
         self.setObjectName("status")
         self._session = session
         self._part = ""
-        self.file = ElidedLabel("", self)
-        self.range = ElidedLabel("", self)
+        self.file = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
+        self.range = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.range.setProperty("mono", True)
         self.ops = self._button(self.tr("Choose the op table"), self.ops_clicked)
         self.problems = self._button(
             self.tr("Show the Problems tab"), self.problems_clicked
         )
-        self.memory = ElidedLabel("", self)
+        self.memory = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         set_tip(self.memory, self.tr("Memory that the program uses"))
         self.renderer = self._button(
             self.tr("What draws the timeline; click for settings"),
@@ -50,7 +50,7 @@ class StatusStrip(QFrame):
         self._left = QStackedWidget(self)
         self._left.addWidget(self.file)
         self._left.addWidget(self.progress)
-        self.said = ElidedLabel("", self)
+        self.said = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self._left.addWidget(self.said)
         self._silence = QTimer(self)
         self._silence.setSingleShot(True)
@@ -86,7 +86,7 @@ class StatusStrip(QFrame):
 
     def say(self, text: str) -> None:
         """Say what a command did, for a few seconds."""
-        self.said.set_text(text)
+        self.said.setText(text)
         self._silence.start()
         self._show_left()
 
@@ -137,7 +137,7 @@ class StatusStrip(QFrame):
         text = path.name if path is not None else ""
         if trace is not None:
             text = _file_text(text, trace)
-        self.file.set_text(f"{text} · {self._part}" if self._part else text)
+        self.file.setText(f"{text} · {self._part}" if self._part else text)
 
     def _show_ops(self, ops: OpTable | None) -> None:
         has_table = ops is not None and ops.source != "spelled"
@@ -170,16 +170,16 @@ class StatusStrip(QFrame):
     def _show_range(self, _: object) -> None:
         trace = self._session.trace
         if trace is None or not trace.extent.duration:
-            self.range.set_text("")
+            self.range.setText("")
             return
         visible, absolute = self._session.visible_range, self._session.absolute_time
         form = shown_form(visible, trace.clock, absolute=absolute)
-        self.range.set_text(self.tr("range {0}").format(form.range_text(visible)))
+        self.range.setText(self.tr("range {0}").format(form.range_text(visible)))
 
     def _show_memory(self) -> None:
         from ggscope.readers.memory import process_bytes  # not before the first window
 
-        self.memory.set_text(format_bytes(process_bytes()))
+        self.memory.setText(format_bytes(process_bytes()))
 
 
 class ProgressArea(QWidget):
@@ -195,7 +195,7 @@ class ProgressArea(QWidget):
         super().__init__(parent)
         self._tasks = session.tasks
         self._is_shown = False
-        self.text = ElidedLabel("", self)
+        self.text = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.bar = ProgressBar(self.tr("Progress"), self)
         self.bar.setFixedWidth(120)
         self.stop = GlyphButton(
@@ -237,7 +237,7 @@ class ProgressArea(QWidget):
         state = self._state()
         if state is None:
             return
-        self.text.set_text(progress_text(state, time.monotonic()))
+        self.text.setText(progress_text(state, time.monotonic()))
         self.bar.show_share(state.done, state.total)
         self._set_shown(True)
 

@@ -10,7 +10,6 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPalette,
     QPen,
-    QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QFileDialog,
@@ -18,7 +17,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QProgressBar,
     QPushButton,
-    QSizePolicy,
     QSplitter,
     QSplitterHandle,
     QStyle,
@@ -170,55 +168,6 @@ def draw_glyph(
         for x, y in line[1:]:
             path.lineTo(corner + QPointF(x * size, y * size))
         painter.drawPath(path)
-
-
-@guarded
-class ElidedLabel(Label):
-    """One line that ends in … where it does not fit; the tooltip has it all."""
-
-    def __init__(
-        self,
-        text: str = "",
-        parent: QWidget | None = None,
-        mode: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle,
-    ) -> None:
-        super().__init__(parent=parent)
-        self._full = ""
-        self._mode = mode
-        self.setMinimumWidth(24)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        self.set_text(text)
-
-    def full_text(self) -> str:
-        """Return the text before cutting."""
-        return self._full
-
-    def set_text(self, text: str) -> None:
-        """Show another text."""
-        if text == self._full:
-            return
-        self._full = text
-        self.setAccessibleName(text)
-        self._fit()
-        self.updateGeometry()
-
-    def sizeHint(self) -> QSize:
-        """Return the size that the whole text would like."""
-        hint = super().sizeHint()
-        wide = self.fontMetrics().horizontalAdvance(self._full) + 4
-        return QSize(min(wide, 1200), hint.height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Cut again."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
-        shown = self.fontMetrics().elidedText(
-            one_line(self._full[:2000]), self._mode, max(0, self.width())
-        )
-        self.setText(shown)
-        set_tip(self, self._full[:4000] if shown != self._full else "")
 
 
 class Chip(QFrame):

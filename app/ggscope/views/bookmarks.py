@@ -20,7 +20,7 @@ from ggscope.model.units import format_duration, format_exact
 from ggscope.render.theme import Theme, css
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
 from ggscope.session.session import Session
-from ggscope.views.base.plain import add_action, copy_text, set_tip
+from ggscope.views.base.plain import ElidedLabel, add_action, copy_text, set_tip
 from ggscope.views.base.text_table import (
     Cell,
     Heading,
@@ -30,7 +30,6 @@ from ggscope.views.base.text_table import (
 )
 from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
-    ElidedLabel,
     EmptyState,
     keeps_key,
     lay_out,

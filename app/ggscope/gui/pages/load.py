@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
 
 from ggscope.errors import AmbiguousFormatError, ReadError, UnknownFormatError
 from ggscope.gui.widgets import (
-    ElidedLabel,
     ProgressBar,
     button,
     label,
@@ -24,7 +23,7 @@ from ggscope.gui.widgets import (
 )
 from ggscope.session.loader import read_error
 from ggscope.session.tasks import TaskFailure
-from ggscope.views.base.plain import add_action, copy_text
+from ggscope.views.base.plain import ElidedLabel, add_action, copy_text
 from ggscope.views.base.view import guarded
 
 ReaderChoice = tuple[str, str]  # id, title
@@ -55,7 +54,7 @@ class ProblemPage(QWidget):
         self.setAccessibleName(self.tr("This file could not be read"))
         self.head = label("", self, "large", wraps=True)
         self.message = label("", self, wraps=True)
-        self.where = ElidedLabel("", self)
+        self.where = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.where.setProperty("mono", True)
         self.where.setProperty("role", "dim")
         self.hint = label("", self, "dim", wraps=True)
@@ -106,7 +105,7 @@ class ProblemPage(QWidget):
             self.head.setText(self._headline(error))
             self.message.setText(_sentence(error.message)[:2000])
             where, hint = self._place(error), self._remedy(error)
-        self.where.set_text(where)
+        self.where.setText(where)
         self.where.setVisible(bool(where))
         self.hint.setText(hint)
         self.hint.setVisible(bool(hint))
@@ -144,7 +143,7 @@ class ProblemPage(QWidget):
         lines = [
             self.head.text(),
             self.message.text(),
-            self.where.full_text(),
+            self.where.full_text,
             self.hint.text(),
         ]
         if failure is not None and failure.report:
@@ -211,9 +210,11 @@ class LoadingCard(QFrame):
         self.setObjectName("overlay")
         self.setAccessibleName(self.tr("Reading {0}").format(name))
         self._is_wanted = False
-        head = ElidedLabel(self.tr("Reading {0}").format(name), self)
+        head = ElidedLabel(
+            self, self.tr("Reading {0}").format(name), mode=Qt.TextElideMode.ElideMiddle
+        )
         head.setProperty("role", "large")
-        self.text = ElidedLabel(" ", self)
+        self.text = ElidedLabel(self, " ", mode=Qt.TextElideMode.ElideMiddle)
         self.text.setProperty("role", "dim")
         self.bar = ProgressBar("", self)
         self.bar.show_share(0, 0)
@@ -242,7 +243,7 @@ class LoadingCard(QFrame):
 
     def set_progress(self, text: str, done: int, total: int) -> None:
         """Show how far the reading is."""
-        self.text.set_text(text)
+        self.text.setText(text)
         if total > 0:
             self.bar.show_share(done, total)
 

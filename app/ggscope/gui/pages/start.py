@@ -21,10 +21,10 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope import assets
-from ggscope.gui.widgets import ElidedLabel, button, label, set_property
+from ggscope.gui.widgets import button, label, set_property
 from ggscope.model.units import format_bytes
 from ggscope.session.settings import RECENT_SEPARATOR, Settings
-from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.plain import ElidedLabel, Label, set_tip
 from ggscope.views.base.view import guarded
 
 
@@ -251,11 +251,11 @@ class FileRow(QPushButton):
         )
         self.setAccessibleName(recent_title(entry))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        name = ElidedLabel(recent_title(entry), self)
+        name = ElidedLabel(self, recent_title(entry), mode=Qt.TextElideMode.ElideMiddle)
         if self.is_missing:
             second = self.tr("not found: {0}").format(path.parent)
             name.setProperty("role", "dim")
-        under = ElidedLabel(second, self)
+        under = ElidedLabel(self, second, mode=Qt.TextElideMode.ElideMiddle)
         under.setProperty("role", "dim")
         box = QVBoxLayout(self)
         box.setContentsMargins(8, 5, 8, 5)

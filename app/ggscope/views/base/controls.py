@@ -20,10 +20,9 @@ from PySide6.QtWidgets import (
 
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
-from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.plain import ElidedLabel, Label, set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
-    ElidedLabel,
     combo_box,
     lay_out,
     scaled,

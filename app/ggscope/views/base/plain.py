@@ -8,8 +8,8 @@ text is `ggscope.text.Html`, and everything else is shown letter by letter.
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QAction, QGuiApplication, QImage
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QAction, QGuiApplication, QImage, QResizeEvent
 from PySide6.QtWidgets import (
     QInputDialog,
     QLabel,
@@ -35,6 +35,9 @@ Tipped = QWidget | QAction | QListWidgetItem | QTableWidgetItem
 """What has one tooltip."""
 _MAX_TOLD = 4
 _MAX_LETTERS = 80
+_MAX_LINE = 2000
+"""Letters of a line that are measured; a name may have millions."""
+_MAX_WIDTH = 1200
 
 
 @guarded
@@ -56,6 +59,65 @@ class Label(QLabel):
             super().setText("")
             self.setTextFormat(form)
         super().setText(text if is_rich else plain(text))
+
+
+@guarded
+class ElidedLabel(Label):
+    """One line that ends in … where it does not fit; the tooltip has it all.
+
+    `text` is what it shows, `full_text` what it was given.
+    """
+
+    def __init__(
+        self,
+        parent: QWidget | None = None,
+        text: str = "",
+        mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
+        super().__init__(parent=parent)
+        self._full = ""
+        self._mode = mode
+        self.tip = ""
+        """Tooltip to show in any case; "" = the whole text where it is cut."""
+        self.setText(text)
+
+    @property
+    def full_text(self) -> str:
+        """The whole text."""
+        return self._full
+
+    def setText(self, text: str) -> None:
+        """Show `text`, as much of it as fits."""
+        self._full = one_line(text)
+        self.setAccessibleName(text)
+        self.updateGeometry()
+        self._elide()
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self.setText("")
+
+    def sizeHint(self) -> QSize:
+        """Ask for room for the whole text, within limits."""
+        width = self.fontMetrics().horizontalAdvance(self._full)
+        return QSize(min(width + 4, _MAX_WIDTH), super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        """Get by with room for one letter."""
+        return QSize(self.fontMetrics().averageCharWidth(), super().sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the text to the new width."""
+        super().resizeEvent(event)
+        self._elide()
+
+    def _elide(self) -> None:
+        shown = self.fontMetrics().elidedText(
+            self._full[:_MAX_LINE], self._mode, max(self.width(), 0)
+        )
+        super().setText(shown)
+        whole = "" if shown == self._full else self._full[: 2 * _MAX_LINE]
+        set_tip(self, self.tip or whole)
 
 
 def set_tip(target: Tipped, text: str) -> None:

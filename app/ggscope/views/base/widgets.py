@@ -22,7 +22,6 @@ from PySide6.QtGui import (
     QGuiApplication,
     QKeyEvent,
     QPainter,
-    QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -41,7 +40,7 @@ from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.render.colors import category_color, label_color
 from ggscope.render.theme import Theme, css
-from ggscope.text import caption, one_line
+from ggscope.text import caption
 from ggscope.views.base.plain import Label, set_tip
 from ggscope.views.base.view import guarded
 
@@ -348,53 +347,3 @@ class Disclosure(QWidget):
             self._content.setVisible(is_open)
         if is_open:
             self.opened.emit()
-
-
-@guarded
-class ElidedLabel(Label):
-    """A label that can be as narrow as its neighbours need it to be.
-
-    `text` is what it shows, `full_text` what it was given.
-    """
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent=parent)
-        self._full = ""
-        self.tip = ""
-        """Tooltip to show in any case; "" = the whole text where it is cut."""
-
-    @property
-    def full_text(self) -> str:
-        """The whole text."""
-        return self._full
-
-    def setText(self, text: str) -> None:
-        """Show `text`, as much of it as fits."""
-        self._full = one_line(text)
-        self.setAccessibleName(text)
-        self.updateGeometry()
-        self._elide()
-
-    def clear(self) -> None:
-        """Show nothing."""
-        self.setText("")
-
-    def sizeHint(self) -> QSize:
-        """Ask for room for the whole text."""
-        width = self.fontMetrics().horizontalAdvance(self._full)
-        return QSize(width + 2, super().sizeHint().height())
-
-    def minimumSizeHint(self) -> QSize:
-        """Get by with room for one letter."""
-        return QSize(self.fontMetrics().averageCharWidth(), super().sizeHint().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the text to the new width."""
-        super().resizeEvent(event)
-        self._elide()
-
-    def _elide(self) -> None:
-        metrics, mode = self.fontMetrics(), Qt.TextElideMode.ElideRight
-        shown = metrics.elidedText(self._full, mode, max(self.width(), 0))
-        super().setText(shown)
-        set_tip(self, self.tip or ("" if shown == self._full else self._full))

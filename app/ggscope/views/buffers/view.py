@@ -48,11 +48,10 @@ from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import add_action, copy_text, set_tip
+from ggscope.views.base.plain import ElidedLabel, add_action, copy_text, set_tip
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
-    ElidedLabel,
     combo_box,
     lay_out,
     pop_up,

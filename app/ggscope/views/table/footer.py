@@ -9,10 +9,9 @@ from ggscope.model.units import format_count, format_share
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
 from ggscope.views.base.controls import RangeSwitch
-from ggscope.views.base.plain import set_tip
+from ggscope.views.base.plain import ElidedLabel, set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
-    ElidedLabel,
     lay_out,
     scaled,
     tool_button,
