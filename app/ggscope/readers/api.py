@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from ggscope.errors import Cancelled, ReadError
 from ggscope.model.trace import Trace
+from ggscope.readers.common.column_pieces import Pieces
 from ggscope.readers.source import Source
 
 HEAD_BYTES = 64 * 1024
@@ -356,6 +357,11 @@ class ReadContext:
         self.check_cancelled()
         if self._publish is not None:
             self._publish(trace)
+
+    @property
+    def pieces(self) -> Pieces:
+        """Work on long columns, piece by piece, that stops where it is cancelled."""
+        return Pieces(self.check_cancelled)
 
     @property
     def wants_stages(self) -> bool:

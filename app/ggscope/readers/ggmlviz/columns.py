@@ -6,7 +6,6 @@ them is worked on in blocks, so that nobody waits for it to be cancelled.
 """
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -382,41 +381,11 @@ def _field_table(layout: EventLayout) -> Array:
     return table
 
 
-BLOCK_ROWS = 1 << 18
-"""So many rows at once: a millisecond or so, and little memory beside the columns."""
 MAX_GAP_NS = 366 * 24 * 3600 * 10**9
 """Stamps further than this from the middle one are damage, too."""
 
 _U64 = npt.NDArray[np.uint64]
 _T = TypeVar("_T")
-
-
-def blocks(n: int, context: ReadContext, block: int = BLOCK_ROWS) -> Iterator[slice]:
-    """Yield parts of `n` rows; stop here if cancelled."""
-    for first in range(0, n, block):
-        context.check_cancelled()
-        yield slice(first, min(first + block, n))
-
-
-def taken(column: Array, rows: Array, context: ReadContext) -> Array:
-    """Return ``column[rows]``."""
-    found = np.empty(len(rows), column.dtype)
-    for block in blocks(len(rows), context):
-        found[block] = column[rows[block]]
-    return found
-
-
-def counts(column: Array, n: int, context: ReadContext) -> I64:
-    """Return how often each number below `n` occurs, int64[n]; none is negative."""
-    found = np.zeros(n, np.int64)
-    for block in blocks(len(column), context):
-        found += np.bincount(column[block], minlength=n)
-    return found
-
-
-def joined(parts: list[Array], empty_type: type[np.generic]) -> Array:
-    """Return all parts one after another, an empty array where there are none."""
-    return np.concatenate(parts) if parts else np.empty(0, empty_type)
 
 
 @dataclass(slots=True, eq=False)
@@ -481,17 +450,14 @@ class Events:
 
     def rows_of(self, first: int, last: int, context: ReadContext) -> I64:
         """Return the rows of events of types `first` to `last`, in time order."""
-        parts: list[Array] = []
-        for block in blocks(len(self), context):
-            if self.order is None:
-                kind = self.kind[block]
-                rows = np.flatnonzero((kind >= first) & (kind <= last)) + block.start
-            else:
-                rows = self.order[block]
-                kind = self.kind[rows]
-                rows = rows[(kind >= first) & (kind <= last)]
-            parts.append(rows)
-        return joined(parts, np.int64)
+        kind, order = self.kind, self.order
+
+        def is_wanted(block: slice) -> Array:
+            some = kind[block] if order is None else kind[order[block]]
+            return (some >= first) & (some <= last)
+
+        at = context.pieces.find(len(self), is_wanted)
+        return at if order is None else order[at]
 
 
 def gather(
@@ -544,7 +510,7 @@ def _used(
     """
     highest = -1
     in_order = True
-    for block in blocks(len(codes), context):
+    for block in context.pieces.of(len(codes)):
         part = codes[block]
         top = int(part.max(initial=-1))
         if top > highest:
@@ -592,11 +558,9 @@ def _sound_times(stamp: _U64) -> tuple[I64, I64]:
 
 def _backward(time: I64, context: ReadContext) -> I64:
     """Return the rows that are earlier than the one in front of them."""
-    parts: list[Array] = []
-    for block in blocks(len(time) - 1, context):
-        ahead = time[block.start + 1 : block.stop + 1]
-        parts.append(np.flatnonzero(ahead < time[block]) + block.start + 1)
-    return joined(parts, np.int64)
+    return 1 + context.pieces.find(
+        len(time) - 1, lambda b: time[b.start + 1 : b.stop + 1] < time[b]
+    )
 
 
 def _texts(
@@ -631,10 +595,4 @@ def _rows_with(
     """Return the rows whose label is marked."""
     if not marked.any():
         return np.empty(0, np.int64)
-    return joined(
-        [
-            np.flatnonzero(marked[label[block]]) + block.start
-            for block in blocks(len(label), context)
-        ],
-        np.int64,
-    )
+    return context.pieces.find(len(label), lambda block: marked[label[block]])

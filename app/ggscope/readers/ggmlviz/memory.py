@@ -10,7 +10,7 @@ from ggscope.model.tensors import Buffers
 from ggscope.model.trace import Severity
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.bracket import neighbours
-from ggscope.readers.ggmlviz.columns import Events, blocks, encode, is_memory, joined
+from ggscope.readers.ggmlviz.columns import Events, encode, is_memory
 from ggscope.readers.ggmlviz.layouts import EventType
 
 MAX_SIZE = 1 << 47
@@ -106,11 +106,7 @@ def add_memory(
     """Add counters and buffers of allocations; return figures for the summary."""
     summary: dict[str, object] = {}
     memory: dict[str, object] = {}
-    found = [
-        np.flatnonzero(is_memory(events.kind[block])) + block.start
-        for block in blocks(len(events), context)
-    ]
-    rows = joined(found, np.int64)
+    rows = context.pieces.find(len(events), lambda b: is_memory(events.kind[b]))
     by_time = np.argsort(events.time[rows], kind="stable")
     rows, sizes = rows[by_time], events.sizes[: len(rows)][by_time]
     kind = events.kind[rows]

@@ -24,14 +24,7 @@ from ggscope.native.declared import Pairing
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.bracket import match
-from ggscope.readers.ggmlviz.columns import (
-    Events,
-    blocks,
-    encode,
-    free_slots,
-    new_secret,
-    taken,
-)
+from ggscope.readers.ggmlviz.columns import Events, encode, free_slots, new_secret
 from ggscope.readers.ggmlviz.layouts import EventType
 
 _Bools = npt.NDArray[np.bool_]
@@ -237,7 +230,7 @@ def pair_ops(
 def _counts(events: Events, context: ReadContext) -> tuple[int, int]:
     """Return how many begins of anything, and ends of ops, there are."""
     n_begins = n_ends = 0
-    for block in blocks(len(events), context):
+    for block in context.pieces.of(len(events)):
         kind = events.kind[block]
         n_begins += int(np.count_nonzero((kind & ~np.uint8(EventType.OP_BEGIN)) == 0))
         n_ends += int(np.count_nonzero(kind == EventType.OP_END))
@@ -270,7 +263,7 @@ class _Job:
 
     def pair(self, context: ReadContext) -> None:
         """Pair all events."""
-        for block in blocks(len(self._events), context):
+        for block in context.pieces.of(len(self._events)):
             at = block.start
             while at < block.stop:
                 at = library().ggscope_ggmlviz_pair(self._struct, at, block.stop)
@@ -289,7 +282,7 @@ class _Job:
         start, end = np.empty(n, np.int64), np.empty(n, np.int64)
         flags = np.empty(n, np.uint8)
         slot: Array = np.zeros(len(self._graphs), np.int32)
-        for block in blocks(n, context):
+        for block in context.pieces.of(n):
             library().ggscope_ggmlviz_finish(
                 self._struct, self._graphs.start, trace_end, slot,
                 block.start, block.stop, start, end, flags,
@@ -334,7 +327,7 @@ class Intervals:
     def arrange(self, order: Array, context: ReadContext) -> None:
         """Bring the rows into another order, with memory for one more column."""
         for name in ("begin", "start", "end", "flags"):
-            setattr(self, name, taken(getattr(self, name), order, context))
+            setattr(self, name, context.pieces.chosen(getattr(self, name), order))
 
     @property
     def n_graphs(self) -> int:

@@ -8,13 +8,7 @@ from ggscope.model.ggml import ops as ggml
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ReadContext
-from ggscope.readers.ggmlviz.columns import (
-    NAMES_EVERY,
-    EventOptions,
-    Events,
-    blocks,
-    counts,
-)
+from ggscope.readers.ggmlviz.columns import NAMES_EVERY, EventOptions, Events
 from ggscope.readers.ggmlviz.layouts import N_TYPES, EventType
 from ggscope.readers.ggmlviz.pairing import IntervalFlag, Intervals
 from ggscope.readers.ggmlviz.trace import MAX_OP, GgmlvizRecords
@@ -179,7 +173,7 @@ def note_damage(
         if len(rows):
             at = records.offset(events.first_record + int(rows[0]))
             builder.warn(severity, code, message, at, len(rows))
-    n_of_kind = counts(events.kind, 256, context)
+    n_of_kind = context.pieces.counts(events.kind, 256)
     for kind in np.flatnonzero(n_of_kind[N_TYPES:]) + N_TYPES:
         first = int(np.argmax(events.kind == kind))
         builder.warn(
@@ -238,7 +232,7 @@ def _beyond(events: Events, n_known: int, context: ReadContext) -> tuple[Array, 
     """Return the op numbers from `n_known` on, and how many ops have one."""
     found: I64 = np.empty(0, np.int64)
     n_ops = 0
-    for block in blocks(len(events), context):
+    for block in context.pieces.of(len(events)):
         number = events.number[block]
         is_beyond = (number >= n_known) & (number <= MAX_OP)
         is_beyond &= events.kind[block] == EventType.OP_BEGIN

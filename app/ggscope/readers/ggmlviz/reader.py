@@ -49,8 +49,6 @@ from ggscope.readers.ggmlviz.columns import (
     EventIntake,
     EventOptions,
     Events,
-    blocks,
-    counts,
     gather,
 )
 from ggscope.readers.ggmlviz.layouts import (
@@ -326,9 +324,9 @@ class Reading:
         records = self._records()
         events = self._all_events(builder)
         note_damage(builder, events, records, context)
-        n, n_of_kind = len(events), counts(events.kind, 256, context)
+        n, n_of_kind = len(events), context.pieces.counts(events.kind, 256)
         is_sure = renumber(builder, events, n_of_kind, self._options.numbering)
-        n_of_kind = counts(events.kind, 256, context)
+        n_of_kind = context.pieces.counts(events.kind, 256)
         summary: dict[str, object] = {
             "events": {
                 type_name(kind, is_sure=is_sure): int(n_of_kind[kind])
@@ -367,7 +365,7 @@ class Reading:
         A full buffer drops ops, and some writers log none: fewer contradict nothing.
         """
         wanted, n_nodes, n_graphs = self._options.wanted, 0, 0
-        for block in blocks(len(events), self._context):
+        for block in self._context.pieces.of(len(events)):
             is_graph = events.kind[block] == EventType.GRAPH_BEGIN
             n_nodes += int(events.number[block][is_graph].sum(dtype=np.int64))
             n_graphs += int(np.count_nonzero(is_graph))

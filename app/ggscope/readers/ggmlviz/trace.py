@@ -29,14 +29,7 @@ from ggscope.model.trace import OpTable, RecordView, Severity
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.bracket import neighbours
 from ggscope.readers.ggmlviz import NUMBERING_OPTION
-from ggscope.readers.ggmlviz.columns import (
-    Events,
-    blocks,
-    counts,
-    encode,
-    is_memory,
-    taken,
-)
+from ggscope.readers.ggmlviz.columns import Events, encode, is_memory
 from ggscope.readers.ggmlviz.layouts import (
     PREFIX_BYTES,
     EventLayout,
@@ -88,7 +81,8 @@ def add_lanes(
     begins, instants : rows of events, in the order of time. Instants without a
         backend go to the first lane of their thread.
     """
-    begin_place, place = taken(events.place, begins, context), events.place[instants]
+    begin_place = context.pieces.chosen(events.place, begins)
+    place = events.place[instants]
     nowhere = events.kind[instants] >= EventType.BARRIER_WAIT
     if nowhere.any():
         thread = events.thread_of[place]
@@ -98,10 +92,10 @@ def add_lanes(
         home[events.thread_of[begin_place][::-1]] = begin_place[::-1]
         place[nowhere] = home[thread[nowhere]]
     n_places = len(events.thread_of)
-    n_uses = counts(begin_place, n_places, context)
+    n_uses = context.pieces.counts(begin_place, n_places)
     n_uses += np.bincount(place, minlength=n_places)
     lane_of = _name_lanes(builder, events, np.flatnonzero(n_uses))
-    for block in blocks(len(begins), context):
+    for block in context.pieces.of(len(begins)):
         begin_place[block] = lane_of[begin_place[block]]
     return narrow(begin_place), lane_of[place]
 
@@ -187,7 +181,7 @@ def add_intervals(
     small = np.int32 if len(lane) < 1 << 31 else np.int64
     order = np.argsort(lane, kind="stable").astype(small)
     context.check_cancelled()
-    lane = taken(lane, order, context)
+    lane = context.pieces.chosen(lane, order)
     intervals.arrange(order, context)
     # The memory of the order is needed for what follows.
     del order
@@ -213,20 +207,20 @@ def _add_spans(
     tensor_of, layer_of = tables
     begin = intervals.begin
     graphs = np.flatnonzero(intervals.has(IntervalFlag.GRAPH))
-    number = taken(events.number, begin, context)
+    number = context.pieces.chosen(events.number, begin)
     events.release("number")
-    label = taken(events.label, begin, context)
+    label = context.pieces.chosen(events.label, begin)
     events.release("label")
     name_of, graph_names = _names(builder, events, label[graphs], number[graphs])
     builder.add_spans(
         start=intervals.start,
         end=intervals.end,
         lane=lane,
-        name=_with(taken(name_of, label, context), graphs, graph_names),
+        name=_with(context.pieces.chosen(name_of, label), graphs, graph_names),
         op=_with(_ops(builder, number, graphs), graphs, -1),
-        flags=taken(_FLAGS, intervals.flags, context),
-        tensor=_with(taken(tensor_of, label, context), graphs, -1),
-        layer=_with(taken(layer_of, label, context), graphs, -1),
+        flags=context.pieces.chosen(_FLAGS, intervals.flags),
+        tensor=_with(context.pieces.chosen(tensor_of, label), graphs, -1),
+        layer=_with(context.pieces.chosen(layer_of, label), graphs, -1),
         record=_records(begin, events.first_record),
     )
 
@@ -317,7 +311,7 @@ def _add_tensors(
     """
     n = len(events.string_of)
     is_used = np.zeros(n, np.bool_)
-    for block in blocks(len(events), context):
+    for block in context.pieces.of(len(events)):
         kind = events.kind[block]
         is_about = (kind >= EventType.OP_BEGIN) & (kind <= EventType.TENSOR_FREE)
         is_used[events.label[block][is_about]] = True
@@ -409,7 +403,7 @@ def _some_ops(events: Events, context: ReadContext) -> Array:
     """Return the rows of the first `MAX_OPS` begins of ops."""
     parts: list[Array] = [np.empty(0, np.int64)]
     n = 0
-    for block in blocks(len(events), context):
+    for block in context.pieces.of(len(events)):
         is_op = events.kind[block] == EventType.OP_BEGIN
         rows = np.flatnonzero(is_op & (events.number[block] <= MAX_OP))
         parts.append(rows[: MAX_OPS - n] + block.start)

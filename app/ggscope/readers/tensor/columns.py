@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, distinct, narrow
+from ggscope.model.tables import I64, Array, distinct
 from ggscope.native.library import library
 from ggscope.readers.api import SAMPLED_SHARE, ReadContext
+from ggscope.readers.common.column_pieces import Pieces
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import RecordLayout
 
@@ -42,7 +43,6 @@ _PROBE_BYTES = 1 << 20
 _U64 = np.uint64
 Words = npt.NDArray[np.uint64]
 Ranges = list[tuple[int, int]]
-_PIECE_ROWS = 1 << 19
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -372,113 +372,34 @@ def word_blocks(
             return
 
 
-class Pieces:
-    """Does array operations piece by piece.
+def lane_order(
+    pieces: Pieces, thread: npt.NDArray[np.uint16], ids: list[int]
+) -> tuple[I64, Array | None]:
+    """Return the first row of each lane, and positions by lane.
 
     Parameters
     ----------
-    check : called between pieces; raises Cancelled where they are not wanted.
+    ids : raw thread ids in lane order, all that occur.
+
+    Returns
+    -------
+    int64[n_lanes + 1], and int32[n]; None where that is the order already.
     """
-
-    def __init__(self, check: Callable[[], None]) -> None:
-        self.check = check
-
-    def of(self, n: int, first: int = 0) -> Iterator[slice]:
-        """Yield slices that cover ``[first, n)``, with a check before each."""
-        for at in range(first, n, _PIECE_ROWS):
-            self.check()
-            yield slice(at, min(at + _PIECE_ROWS, n))
-
-    def find(self, n: int, marked: Callable[[slice], Array]) -> I64:
-        """Return where ``marked(piece)`` is true, ascending, int64[m]."""
-        found = [piece.start + np.flatnonzero(marked(piece)) for piece in self.of(n)]
-        return np.concatenate([np.zeros(0, np.int64), *found])
-
-    def changes(self, column: Array) -> I64:
-        """Return the rows, but for the first, that differ from the one before."""
-        return 1 + self.find(
-            len(column) - 1, lambda p: column[p] != column[p.start + 1 : p.stop + 1]
+    n, n_lanes = len(thread), len(ids)
+    if n_lanes <= 1:
+        return np.array([0, n][: n_lanes + 1], np.int64), None
+    counts = pieces.counts(thread, N_THREADS)[ids]
+    lane_first = np.concatenate([[0], np.cumsum(counts)])
+    order = np.empty(n, np.int32)
+    lane_of = np.zeros(N_THREADS, np.uint16)
+    lane_of[ids] = np.arange(n_lanes)
+    following, limit = lane_first[:-1].copy(), lane_first[1:].copy()
+    for piece in pieces.of(n):
+        fits = library().ggscope_tensor_order(
+            thread, piece.start, piece.stop, lane_of, following, limit, order
         )
-
-    def counts(self, column: Array, n: int) -> I64:
-        """Return how often each number below `n` occurs, int64[n]."""
-        total = np.zeros(n, np.int64)
-        for piece in self.of(len(column)):
-            total += np.bincount(column[piece], minlength=n)
-        return total
-
-    def lane_order(
-        self, thread: npt.NDArray[np.uint16], ids: list[int]
-    ) -> tuple[I64, Array | None]:
-        """Return the first row of each lane, and positions by lane.
-
-        Parameters
-        ----------
-        ids : raw thread ids in lane order, all that occur.
-
-        Returns
-        -------
-        int64[n_lanes + 1], and int32[n]; None where that is the order already.
-        """
-        n, n_lanes = len(thread), len(ids)
-        if n_lanes <= 1:
-            return np.array([0, n][: n_lanes + 1], np.int64), None
-        counts = self.counts(thread, N_THREADS)[ids]
-        lane_first = np.concatenate([[0], np.cumsum(counts)])
-        order = np.empty(n, np.int32)
-        lane_of = np.zeros(N_THREADS, np.uint16)
-        lane_of[ids] = np.arange(n_lanes)
-        following, limit = lane_first[:-1].copy(), lane_first[1:].copy()
-        for piece in self.of(n):
-            fits = library().ggscope_tensor_order(
-                thread, piece.start, piece.stop, lane_of, following, limit, order
-            )
-            assert fits, "a thread has more records than were counted"
-        return lane_first, order
-
-    def gather(self, column: Array, order: Array | None, out: Array) -> None:
-        """Write ``column[order]`` to the first rows of `out`, whatever its dtype.
-
-        All values must fit. `order` None stands for the order as it is.
-        """
-        n = len(column) if order is None else len(order)
-        for piece in self.of(n):
-            if order is None:
-                out[piece] = column[piece]
-            elif not _gathered(column, order[piece], out[piece]):
-                out[piece] = column[order[piece]]
-
-    def taken(self, column: Array, order: Array | None, room: int = 0) -> Array:
-        """Return ``column[order]`` in the narrowest signed dtype that holds it.
-
-        Parameters
-        ----------
-        room : rows to leave free at the end.
-        """
-        out = np.empty(len(column) + room, narrowest(column))
-        self.gather(column, order, out)
-        return out
-
-
-def _gathered(column: Array, order: Array, out: Array) -> bool:
-    """Write ``column[order]`` to `out`; tell whether compiled code has these types."""
-    is_signed_or_same = column.dtype.kind == "i" or column.itemsize == out.itemsize
-    return (
-        is_signed_or_same
-        and order.dtype == np.int32
-        and column.flags.c_contiguous
-        and bool(
-            library().ggscope_tensor_gather(
-                column, column.itemsize, order, len(order), out, out.itemsize
-            )
-        )
-    )
-
-
-def narrowest(column: Array) -> np.dtype[Any]:
-    """Return the narrowest signed dtype that holds the values of `column` and -1."""
-    low = int(column.min(initial=0)) if column.dtype.kind == "i" else 0
-    return narrow(np.array([min(low, -1), int(column.max(initial=0))])).dtype
+        assert fits, "a thread has more records than were counted"
+    return lane_first, order
 
 
 def extended(column: Array, n: int, *tails: Array) -> Array:

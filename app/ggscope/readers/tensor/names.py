@@ -23,8 +23,7 @@ from ggscope.model.tables import (
 )
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.trace import OpTable
-from ggscope.readers.common.column_pieces import ColumnPieces
-from ggscope.readers.tensor.columns import Pieces
+from ggscope.readers.common.column_pieces import ColumnPieces, Pieces
 from ggscope.readers.tensor.layouts import NO_INDEX, RecordLayout
 
 _MAX_OFFSET = np.uint64(1 << 62)

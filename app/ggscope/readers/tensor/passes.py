@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, SpanFlag, distinct, empty
-from ggscope.readers.tensor.columns import ROOM_SHARE, Headers, Pieces
+from ggscope.readers.common.column_pieces import Pieces
+from ggscope.readers.tensor.columns import ROOM_SHARE, Headers, lane_order
 
 _PAUSE_NS = 100_000_000
 _PAUSE_FACTOR = 1000
@@ -94,7 +95,7 @@ def arrange(
         their memory is used again.
     """
     n = len(columns)
-    lane_first, order = pieces.lane_order(columns.thread, threads)
+    lane_first, order = lane_order(pieces, columns.thread, threads)
     n_backwards = len(
         pieces.find(
             n - 1, lambda p: columns.time[p.start + 1 : p.stop + 1] < columns.time[p]

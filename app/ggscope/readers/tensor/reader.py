@@ -28,17 +28,16 @@ from ggscope.readers.api import (
     Sniff,
 )
 from ggscope.readers.common.buffer_lives import MAX_SIZE, BufferEvents, add_buffers
+from ggscope.readers.common.column_pieces import Pieces, narrowest
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import INFO, LAYOUT_OPTION, OPS_OPTION, plan, problems
 from ggscope.readers.tensor.columns import (
     NEVER,
-    Pieces,
     Ranges,
     Words,
     cut_ranges,
     data_bounds,
     n_file_records,
-    narrowest,
     record_ranges,
     spread_records,
     word_blocks,

@@ -20,7 +20,7 @@ from ggscope.model.claims import Claims
 from ggscope.model.ggml.rules import ARITY
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import OpTable
-from ggscope.readers.tensor.columns import Pieces
+from ggscope.readers.common.column_pieces import Pieces
 from ggscope.readers.tensor.names import Patterns
 from ggscope.readers.tensor.passes import Records, room_for
 

@@ -30,13 +30,13 @@ from ggscope.native.declared import (
 )
 from ggscope.native.library import library
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Limits
+from ggscope.readers.common.column_pieces import Pieces
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.columns import (
     N_THREADS,
     NEVER,
     SAMPLE_RECORDS,
     Headers,
-    Pieces,
     Ranges,
     Tally,
     TensorOptions,

@@ -22,11 +22,11 @@ from ggscope.model.tables import (
 )
 from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import OpTable, RecordAccess, Trace, TraceInfo
+from ggscope.readers.common.column_pieces import Pieces
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import INFO, problems
 from ggscope.readers.tensor.columns import (
     Headers,
-    Pieces,
     Ranges,
     Tally,
     Words,

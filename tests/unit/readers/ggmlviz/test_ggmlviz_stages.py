@@ -17,11 +17,7 @@ from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers.api import EstimatingReader, Head, Limits, ReadContext
 from ggscope.readers.ggmlviz import reader as ggmlviz_reader
-from ggscope.readers.ggmlviz.columns import (
-    NAME_BLOCK,
-    NAMES_EVERY,
-    EventIntake,
-)
+from ggscope.readers.ggmlviz.columns import NAME_BLOCK, NAMES_EVERY, EventIntake
 from ggscope.readers.ggmlviz.reader import GgmlvizReader, Reading, choose
 from ggscope.readers.source import Source
 from oracles.ggmlviz_intake import NumpyIntake

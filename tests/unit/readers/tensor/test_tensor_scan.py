@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 import oracles
 from ggscope.errors import LimitExceededError
 from ggscope.readers.api import NAMES_CHOICES, Limits
+from ggscope.readers.common.column_pieces import Pieces, narrowest
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import scan as tensor_scan
 from ggscope.readers.tensor.columns import (
     Headers,
-    Pieces,
     Tally,
     TensorOptions,
     Words,
     extended,
-    narrowest,
+    lane_order,
 )
 from ggscope.readers.tensor.layouts import LAYOUTS as PRODUCT_LAYOUTS
 from ggscope.readers.tensor.scan import RecordScan
@@ -287,7 +287,7 @@ def test_stretches_grow_while_they_are_quick(tmp_path: Path) -> None:
 
 
 def orders(work: Pieces, thread: Sequence[int], ids: list[int]) -> list[list[int]]:
-    lane_first, order = work.lane_order(np.array(thread, np.uint16), ids)
+    lane_first, order = lane_order(work, np.array(thread, np.uint16), ids)
     return [
         lane_first.tolist(),
         list(range(len(thread))) if order is None else order.tolist(),
@@ -301,7 +301,7 @@ def test_lane_order_is_a_stable_sort_by_lane(thread: list[int]) -> None:
     lane = [ids.index(t) for t in thread]
     expected = sorted(range(len(thread)), key=lambda k: lane[k])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ggscope.readers.tensor.columns._PIECE_ROWS", 7)
+        patch.setattr("ggscope.readers.common.column_pieces._PIECE_ROWS", 7)
 
         found = orders(Pieces(lambda: None), thread, ids)
 

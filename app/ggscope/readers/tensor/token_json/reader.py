@@ -27,18 +27,12 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
+from ggscope.readers.common.column_pieces import Pieces, narrowest
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError, locate
 from ggscope.readers.source import Change, Source
 from ggscope.readers.tensor import problems
-from ggscope.readers.tensor.columns import (
-    N_THREADS,
-    Headers,
-    Pieces,
-    Tally,
-    TensorOptions,
-    narrowest,
-)
+from ggscope.readers.tensor.columns import N_THREADS, Headers, Tally, TensorOptions
 from ggscope.readers.tensor.layouts import RecordLayout
 from ggscope.readers.tensor.names import PatternDecoder, decode_patterns
 from ggscope.readers.tensor.passes import arrange, room_for
