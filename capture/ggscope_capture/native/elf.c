@@ -37,17 +37,14 @@ struct object {
 };
 
 #define MOST_KEPT 16
-// Objects that functions are called in from here: they must not go away.
-struct keep {
-    const char *names[MOST_KEPT];
-    int n;
-};
 
 struct search {
-    struct keep *keep;
     struct symbol *symbols;
     size_t n;
     bool redirects;
+    // Objects that functions are called in from here: they must not go away.
+    const char *kept[MOST_KEPT];
+    int n_kept;
 };
 
 static bool is_ours(const char *name)
@@ -106,43 +103,57 @@ static bool object_read(struct object *object, const struct dl_phdr_info *info)
     return object->symbols != NULL && object->strings != NULL;
 }
 
-static size_t n_symbols(const struct object *object)
+// The symbol of an object with this name: by its hash table, since programs may export
+// a hundred thousand of them.
+static const ElfW(Sym) *symbol_of(const struct object *object, const char *name)
 {
-    if (object->sysv_hash != NULL)
-        return object->sysv_hash[1];
-    if (object->gnu_hash == NULL)
-        return 0;
     const uint32_t *hash = object->gnu_hash;
-    uint32_t n_buckets = hash[0], first = hash[1], bloom = hash[2], last = 0;
-    const uint32_t *buckets = hash + 4 + bloom * (sizeof(ElfW(Addr)) / 4);
-    for (uint32_t i = 0; i < n_buckets; i++)
-        if (buckets[i] > last)
-            last = buckets[i];
-    if (last < first)
-        return first;
+    if (hash == NULL) {
+        uint32_t n = object->sysv_hash ? object->sysv_hash[1] : 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (strcmp(object->strings + object->symbols[i].st_name, name) == 0)
+                return &object->symbols[i];
+        return NULL;
+    }
+    uint32_t wanted = 5381;
+    for (const char *at = name; *at; at++)
+        wanted = wanted * 33 + (uint8_t)*at;
+    uint32_t n_buckets = hash[0], first = hash[1], n_bloom = hash[2];
+    const ElfW(Addr) *bloom = (const void *)(hash + 4);
+    const uint32_t bits = 8 * sizeof *bloom;
+    const uint32_t *buckets = (const void *)(bloom + n_bloom);
     const uint32_t *chain = buckets + n_buckets;
-    while (!(chain[last - first] & 1))
-        last++;
-    return last + 1;
+    if (n_buckets == 0 || n_bloom == 0)
+        return NULL;
+    ElfW(Addr) word = bloom[wanted / bits % n_bloom];
+    if (!(word >> wanted % bits & 1) || !(word >> (wanted >> hash[3]) % bits & 1))
+        return NULL;
+    for (uint32_t i = buckets[wanted % n_buckets]; i >= first && i != 0; i++) {
+        const ElfW(Sym) *symbol = &object->symbols[i];
+        if ((chain[i - first] | 1) == (wanted | 1) &&
+            strcmp(object->strings + symbol->st_name, name) == 0)
+            return symbol;
+        if (chain[i - first] & 1)
+            break;
+    }
+    return NULL;
 }
 
-static void find_definitions(const struct object *object, const struct search *search)
+static void find_definitions(const struct object *object, struct search *search)
 {
     bool is_used = false;
-    size_t n = n_symbols(object);
-    struct keep *keep = search->keep;
-    for (size_t i = 0; i < n; i++) {
-        const ElfW(Sym) *symbol = &object->symbols[i];
-        if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0)
+    for (size_t i = 0; i < search->n; i++) {
+        struct symbol *wanted = &search->symbols[i];
+        if (*wanted->found != NULL)
             continue;
-        struct symbol *wanted = known(search, object->strings + symbol->st_name);
-        if (wanted == NULL || *wanted->found != NULL)
+        const ElfW(Sym) *symbol = symbol_of(object, wanted->name);
+        if (symbol == NULL || symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0)
             continue;
         *wanted->found = (void *)(object->base + symbol->st_value);
         is_used = true;
     }
-    if (is_used && object->name[0] != '\0' && keep->n < MOST_KEPT)
-        keep->names[keep->n++] = object->name;
+    if (is_used && object->name[0] != '\0' && search->n_kept < MOST_KEPT)
+        search->kept[search->n_kept++] = object->name;
 }
 
 static void set_slot(const struct object *object, void **slot, void *value)
@@ -183,7 +194,7 @@ static void redirect(const struct object *object, const struct search *search)
 
 static int visit(struct dl_phdr_info *info, size_t size, void *data)
 {
-    const struct search *search = data;
+    struct search *search = data;
     struct object object;
     if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
         seen_adds = info->dlpi_adds;
@@ -204,18 +215,21 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
 
 void elf_attach(struct symbol *symbols, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        symbols[i].n_slots = 0;
-    struct keep keep = {.n = 0};
-    struct search search = {&keep, symbols, n, false};
+    struct search search = {.symbols = symbols, .n = n};
     dl_iterate_phdr(visit, &search);
-    for (int i = 0; i < keep.n; i++) {
-        void *handle = dlopen(keep.names[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    for (int i = 0; i < search.n_kept; i++) {
+        void *handle = dlopen(search.kept[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
         if (handle != NULL)
             dlclose(handle);
     }
+    bool is_there = false;
+    for (size_t i = 0; i < n; i++) {
+        symbols[i].n_slots = 0;
+        is_there |= symbols[i].wrapper != NULL && *symbols[i].found != NULL;
+    }
     search.redirects = true;
-    dl_iterate_phdr(visit, &search);
+    if (is_there)
+        dl_iterate_phdr(visit, &search);
 }
 
 static int compare(struct dl_phdr_info *info, size_t size, void *data)
