@@ -148,6 +148,15 @@ def parser() -> argparse.ArgumentParser:
     ab.add_argument("--json", action="store_true")
     ab.set_defaults(do=_ab)
 
+    codemod = commands.add_parser(
+        "codemod", help="make the sources of a static build traceable"
+    )
+    codemod.add_argument("checkout", type=Path, metavar="CHECKOUT")
+    way = codemod.add_mutually_exclusive_group()
+    way.add_argument("--check", action="store_true", help="only tell what is there")
+    way.add_argument("--undo", action="store_true", help="take everything out again")
+    codemod.set_defaults(do=_codemod)
+
     models = commands.add_parser("models", help="make small models with random weights")
     models.add_argument("folder", type=Path, metavar="FOLDER")
     models.add_argument(
@@ -577,6 +586,36 @@ def _traced(command: list[str], output: Path) -> str:
         return str(output)
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return f"not traced: {lines[-1] if lines else done.returncode}"
+
+
+def _codemod(options: argparse.Namespace) -> int:
+    from ggscope_capture import codemod
+
+    checkout = options.checkout
+    try:
+        if options.undo:
+            changed = codemod.undo(checkout)
+            state = None
+        else:
+            state = codemod.look(checkout)
+            changed = [] if options.check else codemod.apply(checkout)
+    except (codemod.CodemodError, OSError) as error:
+        raise _CommandError(str(error)) from error
+    for path in changed:
+        say(f"changed {path}")
+    if state is None:
+        return 0
+    for name, found in state.found.items():
+        if options.check:
+            say(f"{name}: {found.path}")
+    for name in state.changed:
+        say(f"{name}: is traced already")
+    for name, is_required in state.missing.items():
+        kind = "required" if is_required else "not required"
+        say(f"{name}: missing ({kind})")
+    if not options.check:
+        say("Build it as ever, and run it under `ggscope-capture run`.")
+    return int(any(state.missing.values()))
 
 
 def _models(options: argparse.Namespace) -> int:

@@ -229,7 +229,7 @@ def _elf(path: Path) -> Report:
         why = "it uses the C library musl, and the tracer is built for glibc"
         return _closed(path, "other-machine", why, "Use a build for glibc.")
     if not program.is_dynamic and not program.is_library:
-        if _mentions_ggml(path):
+        if _mentions(path, b"GGML_ASSERT"):
             return _inside(path, "fully-static", "it is linked without any library")
         return _no_ggml(path, "it is linked without any library and holds no ggml")
     return _dynamic(path, program)
@@ -252,7 +252,7 @@ def _dynamic(path: Path, program: _Object) -> Report:
     places = [path.resolve().parent, Path.cwd()]
     if registry is not None:
         places.insert(0, registry.path.resolve().parent)
-    mentions = registry is not None or _mentions_ggml(path)
+    mentions = registry is not None or _mentions(path, b"GGML_ASSERT")
     if mentions:
         home = path.resolve().parent.parent
         places += [home / "lib", home / "lib" / path.name]
@@ -397,6 +397,15 @@ def _without_slots(backend: _Object) -> str:
 
 def _inside(path: Path, linkage: str, why: str) -> Report:
     """Report on ggml that is part of the program."""
+    if linkage == "static" and _mentions(path, b"ggscope_source"):
+        asks = "its sources were changed by `ggscope-capture codemod`"
+        changed = [
+            Door(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
+            Door(PRELOAD, True, f"{why}, and {asks}: it asks for the tracer"),
+        ]
+        return Report(
+            program=str(path), linkage=linkage, doors=changed, advice=_run(path)
+        )
     doors = [
         Door(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
         Door(PRELOAD, False, f"{why}, so that its calls cannot be followed"),
@@ -404,7 +413,8 @@ def _inside(path: Path, linkage: str, why: str) -> Report:
     advice = (
         "Use a build whose ggml is a library: an official release for Linux, or cmake "
         "with -DBUILD_SHARED_LIBS=ON. `ggscope-capture targets --install npm` brings "
-        "such libraries unmodified."
+        "such libraries unmodified. With the sources at hand, `ggscope-capture codemod "
+        "CHECKOUT` makes a static build traceable, too."
     )
     return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
 
@@ -509,12 +519,12 @@ def _is_privileged(path: Path) -> bool:
     return False
 
 
-def _mentions_ggml(path: Path) -> bool:
-    """Tell whether a file's bytes hold the name by which ggml complains."""
+def _mentions(path: Path, word: bytes) -> bool:
+    """Tell whether a file's bytes hold a word: ggml complains by GGML_ASSERT."""
     with (
         contextlib.suppress(ValueError, OSError),  # an empty file has no map
         path.open("rb") as handle,
         mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content,
     ):
-        return content.find(b"GGML_ASSERT") >= 0
+        return content.find(word) >= 0
     return False

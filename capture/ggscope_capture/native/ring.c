@@ -362,7 +362,8 @@ struct ring *ring_make(uint32_t n_threads)
     control->clock = clock_kind;
     control->tracer_version = TRACER_VERSION;
     const char *backend = getenv("GGML_BACKEND_PATH"), *preload = getenv("LD_PRELOAD");
-    control->door = preload && preload[0]   ? DOOR_PRELOAD
+    control->door = is_source_mode          ? DOOR_SOURCE
+                    : preload && preload[0] ? DOOR_PRELOAD
                     : backend && backend[0] ? DOOR_BACKEND_PATH
                                             : DOOR_UNKNOWN;
     random_bytes(control->identity, sizeof control->identity);

@@ -285,6 +285,7 @@ struct surroundings {
 };
 extern __thread struct surroundings around;
 bool fusion_is_hooked(void);
+extern bool is_source_mode;
 
 // ---- trace.c: spans -----------------------------------------------------------------
 
