@@ -289,7 +289,8 @@ def _registration(checkout: Path) -> str:
     return f"""{_BEGIN}
 {includes}{_ASKS}__attribute__((constructor)) static void ggscope_tell(void) {{
     void * (*tell)(const char *, void *) =
-        __extension__ (void * (*)(const char *, void *)) dlsym(RTLD_DEFAULT, "ggscope_source");
+        __extension__ (void * (*)(const char *, void *))
+            dlsym(RTLD_DEFAULT, "ggscope_source");
     if (tell) {{
 {told}    }}
 }}
