@@ -9,6 +9,8 @@ undefined-behaviour sanitizers and fuzzes the readers that use them.
 
 import argparse
 import contextlib
+import fcntl
+import gc
 import hashlib
 import json
 import mmap
@@ -40,7 +42,8 @@ from ggscope.native.build import BuildError, compile_library
 from ggscope.native.declared import NAME
 from support import ROOT
 
-FOLDER = ROOT / "build" / "fuzz"
+FOLDER = Path(os.environ.get("GGSCOPE_FUZZ_FOLDER") or ROOT / "build" / "fuzz")
+"""Where findings, counts and the library with sanitizers are kept."""
 SANITIZERS = (
     "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
     "-fno-omit-frame-pointer",
@@ -300,6 +303,7 @@ def work(
         attempt(sound_case(reader), place)
     with (folder / "status").open("r+b") as file:
         status = mmap.mmap(file.fileno(), _STATUS.size)
+    gc.freeze()
     for number in range(first, stop, step):
         if time.time() > end:
             break
@@ -309,7 +313,11 @@ def work(
         before = _resident()
         try:
             is_read = attempt(case, place) == "read"
-            most = _most_resident()
+            # The peak since the process began is had at once; that since it was set
+            # back, which is never more, is looked up where the first says too much.
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+            if most - before > _FORGET_BYTES:
+                most = _most_resident()
             if most - before > cases.MEMORY_TIMES * len(case.data) + cases.MEMORY_MORE:
                 _report(number, case, "memory", f"{(most - before) >> 20} MiB more")
                 _STATUS.pack_into(status, 0, number, 0.0, n_read, n_refused)
@@ -412,26 +420,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.sanitize:
         environment |= sanitized(FOLDER / "sanitized")
     chosen = arguments.reader or list(SANITIZED if arguments.sanitize else reader_ids())
-    counts = _counts()
     campaign = Campaign(
         folder=FOLDER, environment=environment, processes=arguments.processes
     )
     share = arguments.minutes * 60 / len(chosen)
+    counts: dict[str, int] = {}
     for reader in chosen:
-        done = counts.setdefault(f"{reader} {mode}", {"cases": 0, "next": 0})
-        tell(f"{reader}, {mode}, for {share:.0f} s, from case {done['next']:,} on")
-        tally = campaign.run(
-            reader, done["next"], n_cases=arguments.cases, seconds=share
-        )
-        done["cases"] += tally.n_cases
-        done["next"] = max(done["next"], tally.next_number)
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        (FOLDER / "counts.json").write_text(json.dumps(counts, indent=1), "utf-8")
+        begin = _counted(f"{reader} {mode}", Tally())["next"]
+        tell(f"{reader}, {mode}, for {share:.0f} s, from case {begin:,} on")
+        tally = campaign.run(reader, begin, n_cases=arguments.cases, seconds=share)
+        counts[reader] = _counted(f"{reader} {mode}", tally)["cases"]
     print(f"{'reader':18}{'cases':>10}{'read':>10}{'refused':>10}{'found':>7}  in all")
     for reader, tally in campaign.tallies.items():
         print(
             f"{reader:18}{tally.n_cases:>10,}{tally.n_read:>10,}{tally.n_refused:>10,}"
-            f"{tally.n_findings:>7}  {counts[f'{reader} {mode}']['cases']:,}"
+            f"{tally.n_findings:>7}  {counts[reader]:,}"
         )
     return 1 if campaign.keeper.kinds else 0
 
@@ -478,10 +481,25 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def _counts() -> dict[str, dict[str, int]]:
-    """Return how many cases of each reader were tried, and which comes next."""
+def _counted(what: str, tally: Tally) -> dict[str, int]:
+    """Add what was tried to the counts that are kept; return those of `what`.
+
+    Several campaigns may run at the same time, each for a reader of its own.
+    """
+    FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / "counts.json"
-    return json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    with (FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        counts = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        done: dict[str, int] = counts.setdefault(what, {"cases": 0, "next": 0})
+        if done.get("generation", 1) != cases.GENERATION:
+            # The numbers mean other cases now; those tried before were tried.
+            done["earlier"] = done.get("earlier", 0) + done["cases"]
+            done |= {"generation": cases.GENERATION, "cases": 0, "next": 0}
+        done["cases"] += tally.n_cases
+        done["next"] = max(done["next"], tally.next_number)
+        path.write_text(json.dumps(counts, indent=1), "utf-8")
+    return done
 
 
 def _report(number: int, case: Case, kind: str, detail: str) -> None:

@@ -1,6 +1,7 @@
 """Sound files of every reader, small enough for thousands of mutations a second."""
 
 import json
+from random import Random
 
 import ggmlviz_files as viz
 import gguf_files
@@ -19,6 +20,8 @@ from npu_files import (
 from support import ROOT
 from tensor_files import LAYOUTS, buffer_event, encode, llama_pass, one_source_each
 
+SMALL_OF_EACH = 6
+
 Seed = tuple[str, bytes]
 """A file's name and its content."""
 _SAMPLES = ROOT / "resources" / "samples"
@@ -27,6 +30,48 @@ _SAMPLES = ROOT / "resources" / "samples"
 def seeds_of(reader_id: str) -> list[Seed]:
     """Return sound files of a built-in reader; some of them have several pages."""
     return _SEEDS[reader_id]()
+
+
+def small_seeds_of(reader_id: str) -> list[Seed]:
+    """Return sound files with a few rows each, in which nearly every byte matters.
+
+    They are read in a fraction of the time, and a mutation seldom misses what counts.
+    """
+    random = Random(reader_id)
+    small = _SMALL.get(reader_id, lambda: _thinned(random, _SEEDS[reader_id]()))
+    return small()
+
+
+def _thinned(random: Random, seeds: list[Seed]) -> list[Seed]:
+    """Return texts with a few of their rows, or of the members of their lists."""
+    made = []
+    for name, data in seeds:
+        for _ in range(SMALL_OF_EACH):
+            if name.endswith(".json"):
+                text = json.dumps(_few_of_each(random, json.loads(data))).encode()
+            else:
+                first, *rows = data.splitlines(keepends=True)
+                keeps_last = rows[-1:] if name.endswith(".dot") else []
+                text = b"".join([first, *_few(random, rows), *keeps_last])
+            made.append((name, text))
+    return made
+
+
+def _few(random: Random, rows: list[bytes]) -> list[bytes]:
+    at = random.randrange(max(len(rows) - 6, 1))
+    return rows[at : at + random.randint(1, 12)]
+
+
+def _few_of_each(random: Random, value: object) -> object:
+    """Return a JSON value whose long lists have one to three members left."""
+    if isinstance(value, dict):
+        return {key: _few_of_each(random, part) for key, part in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) > 4:
+        at = random.randrange(len(value) - 3)
+        value = value[at : at + random.randint(1, 3)]
+    return [_few_of_each(random, part) for part in value]
 
 
 def reader_ids() -> tuple[str, ...]:
@@ -46,13 +91,13 @@ def _ggmlviz() -> list[Seed]:
     return [*made, ("demo.ggmlviz", (_SAMPLES / "llama-demo.ggmlviz").read_bytes())]
 
 
-def _tensor() -> list[Seed]:
-    records = llama_pass(10**12, n_layers=2)
+def _tensor(n_records: int = 1000, n_events: int = 12) -> list[Seed]:
+    records = llama_pass(10**12, n_layers=2)[:n_records]
     made = []
     for layout in LAYOUTS:
         whole = records if layout in ("256", "1024") else one_source_each(records)
         made.append(("t.bin", encode(whole, layout)[: 1 << 14]))
-    events = [buffer_event(10**12 + k, k % 2, 5, 99) for k in range(12)]
+    events = [buffer_event(10**12 + k, k % 2, 5, 99) for k in range(n_events)]
     return [*made, ("b.bin", b"".join(events))]
 
 
@@ -112,4 +157,14 @@ _SEEDS = {
     "buffer-stats": lambda: _side("BufferStatsReader"),
     "buffer-timeline": lambda: _side("BufferTimelineReader"),
     "moe-csv": lambda: _side("MoeCsvReader"),
+}
+_SMALL = {
+    "ggmlviz": lambda: [seed for seed in _ggmlviz() if len(seed[1]) < 1024],
+    "tensor-access": lambda: [*_tensor(3, 2), *_tensor(6, 4)],
+    "gguf": lambda: [
+        ("m.gguf", gguf_files.encode(data_bytes=0)),
+        ("m.gguf", gguf_files.encode(version=2, data_bytes=64)),
+        ("m.gguf", gguf_files.encode(version=1, big=True, data_bytes=0)),
+        ("m-00001-of-00002.gguf", gguf_files.encode(alignment=64, data_bytes=0)),
+    ],
 }

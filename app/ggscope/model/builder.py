@@ -36,6 +36,7 @@ from ggscope.model.trace import (
     Trace,
     TraceInfo,
 )
+from ggscope.text import one_line
 
 _T = TypeVar("_T", bound=Table)
 STATED_CODE = "stated_figures"
@@ -208,9 +209,13 @@ class TraceBuilder:
         place: str = "",
         remedy: str = "",
     ) -> None:
-        """Note a problem; repeats of a code add to its count."""
+        """Note a problem; repeats of a code add to its count.
+
+        A sentence is one line, whatever the names of the file in it are made of.
+        """
         old = self._warnings.get(code)
         if old is None:
+            message, place = one_line(message), one_line(place)
             self._warnings[code] = ReadWarning(
                 severity, code, message, count, offset, place, remedy
             )

@@ -12,6 +12,7 @@ it, Details and the trace table show what has a label, statistics can group by i
 
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import IntEnum, IntFlag
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
 
 import numpy as np
@@ -71,6 +72,8 @@ _T = TypeVar("_T", bound="DataclassInstance")
 
 _PLAIN = Column("int64", "of a table that is only computed with")
 _SCHEMAS: dict[type, dict[str, Column]] = {}
+_EMPTY: dict[type, Any] = {}
+"""Tables without rows, which all traces share: nothing of them can be changed."""
 
 
 def schema_of(table: type) -> dict[str, Column]:
@@ -102,6 +105,8 @@ class Table:
     @classmethod
     def blank(cls, n: int = 0) -> Self:
         """Return `n` rows of "unknown", without the columns that may be missing."""
+        if not n and cls in _EMPTY:
+            return _EMPTY[cls]  # type: ignore[no-any-return]  # one of this class
         schema, columns = schema_of(cls), {}
         for f in fields(cls):
             if f.default is MISSING:  # a column, or a table within this one
@@ -110,6 +115,7 @@ class Table:
         table = cls(**columns)
         if not n:
             freeze(table)
+            _EMPTY[cls] = table
         return table
 
     def take(self, rows: npt.NDArray[Any]) -> Self:
@@ -162,10 +168,12 @@ def stacked(*tables: _T) -> _T:
 
 def freeze(table: object) -> None:
     """Mark every array of a table (and of the tables inside it) read-only."""
-    for f in fields(table):  # type: ignore[arg-type]  # tables are dataclasses
-        value = getattr(table, f.name)
+    if table is _EMPTY.get(type(table)):
+        return
+    for name in table.__dataclass_fields__:  # type: ignore[attr-defined]  # a dataclass
+        value = getattr(table, name)
         if isinstance(value, np.ndarray):
-            value.flags.writeable = False
+            value.setflags(write=False)
         elif hasattr(value, "__dataclass_fields__"):
             freeze(value)
 
@@ -182,12 +190,15 @@ def broken_columns(
     known : length of every table that columns refer to, by `Column.of`.
     """
     broken: list[str] = []
+    if table is _EMPTY.get(type(table)):
+        return broken
     for key, column in schema_of(type(table)).items():
         array, what = getattr(table, key), f"{name}.{key}"
         if array is None:
             continue
-        shape = (rows[column.per], *(() if column.width == 1 else (column.width,)))
-        kind = np.dtype(column.dtype).kind
+        n = rows[column.per]
+        shape = (n,) if column.width == 1 else (n, column.width)
+        kind = _kind_of(column.dtype)
         kinds, word = ("iu", "integers") if kind in "iu" else (kind, column.dtype)
         if array.shape != shape:
             broken.append(f"{what} has shape {array.shape}, expected {shape}")
@@ -205,6 +216,11 @@ def broken_columns(
         if array.flags.writeable:
             broken.append(f"{what} is writable")
     return broken
+
+
+@cache
+def _kind_of(dtype: str) -> str:
+    return np.dtype(dtype).kind
 
 
 def _limits(column: Column, known: dict[str, int]) -> tuple[int, int] | None:

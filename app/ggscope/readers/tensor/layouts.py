@@ -477,10 +477,11 @@ class _Tally:
         self.passed = np.zeros(n)
         self.total = np.zeros(n)
 
-    def check(self, weight: float, passed: Array, where: Array | bool = True) -> None:
-        """Add a check: `passed` is bool or a share, on the records `where`."""
-        self.passed += weight * passed * where
-        self.total += weight * np.broadcast_to(where, self.total.shape)
+    def check(self, weight: float, passed: Array, where: Array | None = None) -> None:
+        """Add a check: `passed` is bool or a share, on the records `where`, or all."""
+        earned = weight * passed
+        self.passed += earned if where is None else earned * where
+        self.total += weight if where is None else weight * where
 
     def share(self) -> npt.NDArray[np.float64]:
         """Return the share of the weight that each record has earned."""
