@@ -17,6 +17,8 @@ Exception
 from collections.abc import Sequence
 from pathlib import Path
 
+from ggscope.text import one_line
+
 
 class TraceError(Exception):
     """A failure with a message that a person can act on."""
@@ -27,7 +29,8 @@ class ReadError(TraceError):
 
     Parameters
     ----------
-    message : what is wrong and what was kept, one or two sentences.
+    message : what is wrong and what was kept, one or two sentences; names of the file
+        in it may be made of anything, what is said is one line.
     path : the file, if known.
     offset : byte offset of the fault in the file, if known.
     reader_id : id of the reader that gave up.
@@ -43,6 +46,7 @@ class ReadError(TraceError):
         reader_id: str | None = None,
         hint: str = "",
     ) -> None:
+        message = one_line(message)
         super().__init__(message)
         self.message = message
         self.path = path

@@ -429,7 +429,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         begin = _counted(f"{reader} {mode}", Tally())["next"]
         tell(f"{reader}, {mode}, for {share:.0f} s, from case {begin:,} on")
         tally = campaign.run(reader, begin, n_cases=arguments.cases, seconds=share)
-        counts[reader] = _counted(f"{reader} {mode}", tally)["cases"]
+        kept = _counted(f"{reader} {mode}", tally)
+        counts[reader] = kept["cases"] + kept.get("earlier", 0)
     print(f"{'reader':18}{'cases':>10}{'read':>10}{'refused':>10}{'found':>7}  in all")
     for reader, tally in campaign.tallies.items():
         print(

@@ -405,9 +405,13 @@ EXPORT int64_t ggscope_ggmlviz_pair(Pairing *p, int64_t first, int64_t stop)
     return stop;
 }
 
-/* Whether events to come can still pair with an interval of this owner. */
-static inline int is_live(const Pairing *p, int32_t owner)
+/* Whether events to come can still pair with an interval of the key in a slot: one is
+ * open, in a graph that goes on. A key without open ones is as good as none. */
+static inline int is_live(const Pairing *p, int32_t first)
 {
+    if (first < 0 || p->link[first] < 0)
+        return 0;
+    int32_t owner = p->owner[first];
     return owner < 0 || p->last[owner] < 0 || p->last[owner] >= p->next_graph;
 }
 
@@ -416,7 +420,7 @@ EXPORT int64_t ggscope_ggmlviz_live(const Pairing *p)
 {
     int64_t n = 0;
     for (int64_t slot = 0; slot <= p->mask; slot++)
-        n += p->slots[slot] >= 0 && is_live(p, p->owner[p->slots[slot]]);
+        n += is_live(p, p->slots[slot]);
     return n;
 }
 
@@ -430,7 +434,7 @@ EXPORT void ggscope_ggmlviz_move(Pairing *p, int32_t *slots, int64_t mask)
     p->n_keys = 0;
     for (int64_t i = 0; i <= old_mask; i++) {
         int32_t first = old[i];
-        if (first < 0 || !is_live(p, p->owner[first]))
+        if (!is_live(p, first))
             continue;
         int32_t row = p->begin[first];
         slots[find(p, p->owner[first], thread_of(p, row), p->pointer[row])] = first;

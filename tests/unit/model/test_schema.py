@@ -95,3 +95,13 @@ def test_builder_takes_every_column_of_spans_and_no_other() -> None:
         assert getattr(spans, name).dtype == column.dtype, name
     with pytest.raises(TypeError, match="colour"):
         builder.add_spans(start=np.array([0]), end=np.array([1]), lane=0, colour=1)
+
+
+def test_empty_tables_are_one() -> None:
+    empty = Spans.blank()
+
+    assert Spans.blank() is empty
+    assert len(empty) == 0
+    assert not empty.start.flags.writeable
+    assert broken_columns("spans", empty, {"": 0}, {}) == []
+    assert Spans.blank(2) is not Spans.blank(2)

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph
 from ggscope.model.lanes import LaneKind
@@ -354,3 +355,12 @@ def test_selection_and_filter_are_truthy_when_they_say_something() -> None:
     wanted = Filter(ops=frozenset({"ADD"}), text="x")
     assert wanted
     assert wanted.without("text") == Filter(ops=frozenset({"ADD"}))
+
+
+def test_what_is_said_is_one_line_whatever_it_names() -> None:
+    builder = TraceBuilder()
+    builder.warn(Severity.NOTICE, "odd", "the name a\nb", place="events[1].a\nb")
+
+    (warning,) = builder.snapshot(INFO).warnings
+    assert (warning.message, warning.place) == (r"the name a\nb", r"events[1].a\nb")
+    assert ReadError("the name a\nb").message == r"the name a\nb"

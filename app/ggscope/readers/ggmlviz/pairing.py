@@ -199,7 +199,7 @@ class Pairs:
     seen: npt.NDArray[np.uint8]
 
 
-_FEWEST_KEYS = 1 << 12
+_FEWEST_KEYS = 1 << 13
 
 
 def pair_ops(

@@ -13,6 +13,8 @@ from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.bracket import match
+from ggscope.readers.ggmlviz import pairing
+from ggscope.readers.ggmlviz.columns import free_slots
 from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.source import Source
 
@@ -117,6 +119,24 @@ def test_nested_begins_of_one_tensor_pair_inside_out(tmp_path: Path) -> None:
     trace = read_events(tmp_path, steps((OB, 1), (OB, 1), (OE, 1), (OE, 1)))
 
     assert lengths(trace) == [(0, 30, 0), (10, 20, 0)]
+
+
+def test_tensors_whose_operations_have_ended_take_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    monkeypatch.setattr(pairing, "_FEWEST_KEYS", 64)
+    monkeypatch.setattr(
+        pairing, "free_slots", lambda n: made.append(n) or free_slots(n)
+    )
+    between = [(kind, tensor) for tensor in range(2, 1000) for kind in (OB, OE)]
+
+    trace = read_events(tmp_path, steps((OB, 1), (OB, 1), *between, (OE, 1), (OE, 1)))
+
+    assert set(made) == {64}
+    assert len(made) > 5
+    last = 10 * (2 * len(between) // 2 + 3)
+    assert lengths(trace)[:3] == [(0, last, 0), (10, last - 10, 0), (20, 30, 0)]
 
 
 def test_dropped_op_end_lasts_to_the_end_of_its_graph(tmp_path: Path) -> None:
