@@ -359,6 +359,10 @@ class Walker:
         self._answer()
         if not self.program.is_running:
             return
+        if not _tool("search", "--onlyvisible", "--name", _OURS).strip():
+            # Made an icon by a click on the frame: nothing more would be walked on.
+            _tool("search", "--name", _OURS, "windowactivate", "%@")
+            time.sleep(0.3)
         words = _tool("getactivewindow", "getwindowgeometry", "--shell")
         found = dict(line.split("=") for line in words.split() if "=" in line)
         if {"X", "Y", "WIDTH", "HEIGHT"} <= found.keys():
