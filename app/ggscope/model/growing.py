@@ -77,7 +77,10 @@ class Growing:
             self._go_elsewhere(at)
         self._valid = min(self._valid, at)
         if stop > len(self._array):
-            shape = (max(2 * len(self._array), stop), *self._array.shape[1:])
+            n = len(self._array)
+            while n < stop:
+                n *= 2
+            shape = (n, *self._array.shape[1:])
             self._move(np.empty(shape, self.dtype), at)
         self._n = stop
         return self._array[at:stop]
