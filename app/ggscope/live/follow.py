@@ -4,9 +4,11 @@ import os
 import tempfile
 from pathlib import Path
 
+from ggscope.live.files import GgmlvizSource, GrowingFile, RecordsSource
 from ggscope.live.program import ProgramSource
 from ggscope.live.ring import MAGIC
 from ggscope.live.source import LiveSource
+from ggscope.readers.ggmlviz.layouts import MAGIC as STREAM_MAGIC
 
 RING_VARIABLE = "GGSCOPE_RING"
 """Environment variable with the path of the ring that a program will make."""
@@ -15,8 +17,26 @@ _SHARED = Path("/dev/shm")
 
 
 def follow(path: Path, *, keeps_spans: bool = True) -> LiveSource:
-    """Return the source that follows `path`, which need not be there yet."""
-    return ProgramSource(path, keeps_spans=keeps_spans)
+    """Return the source that follows `path`, which need not be there yet.
+
+    What is there says by its first bytes what it is; else its name says what it will
+    be: ``.ggmlviz``, records in ``.bin``, or a ring.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(MAGIC))
+    except OSError:
+        head = b""
+    kinds: dict[bytes, type[ProgramSource | GrowingFile]] = {
+        MAGIC: ProgramSource,
+        STREAM_MAGIC: GgmlvizSource,
+    }
+    named: dict[str, type[ProgramSource | GrowingFile]] = {
+        ".ggmlviz": GgmlvizSource,
+        ".bin": RecordsSource,
+    }
+    kind = kinds[head] if head in kinds else named.get(path.suffix, ProgramSource)
+    return kind(path, keeps_spans=keeps_spans)
 
 
 def ring_folder() -> Path:

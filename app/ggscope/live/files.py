@@ -1,0 +1,562 @@
+"""Trace files that grow: ``.ggmlviz`` streams and headerless records in shared memory.
+
+Both are read from where the last poll ended. A file that became shorter, or another
+one under the same name, begins another trace.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ggscope.errors import LiveError
+from ggscope.live.source import NANO, Heard, State, now_ns, pending
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.ggml import ops as ggml
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Array, SpanFlag, Spans
+from ggscope.model.time import Clock
+from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
+from ggscope.readers.ggmlviz.layouts import (
+    DETECT_BYTES,
+    HEADER_BYTES,
+    MAGIC,
+    EventLayout,
+    EventType,
+    RawEvent,
+    detect,
+    walk,
+)
+from ggscope.readers.tensor.layouts import (
+    FIRST_EXTENSION_OP,
+    NO_LAYER,
+    RecordLayout,
+    detect_head,
+)
+
+_MOST_BYTES = 1 << 24
+"""So much is read in one poll: the rest follows in the next ones."""
+_HEAD_BYTES = 1 << 16
+_QUIET_NS = NANO // 2
+"""What does not change for so long stands as it is: a short file, a hole."""
+_SILENT_NS = 5 * NANO
+_SAME_CLOCK_NS = 60 * NANO
+_FEW_BYTES = 512
+_FAR = 1 << 61
+_ESTIMATED, _UNFINISHED = int(SpanFlag.ESTIMATED), int(SpanFlag.UNFINISHED)
+_DERIVED = int(SpanFlag.INFERRED_END)
+_USUAL_OPS = "ggml-2025-06-30-86"
+"""The table of the ggml-viz builds that there are; their files do not name it."""
+
+
+class GrowingFile:
+    """A file that another program writes.
+
+    Writers of these formats do not say when they end: the trace waits for more until
+    the source is closed.
+    """
+
+    format = ""
+    reader_id = ""
+
+    def __init__(self, path: Path, *, keeps_spans: bool = True) -> None:
+        self.path = path
+        self._keeps_spans = keeps_spans
+        self._file: BinaryIO | None = None
+        self._inode = self._next_look = self._changed = 0
+        self._heard = Heard(words=f"{path} is not there yet")
+        self._before = 0
+        self._is_removed = False
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin another trace."""
+        self._builder = TraceBuilder(grows=True)
+        self._at = self._n_records = self._newest = 0
+        self._origin: int | None = None
+
+    def poll(self) -> bool:
+        """Take what is new; see `LiveSource.poll`."""
+        now, before = now_ns(), self._n_records
+        try:
+            is_there = self._look()
+            if is_there and self._file is not None:
+                before = self._n_records
+                self._read(self._file, now)
+        except OSError as error:
+            self.close()
+            raise LiveError(f"{self.path}: {error.strerror or error}.") from None
+        except LiveError:
+            self.close()
+            raise
+        if not is_there:
+            return False
+        has_news = self._n_records > before
+        if has_news:
+            self._changed = now
+        lag = now_ns() - self._newest if has_news else -1
+        is_silent = self._n_records and now - self._changed > _SILENT_NS
+        self._heard = replace(
+            self._heard,
+            state=State.RUNNING if self._n_records else State.WAITING,
+            records=self._before + self._n_records,
+            # Stamps may be of another clock; what is old is no lag.
+            lag_ns=lag if 0 <= lag < _SAME_CLOCK_NS else -1,
+            lost=-1,
+            words="nothing was written for 5 s" if is_silent else self._words(),
+        )
+        return has_news
+
+    def heard(self) -> Heard:
+        """Return what has been heard."""
+        return self._heard
+
+    def snapshot(self) -> Trace:
+        """Return the trace as it stands."""
+        builder, until = self._builder, max(self._newest - (self._origin or 0), 0)
+        builder.clock = Clock("ns", self._origin or 0)
+        builder.set_open(self._open_spans(until))
+        info = TraceInfo(
+            (self.path,), self.reader_id, self.format, "1", self._at, self._n_records
+        )
+        waits = pending(self._heard, ("accesses",))
+        return builder.snapshot(info, waits, read_until=until)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _words(self) -> str:
+        if self._is_removed:
+            return f"{self.path} was removed"
+        return "" if self._n_records else f"{self.path} has no records yet"
+
+    def _look(self) -> bool:
+        """Open the file, anew where it is another one; tell whether it is there."""
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            self._is_removed = self._file is not None
+            if not self._is_removed:
+                words = f"{self.path} is not there yet"
+                self._heard = replace(self._heard, words=words)
+            return self._is_removed
+        self._is_removed = False
+        if self._file is not None and (
+            status.st_ino != self._inode or status.st_size < self._at
+        ):
+            self._begin_anew()
+        if self._file is None:
+            self._file = self.path.open("rb", buffering=0)
+            self._inode = os.fstat(self._file.fileno()).st_ino
+            self._changed = now_ns()
+        return True
+
+    def _begin_anew(self) -> None:
+        self.close()
+        self._before += self._n_records
+        self._heard = replace(self._heard, restarts=self._heard.restarts + 1)
+        self._forget()
+
+    def _take(self, file: BinaryIO, at: int, n: int) -> bytes:
+        file.seek(at)
+        return file.read(n)
+
+    def _tick(self, stamp: int) -> int:
+        """Return the tick of a stamp; the first one of all is 0."""
+        stamp = min(stamp, _FAR)
+        if self._origin is None:
+            self._origin = stamp
+        self._newest = max(self._newest, stamp)
+        return stamp - self._origin
+
+    def _read(self, file: BinaryIO, now: int) -> None:
+        raise NotImplementedError
+
+    def _open_spans(self, until: int) -> Spans:
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class _Op:
+    """An op of an open graph; `end` is None while it lasts."""
+
+    pointer: int
+    code: int
+    name: int
+    begin: int
+    end: int | None = None
+
+
+@dataclass(slots=True)
+class _OpenGraph:
+    """A graph that is open on a thread, and the ops in it."""
+
+    pointer: int
+    begin: int
+    n_nodes: int = 0
+    ops: list[_Op] = field(default_factory=list)
+    n_before_end: int = -1
+    """How many ops had begun when the first one ended; -1: none has."""
+
+
+class GgmlvizSource(GrowingFile):
+    """A ``.ggmlviz`` stream: spans are known when their graph ends."""
+
+    format = "growing .ggmlviz"
+    reader_id = "ggmlviz"
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._layout: EventLayout | None = None
+        self._lanes: dict[int, int] = {}
+        self._open: dict[int, list[_OpenGraph]] = {}
+        self._rows: list[tuple[int, int, int, int, int, int]] = []
+        self._builder.ops = replace(
+            ggml.table(_USUAL_OPS), source="inferred", margin=0.0
+        )
+
+    def _read(self, file: BinaryIO, now: int) -> None:
+        if self._layout is None and not self._begin(file, now):
+            return
+        layout = self._layout
+        assert layout is not None
+        data = self._take(file, self._at, _MOST_BYTES)
+        end = 0
+        for event in walk(data, 0, layout, len(data)):
+            end = event.offset + event.size
+            self._n_records += 1
+            if self._keeps_spans:
+                self._event(event)
+            else:
+                self._tick(event.timestamp_ns)
+        self._at += end
+        if self._rows:
+            start, stop, lane, name, op, flags = np.array(self._rows, np.int64).T
+            self._rows.clear()
+            self._builder.add_spans(
+                start=start,
+                end=stop,
+                lane=lane.astype(np.int16),
+                name=name.astype(np.int32),
+                op=op.astype(np.int16),
+                flags=flags.astype(np.uint16),
+            )
+
+    def _begin(self, file: BinaryIO, now: int) -> bool:
+        """Tell the layout once there are enough events; False: not yet."""
+        head = self._take(file, 0, DETECT_BYTES)
+        if not MAGIC.startswith(head[: len(MAGIC)]):
+            raise LiveError(f"{self.path}: this is no .ggmlviz file.")
+        is_quiet = now - self._changed > _QUIET_NS
+        if len(head) <= HEADER_BYTES or (len(head) < _FEW_BYTES and not is_quiet):
+            return False
+        self._layout, self._at = detect(head, len(head)), HEADER_BYTES
+        return True
+
+    def _event(self, event: RawEvent) -> None:
+        time, thread = self._tick(event.timestamp_ns), event.thread_id
+        graphs = self._open.setdefault(thread, [])
+        values = event.values
+        match event.type:
+            case EventType.GRAPH_BEGIN:
+                pointer, n = values.get("graph_ptr", 0), values.get("n_nodes", 0)
+                graphs.append(_OpenGraph(pointer, time, n))
+            case EventType.GRAPH_END:
+                pointer = values.get("graph_ptr", 0)
+                if any(graph.pointer == pointer for graph in graphs):
+                    while graphs:
+                        graph = graphs.pop()
+                        self._end_graph(thread, graph, time, graph.pointer == pointer)
+                        if graph.pointer == pointer:
+                            break
+            case EventType.OP_BEGIN:
+                label = (event.label or b"").decode("utf-8", "replace")
+                name = self._builder.strings.intern(label) if label else -1
+                code = values.get("op_type", 0)
+                code = code if code < 1 << 15 else -1
+                op = _Op(values.get("tensor_ptr", 0), code, name, time)
+                if not graphs:  # ops outside of all graphs have one that never ends
+                    graphs.append(_OpenGraph(-1, time))
+                graphs[-1].ops.append(op)
+            case EventType.OP_END if graphs:
+                self._end_op(thread, graphs[-1], values.get("tensor_ptr", 0), time)
+
+    def _end_op(self, thread: int, graph: _OpenGraph, pointer: int, time: int) -> None:
+        for op in reversed(graph.ops):
+            if op.pointer == pointer and op.end is None:
+                if graph.n_before_end < 0:
+                    graph.n_before_end = len(graph.ops)
+                op.end = max(time, op.begin)
+                if graph.pointer == -1:
+                    graph.ops.remove(op)
+                    self._add(thread, op.begin, op.end, op.name, op.code)
+                return
+
+    def _end_graph(
+        self, thread: int, graph: _OpenGraph, end: int, has_ended: bool
+    ) -> None:
+        end = max(end, graph.begin)
+        ops, n = graph.ops, len(graph.ops)
+        n_nodes = graph.n_nodes
+        name = self._builder.strings.intern(
+            f"graph ({n_nodes} node{'s' * (n_nodes != 1)})"
+        )
+        flags = 0 if has_ended else _UNFINISHED
+        self._add(thread, graph.begin, end, name, -1, flags)
+        if n > 1 and graph.n_before_end in (-1, n):
+            # All begins, the run, all ends: the ops share the measured time.
+            edges = [graph.begin + (end - graph.begin) * k // n for k in range(n + 1)]
+            for op, first, stop in zip(ops, edges, edges[1:], strict=False):
+                self._add(thread, first, stop, op.name, op.code, _ESTIMATED)
+            return
+        for op in ops:
+            if op.end is None:
+                stop = max(end, op.begin)
+                self._add(thread, op.begin, stop, op.name, op.code, _UNFINISHED)
+            else:
+                self._add(thread, op.begin, op.end, op.name, op.code)
+
+    def _add(
+        self, thread: int, start: int, end: int, name: int, op: int, flags: int = 0
+    ) -> None:
+        self._rows.append((start, end, self._lane(thread), name, op, flags))
+
+    def _lane(self, thread: int) -> int:
+        if thread not in self._lanes:
+            number = len(self._lanes)
+            self._lanes[thread] = self._builder.add_lane(
+                f"thread {number}", LaneKind.THREAD, raw=str(thread)
+            )
+        return self._lanes[thread]
+
+    def _open_spans(self, until: int) -> Spans:
+        found = [
+            (graph.begin, self._lane(thread))
+            for thread, graphs in self._open.items()
+            for graph in graphs
+            if graph.pointer != -1
+        ]
+        return _unfinished(found, self._builder.strings.intern("graph"), until)
+
+
+class RecordsSource(GrowingFile):
+    """Headerless records in a file that may be allocated beforehand, or a ring.
+
+    A record is whole when it is not zero. It is an instant: its span lasts until the
+    next record of its thread, unless the writer left the duration in spare bytes.
+    """
+
+    format = "growing tensor trace"
+    reader_id = "tensor-access"
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._layout: RecordLayout | None = None
+        self._lanes: dict[int, int] = {}
+        self._names: dict[bytes, int] = {}
+        self._last: dict[int, bytes] = {}
+        self._first_record = b""
+        self._has_wrapped = False
+        self._hole_since = 0
+
+    def _read(self, file: BinaryIO, now: int) -> None:
+        if self._layout is None and not self._begin(file, now):
+            return
+        layout = self._layout
+        assert layout is not None
+        first = self._take(file, 0, layout.size)
+        if first != self._first_record and not self._follow_wrap(file, first, layout):
+            return
+        while True:
+            data = self._take(file, self._at, _MOST_BYTES // layout.size * layout.size)
+            n = len(data) // layout.size
+            records = np.frombuffer(data, layout.dtype, n)
+            known = self._whole(records, layout)
+            self._at += known * layout.size
+            if known:
+                self._hole_since = 0
+                self._add(records[:known], layout)
+            if not n or (
+                known < n and not self._pass_hole(records[known:], layout, now)
+            ):
+                return
+
+    def _begin(self, file: BinaryIO, now: int) -> bool:
+        head = self._take(file, 0, _HEAD_BYTES)
+        used = len(head.rstrip(b"\0"))
+        is_quiet = now - self._changed > _QUIET_NS
+        if not used or (used < 4 * _FEW_BYTES and not is_quiet):
+            return False
+        n = (used // 1024 + 2) * 1024  # whole records of every size
+        match = detect_head(head[:n].ljust(n, b"\0"), n)
+        if match is None or match.layout.id == "buffer128":
+            raise LiveError(f"{self.path}: these are no records of a tensor trace.")
+        self._layout = match.layout
+        self._first_record = head[: match.layout.size]
+        self._builder.ops = _op_table(head, match.layout)
+        return True
+
+    def _whole(self, records: Array, layout: RecordLayout) -> int:
+        """Return how many records from the first on are there."""
+        rows = np.ascontiguousarray(records).view(np.uint8).reshape(-1, layout.size)
+        is_there = rows[:, :32].any(axis=1)
+        if self._has_wrapped:
+            is_there &= records["timestamp_ns"] >= self._newest
+        missing = np.flatnonzero(~is_there)
+        return int(missing[0]) if len(missing) else len(records)
+
+    def _pass_hole(self, rest: Array, layout: RecordLayout, now: int) -> bool:
+        """Go on behind records that stay zero while others come behind them."""
+        rows = np.ascontiguousarray(rest).view(np.uint8).reshape(-1, layout.size)
+        later = np.flatnonzero(rows[:, :32].any(axis=1))
+        if self._has_wrapped or not len(later):
+            self._hole_since = 0
+            return False
+        self._hole_since = self._hole_since or now
+        if now - self._hole_since <= _QUIET_NS:
+            return False
+        self._hole_since = 0
+        self._builder.warn(
+            Severity.DATA_LOSS,
+            "live_hole",
+            "records of the running program are missing: zeros stand in their place, "
+            "and other records came behind them.",
+            offset=self._at,
+            count=int(later[0]),
+        )
+        self._at += int(later[0]) * layout.size
+        return True
+
+    def _follow_wrap(self, file: BinaryIO, first: bytes, layout: RecordLayout) -> bool:
+        """Tell whether a writer that came back to the first record is followed."""
+        stamp = int(np.frombuffer(first, layout.dtype, 1)["timestamp_ns"][0])
+        last = self._take(file, max(self._at - layout.size, 0), layout.size)
+        is_kept = bool(last.strip(b"\0"))
+        self._first_record = first
+        size = os.fstat(file.fileno()).st_size
+        if is_kept and stamp >= self._newest and self._at + layout.size > size:
+            self._has_wrapped, self._at = True, 0
+            return True
+        self._begin_anew()
+        return False
+
+    def _add(self, records: Array, layout: RecordLayout) -> None:
+        self._n_records += len(records)
+        self._tick(int(records["timestamp_ns"].max()))
+        if self._origin is None or not self._keeps_spans:
+            return
+        if not self._lanes:
+            self._origin = min(int(records["timestamp_ns"][0]), _FAR)
+        if layout.has_ggml_ops:
+            records = records[records["operation_type"] < FIRST_EXTENSION_OP]
+        threads = records["thread_id"].astype(np.int64)
+        for thread in np.unique(threads).tolist():
+            mine = records[threads == thread]
+            held = self._last.get(thread)
+            if held is not None:  # numpy would leave out the bytes between the fields
+                mine = np.frombuffer(held + mine.tobytes(), layout.dtype)
+            self._last[thread] = mine[-1:].tobytes()
+            if len(mine) > 1:
+                self._add_thread(thread, mine, layout)
+
+    def _add_thread(self, thread: int, records: Array, layout: RecordLayout) -> None:
+        """Add the spans of all but the last record, whose end is not known yet."""
+        if thread not in self._lanes:
+            self._lanes[thread] = self._builder.add_lane(
+                f"thread {len(self._lanes)}", LaneKind.THREAD, raw=str(thread)
+            )
+        stamp = np.minimum(records["timestamp_ns"], _FAR).astype(np.int64)
+        stamp -= self._origin or 0
+        records = records[:-1]
+        start, end = stamp[:-1], np.maximum(stamp[1:], stamp[:-1])
+        flags = np.full(len(start), _DERIVED, np.uint16)
+        if layout.source is not None:
+            rows = np.ascontiguousarray(records).view(np.uint8)
+            spare = rows.reshape(-1, layout.size)[:, 19:24].astype(np.int64)
+            duration = (spare << (8 * np.arange(5))).sum(axis=1)
+            end = np.where(duration > 0, start + duration, end)
+            flags[duration > 0] = 0
+        layer = records["layer_id"].astype(np.int32)
+        self._builder.add_spans(
+            start=start,
+            end=end,
+            lane=np.full(len(start), self._lanes[thread], np.int16),
+            name=self._name_ids(records, layout),
+            op=records["operation_type"].astype(np.int16),
+            flags=flags,
+            layer=np.where(layer == NO_LAYER, -1, layer & 0x7FFF).astype(np.int16),
+            token=(records["token_id"] & 0x7FFFFFFF).astype(np.int32),
+            phase=np.where(records["phase"] <= 1, records["phase"], -1).astype(np.int8),
+        )
+
+    def _name_ids(self, records: Array, layout: RecordLayout) -> Array:
+        names = records.dtype.names or ()
+        column = next((n for n in ("dst_name", "tensor_name") if n in names), None)
+        if column is None:
+            return np.full(len(records), -1, np.int32)
+        distinct, which = np.unique(records[column], return_inverse=True)
+        ids = np.array([self._name_id(bytes(raw)) for raw in distinct], np.int32)
+        return ids[which]
+
+    def _name_id(self, raw: bytes) -> int:
+        found = self._names.get(raw)
+        if found is None:
+            text = raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+            found = self._builder.strings.intern(text) if text else -1
+            self._names[raw] = found
+        return found
+
+    def _open_spans(self, until: int) -> Spans:
+        found = [
+            # Every layout begins with the stamp.
+            (
+                min(int.from_bytes(record[:8], "little"), _FAR) - (self._origin or 0),
+                lane,
+            )
+            for thread, record in self._last.items()
+            if (lane := self._lanes.get(thread)) is not None
+        ]
+        return _unfinished(found, -1, until)
+
+
+def _op_table(head: bytes, layout: RecordLayout) -> OpTable:
+    """Return the table of ops that the first records speak for."""
+    if not layout.has_ggml_ops:
+        return ggml.TRACER_PRIVATE
+    records = np.frombuffer(head, layout.dtype, len(head) // layout.size)
+    records = records[records["timestamp_ns"] > 0]
+    pairs = zip(
+        records["operation_type"].tolist(), records["dst_name"].tolist(), strict=True
+    )
+    counts = Counter(pairs)
+    return ggml.infer(list(_samples(counts)))
+
+
+def _samples(counts: Counter[tuple[int, bytes]]) -> Iterator[ggml.OpSample]:
+    for (code, raw), n in counts.items():
+        if code < FIRST_EXTENSION_OP:
+            text = raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+            yield ggml.OpSample(code, text, count=n)
+
+
+def _unfinished(found: list[tuple[int, int]], name: int, until: int) -> Spans:
+    """Return spans of one name that have begun on lanes and not ended."""
+    if not found:
+        return Spans.blank()
+    start, lane = np.array(found, np.int64).T
+    n = len(found)
+    return Spans(
+        start=start.copy(),
+        end=np.maximum(start, until),
+        lane=lane.astype(np.int16),
+        name=np.full(n, name, np.int32),
+        op=np.full(n, -1, np.int16),
+        flags=np.full(n, _UNFINISHED, np.uint16),
+    )

@@ -1,0 +1,228 @@
+"""Trace files that are read while another program writes them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ggmlviz_files as viz
+import tensor_files as tensor
+from ggscope.errors import LiveError
+from ggscope.live.files import GgmlvizSource, RecordsSource
+from ggscope.live.follow import follow
+from ggscope.live.program import ProgramSource
+from ggscope.live.source import State
+from ggscope.model.lanes import LaneKind
+from ggscope.readers.registry import open_trace
+
+
+def rows(trace) -> list[tuple]:
+    """Return what is said of the spans on threads, in the order of time."""
+    s, names = trace.spans, [trace.span_name(i) for i in range(len(trace.spans))]
+    of_threads = trace.lanes.of_kind(LaneKind.THREAD)[s.lane]
+    columns = (s.start, s.end, s.op, s.flags)
+    found = zip(*(column.tolist() for column in columns), names, strict=True)
+    return sorted(row for row, is_one in zip(found, of_threads, strict=True) if is_one)
+
+
+def told(source, data: bytes, cuts: list[int]):
+    """Write `data` in pieces, poll after each; return the snapshots."""
+    found, before = [], 0
+    for cut in [*cuts, len(data)]:
+        with source.path.open("ab") as file:
+            file.write(data[before:cut])
+        before = cut
+        source.poll()
+        found.append(source.snapshot())
+        assert found[-1].check() == []
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"interleaved": True}, {"labels": False}])
+def test_growing_stream_gives_the_spans_that_reading_it_whole_gives(tmp_path, options):
+    events = viz.run(12, 4, **options)
+    events += viz.graph(viz.T0 + 30_000, 3, thread=9, backend=0x77, ptr=0x5000)
+    data = viz.packed(events)
+    source = GgmlvizSource(tmp_path / "growing.ggmlviz")
+    cuts = sorted(np.random.default_rng(1).integers(0, len(data), 9).tolist())
+
+    last = told(source, data, [5, *cuts, len(data) - 7])[-1]
+
+    whole = open_trace(viz.write(tmp_path / "whole.ggmlviz", events))
+    assert source.heard().records == len(events)
+    wanted = rows(whole)
+    if not options.get("labels", True):  # without names the table of ops is a guess
+        wanted, found = ([row[:4] for row in r] for r in (wanted, rows(last)))
+        assert found == wanted
+    else:
+        assert rows(last) == wanted
+    source.close()
+
+
+def test_graph_that_has_begun_is_open_until_it_ends(tmp_path):
+    events = [*viz.run(4, 2), viz.Event(viz.GRAPH_BEGIN, viz.T0 + 99_000, 0x9)]
+    source = GgmlvizSource(tmp_path / "a.ggmlviz")
+
+    (trace,) = told(source, viz.packed(events), [])
+
+    assert trace.open_spans.start.tolist() == [99_000]
+    assert trace.is_running
+    source.close()
+
+
+def test_stream_that_begins_anew_begins_another_trace(tmp_path):
+    path = tmp_path / "a.ggmlviz"
+    source = GgmlvizSource(path)
+    told(source, viz.packed(viz.run(8, 2)), [])
+    before = source.heard().records
+    viz.write(path, viz.run(5, 2))
+
+    source.poll()
+
+    assert source.heard().restarts == 1
+    assert source.heard().records == before + len(viz.run(5, 2))
+    source.close()
+
+
+@pytest.mark.parametrize("layout", ["64p", "128", "256", "1024"])
+@pytest.mark.parametrize("size", [None, 1 << 20])
+def test_records_in_a_file_made_beforehand_come_as_they_are_written(
+    tmp_path, layout, size
+):
+    path = tmp_path / "trace.bin"
+    records = tensor.llama_trace(4)
+    if layout in ("64p", "128"):
+        records = tensor.one_source_each(records)
+    data = tensor.encode(records, layout)
+    path.write_bytes(bytes(size or 0))
+    source, at, seen = RecordsSource(path), 0, []
+    for stop in (3000, 10_016, 10_016, len(data)):
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(data[at:stop])
+        at = stop
+        source.poll()
+        seen.append(source.heard().records)
+        assert source.snapshot().check() == []
+
+    trace = source.snapshot()
+
+    assert seen[-1] == len(records)
+    assert seen == sorted(seen)
+    assert len(trace.spans) == len(records) - 1  # the last one's end is not known
+    assert len(trace.open_spans) == 1
+    times = np.array([r.time for r in records])
+    assert np.array_equal(trace.spans.start, times[:-1] - times[0])
+    assert np.array_equal(trace.spans.end, times[1:] - times[0])
+    assert "accesses" in trace.pending
+    source.close()
+
+
+def test_measured_durations_and_names_are_those_of_the_records(tmp_path):
+    path = tmp_path / "trace.bin"
+    records = tensor.llama_trace(3, duration=123)
+    source = RecordsSource(path)
+
+    trace = told(source, tensor.encode(records, "256"), [5120, 7680])[-1]
+
+    assert set((trace.spans.end - trace.spans.start).tolist()) == {123}
+    assert trace.quality_counts()["measured"] == len(trace.spans)
+    names = [trace.span_name(i) for i in range(5)]
+    assert names == [r.dst for r in records[:5]]
+    assert trace.op_name(int(trace.spans.op[3])) == "MUL_MAT"
+    source.close()
+
+
+def test_hole_that_stays_is_passed_and_told(tmp_path, monkeypatch):
+    path = tmp_path / "trace.bin"
+    data = tensor.encode(tensor.llama_trace(4), "256")
+    holed = data[:2560] + bytes(1280) + data[3840:]
+    path.write_bytes(holed)
+    source = RecordsSource(path)
+    source.poll()
+    first = source.heard().records
+    source._hole_since -= 10**9
+
+    source.poll()
+
+    assert first == 10
+    assert source.heard().records == len(data) // 256 - 5
+    assert [w.code for w in source.snapshot().warnings] == ["live_hole"]
+    source.close()
+
+
+def test_writer_that_comes_round_to_the_first_record_is_followed(tmp_path):
+    path = tmp_path / "trace.bin"
+    records = tensor.llama_trace(3)
+    later = [
+        tensor.Rec(records[-1].time + 1000 * (i + 1), f"late-{i}") for i in range(7)
+    ]
+    data = tensor.encode(records, "256")
+    path.write_bytes(data)
+    source = RecordsSource(path)
+    source.poll()
+    with path.open("r+b") as file:
+        file.write(tensor.encode(later, "256"))
+
+    source.poll()
+
+    assert source.heard().records == len(records) + 7
+    assert source.heard().restarts == 0
+    source.close()
+
+
+def test_file_that_is_written_anew_in_its_place_begins_another_trace(tmp_path):
+    path = tmp_path / "trace.bin"
+    data = tensor.encode(tensor.llama_trace(3), "256")
+    path.write_bytes(data + bytes(1 << 20))
+    source = RecordsSource(path)
+    source.poll()
+    before = source.heard().records
+    other = tensor.llama_pass(2_000_000_000_000)
+    path.write_bytes(tensor.encode(other, "256") + bytes(1 << 20))
+
+    source.poll()
+    source.poll()
+
+    assert source.heard().restarts == 1
+    assert source.heard().records == before + len(other)
+    source.close()
+
+
+def test_file_that_is_removed_stays_as_it_was(tmp_path):
+    path = tmp_path / "trace.bin"
+    path.write_bytes(tensor.encode(tensor.llama_trace(3), "256"))
+    source = RecordsSource(path)
+    source.poll()
+    n = len(source.snapshot().spans)
+    path.unlink()
+
+    source.poll()
+
+    assert "was removed" in source.heard().words
+    assert len(source.snapshot().spans) == n
+    source.close()
+
+
+@pytest.mark.parametrize("kind", [GgmlvizSource, RecordsSource])
+def test_foreign_file_is_refused(tmp_path, kind):
+    path = tmp_path / "x"
+    path.write_bytes(b"\x7fELF" + bytes(range(1, 256)) * 40)
+
+    with pytest.raises(LiveError):
+        kind(path).poll()
+
+
+def test_what_is_followed_is_told_by_content_else_by_name(tmp_path):
+    stream = viz.write(tmp_path / "odd.name", viz.run(2, 2))
+    kinds = {
+        stream: GgmlvizSource,
+        tmp_path / "later.ggmlviz": GgmlvizSource,
+        tmp_path / "later.bin": RecordsSource,
+        tmp_path / "ggscope-12-ab": ProgramSource,
+    }
+
+    for path, kind in kinds.items():
+        source: Path | object = follow(path)
+        assert type(source) is kind
+        assert source.heard().state is State.WAITING
