@@ -249,7 +249,7 @@ class BookmarksView(View):
             (self.tr("Copy as TSV"), self.model.tsv),
             (self.tr("Copy as Markdown"), self.model.markdown),
         ):
-            menu.addAction(text, partial(self._copy_all, form))
+            add_action(menu, text, partial(self._copy_all, form))
         tip = self.tr("Copy all bookmarks")
         self._copy = tool_button(head, self.tr("Copy"), tip, menu=menu)
         lay_out(
