@@ -8,7 +8,7 @@ from PySide6.QtGui import QImage
 from buffer_traces import busy_buffers
 from expert_traces import random_choices, routed
 from ggscope.analysis.buffers import lives, occupancy
-from ggscope.analysis.experts.figures import Beside, ExpertsRequest
+from ggscope.analysis.experts.figures import Beside, experts_result
 from ggscope.model.time import TimeRange
 from ggscope.render.buffers import BuffersScene, compose_buffers
 from ggscope.render.experts import ExpertsScene, Measure, compose_experts
@@ -25,7 +25,7 @@ Check = Callable[[QImage, str], None]
 )
 def test_experts_look_as_before(look: str, beside: Beside, check_golden: Check) -> None:
     trace = routed(random_choices(5, 60, 12, 32, 4), n_experts=32)
-    result = ExpertsRequest(trace, None, None, None, beside)()
+    result = experts_result(trace, None, None, None, beside)
     scene = ExpertsScene(
         1000, 300, theme(look), result, Measure.SHARE, selected=((3, 7),), hover=(5, 2)
     )

@@ -10,9 +10,9 @@ from ggscope.analysis.experts.experts import Choices, ExpertSource
 from ggscope.analysis.experts.figures import (
     F64,
     Beside,
-    ExpertsRequest,
     ExpertsResult,
     ScoreHistogram,
+    experts_result,
     layer_shares,
 )
 from ggscope.errors import ExportError
@@ -344,7 +344,7 @@ def experts_figure(
     """Return the figure of the layer × expert matrix and the picture beside it."""
 
     def draw(look: Look) -> Drawn:
-        result = ExpertsRequest(trace, None, None, None, beside or Beside.OVERLAP)()
+        result = experts_result(trace, None, None, None, beside or Beside.OVERLAP)
         choices, figures = result.base.choices, result.figures
         if choices.source in _HIDDEN:
             raise ExportError(_HIDDEN[choices.source])

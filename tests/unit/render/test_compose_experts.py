@@ -10,7 +10,7 @@ import pytest
 from builders import llama_like_trace
 from expert_traces import falling_scores, random_choices, routed
 from figures import export
-from ggscope.analysis.experts.figures import Beside, ExpertsRequest
+from ggscope.analysis.experts.figures import Beside, experts_result
 from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
 from ggscope.render.batch import AreaBatch, ImageBatch
@@ -41,7 +41,7 @@ def run() -> Trace:
 def make(
     beside: Beside = Beside.OVERLAP, layer: int | None = None, **changes: object
 ) -> ExpertsScene:
-    result = ExpertsRequest(run(), None, None, layer, beside)()
+    result = experts_result(run(), None, None, layer, beside)
     scene = ExpertsScene(1000, 300, theme("dark"), result)
     return replace(scene, **changes)  # type: ignore[arg-type]
 

@@ -5,6 +5,7 @@ They are told by the router's lists, or by accesses where a trace records no rou
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -325,27 +326,21 @@ def _of_routing(trace: Trace, slices: ExpertSlices) -> Choices:
     usable &= routing.expert < MOST_EXPERTS
     kept = slice(None) if usable.all() else np.flatnonzero(usable)
     layer, expert = routing.layer[kept], routing.expert[kept]
-    n_experts, count_source = _number_of_experts(trace, slices, expert)
-    layers, layer_row = _layers(slices, layer)
-    tokens, token_row = _numbers(routing.token[kept])
     n = len(layer)
     implied = 0 if routing.is_implied is None else int(routing.is_implied[kept].sum())
     more = None if routing.n_more is None else routing.n_more[kept].astype(np.int64)
-    return Choices(
+    return _choices(
+        trace,
+        slices,
+        layer,
+        expert,
+        routing.token[kept],
         source=ExpertSource.SIZES if implied == n > 0 else ExpertSource.ROUTING,
-        layers=layers,
-        n_experts=n_experts,
-        count_source=count_source,
-        tokens=tokens,
-        layer=layer_row,
-        expert=expert.astype(np.int32),
-        token=token_row,
         rank=routing.rank[kept].astype(np.int16),
         score=routing.score[kept],
         is_used=routing.is_used[kept],
         weight=np.ones(n, np.int64),
         bytes=None,
-        slices=slices,
         n_left_out=len(routing) - n,
         more=more if more is not None and more.any() else None,
         n_implied=implied,
@@ -358,26 +353,45 @@ def _of_accesses(trace: Trace, slices: ExpertSlices) -> Choices:
     if not len(found.layer):
         stacked = touches_stacks(trace)
         source = ExpertSource.STACKS if stacked else ExpertSource.NONE
-    n_experts, count_source = _number_of_experts(trace, slices, found.expert)
-    layers, layer_row = _layers(slices, found.layer)
-    tokens, token_row = _numbers(found.token)
     n = len(found.layer)
-    return Choices(
+    return _choices(
+        trace,
+        slices,
+        found.layer,
+        found.expert,
+        found.token,
         source=source,
-        layers=layers,
-        n_experts=n_experts,
-        count_source=count_source,
-        tokens=tokens,
-        layer=layer_row,
-        expert=found.expert.astype(np.int32),
-        token=token_row,
         rank=np.full(n, -1, np.int16),
         score=np.full(n, np.nan, np.float32),
         is_used=np.ones(n, np.bool_),
         weight=found.n_accesses,
         bytes=found.bytes,
-        slices=slices,
         n_left_out=found.n_left_out,
+    )
+
+
+def _choices(
+    trace: Trace,
+    slices: ExpertSlices,
+    layer: Array,
+    expert: Array,
+    token: Array,
+    **columns: Any,
+) -> Choices:
+    """Return choices of experts by their layers, numbers and tokens."""
+    n_experts, count_source = _number_of_experts(trace, slices, expert)
+    layers, layer_row = _layers(slices, layer)
+    tokens, token_row = _numbers(token)
+    return Choices(
+        layers=layers,
+        n_experts=n_experts,
+        count_source=count_source,
+        tokens=tokens,
+        layer=layer_row,
+        expert=expert.astype(np.int32),
+        token=token_row,
+        slices=slices,
+        **columns,
     )
 
 

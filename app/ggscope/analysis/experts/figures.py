@@ -425,50 +425,43 @@ class ExpertsResult:
     wanted: float = 0.9
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExpertsRequest:
-    """Computes an `ExpertsResult`; `base` is that of an earlier one, where known."""
+def experts_result(
+    trace: Trace,
+    base: ExpertsBase | None,
+    token: int | None,
+    layer: int | None,
+    beside: Beside,
+    wanted: float = 0.9,
+    context: Watcher | None = None,
+) -> ExpertsResult:
+    """Return the numbers of a picture; `base` is that of an earlier one, where known.
 
-    trace: Trace
-    base: ExpertsBase | None
-    token: int | None
-    layer: int | None
-    beside: Beside
-    wanted: float = 0.9
-
-    def __call__(self, context: Watcher | None = None) -> ExpertsResult:
-        """Return the numbers. Raises Cancelled from the context."""
-        base = self.base or experts_base(self.trace)
-        if context is not None:  # a place to stop
-            context.progress(1, 2)
-        choices = base.choices
-        grid = expert_grid(choices, self.token)
-        matrix = self._matrix(base)
-        scores = curve = None
-        found: tuple[Cover, ...] = ()
-        if self.beside is Beside.SCORES:
-            scores = score_histogram(choices, self.layer)
-        elif self.beside is Beside.COVER:
-            curve = hotness_curve(grid.count)
-            found = covers(choices, grid.count, self.wanted)
-        return ExpertsResult(
-            base, self.token, self.layer, self.beside, grid,
-            expert_figures(grid.count, grid.more), matrix, scores, curve, found,
-            self.wanted,
-        )  # fmt: skip
-
-    def _matrix(self, base: ExpertsBase) -> F64 | None:
-        if self.beside is Beside.OVERLAP:
-            return base.overlap
-        if self.beside is Beside.TRANSITION:
-            counts = transitions(base.choices, base.sets, self.layer)
-            return counts.astype(np.float64)
-        if self.beside is Beside.TOGETHER:
-            pairs = coactivation(base.choices, base.sets, self.layer).astype(np.float64)
-            # That an expert works together with itself says nothing.
-            np.fill_diagonal(pairs, np.nan)
-            return pairs
-        return None
+    Raises Cancelled from the context.
+    """
+    base = base or experts_base(trace)
+    if context is not None:  # a place to stop
+        context.progress(1, 2)
+    choices = base.choices
+    grid = expert_grid(choices, token)
+    matrix = scores = curve = None
+    found: tuple[Cover, ...] = ()
+    if beside is Beside.OVERLAP:
+        matrix = base.overlap
+    elif beside is Beside.TRANSITION:
+        matrix = transitions(choices, base.sets, layer).astype(np.float64)
+    elif beside is Beside.TOGETHER:
+        matrix = coactivation(choices, base.sets, layer).astype(np.float64)
+        # That an expert works together with itself says nothing.
+        np.fill_diagonal(matrix, np.nan)
+    elif beside is Beside.SCORES:
+        scores = score_histogram(choices, layer)
+    else:
+        curve = hotness_curve(grid.count)
+        found = covers(choices, grid.count, wanted)
+    figures = expert_figures(grid.count, grid.more)
+    return ExpertsResult(
+        base, token, layer, beside, grid, figures, matrix, scores, curve, found, wanted
+    )
 
 
 def experts_base(trace: Trace) -> ExpertsBase:

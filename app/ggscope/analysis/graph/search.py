@@ -4,15 +4,14 @@ llama.cpp gives its inputs no names, so that traces show ``leaf_4``. What it is 
 follows from who reads it: the second source of every ``ROPE`` holds the positions.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.filters.text import text_matcher
 from ggscope.analysis.rows.groups import chunks
-from ggscope.errors import QueryError
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise, parse
 from ggscope.model.tables import I64, Array
@@ -50,23 +49,19 @@ def find_nodes(trace: Trace, graph: Graph, text: str) -> I64:
     wanted = text.strip()
     if not wanted:
         return np.zeros(0, np.int64)
-    is_regex = len(wanted) > 2 and wanted.startswith("/") and wanted.endswith("/")
-    try:
-        pattern = re.compile(wanted[1:-1] if is_regex else re.escape(wanted), re.I)
-    except re.error as error:
-        raise QueryError(f"{wanted} is not understood: {error}.") from error
+    matches = text_matcher(wanted)
     # Each distinct text is looked at once; nodes share most of them.
-    named = _matching(pattern, graph.name, lambda i: trace.strings[i])
-    printed = _matching(pattern, graph.operation, lambda i: trace.strings[i])
-    called = _matching(pattern, graph.op, trace.op_name)
+    named = _matching(matches, graph.name, lambda i: trace.strings[i])
+    printed = _matching(matches, graph.operation, lambda i: trace.strings[i])
+    called = _matching(matches, graph.op, trace.op_name)
     return np.flatnonzero(named | printed | called).astype(np.int64)
 
 
 def _matching(
-    pattern: re.Pattern[str], column: Array, text_of: Callable[[int], str]
+    matches: Callable[[str], bool], column: Array, text_of: Callable[[int], str]
 ) -> npt.NDArray[np.bool_]:
     values, inverse = np.unique(column, return_inverse=True)
-    hits = [bool(pattern.search(text_of(int(value)))) for value in values]
+    hits = [matches(text_of(int(value))) for value in values]
     found: npt.NDArray[np.bool_] = np.array(hits, np.bool_)[inverse.reshape(-1)]
     return found
 

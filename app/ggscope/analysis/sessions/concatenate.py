@@ -179,11 +179,19 @@ def _folded(traces: Sequence[Trace]) -> Trace:
 def _appended(whole: Trace, other: Trace) -> Trace:
     """Return `whole` with the tables of `other` behind its own."""
     name = other.info.name
+    reason = unlike_clocks(whole, other)
     if is_same_run(whole, other):
-        return _left_out(whole, other, _same_run(name, len(other.spans)))
-    unlike = unlike_clocks(whole, other)
-    if unlike is not None:
-        return _left_out(whole, other, unlike)
+        reason = ReadWarning(
+            Severity.NOTICE,
+            "same_run_twice",
+            f"{name} holds the spans of another file of this session again; they are "
+            "shown once.",
+            len(other.spans),
+            place=name,
+        )
+    if reason is not None:
+        parts, warnings = (*whole.parts, *other.parts), (*whole.warnings, reason)
+        return replace(whole, parts=parts, warnings=warnings)
     notice: tuple[ReadWarning, ...] = ()
     if other.clock.unit != whole.clock.unit and has_times(whole):
         other, notice = _in_ns(other)
@@ -199,23 +207,6 @@ def _appended(whole: Trace, other: Trace) -> Trace:
     )
     is_same = shift == 0 and whole.info.reader_id == other.info.reader_id
     return _merged(whole, other, by, label="" if is_same else name)
-
-
-def _same_run(name: str, n: int) -> ReadWarning:
-    return ReadWarning(
-        Severity.NOTICE,
-        "same_run_twice",
-        f"{name} holds the spans of another file of this session again; they are "
-        "shown once.",
-        n,
-        place=name,
-    )
-
-
-def _left_out(whole: Trace, other: Trace, notice: ReadWarning) -> Trace:
-    return replace(
-        whole, parts=(*whole.parts, *other.parts), warnings=(*whole.warnings, notice)
-    )
 
 
 def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:

@@ -66,8 +66,21 @@ BINS = 40
 _LEAF = "leaf_"
 
 
+class Themed(QWidget):
+    """A widget that paints itself in the colours of a theme."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme("dark")
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.update()
+
+
 @guarded
-class AccessCards(QWidget):
+class AccessCards(Themed):
     """One card per access: badge, name, where it lies, size.
 
     A click on a card, or Enter on the one that Up and Down lead to, chooses its
@@ -83,7 +96,6 @@ class AccessCards(QWidget):
         self._current = 0
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
-        self._theme = theme("dark")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(scaled(120))
 
@@ -109,11 +121,6 @@ class AccessCards(QWidget):
         )
         self.setAccessibleDescription("; ".join(lines))
         self.updateGeometry()
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        self._theme = theme
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -244,14 +251,13 @@ def card_tip(access: AccessFact, how: str = "", more: tuple[str, ...] = ()) -> s
 
 
 @guarded
-class SwatchLine(QWidget):
+class SwatchLine(Themed):
     """A square in the op's colour and a line of words, elided at the end."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.text = ""
         self._key = ""
-        self._theme = theme("dark")
         self.setFixedHeight(scaled(20))
 
     def show_text(self, text: str, color_key: str) -> None:
@@ -259,11 +265,6 @@ class SwatchLine(QWidget):
         self.text, self._key = text, color_key
         self.setAccessibleName(text)
         set_tip(self, text)
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        self._theme = theme
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -283,13 +284,12 @@ class SwatchLine(QWidget):
 
 
 @guarded
-class TargetCard(QWidget):
+class TargetCard(Themed):
     """The destination tensor: name at the left, size at the right."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.name = self._size = ""
-        self._theme = theme("dark")
         self.setFixedHeight(scaled(32))
         self.setAccessibleName(tr("Destination"))
 
@@ -298,11 +298,6 @@ class TargetCard(QWidget):
         self.name, self._size = name, size
         self.setAccessibleDescription(f"{name}, {size}")
         set_tip(self, f"{name}\n{exact or size}")
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        self._theme = theme
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -395,7 +390,7 @@ def alike(trace: Trace, span: int) -> Array:
 
 
 @guarded
-class OpHistogram(QWidget):
+class OpHistogram(Themed):
     """Durations of all spans of an op, with the place of the selected one."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -404,7 +399,6 @@ class OpHistogram(QWidget):
         self._ticks = -1
         self._unit: Unit = "ns"
         self._key = ""
-        self._theme = theme("dark")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(scaled(88))
         self.setAccessibleName(tr("Durations of this op"))
@@ -426,11 +420,6 @@ class OpHistogram(QWidget):
         p50 = format_duration(self.times.p50, self._unit)
         p99 = format_duration(self.times.p99, self._unit)
         return f"p50 {p50} · p99 {p99}"
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        self._theme = theme
-        self.update()
 
     def _tip(self, times: OpTimes) -> str:
         unit = self._unit

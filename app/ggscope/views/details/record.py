@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from ggscope.model.trace import RecordView, Trace
 from ggscope.model.units import format_count, format_offset
-from ggscope.render.theme import Theme, theme, with_alpha
+from ggscope.render.theme import Theme, with_alpha
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure
 from ggscope.views.base.fact_list import FactList
@@ -22,6 +22,7 @@ from ggscope.views.base.widgets import (
     tr,
     words_font,
 )
+from ggscope.views.details.parts import Themed
 from ggscope.words.spans import Fact
 
 _PRINTABLE = range(0x20, 0x7F)
@@ -29,7 +30,7 @@ RECORD_TASK = "details-record"
 
 
 @guarded
-class HexView(QWidget):
+class HexView(Themed):
     """Shows bytes as ``xxd`` does: offset in the file, hexadecimal, text.
 
     It fits as many bytes into a line as the width allows: 16, 8 or 4.
@@ -44,7 +45,6 @@ class HexView(QWidget):
         self._data = b""
         self._offset = 0
         self.marked = range(0)
-        self._theme = theme("dark")
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -61,11 +61,6 @@ class HexView(QWidget):
     def mark(self, first: int, length: int) -> None:
         """Highlight `length` bytes from `first` on; nothing for a length of 0."""
         self.marked = range(max(first, 0), max(first, 0) + max(length, 0))
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        self._theme = theme
         self.update()
 
     def lines(self) -> list[str]:

@@ -13,8 +13,8 @@ from ggscope.analysis.experts.figures import (
     Beside,
     Cover,
     ExpertsBase,
-    ExpertsRequest,
     ExpertsResult,
+    experts_result,
 )
 from ggscope.model.routing import expert_key, of_expert_key
 from ggscope.model.selection import Selection
@@ -126,7 +126,8 @@ class ExpertsView(PaintedView):
             return
         self._of = trace
         base = self._base
-        request = ExpertsRequest(
+        request = partial(
+            experts_result,
             trace,
             base,
             None if base is None else self.bar.token.currentData(),

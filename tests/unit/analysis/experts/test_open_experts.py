@@ -6,9 +6,9 @@ import pytest
 from ggscope.analysis.experts.experts import expert_choices, expert_grid
 from ggscope.analysis.experts.figures import (
     Beside,
-    ExpertsRequest,
     expert_figures,
     expert_sets,
+    experts_result,
     overlap,
 )
 from ggscope.analysis.heat.heatmap import heat_base
@@ -118,7 +118,7 @@ def test_heatmap_says_what_is_perhaps_touched(more: int) -> None:
 @pytest.mark.usefixtures("qapp")
 @pytest.mark.parametrize("more", [0, 2, UNKNOWN_MORE])
 def test_view_of_experts_says_which_figures_are_open(more: int) -> None:
-    result = ExpertsRequest(run_of(more), None, None, None, Beside.OVERLAP)()
+    result = experts_result(run_of(more), None, None, None, Beside.OVERLAP)
 
     about, tip = about_words(result), about_tip(result)
     known, silent = (cell_words(result, (0, expert)) for expert in (0, 1))
