@@ -9,11 +9,16 @@ Only the standard library is needed here, as the build imports this file alone.
 """
 
 import ctypes
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
+
+try:
+    # As the standard library's random does: hashlib loads OpenSSL, at every start.
+    from _sha256 import sha256  # type: ignore[import-not-found]  # has no stub
+except ImportError:
+    from hashlib import sha256
 
 FOLDER = Path(__file__).parent
 NAME = "_native.so"
@@ -456,7 +461,7 @@ def checks(source: Source) -> str:
 def fingerprint() -> str:
     """Return a digest of all that is declared here."""
     text = "".join(f"{name}\n{checks(source)}" for name, source in SOURCES.items())
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return str(sha256(text.encode()).hexdigest()[:16])
 
 
 def sources_digest(folder: Path) -> list[str]:
@@ -464,7 +469,7 @@ def sources_digest(folder: Path) -> list[str]:
     paths = sorted(path for path in folder.iterdir() if path.suffix in (".c", ".h"))
     if not paths:
         return []
-    digest = hashlib.sha256()
+    digest = sha256()
     for path in paths:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return [digest.hexdigest()[:16]]
