@@ -6,7 +6,7 @@ searched piece by piece: nobody waits long to cancel or to paint, and no tempora
 array is longer than a piece.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, distinct
+from ggscope.model.trace import OpTable
 from ggscope.native.library import library
 from ggscope.readers.api import SAMPLED_SHARE, ReadContext
 from ggscope.readers.common.column_pieces import Pieces
@@ -98,6 +99,23 @@ class TensorOptions:
     def keeps_hashes(self) -> bool:
         """Whether every record's name must be hashed, for want of its pattern."""
         return self.names != "all" and bool(self.layout.dst_width)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TensorFile:
+    """What is known of a file before its records are read.
+
+    Attributes
+    ----------
+    given : reader options as they were given.
+    end : offset behind the last non-zero byte.
+    """
+
+    source: Source
+    given: Mapping[str, str]
+    options: TensorOptions
+    end: int
+    ops: OpTable
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -15,7 +15,13 @@ import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, SpanFlag, distinct, empty
 from ggscope.readers.common.column_pieces import Pieces
-from ggscope.readers.tensor.columns import ROOM_SHARE, Headers, lane_order
+from ggscope.readers.tensor.columns import (
+    ROOM_SHARE,
+    Headers,
+    Tally,
+    TensorFile,
+    lane_order,
+)
 
 _PAUSE_NS = 100_000_000
 _PAUSE_FACTOR = 1000
@@ -383,6 +389,29 @@ class Bands:
     token: npt.NDArray[np.int32]
     phase: npt.NDArray[np.uint8]
     count: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Draft:
+    """What is known once header columns have been read and arranged.
+
+    Attributes
+    ----------
+    threads : raw thread ids in lane order.
+    spans : columns of all spans but for names; see `make_draft`.
+    band_names : string ids of the spans of passes and phases, which come last.
+    ended_at : number of the first record that the file no longer had; -1 none.
+    """
+
+    file: TensorFile
+    tally: Tally
+    threads: list[int]
+    rows: Records
+    passes: Bands
+    phases: Bands
+    spans: dict[str, Array]
+    band_names: Array
+    ended_at: int = -1
 
 
 def pass_bands(rows: Records, token: Array, phase: Array) -> Bands:

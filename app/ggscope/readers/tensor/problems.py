@@ -9,10 +9,9 @@ from ggscope.model.tables import I64, Array
 from ggscope.model.trace import OpTable, Severity
 from ggscope.readers.common.column_pieces import Pieces
 from ggscope.readers.source import Change, Source
-from ggscope.readers.tensor.columns import Tally, TensorOptions
+from ggscope.readers.tensor.columns import Tally, TensorFile, TensorOptions
 from ggscope.readers.tensor.layouts import RecordLayout
-from ggscope.readers.tensor.passes import Records
-from ggscope.readers.tensor.plan import Draft, TensorFile
+from ggscope.readers.tensor.passes import Draft, Records
 
 BUFFER_BYTES = 1 << 31
 """Size to which the tracer preallocates its file."""

@@ -26,14 +26,17 @@ from ggscope.readers.api import (
     Pace,
     ReadContext,
     Sniff,
+    asked_range,
 )
 from ggscope.readers.common.buffer_lives import MAX_SIZE, BufferEvents, add_buffers
 from ggscope.readers.common.column_pieces import Pieces, narrowest
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import INFO, LAYOUT_OPTION, OPS_OPTION, plan, problems
+from ggscope.readers.tensor import INFO, LAYOUT_OPTION, OPS_OPTION, problems
 from ggscope.readers.tensor.columns import (
     NEVER,
     Ranges,
+    TensorFile,
+    TensorOptions,
     Words,
     cut_ranges,
     data_bounds,
@@ -55,8 +58,7 @@ from ggscope.readers.tensor.layouts import (
     detect_head,
 )
 from ggscope.readers.tensor.names import PatternDecoder, Patterns, decode_patterns
-from ggscope.readers.tensor.passes import arrange, room_for
-from ggscope.readers.tensor.plan import Draft, TensorFile
+from ggscope.readers.tensor.passes import Draft, arrange, room_for
 from ggscope.readers.tensor.repeats import (
     Joins,
     joined,
@@ -64,7 +66,7 @@ from ggscope.readers.tensor.repeats import (
     joined_rows,
     op_starts,
 )
-from ggscope.readers.tensor.scan import RecordScan
+from ggscope.readers.tensor.scan import PEAK_BYTES, RecordScan
 from ggscope.readers.tensor.trace import (
     assemble,
     assemble_nameless,
@@ -73,6 +75,9 @@ from ggscope.readers.tensor.trace import (
     make_draft,
     make_info,
 )
+
+_FINAL_BYTES, _FIXED_BYTES = 35, 32 << 20
+"""What a record costs in memory once it has been read, about; and any file."""
 
 FIRST_S = 0.02
 """When the first early picture is due; it takes about as long to make."""
@@ -281,8 +286,21 @@ class TensorAccessReader:
         return Sniff(confidence, f"the fields of {match.layout.title} records fit")
 
     def estimate(self, head: Head) -> Estimate | None:
-        """Return the cost of reading a file with this head; None if unknown."""
-        return plan.estimate(head)
+        """Return what reading a file with this head would cost at most.
+
+        A preallocated file may hold less than its size promises.
+        """
+        match = detect_head(head.data, head.size)
+        if match is None or match.layout is BUFFER_128:
+            return None
+        records = head.size // match.layout.size
+        return Estimate(
+            records=records,
+            final_bytes=_FIXED_BYTES + _FINAL_BYTES * records,
+            peak_bytes=_FIXED_BYTES + PEAK_BYTES * records,
+            can_range=True,
+            can_sample_names=True,
+        )
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return the trace, after early snapshots of a large file if wanted.
@@ -317,7 +335,9 @@ def _read(source: Source, context: ReadContext) -> Trace:
         return _empty_trace(source, wanted)
     layout = wanted or _detected(source, begin, end)
     n_file = n_file_records(source, layout.size, end)
-    options = plan.choose(layout, n_file, given)
+    first, stop = asked_range(given, n_file)
+    names = INFO.chosen(given)[NAMES_OPTION]
+    options = TensorOptions(layout, names, first, stop, n_file)
     ranges = record_ranges(source, layout.size, begin, end)
     ranges = cut_ranges(ranges, options.first, options.stop)
     if layout is BUFFER_128:

@@ -30,7 +30,7 @@ from ggscope.readers.tensor.layouts import (
     RecordLayout,
 )
 from ggscope.readers.tensor.names import Patterns
-from ggscope.readers.tensor.plan import Draft
+from ggscope.readers.tensor.passes import Draft
 
 MAX_LISTED = 16
 """Experts that one record can list."""

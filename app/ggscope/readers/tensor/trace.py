@@ -29,6 +29,7 @@ from ggscope.readers.tensor.columns import (
     Headers,
     Ranges,
     Tally,
+    TensorFile,
     Words,
     extended,
     with_room,
@@ -42,12 +43,12 @@ from ggscope.readers.tensor.layouts import (
 from ggscope.readers.tensor.names import Patterns
 from ggscope.readers.tensor.passes import (
     Bands,
+    Draft,
     Records,
     pass_bands,
     phase_bands,
     room_for,
 )
-from ggscope.readers.tensor.plan import Draft, TensorFile
 from ggscope.readers.tensor.repeats import repeated_rows
 from ggscope.readers.tensor.routing import (
     HAS_SINGLE,

@@ -32,11 +32,16 @@ from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCur
 from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError, locate
 from ggscope.readers.source import Change, Source
 from ggscope.readers.tensor import problems
-from ggscope.readers.tensor.columns import N_THREADS, Headers, Tally, TensorOptions
+from ggscope.readers.tensor.columns import (
+    N_THREADS,
+    Headers,
+    Tally,
+    TensorFile,
+    TensorOptions,
+)
 from ggscope.readers.tensor.layouts import RecordLayout
 from ggscope.readers.tensor.names import PatternDecoder, decode_patterns
-from ggscope.readers.tensor.passes import arrange, room_for
-from ggscope.readers.tensor.plan import Draft, TensorFile
+from ggscope.readers.tensor.passes import Draft, arrange, room_for
 from ggscope.readers.tensor.repeats import (
     Joins,
     joined,
