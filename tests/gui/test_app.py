@@ -53,6 +53,7 @@ print(app.take_queued_files(), seen)
 """
 
 FORMAT = """
+import sys
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QSurfaceFormat
 from PySide6.QtWidgets import QApplication
@@ -62,6 +63,7 @@ f = QSurfaceFormat.defaultFormat()
 print(f.majorVersion(), f.minorVersion(), f.profile().name)
 print(QApplication.testAttribute(Qt.ApplicationAttribute.AA_ShareOpenGLContexts))
 print(app.desktopFileName())
+assert sys.getswitchinterval() < 0.005
 assert create_app() is app
 """
 
