@@ -5,7 +5,7 @@ that ended and the ring of a killed program give the same files.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -139,6 +139,22 @@ class Told:
         told = self.graphs.get(graph)
         return None if told is None else self.builds.get(int(told["build"]))
 
+    def by_build(self, spans: Array) -> Iterator[tuple[Build, Array, Array]]:
+        """Give each build with the rows of `spans` that are its nodes', and which."""
+        numbers = np.array(sorted(self.graphs), np.int64)
+        built = [int(self.graphs[number]["build"]) for number in numbers.tolist()]
+        of_graph = np.array([*built, -1], np.int64)
+        of_span = of_graph[_places(numbers, spans["graph"])]
+        order = np.argsort(of_span, kind="stable")
+        bounds = np.flatnonzero(np.diff(of_span[order])) + 1
+        for rows in np.split(order, bounds):
+            build = self.builds.get(int(of_span[rows[0]])) if len(rows) else None
+            if build is None:
+                continue
+            nodes = spans["node"][rows].astype(np.int64)
+            is_known = nodes < int(build.head["n_nodes"])
+            yield build, rows[is_known], nodes[is_known]
+
     def threads(self, lanes: Array) -> npt.NDArray[np.int64]:
         """Return a number of its own for every thread of every slot."""
         known = np.minimum(lanes.astype(np.int64), max(len(self.lanes) - 1, 0))
@@ -146,6 +162,14 @@ class Told:
             return known
         slot = self.lanes["slot"][known].astype(np.int64)
         return np.asarray(slot * _LANES_OF_SLOT + self.lanes["ith"][known], np.int64)
+
+
+def _places(numbers: Array, wanted: Array) -> npt.NDArray[np.int64]:
+    """Return where each wanted number stands among the sorted ones, or -1."""
+    if not len(numbers):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    return np.where(numbers[at] == wanted, at, -1).astype(np.int64)
 
 
 def _number(event: Event) -> int:
@@ -222,24 +246,15 @@ def to_records(told: Told, *, has_names: bool = True) -> bytes:
     byte here; larger ones, and those of extension records, become 255.
     """
     spans = told.records[told.records["extra"] & RECORD_GRAPH == 0]
-    templates = {
-        number: _templates(build, has_names=has_names)
-        for number, build in told.builds.items()
-    }
     rows = np.zeros(len(spans), TRACE)
     rows["layer"] = _NO_LAYER
-    for graph in np.unique(spans["graph"]).tolist():
-        mine = np.flatnonzero(spans["graph"] == graph)
-        head = told.graphs.get(graph)
-        if head is None:
-            continue
-        known = templates.get(int(head["build"]))
-        if known is not None:
-            nodes = spans["node"][mine].astype(np.int64)
-            is_known = nodes < len(known)
-            rows[mine[is_known]] = known[nodes[is_known]]
-        rows["token"][mine] = _step(head)
-        rows["phase"][mine] = head["phase"] == 2
+    for build, mine, nodes in told.by_build(spans):
+        rows[mine] = _templates(build, has_names=has_names)[nodes]
+    numbers = np.array(sorted(told.graphs), np.int64)
+    heads = [told.graphs[number] for number in numbers.tolist()]
+    places = _places(numbers, spans["graph"])
+    rows["token"] = np.array([*map(_step, heads), 0], np.int64)[places]
+    rows["phase"] = np.array([*(h["phase"] == 2 for h in heads), 0], np.uint8)[places]
     rows["time"] = spans["t0"]
     rows["op"] = np.where(spans["op"] < _EXPERTS_OP, spans["op"], 255)
     duration = np.where(spans["extra"] & RECORD_BEGIN, 0, spans["op_ns"])
@@ -479,27 +494,15 @@ def to_ggmlviz(told: Told, *, has_names: bool = True) -> bytes:
     spans = records[records["extra"] & RECORD_GRAPH == 0]
     events: list[Array] = []
     labels: list[Array] = []
-    place: dict[tuple[int, int], int] = {}
     texts: list[bytes] = [b""]
-    keys = spans["graph"].astype(np.int64)
     pointers, sizes = np.zeros(len(spans), np.uint64), np.zeros(len(spans), np.uint64)
     label = np.zeros(len(spans), np.int64)
-    for graph in np.unique(keys).tolist():
-        build = told.build_of(graph)
-        if build is None:
-            continue
-        mine = np.flatnonzero(keys == graph)
-        nodes = spans["node"][mine].astype(np.int64)
-        mine, nodes = (part[nodes < len(build.tensors)] for part in (mine, nodes))
-        number = int(build.head["build"])
+    for build, mine, nodes in told.by_build(spans):
         pointers[mine] = build.tensors["pointer"][nodes]
         sizes[mine] = build.tensors["bytes"][nodes]
         if has_names:
-            for node in np.unique(nodes).tolist():
-                if (number, node) not in place:
-                    place[number, node] = len(texts)
-                    texts.append(_label(build.names[node]))
-            label[mine] = [place[number, node] for node in nodes.tolist()]
+            label[mine] = nodes + len(texts)
+            texts += [_label(name) for name in build.names[: build.head["n_nodes"]]]
     threads = told.threads(spans["lane"])
     end_ns = spans["t0"] + spans["op_ns"]
     order = np.arange(len(spans), dtype=np.int64)
@@ -532,9 +535,10 @@ def _label(name: str) -> bytes:
 
 def _graph_events(told: Told, spans: Array, end_ns: Array) -> Array:
     """Return begin and end of every graph, on its first thread."""
-    last: dict[int, int] = {}
-    for graph, end in zip(spans["graph"].tolist(), end_ns.tolist(), strict=True):
-        last[graph] = max(end, last.get(graph, 0))
+    numbers, back = np.unique(spans["graph"], return_inverse=True)
+    ends = np.zeros(len(numbers), np.uint64)
+    np.maximum.at(ends, back, end_ns.astype(np.uint64))
+    last = dict(zip(numbers.tolist(), ends.tolist(), strict=True))
     made = np.zeros(2 * len(told.graphs), _VIZ)
     n = 0
     for number, graph in sorted(told.graphs.items()):

@@ -5,6 +5,7 @@ They compute with a made-up ggml: each case is one that real packages do not hav
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,34 @@ def test_every_node_of_every_graph_is_told(fake: Fake) -> None:
     assert np.all(np.bincount(records["node"]) == GRAPHS * 3)
     assert check_of(opened)["result"] == 1
     assert opened.value("state") == ring.State.ENDED
+
+
+def test_a_ring_is_its_owners_alone(fake: Fake) -> None:
+    assert fake.run(NODES, 1) == 0
+
+    modes = {path.stat().st_mode & 0o777 for path in fake.folder.iterdir()}
+
+    assert modes == {0o600}
+
+
+def test_a_pinned_run_shows_one_core(fake: Fake) -> None:
+    core = min(os.sched_getaffinity(0))
+    line = [str(fake.program), str(NODES), str(GRAPHS)]
+    pinned = (
+        f"import os; os.sched_setaffinity(0, [{core}]); os.execv({line[0]!r}, {line})"
+    )
+    subprocess.run(
+        [sys.executable, "-c", pinned], env=fake.environment(), check=True,
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    _, records = taken(fake.folder / "ring")
+
+    cores = set((records["extra"] & (1 << ring.CPU_BITS) - 1).tolist())
+    if cores == {0xFFF}:
+        pytest.skip("the processor does not tell its cores")
+    assert cores == {core}
+    assert not np.any(records["extra"] & ring.RECORD_MIGRATED)
 
 
 def test_a_killed_program_leaves_all_that_it_did(fake: Fake) -> None:
