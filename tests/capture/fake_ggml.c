@@ -6,6 +6,7 @@
 //   -DNO_BARRIER  barriers are within the caller
 //   -DCARD        a backend computes that is not ggml-cpu; its input is copied to it
 //   -DSEALED      only the scheduler is called from outside
+//   -DCLOSED      nothing is: a device is asked for a backend, which computes
 //
 // A program of its own with -DPROGRAM:
 //   fake NODES GRAPHS [THREADS [PLAN]]
@@ -146,7 +147,7 @@ struct ggml_tensor *ggml_graph_node(struct ggml_cgraph *graph, int i)
     return graph->nodes[i];
 }
 
-#if defined(DIRECT) || defined(SEALED)
+#if defined(DIRECT) || defined(SEALED) || defined(CLOSED)
 #define OWN static
 #else
 #define OWN
@@ -161,7 +162,7 @@ ggml_cpu_extra_compute_forward(struct ggml_compute_params *params, struct ggml_t
 
 OWN __attribute__((noinline)) void ggml_barrier(void *pool) { __asm__ volatile("" : : "r"(pool)); }
 
-#ifdef SEALED
+#if defined(SEALED) || defined(CLOSED)
 static
 #endif
 __attribute__((noinline)) int ggml_graph_compute(struct ggml_cgraph *graph,
@@ -210,6 +211,63 @@ ggml_backend_sched_graph_compute_async(void *sched, struct ggml_cgraph *graph)
 int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
 {
     return ggml_backend_sched_graph_compute_async(plan, graph);
+}
+#elif defined(CLOSED)
+struct device {
+    const char *(*name)(struct device *);
+    void *others[4];
+    struct backend *(*make)(struct device *, const char *);
+    void *rest[8];
+};
+
+struct backend {
+    void *guid;
+    const char *(*name)(struct backend *);
+    void *others[11];
+    int (*compute)(struct backend *, struct ggml_cgraph *);
+    void *rest[3];
+    struct device *device;
+    void *context;
+};
+
+static const char *device_name(struct device *device) { return device ? "card" : ""; }
+static const char *backend_name(struct backend *backend) { return backend ? "Card" : ""; }
+
+static int compute_here(struct backend *backend, struct ggml_cgraph *graph)
+{
+    return ggml_graph_compute(graph, backend->context);
+}
+
+static struct backend *make_backend(struct device *device, const char *params)
+{
+    struct backend *backend = calloc(1, sizeof *backend);
+    backend->name = backend_name;
+    backend->compute = params ? NULL : compute_here;
+    backend->device = device;
+    return backend;
+}
+
+static struct device card = {.name = device_name, .make = make_backend};
+size_t ggml_backend_dev_count(void) { return 1; }
+void *ggml_backend_dev_get(size_t number) { return number == 0 ? &card : NULL; }
+const char *ggml_backend_dev_name(struct device *device) { return device->name(device); }
+const char *ggml_backend_name(struct backend *backend) { return backend->name(backend); }
+
+// It is called for its name alone: a model's head is read before backends are made.
+void *gguf_init_from_file(const char *path, void *params)
+{
+    return path == NULL ? params : NULL;
+}
+
+int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
+{
+    static struct backend *backend;
+    if (backend == NULL) {
+        gguf_init_from_file("", NULL);
+        backend = card.make(&card, NULL);
+    }
+    backend->context = plan;
+    return backend->compute(backend, graph);
 }
 #else
 int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)

@@ -52,7 +52,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tracer()
     folder = tmp_path_factory.mktemp("fake")
     kinds = {"": [], "-old": ["-DOLD_LAYOUT"], "-direct": ["-DDIRECT"]}
-    kinds |= {"-open": ["-DNO_BARRIER"], "-card": ["-DCARD"], "-sealed": ["-DSEALED"]}
+    for kind in ("card", "sealed", "closed"):
+        kinds[f"-{kind}"] = [f"-D{kind.upper()}"]
+    kinds["-open"] = ["-DNO_BARRIER"]
     for kind, flags in kinds.items():
         to = folder / f"libggml{kind}.so"
         subprocess.run(
@@ -176,7 +178,7 @@ def test_what_cannot_be_seen_by_thread_is_told_by_graph(fake: Fake) -> None:
     assert np.all(records["node"] == ring.UNKNOWN_U32)
 
 
-@pytest.mark.parametrize("kind", ["-card", "-sealed"])
+@pytest.mark.parametrize("kind", ["-card", "-sealed", "-closed"])
 def test_other_backends_and_sealed_libraries_are_told_by_graph(
     fake: Fake, kind: str
 ) -> None:
@@ -195,7 +197,7 @@ def test_other_backends_and_sealed_libraries_are_told_by_graph(
     ]
     assert [int(graph["graph"]) for graph in begun] == list(range(GRAPHS))
     assert all(graph["build"] == 0 and graph["n_nodes"] == NODES for graph in begun)
-    field = "backend" if kind == "-card" else "context"
+    field = "context" if kind == "-sealed" else "backend"
     assert all(graph[field] for graph in begun)
     copies = [e for e in events if e.type == ring.Frame.COPY]
     if kind == "-card":

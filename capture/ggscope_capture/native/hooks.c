@@ -465,9 +465,21 @@ static struct symbol symbols[] = {
     FIND("ggml_backend_buffer_get_size", buffer_size),
     FIND("ggml_backend_buffer_get_usage", buffer_usage),
     FIND("ggml_backend_buffer_is_host", buffer_is_host),
+    FIND("ggml_backend_name", backend_name),
+    FIND("ggml_backend_dev_count", dev_count),
+    FIND("ggml_backend_dev_get", dev_get),
+    FIND("ggml_backend_dev_name", dev_name),
 };
 
 bool fusion_is_hooked(void) { return symbols[0].n_slots > 0; }
+
+static bool is_hooked(const char *name)
+{
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+        if (strcmp(symbols[i].name, name) == 0)
+            return symbols[i].n_slots > 0;
+    return false;
+}
 
 void attach(void)
 {
@@ -475,6 +487,8 @@ void attach(void)
     int error = errno;
     pthread_mutex_lock(&lock);
     elf_attach(symbols, sizeof symbols / sizeof *symbols);
+    if (!is_hooked("ggml_backend_graph_compute_async"))
+        backends_wrap();
     pthread_mutex_unlock(&lock);
     errno = error;
 }

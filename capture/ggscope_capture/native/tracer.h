@@ -107,6 +107,10 @@ struct ggml_api {
     size_t (*buffer_size)(void *);
     int (*buffer_usage)(void *);
     bool (*buffer_is_host)(void *);
+    const char *(*backend_name)(void *);
+    size_t (*dev_count)(void);
+    void *(*dev_get)(size_t);
+    const char *(*dev_name)(void *);
 };
 extern struct ggml_api ggml;
 
@@ -271,6 +275,10 @@ void buffer_seen(void *buffer, bool is_new);
 void buffer_gone(void *buffer);
 void buffer_used(void *buffer, int usage);
 uint32_t buffer_number(void *buffer);
+
+// ---- backends.c -----------------------------------------------------------------------
+
+void backends_wrap(void);
 
 // ---- hooks.c ------------------------------------------------------------------------
 
