@@ -6,6 +6,7 @@ of the header, so that what is tested here is the launcher and not the hooks.
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -28,12 +29,23 @@ PROGRAM = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-static volatile sig_atomic_t seen;
-static void note(int number) { seen = number; }
+static volatile sig_atomic_t seen, interrupts;
+static void note(int number)
+{
+    seen = number;
+    if (number == SIGINT && write(1, "interrupted", 11)) interrupts++;
+}
 int main(int n, char **words)
 {
     signal(SIGUSR1, note);
     signal(SIGTERM, note);
+    signal(SIGINT, note);
+    if (n > 3) { /* until SIGTERM: how many interrupts came */
+        puts("ready");
+        fflush(stdout);
+        while (seen != SIGTERM) usleep(1000);
+        return 40 + interrupts;
+    }
     if (n > 2) {
         puts("ready");
         fflush(stdout);
@@ -202,6 +214,48 @@ def test_signals_are_passed_on(
 
         assert child.wait(30) == number
     assert records_of(out) == 64
+
+
+def test_interrupts_reach_the_program_once_however_they_are_sent(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    """A terminal sends Ctrl+C to both; `kill` to the launcher alone."""
+    out = tmp_path / "out.bin"
+    command = captured("run", "-o", out, "--", built["llama-echo"], "a", "b", "c")
+    child, terminal = pty.fork()
+    if child == 0:  # in a session of its own, with this terminal
+        os.execve(command[0], command, variables)
+    told = b""
+
+    def wait_for_text(text: bytes) -> None:
+        nonlocal told
+        while text not in told:
+            told += os.read(terminal, 1024)
+        told = b""
+
+    wait_for_text(b"ready")
+    os.write(terminal, b"\x03")
+    wait_for_text(b"interrupted")
+    # Signals of one number that wait are one: the terminal's is to be taken first.
+    wait_for(lambda: pending(child) == 0)
+    os.kill(child, signal.SIGINT)
+    wait_for_text(b"interrupted")
+    os.kill(child, signal.SIGTERM)
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+
+    assert os.waitstatus_to_exitcode(status) == 42
+    assert records_of(out) == 64
+
+
+def pending(pid: int) -> int:
+    """Return the signals that wait for a process, as bits."""
+    told = Path(f"/proc/{pid}/status").read_text()
+    return sum(
+        int(line.split()[1], 16)
+        for line in told.splitlines()
+        if line.startswith(("SigPnd", "ShdPnd"))
+    )
 
 
 def test_program_that_cannot_be_entered_runs_untraced(
