@@ -1,10 +1,8 @@
-"""Filter and search of one session: what is asked, and what was found.
-
-Filter and search as background requests.
-"""
+"""Filter and search of one session: what is asked, and what was found."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -99,30 +97,8 @@ def ordered(trace: Trace, hits: SearchHits) -> OrderedHits:
     return OrderedHits(hits, times, places, len(trace.spans))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FilterRequest:
-    """Compute the mask of a filter."""
-
-    trace: Trace
-    wanted: Filter
-
-    def __call__(self, context: TaskContext) -> Mask | None:
-        """Return bool[n_spans], or None for "all"."""
-        context.check_cancelled()
-        return filter_mask(self.trace, self.wanted, context)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchRequest:
-    """Find a text."""
-
-    trace: Trace
-    text: str
-
-    def __call__(self, context: TaskContext) -> OrderedHits:
-        """Return the hits in time order."""
-        context.check_cancelled()
-        return ordered(self.trace, search(self.trace, self.text, context))
+def _ordered_hits(trace: Trace, text: str, context: TaskContext) -> OrderedHits:
+    return ordered(trace, search(trace, text, context))
 
 
 SYNC_SPANS = 200_000
@@ -203,7 +179,7 @@ class Queries:
         trace = self._session.trace
         try:
             if trace is not None and wanted:
-                mask = FilterRequest(trace, wanted)(_quiet())
+                mask = filter_mask(trace, wanted)
         except QueryError as error:
             self.filter = self._mask_filter
             self._session.problem_reported.emit(str(error))
@@ -227,9 +203,8 @@ class Queries:
             self._session.filter_changed.emit(self.filter)
             self._session.report(failure)
 
-        self._run(
-            "filter", "Filtering", FilterRequest(trace, wanted), on_result, on_error
-        )
+        request = partial(filter_mask, trace, wanted)
+        self._run("filter", "Filtering", request, on_result, on_error)
 
     def _on_mask(self, wanted: Filter, mask: Mask | None) -> None:
         self._growing_mask, self._mask_filter = None, wanted
@@ -277,7 +252,7 @@ class Queries:
         self._run(
             "search",
             "Searching",
-            SearchRequest(trace, self.text),
+            partial(_ordered_hits, trace, self.text),
             self._on_found,
             self._on_search_failed,
         )

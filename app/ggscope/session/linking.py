@@ -1,6 +1,6 @@
 """Links of one session: what the selection has to do with, and steps through it."""
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from ggscope.model.tables import I64
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.session import view as view_range
-from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.session.tasks import TaskFailure
 from ggscope.words.completeness import CODE, with_completeness
 
 if TYPE_CHECKING:
@@ -22,41 +22,6 @@ if TYPE_CHECKING:
 _LINKS, _CORRELATION, _COMPLETENESS = "links", "correlation", "completeness"
 _MOST_COMPARED = 1 << 23
 """Spans of a trace whose passes are compared unasked; of more the command line does."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinkRequest:
-    """Finds what a selection has to do with; runs on a worker for large traces."""
-
-    trace: Trace
-    selection: Selection
-    correlation: Correlation | None
-
-    def __call__(self, context: TaskContext | None = None) -> Linked:
-        """Return the links. Raises Cancelled from the context."""
-        return linked(self.trace, self.selection, self.correlation, context)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CorrelationRequest:
-    """Matches spans with graph nodes; runs on a worker for large traces."""
-
-    trace: Trace
-
-    def __call__(self, context: TaskContext | None = None) -> Correlation | None:
-        """Return the correlation, if there is any. Raises Cancelled."""
-        return correlate(self.trace, context)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CompletenessRequest:
-    """Looks for missing records; runs on a worker."""
-
-    trace: Trace
-
-    def __call__(self, context: TaskContext | None = None) -> Completeness:
-        """Return what is there and what is missing. Raises Cancelled."""
-        return completeness(self.trace, context)
 
 
 class Linking:
@@ -88,7 +53,7 @@ class Linking:
             session.correlation_changed.emit(None)
             self.update()
             return
-        request = CorrelationRequest(trace)
+        request = partial(correlate, trace)
         if len(trace.spans) <= QUICK_SPANS:
             self._on_correlation(request())
             return
@@ -112,9 +77,8 @@ class Linking:
                 # Files came or went: the same spans, other problems.
                 session.tasks.run(_COMPLETENESS, lambda _: found, self._on_completeness)
             return
-        session.tasks.run(
-            _COMPLETENESS, CompletenessRequest(trace), self._on_completeness
-        )
+        request = partial(completeness, trace)
+        session.tasks.run(_COMPLETENESS, request, self._on_completeness)
 
     def _on_completeness(self, found: Completeness) -> None:
         trace = self._session.trace
@@ -139,7 +103,7 @@ class Linking:
         if trace is None or not selection:
             self._publish(Linked(selection))
             return
-        request = LinkRequest(trace, selection, self.correlation)
+        request = partial(linked, trace, selection, self.correlation)
         if is_quick(trace, selection):
             self._publish(request())
             return
