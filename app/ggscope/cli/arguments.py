@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NoReturn, cast
@@ -623,16 +623,21 @@ def _target(text: str) -> Path:
     return Path(text)
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) > 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1000000")
-    return int(text)
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    """Return what takes a number from `low` to `high`."""
+
+    def checked(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is no number from {low} to {high}"
+            )
+        return int(text)
+
+    return checked
 
 
-def _percent(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 100")
-    return int(text)
+_count, _positive = _whole(0, 1_000_000), _whole(1, 1_000_000)
+_percent, _dpi = _whole(1, 100), _whole(24, 2400)
 
 
 def _bytes(text: str) -> int:
@@ -648,12 +653,6 @@ def _bytes(text: str) -> int:
     return round(number * float(1 << 10 * " kmgtp".index(match[2] or " ")))
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
-    return int(text)
-
-
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -662,12 +661,6 @@ def _seconds(text: str) -> float:
     if not 0.1 <= seconds <= 600:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to 600")
     return seconds
-
-
-def _dpi(text: str) -> int:
-    if not text.isdecimal() or not 24 <= int(text) <= 2400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 24 to 2400")
-    return int(text)
 
 
 def _size(text: str) -> tuple[int, int]:
