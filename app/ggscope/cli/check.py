@@ -36,7 +36,8 @@ def run(arguments: Namespace) -> int:
     """
     if arguments.report is not None:
         spare_inputs(arguments.report, arguments.files)
-        _check_report(arguments.report, overwrite=arguments.force)
+        _writer(arguments.report)  # refuses a name that is of no report
+        check_target(arguments.report, overwrite=arguments.force)
 
     def work(path: Path) -> tuple[int, object]:
         trace = with_troubles(load(path, arguments))
@@ -129,12 +130,6 @@ def _code(verdict: dict[str, object], *, is_strict: bool) -> int:
     if is_strict and Severity.DATA_LOSS.word in severities:
         return DATA_LOSS
     return ERROR if Severity.ERROR.word in severities else GOOD
-
-
-def _check_report(target: Path, *, overwrite: bool) -> None:
-    """Refuse a report that cannot be written; raises ExportError."""
-    _writer(target)
-    check_target(target, overwrite=overwrite)
 
 
 def _write_report(

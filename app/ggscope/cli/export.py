@@ -12,7 +12,7 @@ from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, spare_inputs
 from ggscope.cli.reading import coloring, for_each_file, load
 from ggscope.text import file_name
-from ggscope.views.registry import BUILTIN, ViewEntry
+from ggscope.views.registry import BUILTIN
 from ggscope.writing import check_folder, check_target, make_folder
 
 
@@ -74,7 +74,8 @@ def _export(path: Path, target: Path, arguments: Namespace) -> None:
     need_no_display()
     if target != arguments.output:  # one of several in a folder
         make_folder(target.parent)
-    make = _makers()[arguments.view].load_figure()
+    views = {entry.figure_name: entry for entry in BUILTIN if entry.figure}
+    make = views[arguments.view].load_figure()
     options: dict[str, Callable[[], object]] = {
         "visible": lambda: visible,
         "mask": lambda: mask,
@@ -95,10 +96,6 @@ def _export(path: Path, target: Path, arguments: Namespace) -> None:
         title=arguments.title,
     )
     figure.write(target, look, overwrite=arguments.force)
-
-
-def _makers() -> dict[str, ViewEntry]:
-    return {entry.figure_name: entry for entry in BUILTIN if entry.figure}
 
 
 def _as_folder(target: Path) -> Path | None:

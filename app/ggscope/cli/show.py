@@ -16,7 +16,9 @@ _WIDTH_ELSEWHERE = 100
 
 def run(arguments: Namespace) -> int:
     """Draw the files; return the exit code."""
-    width = arguments.width or _terminal_width()
+    width = arguments.width or _WIDTH_ELSEWHERE
+    if not arguments.width and sys.stdout.isatty():
+        width = shutil.get_terminal_size((_WIDTH_ELSEWHERE, 24)).columns
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
@@ -34,9 +36,3 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         results.emit_json()
     return results.code
-
-
-def _terminal_width() -> int:
-    if not sys.stdout.isatty():
-        return _WIDTH_ELSEWHERE
-    return shutil.get_terminal_size((_WIDTH_ELSEWHERE, 24)).columns

@@ -174,7 +174,10 @@ def beside(
             for entry in islice(_entries(folder), MAX_ENTRIES)
             if entry.name != path.name or not is_home
             if (is_home and _is_next_of(entry.name, path.name))
-            or (folder.name != "traces" and _may_be_side(entry.name))
+            or (
+                folder.name != "traces"
+                and os.path.splitext(entry.name)[1].lower() in _BESIDE_SUFFIXES
+            )
         ]
         wanted += sorted(near, key=natural_key)
     members: list[Member] = []
@@ -202,7 +205,8 @@ def recognise(path: Path, roles: Collection[str] = ROLES) -> Member | Skipped:
             head = b"" if judged else source.head(HEAD_BYTES)
             size = source.size
     except ReadError as error:
-        return Skipped(path, _sentence(error.message), is_fault=True)
+        sentence = error.message[:1].upper() + error.message[1:]
+        return Skipped(path, sentence, is_fault=True)
     if not judged:
         return Skipped(path, f"No reader takes it. {describe(head)}")
     best = [c for c in judged if c.sniff.confidence == judged[0].sniff.confidence]
@@ -295,10 +299,6 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         return
 
 
-def _may_be_side(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in _BESIDE_SUFFIXES
-
-
 def _experiment(path: Path) -> Path:
     """Return the folder of the experiment that a file is part of."""
     folder = path.parent
@@ -337,7 +337,3 @@ def _is_next_of(name: str, of: str) -> bool:
     if name == of or not _DIGITS.search(name):
         return False
     return _DIGITS.sub("#", name) == _DIGITS.sub("#", of)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -49,7 +49,7 @@ def model_json(trace: Trace) -> dict[str, object]:
     placed = own & (tensors.offset >= 0)
     offsets, extents = tensors.offset[placed], np.maximum(tensors.size[placed], 0)
     return {
-        "name": _name(trace),
+        "name": _fact(trace, "general.name") or trace.models[0].name,
         "architecture": _fact(trace, "general.architecture"),
         "files": [_file_json(model) for model in trace.models],
         "tensors": wholes.count(own),
@@ -131,10 +131,6 @@ def _file_json(model: ModelFile) -> dict[str, object]:
         "parts": model.n_parts,
         "metadata": dict(model.metadata),
     }
-
-
-def _name(trace: Trace) -> str:
-    return _fact(trace, "general.name") or trace.models[0].name
 
 
 def _fact(trace: Trace, key: str) -> str:

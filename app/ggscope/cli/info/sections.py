@@ -312,7 +312,7 @@ def _graph_json(trace: Trace, graph: Graph) -> dict[str, object]:
         "nodes": graph.n_declared,
         "leaves": graph.n_leaves,
         "dangling": graph.n_dangling,
-        "shared": _flagged(graph, NodeFlag.SHARED),
+        "shared": int(np.count_nonzero(graph.flags & np.uint8(NodeFlag.SHARED))),
         "undeclared": graph.n_dangling,
         "edges": graph.n_edges,
         "layers": len(distinct(graph.layer[graph.layer >= 0])),
@@ -325,10 +325,6 @@ def _graph_json(trace: Trace, graph: Graph) -> dict[str, object]:
         },
         "edges_by_slot": {str(i): n for i, n in enumerate(slots.tolist()) if n},
     }
-
-
-def _flagged(graph: Graph, flag: NodeFlag) -> int:
-    return int(np.count_nonzero(graph.flags & np.uint8(flag)))
 
 
 def _by_word(trace: Trace, ids: Array) -> dict[str, int]:
