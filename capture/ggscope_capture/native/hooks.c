@@ -194,6 +194,7 @@ EXPORTED int ggml_backend_sched_graph_compute_async(void *sched,
     tell_moves();
     around.context = (uint64_t)(uintptr_t)sched;
     around.split = 0;
+    around.ubatch = UNKNOWN_U32; // until one of its graphs tells it
     int status = sched_graph_traced(sched, graph, real.sched_compute);
     if (is_telling())
         tell_host(HOST_COMPUTE, begin, monotonic_ns(), 0, 1);

@@ -334,7 +334,7 @@ static bool is_wanted(struct ring_control *control)
 }
 
 static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
-                                 uint64_t at)
+                                 uint64_t at, bool has_inputs)
 {
     struct ring *ring = the_ring;
     if (ring == NULL) {
@@ -371,7 +371,8 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
     uint32_t phase = PHASE_UNKNOWN;
     slot->graph = next_graph++;
     slot->is_first = !is_checked;
-    uint32_t ubatch = slot->build ? tell_ubatch(slot->build, &phase) : UNKNOWN_U32;
+    uint32_t ubatch = slot->build && has_inputs ? tell_ubatch(slot->build, &phase)
+                                                : UNKNOWN_U32;
     clock_base(&slot->base, slot->last_ns);
     if (control->graphs++ % 256 == 0)
         clock_tell(&slot->base);
@@ -513,7 +514,7 @@ int graph_traced(struct ggml_cgraph *graph, struct ggml_cplan *plan,
 {
     int error = errno;
     around.n_computed++;
-    struct slot *slot = graph_begins(graph, (uint32_t)plan->n_threads, 0);
+    struct slot *slot = graph_begins(graph, (uint32_t)plan->n_threads, 0, true);
     if (slot == NULL) {
         errno = error;
         return compute(graph, plan);
@@ -555,46 +556,72 @@ int graph_traced(struct ggml_cgraph *graph, struct ggml_cplan *plan,
     return status;
 }
 
-// A graph whose nodes were not seen: as a whole, on the thread that asked for it. With
-// a backend that computes by itself this is how long it took to hand it over.
-static void tell_whole(struct ggml_cgraph *graph, uint64_t begin, int status)
+// Graphs whose nodes are not seen: as a whole, on the thread that asked for them. With
+// a backend that computes by itself this is how long it took to hand them over.
+
+#define MOST_WHOLE 64
+// Backends and schedulers that turned out to be such.
+static void *_Atomic whole[MOST_WHOLE];
+
+static void *_Atomic *whole_place(void *computer)
+{
+    for (int i = 0; i < MOST_WHOLE; i++)
+        if (whole[i] == computer)
+            return &whole[i];
+    return NULL;
+}
+
+static int whole_traced(void *computer, struct ggml_cgraph *graph,
+                        int (*compute)(void *, struct ggml_cgraph *))
 {
     int error = errno;
+    uint32_t before = around.n_computed;
+    uint64_t begin = monotonic_ns();
+    // Inputs can be read before it is computed only; behind it others lie there.
+    bool is_known = whole_place(computer) != NULL;
+    struct slot *slot = is_known ? graph_begins(graph, 1, begin, true) : NULL;
+    errno = error;
+    int status = compute(computer, graph);
+    error = errno;
     uint64_t end = monotonic_ns();
+    bool was_told = around.n_computed != before;
+    if (!was_told && !is_known) {
+        slot = graph_begins(graph, 1, begin, false);
+        void *_Atomic *place = whole_place(NULL);
+        if (place != NULL)
+            *place = computer;
+    }
+    if (was_told && is_known) {
+        void *_Atomic *place = whole_place(computer);
+        if (place != NULL)
+            *place = NULL; // another one at the same address
+    }
     around.n_computed++;
-    struct slot *slot = graph_begins(graph, 1, begin);
     if (slot != NULL) {
-        write_graph(slot, end);
-        graph_ends(slot, status, 1);
+        if (!was_told)
+            write_graph(slot, end);
+        graph_ends(slot, status, !was_told);
     }
     errno = error;
+    return status;
 }
 
 int backend_graph_traced(void *backend, struct ggml_cgraph *graph,
                          int (*compute)(void *, struct ggml_cgraph *))
 {
-    uint32_t before = around.n_computed;
     uint64_t outer = around.backend;
     around.backend = (uint64_t)(uintptr_t)backend;
-    uint64_t begin = monotonic_ns();
-    int status = compute(backend, graph);
-    if (around.n_computed == before)
-        tell_whole(graph, begin, status);
+    int status = whole_traced(backend, graph, compute);
     around.split++;
     around.backend = outer;
     return status;
 }
 
-// Where even the backends' graphs pass unseen (one library that calls itself directly).
+// Where even the backends' graphs pass unseen.
 int sched_graph_traced(void *sched, struct ggml_cgraph *graph,
                        int (*compute)(void *, struct ggml_cgraph *))
 {
-    uint32_t before = around.n_computed;
-    uint64_t begin = monotonic_ns();
-    int status = compute(sched, graph);
-    if (around.n_computed == before)
-        tell_whole(graph, begin, status);
-    return status;
+    return whole_traced(sched, graph, compute);
 }
 
 // In a child of fork: its computations begin anew, in a ring of its own.
@@ -606,6 +633,8 @@ void slots_forget(void)
             memset(lanes, 0, MOST_THREADS * sizeof *lanes);
         slots[i] = (struct slot){.lanes = lanes};
     }
+    for (int i = 0; i < MOST_WHOLE; i++)
+        whole[i] = NULL;
     n_computing = 0;
     next_graph = next_ubatch = 0;
     is_checked = false;
