@@ -37,11 +37,10 @@ def reselected(selection: Selection, old: Trace, new: Trace) -> Selection:
         kept = tuple(i for i in selection.ids if i < len(new.spans))
         return Selection("spans", kept) if kept else Selection()
     ids = [i for i in selection.ids[:MAX_SPANS] if i < len(old.spans)]
-    wanted = [(int(old.spans.record[i]), i) for i in ids]
-    found = _spans_of([record for record, _ in wanted], ids, new.spans.record)
-    kept = tuple(
-        found[record] for record, i in wanted if record in found and _is_same(old, i)
-    )
+    wanted = [int(old.spans.record[i]) for i in ids]
+    found = _spans_of(wanted, ids, new.spans.record)
+    # Only of spans that were made of a record of the file.
+    kept = tuple(found[record] for record in wanted if record >= 0 and record in found)
     return Selection("spans", kept) if kept else Selection()
 
 
@@ -83,11 +82,6 @@ def _same_names(before: Array, after: Array, rows: tuple[int, ...]) -> tuple[int
 
 def _node_names(trace: Trace) -> Array:
     return np.concatenate([np.zeros(0, np.int32), *(g.name for g in trace.graphs)])
-
-
-def _is_same(old: Trace, span: int) -> bool:
-    """Tell whether a span of `old` was made of a record of the file."""
-    return old.spans.record is not None and int(old.spans.record[span]) >= 0
 
 
 def _spans_of(records: list[int], guesses: list[int], column: Array) -> dict[int, int]:

@@ -195,6 +195,11 @@ def format_exact_bytes(n: int) -> str:
     return f"{n:,} byte" + ("" if abs(n) == 1 else "s")
 
 
+def format_both_bytes(n: int) -> str:
+    """Return ``24.8 MiB (26,004,480 bytes)``."""
+    return f"{format_bytes(n)} ({format_exact_bytes(n)})"
+
+
 def format_offset(offset: int) -> str:
     """Return a file offset in hex with groups of four: ``0x0C4A_8800``."""
     if offset < 0:

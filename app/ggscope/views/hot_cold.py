@@ -12,10 +12,9 @@ from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
 from ggscope.model.selection import Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.units import (
-    format_bytes,
+    format_both_bytes,
     format_count,
     format_duration,
-    format_exact_bytes,
     format_offset,
 )
 from ggscope.render.batch import DisplayList
@@ -379,7 +378,7 @@ class HotColdView(PaintedView):
             self.tr("layer {0}").format(layer) if layer >= 0 else self.tr("no layer"),
             f"{found.by} {token}" if token >= 0 else self.tr("no token"),
             self.tr("{0} ops").format(format_count(int(found.ops[cell]))),
-            self.tr("{0} accessed").format(_both(int(found.bytes[cell]))),
+            self.tr("{0} accessed").format(format_both_bytes(int(found.bytes[cell]))),
             self.tr("{0}, measured or derived").format(
                 format_duration(int(found.ticks[cell]), unit)
             ),
@@ -391,12 +390,12 @@ class HotColdView(PaintedView):
         lines = [
             groups.keys[bar],
             self.tr("{0} accesses").format(format_count(int(groups.accesses[bar]))),
-            self.tr("{0} accessed").format(_both(int(groups.bytes[bar]))),
-            self.tr("{0} in size").format(_both(int(groups.size[bar]))),
+            self.tr("{0} accessed").format(format_both_bytes(int(groups.bytes[bar]))),
+            self.tr("{0} in size").format(format_both_bytes(int(groups.size[bar]))),
         ]
         if groups.unknown[bar]:
             besides = self.tr("of up to {0} more it is not known")
-            lines.insert(3, besides.format(_both(int(groups.unknown[bar]))))
+            lines.insert(3, besides.format(format_both_bytes(int(groups.unknown[bar]))))
         if groups.maybe[bar]:
             perhaps = self.tr("perhaps {0} more, by experts that no list names")
             lines.insert(2, perhaps.format(format_count(int(groups.maybe[bar]))))
@@ -441,7 +440,3 @@ class HotColdView(PaintedView):
         trace = session.trace
         name = trace.strings[int(trace.tensors.name[tensor])]
         session.set_filter(replace(session.filter, tensors=frozenset({name})))
-
-
-def _both(n_bytes: int) -> str:
-    return f"{format_bytes(n_bytes)} ({format_exact_bytes(n_bytes)})"

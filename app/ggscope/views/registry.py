@@ -84,16 +84,8 @@ def _has_file_places(trace: "Trace") -> bool:
     return _has_accesses(trace) or bool(trace.models)
 
 
-def _has_graphs(trace: "Trace") -> bool:
-    return bool(trace.graphs)
-
-
 def _has_experts(trace: "Trace") -> bool:
     return bool(len(trace.routing)) or bool((trace.tensors.expert >= 0).any())
-
-
-def _has_buffers(trace: "Trace") -> bool:
-    return bool(len(trace.buffers))
 
 
 # fmt: off
@@ -104,11 +96,11 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     ViewEntry("statistics", "Selection statistics", "bottom", "statistics:StatisticsView", keys="Ctrl+9"),
     ViewEntry("heatmap", "File heatmap", "centre", "heatmap.view:HeatmapView", 0, _has_file_places, "heatmap.figure:heatmap_figure", "View/Show", "Ctrl+3", uses_gl=True),
-    ViewEntry("graph", "Graph", "centre", "graph.view:GraphView", 0, _has_graphs, "graph.figure:graph_figure", "View/Show", "Ctrl+4", uses_gl=True),
+    ViewEntry("graph", "Graph", "centre", "graph.view:GraphView", 0, lambda trace: bool(trace.graphs), "graph.figure:graph_figure", "View/Show", "Ctrl+4", uses_gl=True),
     ViewEntry("hot_cold", "Hot and cold", "bottom", "hot_cold:HotColdView", 360, _has_accesses, "reads:hot_figure", keys="Ctrl+7"),
     ViewEntry("cache", "What-if cache", "bottom", "cache:CacheView", 380, _has_accesses, "reads:cache_figure", keys="Ctrl+8"),
     ViewEntry("experts", "Experts", "bottom", "experts.view:ExpertsView", 380, _has_experts, "experts:experts_figure", keys="Ctrl+5"),
-    ViewEntry("buffers", "Buffers", "bottom", "buffers.view:BuffersView", 380, _has_buffers, "buffers:buffers_figure", keys="Ctrl+6"),
+    ViewEntry("buffers", "Buffers", "bottom", "buffers.view:BuffersView", 380, lambda trace: len(trace.buffers) > 0, "buffers:buffers_figure", keys="Ctrl+6"),
     ViewEntry("bookmarks", "Bookmarks", "bottom", "bookmarks:BookmarksView", menu="Go", keys="Ctrl+B"),
     ViewEntry("problems", "Problems", "bottom", "problems:ProblemsView"),
 )

@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -529,7 +528,7 @@ class OrderRequest:
         if runs.edges is None:
             # Too many runs to merge: put into time order beforehand.
             ids = _in_order(self.index.time_order(), ids)
-            merge = partial(_merged_already, trace.spans.start)
+            merge = lambda ids: TimeMerge(trace.spans.start, [ids])  # noqa: E731
         n = len(trace.spans) if ids is None else len(ids)
         coder = key.coder()
         placed, edges = partition(
@@ -573,10 +572,6 @@ def _in_order(order: Array, ids: Array | None) -> Array:
     listed = np.zeros(len(order), np.bool_)
     listed[ids] = True
     return order[listed[order]]
-
-
-def _merged_already(start: I64, ids: Array) -> TimeMerge:
-    return TimeMerge(start, [ids])
 
 
 def _listed_lanes(trace: Trace) -> npt.NDArray[np.bool_]:

@@ -5,10 +5,10 @@ from ggscope.model.tensors import BufferUsage
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    format_both_bytes,
     format_bytes,
     format_count,
     format_duration,
-    format_exact_bytes,
     format_offset,
 )
 from ggscope.render.buffers import buffer_name, usage_name
@@ -102,11 +102,7 @@ def buffer_words(
     lines = [
         buffer_name(trace, row),
         f"{usage_name(trace, row)} · {tr('backend')} {where}",
-        tr("size {0}").format(
-            f"{format_bytes(size)} ({format_exact_bytes(size)})"
-            if size >= 0
-            else NOT_AVAILABLE
-        ),
+        tr("size {0}").format(format_both_bytes(size) if size >= 0 else NOT_AVAILABLE),
     ]
     if born == -1:
         lines.append(tr("its allocation is not recorded"))
@@ -144,11 +140,7 @@ def peak_tip(trace: Trace, occupancy: Occupancy, *, absolute: bool) -> str:
     if peak is None:
         return ""
     when = time_text(trace, peak.time, absolute=absolute)
-    lines = [
-        tr("peak {0} at {1}").format(
-            f"{format_bytes(peak.bytes)} ({format_exact_bytes(peak.bytes)})", when
-        )
-    ]
+    lines = [tr("peak {0} at {1}").format(format_both_bytes(peak.bytes), when)]
     rows = peak.alive.tolist()
     for row in rows[:_MOST_NAMED]:
         size = int(trace.buffers.size[row])
@@ -166,8 +158,7 @@ def level_words(
     levels = occupancy.at(tick)
     total = int(levels.sum())
     lines = [
-        time_text(trace, tick, absolute=absolute)
-        + f" · {format_bytes(total)} ({format_exact_bytes(total)})"
+        time_text(trace, tick, absolute=absolute) + f" · {format_both_bytes(total)}"
     ]
     lines += [
         f"{title}: {format_bytes(n)}"

@@ -292,7 +292,8 @@ class ExpertsView(PaintedView):
         add_action(menu, select, partial(self.select_cell, cell))
         menu.addAction(self.tr("Show only this expert"), partial(self.filter_to, cell))
         menu.addAction(
-            self.tr("Show its layer at the right"), partial(self._show_layer, cell[0])
+            self.tr("Show its layer at the right"),
+            partial(self.bar.layer.setCurrentIndex, cell[0] + 1),
         )
         menu.addSeparator()
         menu.addAction(self.tr("Copy what is known of it"), partial(self._copy, cell))
@@ -301,9 +302,6 @@ class ExpertsView(PaintedView):
     def _copy(self, cell: Cell) -> None:
         if self.result is not None:
             copy_text(experts_words.cell_words(self.result, cell))
-
-    def _show_layer(self, row: int) -> None:
-        self.bar.layer.setCurrentIndex(row + 1)
 
     def _on_layer_opened(self, cover: object) -> None:
         """Select the experts to pin in a layer."""

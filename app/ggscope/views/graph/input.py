@@ -208,7 +208,7 @@ def _plain(view: "GraphView", key: Qt.Key) -> Callable[[], None] | None:
     if key == _K.Key_F and len(view.selected_rows()):
         return view.centre_selection
     if key in (_K.Key_Return, _K.Key_Enter) and _layer(view) >= 0:
-        return partial(_toggle, view)
+        return partial(view.toggle_layer, _layer(view))
     if key == _K.Key_Menu:
         return view.show_keyboard_menu
     if key == _K.Key_Escape:
@@ -245,10 +245,6 @@ def _layer(view: "GraphView") -> int:
     if shown is None or not len(rows):
         return -1
     return int(shown.layout.layers.layer[rows[0]])
-
-
-def _toggle(view: "GraphView") -> None:
-    view.toggle_layer(_layer(view))
 
 
 def _walk(view: "GraphView", forth: bool, to_sibling: bool) -> None:

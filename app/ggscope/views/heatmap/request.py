@@ -14,7 +14,7 @@ from ggscope.model.selection import Filter
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
-    format_bytes,
+    format_both_bytes,
     format_count,
     format_exact_bytes,
     format_offset,
@@ -211,8 +211,4 @@ def _gap_words(files: FileMap, offset: int, tr: Words) -> Html:
 
 
 def _bytes(n: int) -> str:
-    return (
-        f"{format_bytes(n)} ({format_exact_bytes(n)})"
-        if n >= 1024
-        else format_exact_bytes(n)
-    )
+    return format_both_bytes(n) if n >= 1024 else format_exact_bytes(n)

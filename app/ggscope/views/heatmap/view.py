@@ -1,7 +1,5 @@
 """The file heatmap and its head: which bytes of the model are read, when, by what."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -580,14 +578,9 @@ class HeatmapView(PaintedView):
 
     def select_tensor(self, tensor: int) -> None:
         """Select a row of ``Trace.tensors`` without moving this view."""
-        with self._own_selection():
-            self.session.select(Selection("tensors", (tensor,)))
-
-    @contextmanager
-    def _own_selection(self) -> Iterator[None]:
         self._is_own_selection = True
         try:
-            yield
+            self.session.select(Selection("tensors", (tensor,)))
         finally:
             # What belongs to it may be found on a worker, and come later.
             later(self, self._end_own_selection, _QUIET_MS)

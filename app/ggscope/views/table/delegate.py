@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPen
 
 from ggscope.model.tables import Space
-from ggscope.model.units import NOT_AVAILABLE, format_bytes, format_exact_bytes
+from ggscope.model.units import NOT_AVAILABLE, format_both_bytes
 from ggscope.render.colors import category_color
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.text import one_line
@@ -318,7 +318,7 @@ class RowPainter:
         total = sum(a.bytes for a in accesses if a.bytes >= 0 and not a.is_write)
         known = any(a.bytes >= 0 and not a.is_write for a in accesses)
         words = (
-            f"{tr('total input')} {format_bytes(total)} ({format_exact_bytes(total)})"
+            f"{tr('total input')} {format_both_bytes(total)}"
             if known
             else f"{tr('total input')} {NOT_AVAILABLE}"
         )

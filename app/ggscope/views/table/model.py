@@ -110,9 +110,6 @@ class TraceTableModel(QAbstractTableModel):
             last = len(self.columns) - 1
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, last)
 
-    def _arrow(self) -> str:
-        return " ▾" if self._sorting.descending else " ▴"
-
     def set_hits(self, hits: SearchHits | None) -> None:
         """Mark what a search found."""
         self._hits = hits
@@ -231,8 +228,8 @@ class TraceTableModel(QAbstractTableModel):
             return None
         column = self.columns[section]
         if role == Qt.ItemDataRole.DisplayRole:
-            arrow = "" if column.key != self._sorting.column else self._arrow()
-            return column.title + arrow
+            arrow = " ▾" if self._sorting.descending else " ▴"
+            return column.title + (arrow if column.key == self._sorting.column else "")
         if role == Qt.ItemDataRole.ToolTipRole:
             return tooltip(column.tip)
         if role == Qt.ItemDataRole.AccessibleTextRole:
