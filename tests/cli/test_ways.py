@@ -54,15 +54,26 @@ def test_info_imports_what_this_file_needs_and_nothing_else():
         "ggscope.readers.npu.reader",
         "ggscope.readers.survey",
         "ggscope.cli.info.model",
+        "ggscope.readers.plugins",
+        "concurrent.futures",
         "importlib.metadata",
+        "numpy.ma",
+        "shutil",
         "PySide6",
     ):
         assert name not in found
 
 
+def test_neighbours_that_are_no_model_and_no_map_are_not_read_into():
+    found = imported_by("info", str(SAMPLES / "tinyllama-256.bin"))
+
+    assert "ggscope.readers.survey" in found
+    assert "ggscope.readers.npu.reader" not in found
+
+
 # More than today's figures, less than what a detour costs: see `make ways`.
 @pytest.mark.parametrize(
-    ("sample", "most"), [("llama.ggmlviz", 50), ("tinyllama-256.bin", 62)]
+    ("sample", "most"), [("llama.ggmlviz", 42), ("tinyllama-256.bin", 48)]
 )
 def test_way_of_info_is_short(sample, most):
     way = ways().counted("info", SAMPLES / sample)
