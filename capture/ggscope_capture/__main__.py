@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
     recover = commands.add_parser(
         "recover", help="write what a ring or a killed launcher left as a trace"
     )
-    recover.add_argument("ring", type=Path, metavar="RING|FOLDER.partial")
+    recover.add_argument("ring", metavar="RING|PID|FOLDER.partial")
     _add_settings(recover, SETTINGS)
     recover.set_defaults(do=_recover)
 
@@ -379,7 +379,7 @@ def _recover(options: argparse.Namespace) -> int:
     from ggscope_capture.ring import RingError
 
     configuration = _configuration(options)
-    settings, path = configuration.settings, options.ring
+    settings, path = configuration.settings, _ring(options.ring)
     command = [str(path)]
     folder = path
     try:
@@ -418,9 +418,21 @@ def _follow(recorder: "Recorder", settings: Settings) -> None:
         complain("that is enough")
 
 
-def _set(options: argparse.Namespace) -> int:
+def _ring(name: str) -> Path:
+    """Return the ring of a process, or the path that was given."""
     from ggscope_capture import recording
     from ggscope_capture.launcher import ring_folder
+
+    if not name.isdigit():
+        return Path(name)
+    of_pid = [r for r in recording.listed(ring_folder()) if r.pid == int(name)]
+    if not of_pid:
+        raise _CommandError(f"process {name} has no ring")
+    return of_pid[-1].path
+
+
+def _set(options: argparse.Namespace) -> int:
+    from ggscope_capture import recording
     from ggscope_capture.ring import Ring, RingError
 
     names = frozenset(_flags(options))
@@ -434,13 +446,7 @@ def _set(options: argparse.Namespace) -> int:
         names = frozenset(named)
     if not names:
         raise _CommandError("nothing to change; `set --help` names what can be")
-    path = Path(options.ring)
-    if options.ring.isdigit():
-        pid = int(options.ring)
-        of_pid = [r.path for r in recording.listed(ring_folder()) if r.pid == pid]
-        if not of_pid:
-            raise _CommandError(f"process {pid} has no ring")
-        path = of_pid[-1]
+    path = _ring(options.ring)
     try:
         with Ring(path, releases=False) as ring:
             ops = recording.known_ops(ring.definitions())

@@ -37,6 +37,8 @@ PRELOAD = "DYLD_INSERT_LIBRARIES" if sys.platform == "darwin" else "LD_PRELOAD"
 _LOOK_S = 0.2
 """So often a new ring is looked for, and the settings' file."""
 _SILENCE_S = 5.0
+_LEAST_BYTES = 4 << 20
+"""A ring of a megabyte, its definitions, and some room for others."""
 Say = Callable[[str, str], None]
 """Takes a level (DEBUG, INFO, WARN, ERROR) and a line."""
 
@@ -46,15 +48,19 @@ class NoTraceError(Exception):
 
 
 def ring_folder() -> Path:
-    """Return where rings are: in memory on Linux, the temporary folder elsewhere.
+    """Return where rings are: in memory on Linux, where that has room.
 
-    ``GGSCOPE_RINGS`` names another one, for machines whose /dev/shm is too small.
+    Else it is the temporary folder. ``GGSCOPE_RINGS`` names another one.
     """
     given = os.environ.get("GGSCOPE_RINGS")
     if given:
         return Path(given).absolute()
     memory = Path("/dev/shm")
-    if sys.platform.startswith("linux") and os.access(memory, os.W_OK):
+    if (
+        sys.platform.startswith("linux")
+        and os.access(memory, os.W_OK)
+        and shutil.disk_usage(memory).free >= _LEAST_BYTES
+    ):
         return memory
     return Path(tempfile.gettempdir())
 

@@ -84,12 +84,13 @@ class Recorder:
         Raises
         ------
         RingError
-            If the file is no ring, or not ready yet.
+            If the file is no ring, not ready yet, or emptied by another process.
         OSError
             If the folder cannot be made.
         """
         ring = Ring(path, releases=False)
         try:
+            _take(ring)
             there = place_of(path)
             goes_on = there is not None and there.is_dir()
             folder = there if goes_on and there is not None else folder
@@ -407,6 +408,14 @@ def _is_alive(pid: int, start_time: int) -> bool:
     return stat[0] not in (b"Z", b"X") and (
         not start_time or int(stat[19]) == start_time
     )
+
+
+def _take(ring: Ring) -> None:
+    """Say that this process empties a ring; raises RingError where another does."""
+    reader = ring.value("reader_pid")
+    if reader not in (0, os.getpid()) and _is_alive(reader, 0):
+        raise RingError(f"process {reader} empties it already")
+    ring.control["reader_pid"] = os.getpid()
 
 
 def _place(ring: Path) -> Path:

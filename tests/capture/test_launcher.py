@@ -7,6 +7,7 @@ of the header, so that what is tested here is the launcher and not the hooks.
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -467,6 +468,35 @@ def test_ring_of_a_killed_program_opens_as_a_trace(
     assert (told["state"], told["waiting"]) == ("dead", 64)
     assert done.returncode == 0
     assert records_of(out) == 64
+
+
+def test_ring_that_another_process_empties_is_left_to_it(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.bin"
+    command = captured("run", "-o", out, "--", built["llama-echo"], "wait", "here")
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE) as child:
+        wait_for(lambda: any(ring["reader"] for ring in listed(variables)))
+        pid = next(ring["pid"] for ring in listed(variables))
+
+        done = run(captured("recover", pid, "-o", tmp_path / "other.bin"), variables)
+
+        assert done.returncode == 1
+        assert f"process {child.pid} empties it already".encode() in done.stderr
+        child.send_signal(signal.SIGTERM)
+        child.wait(30)
+    assert records_of(out) == 64
+    assert not (tmp_path / "other.bin").exists()
+
+
+def test_rings_go_elsewhere_where_shared_memory_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GGSCOPE_RINGS")
+    full = shutil.disk_usage("/")._replace(free=1 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: full)
+
+    assert launcher.ring_folder() == Path(tempfile.gettempdir())
 
 
 @pytest.mark.parametrize("content", [b"", b"GGSRING1" * 512, b"\0" * 8192, b"x" * 5000])
