@@ -196,16 +196,13 @@ def _check_refusal(error: ReadError, size: int) -> None:
 def _whole_way(path: Path) -> None:
     """Let the command line answer, and hold it to its contract.
 
-    Its parser is made once: making it takes twice as long as all it is for here.
+    Its parsers are made once: making one takes longer than all it is for here.
     """
-    parser = _made_parser()
-    with mock.patch.object(arguments, "_parser", return_value=parser):
+    with mock.patch.object(arguments, "make_parser", _parser_of):
         _answers(path)
 
 
-@cache
-def _made_parser() -> object:
-    return arguments._parser()
+_parser_of = cache(arguments.make_parser)
 
 
 def _answers(path: Path) -> None:
