@@ -171,6 +171,7 @@ def test_weights_of_ops_that_the_tracer_cannot_see_are_not_called_cold(run):
     assert round(told["not_recorded_bytes"] / told["all_bytes"], 3) == 0.715
     (join,) = (j for j in facts["joins"] if j["kind"] == "graph")
     assert (join["nodes"], join["nodes_not_recorded"]) == (425, {"MUL_MAT": 134})
+    assert "134 ops of the graph that no pass records" in facts["completeness"]["words"]
     (message,) = messages(facts, "nodes_not_recorded")
     assert "134 of 425 ops of the graph have no record in any pass" in message
     stats = json.loads(run("stats", folder, "--by", "op", "--json").out)

@@ -1,7 +1,8 @@
 """Every sentence is listed with its condition, and provoked on each side of it."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -36,7 +37,17 @@ from ggscope.words.reads import answer_words, asked_words, hot_cold, hot_facts, 
 from ggscope.words.spans import quality_words, span_facts
 from graph_traces import graph_trace, network_trace
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
-from sentences import APP, CONDITIONS, codes_in, is_said, sentences_in, texts_in
+from sentences import (
+    APP,
+    CONDITIONS,
+    codes_in,
+    is_said,
+    listed,
+    sayings_in,
+    sayings_of_the_program,
+    sentences_in,
+    texts_in,
+)
 from session_files import model_trace, reading_trace
 from support import ROOT
 from tensor_files import encode, llama_trace
@@ -313,3 +324,70 @@ UNSAID: dict[str, tuple[str, ...]] = {
     ),
 }
 """Sentences that no test provokes so far, by module: to be made fewer."""
+
+
+# -- everything else that is said -----------------------------------------------------
+
+KINDS = ("claims", "controls", "refusals")
+
+
+def test_every_sentence_is_listed():
+    lists = {kind: listed(kind) for kind in KINDS}
+    said = sayings_of_the_program()
+
+    known = {text for kind in lists.values() for text in kind}
+    new = {text: path.name for text, path in said.items() if text not in known}
+    assert new == {}, "add them to tests/sayings; what speaks of a trace to claims.txt"
+    assert known - said.keys() == set(), "nothing says these any more"
+    assert sum(map(len, lists.values())) == len(known), "a sentence is in two lists"
+    assert all(len(words.split()) > 2 for words in lists["claims"].values())
+
+
+def phrases(sentence: str, n: int, least: int) -> Iterator[str]:
+    """Yield `n` words of a sentence that follow each other, or all of a short piece."""
+    for piece in re.split(r"\*|\{\w*\}|</?\w+>|\n", sentence):
+        places = [found.span() for found in re.finditer(r"\S+", piece)]
+        k = min(n, len(places))
+        for i in range(len(places) - k + 1 if k else 0):
+            phrase = piece[places[i][0] : places[i + k - 1][1]].strip(" ,;:.()")
+            if len(phrase) >= least:
+                yield phrase
+
+
+def quoted(claims: Collection[str]) -> set[str]:
+    """Return the claims of which a test, or a golden output, quotes words of its own.
+
+    Three that follow each other and that no other sentence has, or two long ones.
+    """
+    golden = (ROOT / "tests" / "golden" / "cli").glob("*.txt")
+    tests = "\n".join([*sources().values(), *(p.read_text("utf-8") for p in golden)])
+    tests = re.sub(r'"\s*\n\s*f?"', "", tests)
+    found: set[str] = set()
+    for n, least in ((3, 8), (2, 12)):
+        of = {t: set(phrases(t, n, least)) for kind in KINDS for t in listed(kind)}
+        owners = Counter(phrase for own in of.values() for phrase in own)
+        found |= {
+            claim
+            for claim in claims
+            if any(owners[phrase] == 1 and phrase in tests for phrase in of[claim])
+        }
+    return found
+
+
+def test_a_test_provokes_each_claim():
+    """By words that it quotes, as a fact or in a view on each side, or by its name."""
+    claims, by_name = listed("claims"), listed("held")
+    facts = {
+        text
+        for module in FACTS
+        for text in sayings_in(APP / "words" / f"{module}.py")
+        if any(is_said(text, words) for words in heard())
+    }
+
+    for claim, name in by_name.items():
+        path, _, test = name.partition("::")
+        assert f"def {test}(" in (ROOT / path).read_text("utf-8"), claim
+    held = quoted(claims) | facts | listed("views").keys() | by_name.keys()
+    assert claims.keys() - held == listed("open").keys() & claims.keys()
+    assert (listed("views").keys() | by_name.keys()) <= claims.keys()
+    assert listed("open").keys() <= claims.keys()

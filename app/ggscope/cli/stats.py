@@ -57,6 +57,7 @@ class _Result:
     has_range: bool
     n_left_out: int
     n_untimed: int
+    n_spans: int = 0
     silent: str = ""
     unrecorded: Mapping[str, int] = field(default_factory=dict)
     stalls: list[dict[str, Any]] = field(default_factory=list)
@@ -142,6 +143,7 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         n_untimed=table.all.count - table.all.timed
         if is_for_people
         else sum(row.count - row.timed for row in rows),
+        n_spans=len(trace.spans),
         silent=time_words(trace),
         unrecorded=table.unrecorded,
         stalls=stalls_json(trace) if arguments.by in _OF_LANES else [],
@@ -294,6 +296,8 @@ def _table(result: _Result) -> str:
         for row in result.rows
     ]
     if not rows:
+        if not result.n_spans:
+            return "Nothing to count: the file records no spans."
         return "Nothing to count: no span matches."
     n_more = len(rows[0]) - 3
     rows += [

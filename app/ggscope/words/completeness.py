@@ -32,6 +32,12 @@ def completeness_words(found: Completeness) -> str:
                 f"; {format_count(low)} to {format_count(high)} are likely, with those "
                 "that every pass or the end of the recording may lack"
             )
+    if unseen := found.n_unseen:
+        text += (
+            f"; {format_count(unseen)} op{'' if unseen == 1 else 's'} of the graph "
+            "that no pass records, as if unseen by the tracer, "
+            f"{'is' if unseen == 1 else 'are'} not counted"
+        )
     if varying := found.n_varying:
         text += (
             f"; {format_count(varying)} op{'' if varying == 1 else 's'} that "

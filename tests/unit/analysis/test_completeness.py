@@ -379,7 +379,11 @@ def test_graph_tells_what_a_single_pass_lacks() -> None:
     assert found.rests_on == ("the graph",)
     assert [(gap.name, gap.op) for gap in found.gaps] == [("ffn_out-7", "MUL_MAT")]
     assert gap_words(trace, found.gaps[0]) == "ffn_out-7 (MUL_MAT) in every pass"
-    assert completeness_words(found).endswith("is missing, as the graph tells")
+    assert found.n_unseen == 5, "no MUL_MAT of that type has a record"
+    told, _, unseen = completeness_words(found).partition("; ")
+    assert told.endswith("is missing, as the graph tells")
+    assert unseen.startswith("5 ops of the graph that no pass records")
+    assert "no pass records" not in completeness_words(completeness(trace))
     # A recording that stops before the end of the graph lacks nothing of its end.
     cut = traced([seen[:8]])
     assert is_whole(completeness(with_graph(cut, ops, types)))

@@ -87,6 +87,7 @@ class Completeness:
     n_there, n_missing : records of ops that are there, and that are missing.
     n_fewer, n_more : so many less and more may be missing; what leaves no trace where
         much is lost.
+    n_unseen : ops of graphs that no pass records, as if the tracer could not see them.
     n_passes : passes that are alike, one per thread where each records every op.
     n_varying : ops that come and go from pass to pass, and are left out.
     rests_on : what tells what was to be expected, in words.
@@ -103,6 +104,7 @@ class Completeness:
     n_varying: int = 0
     rests_on: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    n_unseen: int = 0
 
     @property
     def n_expected(self) -> int:
@@ -163,6 +165,7 @@ def _with_graphs(trace: Trace, found: Completeness) -> Completeness:
     from ggscope.analysis.reads.unrecorded import lost_nodes
 
     lost = lost_nodes(trace)
+    n_lost = len(lost)
     if found.is_known:
         lost = lost[_are_unnamed(trace, lost)]
     n_graphs = max(len({locate_node(trace.graphs, int(n))[0] for n in lost}), 1)
@@ -190,6 +193,7 @@ def _with_graphs(trace: Trace, found: Completeness) -> Completeness:
             "the graph" if len(trace.graphs) == 1 else "the graphs",
         ),
         gaps=(*found.gaps, *gaps),
+        n_unseen=sum(len(join.silent_nodes) for join in trace.joins) - n_lost,
     )
 
 
