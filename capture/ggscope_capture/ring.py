@@ -135,8 +135,8 @@ _CONTROL: _Fields = [
     ("mode", "<u4"), ("no_lane", "<u8"), ("no_node", "<u8"), ("defs_bytes", "<u8"),
     ("defs_lost", "<u8"), ("reserved4", "u1", (448,)),
     ("events_head", "<u8"), ("events_dropped", "<u8"), ("events_dropped_bytes", "<u8"),
-    ("reserved5", "u1", (40,)), ("events_tail", "<u8"), ("reserved6", "u1", (56,)),
-    ("reserved7", "u1", (1408,)),
+    ("events_oldest", "<u8"), ("reserved5", "u1", (32,)), ("events_tail", "<u8"),
+    ("reserved6", "u1", (56,)), ("reserved7", "u1", (1408,)),
 ]  # fmt: skip
 _LANE: _Fields = [
     ("state", "<u4"), ("slot", "<u2"), ("ith", "<u2"), ("tid", "<u4"),
@@ -440,28 +440,28 @@ class Ring:
         return [part for part in new if len(part)]
 
     def events(self) -> list[Event]:
-        """Return the new events, oldest first."""
+        """Return the new events, oldest first.
+
+        What the writer overwrote meanwhile is left out; `events_lost` counts its bytes.
+        """
         head, capacity = self.value("events_head"), self._events_capacity
-        first = self._events_tail
-        if head - first > capacity:
+        first = max(self._events_tail, self.value("events_oldest"))
+        self.events_lost += first - self._events_tail
+        found: list[tuple[Event, int]] = []
+        if 0 < head - first <= capacity:
+            low, high = first % capacity, head % capacity
+            at = self._events_at
+            if low < high:
+                data = self._map[at + low : at + high]
+            else:
+                data = self._map[at + low : at + capacity] + self._map[at : at + high]
+            # Some may have been overwritten while they were copied.
+            torn = max(self.value("events_oldest") - first, 0)
+            self.events_lost += torn
+            found = list(frames(data[torn:]))
+        else:
             # Where a frame begins is not known behind what was overwritten.
             self.events_lost += head - first
-            self._events_tail = head
-            return []
-        low, high = first % capacity, head % capacity
-        at = self._events_at
-        if head == first:
-            return []
-        if low < high:
-            data = self._map[at + low : at + high]
-        else:
-            data = self._map[at + low : at + capacity] + self._map[at : at + high]
-        now = self.value("events_head")
-        if now - first > capacity:
-            self.events_lost += head - first
-            self._events_tail = head
-            return []
-        found = list(frames(data))
         self._events_tail = head
         if self._releases:
             self.control["events_tail"][0] = head

@@ -179,6 +179,15 @@ void events_write(const uint8_t *bytes, size_t size)
         control->events_dropped_bytes += size;
         return;
     }
+    // Frames that will be overwritten are given up first.
+    uint64_t oldest = control->events_oldest;
+    while (oldest + capacity < head + pad + size) {
+        uint32_t frame;
+        memcpy(&frame, ring->events + (oldest & (capacity - 1)), sizeof frame);
+        oldest += frame;
+    }
+    __atomic_store_n(&control->events_oldest, oldest, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (pad > 0) {
         uint32_t filler[2] = {(uint32_t)pad, FRAME_PAD};
         memcpy(ring->events + place, filler, sizeof filler);

@@ -112,7 +112,8 @@ struct ring_control {
     uint64_t events_head; // bytes ever written; the place is head % capacity
     uint64_t events_dropped;
     uint64_t events_dropped_bytes;
-    char reserved5[40];
+    uint64_t events_oldest; // where the oldest frame that is whole begins
+    char reserved5[32];
     uint64_t events_tail; // bytes ever read
     char reserved6[56];
     char reserved7[1408];
