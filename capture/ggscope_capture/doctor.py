@@ -432,6 +432,11 @@ def _no_ggml(path: Path, why: str) -> Report:
 
 
 def _interpreter(path: Path, name: str) -> Report:
+    binding = next(_bindings(path), None) if name == "Python" else None
+    if binding is not None:
+        package, report = binding
+        its = [Door(d.door, d.works, f"its {package}: {d.why}") for d in report.doors]
+        return Report(program=str(path), linkage="python", doors=its, advice=_run(path))
     packages = "llama-cpp-python or xllamacpp" if name == "Python" else "node-llama-cpp"
     why = f"{name} loads a binding such as {packages} while it runs"
     doors = [
@@ -446,15 +451,30 @@ def _interpreter(path: Path, name: str) -> Report:
     return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
 
 
+def _bindings(python: Path) -> Iterator[tuple[str, Report]]:
+    """Yield the bindings that are installed beside a Python, and what they are."""
+    # Not resolved: a virtual environment's program is a link to another one's.
+    root = python.absolute().parent.parent
+    for package, library in (
+        ("llama-cpp-python", "llama_cpp/lib/libllama.so"),
+        ("xllamacpp", "xllamacpp/xllamacpp*.so"),
+    ):
+        for path in sorted(root.glob(f"lib/python3*/*-packages/{library}")):
+            with contextlib.suppress(DoctorError):
+                yield package, _elf(path)
+
+
 def _script(path: Path, head: bytes) -> Report:
     line = head[2:].split(b"\n", 1)[0].decode("utf-8", "replace").split()
     words = [word for word in line if not word.startswith("-")]
     used = words[1] if len(words) > 1 and words[0].endswith("/env") else None
     command = used or (words[0] if words else "")
     name = Path(command).name
+    if used:
+        command = shutil.which(used) or used
     for word, title in _INTERPRETERS.items():
         if name.startswith(word):
-            report = _interpreter(path, title)
+            report = _interpreter(Path(command), title)
             return Report(
                 program=str(path), linkage="script", doors=report.doors,
                 advice=_run(path),

@@ -201,6 +201,30 @@ def test_scripts_and_interpreters_are_known(tmp_path: Path) -> None:
     assert doctor.examine(os.path.realpath(sys.executable)).linkage == "python"
 
 
+def test_binding_beside_a_python_is_found(tmp_path: Path) -> None:
+    python = compiled(tmp_path / "bin" / "python3", "int main(void) { return 0; }")
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    library(packages / "llama_cpp" / "lib" / "libggml-cpu.so", CPU)
+    library(
+        packages / "llama_cpp" / "lib" / "libllama.so",
+        "int ggml_graph_compute(void *); int f(void *p){return ggml_graph_compute(p);}",
+        f"-L{packages}/llama_cpp/lib", "-lggml-cpu", "-Wl,-rpath,$ORIGIN",
+    )  # fmt: skip
+    script = tmp_path / "serve"
+    script.write_text(f"#!{python}\n")
+    script.chmod(0o755)
+
+    for program, linkage in ((python, "python"), (script, "script")):
+        report = doctor.examine(program)
+
+        assert report.linkage == linkage
+        assert answers(report) == {"GGML_BACKEND_PATH": False, "LD_PRELOAD": True}
+        assert (
+            "its llama-cpp-python: calls within libggml-cpu.so" in report.doors[1].why
+        )
+        assert str(program) in report.advice
+
+
 def test_every_cut_of_a_program_is_told_in_words(tmp_path: Path) -> None:
     library(tmp_path / "libggml-cpu.so", CPU)
     program = linked(tmp_path, "ggml-cpu", "ggml_graph_compute")
