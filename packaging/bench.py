@@ -46,6 +46,7 @@ KINDS = (
     "table",
     "bytes",
     "many",
+    "live",
     "columns",
 )
 PANES = ("--panes", "--renderer", "raster")
@@ -149,6 +150,9 @@ class Bench:
         if "many" in arguments.only:
             work = partial(self._script, HERE / "bench_many.py", FOLDER)
             self.sources["many"] = work
+        if "live" in arguments.only:
+            work = partial(self._script, HERE / "bench_live.py", FOLDER)
+            self.sources["live"] = work
         if "columns" in arguments.only:
             self.sources["columns"] = self._columns
 

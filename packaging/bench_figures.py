@@ -80,6 +80,7 @@ def figures(sizes: list[str], columns: list[str]) -> list[Figure]:
     for size in sizes:
         found += _bytes(f"bytes{size}", f"{millions(size):g} M accesses")
     found += _many()
+    found += _live()
     found += [
         Figure(
             key=f"columns.{name}", label=name.replace("_", " "), unit="ms",
@@ -207,6 +208,42 @@ def _many() -> list[Figure]:
         Figure(key="many.lanes_prepared", label=label, unit="×", aim=3, slack=0.3)
     )
     return found
+
+
+def _live() -> list[Figure]:
+    """Return figures of a trace that grows and of a program that is followed."""
+    ring = "1 M records/s through 64 MB"
+    return [
+        Figure(
+            key="live.updates_per_s", label="live: updates at 5 M spans", aim=30,
+            unit="/s of a core", more_is_better=True,
+        ),
+        Figure(
+            key="live.anew_x", label="live: the same trace anew, to an update",
+            unit="×", more_is_better=True, is_compared=False,
+        ),
+        Figure(
+            key="live.longest_ms", label="live: longest update, a column doubles",
+            unit="ms", is_compared=False,
+        ),
+        Figure(key="live.ring_lost", label=f"{ring}: lost", unit="records", aim=0),
+        Figure(
+            key="live.ring_misjudged", label=f"{ring}: lost but not reported",
+            unit="records", aim=0,
+        ),
+        Figure(
+            key="live.ring_lag_ms", label=f"{ring}: written to columns, 95 of 100",
+            unit="ms", aim=100, is_compared=False,
+        ),
+        Figure(
+            key="live.ring_core_share", label=f"{ring}: reader's share of a core",
+            unit="cores", aim=1, slack=0.05, is_compared=False,
+        ),
+        Figure(
+            key="live.small_ring_misjudged", aim=0,
+            label="ring of 256 kB: lost but not reported", unit="records",
+        ),
+    ]  # fmt: skip
 
 
 def _table() -> list[Figure]:

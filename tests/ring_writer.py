@@ -8,6 +8,7 @@ import argparse
 import json
 import mmap
 import os
+import shutil
 import struct
 import sys
 import time
@@ -197,7 +198,8 @@ def main() -> None:
     wanted = parser.parse_args()
     capacity = int(wanted.megabytes * (1 << 20)) // RECORD.itemsize // wanted.lanes
     capacity = 1 << (capacity.bit_length() - 1)
-    if capacity * wanted.lanes * RECORD.itemsize + EVENT_BYTES > 64 << 20:
+    free = shutil.disk_usage(wanted.path.parent).free - EVENT_BYTES
+    while capacity * wanted.lanes * RECORD.itemsize > free:
         capacity //= 2
     writer = Writer(
         wanted.path,

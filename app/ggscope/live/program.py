@@ -43,6 +43,8 @@ _FAR = 1 << 61
 _NO_END = int(SpanFlag.INFERRED_END)
 _UNFINISHED = int(SpanFlag.UNFINISHED)
 _GUESSED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
+_BLOCK = 1 << 15
+"""Records that become spans at a time: what they need beside them fits the cache."""
 _KEPT_GRAPHS = 1 << 12
 """Records come soon after their graph began: older graphs are forgotten."""
 
@@ -261,11 +263,20 @@ class _ProgramTrace:
     # -- records -----------------------------------------------------------
 
     def _records(self, ring: Ring, fresh: Fresh) -> None:
-        records = fresh.records
         lanes = [self._thread(ring, i) for i in fresh.lanes.tolist()]
+        lane = np.repeat(np.array(lanes, np.int16), fresh.counts)
+        for first in range(0, len(lane), _BLOCK):
+            rows = slice(first, first + _BLOCK)
+            self._block(fresh.records[rows], lane[rows])
+        for number, stop, _ in _segments(fresh):
+            last = fresh.records[stop - 1]
+            end = min(int(last["t0"]), _FAR) + int(last["op_ns"])
+            self._ends[number] = end - self._origin
+
+    def _block(self, records: Array, lane: Array) -> None:
+        """Add the spans of some records; `lane` is that of the trace."""
         t0 = np.minimum(records["t0"], _FAR).astype(np.int64)
         start = t0 - self._origin
-        end = start + records["op_ns"]
         numbers, which = np.unique(records["graph"], return_inverse=True)
         graphs = [self._graphs.get(i, _NO_GRAPH) for i in numbers.tolist()]
         facts = np.array([(g.first, g.n_nodes, g.token, g.phase) for g in graphs])
@@ -278,8 +289,8 @@ class _ProgramTrace:
         is_begin = (records["extra"] & BEGIN_ONLY) != 0
         self._builder.add_spans(
             start=start,
-            end=end,
-            lane=np.repeat(np.array(lanes, np.int16), fresh.counts),
+            end=start + records["op_ns"],
+            lane=lane,
             name=np.where(is_graph, graph_name, name[row]).astype(np.int32),
             op=np.where(is_no_op, -1, records["op"].astype(np.int16)).astype(np.int16),
             flags=np.where(is_begin, _NO_END, 0).astype(np.uint16),
@@ -288,8 +299,6 @@ class _ProgramTrace:
             phase=phase.astype(np.int8),
             pattern=pattern[row],
         )
-        for number, stop, _ in _segments(fresh):
-            self._ends[number] = int(end[stop - 1])
 
     def _count(self, fresh: Fresh) -> None:
         """Count the new records, and note when the newest one ended."""
