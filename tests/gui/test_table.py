@@ -844,7 +844,7 @@ def test_ctrl_c_copies_plain_figures_with_units_in_the_header(
     header, row = (line.split("\t") for line in clipboard().splitlines())
     cells = dict(zip(header, row, strict=True))
     assert cells["duration (ns)"] == "240000"
-    assert cells["bytes"] == "69632"
+    assert cells["bytes listed"] == "69632"
     assert cells["sources"] == "DISK blk.0.attn_q.weight; BUF activation"
 
 

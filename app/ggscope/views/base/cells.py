@@ -111,7 +111,14 @@ def columns_of(trace: Trace) -> tuple[Column, ...]:
         ),
         (
             has_accesses,
-            Column("bytes", tr("bytes"), tr("Bytes that its record lists"), 82, True),
+            # What the op moved of them is told by details and statistics.
+            Column(
+                "bytes",
+                tr("bytes listed"),
+                tr("Bytes that its record lists, moved or not"),
+                96,
+                True,
+            ),
         ),
         (True, Column("duration", tr("duration"), tr("End minus start"), 86, True)),
         (
