@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ggscope.live import ring as live
 from ggscope_capture import ring
 from tracing import doors, tracer
 
@@ -251,6 +252,23 @@ def test_newest_events_outlive_the_oldest_ones(fake: Fake) -> None:
     sizes = sum(16 + len(event.body) for event in events)
     assert 0 <= told - sizes < 200  # one frame may fill the end of the lane
     assert set(records["graph"].tolist()) <= set(range(n))
+
+
+def test_the_viewer_takes_the_newest_events_of_a_lapped_ring(fake: Fake) -> None:
+    n = 5000
+    assert fake.run(NODES, n, GGSCOPE_RING_MODE="overwrite") == 0
+
+    viewer = live.Ring(fake.folder / "ring")
+    fresh = viewer.take()
+    viewer.close()
+
+    begun = [
+        int.from_bytes(frame.body[:4], "little")
+        for frame in fresh.frames
+        if frame.type == ring.Frame.GRAPH_BEGIN
+    ]
+    assert begun
+    assert begun == list(range(begun[0], n))
 
 
 def test_events_that_find_no_room_are_counted(fake: Fake) -> None:

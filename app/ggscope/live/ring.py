@@ -48,11 +48,11 @@ _HEAD = np.dtype(
                   "events_offset", "events_capacity", "pid", "flags", "t0_mono",
                   "t0_real", "start_time", "identity", "program", "reader_pid",
                   "reader_heartbeat", "state", "mode", "no_lane", "events_head",
-                  "events_dropped", "events_tail"],
+                  "events_dropped", "events_oldest", "events_tail"],
         "formats": ["<u4"] * 6 + ["<u8"] * 5 + ["<u4"] * 2 + ["<u8"] * 3
-        + ["V16", "S256", "<u4", "<u8", "<u4", "<u4", "<u8", "<u8", "<u8", "<u8"],
+        + ["V16", "S256", "<u4", "<u8", "<u4", "<u4"] + ["<u8"] * 5,
         "offsets": [8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 84, 88, 96, 104,
-                    128, 256, 1032, 1040, 2072, 2076, 2080, 2560, 2568, 2624],
+                    128, 256, 1032, 1040, 2072, 2076, 2080, 2560, 2568, 2584, 2624],
         "itemsize": PAGE,
     }
 )  # fmt: skip
@@ -313,21 +313,20 @@ class Ring:
 
     def _events(self) -> list[Frame]:
         head, size = self.value("events_head"), self._events_size
-        first = max(self._events_tail, head - size)
-        if first > self._events_tail or head < first:
+        first = max(self._events_tail, self.value("events_oldest"))
+        if not 0 <= head - first <= size:
             self._events_tail = head  # where the next frame begins is not known
             return []
         low, n = first % size, head - first
         begin = self._events_at + low
         data = self._map[begin : begin + min(n, size - low)]
         data += self._map[self._events_at : self._events_at + n - len(data)]
-        if self.value("events_head") - first > size:
-            self._events_tail = head
-            return []
+        # Some may have been overwritten while they were copied.
+        torn = max(self.value("events_oldest") - first, 0)
         self._events_tail = head
         if self.is_owner:
             self._head["events_tail"] = head
-        return [frame for frame, _ in frames(data) if frame is not None]
+        return [frame for frame, _ in frames(data[torn:]) if frame is not None]
 
     def _definitions(self) -> list[Frame]:
         try:
