@@ -13,6 +13,7 @@ import os
 import shutil
 import struct
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from ggscope_capture.ring import (
 
 PLACE_SUFFIX = ".recording"
 _FRAME = struct.Struct("<IHHQ")
+_PIECE = 1 << 18
 _ALL_OPS, _N_OPS, _N_THREADS = (1 << 64) - 1, 256, 512
 
 
@@ -231,13 +233,36 @@ def write(
         sidecar = records.with_suffix(".json")
         facts = to_sidecar(recording.told, recording.control)
         facts["lost"], facts["lost_events"] = recording.lost, recording.lost_events
-        files.write(records, to_records(recording.told, has_names=has_names))
+        with files.replacing(records) as temporary, temporary.open("wb") as out:
+            for piece in record_pieces(recording.told, has_names=has_names):
+                out.write(piece)
         files.write(sidecar, json.dumps(facts).encode())
         written += [records, sidecar]
     if ggmlviz is not None:
         files.write(ggmlviz, to_ggmlviz(recording.told, has_names=has_names))
         written.append(ggmlviz)
     return written
+
+
+def record_pieces(
+    told: Told, *, has_names: bool, size: int = _PIECE
+) -> Iterator[bytes]:
+    """Yield what `to_records` returns, made of `size` records at a time.
+
+    A record is eight times as long in the file as in the ring: whole, a long run would
+    not fit in memory.
+    """
+    chosen = [e for e in told.events if e.type in (Frame.EXPERTS, Frame.ROUTER)]
+    others = [e for e in told.events if e.type not in (Frame.EXPERTS, Frame.ROUTER)]
+    times = told.records["t0"]
+    begins = range(0, max(len(times), 1), size)
+    for begin in begins:
+        end = begin + size
+        least = int(times[begin]) if begin else 0
+        most = int(times[end]) if end < len(times) else 1 << 64
+        mine = [event for event in chosen if least <= event.time < most]
+        part = replace(told, records=told.records[begin:end], events=[*others, *mine])
+        yield to_records(part, has_names=has_names)
 
 
 def _wanted(told: Told, settings: Settings) -> Told:

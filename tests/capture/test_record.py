@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ggscope.cli import main
-from ggscope_capture import record, ring, targets
+from ggscope_capture import record, recording, ring, targets
 from tracing import Traced, command, doors, run
 
 pytestmark = pytest.mark.skipif(
@@ -56,6 +56,16 @@ def test_records_are_read_with_all_that_was_measured(
     assert np.array_equal(ops["sources"]["more"][:, 0], told.records["wait_ns"])
     assert np.array_equal(ops["sources"]["more"][:, 3], told.records["extra"])
     assert len(rows) - n == len(moe.of(ring.Frame.EXPERTS)) * 2
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 1 << 20])
+def test_records_are_the_same_in_pieces_of_any_size(moe: Traced, size: int) -> None:
+    """The choices of experts lie between the ops, wherever a piece ends."""
+    told = moe.told()
+
+    pieces = recording.record_pieces(told, has_names=True, size=size)
+
+    assert b"".join(pieces) == record.to_records(told)
 
 
 def test_records_name_the_weights_by_their_place_in_the_file(
