@@ -13,6 +13,7 @@ from ggscope.errors import LiveError
 from ggscope.live.ring import (
     BEGIN_ONLY,
     ENDED,
+    MAGIC,
     REPLACED,
     TENSOR,
     UNKNOWN,
@@ -20,7 +21,7 @@ from ggscope.live.ring import (
     Frame,
     Fresh,
     Ring,
-    is_ready,
+    first_bytes,
     text_at,
 )
 from ggscope.live.source import NANO, Heard, State, now_ns, pending
@@ -140,8 +141,10 @@ class ProgramSource:
 
     def _open(self) -> bool:
         try:
-            if not is_ready(self.path):
-                if self.path.stat().st_size and not _begins_with_zeros(self.path):
+            # Read once: its writer may write them at this very moment.
+            head = first_bytes(self.path)
+            if head != MAGIC:
+                if not MAGIC.startswith(head.rstrip(b"\0")):
                     raise LiveError(f"{self.path}: this is no ring of ggscope-capture.")
                 self._wait(f"{self.path} is being made")
                 return False
@@ -175,7 +178,10 @@ class ProgramSource:
     def _is_replaced(self, ring: Ring) -> bool:
         """Tell whether there is another ring under the name now."""
         try:
-            return os.stat(self.path).st_ino != ring.inode and is_ready(self.path)
+            return (
+                os.stat(self.path).st_ino != ring.inode
+                and first_bytes(self.path) == MAGIC
+            )
         except OSError:
             return False
 
@@ -617,8 +623,3 @@ def _segments(fresh: Fresh) -> Iterator[tuple[int, int, int]]:
 def _bounded(number: int) -> int:
     """Return a size or place; -1 where it is not known or cannot be."""
     return number if number < _FAR else -1
-
-
-def _begins_with_zeros(path: Path) -> bool:
-    with path.open("rb") as file:
-        return not file.read(8).strip(b"\0")

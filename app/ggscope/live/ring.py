@@ -344,10 +344,10 @@ class Ring:
         return [frame for frame, _ in found if frame is not None]
 
 
-def is_ready(path: Path) -> bool:
-    """Tell whether a ring can be opened: its first bytes are written last."""
+def first_bytes(path: Path) -> bytes:
+    """Return the first bytes of a file; those of a ring are `MAGIC`, written last."""
     with path.open("rb") as file:
-        return file.read(8) == MAGIC
+        return file.read(len(MAGIC))
 
 
 def is_alive(pid: int) -> bool:
