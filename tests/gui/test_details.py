@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QHelpEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -23,9 +23,11 @@ from ggscope.model.trace import RecordView, Trace
 from ggscope.readers.registry import open_trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
+from ggscope.views.base.fact_list import FactList
 from ggscope.views.details.parts import alike, card_tip, op_times
 from ggscope.views.details.record import HexView
 from ggscope.views.details.view import DetailsView
+from ggscope.words.spans import Fact
 from support import ROOT
 
 LEFT = Qt.MouseButton.LeftButton
@@ -460,3 +462,17 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
 
     assert view._title.text() != "About this trace"
     assert view.zoom_link.isVisibleTo(view)
+
+
+def test_pointer_finds_no_row_of_facts_that_are_gone(qtbot: QtBot) -> None:
+    facts = FactList()
+    qtbot.addWidget(facts)
+    facts.resize(300, 200)
+    facts.set_theme(theme("dark"))
+    facts.set_facts(tuple(Fact(f"fact {i}", str(i)) for i in range(5)))
+    facts.grab()
+    last = facts._rows[-1].center()
+
+    facts.set_facts(())
+
+    assert facts._row_at(QPointF(last)) is None

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
@@ -65,6 +67,30 @@ def test_hair_line_of_buffers_follows_the_keys(
     place = buffers.geometry_now()
     assert place is not None
     assert session.cursor_tick == place.tick_at(at.x())
+
+
+def test_drag_on_selected_text_selects_anew(window: MainWindow, hand: Hand) -> None:
+    label, edit = QLabel("words words words words", window), QLineEdit(window)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    edit.setText(label.text())
+    for row, widget in enumerate((label, edit)):
+        widget.setGeometry(100, 150 + 60 * row, 300, 40)
+        widget.show()
+        widget.raise_()
+    Hand.settle()
+    begin, end = QPoint(20, 20), QPoint(80, 20)
+
+    hand.double_click(label, begin)
+    assert label.selectedText().strip() == "words"
+    QTest.qWait(QApplication.doubleClickInterval())  # or it is a triple click
+    hand.drag(label, begin, end)
+    assert len(label.selectedText()) > len("words ")
+    hand.click(edit, begin)
+    hand.press("ctrl+a")
+    hand.drag(edit, begin, end)
+
+    assert edit.text() == label.text()
+    assert 0 < len(edit.selectedText()) < len(edit.text())
 
 
 def _size(timeline: TimelineView) -> tuple[float, float]:

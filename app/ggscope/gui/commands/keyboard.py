@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 import shiboken6
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QWindow
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QMouseEvent, QWindow
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QApplication,
     QComboBox,
     QDialog,
+    QLabel,
     QLineEdit,
     QPlainTextEdit,
     QTextEdit,
@@ -31,6 +32,10 @@ class TextFieldGuard(QObject):
     A shortcut is first offered to the widget with the focus; accepting that offer
     makes W type a w. Only the field that is typed in is filtered: a filter on the
     application would run Python code for every event of every widget.
+
+    A press on text that is selected begins a new selection, and drags no text away.
+    Nobody drops it anywhere, and where several drags lie in the queue of a busy
+    program, Qt starts one within the other and complains.
     """
 
     def __init__(self, parent: QObject) -> None:
@@ -49,13 +54,24 @@ class TextFieldGuard(QObject):
         ):
             event.accept()
             return True
+        if (
+            isinstance(watched, QLabel)
+            and isinstance(event, QMouseEvent)
+            and event.type() == QEvent.Type.MouseButtonPress
+            and event.button() == Qt.MouseButton.LeftButton
+            and not event.modifiers()
+            and watched.hasSelectedText()
+        ):
+            watched.setSelection(0, 0)
         return super().eventFilter(watched, event)
 
     def _on_focus_changed(self, old: QWidget | None, now: QWidget | None) -> None:
-        if old is not None and is_text_field(old):
+        if old is not None and (is_text_field(old) or isinstance(old, QLabel)):
             old.removeEventFilter(self)
-        if now is not None and is_text_field(now):
+        if now is not None and (is_text_field(now) or isinstance(now, QLabel)):
             now.installEventFilter(self)
+        if isinstance(now, QLineEdit):
+            now.setDragEnabled(False)
 
 
 def is_text_field(widget: QObject) -> bool:

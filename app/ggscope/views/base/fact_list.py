@@ -44,6 +44,8 @@ class FactList(QWidget):
         """Show these."""
         if facts != self._facts:
             self._heights.clear()
+            # Until it is painted again nobody knows which row is where.
+            self._rows.clear()
         self._facts = facts
         text = "; ".join(f"{f.label}: {f.exact or f.value}" for f in facts)
         self.setAccessibleDescription(text)
