@@ -107,7 +107,7 @@ def columns_of(trace: Trace) -> tuple[Column, ...]:
         (True, _name_column(trace)),
         (
             has_accesses,
-            Column("sources", tr("sources"), tr("What it reads"), 160, stretch=3),
+            Column("sources", tr("sources"), tr("What it reads"), 146, stretch=3),
         ),
         (
             has_accesses,

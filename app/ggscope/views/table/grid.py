@@ -332,7 +332,10 @@ class VirtualTable(QAbstractScrollArea):
 
     def _place_header(self) -> None:
         height = scaled(28)
-        self.setViewportMargins(0, height, 0, 0)
+        # Setting what is set lays out anew, and comes back here without end where
+        # the pane is lower than the header.
+        if self.viewportMargins().top() != height:
+            self.setViewportMargins(0, height, 0, 0)
         box = self.viewport().geometry()
         self.header.setGeometry(box.left(), box.top() - height, box.width(), height)
 
