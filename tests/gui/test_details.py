@@ -356,9 +356,11 @@ def test_card_tooltip_tells_all_of_an_access(
 
 
 def test_fact_tooltip_gives_the_exact_value(
-    view: DetailsView, session: Session
+    qtbot: QtBot, view: DetailsView, session: Session
 ) -> None:
     session.select_span(1)
+    # What is found on a worker comes as further facts, and moves the rows.
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
     QTest.qWait(0)
     view.facts.grab()
     row = [f.label for f in view.facts.facts].index("duration")
