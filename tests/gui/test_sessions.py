@@ -380,17 +380,19 @@ def test_times_of_a_file_are_dragged_at_the_scale_of_the_timeline(
     dialog.table.selectRow(names.index("buffer-timeline.json"))
     handle, (timeline, *_) = dialog.shift_handle, document.workspace.views("timeline")
     qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
-    shown = session.visible_range.duration
 
     middle = handle.rect().center()
     QTest.mousePress(handle, Qt.MouseButton.LeftButton, pos=middle)
+    # As it is when the drag begins: a pane may have been laid out just now.
+    shown, width = session.visible_range.duration, timeline.width()
     for px in (-10, -35, -60):
         handle.dragged.emit(px)  # real moves: tests/touch
     QTest.mouseRelease(handle, Qt.MouseButton.LeftButton, pos=middle)
 
-    moved = shown * -60 // timeline.width()
+    moved = shown * -60 // width
     qtbot.waitUntil(
-        lambda: int(session.trace.buffers.allocated.min()) == before + moved
+        lambda: int(session.trace.buffers.allocated.min()) == before + moved,
+        timeout=20_000,
     )
 
 

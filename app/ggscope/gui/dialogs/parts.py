@@ -105,6 +105,7 @@ class PartsDialog(QDialog):
         self.shift_handle.pressed.connect(self._on_grabbed)
         self.shift_handle.dragged.connect(self._on_dragged)
         self._grabbed: int | None = None
+        self._drag_scale = (0, 1)  # visible ticks, pixels
         self.earlier_button = button("−", partial(self._nudge, -1), self)
         self.later_button = button("+", partial(self._nudge, 1), self)
         self.own_button = button(self.tr("By the clocks"), self._on_own, self)
@@ -281,16 +282,17 @@ class PartsDialog(QDialog):
 
     def _on_grabbed(self) -> None:
         self._grabbed = self._shift_to_be()
+        widths = [v.width() for v in self._document.workspace.views("timeline")]
+        # Kept for the whole drag: moving a file may change what is visible.
+        duration = self._document.session.visible_range.duration
+        self._drag_scale = duration, max(widths, default=_DRAG_PX) or 1
 
     def _on_dragged(self, px: int) -> None:
         part = self._moveable()
         if part is None or self._grabbed is None:
             return
-        width = max(
-            (v.width() for v in self._document.workspace.views("timeline")),
-            default=_DRAG_PX,
-        )
-        ticks = self._document.session.visible_range.duration * px // max(width, 1)
+        duration, width = self._drag_scale
+        ticks = duration * px // width
         self.shift_field.setText(f"{self._grabbed + ticks:,} {self._unit()}")
         self._document.loader.shift(part.info.paths[0], str(self._grabbed + ticks))
 

@@ -309,7 +309,7 @@ def test_cancelled_anywhere_leaves_nothing_behind(tmp_path: Path, kind: str) -> 
     assert n_cancelled > 10
     assert threading.active_count() == n_threads
     if open_before:
-        assert len(os.listdir("/proc/self/fd")) == open_before
+        assert len(os.listdir("/proc/self/fd")) <= open_before
 
 
 # --- parts
