@@ -350,7 +350,8 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     assert dialog.isVisible()
     step = session.visible_range.duration // 100
     QTest.mouseClick(dialog.later_button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000 + step)
+    moved = before - 2_500_000 + step
+    qtbot.waitUntil(lambda: first_alloc() == moved, timeout=20_000)
 
     assert f"{step - 2_500_000:+,} ns" in document.banner.text.text()
     document.banner.action_button.click()
@@ -360,7 +361,11 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     again = opened(folder)
     assert int(again.session.trace.buffers.allocated.min()) == before - 2_500_000
     again.loader.shift(folder / "buffer-timeline.json", "")
-    qtbot.waitUntil(lambda: int(again.session.trace.buffers.allocated.min()) == before)
+
+    def is_back() -> bool:
+        return int(again.session.trace.buffers.allocated.min()) == before
+
+    qtbot.waitUntil(is_back, timeout=20_000)
     assert settings.shifts_of(folder) == {}
 
 
