@@ -45,6 +45,9 @@ CONDITIONS = {
     "is what it and the reader counted, and a gap lies where its thread was silent",
     "live_damaged": "a definition or event of a running program does not fit its form",
     "live_hole": "records of a running program stay zero while others came behind them",
+    "live_full": "a running program was followed until its trace took the memory that "
+    "it may take, or the system had no more",
+    "live_stopped": "a person stopped following a program that may have gone on",
     "live_note": "what the capture library says of itself, in its own words",
     "stated_figures": "a figure that a file states differs from its content by more "
     "than rounding, and nothing of the content was lost",

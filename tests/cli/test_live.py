@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ggscope.cli.arguments import parse
+from ggscope.gui.hand_over import letter_of
 from ring_writer import Writer
 
 pytestmark = pytest.mark.skipif(
@@ -69,3 +71,20 @@ def test_live_says_of_a_foreign_file_that_it_is_no_ring(run, tmp_path):
 
     assert answer.code == 1
     assert "no ring" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["--live"], ""),
+        (["-l", "1234"], "1234"),
+        (["--live", "a ring"], "a ring"),
+        (["run.bin"], None),
+    ],
+)
+def test_option_of_the_window_names_what_is_followed(words, wanted):
+    arguments = parse(words)
+
+    assert arguments.command == "open"
+    assert arguments.live == wanted
+    assert (letter_of([], arguments) is None) == (wanted is not None)

@@ -289,6 +289,15 @@ def _add_open(parser: _Parser) -> None:
     parser.add_argument("--range", metavar="A:B", help="show this part, e.g. 1ms:2ms")
     parser.add_argument("--layout", metavar="NAME", help="dual, grid or single")
     parser.add_argument(
+        "-l",
+        "--live",
+        nargs="?",
+        const="",
+        metavar="RING|FILE|PID",
+        help="follow a program that runs, in a window of its own; without a value the "
+        "ring of GGSCOPE_RING, else the newest there is, or the next",
+    )
+    parser.add_argument(
         "--new-window",
         action="store_true",
         help="open a window of its own; else the files go to the window that is open, "

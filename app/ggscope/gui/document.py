@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from ggscope.analysis.sessions.concatenate import parsed_shift
@@ -28,14 +28,17 @@ from ggscope.model.trace import INVALID_CODE, Trace
 from ggscope.render.theme import Theme
 from ggscope.session.bookmarks.bookmarks import Bookmarks
 from ggscope.session.bookmarks.keeper import BookmarkKeeper
+from ggscope.session.live import Follower, Phase, title_of
 from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskState
+from ggscope.views.base.view import guarded
 from ggscope.words.files import fit_words, joins_of
 
 if TYPE_CHECKING:
     from ggscope.gui.dialogs.filters import FilterPopup
+    from ggscope.gui.live import WaitingPage
     from ggscope.gui.pages.too_large import TooLargePage
     from ggscope.readers.survey import Bundle
 
@@ -218,8 +221,18 @@ class DocumentBookmarks(QObject):
             self._settings.change("bookmarks", place="data")
 
 
+@guarded
 class Document(QWidget):
     """Toolbar, panes and status strip of one session.
+
+    Parameters
+    ----------
+    live : what runs and is followed, by `live.follow.wanted_path`; "" = any ring. None:
+        `path` is read.
+
+    Attributes
+    ----------
+    live : what follows it; None where a file is read.
 
     Signals
     -------
@@ -247,6 +260,7 @@ class Document(QWidget):
         open_files: Callable[[], object],
         export: Callable[..., object],
         more: Sequence[Path] = (),
+        live: str | None = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -254,7 +268,12 @@ class Document(QWidget):
         self._settings = settings
         self._lanes_reader = ""
         self._guessed = ""
-        self.session = Session(path, self)
+        # What is followed is no file that could be read again.
+        self.session = Session(path if live is None else None, self)
+        self.live: Follower | None = None
+        if live is not None:
+            self.live = Follower(self.session, live or None, self)
+        self._waiting_page: WaitingPage | None = None
         self.session.wheel_zooms = settings.drawing.wheel == "zoom"
         self.session.set_shows_stalls(settings.drawing.shows_stalls)
         self.session.set_only_range(settings.tables.only_range)
@@ -280,6 +299,10 @@ class Document(QWidget):
         box.setContentsMargins(0, 0, 0, 0)
         box.setSpacing(0)
         box.addWidget(self.toolbar)
+        if self.live is not None:
+            from ggscope.gui.live import LiveStrip
+
+            box.addWidget(LiveStrip(self.live, self))
         box.addWidget(self._alarm_box)
         box.addWidget(self._banner_box)
         box.addWidget(self._stack, 1)
@@ -297,6 +320,8 @@ class Document(QWidget):
         Of several files it is that of the trace, and how many more there are; of a
         folder it is the folder's.
         """
+        if self.live is not None:
+            return title_of(self.live.wanted)
         name = self.parts.title or self.path.name or str(self.path)
         part = self.part
         return f"{name} ({part})" if part else name
@@ -342,7 +367,42 @@ class Document(QWidget):
         is_forced: bool = False,
     ) -> None:
         """Start reading the file; `is_forced` = even where it will hardly fit."""
+        if self.live is not None:
+            self.live.start()
+            self._show_page(self.waiting_page)
+            return
         self.loader.open(reader_id, options, is_forced=is_forced)
+
+    @property
+    def waiting_page(self) -> "WaitingPage":
+        """What is shown before there is anything to follow."""
+        assert self.live is not None
+        if self._waiting_page is None:
+            from ggscope.gui.live import WaitingPage
+
+            page = self._waiting_page = WaitingPage(self.live, self)
+            page.close_requested.connect(self.close_requested)
+            self._stack.addWidget(page)
+        return self._waiting_page
+
+    def go_to_end(self) -> None:
+        """Pan to the end; of a program that runs, jump to now and follow."""
+        if self.live is not None and self.live.is_on:
+            self.live.jump()
+        else:
+            self.session.show_end()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Look at a program that runs as often as can be seen."""
+        super().showEvent(event)
+        if self.live is not None:
+            self.live.set_seen(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Look less often where nobody sees it."""
+        super().hideEvent(event)
+        if self.live is not None:
+            self.live.set_seen(False)
 
     def stop_reading(self) -> bool:
         """Stop reading and keep what was read; tell whether anything was stopped."""
@@ -354,6 +414,8 @@ class Document(QWidget):
     def release(self) -> None:
         """Stop all work and detach the views; the tab is about to go."""
         self.bookmarks.release()
+        if self.live is not None:
+            self.live.release()
         self.loader.release()
         self.workspace.release()
         self.session.close()
@@ -429,6 +491,33 @@ class Document(QWidget):
         self.workspace.renderer_failed.connect(self._on_problem)
         self._settings.changed.connect(self._on_settings_changed)
         self.session.only_range_changed.connect(self._on_only_range)
+        if self.live is not None:
+            self.live.limit_bytes = self._settings.memory.limit_bytes
+            self.live.ended.connect(self._on_live_ended)
+            self.session.reload_requested.connect(self._on_live_reload)
+
+    def _on_live_reload(self, _: object) -> None:
+        """Follow anew what has ended."""
+        if self.live is not None and self.live.is_on:
+            self.session.noted.emit(self.tr("This tab follows a program that runs."))
+        elif self.live is not None:
+            self.hide_message()
+            self.live.start()
+
+    def _on_live_ended(self) -> None:
+        """Say why a program is not followed any more, unless it just ended."""
+        if self.live is None or self.session.trace is None:
+            return
+        meters, told = self.live.meters, ""
+        if meters.phase is Phase.FULL:
+            codes = {w.code: w.message for w in self.session.trace.warnings}
+            told = codes.get("live_full", "")
+        elif meters.phase in (Phase.KILLED, Phase.FAILED):
+            told = meters.heard.words
+        if told:
+            from ggscope.gui.live import sentence
+
+            self.say(sentence(told), self.tr("Follow again"), self.live.start)
 
     def _on_problems_clicked(self) -> None:
         self.workspace.show_drawer("problems")
@@ -581,6 +670,9 @@ class Document(QWidget):
         trace = self.session.trace
         if trace is None:
             return
+        if self.live is not None and self._stack.currentWidget() is not self.workspace:
+            self._show_page(self.workspace)
+            self.shown.emit()
         self._name_problems(trace)
         if change is TraceChange.REPLACED:
             self._is_alarm_closed = False
@@ -610,6 +702,8 @@ class Document(QWidget):
     def _on_settings_changed(self, topic: str) -> None:
         if topic == "memory":
             self.loader.limit_bytes = self._settings.memory.limit_bytes
+            if self.live is not None:  # from the next start on
+                self.live.limit_bytes = self._settings.memory.limit_bytes
         if topic == "tables":
             self.session.set_only_range(self._settings.tables.only_range)
         if topic == "drawing":

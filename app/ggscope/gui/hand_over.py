@@ -112,6 +112,8 @@ def letter_of(paths: Sequence[Path], arguments: object) -> Letter | None:
     own = ("new_window", "theme", "layout", "software_gl", "safe_mode")
     if any(getattr(arguments, name, None) for name in own):
         return None
+    if getattr(arguments, "live", None) is not None:
+        return None
     options = open_options(arguments)
     more = () if options is None else options.more
     if not all(map(_can_travel, (*paths, *more))):

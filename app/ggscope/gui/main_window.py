@@ -238,8 +238,6 @@ class MainWindow(QMainWindow):
 
         With `more` files it is one session of all of them.
         """
-        from ggscope.gui.document import Document
-
         full = path.absolute()
         named = (*more, *(() if options is None else options.more))
         others = tuple(other.absolute() for other in named)
@@ -248,6 +246,32 @@ class MainWindow(QMainWindow):
             if is_open and options is None:
                 self._bring_to_front(document)
                 return document
+        return self._add_document(full, options, others)
+
+    def follow(self, wanted: str = "") -> "Document":
+        """Follow a program that runs in a new tab; see `live.follow.wanted_path`.
+
+        "" is the ring of the environment, else the newest there is, or the next.
+        """
+        from ggscope.session.live import title_of
+
+        for document in self._documents:
+            live = document.live
+            if live is not None and live.is_on and (live.wanted or "") == wanted:
+                self._bring_to_front(document)
+                return document
+        path = Path(wanted or title_of(None))
+        return self._add_document(path.absolute(), None, (), wanted)
+
+    def _add_document(
+        self,
+        full: Path,
+        options: OpenOptions | None,
+        others: tuple[Path, ...],
+        live: str | None = None,
+    ) -> "Document":
+        from ggscope.gui.document import Document
+
         document = Document(
             full,
             self.settings,
@@ -255,8 +279,11 @@ class MainWindow(QMainWindow):
             open_files=self.open_dialog,
             export=self.export_figure,
             more=others,
+            live=live,
             parent=self,
         )
+        if document.live is not None:
+            document.live.mode_changed.connect(self._on_state_changed)
         document.problem_reported.connect(self.report)
         document.title_changed.connect(self._on_title_changed)
         document.ops_requested.connect(self._on_ops_requested)
@@ -658,10 +685,16 @@ class MainWindow(QMainWindow):
         self.actions_[command_id].trigger()
 
     def _on_state_changed(self, _: object = None) -> None:
-        self.actions_.refresh()
+        if not self._is_appending():
+            self.actions_.refresh()
 
     def _on_moved(self, _: object = None) -> None:
-        self.actions_.enable()
+        if not self._is_appending():
+            self.actions_.enable()
+
+    def _is_appending(self) -> bool:
+        """Tell whether a program that runs moves things, which changes no command."""
+        return self._watched is not None and self._watched.is_appending
 
     def _on_full_screen(self, is_full: bool) -> None:
         for part in (self.menuBar(), self._tab_row):

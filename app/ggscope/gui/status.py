@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QToolButton, QWidget
 
 from ggscope.gui.widgets import GlyphButton, ProgressBar, set_property
-from ggscope.model.trace import OpTable, Severity, Trace
+from ggscope.model.trace import RUNNING, OpTable, Severity, Trace
 from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskState
@@ -68,7 +68,7 @@ class StatusStrip(QFrame):
         row.addWidget(self.renderer)
         self.setMinimumHeight(26)
         session.trace_changed.connect(self._on_trace_changed)
-        session.visible_range_changed.connect(self._show_range)
+        session.visible_range_changed.connect(self._on_range_changed)
         session.noted.connect(self.say)
         session.absolute_time_changed.connect(self._show_range)
         self.progress.shown_changed.connect(self._on_progress_shown)
@@ -76,7 +76,9 @@ class StatusStrip(QFrame):
         self._memory_timer.setInterval(MEMORY_MS)
         self._memory_timer.setTimerType(Qt.TimerType.VeryCoarseTimer)
         self._memory_timer.timeout.connect(self._show_memory)
-        self._on_trace_changed(None)
+        self._calm = QTimer(self, singleShot=True, interval=MEMORY_MS // 2)
+        self._calm.timeout.connect(self._on_trace_changed)
+        self._on_trace_changed()
         self.set_renderer("")
 
     def set_renderer(self, text: str) -> None:
@@ -125,7 +127,11 @@ class StatusStrip(QFrame):
         else:
             self._left.setCurrentWidget(self.file)
 
-    def _on_trace_changed(self, _: object) -> None:
+    def _on_trace_changed(self, _: object = None) -> None:
+        if self._session.is_appending:  # each new text lays the window out anew
+            if not self._calm.isActive():
+                self._calm.start()
+            return
         trace = self._session.trace
         self._show_file()
         self._show_ops(None if trace is None else trace.ops)
@@ -136,7 +142,7 @@ class StatusStrip(QFrame):
         trace, path = self._session.trace, self._session.path
         text = path.name if path is not None else ""
         if trace is not None:
-            text = _file_text(text, trace)
+            text = _file_text(text or trace.info.name, trace)
         self.file.setText(f"{text} · {self._part}" if self._part else text)
 
     def _show_ops(self, ops: OpTable | None) -> None:
@@ -167,7 +173,11 @@ class StatusStrip(QFrame):
             level = "error" if worst >= Severity.DATA_LOSS else "caution"
         set_property(self.problems, "level", level)
 
-    def _show_range(self, _: object) -> None:
+    def _on_range_changed(self, _: object) -> None:
+        if not self._session.is_appending:  # else with the file's name
+            self._show_range()
+
+    def _show_range(self, _: object = None) -> None:
         trace = self._session.trace
         if trace is None or not trace.extent.duration:
             self.range.setText("")
@@ -293,6 +303,9 @@ def _problem_words(worst: Severity, n: int) -> str:
 def _file_text(name: str, trace: Trace) -> str:
     info = trace.info
     text = f"{name} · {info.format} · {format_count(info.n_records)} records"
-    if trace.pending:
-        text += " · still reading " + ", ".join(sorted(trace.pending))
+    reading = trace.pending - {RUNNING}
+    if trace.is_running:
+        text += " · live"
+    elif reading:
+        text += " · still reading " + ", ".join(sorted(reading))
     return text

@@ -109,6 +109,13 @@ QTabBar#drawerTabs::tab:selected { background: transparent; color: $text;
   border-bottom: 2px solid $accent; border-radius: 0; }
 
 #toolbar { background: $pane; border-bottom: 1px solid $line; }
+#live { background: $pane; border-bottom: 1px solid $line; }
+#live QLabel { font-size: $small; }
+#live QLabel[level="good"] { color: $accent; font-weight: bold; }
+#live QLabel[level="caution"] { color: $caution; font-weight: bold; }
+#live QLabel[level="error"] { color: $error; font-weight: bold; }
+#live QPushButton { padding: 0 8px; }
+#live QPushButton:checked { background: $tint_strong; }
 #status { background: $pane; border-top: 1px solid $line; }
 #status QLabel, #status QToolButton { color: $dim; font-size: $small; }
 #status QToolButton { border: none; background: transparent; padding: 2px 6px;

@@ -115,6 +115,7 @@ class ProgramSource:
             lost=self._trace.n_lost,
             lag_ns=max(lag, -1),
             fill=fresh.fill,
+            tokens=self._trace.n_tokens,
         )
         if not is_running and not len(fresh.records):
             has_news = self._stop(ring) or has_news
@@ -199,6 +200,7 @@ class _ProgramTrace:
     Attributes
     ----------
     newest : CLOCK_MONOTONIC ns at which the newest record ended.
+    n_tokens : in all ubatches that were told; -1 before the first one.
     """
 
     def __init__(self, path: Path, *, keeps_spans: bool) -> None:
@@ -207,6 +209,7 @@ class _ProgramTrace:
         self._builder = TraceBuilder(grows=True)
         self._origin = 0
         self.n_records = self.n_lost = self.newest = 0
+        self.n_tokens = -1
         self._program = ""
         self._ops: dict[int, str] = {}
         self._nodes = _Nodes(self._builder)
@@ -398,6 +401,10 @@ class _ProgramTrace:
                 self._graph_begin(frame)
             case 34:
                 self._graph_end(frame)
+            case 35:
+                n = struct.unpack_from("<II", frame.body)[1]
+                if n != UNKNOWN:
+                    self.n_tokens = max(self.n_tokens, 0) + n
             case 38:
                 kind, _, begin, end = struct.unpack_from("<IIQQ", frame.body)
                 lane = self._lane(

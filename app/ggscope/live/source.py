@@ -43,6 +43,8 @@ class Heard:
         there is no such room.
     restarts : how often the program began anew, or the file was made again.
     words : what is waited for, or what became of the writer; "" while it runs.
+    tokens : tokens that were put into ubatches, of prompts and generated ones; -1 where
+        nobody tells.
     """
 
     state: State = State.WAITING
@@ -52,6 +54,7 @@ class Heard:
     fill: float = -1.0
     restarts: int = 0
     words: str = ""
+    tokens: int = -1
 
 
 class LiveSource(Protocol):

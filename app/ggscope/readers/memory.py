@@ -129,7 +129,7 @@ def judge(
     each = estimate.peak_bytes / max(estimate.records, 1) + extra_per_record
     if estimate.can_sample_names and options.get(NAMES_OPTION, "all") != "all":
         each /= 2
-    room = limit_bytes or _limit_of_environment() or available_bytes()
+    room = asked_limit(limit_bytes) or available_bytes()
     return Fit(estimate, n, each, room)
 
 
@@ -178,9 +178,14 @@ def process_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def _limit_of_environment() -> int:
+def asked_limit(limit_bytes: int) -> int:
+    """Return the memory that a trace may take by the person's will; 0 = none was said.
+
+    That is `limit_bytes`, else what the environment says.
+    """
     text = os.environ.get(LIMIT_VARIABLE, "")
-    return int(text) << 20 if text.isascii() and text.isdigit() else 0
+    said = int(text) << 20 if text.isascii() and text.isdigit() else 0
+    return limit_bytes or said
 
 
 def _limit_rooms() -> list[int]:

@@ -97,6 +97,11 @@ class Session(QObject):
         self._earlier: TraceIndex | None = None
         self.appended_from = 0
         """The first span that the trace before this one did not have."""
+        self.anchor: int | None = None
+        """The tick that zooming keeps in its place, where a program is followed."""
+        self.is_appending = False
+        """Whether what is signalled now comes of a program that runs: of spans that
+        were appended, and not of what a person did."""
         self._selection = Selection()
         self._linking = Linking(self)
         self._visible = TimeRange(0, view_range.MIN_TICKS)
@@ -133,9 +138,12 @@ class Session(QObject):
         return self._index
 
     def set_trace(
-        self, trace: Trace, change: TraceChange = TraceChange.REPLACED
+        self,
+        trace: Trace,
+        change: TraceChange = TraceChange.REPLACED,
+        visible: TimeRange | None = None,
     ) -> None:
-        """Show `trace` from now on.
+        """Show `trace` from now on, and of it the range `visible` where that is given.
 
         EXTENDED, GREW and APPENDED keep all that a person did (a view that showed
         everything goes on showing everything); EXTENDED looks the selected spans up by
@@ -143,6 +151,15 @@ class Session(QObject):
 
         While spans are still to come, jobs wait that are not worth doing yet.
         """
+        self.is_appending = change is TraceChange.APPENDED and trace.is_running
+        try:
+            self._set_trace(trace, change, visible)
+        finally:
+            self.is_appending = False
+
+    def _set_trace(
+        self, trace: Trace, change: TraceChange, wanted: TimeRange | None
+    ) -> None:
         old = self._trace
         showed_all = old is None or self._visible == self._fit_range()
         is_new = old is None or change is TraceChange.REPLACED
@@ -155,7 +172,8 @@ class Session(QObject):
             # Names and accesses change nothing of the rows and most of the colours.
             self._earlier = self._index if change is TraceChange.GREW else None
         self._trace, self._index, self._tokens = trace, None, None
-        self.tasks.forget_held()
+        if not is_appended:  # else what waits is about spans that stay
+            self.tasks.forget_held()
         self.tasks.hold(trace.is_partial)
         self._queries.on_trace(
             keeps_rows=change is TraceChange.GREW, is_appended=is_appended
@@ -172,7 +190,11 @@ class Session(QObject):
             self._linking.on_trace()
         if is_new:
             self.history.clear()
-        self._set_visible(self._fit_range() if is_new or showed_all else self._visible)
+        if wanted is None:
+            wanted = self._fit_range() if is_new or showed_all else self._visible
+        else:  # it follows a program: no step of the person's
+            showed_all = wanted != self._visible
+        self._set_visible(wanted)
         self._queries.ask_again(is_appended=is_appended)
         if is_new:
             self._note()
@@ -331,9 +353,11 @@ class Session(QObject):
         """Make the range `factor` times as wide; < 1 zooms in.
 
         The point at `centre_tick` stays where it is; without one it is the
-        point under the mouse, else the middle.
+        point under the mouse, else the middle. Of a program that is followed it is now.
         """
-        if centre_tick is None:
+        if self.anchor is not None:
+            centre_tick = self.anchor
+        elif centre_tick is None:
             centre_tick = self._cursor
         self.set_visible(
             view_range.zoomed(self._visible, factor, centre_tick, self.bounds)

@@ -32,6 +32,8 @@ class Needs(Flag):
     BOOKMARK = auto()
     BOOKMARK_UNDO = auto()
     BOOKMARK_REDO = auto()
+    LIVE = auto()
+    """A program that is followed and may go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,9 @@ def conditions(window: "MainWindow") -> Needs:
     if session is None:
         return Needs.NOTHING
     now = Needs.DOCUMENT
+    live = None if window.document is None else window.document.live
+    if live is not None and live.is_on:
+        now |= Needs.LIVE
     if session.trace is None:
         return now
     now |= Needs.TRACE

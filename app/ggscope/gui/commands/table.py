@@ -19,12 +19,14 @@ from ggscope.views.registry import BUILTIN, ViewEntry
 if TYPE_CHECKING:
     from ggscope.gui.main_window import MainWindow
     from ggscope.gui.panes.workspace import Workspace
+    from ggscope.session.live import Follower
     from ggscope.session.session import Session
 
 NOTHING, DOCUMENT, TRACE = Needs.NOTHING, Needs.DOCUMENT, Needs.TRACE
 SELECTION, TARGET, HITS = Needs.SELECTION, Needs.TARGET, Needs.HITS
 FILTER, BACK, FORWARD = Needs.FILTER, Needs.BACK, Needs.FORWARD
 BOOKMARK_UNDO, BOOKMARK_REDO = Needs.BOOKMARK_UNDO, Needs.BOOKMARK_REDO
+LIVE = Needs.LIVE
 _LINE = "line"
 """Stands between two commands with a line between them."""
 _ZOOM = 1.5
@@ -161,6 +163,33 @@ def _shows_details(window: "MainWindow") -> bool:
     return window.document is not None and window.document.workspace.shows_details
 
 
+def _live(
+    id_: str,
+    text: str,
+    keys: str,
+    work: Callable[["Follower"], object],
+    is_on: Callable[["Follower"], bool] | None = None,
+) -> Command:
+    """Return a command that works on what follows a program in the tab in front."""
+
+    def run(window: "MainWindow") -> None:
+        live = None if window.document is None else window.document.live
+        if live is not None:
+            work(live)
+
+    def holds(window: "MainWindow") -> bool:
+        live = None if window.document is None else window.document.live
+        return live is not None and is_on is not None and is_on(live)
+
+    return Command(id_, text, keys, LIVE, run, is_on=holds if is_on else None)
+
+
+def _end_title(window: "MainWindow") -> str:
+    live = None if window.document is None else window.document.live
+    is_on = live is not None and live.is_on
+    return "Jump to now" if is_on else "End of the trace"
+
+
 def _menu(path: str, *commands: Command | str) -> tuple[Command, ...]:
     """Return commands that stand in a menu, one after the other."""
     return tuple(
@@ -175,6 +204,7 @@ _FILE = _menu(
     "File",
     Command("file.open", "Open…", "Ctrl+O", NOTHING, lambda w: w.open_dialog()),
     Command("file.open_folder", "Open folder…", "Ctrl+Shift+O", NOTHING, lambda w: w.open_folder_dialog()),
+    Command("file.live", "Follow a running program", "", NOTHING, lambda w: w.follow()),
     Command("file.add", "Add to session…", "", DOCUMENT, lambda w: w.add_dialog()),
     Command("file.parts", "Files of this session…", "", DOCUMENT, lambda w: w.dialogs.show_parts()),
     Command("file.open_with", "Open with another reader…", "", DOCUMENT, lambda w: w.open_with_dialog()),
@@ -293,7 +323,13 @@ _GO = (
         _pan("right_little", "Pan right a little", "Shift+D Shift+Right", 0.05),
         _pan("left_page", "Pan left by a page", "Ctrl+Left", -1.0),
         _pan("right_page", "Pan right by a page", "Ctrl+Right", 1.0),
-        _session("go.end", "End of the trace", "End", TRACE, lambda s: s.show_end()),
+        Command("go.end", "End of the trace", "End", TRACE, of_document(lambda d: d.go_to_end()), title=_end_title),
+    ),
+    *_menu(
+        "Go/Live",
+        _live("live.follow", "Follow the running program", "L", lambda f: f.set_follows(not f.follows), lambda f: f.follows),
+        _live("live.pause", "Pause the picture", "Shift+L", lambda f: f.set_paused(not f.is_paused), lambda f: f.is_paused),
+        _live("live.stop", "Stop following", "", lambda f: f.finish()),
     ),
     *_menu(
         "Go/Bookmarks",

@@ -139,7 +139,8 @@ class Drawer(QFrame):
     def set_tab_text(self, view_id: str, text: str) -> None:
         """Show another text on a tab, such as one with a count."""
         for position, entry in enumerate(self._entries):
-            if entry.id == view_id:
+            # A text that is set lays the window out anew, even the same one.
+            if entry.id == view_id and self._bar.tabText(position) != text:
                 self._bar.setTabText(position, text)
 
     def set_elsewhere(self, ids: Collection[str]) -> None:

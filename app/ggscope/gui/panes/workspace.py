@@ -718,6 +718,8 @@ class Workspace(QWidget):
 
     def _on_trace_changed(self, _: object) -> None:
         """Fill the other panes, after the first picture where there will be one."""
+        if self._session.is_appending:  # they are filled
+            return
         self._refresh_cells()
         self._fit_docks()  # what the drawer shows may have nothing to show
         if not any(h.entry.id == "timeline" and h.isVisible() for h in self._cells):

@@ -39,7 +39,7 @@ from ggscope.render.batch import (
 from ggscope.render.colors import blend, lut
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.timeline.lanes import LanesDraft
-from ggscope.render.timeline.marks import flag_batches, mark_batches
+from ggscope.render.timeline.marks import flag_batches, mark_batches, open_batches
 from ggscope.render.timeline.scene import (
     LEGEND_HEIGHT,
     TITLE_HEIGHT,
@@ -374,8 +374,8 @@ def unknown_range(trace: Trace) -> TimeRange | None:
     It reaches from `read_until` to the end of the trace, as far as that is known.
     """
     until = trace.read_until
-    if until is None or until >= trace.extent.end:
-        return None
+    if until is None or until >= trace.extent.end or trace.is_running:
+        return None  # of a program that runs each lane ends where it was heard last
     return TimeRange(max(until, trace.extent.start), trace.extent.end)
 
 
@@ -476,6 +476,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         *body.batches(),
         *pinned.batches(),
         *pending_batches(geometry),
+        *open_batches(geometry, boxes),
         *mark_batches(geometry, boxes, ready),
         *head_batches(geometry, boxes, body.notes | pinned.notes),
         *axis_batches(geometry, axis),
@@ -505,7 +506,10 @@ def _empty_picture(scene: TimelineScene) -> DisplayList:
     theme, trace = scene.theme, scene.index.trace
     name = trace.info.paths[0].name if trace.info.paths else "This trace"
     x, y = scene.width / 2, scene.height / 2
-    if trace.pending:
+    if trace.is_running:
+        head = "Waiting for the first graph …"
+        body = "Spans appear here as soon as the program computes."
+    elif trace.pending:
         head, body = "Reading …", "Spans appear here as soon as they are read."
     else:
         head = f"{name} holds no spans"

@@ -52,6 +52,11 @@ _MANY = 2_000
 _TIES = 8
 """Spans of no length that may share their end with one looked for."""
 
+_FADE_PX = 64.0
+_FADE_STEPS = 16
+_OPEN_SHARE = 0.5
+"""How much of the text's colour an open span begins with."""
+
 Boxes = list[tuple[LaneBox, float]]
 _marker_order: WeakKeyDictionary[TraceIndex, tuple[Array, Array]] = WeakKeyDictionary()
 """Ids of a trace's markers in time order, and their times."""
@@ -95,6 +100,51 @@ def lit_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
         for rects in (tints, frames)
         for pinned, clip in clips.items()
         for batch in rects[pinned].batch(clip=clip)
+    ]
+
+
+def open_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return the spans of a running program that have not ended: they fade out.
+
+    They reach as far as the program was heard; the frame has no right side.
+    """
+    scene, time = geometry.scene, geometry.time
+    spans, theme = scene.index.trace.open_spans, scene.theme
+    if not len(spans):
+        return []
+    fills = {True: RectList(), False: RectList()}
+    texts = {True: TextList(), False: TextList()}
+    strings = scene.index.trace.strings
+    color = theme.text
+    shares = np.linspace(_OPEN_SHARE, 0.04, _FADE_STEPS).tolist()
+    for box, y in boxes:
+        if box.lane is None or not box.lane.lane_ids or not box.row_y:
+            continue
+        for i in np.flatnonzero(np.isin(spans.lane, box.lane.lane_ids)).tolist():
+            x0, x1 = (time.x(int(t[i])) for t in (spans.start, spans.end))
+            x0, x1 = max(x0, time.x0), max(min(x1, time.x1), x0 + _MIN_PX)
+            if x0 >= time.x1 or int(spans.end[i]) < scene.visible.start:
+                continue
+            top = time.snap(y + box.row_y[0] + 1)
+            bottom = time.snap(y + box.row_y[0] + box.row_height - 1)
+            fade = max(x1 - _FADE_PX, x0)
+            own = fills[box.pinned]
+            own.add(x0, fade, top, bottom, with_alpha(color, _OPEN_SHARE))
+            edges = np.linspace(fade, x1, _FADE_STEPS + 1)
+            for left, right, share in zip(edges, edges[1:], shares, strict=False):
+                own.add(left, right, top, bottom, with_alpha(color, share))
+            name = strings[int(spans.name[i])] if spans.name is not None else ""
+            if name and fade - x0 > 8 * len(name):
+                words = Text(
+                    x0 + 4, (top + bottom) / 2, name, theme.pane, PILL_SIZE, Face.WORDS,
+                    width=fade - x0 - 8, clip=geometry.clip_of(box),
+                )  # fmt: skip
+                texts[box.pinned].append(words)
+    clips = {True: geometry.pinned_clip, False: geometry.body_clip}
+    return [
+        batch
+        for pinned, clip in clips.items()
+        for batch in (*fills[pinned].batch(clip=clip), *texts[pinned].batch())
     ]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from PySide6.QtCore import QObject, QSize, QTimer, Signal
+from PySide6.QtCore import QObject, QSize, QTimer, Signal, Slot
 from PySide6.QtWidgets import QWidget
 
 if TYPE_CHECKING:
@@ -30,6 +30,12 @@ _EMPTY: dict[object, Callable[[], object]] = {bool: bool, int: int, QSize: QSize
 """What an override returns to Qt in place of the value it could not make."""
 Connection = tuple[Any, Callable[..., object]]
 """A signal, and the slot that hears it."""
+
+
+CALM_MS = 1_000
+"""So often a view is told of a program that runs, unless it keeps up with it."""
+_SPANS_PER_MS = 1_000
+_MOST_CALM_MS = 10_000
 
 
 def later(owner: QObject, call: Callable[[], object], ms: int = 0) -> None:
@@ -121,6 +127,30 @@ class Copies(Protocol):
         ...
 
 
+def calm_ms(session: "Session") -> int:
+    """Return how long what looks at all spans rests while a program runs."""
+    n = 0 if session.trace is None else len(session.trace.spans)
+    return min(max(CALM_MS, n // _SPANS_PER_MS), _MOST_CALM_MS)
+
+
+class Calm(QObject):
+    """One signal that a view hears seldom while a program runs; see `View.hear`."""
+
+    def __init__(self, view: "View", slot: Callable[..., object]) -> None:
+        super().__init__(view)
+        self.slot = slot
+        self.payload: object = None
+        self.is_waiting = False
+
+    @Slot(object)
+    def hear(self, payload: object = None) -> None:
+        """Take the signal."""
+        view = self.parent()
+        assert isinstance(view, View)
+        self.payload, self.is_waiting = payload, True
+        view.take_news()
+
+
 class View(QWidget):
     """A window onto one session, from its making until `release`.
 
@@ -132,7 +162,13 @@ class View(QWidget):
     session : what is shown; there may be no trace in it.
     theme : the colours in use.
     is_released : whether it hears nothing any more, and asks for nothing.
+    keeps_up : whether it hears a program that runs at each update. Such a program
+        brings news thirty times a second, and what is computed of all spans takes the
+        longer the more there are: other views hear it once a second, of very many
+        spans every ten seconds. What a person does all hear at once.
     """
+
+    keeps_up = False
 
     first_painted = Signal()  # the first picture of a trace is out
     renderer_changed = Signal(str)
@@ -150,18 +186,59 @@ class View(QWidget):
         self.session = session
         self.theme = theme
         self._heard: list[Connection] = []
+        self._calm: list[Calm] = []
+        self._calm_timer: QTimer | None = None
         self.is_released = False
 
     def hear(self, *pairs: Connection) -> None:
         """Connect signals to slots until `release`."""
         for signal, slot in pairs:
+            if not self.keeps_up:
+                calm = Calm(self, slot)
+                self._calm.append(calm)
+                slot = calm.hear
             signal.connect(slot)
-        self._heard += pairs
+            self._heard.append((signal, slot))
+
+    def take_news(self) -> None:
+        """Pass on what was heard: soon while a program runs, else now.
+
+        What waits comes first, so that the view knows the trace that a filter is of.
+        """
+        if not self.session.is_appending:
+            self._pass_on()
+        elif self._calm_timer is None or not self._calm_timer.isActive():
+            self._wait_calmly()
+
+    def _wait_calmly(self) -> None:
+        if self._calm_timer is None:  # most traces are files
+            self._calm_timer = QTimer(self, singleShot=True)
+            self._calm_timer.timeout.connect(self._on_calm_over)
+        self._calm_timer.start(calm_ms(self.session))
+
+    def _on_calm_over(self) -> None:
+        if self.isVisible():
+            self._pass_on()
+        else:  # it is told when somebody looks, or the program has ended
+            self._wait_calmly()
+
+    def _pass_on(self) -> None:
+        if self._calm_timer is not None:
+            self._calm_timer.stop()
+        for calm in self._calm:
+            if calm.is_waiting:
+                calm.is_waiting = False
+                calm.slot(calm.payload)
 
     def release(self) -> None:
         """Hear nothing any more; the view is about to go, the session may stay."""
         for signal, slot in self._heard:
             signal.disconnect(slot)
+        if self._calm_timer is not None:
+            self._calm_timer.stop()
+        for calm in self._calm:
+            calm.deleteLater()
+        self._calm.clear()
         self._heard.clear()
         self.is_released = True
 

@@ -280,10 +280,12 @@ class TableView(View):
     def _on_trace_changed(self, change: TraceChange) -> None:
         trace = self._trace
         self._runs = None if trace is None else TimeRuns(trace)
-        if change is not TraceChange.GREW:
+        if change not in (TraceChange.GREW, TraceChange.APPENDED):
             self._want(is_other_trace=True)
             self._drop_rows()
             self._anchor = -1
+        elif change is TraceChange.APPENDED:
+            self._want()  # the range has moved as well: they are arranged once
         self._on_search_changed(None)
         is_filtered = bool(self.session.filter)
         self._awaits_mask = is_filtered and trace is not None and not trace.is_partial
@@ -375,9 +377,10 @@ class TableView(View):
             session.tasks.cancel(_ORDER)
             self._on_order(request())
             return
-        self._note.setText(self.tr("arranging…"))
-        self._footer.cancel.show()
-        self.grid.is_busy = True
+        if not trace.is_running:  # else it is arranged again and again
+            self._note.setText(self.tr("arranging…"))
+            self._footer.cancel.show()
+            self.grid.is_busy = True
         session.tasks.run(
             _ORDER,
             request,
@@ -412,7 +415,7 @@ class TableView(View):
             self._say_empty()
 
     def _on_task_changed(self, state: TaskState) -> None:
-        if state.key == _ORDER and state.total:
+        if state.key == _ORDER and state.total and self.grid.is_busy:
             share = format_share(state.done / state.total)
             self._note.setText(self.tr("arranging… {0}").format(share))
 

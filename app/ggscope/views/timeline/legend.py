@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFontInfo, QIcon, QPainter, QPixmap, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -42,7 +42,7 @@ from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.text import caption, one_line
 from ggscope.views.base.plain import set_column_tip, set_tip
-from ggscope.views.base.view import guarded
+from ggscope.views.base.view import calm_ms, guarded
 
 SYNC_SPANS = 50_000
 MAX_BUTTONS = 24
@@ -205,6 +205,8 @@ class Legend(QWidget):
         self.more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.more.clicked.connect(self.show_all)
         self.more.hide()
+        self._calm = QTimer(self, singleShot=True)
+        self._calm.timeout.connect(self._prepare)
         self.setFixedHeight(24)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         session.trace_changed.connect(self._prepare)
@@ -215,6 +217,7 @@ class Legend(QWidget):
     def release(self) -> None:
         """Hear nothing of the session any more."""
         session = self._session
+        self._calm.stop()
         session.tasks.cancel(_KEY)
         session.trace_changed.disconnect(self._prepare)
         session.color_by_changed.disconnect(self._prepare)
@@ -305,6 +308,11 @@ class Legend(QWidget):
 
     def _prepare(self, _: object = None) -> None:
         session = self._session
+        if session.is_appending:
+            if not self._calm.isActive():
+                self._calm.start(calm_ms(session))
+            return
+        self._calm.stop()
         if session.index is None or session.trace is None:
             self._show(())
             return

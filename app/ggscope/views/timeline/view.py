@@ -195,6 +195,7 @@ class TimelineView(PaintedView):
 
     draw_scene = staticmethod(compose_timeline)
     uses_gl = True
+    keeps_up = True
     probe_ms = PROBE_MS
 
     def __init__(
@@ -270,6 +271,8 @@ class TimelineView(PaintedView):
 
     def _on_moved(self, _: object = None) -> None:
         """Show another time, and what lies under the pointer now."""
+        if self.session.is_appending and self.is_computing(_KEY):
+            return  # soon, with the spans that are there then
         self._prepare_in_view()
         self._gestures.follow()
         self._canvas.update()

@@ -1,0 +1,492 @@
+"""Follows a program that runs: a thread listens, the session shows what it heard.
+
+The thread makes a snapshot at most thirty times a second, no sooner than the one before
+has been prepared, and fewer where nobody looks. Reading goes on whatever the picture
+does: a ring that is not emptied loses records.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+
+from ggscope.errors import LiveError
+from ggscope.live.follow import follow, wanted_path
+from ggscope.live.source import Heard, LiveSource, State
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.model.units import format_bytes, format_count
+from ggscope.readers.memory import asked_limit, available_bytes
+from ggscope.session.loader import WINDOW_BYTES
+from ggscope.session.session import Session, TraceChange
+
+logger = logging.getLogger(__name__)
+
+SHOWN_S, UNSEEN_S = 1 / 30, 0.5
+"""Least time between snapshots, where the tab can be seen and where not."""
+FIRST_TICKS = 2_000_000_000
+"""So much is shown before the view begins to move: 2 s."""
+_QUICK_S, _SLOW_S, _LOOK_S = 1 / 60, 1 / 10, 0.25
+"""Between polls: while there is news, after half a second without, and before there is
+anything to poll."""
+_QUIET_S = 0.5
+_TELL_S = 0.25
+_RATE_S = 1.0
+_AIR = 20
+"""One part in so many of the view lies behind now."""
+
+
+class Phase(Enum):
+    """How it stands with a program that is followed."""
+
+    WAITING = "waiting"
+    LIVE = "live"
+    ENDED = "ended"
+    KILLED = "killed"
+    STOPPED = "stopped"
+    FULL = "stopped: memory limit"
+    FAILED = "failed"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self not in (Phase.WAITING, Phase.LIVE)
+
+
+_PHASES = {
+    State.WAITING: Phase.WAITING,
+    State.RUNNING: Phase.LIVE,
+    State.ENDED: Phase.ENDED,
+    State.GONE: Phase.KILLED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """What the strip shows; -1 = not known.
+
+    Attributes
+    ----------
+    records_per_s, tokens_per_s : over the last second.
+    lag_ns : the greatest in that time, from writing to reading.
+    """
+
+    phase: Phase = Phase.WAITING
+    heard: Heard = field(default_factory=Heard)
+    records_per_s: float = -1.0
+    tokens_per_s: float = -1.0
+    lag_ns: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _News:
+    meters: Meters
+    trace: Trace | None = None
+
+
+class Listener(threading.Thread):
+    """Polls one source until it is over, or until it is told to stop.
+
+    Parameters
+    ----------
+    wanted : see `live.follow.wanted_path`; looked for until it is there.
+    send : takes news; called on this thread.
+    limit_bytes : memory that the trace may take; 0 = what the system has to give.
+    """
+
+    def __init__(
+        self, wanted: str | None, send: Callable[[_News], None], limit_bytes: int = 0
+    ) -> None:
+        super().__init__(name="ggscope-live")
+        self._wanted, self._send = wanted, send
+        self._limit = asked_limit(limit_bytes)
+        self._source: LiveSource | None = None
+        self._end = threading.Event()
+        self._is_abandoned = False
+        self.may_show = threading.Event()
+        """Whether the snapshot before has been taken in."""
+        self.may_show.set()
+        self.interval = SHOWN_S
+        self.is_paused = False
+        """No snapshots are made; reading goes on."""
+        self._has_news = False
+        self._shown_at = self._told_at = self._news_at = self._checked_at = 0.0
+        self._past: deque[tuple[float, int, int, int]] = deque()
+        self._told = Meters()
+
+    def finish(self) -> None:
+        """Stop listening; the last news is all that was heard."""
+        self._end.set()
+
+    def abandon(self) -> None:
+        """Stop listening; nobody wants to know any more."""
+        self._is_abandoned = True
+        self._end.set()
+
+    def run(self) -> None:
+        """Listen."""
+        try:
+            self._listen()
+        except (LiveError, OSError) as error:
+            self._fail(str(error))
+        except MemoryError:
+            self._fail("there is not enough memory to go on.")
+        except Exception as error:  # the thread's last border
+            logger.exception("following failed")
+            self._fail(f"following failed: {type(error).__name__}: {error}")
+        finally:
+            if self._source is not None:
+                self._source.close()
+
+    def _listen(self) -> None:
+        # A window that went without a word must not leave a program that listens on.
+        while threading.main_thread().is_alive():
+            if self._is_abandoned:
+                return
+            now = time.monotonic()
+            source = self._source or self._find()
+            if source is None:
+                words = "there is no ring of a running program yet"
+                if self._end.is_set():
+                    self._last(None, Phase.STOPPED)
+                    return
+                self._tell(now, Meters(heard=Heard(words=words)))
+                self._end.wait(_LOOK_S)
+                continue
+            if source.poll():
+                self._has_news, self._news_at = True, now
+            meters = self._meters(now, source.heard())
+            if meters.phase.is_over or self._end.is_set():
+                phase = meters.phase if meters.phase.is_over else Phase.STOPPED
+                self._last(source, phase)
+                return
+            if self._is_due(now) and not self._show(source, meters, now):
+                return
+            self._tell(now, meters)
+            is_quick = now - self._news_at < _QUIET_S
+            wait = _QUICK_S if is_quick else _SLOW_S
+            self._end.wait(_LOOK_S if meters.phase is Phase.WAITING else wait)
+
+    def _find(self) -> LiveSource | None:
+        path = wanted_path(self._wanted)
+        if path is not None:
+            self._source = follow(path)
+        return self._source
+
+    def _is_due(self, now: float) -> bool:
+        if not self._has_news or self.is_paused or not self.may_show.is_set():
+            return False
+        return now - self._shown_at >= self.interval
+
+    def _show(self, source: LiveSource, meters: Meters, now: float) -> bool:
+        """Send a snapshot; False where that was the last for which there is room."""
+        trace = source.snapshot()
+        if now - self._checked_at >= 1:
+            self._checked_at = now
+            if self._is_full(trace):
+                self._last(source, Phase.FULL)
+                return False
+        self._has_news, self._shown_at, self._told_at = False, now, now
+        self._told = meters
+        self.may_show.clear()
+        self._give(_News(meters, trace))
+        return True
+
+    def _is_full(self, trace: Trace) -> bool:
+        if self._limit:
+            return bytes_of(trace) >= self._limit
+        return available_bytes() <= 0
+
+    def _last(self, source: LiveSource | None, phase: Phase) -> None:
+        """Send all that was heard; the trace is an ordinary one then."""
+        heard = Heard() if source is None else source.heard()
+        trace = None
+        if source is not None and (heard.records or phase is not Phase.STOPPED):
+            trace = ended(source.snapshot(), phase)
+        while not (self._is_abandoned or self.may_show.wait(_QUICK_S)):
+            pass
+        self._give(_News(Meters(phase, heard), trace))
+
+    def _fail(self, words: str) -> None:
+        heard = Heard() if self._source is None else self._source.heard()
+        self._give(_News(Meters(Phase.FAILED, replace(heard, words=words))))
+
+    def _give(self, news: _News) -> None:
+        if not self._is_abandoned:
+            self._send(news)
+
+    def _tell(self, now: float, meters: Meters) -> None:
+        if now - self._told_at >= _TELL_S and meters != self._told:
+            self._told, self._told_at = meters, now
+            self._give(_News(meters))
+
+    def _meters(self, now: float, heard: Heard) -> Meters:
+        """Return the figures of the last second."""
+        past = self._past
+        if past and (past[-1][1] > heard.records or past[-1][2] > heard.tokens):
+            past.clear()  # another program
+        past.append((now, heard.records, heard.tokens, heard.lag_ns))
+        while len(past) > 2 and now - past[1][0] >= _RATE_S:
+            past.popleft()
+        then, records, tokens, _ = past[0]
+        took = now - then
+        lag = max(lag for _, _, _, lag in past)
+        phase = _PHASES[heard.state]
+        if took < _RATE_S / 2:
+            return Meters(phase, heard, lag_ns=lag)
+        rate = -1.0
+        if heard.tokens >= 0:
+            rate = (heard.tokens - max(tokens, 0)) / took
+        return Meters(phase, heard, (heard.records - records) / took, rate, lag)
+
+
+class Follower(QObject):
+    """Shows in a session what a program does while it runs.
+
+    Signals
+    -------
+    changed : the figures, or what `mode_changed` tells.
+    mode_changed : the phase, or whether the view follows or is paused.
+    ended : nothing more will come; the trace, if there is one, is an ordinary one.
+    """
+
+    changed = Signal()
+    mode_changed = Signal()
+    ended = Signal()
+    _came = Signal(object, object)  # Listener, _News
+
+    def __init__(
+        self, session: Session, wanted: str | None, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session, self.wanted = session, wanted
+        self.limit_bytes = 0
+        self.meters = Meters()
+        self.follows = True
+        """Whether the view moves with now."""
+        self.is_paused = False
+        """Whether the picture stands still while reading goes on."""
+        self._listener: Listener | None = None
+        self._interval = SHOWN_S
+        self._restarts = -1
+        self._width: int | None = None
+        self._has_width = False
+        """Whether a person has chosen how much is shown; `_width` None = everything."""
+        self._is_own = False
+        self._told_at = 0.0
+        self._breath = QTimer(self, singleShot=True, interval=0)
+        self._breath.timeout.connect(self._on_breath)
+        self._came.connect(self._on_news, Qt.ConnectionType.QueuedConnection)
+        session.visible_range_changed.connect(self._on_moved)
+        session.tasks.urgent_done.connect(self._breath.start)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there may be more."""
+        return self._listener is not None
+
+    @property
+    def n_unseen(self) -> int:
+        """How many records were heard that the session's trace has not."""
+        trace, heard = self._session.trace, self.meters.heard.records
+        return 0 if trace is None else max(heard - trace.info.n_records, 0)
+
+    def start(self) -> None:
+        """Listen from the beginning."""
+        self.release()
+        self.meters, self._restarts, self.follows = Meters(), -1, True
+        self.is_paused = self._has_width = False
+        self._width = None
+        listener = self._listener = Listener(
+            self.wanted, lambda news: self._send(listener, news), self.limit_bytes
+        )
+        listener.interval = self._interval
+        listener.start()
+        self._tell_mode()
+
+    def finish(self) -> None:
+        """Stop listening and keep what was heard."""
+        if self._listener is not None:
+            self._listener.finish()
+
+    def release(self) -> None:
+        """Stop listening at once; what comes now is of no use."""
+        if self._listener is not None:
+            self._listener.abandon()
+            self._listener = None
+
+    def set_seen(self, is_seen: bool) -> None:
+        """Make fewer snapshots while nobody looks."""
+        self._interval = SHOWN_S if is_seen else UNSEEN_S
+        if self._listener is not None:
+            self._listener.interval = self._interval
+
+    def set_follows(self, follows: bool) -> None:
+        """Let the view move with now, or stand while the trace grows."""
+        if follows:
+            self.jump()
+        elif self.is_on and self.follows:
+            self._set_follows(False)
+
+    def set_paused(self, is_paused: bool) -> None:
+        """Let the whole picture stand still, or catch up; reading goes on."""
+        if self._listener is None or is_paused == self.is_paused:
+            return
+        self.is_paused = self._listener.is_paused = is_paused
+        self._tell_mode()
+
+    def jump(self) -> None:
+        """Go to now and follow from there."""
+        if not self.is_on:
+            return
+        self.set_paused(False)
+        trace = self._session.trace
+        if trace is not None and not self.follows:
+            self._note_width(trace, self._session.visible_range)
+        self._set_follows(True)
+        wanted = None if trace is None else self._range_of(trace)
+        if wanted is not None:
+            self._move(wanted)
+
+    # -- what comes --------------------------------------------------------
+
+    def _send(self, listener: Listener, news: _News) -> None:
+        try:
+            self._came.emit(listener, news)
+        except RuntimeError:  # the window is gone
+            listener.abandon()
+
+    def _on_news(self, listener: Listener, news: _News) -> None:
+        if listener is not self._listener:
+            return
+        if news.meters.phase.is_over:
+            self._listener, self.is_paused, self.follows = None, False, False
+        is_other_phase = self.meters.phase is not news.meters.phase
+        self.meters = news.meters
+        if news.trace is not None:
+            self._show(news.trace, news.meters.heard.restarts)
+        if self._listener is None:
+            self._session.anchor = None
+        elif not self._session.tasks.has_urgent:
+            self._breath.start()
+        now = time.monotonic()
+        if is_other_phase:
+            self._tell_mode()
+        elif now - self._told_at >= _TELL_S:
+            self._told_at = now
+            self.changed.emit()
+        if self._listener is None:
+            self.ended.emit()
+
+    def _on_breath(self) -> None:
+        if self._listener is not None and not self._session.tasks.has_urgent:
+            self._listener.may_show.set()
+
+    def _show(self, trace: Trace, restarts: int) -> None:
+        is_new = restarts != self._restarts or self._session.trace is None
+        self._restarts = restarts
+        change = TraceChange.REPLACED if is_new else TraceChange.APPENDED
+        wanted = self._range_of(trace)
+        if not self.follows and not is_new:
+            wanted = self._session.visible_range
+        self._is_own = True
+        try:
+            self._session.set_trace(trace, change, wanted)
+        finally:
+            self._is_own = False
+        self._note_anchor()
+
+    # -- the view ----------------------------------------------------------
+
+    def _range_of(self, trace: Trace) -> TimeRange | None:
+        """Return what is to be seen while the view follows; None = everything."""
+        width = self._width
+        if not self._has_width and trace.extent.duration > FIRST_TICKS:
+            width = FIRST_TICKS
+        if width is None:
+            return None
+        end = trace.extent.end + width // _AIR
+        return TimeRange(end - width, end)
+
+    def _move(self, wanted: TimeRange) -> None:
+        self._is_own = True
+        try:
+            self._session.set_visible(wanted)
+        finally:
+            self._is_own = False
+
+    def _on_moved(self, visible: TimeRange) -> None:
+        """Take what a person did: panning away ends following, zooming does not."""
+        trace = self._session.trace
+        if self._is_own or trace is None or not self.is_on:
+            return
+        # Zooming rounds.
+        if visible.end + visible.duration // 1000 + 1 < trace.extent.end:
+            self._set_follows(False)
+        else:
+            self._note_width(trace, visible)
+
+    def _note_width(self, trace: Trace, visible: TimeRange) -> None:
+        is_all = visible.start <= trace.extent.start and visible.end >= trace.extent.end
+        self._has_width, self._width = True, None if is_all else visible.duration
+
+    def _set_follows(self, follows: bool) -> None:
+        if follows != self.follows:
+            self.follows = follows
+            self._note_anchor()
+            self._tell_mode()
+
+    def _tell_mode(self) -> None:
+        self.changed.emit()
+        self.mode_changed.emit()
+
+    def _note_anchor(self) -> None:
+        """Let zooming keep now where it is while the view follows."""
+        trace = self._session.trace
+        is_moving = self.follows and self.is_on and trace is not None
+        self._session.anchor = trace.extent.end - 1 if is_moving and trace else None
+
+
+def bytes_of(trace: Trace) -> int:
+    """Return the memory that a trace and the panes that show it take, about."""
+    arrays = (getattr(trace.spans, column.name) for column in fields(trace.spans))
+    columns = sum(array.nbytes for array in arrays if array is not None)
+    return int(columns) + len(trace.spans) * WINDOW_BYTES
+
+
+def ended(trace: Trace, phase: Phase) -> Trace:
+    """Return the trace as an ordinary one, which says why it ends where it ends."""
+    warnings = trace.warnings
+    if phase is Phase.FULL:
+        n, size = format_count(trace.info.n_records), format_bytes(bytes_of(trace))
+        told = ReadWarning(
+            Severity.DATA_LOSS,
+            "live_full",
+            f"following stopped at the memory limit, after {n} records ({size}). What "
+            "the program did afterwards is not in this trace.",
+            remedy="Raise the limit in the settings, or trace fewer ops.",
+        )
+        warnings = (told, *warnings)
+    elif phase is Phase.STOPPED:
+        told = ReadWarning(
+            Severity.INFO,
+            "live_stopped",
+            "following was stopped while the program may have gone on. What it did "
+            "afterwards is not in this trace.",
+        )
+        warnings = (*warnings, told)
+    return replace(trace, pending=frozenset(), read_until=None, warnings=warnings)
+
+
+def title_of(wanted: str | None) -> str:
+    """Return what a tab that follows is called: the file's name, or the process."""
+    if wanted is None:
+        return "live"
+    is_pid = wanted.isdecimal() and not Path(wanted).exists()
+    return f"process {wanted}" if is_pid else Path(wanted).name

@@ -1,0 +1,465 @@
+"""A tab that follows a program: it grows, stands, pauses, ends, and leaves nothing."""
+
+import os
+import struct
+import threading
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+
+from ggscope.gui.live import LiveStrip, command_for, figures_text
+from ggscope.live.source import Heard, State
+from ggscope.model.selection import Filter
+from ggscope.model.time import TimeRange
+from ggscope.session import live as live_module
+from ggscope.session.live import Meters, Phase
+from ggscope_capture.ring import Frame
+from ring_writer import Writer
+from scenes import texts_of
+from support import ROOT
+
+SAMPLES = ROOT / "resources" / "samples"
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
+)
+
+
+@pytest.fixture
+def writer(tmp_path):
+    made = Writer(tmp_path / "ring", n_lanes=2, capacity=1 << 12)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def followed(window, qtbot):
+    """Return a function that follows a ring in a tab and waits for its first spans."""
+
+    def follow(writer, n=1):
+        document = window.follow(str(writer.path))
+        for _ in range(n):
+            writer.graph()
+        qtbot.waitUntil(lambda: n_spans(document) >= 200 * n, timeout=10_000)
+        qtbot.waitUntil(lambda: document.workspace.filler.is_done)
+        return document
+
+    return follow
+
+
+def n_spans(document):
+    trace = document.session.trace
+    return 0 if trace is None else len(trace.spans)
+
+
+def grow(document, writer, qtbot, n=1):
+    before = n_spans(document)
+    for _ in range(n):
+        writer.graph()
+    qtbot.waitUntil(lambda: n_spans(document) >= before + 200 * n, timeout=10_000)
+
+
+def listeners():
+    return [t for t in threading.enumerate() if t.name == "ggscope-live"]
+
+
+def test_tab_waits_for_a_ring_and_shows_what_it_waits_for(window, qtbot, tmp_path):
+    document = window.follow(str(tmp_path / "later"))
+    page = document.waiting_page
+    qtbot.waitUntil(lambda: "not there yet" in page.words.text(), timeout=10_000)
+
+    assert document.session.trace is None
+    assert page.isVisible()
+    assert page.head.text() == "Waiting for a program"
+    assert "as soon as the traced program makes it" in page.hint.text()
+
+    writer = Writer(tmp_path / "later", n_lanes=2)
+    writer.graph()
+    qtbot.waitUntil(lambda: n_spans(document) >= 200, timeout=10_000)
+    assert document.workspace.isVisible()
+    writer.close()
+
+
+def test_any_ring_is_waited_for_with_the_command_that_makes_one(
+    window, qtbot, monkeypatch
+):
+    monkeypatch.setattr(live_module, "wanted_path", lambda _: None)
+    page = window.follow().waiting_page
+    qtbot.waitUntil(lambda: bool(page.words.text()), timeout=10_000)
+
+    assert page.words.text() == "There is no ring of a running program yet."
+    assert "there is no ring of a running program yet" in (
+        window.document.live.meters.heard.words
+    )
+    assert page.hint.text() == "This command in a terminal makes it:"
+    with qtbot.waitSignal(window.document.live.ended, timeout=10_000):
+        window.actions_["live.stop"].trigger()
+    assert page.head.text() == "Nothing was recorded"
+    assert page.again.isVisible()
+
+
+def test_ring_without_graphs_says_what_is_waited_for(window, writer, qtbot):
+    document = window.follow(str(writer.path))
+    qtbot.waitUntil(lambda: document.session.trace is not None, timeout=10_000)
+    (timeline,) = document.workspace.views("timeline")
+    qtbot.waitUntil(lambda: timeline.prepared() is not None, timeout=10_000)
+
+    said = texts_of(timeline.picture(800, 400, 1))
+    assert "Waiting for the first graph …" in said
+    assert "Spans appear here as soon as the program computes." in said
+    assert document.waiting_page.head.text() == "The program has computed nothing yet"
+
+
+def test_what_is_no_ring_is_refused_in_words(window, qtbot, tmp_path):
+    path = tmp_path / "ring"
+    path.write_bytes(b"something else entirely")
+    document = window.follow(str(path))
+    page = document.waiting_page
+    qtbot.waitUntil(lambda: document.live.meters.phase is Phase.FAILED, timeout=10_000)
+
+    assert page.head.text() == "This cannot be followed"
+    assert "no ring of ggscope-capture" in page.words.text()
+    assert not document.live.is_on
+
+
+def test_lack_of_memory_ends_following_in_words(followed, writer, qtbot, monkeypatch):
+    document = followed(writer)
+
+    def fail(_):
+        raise MemoryError
+
+    monkeypatch.setattr(live_module, "bytes_of", fail)
+    monkeypatch.setattr(document.live._listener, "_limit", 1)
+    monkeypatch.setattr(document.live._listener, "_checked_at", 0.0)
+    writer.graph()
+    with qtbot.waitSignal(document.live.ended, timeout=10_000):
+        pass
+    assert "There is not enough memory to go on." in document.banner.text.text()
+    assert "there is not enough memory to go on" in document.live.meters.heard.words
+
+
+def test_reloading_leaves_a_program_that_runs_alone_and_follows_anew_at_its_end(
+    followed, writer, window, qtbot
+):
+    document = followed(writer)
+    window.actions_["file.reload"].trigger()
+    assert document.status.said.full_text == "This tab follows a program that runs."
+    with qtbot.waitSignal(document.live.ended, timeout=10_000):
+        window.actions_["live.stop"].trigger()
+    window.actions_["file.reload"].trigger()
+    writer.graph()
+    qtbot.waitUntil(lambda: document.session.trace.is_running, timeout=10_000)
+
+
+def test_commands_that_would_make_what_is_waited_for():
+    assert "ggscope-capture run --" in command_for(None)
+    assert "--ggmlviz 'a.ggmlviz'" in command_for("a.ggmlviz")
+    assert "-o 'a b.bin'" in command_for("a b.bin")
+    assert command_for("/dev/shm/some-ring") == ""
+
+
+def test_trace_grows_and_view_of_everything_shows_everything(followed, writer, qtbot):
+    document = followed(writer)
+    session = document.session
+    grow(document, writer, qtbot, 3)
+
+    assert session.trace.is_running
+    assert document.live.follows
+    assert session.visible_range.end >= session.trace.extent.end
+    assert document.title == "ring"
+    assert document.status.file.full_text.endswith("live")
+
+
+def test_view_keeps_its_width_and_moves_with_now(followed, writer, qtbot):
+    document = followed(writer, 3)
+    session = document.session
+    end = session.trace.extent.end
+    session.set_visible(TimeRange(end - 50_000, end + 2_000))
+    width = session.visible_range.duration
+
+    grow(document, writer, qtbot, 2)
+
+    assert session.visible_range.duration == width
+    assert session.visible_range.end >= session.trace.extent.end > end
+    assert document.live.follows
+
+
+def test_panning_away_lets_the_view_stand_and_end_jumps_to_now(
+    followed, writer, window, qtbot
+):
+    document = followed(writer, 3)
+    session = document.session
+    session.set_visible(TimeRange(0, 50_000))
+    assert not document.live.follows
+    before = session.visible_range
+
+    grow(document, writer, qtbot, 2)
+    assert session.visible_range == before
+
+    window.actions_["go.end"].trigger()
+    assert document.live.follows
+    assert session.visible_range.end >= session.trace.extent.end
+
+
+def test_zooming_keeps_now_in_place(followed, writer, qtbot):
+    document = followed(writer, 3)
+    session = document.session
+    session.cursor_tick = 0
+    session.zoom(0.5)
+
+    assert document.live.follows
+    assert session.visible_range.end >= session.trace.extent.end
+
+
+def test_key_toggles_following(followed, writer, window, qtbot):
+    document = followed(writer)
+    document.focus_views()
+    qtbot.keyClick(window, Qt.Key.Key_L)
+    assert not document.live.follows
+    assert not window.actions_["live.follow"].isChecked()
+    qtbot.keyClick(window, Qt.Key.Key_L)
+    assert document.live.follows
+    assert window.actions_["live.follow"].isChecked()
+
+
+def test_pause_lets_the_picture_stand_while_reading_goes_on(
+    followed, writer, window, qtbot
+):
+    document = followed(writer)
+    window.actions_["live.pause"].trigger()
+    assert document.live.is_paused
+    n, heard = n_spans(document), document.live.meters.heard.records
+
+    for _ in range(30):  # more than the ring holds at once, were it not read
+        writer.graph()
+        qtbot.waitUntil(
+            lambda: int(writer.lanes["tail"][0]) == int(writer.lanes["head"][0]),
+            timeout=10_000,
+        )
+    qtbot.waitUntil(
+        lambda: document.live.meters.heard.records >= heard + 6_000, timeout=10_000
+    )
+    assert n_spans(document) == n
+    assert writer.dropped == 0
+    strip = document.findChild(LiveStrip)
+    assert strip.state.text() == "● paused"
+    words = "records wait to be shown"
+    qtbot.waitUntil(lambda: words in strip.figures.full_text, timeout=10_000)
+
+    window.actions_["live.pause"].trigger()
+    qtbot.waitUntil(lambda: n_spans(document) >= n + 6_000, timeout=10_000)
+
+
+def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot):
+    document = followed(writer)
+    writer.end()
+    with qtbot.waitSignal(document.live.ended, timeout=10_000):
+        pass
+
+    session = document.session
+    assert not session.trace.pending
+    assert not document.live.is_on
+    assert document.live.meters.phase is Phase.ENDED
+    assert session.anchor is None
+    assert not window.actions_["live.follow"].isEnabled()
+    assert "live" not in document.status.file.full_text.split(" · ")
+    session.zoom(0.5, 0)
+    session.set_filter(Filter(ops=frozenset({"ADD"})))
+    assert session.mask is not None
+    assert not listeners()
+
+
+def test_stopping_keeps_what_was_heard_and_says_so(followed, writer, window, qtbot):
+    document = followed(writer)
+    with qtbot.waitSignal(document.live.ended, timeout=10_000):
+        window.actions_["live.stop"].trigger()
+
+    trace = document.session.trace
+    assert not trace.pending
+    assert [w.code for w in trace.warnings] == ["live_stopped"]
+    assert "following was stopped" in trace.warnings[0].message
+
+
+def test_memory_limit_ends_following_with_a_notice(
+    window, settings, writer, qtbot, monkeypatch
+):
+    monkeypatch.setattr(live_module, "bytes_of", lambda _: 1 << 40)
+    settings.change("memory", limit_mib=64)
+    document = window.follow(str(writer.path))
+    writer.graph()
+    qtbot.waitUntil(lambda: document.live.meters.phase is Phase.FULL, timeout=10_000)
+
+    (told,) = [w for w in document.session.trace.warnings if w.code == "live_full"]
+    assert "following stopped at the memory limit" in told.message
+    assert "Following stopped" in document.banner.text.text()
+    strip = document.findChild(LiveStrip)
+    assert "stopped: memory limit" in strip.state.text()
+    assert not document.session.trace.pending
+
+
+def test_killed_program_is_told(followed, writer, qtbot):
+    document = followed(writer)
+    writer.control["pid"] = 1 << 30
+    with qtbot.waitSignal(document.live.ended, timeout=10_000):
+        pass
+
+    assert document.live.meters.phase is Phase.KILLED
+    assert "killed or crashed" in document.banner.text.text()
+    assert not document.session.trace.pending
+
+
+def test_closing_the_tab_stops_listening(followed, writer, window, qtbot):
+    document = followed(writer)
+    assert listeners()
+    window.close_document(document)
+    qtbot.waitUntil(lambda: not listeners(), timeout=10_000)
+    assert int(writer.control["reader_pid"][0]) == 0
+
+
+def test_what_a_person_did_stays_while_the_trace_grows(followed, writer, qtbot):
+    document = followed(writer)
+    session = document.session
+    session.select_span(7, reveal=False)
+    session.set_filter(Filter(ops=frozenset({"ADD"})))
+    grow(document, writer, qtbot, 2)
+
+    assert session.selection.ids == (7,)
+    assert len(session.mask) == len(session.trace.spans)
+
+
+def test_views_that_do_not_keep_up_are_told_seldom_and_keep_their_place(
+    followed, writer, qtbot
+):
+    document = followed(writer, 5)
+    (table,) = document.workspace.views("table")
+    qtbot.waitUntil(lambda: table.model.rowCount() >= 1_000, timeout=10_000)
+    n = table.model.rowCount()
+    table.grid.verticalScrollBar().setValue(40)
+    at = table.grid.verticalScrollBar().value()
+
+    told = []
+    document.session.trace_changed.connect(told.append)
+    grow(document, writer, qtbot, 1)
+    assert told
+    qtbot.waitUntil(lambda: table.model.rowCount() > n, timeout=10_000)
+    assert table.grid.verticalScrollBar().value() == at
+
+
+def test_ring_made_anew_begins_another_trace(followed, writer, tmp_path, qtbot):
+    document = followed(writer, 3)
+    writer.path.unlink()
+    (tmp_path / "ring.defs").unlink()
+    other = Writer(tmp_path / "ring", n_lanes=2)
+    other.graph()
+    qtbot.waitUntil(lambda: 0 < n_spans(document) < 600, timeout=10_000)
+    assert document.live.meters.heard.restarts == 1
+    other.close()
+
+
+def test_tokens_are_counted_where_they_are_told(followed, writer, qtbot):
+    document = followed(writer)
+    assert document.live.meters.heard.tokens == -1
+    body = struct.pack("<IIIIQ", 0, 5, 0, 1, 0) + b"\0" * 20
+    writer.event(Frame.UBATCH, body, 0)
+    grow(document, writer, qtbot)
+    qtbot.waitUntil(lambda: document.live.meters.heard.tokens == 5, timeout=10_000)
+
+
+def test_figures_that_are_not_known_stand_as_such():
+    heard = Heard(State.RUNNING, 5, lost=-1)
+    assert figures_text(Meters(Phase.LIVE, heard)) == (
+        "N/A tokens/s · N/A records/s · 5 records · ring N/A full · lag N/A · lost N/A"
+    )
+    known = Meters(
+        Phase.LIVE,
+        Heard(State.RUNNING, 5_000, lost=3, fill=0.25, tokens=7),
+        1234.4,
+        7.25,
+        2_000_000,
+    )
+    assert figures_text(known) == (
+        "7.2 tokens/s · 1,234 records/s · 5,000 records · ring 25.0 % full · "
+        "lag 2.000 ms · lost 3"
+    )
+
+
+def test_rates_are_those_of_the_last_second():
+    listener = live_module.Listener("nowhere", lambda news: None)
+    for i in range(9):
+        heard = Heard(State.RUNNING, records=100 * i, tokens=2 * i, lag_ns=i % 3)
+        meters = listener._meters(10 + i / 4, heard)
+
+    assert meters.records_per_s == pytest.approx(400)
+    assert meters.tokens_per_s == pytest.approx(8)
+    assert meters.lag_ns == 2
+
+
+def test_open_spans_fade_out(followed, writer, qtbot):
+    document = followed(writer)
+    head = struct.pack("<IIIHHHHIQQQ", 99, 0, 77, 0, 2, 2, 0, 100, 0, 0, 0)
+    import time
+
+    writer.event(Frame.GRAPH_BEGIN, head, time.monotonic_ns())
+    qtbot.waitUntil(lambda: len(document.session.trace.open_spans) > 0, timeout=10_000)
+    (timeline,) = document.workspace.views("timeline")
+    from ggscope.render.timeline.marks import open_batches
+    from ggscope.render.timeline.scene import TimelineGeometry
+
+    grow(document, writer, qtbot)
+    geometry = TimelineGeometry(timeline.scene_now())
+    batches = open_batches(geometry, geometry.visible_boxes())
+    alpha = np.concatenate([b.fill for b in batches if hasattr(b, "fill")]) >> 24
+    assert alpha.max() > 100 > 20 > alpha.min()
+
+
+def test_growing_stream_is_followed_and_stops_as_an_ordinary_trace(
+    window, qtbot, tmp_path
+):
+    whole = (SAMPLES / "llama.ggmlviz").read_bytes()
+    path = tmp_path / "grows.ggmlviz"
+    path.write_bytes(whole[: len(whole) // 2])
+    document = window.follow(str(path))
+    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=10_000)
+    n = n_spans(document)
+    with path.open("ab") as file:
+        file.write(whole[len(whole) // 2 :])
+    qtbot.waitUntil(lambda: n_spans(document) > n, timeout=10_000)
+
+    strip = document.findChild(LiveStrip)
+    assert "ring N/A full" in strip.figures.full_text
+    assert "lost N/A" in strip.figures.full_text
+    with qtbot.waitSignal(document.live.ended, timeout=10_000):
+        strip.stop.click()
+    assert not document.session.trace.pending
+    assert not strip.follow.isEnabled()
+
+
+def test_tab_that_nobody_sees_is_looked_at_less_often(followed, writer, window, qtbot):
+    document = followed(writer)
+    listener = document.live._listener
+    assert listener.interval == live_module.SHOWN_S
+    window.follow(str(writer.path) + "-other")
+    assert listener.interval == live_module.UNSEEN_S
+    window.step_tab(1)
+    assert window.document is document
+    assert listener.interval == live_module.SHOWN_S
+
+
+def test_following_again_what_is_followed_comes_to_the_front(followed, writer, window):
+    document = followed(writer)
+    assert window.follow(str(writer.path)) is document
+    assert window.n_documents == 1
+
+
+def test_following_leaves_no_steps_in_the_history(followed, writer, qtbot):
+    document = followed(writer, 3)
+    session = document.session
+    end = session.trace.extent.end
+    session.set_visible(TimeRange(end - 50_000, end + 2_000))
+    session.history.record()
+    n = len(session.history._entries)
+
+    grow(document, writer, qtbot, 3)
+
+    assert len(session.history._entries) == n
