@@ -9,6 +9,9 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
 
 # How long an example takes depends on what else the machine does.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -85,6 +88,18 @@ def _collect_on_the_main_thread() -> Iterator[None]:
     yield
     _tests_run += 1
     gc.collect(2 if _tests_run % 25 == 0 else 1)
+
+
+@pytest.fixture(autouse=True)
+def _no_key_is_held() -> None:
+    """Let go of Shift and the like where a test before ended with one of them.
+
+    Qt keeps the modifiers of the last event: a row that a program selects would
+    be added or nothing be selected, as if a person held the key.
+    """
+    if QApplication.keyboardModifiers() != Qt.KeyboardModifier.NoModifier:
+        QTest.keyClick(QWidget(), Qt.Key.Key_unknown)
+    assert QApplication.keyboardModifiers() == Qt.KeyboardModifier.NoModifier
 
 
 @pytest.fixture(autouse=True)

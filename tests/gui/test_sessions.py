@@ -1,6 +1,7 @@
 """Sessions of several files in the window: folders, drops, offers, adding, removing."""
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -426,6 +427,22 @@ def test_quick_clicks_move_a_file_once_each(
     assert int(session.trace.buffers.allocated.min()) == before + 4 * step
     assert said == [(str(step), ""), (str(4 * step), str(step))]
     assert f"{4 * step:+,} ns" in document.banner.text.text()
+
+
+def test_change_of_the_files_that_waits_for_a_picture_outlives_a_new_snapshot(
+    qtbot: QtBot, opened: Opened, folder: Path
+) -> None:
+    document = opened(folder)
+    session, loader = document.session, document.loader
+    gate = threading.Event()
+    session.tasks.run("picture", lambda _: gate.wait(20), lambda _: 0, is_urgent=True)
+
+    loader.remove(folder / "memory-map.json")
+    session.set_problems(session.trace)  # as completeness does when it has counted
+    gate.set()
+    qtbot.waitUntil(lambda: n_parts(document) < 2, timeout=20_000)
+
+    assert "blk.5.ffn_up.weight" not in rows_by_name(session.trace)
 
 
 def test_changes_of_the_files_that_come_quickly_are_all_made(

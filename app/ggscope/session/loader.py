@@ -467,6 +467,9 @@ class Loader(QObject):
                     unit="B",
                     on_error=self._on_parts_failed,
                     on_cancel=self._changes.clear,
+                    # A new snapshot must not make it forgotten while it waits for
+                    # the picture: it changes what there is, whatever is shown.
+                    even_if_held=True,
                 )
                 return
             del self._changes[0]

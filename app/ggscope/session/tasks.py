@@ -216,6 +216,7 @@ class Tasks(QObject):
     _progressed = Signal(object, object, object)  # _Job, done, total
     _published = Signal(object)  # _Job
     _finished = Signal(object)  # _Outcome
+    _given_up = Signal(object)  # _Job that was cancelled before it began
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -232,6 +233,7 @@ class Tasks(QObject):
         self._progressed.connect(self._on_progressed, queued)
         self._published.connect(self._on_published, queued)
         self._finished.connect(self._on_finished, queued)
+        self._given_up.connect(self._on_given_up, queued)
 
     def run(
         self,
@@ -297,21 +299,25 @@ class Tasks(QObject):
         return self._is_holding
 
     def forget_held(self) -> None:
-        """Drop the jobs that wait: what they were about has been replaced."""
+        """Drop the jobs that wait: what they were about has been replaced.
+
+        Those that are `even_if_held` stay: they are not about what is shown.
+        """
         self._held = {k: j for k, j in self._held.items() if j.even_if_held}
 
     def cancel(self, key: str) -> None:
         """Stop the job of `key`, and forget one that waits."""
         self._waiting.pop(key, None)
-        self._held.pop(key, None)
+        held = self._held.pop(key, None)
+        if held is not None:
+            self._given_up.emit(held)
         job = self._running.get(key)
         if job is not None:
             job.cancel.set()
 
     def cancel_all(self) -> None:
         """Stop everything."""
-        self._held.clear()
-        for key in list(self._running):
+        for key in (*self._held, *self._running):
             self.cancel(key)
 
     def is_running(self, key: str) -> bool:
@@ -432,6 +438,11 @@ class Tasks(QObject):
                 job.on_cancel()
         finally:  # whatever the taker raises, the jobs that waited go on
             self._after(job)
+
+    def _on_given_up(self, job: _Job) -> None:
+        is_asked_anew = self._is_closed or self.is_running(job.key)
+        if job.on_cancel is not None and not is_asked_anew:
+            job.on_cancel()
 
     def _after(self, job: _Job) -> None:
         """Let those go on that waited for a job."""
