@@ -9,9 +9,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, concatenate
+from ggscope.analysis.sessions.concatenate import (
+    SHIFT_OPTION,
+    concatenate,
+    parsed_shift,
+)
 from ggscope.analysis.sessions.join import SideFile, join, role_of
-from ggscope.errors import ReadError, TooLargeError
+from ggscope.errors import QueryError, ReadError, TooLargeError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
@@ -157,6 +161,34 @@ def open_parts(
         main = _empty(sides[0].trace)
     opened = _joined(main, tuple(mains), tuple(sides), tuple(notes))
     return replace(opened, trace=with_troubles(opened.trace, context))
+
+
+def named_shifts(bundle: Bundle, said: Sequence[tuple[str, str]]) -> dict[Path, str]:
+    """Return what is added to the times of which file, named by the end of its path.
+
+    Raises
+    ------
+    QueryError
+        If a name is that of no file or of several, there is no other file against
+        which one could be moved, or a shift is a time of no clock.
+    """
+    found: dict[Path, str] = {}
+    paths = [member.path for member in bundle.members]
+    for name, by in said:
+        parts = Path(name).parts
+        own = [path for path in paths if path.parts[-len(parts) :] == parts]
+        if len(own) != 1:
+            names = ", ".join(p.name for p in paths[:8])
+            how = "several files are" if own else "no file is"
+            raise QueryError(f"{how} called {name}; this session has {names}.")
+        if len(paths) == 1:
+            raise QueryError(f"{name} is alone; times are moved against other files'.")
+        try:
+            parsed_shift(by, "cycle")
+        except QueryError:
+            parsed_shift(by, "ns")
+        found[own[0]] = by
+    return found
 
 
 def with_more(opened: Opened, bundle: Bundle, context: ReadContext) -> Opened:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from ggscope.cli.bench import median_figures
+from ggscope.cli.arguments import parse
+from ggscope.cli.bench import child_command, median_figures
 from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -71,6 +72,17 @@ def test_bench_rounds_are_medians_of_processes(shell):
     assert list(figures)[:6] == SIX
     assert figures["window_s"] > 0
     assert "round 2 of 2" in answer.err
+
+
+def test_bench_rounds_read_the_same_session_as_one_would():
+    words = ["bench", "a.bin", "--with", "b.json", "--shift", "b.json=1ms", "--rounds"]
+    words += ["3", "--option", "salvage=true", "--names", "none", "--panes", "--force"]
+    arguments = parse(words)
+
+    command = child_command(arguments)
+    again = parse(command[command.index("bench") :])
+
+    assert vars(again) == {**vars(arguments), "rounds": again.rounds}
 
 
 def test_bench_without_a_display_says_what_to_do(shell):

@@ -166,5 +166,7 @@ def test_shift_moves_the_times_of_one_file_and_no_others(run):
     assert moved["counts"]["spans"] == plain["counts"]["spans"]
     wrong = run("info", sample, "--shift", "nothing.json=1ms")
     assert (wrong.code, "no file is called nothing.json" in wrong.err) == (1, True)
+    alone = run("info", sample / "model.gguf", "--shift", "model.gguf=1ms")
+    assert (alone.code, "model.gguf is alone" in alone.err) == (1, True)
     odd = run("info", sample, "--shift", "buffer-timeline.json=soon")
     assert (odd.code, "'soon' is not understood" in odd.err) == (1, True)

@@ -17,6 +17,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.hand_over import OpenOptions
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import recent_exists, recent_paths, recent_title
+from ggscope.readers.registry import open_trace
 from ggscope.session.loader import LoadState
 from ggscope.session.session import TraceChange
 from ggscope.session.settings import Settings
@@ -313,6 +314,55 @@ def test_empty_folder_shows_the_problem_page(opened: Opened, tmp_path: Path) -> 
 
     assert document.loader.state is LoadState.FAILED
     assert "nothing in it" in document.problem_page.message.text()
+
+
+def test_shift_of_the_command_line_holds_until_one_is_typed_and_through_reloads(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    folder = ROOT / "resources" / "samples" / "moe-experiment"
+    plain = open_trace(folder / "buffer-timeline.json").buffers.allocated.min()
+    shifts = (("moe-experiment/buffer-timeline.json", "-2.5ms"),)
+    document = window.open_path(folder, OpenOptions(shifts=shifts))
+    session, loader = document.session, document.loader
+
+    def first_alloc() -> int:
+        trace = session.trace
+        return int(trace.buffers.allocated.min()) if len(trace.buffers) else 0
+
+    def settle() -> None:
+        qtbot.waitUntil(lambda: loader.state is LoadState.READY, timeout=20_000)
+        qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
+
+    settle()
+    moved = first_alloc()
+    assert loader.shift_of(folder / "buffer-timeline.json") == "-2.5ms"
+    loader.reload()
+    settle()
+    assert first_alloc() == moved
+    loader.shift(folder / "buffer-timeline.json", "1ms")
+    settle()
+    assert first_alloc() == moved + 3_500_000
+    loader.reload()
+    settle()
+    assert first_alloc() == moved + 3_500_000
+    assert plain != moved
+
+
+@pytest.mark.parametrize(
+    ("shift", "words"),
+    [
+        (("nothing.json", "1ms"), "no file is called nothing.json"),
+        (("buffer-timeline.json", "soon"), "'soon' is not understood"),
+    ],
+)
+def test_shift_of_the_command_line_that_makes_no_sense_is_said(
+    qtbot: QtBot, window: MainWindow, shift: tuple[str, str], words: str
+) -> None:
+    folder = ROOT / "resources" / "samples" / "moe-experiment"
+    document = window.open_path(folder, OpenOptions(shifts=(shift,)))
+    qtbot.waitUntil(lambda: document.loader.state is LoadState.FAILED, timeout=20_000)
+
+    assert words in document.problem_page.message.text()
 
 
 def test_times_of_a_file_are_typed_nudged_undone_and_remembered(

@@ -94,7 +94,7 @@ def test_letter_is_read_as_it_was_written(letter: Letter) -> None:
 @pytest.mark.parametrize(
     "data",
     [b"", b"\n", b"{", b"null", b"[1]", b'"x"', b"\xff\xfe", b"[" * 60_000, b"1" * 9999,
-     b" " * (LETTER_BYTES + 1), changed(ggscope=2), changed(ggscope="1"),
+     b" " * (LETTER_BYTES + 1), changed(ggscope=3), changed(ggscope="1"),
      changed(more=1), changed(files=None), changed(files="/a"), changed(files=[1]),
      changed(files=["a.bin"]), changed(files=[""]), changed(files=["../a"]),
      changed(files=["/a\0b"]), changed(files=["/" + "a" * 5000]),
@@ -102,7 +102,9 @@ def test_letter_is_read_as_it_was_written(letter: Letter) -> None:
      changed(activation="a" * 300), changed(options=[]), changed(options={}),
      with_options(force=1), with_options(pairs=["ab"]), with_options(pairs=[["a"]]),
      with_options(pairs=[["a", 1]]), with_options(range=None), with_options(reader=1),
-     with_options(run="rm"), with_options(**{"with": ["x"]})],
+     with_options(run="rm"), with_options(**{"with": ["x"]}),
+     with_options(shifts=[["a"]]),
+     with_options(shifts={})],
 )  # fmt: skip
 def test_what_is_no_letter_is_refused_with_a_reason(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"^(its?|a) "):
@@ -118,6 +120,7 @@ def test_letter_says_what_the_command_line_asked_for(
     arguments = Namespace(
         reader="npu-json", ops="auto", option=[("a", "b")], range="1ms:", force=False,
         beside=[Path("m.gguf")], records="0:5", names=None, theme=None,
+        shift=[("m.gguf", "1ms")],
     )  # fmt: skip
 
     letter = letter_of([Path("a.bin"), tmp_path], arguments)
@@ -125,7 +128,14 @@ def test_letter_says_what_the_command_line_asked_for(
     pairs = (("a", "b"), ("range", "0:5"))
     assert letter == Letter(
         (tmp_path / "a.bin", tmp_path),
-        OpenOptions("npu-json", pairs, "1ms:", False, (tmp_path / "m.gguf",)),
+        OpenOptions(
+            "npu-json",
+            pairs,
+            "1ms:",
+            False,
+            (tmp_path / "m.gguf",),
+            (("m.gguf", "1ms"),),
+        ),
         "tok",
     )
 

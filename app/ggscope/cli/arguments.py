@@ -259,16 +259,15 @@ def _add_reading(name: str, parser: _Parser) -> None:
         metavar="MODEL",
         help="the model file that was run: places and sizes of its tensors",
     )
-    if name not in ("open", "bench"):
-        group.add_argument(
-            "--shift",
-            action="append",
-            default=[],
-            metavar="FILE=TIME",
-            type=_key_value,
-            help="add this to the times of a file of the session, e.g. "
-            "buffers.jsonl=-1.5ms, instead of what the clocks tell",
-        )
+    group.add_argument(
+        "--shift",
+        action="append",
+        default=[],
+        metavar="FILE=TIME",
+        type=_key_value,
+        help="add this to the times of a file of the session, e.g. "
+        "buffers.jsonl=-1.5ms, instead of what the clocks tell",
+    )
     group.add_argument(
         "--option",
         action="append",

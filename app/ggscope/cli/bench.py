@@ -77,7 +77,7 @@ def _run_rounds(arguments: Namespace) -> int:
     for number in range(arguments.rounds):
         output.say(f"round {number + 1} of {arguments.rounds} …")
         done = subprocess.run(
-            _child(arguments),
+            child_command(arguments),
             stdout=subprocess.PIPE,
             text=True,
             check=False,
@@ -90,7 +90,7 @@ def _run_rounds(arguments: Namespace) -> int:
     return GOOD
 
 
-def _child(arguments: Namespace) -> list[str]:
+def child_command(arguments: Namespace) -> list[str]:
     """Return the command of one round."""
     command = [sys.executable]
     if not getattr(sys, "frozen", False):
@@ -106,8 +106,11 @@ def _child(arguments: Namespace) -> list[str]:
     ):
         if value is not None:
             command += [flag, str(value)]
-    for key, value in arguments.option:
-        command += ["--option", f"{key}={value}"]
+    for flag, pairs in (("--option", arguments.option), ("--shift", arguments.shift)):
+        for key, value in pairs:
+            command += [flag, f"{key}={value}"]
+    for path in arguments.beside:
+        command += ["--with", str(path)]
     if arguments.panes:
         command.append("--panes")
     if arguments.safe_mode:

@@ -3,7 +3,7 @@
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,6 @@ from ggscope.readers.registry import open_trace, role_of
 
 if TYPE_CHECKING:
     from ggscope.model.selection import ColorBy
-    from ggscope.readers.survey import Bundle
 
 _ASK_FOR_MODELS = ("info", "check", "hot", "cache")
 """Commands that say what only a model or its map can tell."""
@@ -75,7 +74,7 @@ def load(path: Path, arguments: Namespace) -> Trace:
     admit = None if arguments.force else _Guard(path, options)
     with Progress(path.name) as progress:
         context = ReadContext(progress=progress.update, options=options)
-        if arguments.beside or path.is_dir():
+        if arguments.beside or arguments.shift or path.is_dir():
             return _session(path, arguments, context, admit)
         trace = open_trace(
             path, reader_id=arguments.reader, context=context, admit=admit
@@ -124,14 +123,14 @@ def _session(
 ) -> Trace:
     """Return a folder, or a file with further ones, as one trace."""
     # Joining is not imported for the many commands on a single file.
-    from ggscope.opening import open_bundle
+    from ggscope.opening import named_shifts, open_bundle
     from ggscope.readers.survey import survey
 
     bundle = survey((path, *arguments.beside))
     try:
         return open_bundle(
             bundle,
-            shifts=_shifts(bundle, getattr(arguments, "shift", [])),
+            shifts=named_shifts(bundle, arguments.shift),
             reader_id=arguments.reader,
             context=context,
             admit=admit,
@@ -151,28 +150,6 @@ def coloring(trace: Trace, arguments: Namespace) -> "ColorBy":
         words = ", ".join(colorings(trace))
         raise QueryError(f"this trace names no {by}s; it can be coloured by {words}.")
     return by
-
-
-def _shifts(bundle: "Bundle", said: Sequence[tuple[str, str]]) -> dict[Path, str]:
-    """Return what is added to the times of which file; QueryError for an unknown one.
-
-    Files are named by their path or the end of it.
-    """
-    found: dict[Path, str] = {}
-    paths = [member.path for member in bundle.members]
-    for name, by in said:
-        wanted = Path(name)
-        own = [
-            p
-            for p in paths
-            if p == wanted or p.parts[-len(wanted.parts) :] == wanted.parts
-        ]
-        if len(own) != 1:
-            names = ", ".join(p.name for p in paths[:8])
-            how = "several files are" if own else "no file is"
-            raise QueryError(f"{how} called {name}; this session has {names}.")
-        found[own[0]] = by
-    return found
 
 
 def reader_options(arguments: Namespace) -> dict[str, str]:

@@ -365,13 +365,14 @@ class Document(QWidget):
         options: dict[str, str] | None = None,
         *,
         is_forced: bool = False,
+        shifts: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        """Start reading the file; `is_forced` = even where it will hardly fit."""
+        """Start reading the file; for the arguments see `Loader.open`."""
         if self.live is not None:
             self.live.start()
             self._show_page(self.waiting_page)
             return
-        self.loader.open(reader_id, options, is_forced=is_forced)
+        self.loader.open(reader_id, options, is_forced=is_forced, shifts=shifts)
 
     @property
     def waiting_page(self) -> "WaitingPage":

@@ -41,7 +41,7 @@ PATIENCE_S = 2.0
 START_S = 20.0
 """So long it may take to come up, before that."""
 
-_VERSION = 1
+_VERSION = 2
 _POLL_S = 0.05
 _MAX_NAME = 4096
 _MAX_TOKEN = 256
@@ -65,6 +65,8 @@ class OpenOptions:
     is_forced: bool = False
     more: tuple[Path, ...] = ()
     """Further files of the same session."""
+    shifts: tuple[tuple[str, str], ...] = ()
+    """Names of files of the session, and what is added to their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,10 @@ def open_options(options: object) -> OpenOptions | None:
     time_range = str(getattr(options, "range", None) or "")
     is_forced = bool(getattr(options, "force", False))
     more = tuple(getattr(options, "beside", None) or ())
-    if not (pairs or reader or time_range or is_forced or more):
+    shifts = tuple(getattr(options, "shift", None) or ())
+    if not (pairs or reader or time_range or is_forced or more or shifts):
         return None
-    return OpenOptions(reader, tuple(pairs), time_range, is_forced, more)
+    return OpenOptions(reader, tuple(pairs), time_range, is_forced, more, shifts)
 
 
 def letter_of(paths: Sequence[Path], arguments: object) -> Letter | None:
@@ -157,6 +160,7 @@ def encode(letter: Letter) -> bytes:
             "range": options.time_range,
             "force": options.is_forced,
             "with": list(map(str, options.more)),
+            "shifts": list(map(list, options.shifts)),
         }
     # In ASCII: bytes of names that are no text travel as the escapes they are here.
     return json.dumps(text).encode("ascii") + b"\n"
@@ -188,20 +192,26 @@ def decode(data: bytes) -> Letter:
 
 
 def _options(value: object) -> OpenOptions:
-    fields = _fields(value, "reader", "pairs", "range", "force", "with")
+    fields = _fields(value, "reader", "pairs", "range", "force", "with", "shifts")
     reader, force = fields["reader"], fields["force"]
-    pairs = fields["pairs"]
-    if not isinstance(force, bool) or not isinstance(pairs, list):
+    if not isinstance(force, bool):
         raise ValueError("its options are none")  # noqa: TRY004 - one kind for callers
-    if any(not isinstance(pair, list) or len(pair) != 2 for pair in pairs):
-        raise ValueError("its options are no pairs")
     return OpenOptions(
         None if reader is None else _word(reader),
-        tuple((_word(key), _word(text)) for key, text in pairs),
+        _pairs(fields["pairs"]),
         _word(fields["range"]),
         force,
         _paths(fields["with"]),
+        _pairs(fields["shifts"]),
     )
+
+
+def _pairs(value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, list):
+        raise ValueError("its options are none")  # noqa: TRY004 - one kind for callers
+    if any(not isinstance(pair, list) or len(pair) != 2 for pair in value):
+        raise ValueError("its options are no pairs")
+    return tuple((_word(key), _word(text)) for key, text in value)
 
 
 def _fields(value: object, *names: str) -> Mapping[str, object]:

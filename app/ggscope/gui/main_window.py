@@ -300,6 +300,7 @@ class MainWindow(QMainWindow):
             options.reader_id,
             dict(options.reader_options),
             is_forced=options.is_forced,
+            shifts=options.shifts,
         )
         self._documents.append(document)
         self._stack.addWidget(document)

@@ -71,6 +71,7 @@ class LoadRequest:
     is_forced : read it whether it fits into memory or not.
     outlook : where to put the estimate.
     shifts : what is added to the times of files; see `opening.open_parts`.
+    named_shifts : the same by names, of which each must be that of one file.
     """
 
     path: Path
@@ -82,6 +83,7 @@ class LoadRequest:
     more: tuple[Path, ...] = ()
     left_out: frozenset[Path] = frozenset()
     shifts: Mapping[Path, str] = field(default_factory=dict)
+    named_shifts: tuple[tuple[str, str], ...] = ()
 
     def __call__(self, context: TaskContext) -> Trace:
         """Return the whole trace; early ones are published on the way."""
@@ -94,7 +96,7 @@ class LoadRequest:
             publish=context.publish,
             options=self.options,
         )
-        if self.more or self.path.is_dir():
+        if self.more or self.named_shifts or self.path.is_dir():
             return self._read_parts(reading)
         return self._read_alone(reading)
 
@@ -115,7 +117,7 @@ class LoadRequest:
 
     def _read_parts(self, reading: "ReadContext") -> Trace:
         """Return what all files hold together."""
-        from ggscope.opening import open_parts
+        from ggscope.opening import named_shifts, open_parts
         from ggscope.readers.survey import survey
 
         bundle = survey((self.path, *self.more), reading.check_cancelled)
@@ -124,7 +126,7 @@ class LoadRequest:
             reader_id=self.reader_id,
             context=reading,
             admit=self._admit,
-            shifts=self.shifts,
+            shifts={**self.shifts, **named_shifts(bundle, self.named_shifts)},
         )
         self.outlook.opened = opened
         return opened.trace
@@ -337,6 +339,7 @@ class Loader(QObject):
         self._more: tuple[Path, ...] = ()
         self._left_out: frozenset[Path] = frozenset()
         self._shifts: dict[Path, str] = {}
+        self._named_shifts: tuple[tuple[str, str], ...] = ()
         self._changes: list[PartsRequest] = []  # the first is worked on
         self._early: Trace | None = None
         self._next: tuple[Trace, bool] | None = None
@@ -505,7 +508,8 @@ class Loader(QObject):
         # Rows of other tables go when a part goes: what refers to them is looked up.
         change = TraceChange.GREW if same_spans else TraceChange.EXTENDED
         if request.shifts:
-            self._shifts |= request.shifts
+            self._shifts |= {path: opened.shift_of(path) for path in opened.paths}
+            self._named_shifts = ()  # the newest counts when it is read again
             change = TraceChange.EXTENDED
         elif opened.main is not request.opened.main:
             change = TraceChange.REPLACED
@@ -521,13 +525,15 @@ class Loader(QObject):
         options: Mapping[str, str] | None = None,
         *,
         is_forced: bool = False,
+        shifts: tuple[tuple[str, str], ...] = (),
     ) -> None:
         """Read the session's file; a running attempt is given up.
 
         With `is_forced` it is read even where it will hardly fit into memory, now
-        and whenever it is reloaded.
+        and whenever it is reloaded. For `shifts` see `LoadRequest.named_shifts`.
         """
         self._is_forced = is_forced
+        self._named_shifts = shifts or self._named_shifts
         self._open(reader_id, options)
 
     def _open(self, reader_id: str | None, options: Mapping[str, str] | None) -> None:
@@ -557,6 +563,7 @@ class Loader(QObject):
                 self._more,
                 self._left_out,
                 self._shifts,
+                self._named_shifts,
             ),
             self._on_trace,
             title=self.tr("Reading {0}").format(path.name),
