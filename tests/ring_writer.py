@@ -209,10 +209,15 @@ def main() -> None:
     )
     per_graph = wanted.rate // 1000 // wanted.lanes
     began = time.monotonic()
+    length = per_graph * 1000
+    ended = time.monotonic_ns()
     for i in range(int(wanted.seconds * 1000)):
-        time.sleep(max(began + i / 1000 - time.monotonic(), 0))
-        # The last record of a graph ends when the graph is written.
-        writer.graph(per_graph, time.monotonic_ns() - per_graph * 1000)
+        # A graph that is late begins no sooner than the one before has ended: the
+        # ops of a thread do not overlap. It is written when its last record ends.
+        due = max(began + i / 1000, (ended + length) / 1e9)
+        time.sleep(max(due - time.monotonic(), 0))
+        writer.graph(per_graph, max(ended, time.monotonic_ns() - length))
+        ended = time.monotonic_ns()
     writer.end()
     print(
         json.dumps(

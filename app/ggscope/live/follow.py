@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from itertools import chain
 from pathlib import Path
 
 from ggscope.live.files import GgmlvizSource, GrowingFile, RecordsSource
@@ -12,6 +13,8 @@ from ggscope.readers.ggmlviz.layouts import MAGIC as STREAM_MAGIC
 
 RING_VARIABLE = "GGSCOPE_RING"
 """Environment variable with the path of the ring that a program will make."""
+FOLDER_VARIABLE = "GGSCOPE_RINGS"
+"""Environment variable with the folder in which `ggscope-capture` makes rings."""
 _PREFIX, _DEFS = "ggscope-", ".defs"
 _SHARED = Path("/dev/shm")
 
@@ -40,14 +43,22 @@ def follow(path: Path, *, keeps_spans: bool = True) -> LiveSource:
 
 
 def ring_folder() -> Path:
-    """Return where rings lie on this system."""
+    """Return where rings lie: the folder that the environment names, else as usual."""
+    given = os.environ.get(FOLDER_VARIABLE)
+    if given:
+        return Path(given).absolute()
     return _SHARED if _SHARED.is_dir() else Path(tempfile.gettempdir())
 
 
 def rings() -> list[Path]:
-    """Return the rings of this machine that are ready, the newest first."""
+    """Return the rings of this machine that are ready, the newest first.
+
+    They may lie in any of three folders: a program that loads the library by itself
+    knows only the usual one, and the launcher passes that by where it has no room.
+    """
     found: list[tuple[int, Path]] = []
-    for path in ring_folder().glob(_PREFIX + "*"):
+    folders = dict.fromkeys((ring_folder(), _SHARED, Path(tempfile.gettempdir())))
+    for path in chain.from_iterable(f.glob(_PREFIX + "*") for f in folders):
         if path.name.endswith(_DEFS):
             continue
         try:

@@ -32,6 +32,8 @@ from ggscope.model.tables import AccessColumns, Array, Space, SpanFlag, Spans
 from ggscope.model.tensors import Tensors
 from ggscope.model.time import Clock
 from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
+from ggscope.native.declared import RingFacts, RingSpans
+from ggscope.native.library import library
 
 _BUILD_BYTES = 32
 _HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
@@ -44,8 +46,12 @@ _FAR = 1 << 61
 _NO_END = int(SpanFlag.INFERRED_END)
 _UNFINISHED = int(SpanFlag.UNFINISHED)
 _GUESSED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
-_BLOCK = 1 << 15
-"""Records that become spans at a time: what they need beside them fits the cache."""
+_COLUMNS = {
+    "start": np.int64, "end": np.int64, "name": np.int32, "op": np.int16,
+    "flags": np.uint16, "layer": np.int16, "token": np.int32, "phase": np.int8,
+    "pattern": np.int32,
+}  # fmt: skip
+"""What records become."""
 _KEPT_GRAPHS = 1 << 12
 """Records come soon after their graph began: older graphs are forgotten."""
 
@@ -222,6 +228,8 @@ class _ProgramTrace:
         # When the last record of each lane of the ring ended, and losses behind it.
         self._ends: dict[int, int] = {}
         self._lost_since: dict[int, tuple[int, int]] = {}
+        # Spans that come one by one, until they are added together.
+        self._single: list[tuple[int, int, int, int, int, int, int]] = []
 
     def begin(self, ring: Ring) -> None:
         """Take over the clock of `ring`."""
@@ -242,6 +250,7 @@ class _ProgramTrace:
                 )
         if self._keeps_spans:
             self._gaps(ring, fresh)
+            self._add_single()
             if len(fresh.records):
                 self._records(ring, fresh)
         self._count(fresh)
@@ -272,42 +281,45 @@ class _ProgramTrace:
     # -- records -----------------------------------------------------------
 
     def _records(self, ring: Ring, fresh: Fresh) -> None:
+        records, n = fresh.records, len(fresh.records)
         lanes = [self._thread(ring, i) for i in fresh.lanes.tolist()]
-        lane = np.repeat(np.array(lanes, np.int16), fresh.counts)
-        for first in range(0, len(lane), _BLOCK):
-            rows = slice(first, first + _BLOCK)
-            self._block(fresh.records[rows], lane[rows])
+        graph = records["graph"]
+        changes = np.flatnonzero(graph[1:] != graph[:-1]) + 1
+        numbers = sorted({int(graph[0]), *graph[changes].tolist()})
+        graphs = [self._graphs.get(i, _NO_GRAPH) for i in numbers]
+        name, layer, pattern = self._nodes.columns()
+        columns = {k: np.empty(n, kind) for k, kind in _COLUMNS.items()}
+        library().ggscope_ring_spans(
+            records.view(np.uint8),
+            n,
+            RingFacts(
+                graph=np.array(numbers, np.uint32),
+                first=np.array([g.first for g in graphs], np.int64),
+                n_nodes=np.array([g.n_nodes for g in graphs], np.int64),
+                token=np.array([g.token for g in graphs], np.int32),
+                phase=np.array([g.phase for g in graphs], np.int8),
+                n_graphs=len(numbers),
+                name=name,
+                pattern=pattern,
+                layer=layer,
+                n_nodes_all=len(name),
+                origin=self._origin,
+                far=_FAR,
+                most_ops=_MOST_OPS,
+                graph_name=self._builder.strings.intern("graph"),
+                no_end=_NO_END,
+                begin_only=BEGIN_ONLY,
+                whole_graph=WHOLE_GRAPH,
+            ),
+            RingSpans(**columns),
+        )
+        self._builder.add_spans(
+            lane=np.repeat(np.array(lanes, np.int16), fresh.counts), **columns
+        )
         for number, stop, _ in _segments(fresh):
-            last = fresh.records[stop - 1]
+            last = records[stop - 1]
             end = min(int(last["t0"]), _FAR) + int(last["op_ns"])
             self._ends[number] = end - self._origin
-
-    def _block(self, records: Array, lane: Array) -> None:
-        """Add the spans of some records; `lane` is that of the trace."""
-        t0 = np.minimum(records["t0"], _FAR).astype(np.int64)
-        start = t0 - self._origin
-        numbers, which = np.unique(records["graph"], return_inverse=True)
-        graphs = [self._graphs.get(i, _NO_GRAPH) for i in numbers.tolist()]
-        facts = np.array([(g.first, g.n_nodes, g.token, g.phase) for g in graphs])
-        first, n_nodes, token, phase = facts[which].T
-        row = np.where(records["node"] < n_nodes, first + records["node"], 0)
-        is_graph = (records["extra"] & WHOLE_GRAPH) != 0
-        name, layer, pattern = self._nodes.columns()
-        graph_name = self._builder.strings.intern("graph")
-        is_no_op = is_graph | (records["op"] >= _MOST_OPS)
-        is_begin = (records["extra"] & BEGIN_ONLY) != 0
-        self._builder.add_spans(
-            start=start,
-            end=start + records["op_ns"],
-            lane=lane,
-            name=np.where(is_graph, graph_name, name[row]).astype(np.int32),
-            op=np.where(is_no_op, -1, records["op"].astype(np.int16)).astype(np.int16),
-            flags=np.where(is_begin, _NO_END, 0).astype(np.uint16),
-            layer=layer[row],
-            token=token.astype(np.int32),
-            phase=phase.astype(np.int8),
-            pattern=pattern[row],
-        )
 
     def _count(self, fresh: Fresh) -> None:
         """Count the new records, and note when the newest one ended."""
@@ -329,6 +341,7 @@ class _ProgramTrace:
         self._open.clear()
         for number in list(self._ubatches):
             self._end_ubatch(number)
+        self._add_single()
 
     def _thread(self, ring: Ring, number: int) -> int:
         slot, ith = ring.lane_names()[number]
@@ -479,16 +492,26 @@ class _ProgramTrace:
         token: int = -1,
         phase: int = -1,
     ) -> None:
+        name_id = self._builder.strings.intern(name)
+        self._single.append((start, end, lane, name_id, flags, token, phase))
+
+    def _add_single(self) -> None:
+        """Add what came one by one: graphs, ubatches, calls, losses."""
+        if not self._single:
+            return
+        columns = np.array(self._single, np.int64).T
+        self._single.clear()
+        start, end, lane, name, flags, token, phase = columns
         self._builder.add_spans(
-            start=np.array([start]),
-            end=np.array([end]),
-            lane=np.array([lane], np.int16),
-            name=np.array([self._builder.strings.intern(name)], np.int32),
-            op=np.array([-1], np.int16),
-            flags=np.array([flags], np.uint16),
-            layer=np.array([-1], np.int16),
-            token=np.array([token], np.int32),
-            phase=np.array([phase], np.int8),
+            start=start,
+            end=end,
+            lane=lane.astype(np.int16),
+            name=name.astype(np.int32),
+            op=np.full(len(start), -1, np.int16),
+            flags=flags.astype(np.uint16),
+            layer=np.full(len(start), -1, np.int16),
+            token=token.astype(np.int32),
+            phase=phase.astype(np.int8),
         )
 
     def _open_spans(self, until: int) -> Spans:

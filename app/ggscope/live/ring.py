@@ -34,6 +34,8 @@ RECORD = np.dtype(
     [("t0", "<u8"), ("op_ns", "<u4"), ("wait_ns", "<u4"), ("node", "<u4"),
      ("graph", "<u4"), ("lane", "<u2"), ("op", "<u2"), ("extra", "<u4")]
 )  # fmt: skip
+_BYTES = np.dtype("<u8")
+"""What records are copied as: numpy copies those of a structure field by field."""
 TENSOR = np.dtype(
     [("op", "<u2"), ("type", "<u2"), ("flags", "<u4"), ("ggml_flags", "<u4"),
      ("layer", "<i4"), ("pointer", "<u8"), ("data", "<u8"), ("bytes", "<u8"),
@@ -297,7 +299,10 @@ class Ring:
         self._lost += sum(gap[1] for gap in gaps)
         if self.is_owner:
             self._head["reader_heartbeat"] = now_ns()
-        records = np.concatenate(parts) if parts else np.zeros(0, RECORD)
+        records = parts[0] if len(parts) == 1 else np.zeros(0, RECORD)
+        if len(parts) > 1:
+            both = np.concatenate([np.ascontiguousarray(p).view(_BYTES) for p in parts])
+            records = both.view(RECORD)
         fill = min(float(behind.max(initial=0)) / capacity, 1.0)
         return Fresh(lanes, records, counts, tuple(gaps), new_frames, fill)
 
@@ -308,8 +313,9 @@ class Ring:
         if stop == first:
             return np.zeros(0, RECORD)
         if low < high:
-            return np.array(ring[low:high])
-        return np.concatenate([ring[low:], ring[:high]])
+            return np.array(ring[low:high].view(_BYTES)).view(RECORD)
+        both = np.concatenate([ring[low:].view(_BYTES), ring[:high].view(_BYTES)])
+        return both.view(RECORD)
 
     def _events(self) -> list[Frame]:
         head, size = self.value("events_head"), self._events_size

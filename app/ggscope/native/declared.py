@@ -28,7 +28,7 @@ _DTYPES = {
     "void": None, "double": ("<f8",),
     "uint8_t": ("|u1", "|b1"), "uint16_t": ("<u2",), "uint32_t": ("<u4",),
     "uint64_t": ("<u8",), "int16_t": ("<i2",), "int32_t": ("<i4",),
-    "int64_t": ("<i8",),
+    "int64_t": ("<i8",), "int8_t": ("|i1",),
 }  # fmt: skip
 """What numpy calls a C type; None: any, whose width goes beside it."""
 _NUMBERS = {ctypes.c_int32: "int32_t", ctypes.c_int64: "int64_t",
@@ -87,7 +87,7 @@ def _pointer(target: str, dtypes: tuple[str, ...] | None, is_const: bool) -> Any
 class In:
     """Pointers through which C reads."""
 
-    void, f64, u8, u16, u32, u64, i16, i32, i64 = (
+    void, f64, u8, u16, u32, u64, i16, i32, i64, i8 = (
         _pointer(target, dtypes, is_const=True) for target, dtypes in _DTYPES.items()
     )
 
@@ -95,7 +95,7 @@ class In:
 class Out:
     """Pointers through which C writes, and may read."""
 
-    void, f64, u8, u16, u32, u64, i16, i32, i64 = (
+    void, f64, u8, u16, u32, u64, i16, i32, i64, i8 = (
         _pointer(target, dtypes, is_const=False) for target, dtypes in _DTYPES.items()
     )
 
@@ -229,6 +229,26 @@ class Pairing(Struct):
         *_names(i64, "next_graph", "n", "n_strays"),
         *_names(Out.i32, "begin", "owner", "partner", "link", "strays"),
         *_names(i64, "n_keys", "mask"), ("slots", Out.i32),
+    )  # fmt: skip
+
+
+class RingFacts(Struct):
+    """What the graphs and nodes are that the records of a ring name."""
+
+    _fields_ = (
+        ("graph", In.u32), *_names(In.i64, "first", "n_nodes"), ("token", In.i32),
+        ("phase", In.i8), ("n_graphs", i64), *_names(In.i32, "name", "pattern"),
+        ("layer", In.i16), *_names(i64, "n_nodes_all", "origin", "far", "most_ops"),
+        *_names(i32, "graph_name", "no_end", "begin_only", "whole_graph"),
+    )  # fmt: skip
+
+
+class RingSpans(Struct):
+    """The columns that records of a ring become."""
+
+    _fields_ = (
+        *_names(Out.i64, "start", "end"), *_names(Out.i32, "name", "token", "pattern"),
+        *_names(Out.i16, "op", "layer"), ("flags", Out.u16), ("phase", Out.i8),
     )  # fmt: skip
 
 
@@ -428,6 +448,14 @@ SOURCES = {
             ),
         },
         (EventRows, EventTexts),
+    ),
+    "ring": Source(
+        {
+            "ggscope_ring_spans": (
+                None, In.u8, i64, _in(RingFacts), _in(RingSpans),
+            ),
+        },
+        (RingFacts, RingSpans),
     ),
     "tensor": Source(
         {

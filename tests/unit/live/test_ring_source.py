@@ -4,6 +4,7 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.errors import LiveError
+from ggscope.live.follow import rings, wanted_path
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope.model.lanes import LaneKind
@@ -290,3 +292,50 @@ def test_what_the_library_says_and_what_is_damaged_are_problems(source, path):
     found = {w.code: w.message for w in source.snapshot().warnings}
     assert found["live_note"] == "hello"
     assert "is damaged" in found["live_damaged"]
+
+
+def test_rings_are_found_in_the_folder_that_the_environment_names(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path))
+    writer = Writer(tmp_path / "ggscope-4000000001-abc")
+    elsewhere = Path(tempfile.mkdtemp(prefix="ggscope-rings-", dir=tmp_path))
+
+    assert wanted_path("4000000001") == writer.path
+    assert writer.path in rings()
+
+    monkeypatch.setenv("GGSCOPE_RINGS", str(elsewhere))
+    assert wanted_path("4000000001") is None
+    writer.close()
+
+
+def test_what_no_definition_tells_is_unknown_in_the_spans(source, path):
+    writer = Writer(path)
+    writer.graph(1)
+    odd = np.zeros(4, RECORD)
+    odd["t0"] = writer.control["t0_mono"] + 50
+    odd["op_ns"] = 7
+    odd["graph"] = (0, 0, 77, 0)
+    odd["node"] = (3, 100, 3, 3)
+    odd["op"] = (2, 2, 2, 5000)
+    odd["extra"] = (1 << 29, 0, 1 << 30, 0)
+    writer.put(0, odd)
+    source.poll()
+    trace = source.snapshot()
+    rows = np.flatnonzero(trace.spans.lane == trace.spans.lane[1])[1:]
+    spans = trace.spans
+
+    assert spans.start[rows].tolist() == [50] * 4
+    assert spans.end[rows].tolist() == [57] * 4
+    assert [trace.span_name(int(i)) for i in rows] == [
+        "node-0-3",
+        "ADD",
+        "graph",
+        "node-0-3",
+    ]
+    assert spans.op[rows].tolist() == [2, 2, -1, -1]
+    assert spans.layer[rows].tolist() == [0, -1, -1, 0]
+    assert spans.token[rows].tolist() == [0, 0, -1, 0]
+    assert spans.phase[rows].tolist() == [1, 1, -1, 1]
+    assert (spans.flags[rows] != 0).tolist() == [True, False, False, False]
+    writer.close()
