@@ -137,8 +137,14 @@ class Launch:
             raise NoTraceError(f"{report.doors[-1].why}. {report.advice}")
         for target in filter(None, (settings.output, settings.ggmlviz)):
             _check_target(Path(target))
+        folder = ring_folder()
+        if _is_full(folder):
+            raise NoTraceError(
+                f"{folder} has no room for a ring: make some, or name another folder "
+                "in GGSCOPE_RINGS"
+            )
         tracer = _without_spaces(tracer_library(), stack)
-        ring = ring_folder() / f"ggscope-{os.getpid()}-{secrets.token_hex(4)}"
+        ring = folder / f"ggscope-{os.getpid()}-{secrets.token_hex(4)}"
         environment = dict(self.environment)
         given = environment.get(PRELOAD)
         environment[PRELOAD] = f"{tracer}:{given}" if given else str(tracer)
@@ -271,6 +277,8 @@ class Launch:
     def _explain_nothing(self, code: int) -> None:
         if not self.configuration.settings.enabled:
             self.say("INFO", "tracing was off")
+        elif _is_full(ring_folder()):
+            self.say("WARN", f"nothing was traced: {ring_folder()} became full")
         elif code != 0:
             self.say(
                 "WARN", f"nothing was traced: the program ended with {code} before it "
@@ -282,6 +290,14 @@ class Launch:
                 "nothing was traced: no graph was computed by a ggml that the tracer "
                 f"can enter. `ggscope-capture doctor {self.command[0]}` tells more",
             )
+
+
+def _is_full(folder: Path) -> bool:
+    """Tell whether a folder has no room for a ring; one that is not there is."""
+    try:
+        return shutil.disk_usage(folder).free < _LEAST_BYTES
+    except OSError:
+        return True
 
 
 def target_of(settings: Settings, command: Sequence[str]) -> Path:

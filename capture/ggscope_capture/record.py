@@ -178,6 +178,35 @@ def _number(event: Event) -> int:
     return int.from_bytes(event.body[:4], "little")
 
 
+_SHAPES: dict[int, tuple[int, int]] = {
+    Frame.PROGRAM: (4, 3), Frame.OP: (4, 1), Frame.TYPE: (16, 1),
+    Frame.MODEL: (24, 1), Frame.NOTE: (4, 1), Frame.BUFFER_EVENT: (16, 0),
+    Frame.BUFFER: (STRUCTS["def_buffer"].itemsize, 1),
+    Frame.CHECK: (STRUCTS["def_check"].itemsize, 0),
+    Frame.GRAPH_BEGIN: (STRUCTS["event_graph"].itemsize, 0),
+    Frame.GRAPH_END: (16, 0),
+    Frame.UBATCH: (STRUCTS["event_ubatch"].itemsize, 0),
+    Frame.EXPERTS: (STRUCTS["event_experts"].itemsize, 0),
+    Frame.ROUTER: (STRUCTS["event_experts"].itemsize, 0),
+    Frame.HOST: (STRUCTS["event_host"].itemsize, 0),
+    Frame.COPY: (STRUCTS["event_copy"].itemsize, 0),
+}  # fmt: skip
+"""Bytes before the texts of a frame, and how many texts there are."""
+
+
+def is_whole(event: Event) -> bool:
+    """Tell whether a frame holds what its type says; unknown types do."""
+    at, n_texts = _SHAPES.get(event.type, (0, 0))
+    try:
+        for _ in range(n_texts):
+            _, at = text_at(event.body, at)
+        if event.type == Frame.BUILD:
+            _build(event)
+    except RingError:
+        return False
+    return at <= len(event.body)
+
+
 def _build(event: Event) -> Build:
     dtype = STRUCTS["def_tensor"]
     if len(event.body) < STRUCTS["def_build"].itemsize:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ggscope_capture import files
 from ggscope_capture.config import Settings
-from ggscope_capture.record import Told, to_ggmlviz, to_records, to_sidecar
+from ggscope_capture.record import Told, is_whole, to_ggmlviz, to_records, to_sidecar
 from ggscope_capture.ring import (
     CONTROL,
     LANE,
@@ -52,13 +52,15 @@ class Recording:
     """All that was taken out of one ring.
 
     `control` is the first page at the end, of `ring.CONTROL`; `lost` counts records
-    that the ring had no room for, or overwrote.
+    that the ring had no room for, or overwrote. `damaged` counts frames that say
+    something else than their type: they are left out.
     """
 
     told: Told
     control: np.void
     lost: int
     lost_events: int
+    damaged: int
 
 
 @dataclass
@@ -204,10 +206,14 @@ def load(folder: Path, settings: Settings) -> Recording:
     if not settings.memory_tracking:
         buffers = (Frame.BUFFER, Frame.BUFFER_EVENT)
         definitions = [event for event in definitions if event.type not in buffers]
-    told = Told.of(definitions, _events(folder), _records(folder), lanes)
+    events = _events(folder)
+    n_frames = len(definitions) + len(events)
+    definitions = [event for event in definitions if is_whole(event)]
+    events = [event for event in events if is_whole(event)]
+    told = Told.of(definitions, events, _records(folder), lanes)
     return Recording(
         _wanted(told, settings), np.frombuffer(page, CONTROL, 1)[0], facts["lost"],
-        facts["lost_events"],
+        facts["lost_events"], n_frames - len(definitions) - len(events),
     )  # fmt: skip
 
 
@@ -233,6 +239,7 @@ def write(
         sidecar = records.with_suffix(".json")
         facts = to_sidecar(recording.told, recording.control)
         facts["lost"], facts["lost_events"] = recording.lost, recording.lost_events
+        facts["damaged_frames"] = recording.damaged
         with files.replacing(records) as temporary, temporary.open("wb") as out:
             for piece in record_pieces(recording.told, has_names=has_names):
                 out.write(piece)

@@ -1,7 +1,8 @@
 // A library with ggml's names and habits, and nothing to compute: what the tracer does
 // with it can be measured and told apart from what real ops cost.
 //
-//   -DOLD_LAYOUT  tensors begin with a field more, as in 2024
+//   -DFIELD_AT=N  tensors have a field more: before the first member (0, as in 2024),
+//                 before the second (1), and so on
 //   -DDIRECT      it calls its own functions directly, as LTO and -Bsymbolic make it
 //   -DNO_BARRIER  barriers are within the caller
 //   -DCARD        a backend computes that is not ggml-cpu; its input is copied to it
@@ -12,8 +13,8 @@
 //   fake NODES GRAPHS [THREADS [PLAN]]
 // prints the fastest graph in ns per node. PLAN: "fork" computes in a child, too;
 // "close" loads nothing else but unloads and loads this library in between; "kill" ends
-// itself by signal 9; "exec" becomes another program; "pause" waits for a line on stdin
-// after every graph.
+// itself by signal 9; "crash" writes where nothing is; "exec" becomes another program;
+// "pause" waits for a line on stdin after every graph; "slow" sleeps a millisecond.
 
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -22,22 +23,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ggml_tensor {
-#ifdef OLD_LAYOUT
-    int32_t backend[2];
+#ifndef FIELD_AT
+#define FIELD_AT -1
 #endif
-    int32_t type;
-    void *buffer;
-    int64_t ne[4];
-    size_t nb[4];
-    int32_t op;
-    int32_t op_params[16];
-    int32_t flags;
-    struct ggml_tensor *src[10];
-    struct ggml_tensor *view_src;
-    size_t view_offs;
-    void *data;
-    char name[64];
+// A member of no size takes no room, but can make others' places even.
+#define FIELD(n) int32_t more##n[FIELD_AT == n ? 2 : 0];
+struct ggml_tensor {
+    FIELD(0) int32_t type;
+    FIELD(1) void *buffer;
+    FIELD(2) int64_t ne[4];
+    FIELD(3) size_t nb[4];
+    FIELD(4) int32_t op;
+    FIELD(5) int32_t op_params[16];
+    FIELD(6) int32_t flags;
+    FIELD(7) struct ggml_tensor *src[10];
+    FIELD(8) struct ggml_tensor *view_src;
+    FIELD(9) size_t view_offs;
+    FIELD(10) void *data;
+    FIELD(11) char name[64];
     void *extra;
 };
 
@@ -294,7 +297,7 @@ static uint64_t now(void)
 static int n_nodes, n_threads;
 static void *memory;
 
-static uint64_t compute(const char *library, int n_graphs, bool pauses)
+static uint64_t compute(const char *library, int n_graphs, const char *plan)
 {
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
@@ -319,14 +322,16 @@ static uint64_t compute(const char *library, int n_graphs, bool pauses)
         snprintf(text, sizeof text, "node-%d", i);
         graph.nodes[i] = last = name(add(context, last, last), text);
     }
-    struct ggml_cplan plan = {0, NULL, n_threads};
+    struct ggml_cplan threads = {0, NULL, n_threads};
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < n_graphs; i++) {
         uint64_t begin = now();
-        run(&graph, &plan);
+        run(&graph, &threads);
         uint64_t taken = now() - begin;
         best = taken < best ? taken : best;
-        if (pauses) {
+        if (strcmp(plan, "slow") == 0)
+            usleep(1000);
+        if (strcmp(plan, "pause") == 0) {
             puts("computed");
             fflush(stdout);
             if (getchar() == EOF)
@@ -347,19 +352,21 @@ int main(int argc, char **argv)
     n_threads = argc > 3 ? atoi(argv[3]) : 1;
     const char *plan = argc > 4 ? argv[4] : "";
     int n_graphs = atoi(argv[2]);
-    uint64_t best = compute(library, n_graphs, strcmp(plan, "pause") == 0);
+    uint64_t best = compute(library, n_graphs, plan);
     if (strcmp(plan, "fork") == 0) {
         pid_t child = fork();
         if (child == 0) {
-            compute(library, 2 * n_graphs, false);
+            compute(library, 2 * n_graphs, "");
             exit(0);
         }
         waitpid(child, NULL, 0);
-        compute(library, n_graphs, false);
+        compute(library, n_graphs, "");
     } else if (strcmp(plan, "close") == 0) {
-        compute(library, n_graphs, false);
+        compute(library, n_graphs, "");
     } else if (strcmp(plan, "kill") == 0) {
         kill(getpid(), SIGKILL);
+    } else if (strcmp(plan, "crash") == 0) {
+        *(volatile int *volatile)16 = n_nodes;
     } else if (strcmp(plan, "exec") == 0) {
         execlp("true", "true", (char *)NULL);
     }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -134,6 +135,13 @@ static bool frame_finish(struct frame *frame)
     return (frame->size & 7) == 0;
 }
 
+// How long a file may become: beyond, the system ends the program by a signal.
+static uint64_t longest_file(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? (uint64_t)limit.rlim_cur : UINT64_MAX;
+}
+
 // The file is opened anew each time: a number that is kept could be closed by the
 // program and given to a file of its own.
 static bool append(const void *data, size_t size)
@@ -154,7 +162,9 @@ void frame_define(struct frame *frame, bool is_lasting)
             frame_add(&lasting, frame->bytes, frame->size);
         if (ring != NULL) {
             struct ring_control *control = ring->control;
-            if (control->defs_bytes + frame->size <= MOST_DEFS &&
+            uint64_t size = control->defs_bytes + frame->size;
+            if (size <= MOST_DEFS &&
+                size + sizeof(struct defs_header) <= longest_file() &&
                 control->defs_lost == 0 && append(frame->bytes, frame->size))
                 control->defs_bytes += frame->size;
             else // behind a torn frame nothing could be read
@@ -307,9 +317,12 @@ static bool begin_defs(const char *path, const struct ring_control *control)
     int file = open(defs_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0)
         return false;
-    bool is_written = write_whole(file, &head, sizeof head) &&
+    bool is_written = sizeof head + lasting.size <= longest_file() &&
+                      write_whole(file, &head, sizeof head) &&
                       write_whole(file, lasting.bytes, lasting.size);
     close(file);
+    if (!is_written)
+        unlink(defs_path);
     return is_written;
 }
 
@@ -328,12 +341,14 @@ struct ring *ring_make(uint32_t n_threads)
     struct statvfs room;
     if (fstatvfs(file, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize / 2 < bytes)
         bytes = (uint64_t)room.f_bavail * room.f_frsize / 2;
+    if (longest_file() < bytes)
+        bytes = longest_file();
     struct ring_control planned = {0};
     uint8_t *map = MAP_FAILED;
     for (bytes = bytes < LEAST_BYTES ? LEAST_BYTES : bytes; bytes >= LEAST_BYTES;
          bytes /= 2) {
         plan(&planned, bytes, n_threads);
-        if (allocate(file, planned.file_size)) {
+        if (planned.file_size <= longest_file() && allocate(file, planned.file_size)) {
             int flags = MAP_SHARED;
 #ifdef MAP_POPULATE
             flags |= MAP_POPULATE;
