@@ -11,7 +11,11 @@ import pytest
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope.model.lanes import LaneKind
+from ggscope.model.trace import Trace
+from ggscope.readers.registry import open_trace
+from ggscope_capture import record, ring, targets
 from ggscope_capture.native import build
+from tracing import command, doors
 
 FAKE = Path(__file__).parent / "fake_ggml.c"
 TRACER = build.FOLDER / build.NAME
@@ -52,3 +56,120 @@ def test_every_record_of_the_tracer_is_followed_or_told_as_lost(tmp_path):
     start, end = (column[of_threads] for column in (trace.spans.start, trace.spans.end))
     order = np.argsort(start, kind="stable")
     assert (start[order][1:] >= end[order][:-1]).all()
+
+
+def test_what_is_followed_is_what_the_file_of_the_run_tells(
+    npm_llama: targets.Target, tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "ring"
+    line = command(npm_llama, tiny_models["nano-moe"], tmp_path / "facts.json")
+    settings = {"GGSCOPE_RING": str(path), "GGSCOPE_RING_SIZE": str(8 << 20)}
+    environment = {**os.environ, **settings, **doors("path")}
+    subprocess.run(line, env=environment, check=True, capture_output=True, timeout=100)
+    with ring.Ring(path, is_owner=False) as read:
+        told = record.Told.of(
+            read.definitions(),
+            read.events(),
+            record.joined(read.records()),
+            read.lanes.copy(),
+        )
+        control = read.control[0].copy()
+    (tmp_path / "run.bin").write_bytes(record.to_records(told))
+
+    whole = open_trace(tmp_path / "run.bin")
+    source = ProgramSource(path)
+    deadline = time.monotonic() + 20
+    while source.heard().state is not State.ENDED and time.monotonic() < deadline:
+        source.poll()
+    live = source.snapshot()
+    source.close()
+
+    assert live.check() == []
+    assert ops_of(live) == ops_of(whole)
+    assert choices_of(live) == choices_of(whole)
+    assert len(live.routing) > 0
+    scores = [np.sort(trace.routing.score) for trace in (live, whole)]
+    np.testing.assert_allclose(*scores, atol=1e-4)
+    (model,) = live.models
+    assert model.name == tiny_models["nano-moe"].name
+    assert model.size == tiny_models["nano-moe"].stat().st_size
+    assert int(live.tensors.n_experts.max()) > 1
+    told_buffers = [
+        (b["name"], b["size"], b["usage"] or 0, b["allocated"], b["freed"])
+        for b in record.to_sidecar(told, control)["buffers"]
+        if b["size"]
+    ]
+    assert buffers_of(live) == told_buffers
+    assert len(told_buffers) > 2
+
+
+def ops_of(trace: Trace) -> list[tuple[object, ...]]:
+    """Return what each op of a thread was and read, in the order of time."""
+    shift = trace.clock.origin
+    of_threads = trace.lanes.of_kind(LaneKind.THREAD)[trace.spans.lane]
+    spans, rows = trace.spans, np.flatnonzero(of_threads)
+    found = []
+    for row in rows[np.argsort(spans.start[rows], kind="stable")].tolist():
+        reads = trace.accesses.of_span(row)
+        names = [tensor_name(trace, int(t)) for t in reads.tensor]
+        found.append(
+            (
+                int(spans.start[row]) + shift,
+                int(spans.end[row]) + shift,
+                trace.op_name(int(spans.op[row])),
+                trace.strings[int(spans.name[row])][:23],
+                int(spans.layer[row]),
+                int(spans.token[row]),
+                int(spans.phase[row]),
+                tuple(
+                    zip(
+                        names,
+                        reads.space.tolist(),
+                        reads.offset.tolist(),
+                        reads.size.tolist(),
+                        reads.layer.tolist(),
+                        reads.address.tolist(),
+                        strict=True,
+                    )
+                ),
+            )
+        )
+    return found
+
+
+def tensor_name(trace: Trace, row: int) -> str:
+    return trace.strings[int(trace.tensors.name[row])][:19] if row >= 0 else ""
+
+
+def choices_of(trace: Trace) -> list[tuple[int, ...]]:
+    """Return who chose what, and the op that did."""
+    routing, shift = trace.routing, trace.clock.origin
+    span = routing.span
+    columns = (
+        routing.time + shift,
+        np.where(span >= 0, trace.spans.start[span] + shift, -1),
+        np.where(span >= 0, trace.spans.op[span], -1),
+        routing.token,
+        routing.layer,
+        routing.expert,
+        routing.rank,
+    )
+    return sorted(zip(*(c.tolist() for c in columns), strict=True))
+
+
+def buffers_of(trace: Trace) -> list[tuple[object, ...]]:
+    """Return the buffers as the sidecar of a run lists them."""
+    buffers, shift = trace.buffers, trace.clock.origin
+    times = [
+        [None if tick == -1 else tick + shift for tick in column.tolist()]
+        for column in (buffers.allocated, buffers.freed)
+    ]
+    return list(
+        zip(
+            [trace.strings[int(name)] for name in buffers.name],
+            buffers.size.tolist(),
+            buffers.usage.tolist(),
+            *times,
+            strict=True,
+        )
+    )

@@ -5,17 +5,17 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ggscope.errors import LiveError
+from ggscope.live.choices import Choices
+from ggscope.live.definitions import Definitions
 from ggscope.live.ring import (
     BEGIN_ONLY,
     ENDED,
     MAGIC,
     REPLACED,
-    TENSOR,
     UNKNOWN,
     WHOLE_GRAPH,
     Frame,
@@ -27,18 +27,15 @@ from ggscope.live.ring import (
 from ggscope.live.source import NANO, Heard, State, now_ns, pending
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
-from ggscope.model.names import layer_of, normalise
-from ggscope.model.tables import AccessColumns, Array, Space, SpanFlag, Spans
-from ggscope.model.tensors import Tensors
+from ggscope.model.tables import SpanFlag, Spans
 from ggscope.model.time import Clock
 from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
 from ggscope.native.declared import RingFacts, RingSpans
 from ggscope.native.library import library
+from ggscope.readers.tensor.routing import CHOOSING_OPS
 
-_BUILD_BYTES = 32
 _HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
                "synchronize", "sample", "reset")  # fmt: skip
-_IS_WEIGHT = 4
 _LOOK_NS = NANO // 4
 """How often it is asked whether the program is still there."""
 _MOST_OPS = 1 << 10
@@ -218,7 +215,10 @@ class _ProgramTrace:
         self.n_tokens = -1
         self._program = ""
         self._ops: dict[int, str] = {}
-        self._nodes = _Nodes(self._builder)
+        self._nodes = Definitions(self._builder)
+        self._choices = Choices(self._builder)
+        # The last one stands for what is no op: -1.
+        self._is_choosing = np.zeros(_MOST_OPS + 1, np.bool_)
         self._builds: dict[int, tuple[int, int]] = {}
         self._graphs: dict[int, _Graph] = {}
         self._open: dict[int, _Graph] = {}
@@ -248,11 +248,13 @@ class _ProgramTrace:
                     "live_damaged",
                     f"a definition or event of the program is damaged: {error}.",
                 )
+        has_choices = False
         if self._keeps_spans:
             self._gaps(ring, fresh)
             self._add_single()
             if len(fresh.records):
                 self._records(ring, fresh)
+            has_choices = self._choices.put()
         self._count(fresh)
         if ring.lost > self.n_lost:
             self._builder.warn(
@@ -265,13 +267,14 @@ class _ProgramTrace:
                 remedy="Make the ring larger, or trace fewer ops.",
             )
             self.n_lost = ring.lost
-        return bool(len(fresh.records) or fresh.frames or fresh.gaps)
+        return bool(len(fresh.records) or fresh.frames or fresh.gaps or has_choices)
 
     def snapshot(self, heard: Heard) -> Trace:
         """Return the trace as it stands."""
         waits = pending(heard)
         until = max(self.newest - self._origin, 0)
         self._builder.set_open(self._open_spans(until))
+        self._nodes.put()
         info = TraceInfo(
             (self._path,), "live-ring", "live ring", "1", 0, self.n_records,
             producer={"program": self._program} if self._program else {},
@@ -313,9 +316,13 @@ class _ProgramTrace:
             ),
             RingSpans(**columns),
         )
-        self._builder.add_spans(
-            lane=np.repeat(np.array(lanes, np.int16), fresh.counts), **columns
-        )
+        lane = np.repeat(np.array(lanes, np.int16), fresh.counts)
+        first_id = self._builder.add_spans(lane=lane, **columns)
+        if self._is_choosing.any():
+            rows = np.flatnonzero(self._is_choosing[columns["op"]])
+            self._choices.add_ops(
+                columns["start"][rows], rows + first_id, columns["layer"][rows]
+            )
         for number, stop, _ in _segments(fresh):
             last = records[stop - 1]
             end = min(int(last["t0"]), _FAR) + int(last["op_ns"])
@@ -342,6 +349,7 @@ class _ProgramTrace:
         for number in list(self._ubatches):
             self._end_ubatch(number)
         self._add_single()
+        self._choices.put(is_over=True)
 
     def _thread(self, ring: Ring, number: int) -> int:
         slot, ith = ring.lane_names()[number]
@@ -402,8 +410,14 @@ class _ProgramTrace:
                     self._ops[number] = text_at(frame.body, 4)[0]
                     names = [self._ops.get(i, "") for i in range(max(self._ops) + 1)]
                     self._builder.ops = OpTable("ring", tuple(names))
+                    if self._ops[number] in CHOOSING_OPS:
+                        self._is_choosing[number] = True
+            case 4:
+                self._nodes.add_model(frame.body)
             case 5:
                 self._nodes.add_weight(frame.body)
+            case 6:
+                self._nodes.add_buffer(frame.body)
             case 7:
                 build, first, n = self._nodes.add_build(frame.body)
                 self._builds[build] = (first, n)
@@ -418,6 +432,19 @@ class _ProgramTrace:
                 n = struct.unpack_from("<II", frame.body)[1]
                 if n != UNKNOWN:
                     self.n_tokens = max(self.n_tokens, 0) + n
+            case 36 | 37:
+                (number,) = struct.unpack_from("<I", frame.body)
+                graph = self._graphs.get(number)
+                if graph is not None:
+                    self._choices.add(
+                        frame.body,
+                        frame.time - self._origin,
+                        graph.token,
+                        has_scores=frame.type == 37,
+                    )
+            case 40:
+                tick = min(frame.time, _FAR) - self._origin
+                self._nodes.add_buffer_event(frame.body, tick)
             case 38:
                 kind, _, begin, end = struct.unpack_from("<IIQQ", frame.body)
                 lane = self._lane(
@@ -456,6 +483,7 @@ class _ProgramTrace:
 
     def _graph_end(self, frame: Frame) -> None:
         (number,) = struct.unpack_from("<I", frame.body)
+        self._choices.end(number)
         graph = self._open.pop(number, None)
         if graph is None:
             return
@@ -541,115 +569,8 @@ class _ProgramTrace:
         )
 
 
-class _Nodes:
-    """The nodes of all graphs: name, layer, and which pattern of accesses they make.
-
-    The first row stands for a node that is not known.
-    """
-
-    def __init__(self, builder: TraceBuilder) -> None:
-        self._builder = builder
-        self._rows: list[tuple[int, int, int]] = [(-1, -1, -1)]
-        self._weights: dict[tuple[int, int], int] = {}
-        self._tensors: list[tuple[int, int, int, int, int, tuple[int, ...]]] = []
-        self._columns: tuple[Array, Array, Array] | None = None
-
-    def columns(self) -> tuple[Array, Array, Array]:
-        """Return (name int32, layer int16, pattern int32) of all nodes."""
-        if self._columns is None:
-            name, layer, pattern = np.array(self._rows).T
-            self._columns = (
-                name.astype(np.int32), layer.astype(np.int16), pattern.astype(np.int32)
-            )  # fmt: skip
-        return self._columns
-
-    def add_weight(self, body: bytes) -> None:
-        """Add a tensor of the model file."""
-        model, index, kind, _, *numbers = struct.unpack_from("<IIII4QQQ", body)
-        name = text_at(body, 64)[0]
-        *shape, offset, size = (_bounded(n) for n in numbers)
-        row = (
-            self._builder.strings.intern(normalise(name)), offset, size,
-            layer_of(name), min(kind, 1 << 14),
-            tuple(max(n, 0) for n in shape),
-        )  # fmt: skip
-        if (model, index) in self._weights:
-            return
-        self._weights[model, index] = len(self._tensors)
-        self._tensors.append(row)
-        names, offsets, sizes, layers, types, shapes = zip(*self._tensors, strict=True)
-        n = len(names)
-        self._builder.tensors = Tensors(
-            name=np.array(names, np.int32),
-            offset=np.array(offsets, np.int64),
-            size=np.array(sizes, np.int64),
-            layer=np.array(layers, np.int16),
-            expert=np.full(n, -1, np.int16),
-            type=np.array(types, np.int16),
-            shape=np.array(shapes, np.int64).reshape(n, 4),
-        )
-
-    def add_build(self, body: bytes) -> tuple[int, int, int]:
-        """Add the nodes of a graph; return (build, first row, number of nodes)."""
-        build, n_nodes, n_tensors = struct.unpack_from("<III", body)
-        at, first = _BUILD_BYTES, len(self._rows)
-        tensors: list[Any] = []
-        names: list[str] = []
-        while len(tensors) < n_tensors:
-            if at + TENSOR.itemsize > len(body):
-                raise LiveError(f"build {build} ends within its tensors")
-            tensors.append(np.frombuffer(body, TENSOR, 1, at)[0])
-            name, at = text_at(body, at + TENSOR.itemsize)
-            at = (at + 7) // 8 * 8
-            names.append(name)
-        accesses: list[tuple[int, int, int, int, int, int]] = []
-        lengths: list[int] = []
-        pattern = self._builder.add_patterns(
-            AccessColumns.blank(), np.zeros(0, np.int64)
-        )
-        for i, tensor in enumerate(tensors[:n_nodes]):
-            sources = [s for s in tensor["sources"].tolist() if s < len(tensors)]
-            accesses += [self._access(tensors[s]) for s in sources]
-            lengths.append(len(sources))
-            layer = min(max(int(tensor["layer"]), -1), (1 << 15) - 1)
-            name_id = self._builder.strings.intern(names[i]) if names[i] else -1
-            self._rows.append((name_id, layer, pattern + i if sources else -1))
-        columns = np.array(accesses, np.uint64).reshape(-1, 6)
-        signed = columns.view(np.int64)
-        rows = AccessColumns.blank(len(columns))
-        rows = replace(
-            rows,
-            tensor=signed[:, 0].astype(np.int32),
-            space=signed[:, 1].astype(np.uint8),
-            offset=signed[:, 2].copy(),
-            size=signed[:, 3].copy(),
-            layer=signed[:, 4].astype(np.int16),
-            address=columns[:, 5].copy(),
-        )
-        self._builder.add_patterns(rows, np.array(lengths, np.int64))
-        self._columns = None
-        return build, first, min(n_nodes, len(tensors))
-
-    def _access(self, tensor: Any) -> tuple[int, int, int, int, int, int]:
-        """Return what reading a tensor is, in the order of the columns above."""
-        weight = int(tensor["model"]), int(tensor["weight"])
-        is_weight = bool(tensor["flags"] & _IS_WEIGHT)
-        row = self._weights.get(weight, -1) if is_weight else -1
-        offset = _bounded(int(tensor["offset"])) if is_weight else -1
-        layer = min(max(int(tensor["layer"]), -1), (1 << 15) - 1)
-        space = Space.FILE if is_weight else Space.BUFFER
-        signed = (row, int(space), offset, _bounded(int(tensor["bytes"])), layer)
-        first, second, third, fourth, fifth = (n % (1 << 64) for n in signed)
-        return first, second, third, fourth, fifth, int(tensor["data"])
-
-
 def _segments(fresh: Fresh) -> Iterator[tuple[int, int, int]]:
     """Yield (lane, where its records end, how many) of each lane that has some."""
     stops = np.cumsum(fresh.counts).tolist()
     found = zip(fresh.lanes.tolist(), stops, fresh.counts.tolist(), strict=True)
     return ((lane, stop, n) for lane, stop, n in found if n)
-
-
-def _bounded(number: int) -> int:
-    """Return a size or place; -1 where it is not known or cannot be."""
-    return number if number < _FAR else -1

@@ -54,10 +54,13 @@ _EXTENSION = np.dtype(
         "itemsize": 256,
     }
 )
-_CHOICE = np.dtype(
+CHOICE = np.dtype(
     [("time", "<i8"), ("token", "<i8"), ("layer", "<i8"), ("row", "<i8"),
      ("rank", "<i8"), ("expert", "<i8"), ("score", "<f4"), ("op", "<i8")]
 )  # fmt: skip
+"""An expert that was chosen for a row (token of the batch) of a layer."""
+CHOOSING_OPS = ("MUL_MAT_ID", "ARGSORT", "TOP_K")
+"""Ops that multiply by chosen experts, or choose them."""
 HAS_SINGLE = (LAYOUT_64P, LAYOUT_64A, LAYOUT_128)
 """Layouts whose records name one expert each."""
 
@@ -280,8 +283,23 @@ def add_extensions(builder: TraceBuilder, draft: Draft, pieces: Pieces) -> None:
             "were left out.",
             count=n_bad,
         )
-    computed, routed = (rows for rows, _ in choices)
-    # What was computed leads; the router's list stands where nothing else does.
+    computed = merged_choices(builder, *(rows for rows, _ in choices))
+    if len(computed):
+        builder.routing = _of_choices(draft, computed)
+
+
+def merged_choices(builder: TraceBuilder, computed: Array, routed: Array) -> Array:
+    """Return the choices of multiplications and routers, each once.
+
+    What was computed leads, with the router's scores; the router's list stands where
+    nothing else does. Several multiplications of one layer may list the same choice.
+
+    Parameters
+    ----------
+    builder : is told where both name different experts.
+    computed, routed : rows of `CHOICE`.
+    """
+    computed, routed = _each_once(computed), _each_once(routed)
     key, routed_key = _choice_keys(computed, routed)
     is_scored = np.isin(key, routed_key)
     order = np.argsort(routed_key)
@@ -297,9 +315,11 @@ def add_extensions(builder: TraceBuilder, draft: Draft, pieces: Pieces) -> None:
             count=n_differ,
         )
     alone = ~np.isin(_place_keys(routed), _place_keys(computed))
-    computed = np.concatenate([computed, routed[alone]])
-    if len(computed):
-        builder.routing = _of_choices(draft, computed)
+    return np.concatenate([computed, routed[alone]])
+
+
+def _each_once(found: Array) -> Array:
+    return found[np.sort(np.unique(_choice_keys(found)[0], return_index=True)[1])]
 
 
 def _extension_records(draft: Draft, pieces: Pieces) -> tuple[Array, Array]:
@@ -327,7 +347,7 @@ def _choices_of(raw: Array, code: int) -> tuple[Array, int]:
     is_good = (n > 0) & (n <= room) & (raw["layer"] < _MAX_EXPERT)
     is_good &= ~(listed & (experts >= limit)).any(axis=1)
     at, place = np.nonzero(listed & is_good[:, None])
-    found = np.zeros(len(at), _CHOICE)
+    found = np.zeros(len(at), CHOICE)
     found["time"] = raw["time"][at].astype(np.int64)
     for name in ("token", "layer", "op"):
         found[name] = raw[name][at]
@@ -337,9 +357,7 @@ def _choices_of(raw: Array, code: int) -> tuple[Array, int]:
     found["score"] = np.nan
     if has_scores:
         found["score"] = raw["list"][:, 1::2][at, place] / np.float32(0xFFFF)
-    # Several multiplications of one layer may list the same choice.
-    first = np.sort(np.unique(_choice_keys(found)[0], return_index=True)[1])
-    return found[first], int(np.count_nonzero(~is_good))
+    return found, int(np.count_nonzero(~is_good))
 
 
 def _place_keys(found: Array) -> I64:
@@ -382,7 +400,7 @@ def _op_before(draft: Draft, found: Array, start: I64) -> I64:
     wanted = [
         number
         for number in distinct(draft.spans["op"][:n]).tolist()
-        if ops is not None and ops.name(number) in ("MUL_MAT_ID", "ARGSORT", "TOP_K")
+        if ops is not None and ops.name(number) in CHOOSING_OPS
     ]
     rows = np.flatnonzero(np.isin(draft.spans["op"][:n], wanted))
     if not len(rows):

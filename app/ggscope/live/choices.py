@@ -1,0 +1,133 @@
+"""Which experts were chosen while a program runs, as its events tell."""
+
+import struct
+from dataclasses import replace
+
+import numpy as np
+
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.growing import GrowingTable
+from ggscope.model.routing import Routing
+from ggscope.model.tables import Array
+from ggscope.readers.tensor.routing import CHOICE, merged_choices
+
+_HEAD = struct.Struct("<IIiIIIII")
+_MOST = 1 << 15
+"""Layers and experts; no list is longer."""
+_MOST_WAITING = 1 << 6
+_KEPT_OPS = 1 << 15
+"""Ops that a choice may belong to; a choice comes soon after its op began."""
+
+
+class Choices:
+    """Choices of routers; those of a graph are added when all of it is known."""
+
+    def __init__(self, builder: TraceBuilder) -> None:
+        self._builder = builder
+        self._grown = GrowingTable(Routing)
+        # Of each graph: lists of multiplications, and of routers with their scores.
+        self._waiting: dict[int, tuple[list[Array], list[Array]]] = {}
+        # Their last records may come with the next poll: heads are read before events.
+        self._ending: list[int] = []
+        self._ended: list[int] = []
+        self._tokens: dict[int, int] = {}
+        self._ops = np.zeros((0, 3), np.int64)
+        self._n_experts = 0
+
+    def add(self, body: bytes, tick: int, token: int, *, has_scores: bool) -> None:
+        """Take one event; what cannot be is left out.
+
+        Parameters
+        ----------
+        token : of the graph; -1 where it is not known.
+        """
+        graph, _, layer, rows, used, n_experts, first, _ = _HEAD.unpack_from(body)
+        n, at = rows * used, _HEAD.size
+        if not 0 <= layer < _MOST or not n > 0 or not 0 < used < _MOST:
+            return
+        if at + n * (8 if has_scores else 4) > len(body):
+            return
+        experts = np.frombuffer(body, "<i4", n, at)
+        limit = n_experts if 0 < n_experts < _MOST else _MOST
+        if int(experts.min()) < 0 or int(experts.max()) >= limit:
+            return
+        found = np.zeros(n, CHOICE)
+        found["time"], found["layer"] = tick, layer
+        # Graphs without tokens must not share a key.
+        found["token"] = graph if token < 0 else token
+        found["row"] = first + np.arange(n) // used
+        found["rank"] = np.arange(n) % used
+        found["expert"], found["score"] = experts, np.nan
+        if has_scores:
+            scores = np.frombuffer(body, "<f4", n, at + 4 * n)
+            found["score"] = np.clip(scores, 0, 1)
+        self._n_experts = max(self._n_experts, n_experts if n_experts < _MOST else 0)
+        self._waiting.setdefault(graph, ([], []))[has_scores].append(found)
+        self._tokens[graph] = token
+
+    def end(self, graph: int) -> None:
+        """Note that no more choices of a graph come."""
+        if graph in self._waiting:
+            self._ending.append(graph)
+
+    def add_ops(self, start: Array, span: Array, layer: Array) -> None:
+        """Add ops that choose experts or multiply by them, as they come."""
+        new = np.stack([start, span, layer], axis=1).astype(np.int64)
+        self._ops = np.concatenate([self._ops, new])[-_KEPT_OPS:]
+
+    def put(self, *, is_over: bool = False) -> bool:
+        """Give the builder the choices of graphs that are complete; tell if any was.
+
+        To be called once per poll, when its spans are there.
+
+        Parameters
+        ----------
+        is_over : nothing more will come.
+        """
+        if is_over:
+            self._ended, self._ending = list(self._waiting), []
+        elif len(self._waiting) > _MOST_WAITING:  # the end of one was lost
+            oldest = next(iter(self._waiting))
+            self._ended.append(oldest)
+        # A graph may tell of its end twice: damage.
+        parts = [self._of(g) for g in dict.fromkeys(self._ended) if g in self._waiting]
+        self._ended, self._ending = self._ending, []
+        found = np.concatenate([np.zeros(0, CHOICE), *parts])
+        if not len(found):
+            return False
+        found = found[
+            np.lexsort((found["rank"], found["row"], found["layer"], found["time"]))
+        ]
+        self._grown.append(
+            Routing(
+                time=found["time"].copy(),
+                span=self._op_before(found),
+                token=found["op"].astype(np.int32),
+                layer=found["layer"].astype(np.int16),
+                expert=found["expert"].astype(np.int16),
+                rank=found["rank"].astype(np.int16),
+                score=found["score"].copy(),
+                is_used=np.ones(len(found), np.bool_),
+            )
+        )
+        self._builder.routing = replace(self._grown.table(), n_experts=self._n_experts)
+        return True
+
+    def _of(self, graph: int) -> Array:
+        computed, routed = (
+            np.concatenate([np.zeros(0, CHOICE), *lists])
+            for lists in self._waiting.pop(graph)
+        )
+        found = merged_choices(self._builder, computed, routed)
+        found["op"] = self._tokens.pop(graph)
+        return found
+
+    def _op_before(self, found: Array) -> Array:
+        """Return the op of each choice: the last that began by then in its layer."""
+        ops = self._ops[np.argsort(self._ops[:, 0], kind="stable")]
+        if not len(ops):
+            return np.full(len(found), -1, np.int64)
+        at = np.searchsorted(ops[:, 0], found["time"], "right") - 1
+        row = ops[np.maximum(at, 0)]
+        fits = (at >= 0) & (row[:, 2] == found["layer"])
+        return np.where(fits, row[:, 1], -1)
