@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ from ggscope.live.follow import rings, wanted_path
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope.model.lanes import LaneKind
+from ggscope.model.tensors import Place
 from ggscope_capture.ring import RECORD, Frame
-from ring_writer import N_NODES, Writer, frame
+from ring_writer import N_NODES, Writer, frame, text
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
@@ -338,4 +340,96 @@ def test_what_no_definition_tells_is_unknown_in_the_spans(source, path):
     assert spans.token[rows].tolist() == [0, 0, -1, 0]
     assert spans.phase[rows].tolist() == [1, 1, -1, 1]
     assert (spans.flags[rows] != 0).tolist() == [True, False, False, False]
+    writer.close()
+
+
+def told_choice(writer, kind, graph, experts, scores=(), layer=3, n_experts=8):
+    """Write what a router or a multiplication chose for rows of the batch."""
+    rows, used = len(experts), len(experts[0])
+    body = struct.pack("<IIiIIIII", graph, 0, layer, rows, used, n_experts, 0, 0)
+    body += np.array(experts, "<i4").tobytes() + np.array(scores, "<f4").tobytes()
+    writer.event(kind, body, time.monotonic_ns())
+
+
+def test_choices_of_a_graph_come_when_it_has_ended_with_the_scores_of_the_router(
+    source, path
+):
+    writer = Writer(path)
+    writer.graph()
+    told_choice(writer, Frame.ROUTER, 0, [[5, 2], [1, 0]], [[0.75, 0.25], [0.6, 0.4]])
+    told_choice(writer, Frame.EXPERTS, 0, [[5, 2], [1, 0]])
+    told_choice(writer, Frame.EXPERTS, 0, [[5, 2], [1, 0]])  # of another weight
+    told_choice(writer, Frame.ROUTER, 0, [[7]], [[1.5]], layer=4)
+    told_choice(writer, Frame.EXPERTS, 0, [[8]])  # there is no such expert
+    told_choice(writer, Frame.EXPERTS, 99, [[1]])  # nor such a graph
+    source.poll()
+    assert len(source.snapshot().routing) == 0
+
+    writer.event(Frame.GRAPH_END, struct.pack("<IiQ", 0, 0, 0), 0)
+    source.poll()
+    assert len(source.snapshot().routing) == 0  # records of it may be on their way
+    assert source.poll()
+
+    trace = source.snapshot()
+    routing = trace.routing
+    assert routing.expert.tolist() == [5, 2, 1, 0, 7]
+    assert routing.rank.tolist() == [0, 1, 0, 1, 0]
+    assert routing.layer.tolist() == [3, 3, 3, 3, 4]
+    assert routing.token.tolist() == [0] * 5
+    np.testing.assert_allclose(routing.score, [0.75, 0.25, 0.6, 0.4, 1.0])
+    assert routing.n_experts == 8
+    assert trace.check() == []
+    writer.close()
+
+
+def test_choices_that_wait_come_at_the_end_of_the_program(source, path):
+    writer = Writer(path)
+    writer.graph()
+    told_choice(writer, Frame.ROUTER, 0, [[5, 2]], [[0.75, 0.25]])
+    writer.end()
+    for _ in range(3):
+        polled(source)
+
+    assert source.heard().state is State.ENDED
+    assert source.snapshot().routing.expert.tolist() == [5, 2]
+    writer.close()
+
+
+def test_models_weights_and_buffers_are_those_of_the_definitions(source, path):
+    writer = Writer(path)
+
+    def define(kind, body, at=0):
+        with path.with_name(path.name + ".defs").open("ab") as file:
+            file.write(frame(kind, body, at))
+
+    origin = int(writer.control["t0_mono"][0])
+    define(4, struct.pack("<IIQQ", 0, 2, 512, 70_000) + text("/models/tiny ü.gguf"))
+    define(6, struct.pack("<IIQQQ", 3, 1, 1, 1 << 40, 9000) + text("CPU_Mapped"))
+    define(6, struct.pack("<IIQQQ", 4, 0, 1, 2, 0) + text("empty"))
+    define(40, struct.pack("<IIQ", 3, 1, 0), origin - 1000)
+    weight = struct.pack("<IIII4QQQ", 0, 7, 8, 3, 64, 32, 8, 1, 16384, 4096)
+    define(5, weight + text("blk.2.ffn_up_exps.weight"))
+    source.poll()
+    trace = source.snapshot()
+
+    (model,) = trace.models
+    assert (model.name, model.size, model.data_offset) == ("tiny ü.gguf", 70_000, 512)
+    tensors = trace.tensors
+    row = [trace.strings[int(i)] for i in tensors.name].index(
+        "blk.2.ffn_up_exps.weight"
+    )
+    assert tensors.n_experts[row] == 8
+    assert tensors.layer[row] == 2
+    assert (tensors.offset[row], tensors.size[row]) == (16384, 4096)
+    assert tensors.place[row] == Place.STATED
+    assert tensors.file[row] == 0
+    assert trace.buffers.size.tolist() == [9000]
+    assert trace.buffers.allocated.tolist() == [-1000]
+    assert trace.buffers.freed.tolist() == [-1]
+
+    define(40, struct.pack("<IIQ", 3, 2, 0), origin + 77)
+    source.poll()
+    assert source.snapshot().buffers.freed.tolist() == [77]
+    assert trace.buffers.freed.tolist() == [-1]  # the snapshot before stays true
+    assert source.snapshot().check() == []
     writer.close()
