@@ -10,12 +10,13 @@ SYSTEM := $(VENV)/.system
 DEMO := build/demo
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run demo test fuzz walk bench bench-capture ways lint check samples clean help
+.PHONY: run demo llama test fuzz walk bench bench-capture ways lint check samples clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run [ARGS='FILE …']   open the viewer (on a sample without ARGS)"
 	@echo "make demo                  trace a real llama.cpp on a made model, then open the trace"
+	@echo "make llama                 build llama.cpp for the tests of capture, once (minutes)"
 	@echo "make test [ARGS='-k …']    run every test, GUI and GL ones included"
 	@echo "make fuzz [MINUTES=10]     mutate files and read them, ARGS='--reader npu-json'"
 	@echo "make walk [MINUTES=30]     random keys and mouse on the window, SEED=1"
@@ -32,6 +33,9 @@ run: $(STAMP) $(SYSTEM)
 demo: $(STAMP) $(SYSTEM)
 	@$(VENV)/bin/ggscope-capture demo $(DEMO) $(ARGS)
 	@$(VENV)/bin/ggscope $(DEMO)
+
+llama: $(STAMP)
+	@$(PY) packaging/build_llama.py
 
 test: $(STAMP) $(SYSTEM)
 	@packaging/run-tests.sh $(ARGS)

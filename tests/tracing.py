@@ -17,7 +17,20 @@ from ggscope_capture import record, ring, targets
 from ggscope_capture.native import build
 
 TRACER = build.FOLDER / build.NAME
+CACHE = targets.cache()
+"""Where `make llama` builds: asked for before tests get folders of their own."""
 DOORS = {"npm_llama": ("path", "preload", "both"), "pypi_llama": ("preload",)}
+
+
+def built(kind: str, name: str = "llama-completion") -> Path:
+    """Return a program that `make llama` built; skip where it did not.
+
+    `kind` is "shared", "static", or "changed" (static, of changed sources).
+    """
+    path = CACHE / kind / ("" if kind == "changed" else "bin") / name
+    if not path.is_file():
+        pytest.skip(f"there is no {path}: `make llama` builds it")
+    return path
 
 
 def tracer() -> Path:

@@ -105,9 +105,9 @@ def parser() -> argparse.ArgumentParser:
     targets = commands.add_parser("targets", help="find or install llama.cpp")
     targets.add_argument(
         "--install",
-        choices=["npm", "pypi"],
-        metavar="npm|pypi",
-        help="bring unmodified libraries into a private folder",
+        choices=["npm", "pypi", "source"],
+        metavar="npm|pypi|source",
+        help="bring unmodified libraries, or build the programs, which takes minutes",
     )
     targets.add_argument("--json", action="store_true")
     targets.set_defaults(do=_targets)

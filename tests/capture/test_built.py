@@ -1,0 +1,198 @@
+"""llama.cpp's own programs, built from its source: with libraries, and static.
+
+`make llama` builds them, once; where it was not called these tests skip.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ggscope_capture import codemod, doctor, targets
+from ggscope_capture.__main__ import main
+from tracing import CACHE, built
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="tried on Linux only"
+)
+TOKENS, LENGTH = 6, 24
+PROMPTS = ["sun and moon", "once upon a time"]
+
+
+def command(program: Path, model: Path, threads: int) -> list[str]:
+    target = targets.Target(path=program, kind="program", origin="source")
+    return target.command(model, "sun and moon", tokens=LENGTH, threads=threads)
+
+
+def captured(out: Path) -> list[str]:
+    run = [sys.executable, "-m", "ggscope_capture", "run", "--require"]
+    return [*run, "-o", str(out), "--"]
+
+
+def told(line: list[str]) -> subprocess.CompletedProcess[bytes]:
+    calm = os.environ | {"OMP_WAIT_POLICY": "passive"}  # the cores are shared
+    return subprocess.run(
+        line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60,
+        env=calm,
+    )  # fmt: skip
+
+
+def check_trace(out: Path, threads: int) -> dict[str, Any]:
+    """Each computed node once on each thread of each graph; return the sidecar."""
+    sidecar: dict[str, Any] = json.loads(out.with_suffix(".json").read_bytes())
+    computed = {build["build"]: build["computed"] for build in sidecar["builds"]}
+    graphs = sidecar["graph_list"]
+    assert {graph["n_threads"] for graph in graphs} == {threads}
+    expected = sum(computed[graph["build"]] * threads for graph in graphs)
+    assert sidecar["records"] == expected > 0
+    facts = (sidecar["mode"], sidecar["lost"], sidecar["lost_events"])
+    assert facts == ("threads", 0, 0)
+    assert (sidecar["unnamed_ops"], sidecar["lost_definitions"]) == (0, 0)
+    info = [sys.executable, "-m", "ggscope", "info", str(out), "--json"]
+    read = json.loads(subprocess.run(info, capture_output=True, check=True).stdout)
+    spans = sorted(lane["spans"] for lane in read["lanes"] if lane["kind"] == "thread")
+    # Requests at the same time have lanes of their own.
+    assert sum(spans) == expected
+    assert read["spans_by_quality"]["measured"] == expected
+    return sidecar
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "threads"),
+    [("shared", "nano", 1), ("shared", "nano-moe", 2), ("changed", "nano-moe", 1)],
+)
+def test_completion_is_traced_as_it_is(
+    kind: str, model: str, threads: int, tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    line = command(built(kind), tiny_models[model], threads)
+    out = tmp_path / "out.bin"
+
+    plain = [told(line) for _ in range(2)]
+    traced = told(captured(out) + line)
+
+    assert traced.returncode == 0, traced.stderr
+    # By itself, too, this program often ends before it has printed its last words.
+    longest = max((done.stdout for done in plain), key=len)
+    n = min(len(longest), len(traced.stdout))
+    assert traced.stdout[:n] == longest[:n]
+    sidecar = check_trace(out, threads)
+    assert len(sidecar["graph_list"]) == LENGTH
+    assert sidecar["extension_records"] > 0 if "moe" in model else True
+
+
+@contextmanager
+def served(line: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server until the caller has what it wants; then it ends by SIGTERM."""
+    with subprocess.Popen(
+        line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as child:  # fmt: skip
+        try:
+            until = time.monotonic() + 40
+            while True:
+                try:
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/health").close()
+                    break
+                except OSError:
+                    assert child.poll() is None
+                    assert time.monotonic() < until
+                    time.sleep(0.05)
+            yield child
+        finally:
+            child.terminate()
+            child.communicate(timeout=30)
+
+
+def asked(port: int, prompt: str) -> str:
+    question = {"prompt": prompt, "n_predict": TOKENS, "temperature": 0, "seed": 1}
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/completion", json.dumps(question).encode(),
+        {"Content-Type": "application/json"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return str(json.load(answer)["content"])
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def test_server_is_traced_while_it_answers(
+    tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    out, port = tmp_path / "out.bin", free_port()
+    line = [str(built("shared", "llama-server")), "-m", str(tiny_models["nano"])]
+    line += ["-t", "1", "-np", "2", "-c", "256", "--no-warmup", "--port", str(port)]
+
+    with served(line, port):
+        plain = [asked(port, prompt) for prompt in PROMPTS]
+    with served(captured(out) + line, port) as child, ThreadPoolExecutor(2) as pool:
+        traced = list(pool.map(lambda prompt: asked(port, prompt), PROMPTS))
+
+    assert child.returncode == 0
+    assert traced == plain
+    sidecar = check_trace(out, 1)
+    n_tokens = sum(len(ubatch["tokens"]) for ubatch in sidecar["ubatches"])
+    assert n_tokens >= len(PROMPTS) * TOKENS
+    kinds = {host["kind"] for host in sidecar["host"]}
+    assert {"decode", "compute", "sample"} <= kinds
+
+
+def test_static_program_runs_untraced_and_learns_why(
+    tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    program = built("static")
+    line = command(program, tiny_models["nano"], 1)
+    out = tmp_path / "out.bin"
+
+    report = doctor.examine(program)
+    required = told(captured(out) + line)
+    lax = told([word for word in captured(out) if word != "--require"] + line)
+
+    assert (report.linkage, report.works) == ("static", False)
+    assert "ggscope-capture codemod" in report.advice
+    assert required.returncode == 125
+    assert lax.returncode == 0
+    assert b"runs untraced: ggml was linked into the program" in lax.stderr
+    assert not out.exists()
+
+
+def test_the_real_sources_are_changed_and_changed_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = CACHE / "llama.cpp"
+    if not tree.is_dir():
+        pytest.skip(f"there is no {tree}: `make llama` brings it")
+    checkout = tmp_path / "llama.cpp"
+    for part in ("ggml/include", "ggml/src", "src"):
+        shutil.copytree(
+            tree / part, checkout / part, ignore=shutil.ignore_patterns("ggml-[!c]*")
+        )
+    before = contents(checkout)
+
+    assert main(["codemod", str(checkout), "--check"]) == 0
+    assert contents(checkout) == before
+    assert "(required)" not in capsys.readouterr().out
+    assert main(["codemod", str(checkout)]) == 0
+    state = codemod.look(checkout)
+    assert set(state.changed) >= set(codemod.REQUIRED)
+    assert contents(checkout) != before
+    assert main(["codemod", str(checkout), "--undo"]) == 0
+    assert contents(checkout) == before
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
