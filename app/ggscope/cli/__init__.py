@@ -103,6 +103,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.hot import run
         case "cache":
             from ggscope.cli.cache import run
+        case "residency":
+            from ggscope.cli.residency import run
         case "convert":
             from ggscope.cli.convert import run
         case "readers":

@@ -22,6 +22,7 @@ COMMANDS = {
     "stats": "totals, means and percentiles",
     "hot": "which tensors are read most, and which never",
     "cache": "what a page cache of some size would read from disk",
+    "residency": "how much of a model file is in the page cache now",
     "show": "draw a timeline in the terminal",
     "export": "write a figure as PNG, SVG or PDF",
     "convert": "write a trace in another format",
@@ -381,6 +382,16 @@ def _add_hot(parser: _Parser) -> None:
     )
 
 
+def _add_residency(parser: _Parser) -> None:
+    parser.add_argument(
+        "--limit",
+        type=_positive,
+        metavar="N",
+        default=20,
+        help="lines, those that lack the most first; default 20",
+    )
+
+
 def _add_live(parser: _Parser) -> None:
     parser.add_argument(
         "file",
@@ -588,6 +599,7 @@ _READING: dict[str, str | int] = {
     "bench": 1,
     "convert": 1,
     **dict.fromkeys(("check", "stats", "hot", "cache", "show", "export"), "+"),
+    "residency": "+",
 }
 """Commands that read files, and how many."""
 _OWN = {
@@ -600,6 +612,7 @@ _OWN = {
     "convert": _add_convert,
     "hot": _add_hot,
     "cache": _add_cache,
+    "residency": _add_residency,
     "live": _add_live,
     "bench": _add_bench,
     "completion": _add_completion,

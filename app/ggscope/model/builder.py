@@ -10,6 +10,7 @@ from ggscope.model.claims import Claims, Stated, contradiction
 from ggscope.model.graph import Graph
 from ggscope.model.growing import Growing, GrowingTable
 from ggscope.model.lanes import LaneColumns, LaneKind
+from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
 from ggscope.model.schema import Table, schema_of, stacked
 from ggscope.model.tables import (
@@ -69,6 +70,7 @@ class TraceBuilder:
         self.models: tuple[ModelFile, ...] = ()
         self.routing = Routing.blank()
         self.claims: Claims | None = None
+        self.residency: Residency | None = None
         self.flows = Flows.blank()
         self._lanes = LaneColumns()
         self._grown = _Grown() if grows else None
@@ -194,6 +196,14 @@ class TraceBuilder:
         )
         return series_id
 
+    def set_counter(self, series: int, time: Array, value: Array) -> None:
+        """Give a series other samples, in time order: of a trace that grows."""
+        self._counters[series] = replace(
+            self._counters[series],
+            time=np.ascontiguousarray(time, np.int64),
+            value=np.ascontiguousarray(value, np.float64),
+        )
+
     def add_graph(self, graph: Graph) -> None:
         """Add a computation graph."""
         self._graphs.append(graph)
@@ -298,6 +308,7 @@ class TraceBuilder:
             models=self.models,
             routing=self.routing,
             claims=self.claims,
+            residency=self.residency,
             open_spans=self._open,
         )
         trace.freeze()

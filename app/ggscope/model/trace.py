@@ -11,6 +11,7 @@ import numpy as np
 from ggscope.model.claims import Claims, Stated
 from ggscope.model.graph import Graph
 from ggscope.model.lanes import Lanes
+from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
 from ggscope.model.schema import broken_columns, freeze
 from ggscope.model.tables import (
@@ -240,6 +241,7 @@ class Trace:
     parts : the files that were joined into this trace; empty for a single file.
     joins : how well they fitted.
     claims : the file's own words for each access pattern, or None.
+    residency : what of the model files was in the page cache meanwhile, or None.
     open_spans : spans of a running program that have begun and not ended; they have
         no id yet, and their end is the tick up to which the program was heard.
     """
@@ -268,6 +270,7 @@ class Trace:
     parts: tuple[Part, ...] = ()
     joins: tuple[Join, ...] = ()
     claims: Claims | None = None
+    residency: Residency | None = None
     open_spans: Spans = field(default_factory=Spans.blank)
 
     def __post_init__(self) -> None:
@@ -333,8 +336,9 @@ class Trace:
         """Mark every array read-only."""
         tables: tuple[Any, ...] = (self.spans, self.open_spans, self.markers)
         tables += (self.accesses, self.flows, self.tensors)
-        claims = () if self.claims is None else (self.claims,)
-        others = (self.buffers, self.routing, *self.counters, *self.graphs, *claims)
+        may_lack = (self.claims, self.residency)
+        there = tuple(table for table in may_lack if table is not None)
+        others = (self.buffers, self.routing, *self.counters, *self.graphs, *there)
         for table in (*tables, *others):
             freeze(table)
 
