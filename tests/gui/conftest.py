@@ -57,7 +57,7 @@ def opened(window: MainWindow, qtbot: QtBot) -> Callable[[Path], Document]:
         document = window.open_path(path)
         done = (LoadState.READY, LoadState.FAILED, LoadState.CANCELLED)
         qtbot.waitUntil(lambda: document.loader.state in done, timeout=10_000)
-        qtbot.waitUntil(lambda: document.workspace.filler.is_done)
+        qtbot.waitUntil(lambda: document.workspace.filler.is_done, timeout=20_000)
         return document
 
     return open_file
