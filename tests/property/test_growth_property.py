@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import growing
+from ggscope.analysis.filters.masks import GrowingMask, filter_mask
+from ggscope.analysis.rows import growth, pyramid
 from ggscope.analysis.rows.columns import RowColumns, column_edges, query_many
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.model.selection import Filter
 from ggscope.model.time import TimeRange
 
 N = 2000
@@ -89,6 +92,35 @@ def test_earlier_snapshots_of_a_growing_trace_stay_as_they_were(seed):
         kept.append([(array, np.array(array)) for array in arrays])
 
     assert all(np.array_equal(a, b) for snapshot in kept for a, b in snapshot)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_filtered_rows_of_a_growing_trace_are_those_of_the_whole(seed, monkeypatch):
+    for module in (growth, pyramid):
+        monkeypatch.setattr(module, "LEAST_SUMMED", 40)  # so that small rows have sums
+    columns, rng = growing.arrivals(seed, N), np.random.default_rng(seed)
+    filters = (Filter(ops=frozenset(("ADD", "ROPE"))), Filter(layers=frozenset((1, 2))))
+    before, grown, used = None, None, None
+    for number, (_, trace) in enumerate(growing.snapshots(columns, chunk_sizes(seed))):
+        before = TraceIndex(trace, before, is_appended=before is not None)
+        wanted = filters[number // 12 % 2]
+        if wanted is not used or grown is None:  # a person chose another one
+            grown, used = GrowingMask(filter_mask(trace, wanted)), wanted
+        mask = grown.upto(trace, wanted)
+        if number % 3:
+            continue
+        by = "family" if seed % 2 else "layer"
+        n_names = len(before.categories(by).labels)
+        for lane in before.lanes:
+            asked = before.filtered_columns(lane.key, by, mask, number)
+            plain = [
+                RowColumns(row.select(mask), before.categories(by).index, n_names)
+                for row in before.rows(lane.key)
+            ]
+            edges = column_edges(trace.extent, int(rng.choice([1, 7, 300])))
+            pairs = zip(query_many(asked, edges), query_many(plain, edges), strict=True)
+            for a, b in pairs:
+                same_columns(a, b)
 
 
 def test_growing_trace_of_deep_nesting_falls_back_to_the_whole():

@@ -13,6 +13,7 @@ from ggscope.analysis.rows.groups import CHUNK_ROWS, chunks
 from ggscope.analysis.rows.pyramid import (
     MAX_EXACT,
     Dominant,
+    Elements,
     RunningSums,
     merge,
     ragged,
@@ -109,7 +110,7 @@ class Colors:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Filter:
+class Kept:
     """What a filter keeps of a row.
 
     Attributes
@@ -160,7 +161,7 @@ class RowColumns:
         self._colors = colors or _colors_of(row, category, n_categories)
         # The first step of every search; small enough for a cache.
         self._top = row.coarse[::COARSE_STEP].copy()
-        self._filter: _Filter | None = None
+        self._filter: Kept | None = None
         self._selected: RowColumns | None = None
         self._lengths: I64 | None = None
         self._pointers: KernelRow | None = None
@@ -176,22 +177,33 @@ class RowColumns:
         Copies no span: it holds sums of what is kept beside the spans of this
         row, a byte or two for each. Queries cost the same as without a filter.
         """
-        row, colors = self._row, self._colors
-        too_many = len(colors.names) > MAX_EXACT
-        if too_many or not len(row):
+        row = self._row
+        if not self.can_hold_back:
             return RowColumns(row.select(mask), self._by_id, self._n_categories)
         keep = row.values_of(mask)
         kept = np.zeros(len(row) // PREFIX_STEP + 1, np.uint32)
         covered = np.zeros(len(kept), np.int64)
         library().ggscope_rows_kept(row.start, row.end, keep, len(row), kept, covered)
-        dominant = colors.dominant
-        sums = (
-            RunningSums(dominant.elements, keep)
-            if dominant is not None and dominant.sums is not None
-            else None
-        )
+        summed = self.summed
+        sums = None if summed is None else RunningSums(summed, keep)
+        return self.under(Kept(mask, keep, kept, covered, sums))
+
+    @property
+    def can_hold_back(self) -> bool:
+        """Whether a filter's sums can stand beside the spans of this row."""
+        return len(self._row) > 0 and len(self._colors.names) <= MAX_EXACT
+
+    @property
+    def summed(self) -> Elements | None:
+        """The spans whose running sums a filter needs; None where it needs none."""
+        dominant = self._colors.dominant
+        has_sums = dominant is not None and dominant.sums is not None
+        return dominant.elements if dominant is not None and has_sums else None
+
+    def under(self, kept: Kept) -> "RowColumns":
+        """Return the same for the spans that a filter keeps."""
         result = copy(self)
-        result._filter = _Filter(mask, keep, kept, covered, sums)
+        result._filter = kept
         result._pointers = result._lengths = None
         return result
 

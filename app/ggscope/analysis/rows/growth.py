@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ggscope.analysis.rows.categories import Categories, categorize
-from ggscope.analysis.rows.columns import Colors, RowColumns
+from ggscope.analysis.rows.columns import Colors, Kept, RowColumns
 from ggscope.analysis.rows.groups import Groups
 from ggscope.analysis.rows.lanes import work_rows
 from ggscope.analysis.rows.pyramid import (
@@ -131,6 +131,21 @@ class Growth:
                 return None
             found.append(made)
         return tuple(found)
+
+    def filtered(
+        self, key: str, by: ColorBy, full: tuple[RowColumns, ...], mask: Array
+    ) -> tuple[RowColumns, ...] | None:
+        """Return the column queries of the spans of a lane that `mask` keeps."""
+        found = [
+            self._ask(
+                ("filtered", by, key, number),
+                _Held,
+                partial(_Held.upto, row=row, mask=mask),
+            )
+            for number, row in enumerate(full)
+        ]
+        known = [row for row in found if row is not None]
+        return tuple(known) if len(known) == len(found) else None
 
     def categories(self, trace: Trace, by: ColorBy) -> Categories | None:
         """Return a colouring; of ops the commonest first as of a while ago."""
@@ -405,6 +420,57 @@ class _Colors:
         return Colors(category, number, names, Dominant(elements, sums))
 
 
+class _Held:
+    """What a filter keeps of a row."""
+
+    def __init__(self) -> None:
+        self._row: Row | None = None
+        self._mask: Array | None = None
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._keep = Growing(np.bool_)
+        self._kept, self._covered = Growing(np.uint32), Growing(np.int64)
+        self._kept.append(np.zeros(1, np.uint32))
+        self._covered.append(np.zeros(1, np.int64))
+        self._sums: _Sums | None = None
+
+    def upto(self, row: RowColumns, mask: Array) -> RowColumns | None:
+        """Return the queries of what `mask` keeps of `row`."""
+        if not row.can_hold_back:
+            return row.filtered(mask)
+        spans = row.row
+        valid = spans.kept_since(self._row)
+        if valid is None:
+            return None
+        # A mask that grows goes on in the same array; another one is another filter.
+        before = self._mask
+        if before is None or before.base is None or before.base is not mask.base:
+            self._begin_anew()
+            valid = 0
+        self._row, self._mask = spans, mask
+        self._keep.put(valid, mask[spans.id[valid:]])
+        keep = self._keep.view()
+        block = valid // PREFIX_STEP
+        first = block * PREFIX_STEP
+        start, end = spans.start[first:], spans.end[first:]
+        kept = np.empty(len(start) // PREFIX_STEP + 1, np.uint32)
+        covered = np.empty(len(kept), np.int64)
+        library().ggscope_rows_kept(start, end, keep[first:], len(start), kept, covered)
+        self._kept.put(block + 1, (kept + self._kept.view()[block])[1:])
+        self._covered.put(block + 1, (covered + self._covered.view()[block])[1:])
+        summed, sums = row.summed, None
+        if summed is None:
+            self._sums = None
+        else:
+            if self._sums is None or not self._sums.fits(summed):
+                self._sums, valid = _Sums(summed), 0
+            sums = self._sums.upto(summed, valid, keep)
+        return row.under(
+            Kept(mask, keep, self._kept.view(), self._covered.view(), sums)
+        )
+
+
 class _Sums:
     """Running sums of a row that grows."""
 
@@ -424,14 +490,16 @@ class _Sums:
             self._number, elements.number
         )
 
-    def upto(self, elements: Elements, valid: int) -> RunningSums:
+    def upto(
+        self, elements: Elements, valid: int, keep: Array | None = None
+    ) -> RunningSums:
         """Return the sums; those of the first `valid` spans are as they were."""
         bucket, group = self._bucket, self._group
         # The kernel begins with a base: at most 63 buckets are added up once more.
         known = min(valid // bucket, len(self._fine) - 1)
         first = known // group * group
         at, total = first // group, self._base.view()[first // group].copy()
-        fine, base = made_sums(elements, None, bucket, group, first * bucket, total)
+        fine, base = made_sums(elements, keep, bucket, group, first * bucket, total)
         self._fine.put(known + 1, fine[known + 1 - first :])
         self._base.put(at + 1, base[1:])
         return RunningSums.of(bucket, group, self._fine.view(), self._base.view())

@@ -220,7 +220,7 @@ class TraceIndex:
         name = ("filtered", token)
         self._cache.keep_latest("filtered", name, _KEPT_FILTERS)
         return self._cache.get(
-            (*name, by, key), lambda: tuple(row.filtered(mask) for row in full)
+            (*name, by, key), lambda: self._make_filtered(key, by, full, mask)
         )
 
     def has_columns(self, key: str, by: ColorBy, token: object = None) -> bool:
@@ -458,6 +458,16 @@ class TraceIndex:
             return grown
         n = len(categories.labels)
         return tuple(RowColumns(row, categories.index, n) for row in rows)
+
+    def _make_filtered(
+        self,
+        key: str,
+        by: ColorBy,
+        full: tuple[RowColumns, ...],
+        mask: npt.NDArray[np.bool_],
+    ) -> tuple[RowColumns, ...]:
+        grown = self._grown(lambda g: g.filtered(key, by, full, mask))
+        return tuple(r.filtered(mask) for r in full) if grown is None else grown
 
     def _make_categories(self, by: ColorBy) -> Categories:
         grown = self._grown(lambda g: g.categories(self._trace, by))

@@ -249,13 +249,15 @@ def made_sums(
 ) -> tuple[Array, I64]:
     """Return (fine, base) of the spans from position `first` on, see `RunningSums`.
 
-    A group begins at `first`; `total`, the sums before it, is written to.
+    A group begins at `first`; `total`, the sums before it, is written to. `keep` is
+    of all spans.
     """
     row, c = elements.row, elements.n_names
     n = len(elements) - first
     fine = np.zeros((n // bucket + 1, c), np.uint32)
     base = np.zeros((n // bucket // group + 1, c), np.int64)
     category = elements.category
+    keep = None if keep is None else keep[first:]
     library().ggscope_rows_sums(
         row.start[first:], row.end[first:], category[first:], category.itemsize,
         elements.number, keep, n, bucket, group, c, total, fine, base,
