@@ -7,10 +7,11 @@ import pytest
 
 import growing
 from ggscope.analysis.filters.masks import GrowingMask, filter_mask
+from ggscope.analysis.order.table_order import OrderRequest, Sorting
 from ggscope.analysis.rows import growth, pyramid
 from ggscope.analysis.rows.columns import RowColumns, column_edges, query_many
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.model.selection import Filter
+from ggscope.model.selection import Filter, MarkedRange
 from ggscope.model.time import TimeRange
 
 N = 2000
@@ -121,6 +122,31 @@ def test_filtered_rows_of_a_growing_trace_are_those_of_the_whole(seed, monkeypat
             pairs = zip(query_many(asked, edges), query_many(plain, edges), strict=True)
             for a, b in pairs:
                 same_columns(a, b)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_table_of_a_growing_trace_lists_what_it_lists_of_the_whole(seed):
+    columns, rng, before = growing.arrivals(seed, N), np.random.default_rng(seed), None
+    for number, (n, trace) in enumerate(growing.snapshots(columns, chunk_sizes(seed))):
+        before = TraceIndex(trace, before, is_appended=before is not None)
+        if number % 3 or not n:
+            continue
+        fresh = TraceIndex(growing.whole(columns, n))
+        low, high = np.sort(rng.integers(0, trace.extent.end + 5, 2)).tolist()
+        mask = rng.random(n) < 0.5
+        lanes = frozenset((fresh.lanes[0].key,))
+        for time in (None, TimeRange(low, high), TimeRange(low, low)):
+            for chosen in (None, lanes) if time else (None,):
+                part = None if time is None else MarkedRange(time, chosen)
+                for keep in (None, mask, mask[: n // 2]):
+                    for is_down in (False, True):
+                        sorting = Sorting("time", is_down)
+                        a, b = (
+                            OrderRequest(index, sorting, keep, part=part)()
+                            for index in (before, fresh)
+                        )
+                        assert a.n_records == b.n_records
+                        assert np.array_equal(a.slice(0, n), b.slice(0, n))
 
 
 def test_growing_trace_of_deep_nesting_falls_back_to_the_whole():

@@ -4,7 +4,7 @@ Sorting 33 million spans takes seconds, putting them into some ten thousand buck
 a third of one: a person sees fifty rows at a time, and those are quickly sorted.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from ggscope.analysis.workers import Watcher, n_workers, share_out
 from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import MarkedRange
 from ggscope.model.tables import I64, Array, quality_of, taken
+from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.native.library import library
 
@@ -518,6 +519,13 @@ class OrderRequest:
         runs = TimeRuns(trace) if self.runs is None else self.runs
         key = OrderKey(trace, self.sorting)
         lanes = _listed_lanes(trace)
+        grown = self._grown(lanes)
+        if grown is not None:
+            in_time: Arrangement = TimeMerge(trace.spans.start, [grown])
+            n_records = int(self.index.lane_counts()[lanes].sum())
+            if self.sorting.descending:
+                in_time = Backwards(in_time)
+            return RowOrder(in_time, key, lanes, n_records)
         mask, n_records = self._mask(), _n_records(trace, lanes)
         if self.sorting.column == "time":
             rows: Arrangement = self._by_time(runs, lanes, mask, context)
@@ -535,6 +543,43 @@ class OrderRequest:
             n, ids, key.values, coder, context, codes=key.codes(coder)
         )
         return RowOrder(Buckets(placed, edges, key, merge), key, lanes, n_records)
+
+    def _grown(self, lanes: npt.NDArray[np.bool_]) -> Array | None:
+        """Return the ids in time order where the trace grows: at the cost of the part.
+
+        None for other traces and sortings, and for a range of some lanes.
+        """
+        part = self.part
+        if self.sorting.column != "time" or (part and part.lanes is not None):
+            return None
+        order = self.index.grown_order(lanes)
+        if order is None:
+            return None
+        if part is not None:
+            order = self._touching(order, lanes, part.time)
+        if order is None or self.mask is None:
+            return order
+        # Spans that came since the mask was made wait for theirs.
+        order = order[order < len(self.mask)]
+        return order[self.mask[order]]
+
+    def _touching(
+        self, order: Array, lanes: npt.NDArray[np.bool_], time: TimeRange
+    ) -> Array | None:
+        """Return those of `order` that touch a range; None where rows do not tell."""
+        spans = self.index.trace.spans
+        begin, stop = (
+            bisect_left(
+                range(len(order)), tick, key=lambda i: int(spans.start[order[i]])
+            )
+            for tick in (time.start, time.end)
+        )
+        over = self.index.grown_over(lanes, time.start)
+        if over is None:
+            return None
+        early = np.array(over, order.dtype)
+        early = early[np.lexsort((early, spans.start[early]))]
+        return np.concatenate([early, order[begin:stop]])
 
     def _mask(self) -> npt.NDArray[np.bool_] | None:
         """Return which spans pass both filter and range, None = all."""

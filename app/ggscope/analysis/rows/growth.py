@@ -157,6 +157,10 @@ class Growth:
         """Return span ids by (start, id)."""
         return self._ask("order", InTimeOrder, lambda part: part.upto(trace))
 
+    def listed_order(self, trace: Trace, lanes: Array) -> Array | None:
+        """Return the ids of the spans of marked lanes by (start, id)."""
+        return self._ask("listed", _Listed, lambda part: part.upto(trace, lanes))
+
     def phases(self, trace: Trace) -> dict[Phase, TimeRange] | None:
         """Return from when to when the spans of each phase last."""
         return self._ask("phases", _Phases, lambda part: part.upto(trace))
@@ -594,6 +598,30 @@ class InTimeOrder:
     def _position(self, start: I64, tick: int, find: Callable[..., int]) -> int:
         ids = self._ids.view()
         return find(range(len(ids)), tick, key=lambda i: int(start[ids[i]]))
+
+
+class _Listed:
+    """Span ids of some lanes by (start, id)."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._lanes = np.zeros(0, np.bool_)
+        self._order = InTimeOrder()
+
+    def upto(self, trace: Trace, lanes: Array) -> Array | None:
+        """Return those of `trace`; `lanes` is bool per lane."""
+        n = len(trace.spans)
+        if n < self._n:
+            return None
+        if not np.array_equal(lanes[: len(self._lanes)], self._lanes):
+            self._n, self._order = 0, InTimeOrder()
+        self._lanes = lanes
+        if n > self._n:
+            new = np.flatnonzero(lanes[trace.spans.lane[self._n :]]) + self._n
+            if len(new):
+                self._order.add(trace.spans.start, new.astype(np.int32))
+            self._n = n
+        return self._order.view()
 
 
 class _Phases:

@@ -4,6 +4,7 @@ When names and accesses are added to a trace, its next index takes over what sta
 """
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from threading import Lock
 from typing import TypeVar, cast
 
@@ -237,6 +238,39 @@ class TraceIndex:
     def time_order(self) -> Array:
         """Return span ids sorted by (start, id), int32 (int64 beyond 2^31 spans)."""
         return self._cache.get("order", self._make_order)
+
+    def grown_order(self, lanes: npt.NDArray[np.bool_]) -> Array | None:
+        """Return the ids of the spans of marked lanes by (start, id).
+
+        None where the trace does not grow.
+        """
+        return self._grown(lambda g: g.listed_order(self._trace, lanes))
+
+    def grown_over(self, lanes: npt.NDArray[np.bool_], tick: int) -> list[int] | None:
+        """Return the spans of marked lanes that begin before `tick` and end behind it.
+
+        None where the trace does not grow, or a lane is too deep to tell.
+        """
+        found: list[int] = []
+        for lane in np.flatnonzero(lanes).tolist():
+            ids = self._groups("lane").ids(lane)
+            known = np.asarray(ids) if isinstance(ids, np.ndarray) else None
+            rows = None
+            if known is not None:
+                rows = self._grown(
+                    partial(Growth.rows, trace=self._trace, lane=lane, ids=known)
+                )
+            if rows is None:
+                return None
+            for row in rows:
+                at = int(np.searchsorted(row.start, tick, "left"))
+                if at and int(row.end[at - 1]) > tick:
+                    found.append(int(row.id[at - 1]))
+        return found
+
+    def lane_counts(self) -> I64:
+        """Return how many spans each lane of the trace has, int64[n_lanes]."""
+        return self._groups("lane").count
 
     def token_spans(self) -> Array:
         """Return the ids of the spans of token lanes in time order."""
