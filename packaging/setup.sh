@@ -14,7 +14,7 @@ setup_python() {
         fail "$("$python" --version) is too old; Python 3.11 or newer is needed (say PYTHON=/path/to/python3.11)"
     if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
         say "making the virtual environment $venv"
-        if ! "$python" -m venv "$venv" 2>/dev/null; then
+        if ! "$python" -m venv "$venv" >/dev/null 2>&1; then
             rm -rf "$venv"
             install_packages python3-venv || fail "the venv module is missing; run: sudo apt-get install python3-venv"
             "$python" -m venv "$venv"

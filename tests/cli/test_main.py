@@ -111,6 +111,13 @@ def test_help_of_a_command_hides_what_is_only_accepted(run, command):
     assert "--no-hook" not in answer.out
 
 
+def test_help_of_export_names_every_kind_of_figure(run):
+    said = run("export", "--help").out
+
+    assert all(f".{suffix}" in said for suffix in ("png", "svg", "pdf", "dot"))
+    assert "PNG, SVG or PDF" in said
+
+
 def test_options_of_ggml_viz_are_accepted_with_a_note(run, built):
     answer = run("info", built(), "--web", "--port", "8080", "--no-hook")
 

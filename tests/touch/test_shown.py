@@ -13,6 +13,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.render.axis import CHARACTER_PX
 from ggscope.render.batch import TextBatch
+from ggscope.views.details.view import DetailsView
 from ggscope.views.timeline.view import TimelineView
 from scenes import texts_of
 from support import ROOT
@@ -153,3 +154,20 @@ def test_tooltip_has_five_lines_and_nothing_unknown(
     words = QToolTip.text()
     assert words.count("<br>") <= 4
     assert "N/A" not in words
+
+
+def test_details_of_a_token_hold_what_is_known(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLES / "tinyllama-256.bin")
+    document.workspace.set_details_shown(True)  # narrow windows begin without
+    (details,) = document.workspace.views("details")
+    assert isinstance(details, DetailsView)
+    hand.click(timeline_of(document))
+
+    hand.press("bracketright")
+    qtbot.waitUntil(lambda: bool(details.facts.facts))
+
+    known = {fact.label: fact.value for fact in details.facts.facts}
+    assert known["token"].startswith("#")
+    assert "N/A" not in known.values()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QStyle, QStyleOptionFrame
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
@@ -67,6 +68,44 @@ def test_table_begins_with_what_the_timeline_shows(
     hand.press("shift+t")
     qtbot.waitUntil(lambda: listed(table) == touching(document, session.visible_range))
     assert settings.tables.only_range
+
+
+def test_hint_of_the_field_and_the_count_are_whole(
+    window: MainWindow, opened: Opened, hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLE)
+    footer = table_of(document, hand)._footer
+    hand.press("w", "w", "w")
+    qtbot.waitUntil(lambda: "in this range" in footer.count.full_text)
+
+    hint = QStyleOptionFrame()
+    footer.jump.initStyleOption(hint)
+    room = footer.jump.style().subElementRect(
+        QStyle.SubElement.SE_LineEditContents, hint, footer.jump
+    )
+    words = footer.jump.placeholderText()
+    assert footer.jump.isVisible()
+    assert footer.jump.fontMetrics().horizontalAdvance(words) + 4 <= room.width()
+    qtbot.waitUntil(lambda: footer.count.text() == footer.count.full_text)
+
+
+def test_records_are_counted_alike_with_and_without_a_filter(
+    window: MainWindow, opened: Opened, hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLE)
+    table = table_of(document, hand)
+    count = table._footer.count
+    assert count.full_text.endswith(" records")
+    everything = count.full_text
+
+    hand.press("ctrl+shift+f")
+    hand.type("op=MUL_MAT")
+    hand.press("Return")
+    qtbot.waitUntil(lambda: "filter" in count.full_text)
+    hand.settle()
+
+    found = f"{len(listed(table)):,}"
+    assert count.full_text == f"{found} of {everything} match the filter"
 
 
 def test_slowest_record_is_in_sight_after_sorting_by_duration(

@@ -1,10 +1,14 @@
 """When ``make bench`` calls a figure a regression."""
 
+import json
 import math
+import sys
 
 import pytest
 from bench_compare import confirmed, regressions, worse_by
 from bench_figures import Figure
+
+import bench
 
 SLOW = Figure(key="bin1.open_s", label="open", unit="s")
 FRAMES = Figure(key="bin1.fps", label="frames", unit="/s", more_is_better=True)
@@ -134,3 +138,74 @@ def test_measuring_again_takes_a_quarter_of_the_time_at_most():
     confirmed(look, now, again, {"bin1": 30.0, "moe10": 100.0})
 
     assert again.asked == ["bin1"]
+
+
+class Measured:
+    """Stands in for the measurements: one figure, which is `now`."""
+
+    now = 1.0
+
+    def __init__(self, *_):
+        self.sources, self.seconds, self.about = {"start": None}, {"start": 1.0}, {}
+
+    def measure(self, source):
+        return {f"{source}.window_s": self.now}
+
+    def rates(self):
+        return {}
+
+    def column_names(self, values):
+        return []
+
+
+@pytest.fixture
+def measure(monkeypatch, tmp_path, capsys):
+    """Return a function: what `make bench` answers and says where the figure is `now`.
+
+    It may be run on another machine than the one before.
+    """
+
+    def run(now, *, cores=2):
+        facts = bench_machine() | {"cores": cores}
+        monkeypatch.setattr(bench, "machine", lambda: facts)
+        monkeypatch.setattr(Measured, "now", now)
+        return bench.main(), capsys.readouterr().err
+
+    bench_machine = bench.machine
+    monkeypatch.setattr(bench, "FOLDER", tmp_path)
+    monkeypatch.setattr(bench, "Bench", Measured)
+    monkeypatch.setattr(bench, "_print", lambda *_, **__: None)
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--only", "start"])
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return run
+
+
+def test_first_run_stores_what_later_ones_are_compared_with(measure, tmp_path):
+    code, said = measure(1.0)
+    assert code == 0
+    assert "baseline of this machine" in said
+    (stored,) = (tmp_path / "state").rglob("bench-baseline-*.json")
+    assert json.loads(stored.read_text("utf-8"))["figures"] == {"start.window_s": 1.0}
+
+    assert measure(1.1)[0] == 0
+    code, said = measure(9.0)
+    assert code == 1
+    assert "worse than the baseline" in said
+
+
+def test_figures_of_another_machine_are_not_compared_with(
+    measure, tmp_path, monkeypatch
+):
+    measure(1.0, cores=64)
+    assert measure(9.0, cores=2)[0] == 0
+    assert len(list((tmp_path / "state").rglob("*.json"))) == 2
+
+    (first, second) = (tmp_path / "state").rglob("*.json")
+    other = next(
+        x for x in (first, second) if json.loads(x.read_text())["machine"]["cores"] > 2
+    )
+    words = ["bench.py", "--only", "start", "--baseline", str(other)]
+    monkeypatch.setattr(sys, "argv", words)
+    code, said = measure(9.0, cores=2)
+    assert code == 0
+    assert "of another machine" in said
