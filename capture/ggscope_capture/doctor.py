@@ -391,7 +391,7 @@ def _without_slots(backend: _Object) -> str:
         return ""
     return (
         f"; but {backend.path.name} was built so that {' and '.join(missing)} cannot "
-        "be followed, and only whole graphs are seen"
+        "be followed: ops are seen by their beginnings, or graphs as a whole"
     )
 
 
@@ -414,7 +414,12 @@ def _inside(path: Path, linkage: str, why: str) -> Report:
         "Use a build whose ggml is a library: an official release for Linux, or cmake "
         "with -DBUILD_SHARED_LIBS=ON. `ggscope-capture targets --install npm` brings "
         "such libraries unmodified. With the sources at hand, `ggscope-capture codemod "
-        "CHECKOUT` makes a static build traceable, too."
+        "CHECKOUT` makes a static build traceable, too"
+        + (
+            ", if the system's C library is not linked into it (no -DGGML_STATIC=ON)."
+            if linkage == "fully-static"
+            else "."
+        )
     )
     return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
 

@@ -8,6 +8,8 @@
 //   -DCARD        a backend computes that is not ggml-cpu; its input is copied to it
 //   -DSEALED      only the scheduler is called from outside
 //   -DCLOSED      nothing is: a device is asked for a backend, which computes
+//   -DASKED       only backends are; real threads ask an extra type of buffers before
+//                 each op, as ggml-cpu does, and one asks about all ops beforehand
 //
 // A program of its own with -DPROGRAM:
 //   fake NODES GRAPHS [THREADS [PLAN]]
@@ -150,10 +152,65 @@ struct ggml_tensor *ggml_graph_node(struct ggml_cgraph *graph, int i)
     return graph->nodes[i];
 }
 
-#if defined(DIRECT) || defined(SEALED) || defined(CLOSED)
+#if defined(DIRECT) || defined(SEALED) || defined(CLOSED) || defined(ASKED)
 #define OWN static
 #else
 #define OWN
+#endif
+
+#ifdef ASKED
+#include <pthread.h>
+
+// As C++ lays out an object with two destructors and two other virtual functions.
+struct extra {
+    void *const *table;
+    uint64_t n_asked;
+};
+
+struct buffer_type {
+    const char *(*name)(struct buffer_type *);
+    void *others[5];
+    void *device;
+    struct extra *context;
+};
+
+static void destroy(struct extra *extra) { extra->n_asked = 0; }
+static bool supports(struct extra *extra, void *device, struct ggml_tensor *op)
+{
+    return extra && device && op;
+}
+static void *traits_of(struct extra *extra, const struct ggml_tensor *op)
+{
+    __atomic_fetch_add(&extra->n_asked, op != NULL, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void *const table[2 + 4 + 4] = {NULL, NULL, (void *)destroy, (void *)destroy,
+                                       (void *)supports, (void *)traits_of};
+static struct extra extra = {table + 2, 0};
+
+static const char *type_name(struct buffer_type *type) { return type ? "extra" : ""; }
+static int cpu_device;
+static struct buffer_type extra_type = {.name = type_name, .device = &cpu_device,
+                                        .context = &extra};
+static void *extra_types[] = {&extra_type, NULL};
+static void **get_types(void *device) { return device ? extra_types : NULL; }
+
+size_t ggml_backend_dev_count(void) { return 1; }
+void *ggml_backend_dev_get(size_t number) { return number == 0 ? &cpu_device : NULL; }
+void *ggml_backend_dev_backend_reg(void *device) { return device; }
+void *ggml_backend_reg_get_proc_address(void *registry, const char *name)
+{
+    return registry && strcmp(name, "ggml_backend_dev_get_extra_bufts") == 0
+               ? (void *)get_types
+               : NULL;
+}
+const char *ggml_backend_buft_name(struct buffer_type *type) { return type->name(type); }
+
+static void ask(const struct ggml_tensor *op)
+{
+    ((void *(*)(struct extra *, const struct ggml_tensor *))extra.table[3])(&extra, op);
+}
 #endif
 
 OWN __attribute__((noinline)) bool
@@ -165,7 +222,7 @@ ggml_cpu_extra_compute_forward(struct ggml_compute_params *params, struct ggml_t
 
 OWN __attribute__((noinline)) void ggml_barrier(void *pool) { __asm__ volatile("" : : "r"(pool)); }
 
-#if defined(SEALED) || defined(CLOSED)
+#if defined(SEALED) || defined(CLOSED) || defined(ASKED)
 static
 #endif
 __attribute__((noinline)) int ggml_graph_compute(struct ggml_cgraph *graph,
@@ -186,7 +243,33 @@ __attribute__((noinline)) int ggml_graph_compute(struct ggml_cgraph *graph,
 }
 
 // What computes in the end is called as libllama calls it: through a slot.
-#if defined(CARD)
+#if defined(ASKED)
+static void *work(void *at)
+{
+    const struct ggml_cgraph *graph = at;
+    for (int i = 0; i < graph->n_nodes; i++)
+        ask(graph->nodes[i]);
+    return NULL;
+}
+
+__attribute__((noinline)) int ggml_backend_graph_compute_async(struct ggml_cplan *plan,
+                                                               struct ggml_cgraph *graph)
+{
+    pthread_t threads[64];
+    work(graph); // the plan
+    for (int ith = 1; ith < plan->n_threads; ith++)
+        pthread_create(&threads[ith], NULL, work, graph);
+    work(graph);
+    for (int ith = 1; ith < plan->n_threads; ith++)
+        pthread_join(threads[ith], NULL);
+    return ggml_graph_compute(&(struct ggml_cgraph){0, NULL}, plan);
+}
+
+int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
+{
+    return ggml_backend_graph_compute_async(plan, graph);
+}
+#elif defined(CARD)
 __attribute__((noinline)) int ggml_backend_graph_compute_async(void *backend,
                                                                struct ggml_cgraph *graph)
 {

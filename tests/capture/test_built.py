@@ -91,6 +91,35 @@ def test_completion_is_traced_as_it_is(
     assert sidecar["extension_records"] > 0 if "moe" in model else True
 
 
+def test_library_that_calls_itself_directly_tells_begins(
+    tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    """As builds with LTO or -Bsymbolic are: the same objects, linked that way."""
+    program = built("shared")
+    objects = (program.parent.parent / "ggml/src/CMakeFiles/ggml-cpu.dir").rglob("*.o")
+    library = tmp_path / "libggml-cpu.so.0"
+    way = ["-shared", "-Wl,-Bsymbolic", "-Wl,-soname,libggml-cpu.so.0", "-fopenmp"]
+    base = [f"-L{program.parent}", "-lggml-base"]
+    subprocess.run(["c++", *way, *objects, *base, "-o", library], check=True)
+    out, threads = tmp_path / "out.bin", 2
+    line = command(program, tiny_models["nano-moe"], threads)
+    env = ["env", f"LD_LIBRARY_PATH={tmp_path}", "OMP_WAIT_POLICY=passive"]
+
+    done = told([*env, *captured(out), *line])
+
+    assert done.returncode == 0, done.stderr
+    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    (check,) = sidecar["checks"]
+    (computed,) = {build["computed"] for build in sidecar["builds"]}
+    n_seen = computed - check["missing_nodes"]
+    assert (
+        0 < check["missing_nodes"] < computed / 2
+    )  # what runs as one is not asked for
+    assert sidecar["mode"] == "begins"
+    assert sidecar["records"] == n_seen * threads * LENGTH
+    assert "by their beginnings only" in sidecar["notes"][0]
+
+
 @contextmanager
 def served(line: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server until the caller has what it wants; then it ends by SIGTERM."""

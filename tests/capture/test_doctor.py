@@ -103,7 +103,7 @@ def test_calls_without_slots_are_told(tmp_path: Path) -> None:
 
     report = doctor.examine(program)
 
-    assert "only whole graphs are seen" in report.doors[1].why
+    assert "ops are seen by their beginnings" in report.doors[1].why
 
 
 def test_dynamic_backends_are_entered_by_ggml_itself(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kinds = {"": [], "-direct": ["-DDIRECT"]}
     for place in FIELDS:
         kinds[f"-field-{place}"] = [f"-DFIELD_AT={place}"]
-    for kind in ("card", "sealed", "closed"):
+    for kind in ("card", "sealed", "closed", "asked"):
         kinds[f"-{kind}"] = [f"-D{kind.upper()}"]
     kinds["-open"] = ["-DNO_BARRIER"]
     for kind, flags in kinds.items():
@@ -225,6 +225,36 @@ def test_ops_without_barriers_have_a_begin_only(fake: Fake) -> None:
     assert len(records) == NODES * GRAPHS
     assert np.all(records["extra"] & ring.RECORD_BEGIN)
     assert not records["op_ns"].any()
+
+
+def test_libraries_that_call_themselves_directly_tell_when_ops_begin(
+    fake: Fake,
+) -> None:
+    """What is planned beforehand is no op; threads are new ones in each graph."""
+    n_threads = 3
+    assert fake.run(NODES, GRAPHS, n_threads, kind="-asked") == 0
+
+    opened, records = taken(fake.folder / "ring")
+
+    assert opened.value("mode") == ring.Mode.BEGINS
+    assert len(records) == NODES * GRAPHS * n_threads
+    assert np.all(records["extra"] & ring.RECORD_BEGIN)
+    assert int(np.count_nonzero(opened.lanes["state"])) == n_threads
+    for graph in range(GRAPHS):
+        mine = records[records["graph"] == graph]
+        assert np.all(np.bincount(mine["node"]) == n_threads)
+        assert np.all(np.bincount(mine["lane"]) == NODES)
+    begun = [
+        event.struct("event_graph")[0]
+        for event in opened.events()
+        if event.type == ring.Frame.GRAPH_BEGIN
+    ]
+    assert {int(graph["n_threads"]) for graph in begun} == {0}  # not known beforehand
+    told = ring.Ring(fake.folder / "ring").definitions()
+    notes = [ring.text_at(e.body, 4)[0] for e in told if e.type == ring.Frame.NOTE]
+    assert [note.split(":")[0] for note in notes] == [
+        "Ops are seen by their beginnings only"
+    ]
 
 
 def test_a_ring_that_cannot_be_made_changes_nothing(fake: Fake) -> None:

@@ -470,11 +470,14 @@ static struct symbol symbols[] = {
     FIND("ggml_backend_dev_count", dev_count),
     FIND("ggml_backend_dev_get", dev_get),
     FIND("ggml_backend_dev_name", dev_name),
+    FIND("ggml_backend_dev_backend_reg", dev_reg),
+    FIND("ggml_backend_reg_get_proc_address", reg_address),
+    FIND("ggml_backend_buft_name", type_of_buffers_name),
 };
 
 bool fusion_is_hooked(void) { return symbols[0].n_slots > 0; }
 
-static bool is_hooked(const char *name)
+bool is_hooked(const char *name)
 {
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
         if (strcmp(symbols[i].name, name) == 0)

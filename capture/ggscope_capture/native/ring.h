@@ -288,7 +288,7 @@ struct event_graph {
     uint32_t build; // UNKNOWN_U32 where the graph is not told node by node
     uint32_t ubatch; // EVENT_UBATCH that it computes; UNKNOWN_U32
     uint16_t slot;
-    uint16_t n_threads;
+    uint16_t n_threads; // 0: not known
     uint16_t phase; // enum graph_phase
     uint16_t split; // number within its scheduler's computation
     uint32_t n_nodes;

@@ -28,7 +28,8 @@ struct lane {
     uint32_t core, last_core;
     uint64_t begin, entry, exit;
     struct slot *slot;
-    uint64_t head, tail;
+    uint64_t head, tail, head_before;
+    _Atomic uint32_t taken_for; // graph + 1: by a thread that came without an index
     struct ring_lane *ring_lane;
     struct ring_record *records;
     uint64_t mask;
@@ -47,6 +48,10 @@ struct slot {
     bool is_first;
     uint8_t *scratch;
     size_t scratch_used, scratch_room;
+    // Where ops are only asked about: threads that came, and how far the planning got.
+    _Atomic uint32_t n_came;
+    int64_t planned;
+    bool is_asked;
 };
 
 _Atomic uint32_t n_computing;
@@ -222,6 +227,78 @@ void op_begins(const struct ggml_compute_params *params, const struct ggml_tenso
         copy_choice(lane, step);
 }
 
+static __thread struct {
+    struct slot *slot;
+    uint32_t graph, ith;
+} came;
+static bool ready_lane(struct slot *slot, struct ring *ring, uint32_t ith);
+static void open_lane(struct slot *slot, uint32_t ith);
+
+static struct slot *find_asked(const struct ggml_tensor *op)
+{
+    uint32_t n = n_slots_used;
+    for (uint32_t i = 0; i < n; i++) {
+        struct slot *slot = &slots[i];
+        if (slot->is_taken && slot->is_asked && slot->lanes[0].steps != NULL &&
+            step_find(slot->build, op) >= 0)
+            return slot;
+    }
+    return NULL;
+}
+
+// This thread is new to a graph: it gets the lane that it had before, or a free one.
+static void come(struct slot *slot)
+{
+    uint32_t mark = slot->graph + 1, ith = came.slot == slot ? came.ith : 0;
+    for (uint32_t tried = 0; ith < MOST_THREADS; ith = tried) {
+        struct lane *lane = &slot->lanes[ith];
+        uint32_t held = lane->taken_for;
+        if (ith > 0 && held != mark &&
+            atomic_compare_exchange_strong(&lane->taken_for, &held, mark))
+            break;
+        tried++;
+    }
+    came.slot = slot;
+    came.graph = slot->graph;
+    came.ith = ith;
+    if (ith == MOST_THREADS)
+        return;
+    // Once for each thread and graph; the ring's lane only the first time.
+    struct lane *lane = &slot->lanes[ith];
+    if (lane->ring_lane == NULL) {
+        pthread_mutex_lock(&tracer_lock);
+        ready_lane(slot, the_ring, ith);
+        pthread_mutex_unlock(&tracer_lock);
+    }
+    open_lane(slot, ith);
+    uint32_t n = slot->n_came;
+    while (n <= ith && !atomic_compare_exchange_weak(&slot->n_came, &n, ith + 1))
+        ;
+}
+
+void op_asked(const void *op)
+{
+    struct slot *slot = came.slot;
+    if (slot == NULL || !slot->is_asked || slot->graph != came.graph ||
+        step_find(slot->build, op) < 0) {
+        slot = find_asked(op);
+        if (slot == NULL)
+            return;
+        if (slot != came.slot || slot->graph != came.graph)
+            come(slot);
+    }
+    // The graph's own thread is asked about all ops once before it computes them.
+    if (came.ith == 0 && slot->planned != INT64_MAX) {
+        int64_t step = step_find(slot->build, op);
+        if (step > slot->planned) {
+            slot->planned = step;
+            return;
+        }
+        slot->planned = INT64_MAX;
+    }
+    op_begins(&(struct ggml_compute_params){(int)came.ith, 0}, op, false);
+}
+
 void barrier_passed(void *threadpool, void (*barrier)(void *))
 {
     struct lane *lane = current;
@@ -257,6 +334,24 @@ static struct slot *take_slot(void)
 }
 
 // With the lock held.
+static bool ready_lane(struct slot *slot, struct ring *ring, uint32_t ith)
+{
+    struct lane *lane = &slot->lanes[ith];
+    lane->ith = (int32_t)ith;
+    lane->slot = slot;
+    if (lane->ring_lane == NULL) {
+        lane->ring_lane = ring_lane_take(ring, slot->number, ith);
+        if (lane->ring_lane == NULL)
+            return false;
+        lane->number = (uint16_t)(lane->ring_lane - ring->lanes);
+        lane->records = ring->records + lane->number * (ring->lane_mask + 1);
+        lane->mask = ring->lane_mask;
+        lane->overwrites = ring->overwrites;
+    }
+    return true;
+}
+
+// With the lock held.
 static bool ready_lanes(struct slot *slot, struct ring *ring, uint32_t n_threads)
 {
     if (slot->lanes == NULL) {
@@ -267,20 +362,8 @@ static bool ready_lanes(struct slot *slot, struct ring *ring, uint32_t n_threads
         memset(memory, 0, MOST_THREADS * sizeof(struct lane));
         slot->lanes = memory;
     }
-    for (uint32_t ith = 0; ith < n_threads; ith++) {
-        struct lane *lane = &slot->lanes[ith];
-        lane->ith = (int32_t)ith;
-        lane->slot = slot;
-        if (lane->ring_lane == NULL) {
-            lane->ring_lane = ring_lane_take(ring, slot->number, ith);
-            if (lane->ring_lane == NULL)
-                continue;
-            lane->number = (uint16_t)(lane->ring_lane - ring->lanes);
-            lane->records = ring->records + lane->number * (ring->lane_mask + 1);
-            lane->mask = ring->lane_mask;
-            lane->overwrites = ring->overwrites;
-        }
-    }
+    for (uint32_t ith = 0; ith < n_threads; ith++)
+        ready_lane(slot, ring, ith);
     if (n_threads > slot->n_lanes)
         slot->n_lanes = n_threads;
     return true;
@@ -333,14 +416,22 @@ static bool is_wanted(struct ring_control *control)
     return false;
 }
 
+// With the lock held, before the first graph.
+static void look_around(void)
+{
+    attach();
+    // It says why, where tensors are not understood.
+    if (ggml_layout() == LAYOUT_KNOWN && !is_hooked("ggml_cpu_extra_compute_forward"))
+        begins_wrap();
+}
+
 static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
-                                 uint64_t at, bool has_inputs)
+                                 uint64_t at, bool has_inputs, bool is_counted)
 {
     struct ring *ring = the_ring;
     if (ring == NULL) {
         pthread_mutex_lock(&tracer_lock);
-        attach();
-        ggml_layout(); // says why, where it is not understood
+        look_around();
         ring = ring_make(n_threads);
         pthread_mutex_unlock(&tracer_lock);
     }
@@ -382,7 +473,7 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
         .build = slot->build ? slot->build->number : UNKNOWN_U32,
         .ubatch = ubatch == UNKNOWN_U32 ? around.ubatch : ubatch,
         .slot = (uint16_t)slot->number,
-        .n_threads = (uint16_t)n_threads,
+        .n_threads = is_counted ? (uint16_t)n_threads : 0,
         .phase = (uint16_t)phase,
         .split = (uint16_t)around.split,
         .n_nodes = (uint32_t)n_nodes,
@@ -399,24 +490,36 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
     return slot;
 }
 
-// Threads may begin.
+// A thread may begin.
+static void open_lane(struct slot *slot, uint32_t ith)
+{
+    struct lane *lane = &slot->lanes[ith];
+    lane->head_before = lane->ring_lane ? lane->head + lane->ring_lane->dropped : 0;
+    lane->barriers = 0;
+    lane->cursor = 0;
+    lane->is_open = false;
+    const struct ring_control *control = ((struct ring *)the_ring)->control;
+    lane->is_masked = control->lane_mask[ith / 64] >> ith % 64 & 1;
+    if (lane->ring_lane != NULL && slot->build != NULL)
+        atomic_store_explicit(&lane->steps, slot->build->steps, memory_order_release);
+}
+
 static void open_lanes(struct slot *slot)
 {
-    const struct ring_control *control = ((struct ring *)the_ring)->control;
-    for (uint32_t ith = 0; ith < slot->n_threads; ith++) {
-        struct lane *lane = &slot->lanes[ith];
-        lane->cursor = 0;
-        lane->is_open = false;
-        lane->is_masked = control->lane_mask[ith / 64] >> ith % 64 & 1;
-        if (lane->ring_lane != NULL && slot->build != NULL)
-            atomic_store_explicit(&lane->steps, slot->build->steps,
-                                  memory_order_release);
+    for (uint32_t ith = 0; ith < slot->n_threads; ith++)
+        open_lane(slot, ith);
+    slot->is_asked = begins_are_seen();
+    if (slot->is_asked) {
+        came.slot = slot;
+        came.graph = slot->graph;
+        came.ith = 0;
     }
     n_computing++;
 }
 
-static uint64_t close_lanes(struct slot *slot, const uint64_t *heads)
+static uint64_t close_lanes(struct slot *slot)
 {
+    slot->is_asked = false;
     uint64_t now = ticks(), n = 0;
     for (uint32_t ith = 0; ith < slot->n_threads; ith++) {
         struct lane *lane = &slot->lanes[ith];
@@ -429,7 +532,7 @@ static uint64_t close_lanes(struct slot *slot, const uint64_t *heads)
             close_op(lane);
         }
         atomic_store_explicit(&lane->steps, NULL, memory_order_release);
-        n += lane->head + lane->ring_lane->dropped - heads[ith];
+        n += lane->head + lane->ring_lane->dropped - lane->head_before;
         if (lane->ring_lane->last_ns > slot->last_ns)
             slot->last_ns = lane->ring_lane->last_ns;
     }
@@ -443,11 +546,12 @@ static void check(struct slot *slot, uint64_t found)
 {
     struct ring_control *control = ((struct ring *)the_ring)->control;
     const struct build *build = slot->build;
+    uint32_t n_threads = slot->n_threads;
     uint64_t expected =
-        build ? (uint64_t)(build->n_steps - build->n_fused) * slot->n_threads : 0;
+        build ? (uint64_t)(build->n_steps - build->n_fused) * n_threads : 0;
     struct def_check told = {.graph = slot->graph, .expected = expected, .found = found};
     uint32_t barriers = 0;
-    for (uint32_t ith = 0; ith < slot->n_threads; ith++) {
+    for (uint32_t ith = 0; ith < n_threads; ith++) {
         told.lanes += slot->lanes[ith].head > 0;
         barriers += slot->lanes[ith].barriers;
     }
@@ -456,14 +560,25 @@ static void check(struct slot *slot, uint64_t found)
                   : found < expected ? CHECK_MISSING
                                     : CHECK_EQUAL;
     told.mode = found == 0 ? MODE_GRAPHS : barriers == 0 ? MODE_BEGINS : MODE_THREADS;
-    if (found < expected && slot->n_threads > 0)
-        told.missing_nodes = (expected - found) / slot->n_threads;
+    if (found < expected && n_threads > 0)
+        told.missing_nodes = (expected - found) / n_threads;
     control->mode = told.mode;
     struct frame frame = {0};
     frame_begin(&frame, DEF_CHECK, monotonic_ns());
     frame_add(&frame, &told, sizeof told);
     frame_define(&frame, false);
     is_checked = true;
+}
+
+// A fork within the graph is not meant to happen; the child has no ring.
+static void check_once(struct slot *slot, uint64_t found)
+{
+    if (the_ring == NULL || !slot->is_first || slot->build->n_steps == 0)
+        return;
+    pthread_mutex_lock(&tracer_lock);
+    if (!is_checked)
+        check(slot, found);
+    pthread_mutex_unlock(&tracer_lock);
 }
 
 static void write_graph(struct slot *slot, uint64_t end)
@@ -514,36 +629,24 @@ int graph_traced(struct ggml_cgraph *graph, struct ggml_cplan *plan,
 {
     int error = errno;
     around.n_computed++;
-    struct slot *slot = graph_begins(graph, (uint32_t)plan->n_threads, 0, true);
+    struct slot *slot = graph_begins(graph, (uint32_t)plan->n_threads, 0, true, true);
     if (slot == NULL) {
         errno = error;
         return compute(graph, plan);
     }
     struct ring_control *control = ((struct ring *)the_ring)->control;
     bool by_thread = (control->mode != MODE_GRAPHS || !is_checked) && slot->build != NULL;
-    uint64_t heads[MOST_THREADS];
     uint64_t n = 0;
     if (by_thread) {
-        for (uint32_t ith = 0; ith < slot->n_threads; ith++) {
-            struct lane *lane = &slot->lanes[ith];
-            heads[ith] =
-                lane->ring_lane ? lane->head + lane->ring_lane->dropped : 0;
-            lane->barriers = 0;
-        }
+        slot->planned = INT64_MAX; // that was before
         open_lanes(slot);
     }
     errno = error;
     int status = compute(graph, plan);
     error = errno;
     if (by_thread) {
-        n = close_lanes(slot, heads);
-        // A fork within the graph is not meant to happen; the child has no ring.
-        if (the_ring != NULL && slot->is_first && slot->build->n_steps > 0) {
-            pthread_mutex_lock(&tracer_lock);
-            if (!is_checked)
-                check(slot, n);
-            pthread_mutex_unlock(&tracer_lock);
-        }
+        n = close_lanes(slot);
+        check_once(slot, n);
     }
     if (the_ring != NULL) {
         if (n == 0 && (!by_thread || control->mode == MODE_GRAPHS)) {
@@ -579,14 +682,14 @@ static int whole_traced(void *computer, struct ggml_cgraph *graph,
     uint64_t begin = monotonic_ns();
     // Inputs can be read before it is computed only; behind it others lie there.
     bool is_known = whole_place(computer) != NULL;
-    struct slot *slot = is_known ? graph_begins(graph, 1, begin, true) : NULL;
+    struct slot *slot = is_known ? graph_begins(graph, 1, begin, true, true) : NULL;
     errno = error;
     int status = compute(computer, graph);
     error = errno;
     uint64_t end = monotonic_ns();
     bool was_told = around.n_computed != before;
     if (!was_told && !is_known) {
-        slot = graph_begins(graph, 1, begin, false);
+        slot = graph_begins(graph, 1, begin, false, true);
         void *_Atomic *place = whole_place(NULL);
         if (place != NULL)
             *place = computer;
@@ -606,12 +709,57 @@ static int whole_traced(void *computer, struct ggml_cgraph *graph,
     return status;
 }
 
+// Ops are seen by their beginnings; how many threads there are, by who comes.
+static int begins_traced(void *backend, struct ggml_cgraph *graph,
+                         int (*compute)(void *, struct ggml_cgraph *))
+{
+    int error = errno;
+    around.n_computed++;
+    struct slot *slot = graph_begins(graph, 1, 0, true, false);
+    bool by_thread = slot != NULL && slot->build != NULL;
+    if (by_thread) {
+        slot->planned = -1;
+        slot->n_came = 1;
+        open_lanes(slot);
+        slot->n_threads = MOST_THREADS;
+    }
+    errno = error;
+    int status = compute(backend, graph);
+    error = errno;
+    uint64_t n = 0;
+    if (by_thread) {
+        slot->n_threads = slot->n_came;
+        n = close_lanes(slot);
+        if (n > 0)
+            check_once(slot, n);
+    }
+    if (slot != NULL && the_ring != NULL) {
+        if (n == 0) { // another backend than the CPU's
+            void *_Atomic *place = whole_place(NULL);
+            if (place != NULL)
+                *place = backend;
+            write_graph(slot, monotonic_ns());
+        }
+        graph_ends(slot, status, n ? n : 1);
+    }
+    errno = error;
+    return status;
+}
+
 int backend_graph_traced(void *backend, struct ggml_cgraph *graph,
                          int (*compute)(void *, struct ggml_cgraph *))
 {
     uint64_t outer = around.backend;
     around.backend = (uint64_t)(uintptr_t)backend;
-    int status = whole_traced(backend, graph, compute);
+    if (the_ring == NULL) {
+        pthread_mutex_lock(&tracer_lock);
+        look_around();
+        pthread_mutex_unlock(&tracer_lock);
+    }
+    bool is_asked = begins_are_seen() && !is_hooked("ggml_graph_compute") &&
+                    whole_place(backend) == NULL;
+    int status = is_asked ? begins_traced(backend, graph, compute)
+                          : whole_traced(backend, graph, compute);
     around.split++;
     around.backend = outer;
     return status;

@@ -111,6 +111,9 @@ struct ggml_api {
     size_t (*dev_count)(void);
     void *(*dev_get)(size_t);
     const char *(*dev_name)(void *);
+    void *(*dev_reg)(void *);
+    void *(*reg_address)(void *, const char *);
+    const char *(*type_of_buffers_name)(void *);
 };
 extern struct ggml_api ggml;
 
@@ -279,6 +282,8 @@ uint32_t buffer_number(void *buffer);
 // ---- backends.c -----------------------------------------------------------------------
 
 void backends_wrap(void);
+void begins_wrap(void);
+bool begins_are_seen(void);
 
 // ---- hooks.c ------------------------------------------------------------------------
 
@@ -293,6 +298,7 @@ struct surroundings {
 };
 extern __thread struct surroundings around;
 bool fusion_is_hooked(void);
+bool is_hooked(const char *name); // whether any slot of this function was changed
 extern bool is_source_mode;
 
 // ---- trace.c: spans -----------------------------------------------------------------
@@ -305,6 +311,8 @@ int sched_graph_traced(void *sched, struct ggml_cgraph *graph,
                        int (*compute)(void *, struct ggml_cgraph *));
 void op_begins(const struct ggml_compute_params *params,
                const struct ggml_tensor *op, bool is_fused);
+// The same where the thread's index is not known, nor whether it is computed yet.
+void op_asked(const void *op);
 void barrier_passed(void *threadpool, void (*barrier)(void *));
 void slots_forget(void);
 extern _Atomic uint32_t n_computing;
