@@ -7,7 +7,6 @@ STAMP := $(VENV)/.installed
 NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,declared.py build.py) \
 	$(wildcard capture/ggscope_capture/native/*.[ch]) capture/ggscope_capture/native/build.py
 SYSTEM := $(VENV)/.system
-DEMO := build/demo
 SAMPLE := resources/samples/llama.ggmlviz
 
 .PHONY: run demo llama test fuzz walk bench bench-capture ways lint check samples clean help
@@ -15,7 +14,7 @@ SAMPLE := resources/samples/llama.ggmlviz
 
 help:
 	@echo "make run [ARGS='FILE …']   open the viewer (on a sample without ARGS)"
-	@echo "make demo                  trace a real llama.cpp on a made model, then open the trace"
+	@echo "make demo                  trace a real llama.cpp on a made model, and watch it run"
 	@echo "make llama                 build llama.cpp for the tests of capture, once (minutes)"
 	@echo "make test [ARGS='-k …']    run every test, GUI and GL ones included"
 	@echo "make fuzz [MINUTES=10]     mutate files and read them, ARGS='--reader npu-json'"
@@ -29,10 +28,8 @@ help:
 run: $(STAMP) $(SYSTEM)
 	@$(VENV)/bin/ggscope $(if $(ARGS),$(ARGS),$(SAMPLE))
 
-# The trace opens when the run is over: a view that grows with it does not exist yet.
 demo: $(STAMP) $(SYSTEM)
-	@$(VENV)/bin/ggscope-capture demo $(DEMO) $(ARGS)
-	@$(VENV)/bin/ggscope $(DEMO)
+	@$(VENV)/bin/ggscope --demo $(ARGS)
 
 llama: $(STAMP)
 	@$(PY) packaging/build_llama.py

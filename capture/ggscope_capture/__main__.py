@@ -109,6 +109,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="npm|pypi|source",
         help="bring unmodified libraries, or build the programs, which takes minutes",
     )
+    targets.add_argument(
+        "--program",
+        metavar="PROGRAM",
+        help="tell of this one only, and how it is called where it is llama.cpp's",
+    )
     targets.add_argument("--json", action="store_true")
     targets.set_defaults(do=_targets)
 
@@ -474,18 +479,23 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _targets(options: argparse.Namespace) -> int:
-    from ggscope_capture import targets
+    from ggscope_capture import doctor, targets
 
-    if options.install:
-        try:
+    try:
+        if options.install:
             targets.install(options.install)
-        except targets.InstallError as error:
-            raise _CommandError(str(error)) from error
-    found = targets.find()
+        name = options.program
+        found = [targets.named(name)] if name else targets.find()
+    except (targets.InstallError, doctor.DoctorError) as error:
+        raise _CommandError(str(error)) from error
     if options.json:
         rows = [
-            {"path": str(t.path), "kind": t.kind, "origin": t.origin} for t in found
-        ]
+            {
+                "path": str(t.path), "kind": t.kind, "origin": t.origin,
+                "command": targets.template(t),
+            }
+            for t in found
+        ]  # fmt: skip
         say(json.dumps(rows))
         return 0
     for target in found:

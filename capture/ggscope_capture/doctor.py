@@ -14,13 +14,14 @@ import mmap
 import os
 import platform
 import re
+import shlex
 import shutil
 import stat
 import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -78,8 +79,8 @@ class Report:
     """What is known of a program before it runs.
 
     `linkage` is one of "dynamic-backends", "shared", "one-library", "static",
-    "fully-static", "setuid", "script", "python", "node", "macho", "no-ggml",
-    "other-machine", "damaged".
+    "fully-static", "setuid", "sandbox", "not-executable", "script", "python", "node",
+    "macho", "no-ggml", "other-machine", "damaged".
     """
 
     program: str
@@ -112,12 +113,22 @@ def examine(program: str | Path) -> Report:
     """
     path = find(program)
     if path.is_dir():
-        raise DoctorError(f"{path} is a folder; name the program or a library in it")
+        library = next(iter(sorted(path.glob("libllama.*"))), None)
+        if library is None:
+            raise DoctorError(f"{path} is a folder; name the program in it")
+        path = library
     try:
         with path.open("rb") as handle:
             head = handle.read(256)
     except OSError as error:
         raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
+    if path.resolve().name == "snap" or "/flatpak/exports/" in str(path):
+        return _closed(
+            path, "sandbox",
+            "it runs in a sandbox (Snap or Flatpak), which keeps the tracer out",
+            "Use a build that runs outside of it: an official release of llama.cpp, or "
+            "what `ggscope-capture targets --install npm` brings.",
+        )  # fmt: skip
     if head[:2] == b"#!":
         return _script(path, head)
     number = int.from_bytes(head[:4], "big")
@@ -218,6 +229,11 @@ def _elf(path: Path) -> Report:
     if program.machine != here or program.bits != 64:
         why = f"it is for {program.machine} with {program.bits} bits, not for this one"
         return _closed(path, "other-machine", why, "Use a build for this machine.")
+    if not program.is_library and not os.access(path, os.X_OK):
+        return _closed(
+            path, "not-executable", "you may not execute it",
+            f"`chmod +x {shlex.quote(str(path))}` allows it.",
+        )  # fmt: skip
     if _is_privileged(path):
         return _closed(
             path, "setuid",
@@ -236,8 +252,20 @@ def _elf(path: Path) -> Report:
 
 
 def _dynamic(path: Path, program: _Object) -> Report:
-    """Report on a program with libraries."""
-    objects = list(_closure(program))
+    """Report on a program with libraries, and on those that are not found."""
+    missing: list[str] = []
+    report = _by_libraries(path, program, list(_closure(program, missing)))
+    if not missing:
+        return report
+    told = (
+        f"{', '.join(missing)} cannot be found: if the program does not start, install "
+        "what it belongs to, or name its folder in LD_LIBRARY_PATH."
+    )
+    return replace(report, advice=f"{report.advice} {told}")
+
+
+def _by_libraries(path: Path, program: _Object, objects: list[_Object]) -> Report:
+    """Report on a program by what it and its libraries hold."""
     cpu = [each for each in objects if _CPU in each.defines]
     if _CPU in program.defines and not program.is_library:
         return _inside(path, "static", "ggml was linked into the program itself")
@@ -277,8 +305,11 @@ def _dynamic(path: Path, program: _Object) -> Report:
     return _no_ggml(path, "neither the program nor its libraries hold ggml")
 
 
-def _closure(program: _Object) -> Iterator[_Object]:
-    """Yield a program and the libraries that it needs, those of the system left out."""
+def _closure(program: _Object, missing: list[str]) -> Iterator[_Object]:
+    """Yield a program and the libraries that it needs, those of the system left out.
+
+    The names of those that are not there are added to `missing`.
+    """
     seen: set[Path] = set()
     todo = [program]
     while todo:
@@ -288,6 +319,8 @@ def _closure(program: _Object) -> Iterator[_Object]:
             if _SYSTEM.match(name):
                 continue
             path = _library(name, each, program)
+            if path is None and name not in missing:
+                missing.append(name)
             if path is None or path in seen:
                 continue
             seen.add(path)

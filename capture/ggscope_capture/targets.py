@@ -10,6 +10,7 @@ whole of llama.cpp. What is built goes into the folder for caches, which all sha
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -77,7 +78,12 @@ class Target:
     origin: str
 
     def command(
-        self, model: Path, prompt: str, *, tokens: int = 32, threads: int = 1
+        self,
+        model: Path | str,
+        prompt: str,
+        *,
+        tokens: int | str = 32,
+        threads: int | str = 1,
     ) -> list[str]:
         """Return the command line that continues `prompt`."""
         common = ["-m", str(model), "-p", prompt, "-n", str(tokens), "-t", str(threads)]
@@ -95,6 +101,26 @@ class Target:
         # A warm-up would be traced as one more decode.
         plain = ["-no-cnv", "--no-warmup", "--ignore-eos", "--seed", "1", "--temp", "0"]
         return [str(self.path), *common, *plain, "-c", "512"]
+
+
+def named(program: str) -> Target:
+    """Return a program, or a llama.cpp library, as a target; raises DoctorError."""
+    path = doctor.find(program)
+    is_library = re.match(r"(libllama|xllamacpp).*\.(so|dylib)", path.name) is not None
+    kind = "library" if is_library else "program"
+    if path.is_dir():
+        kind = "libraries"
+    return Target(path=path.absolute(), kind=kind, origin="named")
+
+
+def template(target: Target) -> list[str] | None:
+    """Return `Target.command` with names in braces for what is to be filled in.
+
+    None for a program that is none of llama.cpp's: its arguments are not known.
+    """
+    if target.kind == "program" and target.path.name not in PROGRAMS:
+        return None
+    return target.command("{model}", "{prompt}", tokens="{tokens}", threads="{threads}")
 
 
 def home() -> Path:

@@ -298,6 +298,12 @@ def _add_open(parser: _Parser) -> None:
         "ring of GGSCOPE_RING, else the newest there is, or the next",
     )
     parser.add_argument(
+        "--demo",
+        action="store_true",
+        help="trace a llama.cpp on a made model and follow it; both are brought where "
+        "they are not there",
+    )
+    parser.add_argument(
         "--new-window",
         action="store_true",
         help="open a window of its own; else the files go to the window that is open, "

@@ -236,7 +236,7 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     ----------
     options : attributes of the command line's ``open``: reader, ops, option, theme,
         software_gl, safe_mode, range, layout, records, names, force, beside,
-        live. Missing ones count as not given.
+        live, demo. Missing ones count as not given.
     door : where later starts hand their files over; closed when the window closes.
     """
     app = create_app([sys.argv[0] or "ggscope"])
@@ -258,6 +258,8 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     live = getattr(options, "live", None)
     if live is not None:
         later(window, partial(window.follow, live))
+    if getattr(options, "demo", False):
+        later(window, window.live_demo)
     if isinstance(app, Application):
         app.file_requested.connect(window.open_requested)
         window.open_paths(Path(p) for p in app.take_queued_files())

@@ -23,7 +23,7 @@ from ggscope.gui.pages.too_large import part_text
 from ggscope.gui.panes.workspace import Workspace
 from ggscope.gui.status import StatusStrip, progress_text
 from ggscope.gui.toolbar import Toolbar
-from ggscope.gui.widgets import Banner
+from ggscope.gui.widgets import Banner, GripSplitter
 from ggscope.model.trace import INVALID_CODE, Trace
 from ggscope.render.theme import Theme
 from ggscope.session.bookmarks.bookmarks import Bookmarks
@@ -40,12 +40,15 @@ if TYPE_CHECKING:
     from ggscope.gui.dialogs.filters import FilterPopup
     from ggscope.gui.live import WaitingPage
     from ggscope.gui.pages.too_large import TooLargePage
+    from ggscope.gui.program import ProgramPane, Run
     from ggscope.readers.survey import Bundle
 
 
 LOW_CONFIDENCE = "low_confidence"
 MISFIT = "part_does_not_fit"
 _MAX_NAMED = 3
+_PROGRAM_PX = 150
+"""Height of what a program says, at first, in a window that has room for it."""
 
 
 class DocumentParts(QObject):
@@ -229,6 +232,7 @@ class Document(QWidget):
     ----------
     live : what runs and is followed, by `live.follow.wanted_path`; "" = any ring. None:
         `path` is read.
+    run : what was started from the window, whose text is shown below the panes.
 
     Attributes
     ----------
@@ -239,6 +243,7 @@ class Document(QWidget):
     title_changed : the tab's text.
     ops_requested, renderer_requested : a click in the status strip.
     problem_reported(str) : for the window's message bar.
+    recording_requested(path) : a run was over before it could be followed.
     shown : the first picture of a file can be drawn.
     ready : it has been read to its end.
     """
@@ -248,6 +253,7 @@ class Document(QWidget):
     renderer_requested = Signal()
     problem_reported = Signal(str)
     close_requested = Signal()
+    recording_requested = Signal(str)
     shown = Signal()
     ready = Signal()
 
@@ -261,6 +267,7 @@ class Document(QWidget):
         export: Callable[..., object],
         more: Sequence[Path] = (),
         live: str | None = None,
+        run: "Run | None" = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -305,13 +312,32 @@ class Document(QWidget):
             box.addWidget(LiveStrip(self.live, self))
         box.addWidget(self._alarm_box)
         box.addWidget(self._banner_box)
-        box.addWidget(self._stack, 1)
+        self.run = run
+        self.program: ProgramPane | None = None
+        box.addWidget(self._stack if run is None else self._with_program(run), 1)
         box.addWidget(self.status)
         self.card = LoadingCard(path.name, self.workspace)
         self._connect()
         self.workspace.figure_wanted.connect(export)
         self.parts = DocumentParts(self, settings)
         self.bookmarks = DocumentBookmarks(self, settings, is_window_active)
+
+    def _with_program(self, run: "Run") -> QWidget:
+        """Return the panes with what a program says below them."""
+        from ggscope.gui.program import ProgramPane
+
+        run.setParent(self)
+        pane = self.program = ProgramPane(run, self.session.tasks, self)
+        pane.failed.connect(self.problem_reported)
+        both = GripSplitter(Qt.Orientation.Vertical, self)
+        both.addWidget(self._stack)
+        both.addWidget(pane)
+        both.setStretchFactor(0, 1)
+        height = min(self.window().height() // 7, _PROGRAM_PX)
+        both.setSizes([1000, height])
+        run.is_silent.connect(self._on_silent)
+        run.ended.connect(self._on_run_ended)
+        return both
 
     @property
     def title(self) -> str:
@@ -321,7 +347,7 @@ class Document(QWidget):
         folder it is the folder's.
         """
         if self.live is not None:
-            return title_of(self.live.wanted)
+            return self.run.name if self.run else title_of(self.live.wanted)
         name = self.parts.title or self.path.name or str(self.path)
         part = self.part
         return f"{name} ({part})" if part else name
@@ -417,6 +443,8 @@ class Document(QWidget):
         self.bookmarks.release()
         if self.live is not None:
             self.live.release()
+        if self.run is not None and self.run.parent() is self:
+            self.run.release()
         self.loader.release()
         self.workspace.release()
         self.session.close()
@@ -504,6 +532,43 @@ class Document(QWidget):
         elif self.live is not None:
             self.hide_message()
             self.live.start()
+
+    def _on_silent(self) -> None:
+        """Say why nothing has come after five seconds, and what to do."""
+        run, live = self.run, self.live
+        if run is None or live is None or not run.is_running:
+            return
+        if live.meters.heard.records:
+            return
+        told = [
+            self.tr("Nothing has been recorded yet, and {0} runs.").format(run.name),
+            self.tr("It may still be loading its model."),
+        ]
+        if "server" in run.name:
+            told.append(self.tr("A server computes when it is asked: send a request."))
+        check = run.check
+        if check is not None and check.works is None:
+            told.append(self.tr("Only the run can tell whether it can be traced."))
+        told.append(
+            self.tr(
+                "A program that clears its environment or runs in a sandbox keeps the "
+                "tracer out; what it says below may tell."
+            )
+        )
+        self.say(" ".join(told), self.tr("Stop program"), run.stop)
+
+    def _on_run_ended(self) -> None:
+        """Let following end with the program, and show a run that was too short."""
+        run, live = self.run, self.live
+        if run is None or live is None:
+            return
+        if live.is_on and not live.meters.heard.records:
+            live.finish()
+            if run.has_recording:
+                self.recording_requested.emit(run.output)
+        elif run.status and not run.is_stopped:
+            text = self.tr("{0} {1}. What it said is below.")
+            self.say(text.format(run.name, run.state()))
 
     def _on_live_ended(self) -> None:
         """Say why a program is not followed any more, unless it just ended."""

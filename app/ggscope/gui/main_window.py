@@ -31,6 +31,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.errors import TraceError
 from ggscope.gui.commands.keyboard import PositionKeys, TextFieldGuard
 from ggscope.gui.commands.shortcuts import Actions, Menus
 from ggscope.gui.drops import Drops, dropped_paths
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from ggscope.gui.commands.palette import Palette
     from ggscope.gui.dialogs.window_dialogs import WindowDialogs
     from ggscope.gui.document import Document
+    from ggscope.gui.program import Run
+    from ggscope.live.launch import Check, Wish
     from ggscope.render.export import Figure
     from ggscope.session.session import Session
 
@@ -263,12 +266,57 @@ class MainWindow(QMainWindow):
         path = Path(wanted or title_of(None))
         return self._add_document(path.absolute(), None, (), wanted)
 
+    def record(self, wish: "Wish", check: "Check | None" = None) -> None:
+        """Run a program under the capture tool and follow it in a new tab."""
+        from ggscope.gui.program import start
+
+        try:
+            run = start(wish, check)
+        except TraceError as error:
+            self.report(f"{error}.")
+        else:
+            self._follow_run(run)
+
+    def live_demo(self) -> None:
+        """Trace a llama.cpp on a made model, which brings both where they are not."""
+        from ggscope.gui.program import start_demo
+
+        try:
+            run = start_demo(self.settings)
+        except TraceError as error:
+            self.report(f"{error}.")
+        else:
+            self._follow_run(run)
+
+    def _follow_run(self, run: "Run") -> None:
+        pid = str(run.pid)
+        document = self._add_document(Path(pid).absolute(), None, (), pid, run)
+        document.recording_requested.connect(self._on_recording)
+        pane = document.program
+        assert pane is not None
+        pane.open_requested.connect(self._on_file_chosen)
+        pane.again_requested.connect(self.dialogs.show_record)
+
+    def _on_recording(self, path: str) -> None:
+        """Show the recording of a run in the place of the tab that was to follow it."""
+        document = self._tab(self.sender())
+        if document is None or document.run is None:
+            return
+        run = document.run
+        other = self._add_document(Path(path), None, (), None, run)
+        pane = other.program
+        assert pane is not None
+        pane.open.hide()
+        pane.again_requested.connect(self.dialogs.show_record)
+        self.close_document(document)
+
     def _add_document(
         self,
         full: Path,
         options: OpenOptions | None,
         others: tuple[Path, ...],
         live: str | None = None,
+        run: "Run | None" = None,
     ) -> "Document":
         from ggscope.gui.document import Document
 
@@ -280,6 +328,7 @@ class MainWindow(QMainWindow):
             export=self.export_figure,
             more=others,
             live=live,
+            run=run,
             parent=self,
         )
         if document.live is not None:
@@ -574,6 +623,7 @@ class MainWindow(QMainWindow):
         self._notice_report = ""
         self.start_page = StartPage(self.settings, desk)
         self.start_page.open_requested.connect(self.open_dialog)
+        self.start_page.record_requested.connect(self._on_record_requested)
         self.start_page.file_chosen.connect(self._on_file_chosen)
         self._stack = QStackedWidget(desk)
         self._blank = QWidget(desk)
@@ -603,6 +653,9 @@ class MainWindow(QMainWindow):
 
     def _on_ops_requested(self) -> None:
         self.dialogs.show_op_tables()
+
+    def _on_record_requested(self) -> None:
+        self.dialogs.show_record()
 
     def _on_renderer_requested(self) -> None:
         self.dialogs.show_settings()

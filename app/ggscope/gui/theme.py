@@ -116,6 +116,16 @@ QTabBar#drawerTabs::tab:selected { background: transparent; color: $text;
 #live QLabel[level="error"] { color: $error; font-weight: bold; }
 #live QPushButton { padding: 0 8px; }
 #live QPushButton:checked { background: $tint_strong; }
+#program { background: $pane; border-top: 1px solid $line; }
+#program QLabel { font-size: $small; }
+#program QPushButton { padding: 0 8px; font-size: $small; }
+#program QPlainTextEdit { border: none; border-radius: 0; }
+#program QLabel[level="good"] { color: $accent; font-weight: bold; }
+QDialog QLabel[level="good"] { color: $accent; }
+#program QLabel[level="caution"] { color: $caution; font-weight: bold; }
+QDialog QLabel[level="caution"] { color: $caution; }
+#program QLabel[level="error"] { color: $error; font-weight: bold; }
+QDialog QLabel[level="error"] { color: $error; }
 #status { background: $pane; border-top: 1px solid $line; }
 #status QLabel, #status QToolButton { color: $dim; font-size: $small; }
 #status QToolButton { border: none; background: transparent; padding: 2px 6px;

@@ -172,6 +172,12 @@ class Ring:
         self.is_owner = may_write and (owner in (0, os.getpid()) or not is_alive(owner))
         if self.is_owner:
             self._head["reader_pid"] = os.getpid()
+        else:
+            # What the owner has taken lies there until it is written over; some room
+            # is left for what comes before the first look.
+            kept = self._records.shape[1] * 15 // 16
+            self._tail = np.maximum(self._lanes["head"].astype(np.int64) - kept, 0)
+            self._events_tail = self.value("events_oldest")
 
     def _open(self, size: int) -> None:
         head = np.frombuffer(self._map[:PAGE], _HEAD, 1)

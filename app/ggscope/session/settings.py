@@ -45,6 +45,7 @@ RECENT_SEPARATOR = "\n"
 MAX_FILTERS = 60
 MAX_SHIFTS = 200
 MAX_LIMIT_MIB = 1 << 24
+MAX_TOKENS, MAX_THREADS = 1_000_000, 1024
 SYNC_MS = 1000
 """Changes are written after so long without another."""
 _MAX_TEXT = 1 << 20
@@ -173,6 +174,19 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Capture:
+    """What was run under the capture tool last: programs and models, newest first."""
+
+    programs: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    prompt: str = "Once upon a time"
+    tokens: int = 128
+    threads: int = 1
+    more: str = ""
+    folder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Plugins:
     """Readers from a folder. Off unless the person turns it on."""
 
@@ -186,6 +200,8 @@ _RANGES: Mapping[tuple[str, str], tuple[int, int]] = {
     ("layout", "bottom_height"): (0, 4000),
     ("drawing", "gpu_mib"): (0, MAX_LIMIT_MIB),
     ("memory", "limit_mib"): (0, MAX_LIMIT_MIB),
+    ("capture", "tokens"): (1, MAX_TOKENS),
+    ("capture", "threads"): (1, MAX_THREADS),
 }
 _LENGTHS: Mapping[tuple[str, str], int] = {
     ("layout", "cells"): 6,
@@ -235,6 +251,7 @@ class Settings(QObject):
     bookmarks = _Topic(Bookmarks)
     filters = _Topic(Filters)
     memory = _Topic(Memory)
+    capture = _Topic(Capture)
     plugins = _Topic(Plugins)
 
     changed = Signal(object)  # name of the topic

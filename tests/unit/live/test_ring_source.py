@@ -200,6 +200,21 @@ def test_second_viewer_looks_and_leaves_the_ring_to_the_first(source, path):
     assert not writer.lanes["tail"].any()
 
 
+def test_viewer_that_comes_second_sees_what_the_first_has_taken(source, path):
+    writer = Writer(path)
+    writer.graph()
+    source.poll()
+    writer.control["reader_pid"] = os.getppid()  # as if the first were another process
+    other = ProgramSource(path)
+    other.poll()
+
+    assert other.heard().records == source.heard().records
+    assert len(other.snapshot().spans) == len(source.snapshot().spans)
+    assert other.heard().lost == 0
+    other.close()
+    writer.close()
+
+
 def test_second_viewer_counts_what_the_first_let_be_overwritten(source, path):
     writer = Writer(path, capacity=64)
     writer.control["reader_pid"] = os.getppid()

@@ -204,6 +204,7 @@ _FILE = _menu(
     "File",
     Command("file.open", "Open…", "Ctrl+O", NOTHING, lambda w: w.open_dialog()),
     Command("file.open_folder", "Open folder…", "Ctrl+Shift+O", NOTHING, lambda w: w.open_folder_dialog()),
+    Command("file.record", "Record a program…", "", NOTHING, lambda w: w.dialogs.show_record()),
     Command("file.live", "Follow a running program", "", NOTHING, lambda w: w.follow()),
     Command("file.add", "Add to session…", "", DOCUMENT, lambda w: w.add_dialog()),
     Command("file.parts", "Files of this session…", "", DOCUMENT, lambda w: w.dialogs.show_parts()),
@@ -355,6 +356,7 @@ _ANALYSE = _menu(
 _HELP = _menu(
     "Help",
     Command("help.guide", "User guide", "", NOTHING, lambda w: w.dialogs.show_guide()),
+    Command("help.demo", "Live demo…", "", NOTHING, lambda w: w.dialogs.start_demo()),
     Command("help.keys", "Keys", "? F1", NOTHING, lambda w: w.dialogs.show_keys()),
     Command("help.readers", "Readers", "", NOTHING, lambda w: w.dialogs.show_readers()),
     Command("help.report", "Copy system report", "", NOTHING, lambda w: w.dialogs.copy_system_report()),

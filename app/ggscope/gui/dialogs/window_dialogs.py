@@ -286,6 +286,24 @@ class WindowDialogs(QObject):
         if chosen is not None:
             session.reload({"ops": "" if chosen == AUTO_OPS else chosen})
 
+    def show_record(self) -> None:
+        """Ask which program is to be run under the capture tool."""
+        from ggscope.gui.dialogs.record import RecordDialog
+
+        dialog = RecordDialog(self._window.settings, self._window)
+        dialog.wanted.connect(self._window.record)
+        dialog.show()
+
+    def start_demo(self) -> None:
+        """Run the demo, once the person knows what that brings."""
+        question = self.tr(
+            "The live demo makes a small model with random weights and traces a "
+            "llama.cpp on it. Where none is found, one is downloaded from npm or PyPI "
+            "(11 or 34 MB) into a folder of its own. Begin?"
+        )
+        if ask_yes(self._window, question):
+            self._window.live_demo()
+
     def show_parts(self) -> None:
         """List the files of the session in front."""
         from ggscope.gui.dialogs.parts import PartsDialog

@@ -82,6 +82,7 @@ class StartPage(QWidget):
     """Shown while no file is open."""
 
     open_requested = Signal()
+    record_requested = Signal()
     file_chosen = Signal(str)
 
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
@@ -161,6 +162,12 @@ class StartPage(QWidget):
             primary=True,
             tip=self.tr("Open trace files (Ctrl+O)"),
         )
+        self.record_button = button(
+            self.tr("Record a program…"),
+            self.record_requested.emit,
+            area,
+            tip=self.tr("Run a llama.cpp and watch what it computes"),
+        )
         box = QVBoxLayout(area)
         box.setContentsMargins(24, 12, 24, 12)
         box.setSpacing(8)
@@ -169,8 +176,10 @@ class StartPage(QWidget):
             part.setAlignment(Qt.AlignmentFlag.AlignHCenter)
             box.addWidget(part)
         row = QHBoxLayout()
+        row.setSpacing(8)
         row.addStretch(1)
         row.addWidget(self.open_button)
+        row.addWidget(self.record_button)
         row.addStretch(1)
         box.addSpacing(6)
         box.addLayout(row)

@@ -1,0 +1,429 @@
+"""The dialog that runs a program under the capture tool, after a look at both."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QStandardPaths, Qt, QTimer, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QFileDialog,
+    QFormLayout,
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.errors import TraceError
+from ggscope.gui.widgets import CHANGES_NOTHING, button, label, set_property
+from ggscope.live import launch
+from ggscope.live.launch import Check, Target, Wish
+from ggscope.session.settings import MAX_THREADS, MAX_TOKENS, Settings
+from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
+from ggscope.text import file_name, one_line
+from ggscope.views.base.plain import ElidedLabel, copy_text, set_title
+
+MAX_KEPT = 12
+_NUMBER_PX = 130
+_SETTLE_MS = 250
+"""What is typed is looked at after so long without another letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsRequest:
+    """Look for llama.cpp on this machine, on a worker."""
+
+    def __call__(self, context: TaskContext) -> tuple[Target, ...]:
+        """Return what is there; raises LiveError."""
+        context.check_cancelled()
+        return launch.targets()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """Look at a program, on a worker."""
+
+    program: str
+
+    def __call__(self, context: TaskContext) -> Check:
+        """Return whether it can be traced; raises LiveError."""
+        context.check_cancelled()
+        return launch.check(self.program)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Look at the head of a model, on a worker."""
+
+    path: str
+
+    def __call__(self, context: TaskContext) -> str:
+        """Return what it is; raises ReadError."""
+        context.check_cancelled()
+        return launch.model_words(self.path)
+
+
+class RecordDialog(QDialog):
+    """Asks what is to be run, and tells beforehand whether that can be traced.
+
+    Signals
+    -------
+    wanted(Wish, Check or None) : Start was pressed.
+    """
+
+    wanted = Signal(object, object)
+
+    def __init__(self, settings: Settings, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._settings = settings
+        self._check: Check | None = None
+        self._checked = ""
+        self._is_model_good = True
+        self._tasks = Tasks(self)
+        set_title(self, self.tr("Record a program"))
+        self.setAccessibleName(self.windowTitle())
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.resize(760, 560)
+        kept = settings.capture
+        self.program = _line_of(self.tr("Program"), kept.programs, self)
+        self.model = _line_of(self.tr("Model"), kept.models, self)
+        self.program_words = label("", self, "dim", wraps=True)
+        self.model_words = label("", self, "dim", wraps=True)
+        self.prompt = _field(kept.prompt, self.tr("Prompt"), self)
+        self.tokens = _number(kept.tokens, MAX_TOKENS, self.tr("Tokens"), self)
+        self.threads = _number(kept.threads, MAX_THREADS, self.tr("Threads"), self)
+        self.more = _field(kept.more, self.tr("Further arguments"), self)
+        self.more.setPlaceholderText(self.tr("as in a terminal, such as --temp 0"))
+        self.output = _field("", self.tr("Recording"), self)
+        self._own_output, self._named_after = "", "?"
+        self.command = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
+        self.command.setProperty("mono", True)
+        self.start = button(self.tr("Start"), self._on_start, self, primary=True)
+        self.start.setDefault(True)
+        self.copy = button(self.tr("Copy command"), self._on_copy, self)
+        self.cancel = button(self.tr("Cancel"), self.close, self)
+        self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
+        self._settle.timeout.connect(self._look_at_both)
+        self._lay_out()
+        self._connect()
+        self._targets: tuple[Target, ...] = ()
+        self._tasks.run(
+            "targets", TargetsRequest(), self._on_targets, on_error=self._on_no_targets
+        )
+        self._look_at_both()
+
+    def wish(self) -> Wish:
+        """Return what is to be run, as it stands."""
+        typed = self.program.currentText().strip()
+        target = Target(typed)
+        if self._check is not None and self._checked == typed:
+            target = self._check.target
+        return Wish(
+            target=target,
+            output=self.output.text().strip(),
+            model=_path(self.model.currentText()),
+            prompt=self.prompt.text(),
+            tokens=self.tokens.value(),
+            threads=self.threads.value(),
+            more=self.more.text(),
+        )
+
+    def done(self, result: int) -> None:
+        """Leave nothing behind that works for nobody."""
+        self._tasks.close()
+        super().done(result)
+
+    # -- building ----------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        form = QFormLayout()
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(8)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        ask = self._ask_program, self._ask_model, self._ask_output
+        lines: tuple[tuple[str, QWidget, Callable[[], object] | None], ...] = (
+            (self.tr("Program"), self.program, ask[0]),
+            ("", self.program_words, None),
+            (self.tr("Model"), self.model, ask[1]),
+            ("", self.model_words, None),
+            (self.tr("Prompt"), self.prompt, None),
+            (self.tr("Tokens"), self.tokens, None),
+            (self.tr("Threads"), self.threads, None),
+            (self.tr("Further arguments"), self.more, None),
+            (self.tr("Recording"), self.output, ask[2]),
+            (self.tr("Command"), self.command, None),
+        )
+        for text, widget, browse in lines:
+            row = QHBoxLayout()
+            row.setSpacing(8)
+            row.addWidget(widget, 0 if isinstance(widget, QSpinBox) else 1)
+            if isinstance(widget, QSpinBox):
+                row.addStretch(1)
+            if browse is not None:
+                row.addWidget(button(self.tr("Browse…"), browse, self))
+            form.addRow(label(text, self), row)
+        inner = QWidget(self)
+        inner.setLayout(form)
+        scroll = QScrollArea(self)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setWidget(inner)
+        row = QHBoxLayout()
+        row.addWidget(self.copy)
+        row.addStretch(1)
+        row.addWidget(self.cancel)
+        row.addWidget(self.start)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(20, 20, 20, 16)
+        box.setSpacing(12)
+        text = self.tr(
+            "The program runs as it is, with a tracer beside it; what it computes is "
+            "shown while it runs and written to a file."
+        )
+        box.addWidget(label(text, self, "dim", wraps=True))
+        box.addWidget(scroll, 1)
+        box.addLayout(row)
+
+    def _connect(self) -> None:
+        for combo in (self.program, self.model):
+            combo.editTextChanged.connect(self._on_typed)
+        for field in (self.prompt, self.more, self.output):
+            field.textChanged.connect(self._show)
+        for number in (self.tokens, self.threads):
+            number.valueChanged.connect(self._show)
+
+    # -- what is found out -------------------------------------------------
+
+    def _on_typed(self) -> None:
+        self._settle.start()
+        self._show()
+
+    def _look_at_both(self) -> None:
+        program = self.program.currentText().strip()
+        if program != self._checked:
+            self._checked, self._check = program, None
+            self._say(self.program_words, "")
+            if program:
+                self._say(self.program_words, self.tr("Looking at the program…"))
+                self._tasks.run(
+                    "check",
+                    CheckRequest(_path(program)),
+                    self._on_check,
+                    on_error=self._on_no_check,
+                )
+        model = _path(self.model.currentText())
+        self._is_model_good = True
+        self._say(self.model_words, "")
+        if model:
+            self._tasks.run(
+                "model",
+                ModelRequest(model),
+                self._on_model,
+                on_error=self._on_no_model,
+            )
+        self._show()
+
+    def _on_targets(self, found: tuple[Target, ...]) -> None:
+        typed = self.program.currentText()
+        known = {self.program.itemText(i) for i in range(self.program.count())}
+        self.program.addItems([t.path for t in found if t.path not in known])
+        self.program.setEditText(typed)
+        if not typed and found:
+            self.program.setEditText(found[0].path)
+        elif not typed:
+            self._say(
+                self.program_words,
+                self.tr(
+                    "No llama.cpp was found on this machine. Name a program, or let "
+                    "Help, Live demo bring one."
+                ),
+            )
+
+    def _on_no_targets(self, failure: TaskFailure) -> None:
+        self._say(self.program_words, _sentence(failure.message), "error")
+
+    def _on_check(self, check: Check) -> None:
+        self._check = check
+        why = "; ".join(check.why)
+        if check.works:
+            text, level = self.tr("Can be traced: {0}.").format(why), "good"
+        elif check.works is None:
+            text = self.tr("Perhaps: {0}. {1}").format(why, check.advice)
+            level = "caution"
+        else:
+            text = self.tr("Cannot be traced: {0}. {1}").format(why, check.advice)
+            level = "error"
+        if not check.target.command:
+            text += " " + self.tr(
+                "It is none of llama.cpp's programs: give all its arguments below."
+            )
+        self._say(self.program_words, text, level)
+        self._show()
+
+    def _on_no_check(self, failure: TaskFailure) -> None:
+        self._say(self.program_words, _sentence(failure.message), "error")
+        self._show()
+
+    def _on_model(self, words: str) -> None:
+        self._say(self.model_words, words)
+        self._show()
+
+    def _on_no_model(self, failure: TaskFailure) -> None:
+        self._is_model_good = False
+        text = self.tr("{0} Choose a GGUF file.").format(_sentence(failure.message))
+        self._say(self.model_words, text, "error")
+        self._show()
+
+    def _say(self, where: QWidget, text: str, level: str = "") -> None:
+        where.setText(text)  # type: ignore[attr-defined]  # a Label
+        set_property(where, "level", level)
+
+    # -- what is asked -----------------------------------------------------
+
+    def _ask_program(self) -> None:
+        self._ask(self.program, self.tr("Choose a program"), "")
+
+    def _ask_model(self) -> None:
+        self._ask(self.model, self.tr("Choose a model"), self.tr("Models (*.gguf)"))
+
+    def _ask(self, combo: QComboBox, title: str, filters: str) -> None:
+        folder = os.path.dirname(_path(combo.currentText()))
+        every = self.tr("All files (*)")
+        both = f"{filters};;{every}" if filters else every
+        path, _ = QFileDialog.getOpenFileName(
+            self, title, folder, both, "", CHANGES_NOTHING
+        )
+        if path:
+            combo.setEditText(path)
+
+    def _ask_output(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(
+            self,
+            self.tr("Where the recording goes"),
+            self.output.text(),
+            self.tr("Records (*.bin)"),
+            "",
+            CHANGES_NOTHING,
+        )
+        if path:
+            self.output.setText(path)
+
+    def _show(self) -> None:
+        """Show what follows from the fields."""
+        program = self.program.currentText().strip()
+        wish = self.wish()
+        name = wish.target.name
+        if self._named_after != name and self.output.text() == self._own_output:
+            self._named_after = name
+            self._own_output = _output_for(name, self._settings)
+            self.output.setText(self._own_output)
+            wish = self.wish()
+        is_known = "{model}" in wish.target.command or self._check is None
+        for field in (self.model, self.prompt, self.tokens, self.threads):
+            field.setEnabled(is_known)
+        try:
+            text, is_whole = wish.shown(), True
+        except TraceError as error:
+            text, is_whole = _sentence(str(error)), False
+        self.command.setText(text)
+        lacks_model = "{model}" in wish.target.command and (
+            not wish.model or not self._is_model_good
+        )
+        self.start.setEnabled(
+            is_whole
+            and self._check is not None
+            and self._check.works is not False
+            and bool(wish.output)
+            and not lacks_model
+        )
+        self.copy.setEnabled(is_whole and bool(program))
+
+    def _on_copy(self) -> None:
+        copy_text(self.wish().shown())
+
+    def _on_start(self) -> None:
+        if not self.start.isEnabled():
+            return
+        wish, kept = self.wish(), self._settings.capture
+        self._settings.change(
+            "capture",
+            programs=_newest(self.program.currentText().strip(), kept.programs),
+            models=_newest(self.model.currentText().strip(), kept.models),
+            prompt=wish.prompt,
+            tokens=wish.tokens,
+            threads=wish.threads,
+            more=wish.more,
+            folder=os.path.dirname(wish.output),
+        )
+        self.wanted.emit(wish, self._check)
+        self.close()
+
+
+def recordings_folder(settings: Settings) -> Path:
+    """Return where recordings go unless a person names another place."""
+    if settings.capture.folder:
+        return Path(settings.capture.folder)
+    if settings.data_folder is not None:
+        return settings.data_folder / "recordings"
+    place = QStandardPaths.StandardLocation.DocumentsLocation
+    return Path(QStandardPaths.writableLocation(place)) / "ggscope"
+
+
+def _output_for(name: str, settings: Settings) -> str:
+    """Return where a program's recording goes, named after it and the time."""
+    stem = name.removesuffix(".exe") or "recording"
+    when = time.strftime("%Y%m%d-%H%M%S")
+    return str(recordings_folder(settings) / file_name(f"{stem}-{when}", ".bin"))
+
+
+def _path(text: str) -> str:
+    """Return a typed path with the home folder in the place of ~."""
+    return os.path.expanduser(text.strip())
+
+
+def _newest(text: str, kept: tuple[str, ...]) -> tuple[str, ...]:
+    if not text:
+        return kept
+    return (text, *(other for other in kept if other != text))[:MAX_KEPT]
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}." if words else ""
+
+
+def _line_of(name: str, entries: tuple[str, ...], parent: QWidget) -> QComboBox:
+    combo = QComboBox(parent)
+    combo.setEditable(True)
+    combo.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+    combo.setAccessibleName(name)
+    combo.setMinimumContentsLength(20)
+    combo.setSizeAdjustPolicy(
+        QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+    )
+    combo.addItems([one_line(entry) for entry in entries])
+    combo.setCurrentIndex(0 if entries else -1)
+    return combo
+
+
+def _field(text: str, name: str, parent: QWidget) -> QLineEdit:
+    field = QLineEdit(text, parent)
+    field.setAccessibleName(name)
+    return field
+
+
+def _number(value: int, most: int, name: str, parent: QWidget) -> QSpinBox:
+    box = QSpinBox(parent)
+    box.setRange(1, most)
+    box.setValue(value)
+    box.setMinimumWidth(_NUMBER_PX)
+    box.setAccessibleName(name)
+    return box
