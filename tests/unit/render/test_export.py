@@ -168,6 +168,20 @@ def test_svg_of_a_timeline_holds_its_names_as_text(tmp_path: Path) -> None:
     assert root.findtext(f"{SVG}title") == "My run"
 
 
+def test_families_of_an_svg_end_with_one_that_every_browser_has(tmp_path: Path) -> None:
+    target = tmp_path / "figure.svg"
+
+    export(timeline_figure, llama_like_trace(), target)
+
+    root = ET.fromstring(target.read_text("utf-8"))
+    families = {n.get("font-family") for n in root.iter() if n.get("font-family")}
+    assert families
+    for family in families:
+        names = [name.strip(" '") for name in family.split(",")]
+        assert names[-1] in ("sans-serif", "monospace")
+        assert not {"Sans Serif", "Monospace"} & set(names), "names of Qt, not of CSS"
+
+
 def test_timeline_of_chosen_lanes_shows_only_those(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
