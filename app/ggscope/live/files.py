@@ -5,6 +5,7 @@ one under the same name, begins another trace.
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -53,7 +54,7 @@ _USUAL_OPS = "ggml-2025-06-30-86"
 """The table of the ggml-viz builds that there are; their files do not name it."""
 
 
-class GrowingFile:
+class GrowingFile(ABC):
     """A file that another program writes.
 
     Writers of these formats do not say when they end: the trace waits for more until
@@ -176,11 +177,13 @@ class GrowingFile:
         self._newest = max(self._newest, stamp)
         return stamp - self._origin
 
+    @abstractmethod
     def _read(self, file: BinaryIO, now: int) -> None:
-        raise NotImplementedError
+        """Take in what was written since the last time."""
 
+    @abstractmethod
     def _open_spans(self, until: int) -> Spans:
-        raise NotImplementedError
+        """Return the spans that last, as if they ended now."""
 
 
 @dataclass(slots=True)

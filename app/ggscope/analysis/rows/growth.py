@@ -9,6 +9,7 @@ Snapshots that are older than what is arranged already get nothing here (None): 
 asks for them computes them as of any trace.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -228,7 +229,7 @@ class _Counts:
         return self._count
 
 
-class _Lane:
+class _Lane(ABC):
     """The rows of a lane as they stand.
 
     Attributes
@@ -270,8 +271,9 @@ class _Lane:
             cut = moved
         return -(1 << 63)
 
+    @abstractmethod
     def _arrange(self, spans: Spans, new: Array, start: I64, cut: int | None) -> None:
-        raise NotImplementedError
+        """Put the spans `new` into rows; nothing before `cut` changes."""
 
     def _put(self, rows: tuple[Row, ...], cut: int | None) -> None:
         """Put rows in the place of all that starts at `cut` or later; None: behind."""
