@@ -14,6 +14,8 @@ from ggscope.model.selection import Filter
 from ggscope.model.time import TimeRange
 from ggscope.session import live as live_module
 from ggscope.session.live import Meters, Phase
+from ggscope.session.tasks import TaskState
+from ggscope.views.table.view import TableView
 from ggscope_capture.ring import Frame
 from ring_writer import Writer
 from scenes import texts_of
@@ -463,3 +465,40 @@ def test_following_leaves_no_steps_in_the_history(followed, writer, qtbot):
     grow(document, writer, qtbot, 3)
 
     assert len(session.history._entries) == n
+
+
+def test_how_far_a_job_is_does_not_hurry_views_that_rest(followed, writer, qtbot):
+    document = followed(writer)
+    (table,) = document.workspace.views("table") or (None,)
+    if table is None:
+        table = TableView(document.session, document.workspace.theme)
+        qtbot.addWidget(table)
+    heard = []
+    table.hear((document.session.trace_changed, heard.append))
+    grow(document, writer, qtbot)
+    qtbot.waitUntil(lambda: bool(heard), timeout=10_000)  # it has begun to rest
+    n = len(heard)
+    table._wait_calmly()
+    grow(document, writer, qtbot)
+    document.session.tasks.task_changed.emit(TaskState("timeline", "", 0, 0, 0.0))
+
+    assert len(heard) == n
+    document.session.set_filter(Filter(ops=frozenset(("ADD",))))  # a person's doing
+    assert len(heard) == n + 1
+
+
+def test_listener_that_may_go_on_shows_without_waiting_for_its_next_poll(monkeypatch):
+    listener = live_module.Listener(None, lambda _: None)
+    rests = []
+    monkeypatch.setattr(listener._wake, "wait", rests.append)
+    listener._has_news = True
+    listener._rest(0.1)
+    listener.is_paused = True
+    listener._rest(0.1)
+    listener.is_paused = False
+    listener.may_show.clear()
+    listener._rest(0.1)
+    listener.go_on()
+
+    assert rests == [pytest.approx(0.001), 0.1, 0.1]
+    assert listener._wake.is_set()

@@ -35,6 +35,7 @@ FIRST_TICKS = 2_000_000_000
 _QUICK_S, _SLOW_S, _LOOK_S = 1 / 60, 1 / 10, 0.25
 """Between polls: while there is news, after half a second without, and before there is
 anything to poll."""
+_LEAST_S = 1 / 1000
 _QUIET_S = 0.5
 _TELL_S = 0.25
 _RATE_S = 1.0
@@ -108,9 +109,10 @@ class Listener(threading.Thread):
         self._limit = asked_limit(limit_bytes)
         self._source: LiveSource | None = None
         self._end = threading.Event()
+        self._wake = threading.Event()
         self._is_abandoned = False
         self.may_show = threading.Event()
-        """Whether the snapshot before has been taken in."""
+        """Whether the snapshot before has been taken in; see `go_on`."""
         self.may_show.set()
         self.interval = SHOWN_S
         self.is_paused = False
@@ -120,14 +122,22 @@ class Listener(threading.Thread):
         self._past: deque[tuple[float, int, int, int]] = deque()
         self._told = Meters()
 
+    def go_on(self) -> None:
+        """Note that the snapshot before has been taken in."""
+        self.may_show.set()
+        if self._has_news:  # else it is woken for nothing
+            self._wake.set()
+
     def finish(self) -> None:
         """Stop listening; the last news is all that was heard."""
         self._end.set()
+        self._wake.set()
 
     def abandon(self) -> None:
         """Stop listening; nobody wants to know any more."""
         self._is_abandoned = True
         self._end.set()
+        self._wake.set()
 
     def run(self) -> None:
         """Listen."""
@@ -157,7 +167,7 @@ class Listener(threading.Thread):
                     self._last(None, Phase.STOPPED)
                     return
                 self._tell(now, Meters(heard=Heard(words=words)))
-                self._end.wait(_LOOK_S)
+                self._rest(_LOOK_S)
                 continue
             if source.poll():
                 self._has_news, self._news_at = True, now
@@ -171,7 +181,16 @@ class Listener(threading.Thread):
             self._tell(now, meters)
             is_quick = now - self._news_at < _QUIET_S
             wait = _QUICK_S if is_quick else _SLOW_S
-            self._end.wait(_LOOK_S if meters.phase is Phase.WAITING else wait)
+            self._rest(_LOOK_S if meters.phase is Phase.WAITING else wait)
+
+    def _rest(self, seconds: float) -> None:
+        """Wait, but no longer than until what is known can be shown."""
+        if self._has_news and self.may_show.is_set() and not self.is_paused:
+            due = self._shown_at + self.interval - time.monotonic()
+            seconds = min(seconds, max(due, _LEAST_S))
+        self._wake.wait(seconds)
+        if not self._end.is_set():
+            self._wake.clear()
 
     def _find(self) -> LiveSource | None:
         path = wanted_path(self._wanted)
@@ -386,7 +405,7 @@ class Follower(QObject):
 
     def _on_breath(self) -> None:
         if self._listener is not None and not self._session.tasks.has_urgent:
-            self._listener.may_show.set()
+            self._listener.go_on()
 
     def _show(self, trace: Trace, restarts: int) -> None:
         is_new = restarts != self._restarts or self._session.trace is None

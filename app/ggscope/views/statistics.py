@@ -318,8 +318,8 @@ class StatisticsView(View):
             (session.only_range_changed, self._on_changed),
             (session.selection_changed, self._on_changed),
             (session.mask_changed, self._on_changed),
-            (session.tasks.task_changed, self._on_task_changed),
         )
+        self.hear((session.tasks.task_changed, self._on_task_changed), is_calm=False)
         self._on_trace_changed(None)
 
     def _lay_out(self) -> None:

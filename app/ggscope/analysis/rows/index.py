@@ -149,6 +149,11 @@ class TraceIndex:
         return self._trace
 
     @property
+    def grows(self) -> bool:
+        """Whether what is derived is appended to what was derived before."""
+        return self._growth is not None
+
+    @property
     def lanes(self) -> TimelineLanes:
         """All lanes that the timeline can show, in default order."""
         return self._cache.get("lanes", self._make_lanes)

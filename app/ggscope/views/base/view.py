@@ -190,10 +190,17 @@ class View(QWidget):
         self._calm_timer: QTimer | None = None
         self.is_released = False
 
-    def hear(self, *pairs: Connection) -> None:
-        """Connect signals to slots until `release`."""
+    def hear(self, *pairs: Connection, is_calm: bool = True) -> None:
+        """Connect signals to slots until `release`.
+
+        Parameters
+        ----------
+        is_calm : whether they are heard seldom while a program runs. Not for what
+            is neither the trace's nor a person's doing, such as how far a job is: it
+            would pass on at once all that waits.
+        """
         for signal, slot in pairs:
-            if not self.keeps_up:
+            if is_calm and not self.keeps_up:
                 calm = Calm(self, slot)
                 self._calm.append(calm)
                 slot = calm.hear

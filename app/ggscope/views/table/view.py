@@ -217,8 +217,8 @@ class TableView(View):
             (session.search_changed, self._on_search_changed),
             (session.absolute_time_changed, self.model.set_absolute),
             (session.reveal_requested, self._on_reveal_requested),
-            (session.tasks.task_changed, self._on_task_changed),
         )
+        self.hear((session.tasks.task_changed, self._on_task_changed), is_calm=False)
         self._show_session()
 
     def _build_layout(self) -> None:

@@ -118,7 +118,8 @@ class PrepareRequest:
             for at in shown[part].tolist():
                 n_rows[at] = self._prepare_lane(lanes.keys[at])
 
-        if context is None:  # a small trace, on the thread of the window
+        if context is None or self.index.grows:
+            # A small trace, or what is new of a large one: less than threads cost.
             prepare(0, slice(None))
         else:
             context.check_cancelled()
