@@ -243,6 +243,23 @@ def _live() -> list[Figure]:
             key="live.small_ring_misjudged", aim=0,
             label="ring of 256 kB: lost but not reported", unit="records",
         ),
+        Figure(
+            key="live.window_updates_per_s", label="window, 1 M records/s: pictures",
+            unit="/s", aim=30, more_is_better=True, is_compared=False,
+        ),
+        Figure(
+            key="live.window_lag_ms", label="window: written to picture, 95 of 100",
+            unit="ms", aim=100, is_compared=False,
+        ),
+        Figure(
+            key="live.window_core_share", label="window: share of a core",
+            unit="cores", aim=1, is_compared=False,
+        ),
+        Figure(key="live.window_lost", label="window: lost", unit="records", aim=0),
+        Figure(
+            key="live.window_bytes_per_record", label="window: memory per record",
+            unit="B", is_compared=False,
+        ),
     ]  # fmt: skip
 
 

@@ -7,19 +7,24 @@ same takes of a trace that is made anew. Then a made-up program writes a million
 a second to a ring of 64 MB; each poll makes a snapshot and its columns.
 """
 
+import argparse
 import json
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+from PySide6.QtCore import QEventLoop, QTimer
 
 from ggscope.analysis.rows.columns import column_edges, query_many
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
+from ggscope.gui.app import create_app, create_window
 from ggscope.live.follow import ring_folder
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
@@ -27,10 +32,13 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Array
 from ggscope.model.trace import OpTable, TraceInfo
-from ggscope.views.timeline.view import PrepareRequest
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import MemoryStore
+from ggscope.views.timeline.view import PrepareRequest, TimelineView
 
 N_SPANS, RATE, PER_SECOND, PX = 5_000_000, 1_000_000, 30, 1920
 N_LANES, N_LAYERS, N_UPDATES = 4, 32, 40
+WARM_MS = 3_000
 WRITER = Path(__file__).parent.parent / "tests" / "ring_writer.py"
 INFO = TraceInfo((), "", "benchmark", "", 0)
 OPS = OpTable("benchmark", ("NONE", "MUL_MAT", "ADD", "ROPE", "SOFT_MAX", "RMS_NORM"))
@@ -97,16 +105,21 @@ def updates() -> dict[str, float]:
     }
 
 
+def made_up_program(
+    path: Path, seconds: float, megabytes: float
+) -> "subprocess.Popen[str]":
+    """Start what writes to a ring."""
+    command = [sys.executable, WRITER, path, "--rate", RATE, "--seconds", seconds]
+    words = [str(word) for word in (*command, "--megabytes", megabytes)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
 def followed(seconds: float, megabytes: float) -> dict[str, float]:
     """Follow a made-up program; return what was lost, lag, and processor time."""
     lags: list[float] = []
     with TemporaryDirectory(dir=ring_folder()) as folder:
         path = Path(folder) / "ring"
-        command = [sys.executable, WRITER, path, "--rate", RATE, "--seconds", seconds]
-        command += ["--megabytes", megabytes]
-        writer = subprocess.Popen(
-            [str(word) for word in command], stdout=subprocess.PIPE, text=True
-        )
+        writer = made_up_program(path, seconds, megabytes)
         source, index = ProgramSource(path), None
         begin, used = time.perf_counter(), time.process_time()
         while source.heard().state not in (State.ENDED, State.GONE):
@@ -131,12 +144,98 @@ def followed(seconds: float, megabytes: float) -> dict[str, float]:
     }
 
 
+def in_window(seconds: float, megabytes: float) -> dict[str, float]:
+    """Follow a made-up program in the window, at 1920×1080.
+
+    Lag is the age of the newest record of a picture when it is out. The first seconds,
+    in which panes are made and filled, do not count.
+    """
+    application = create_app()
+    window = create_window(Settings(MemoryStore()), "dark")
+    window.resize(1920, 1080)
+    window.show()
+    lags: list[float] = []
+    begun = {"time": 0.0, "used": 0.0, "memory": 0.0, "records": 0.0}
+    with TemporaryDirectory(dir=ring_folder()) as folder:
+        path = Path(folder) / "ring"
+        document = window.follow(str(path))
+        assert document is not None
+        assert document.live is not None
+        live, loop = document.live, QEventLoop()
+        writer = made_up_program(path, seconds, megabytes)
+        drawn: list[object] = [None]
+        out = QTimer(singleShot=True, interval=0)
+
+        def shown() -> TimelineView:
+            (view,) = document.workspace.views("timeline")
+            assert isinstance(view, TimelineView)
+            return view
+
+        def on_out() -> None:
+            prepared = shown().prepared()
+            trace = None if prepared is None else prepared.index.trace
+            if trace is None or trace is drawn[0] or trace.read_until is None:
+                return
+            drawn[0] = trace
+            now = time.monotonic_ns()
+            lags.append((now - trace.clock.origin - trace.read_until) / 1e6)
+
+        def begin() -> None:
+            timeline = shown()
+            compose = timeline.compose
+
+            def composed(*arguments: Any) -> Any:
+                out.start()  # it comes when the window has been painted
+                return compose(*arguments)
+
+            timeline.compose = composed  # type: ignore[assignment]
+            begun.update(
+                time=time.perf_counter(),
+                used=time.process_time(),
+                memory=resident_bytes(),
+                records=live.meters.heard.records,
+            )
+
+        out.timeout.connect(on_out)
+        warm = QTimer(singleShot=True, interval=WARM_MS)
+        warm.timeout.connect(begin)
+        warm.start()
+        live.ended.connect(loop.quit)
+        loop.exec()
+        took = time.perf_counter() - begun["time"]
+        heard, used = live.meters.heard, time.process_time() - begun["used"]
+        grown = resident_bytes() - begun["memory"]
+        window.close()
+        application.processEvents()
+        writer.communicate()
+    return {
+        "updates_per_s": len(lags) / took,
+        "lag_ms": float(np.percentile(lags, 95)),
+        "core_share": used / took,
+        "lost": float(heard.lost),
+        "bytes_per_record": grown / max(heard.records - begun["records"], 1),
+    }
+
+
+def resident_bytes() -> float:
+    """Return the memory that this process has."""
+    pages = Path("/proc/self/statm").read_text("ascii").split()[1]
+    return float(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def main() -> int:
     """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--window", type=float, default=0.0)
+    wanted, _ = parser.parse_known_args()
+    if wanted.window:
+        print(json.dumps(in_window(wanted.window, 64)))
+        return 0
     found = updates()
     found |= {f"ring_{name}": x for name, x in followed(10, 64).items()}
     small = followed(3, 0.25)
     found["small_ring_misjudged"] = small["misjudged"]
+    found |= {f"window_{name}": x for name, x in in_window(13, 64).items()}
     print(json.dumps({name: float(f"{x:.4g}") for name, x in found.items()}))
     return 0
 
