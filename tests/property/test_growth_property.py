@@ -149,6 +149,21 @@ def test_table_of_a_growing_trace_lists_what_it_lists_of_the_whole(seed):
                         assert np.array_equal(a.slice(0, n), b.slice(0, n))
 
 
+def test_table_of_an_earlier_snapshot_is_listed_though_rows_have_gone_on():
+    columns, old, new = growing.arrivals(2, N), None, None
+    for _, trace in growing.snapshots(columns, [1000, 1000]):
+        old, new = new, TraceIndex(trace, new, is_appended=True)
+    for lane in new.lanes:
+        new.rows(lane.key)
+    part = MarkedRange(TimeRange(1000, 3000), None)
+
+    listed = OrderRequest(old, Sorting(), part=part)().slice(0, N)
+
+    fresh = TraceIndex(growing.whole(columns, 1000))
+    wanted = OrderRequest(fresh, Sorting(), part=part)().slice(0, N)
+    assert np.array_equal(listed, wanted)
+
+
 def test_growing_trace_of_deep_nesting_falls_back_to_the_whole():
     n = 700
     start = np.arange(n, dtype=np.int64)

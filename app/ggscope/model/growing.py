@@ -4,6 +4,7 @@ A snapshot is a view ``[0:n]`` of what is there. What was handed out is never
 rewritten while anybody looks at it, so snapshots of any age stay true.
 """
 
+import os
 import sys
 from itertools import cycle
 from typing import Any, Generic, TypeVar
@@ -17,6 +18,9 @@ from ggscope.model.tables import Array
 _FIRST = cycle(range(1 << 10, 1 << 11, 1 << 6))
 """Rows that a column has room for first. They differ, so that the columns of a table,
 which all have the same number of rows, are not all copied in the same moment."""
+_MANY, _WIDE = 1 << 20, 8 if os.name == "posix" else 2
+"""From so many rows on there is room for so many times as many: memory that is not
+written yet costs nothing there, and copying gigabytes would halt who reads a ring."""
 _UNSEEN = 2
 """References to an array that only its `Growing` has: its own, and the question's."""
 
@@ -77,13 +81,18 @@ class Growing:
             self._go_elsewhere(at)
         self._valid = min(self._valid, at)
         if stop > len(self._array):
-            n = len(self._array)
-            while n < stop:
-                n *= 2
-            shape = (n, *self._array.shape[1:])
-            self._move(np.empty(shape, self.dtype), at)
+            self._move(self._larger(stop), at)
         self._n = stop
         return self._array[at:stop]
+
+    def _larger(self, stop: int) -> Array:
+        n = len(self._array)
+        while n < stop:
+            n *= 2 if n < _MANY else _WIDE
+        try:
+            return np.empty((n, *self._array.shape[1:]), self.dtype)
+        except MemoryError:  # the system promises no more than it has
+            return np.empty((stop + stop // 4, *self._array.shape[1:]), self.dtype)
 
     def _go_elsewhere(self, at: int) -> None:
         """Leave the array to those who look at it; the rows before `at` come along."""

@@ -557,7 +557,7 @@ class OrderRequest:
             return None
         if part is not None:
             order = self._touching(order, lanes, part.time)
-        if order is None or self.mask is None:
+        if self.mask is None:
             return order
         # Spans that came since the mask was made wait for theirs.
         order = order[order < len(self.mask)]
@@ -565,8 +565,8 @@ class OrderRequest:
 
     def _touching(
         self, order: Array, lanes: npt.NDArray[np.bool_], time: TimeRange
-    ) -> Array | None:
-        """Return those of `order` that touch a range; None where rows do not tell."""
+    ) -> Array:
+        """Return those of `order` that touch a range."""
         spans = self.index.trace.spans
         begin, stop = (
             bisect_left(
@@ -575,10 +575,12 @@ class OrderRequest:
             for tick in (time.start, time.end)
         )
         over = self.index.grown_over(lanes, time.start)
-        if over is None:
-            return None
-        early = np.array(over, order.dtype)
-        early = early[np.lexsort((early, spans.start[early]))]
+        if over is None:  # rows of a later snapshot do not tell
+            early = order[:begin]
+            early = early[spans.end[early] > time.start]
+        else:
+            early = np.array(over, order.dtype)
+            early = early[np.lexsort((early, spans.start[early]))]
         return np.concatenate([early, order[begin:stop]])
 
     def _mask(self) -> npt.NDArray[np.bool_] | None:
