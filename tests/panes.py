@@ -1,12 +1,21 @@
 """Where things are on the screen, for tests that walk through the whole window."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
@@ -176,3 +185,24 @@ def alive_buffers(view: BuffersView) -> set[int]:
     place = view.geometry_now()
     assert place is not None
     return set(place.scene.alive or ())
+
+
+def texts_of_widgets(top: QWidget) -> Iterator[str]:
+    """Yield all that a widget and those in it show, or say under the mouse."""
+    for widget in (top, *top.findChildren(QWidget)):
+        if widget is not top and not widget.isVisibleTo(top):
+            continue
+        yield from (widget.toolTip(), widget.accessibleName())
+        yield widget.accessibleDescription()
+        if isinstance(widget, QLabel | QAbstractButton | QLineEdit):
+            yield widget.text()
+        if isinstance(widget, QComboBox):
+            yield from (widget.itemText(i) for i in range(widget.count()))
+        if isinstance(widget, QAbstractItemView) and widget.model() is not None:
+            model = widget.model()
+            roles = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
+            for row in range(min(model.rowCount(), 30)):
+                for column in range(model.columnCount()):
+                    at = model.index(row, column)
+                    yield from (str(model.data(at, role) or "") for role in roles)
+    yield from (action.text() for action in top.findChildren(QAction))

@@ -457,3 +457,10 @@ def is_said(sentence: str, words: str) -> bool:
         longest in line and pattern.search(line) is not None
         for line in words.split("\n")
     )
+
+
+def assert_sides(sentence: str, said: str, unsaid: str) -> None:
+    """Check that a listed claim is in what is said where it is true, only there."""
+    assert sentence in listed("claims"), "the claim is not listed"
+    assert is_said(sentence, said), said[:700]
+    assert not is_said(sentence, unsaid), unsaid[:700]

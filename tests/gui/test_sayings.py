@@ -3,17 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QAbstractItemView,
-    QComboBox,
-    QLabel,
-    QLineEdit,
-    QWidget,
-)
 from pytestqt.qtbot import QtBot
 
 import builders
@@ -30,6 +20,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.registry import BUILTIN
 from graph_traces import network_trace
+from panes import texts_of_widgets
 from reads_builder import moe_reads
 from scenes import texts_of
 from sentences import is_said, listed
@@ -63,27 +54,6 @@ def slices() -> Trace:
     ]
     patterns = [[(0, 0, 0, 64)], [(1, 0, 1, 64)]]
     return accessing(patterns, [0, 1, 0], [0, 0, 1], rows)
-
-
-def texts_of_widgets(top: QWidget) -> Iterator[str]:
-    """Yield all that a widget and those in it show, or say under the mouse."""
-    for widget in (top, *top.findChildren(QWidget)):
-        if widget is not top and not widget.isVisibleTo(top):
-            continue
-        yield from (widget.toolTip(), widget.accessibleName())
-        yield widget.accessibleDescription()
-        if isinstance(widget, QLabel | QAbstractButton | QLineEdit):
-            yield widget.text()
-        if isinstance(widget, QComboBox):
-            yield from (widget.itemText(i) for i in range(widget.count()))
-        if isinstance(widget, QAbstractItemView) and widget.model() is not None:
-            model = widget.model()
-            roles = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
-            for row in range(min(model.rowCount(), 30)):
-                for column in range(model.columnCount()):
-                    at = model.index(row, column)
-                    yield from (str(model.data(at, role) or "") for role in roles)
-    yield from (action.text() for action in top.findChildren(QAction))
 
 
 def settle(qtbot: QtBot, session: Session) -> None:

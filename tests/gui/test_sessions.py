@@ -362,7 +362,10 @@ def test_shift_of_the_command_line_that_makes_no_sense_is_said(
     document = window.open_path(folder, OpenOptions(shifts=(shift,)))
     qtbot.waitUntil(lambda: document.loader.state is LoadState.FAILED, timeout=20_000)
 
-    assert words in document.problem_page.message.text()
+    page = document.problem_page
+    assert words in page.message.text()
+    assert page.head.text() == "moe-experiment could not be read"
+    assert page.hint.isHidden(), "it is no fault of the program"
 
 
 def test_times_of_a_file_are_typed_nudged_undone_and_remembered(

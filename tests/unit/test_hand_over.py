@@ -288,6 +288,7 @@ def test_answer_that_is_none_leads_to_an_own_window(place: Path, said: bytes) ->
 
     assert not outcome.is_taken
     assert outcome.notice.startswith("the window that is open takes no files")
+    assert ("its answer is none" in outcome.notice) == (b'"why"' not in said)
 
 
 def test_too_many_files_open_in_an_own_window(place: Path) -> None:
@@ -297,7 +298,9 @@ def test_too_many_files_open_in_an_own_window(place: Path) -> None:
 
     outcome = offer(many, place)
 
-    assert "too many" in outcome.notice
+    assert outcome.notice == (
+        "these are too many files to hand over. They open in a new window."
+    )
     assert not outcome.is_taken
     door.close()
     alone = offer(many, place)

@@ -96,11 +96,15 @@ class ProblemPage(QWidget):
             self.head.setText(self.tr("Reading was cancelled"))
             self.message.setText(self.tr("{0} has not been read.").format(name))
             where, hint = "", self.tr("Reload reads it from the beginning.")
-        elif error is None:
+        elif error is None and failure.report:
             self.head.setText(self.tr("The program failed on this file"))
             self.message.setText(failure.message[:2000])
             where = ""
             hint = self.tr("This is a fault of ggscope. Copy gives a report of it.")
+        elif error is None:  # of what was asked, or for want of memory
+            self.head.setText(self._headline(None))
+            self.message.setText(failure.message[:2000])
+            where, hint = "", ""
         else:
             self.head.setText(self._headline(error))
             self.message.setText(_sentence(error.message)[:2000])
@@ -115,7 +119,7 @@ class ProblemPage(QWidget):
         can_salvage = not self.salvage_button.isHidden()
         self.setFocusProxy(self.salvage_button if can_salvage else self.reload_button)
 
-    def _headline(self, error: ReadError) -> str:
+    def _headline(self, error: ReadError | None) -> str:
         name = self._path.name if self._path is not None else ""
         if isinstance(error, AmbiguousFormatError):
             return self.tr("Several readers claim {0}").format(name)

@@ -429,7 +429,10 @@ class FindRequest:
         n_bad = sum(found.n_bad for _, found in (*beside, *own))
         if n_bad and not problem:
             word = "entry" if n_bad == 1 else "entries"
-            problem = f"{n_bad} {word} of its bookmark file made no sense."
+            problem = (
+                f"{n_bad} {word} of its bookmark file left out: they make no sense, or "
+                "are more than fit."
+            )
         return Found(merged(BookmarkSet(), *sets), of, place, foreign, problem)
 
 

@@ -92,9 +92,9 @@ class PaintedView(View):
         scene = self.scene(width, height, scale)
         return None if scene is None else type(self).draw_scene(scene)
 
+    @abstractmethod
     def empty_words(self) -> tuple[str, str]:
         """Return a headline and a sentence for where there is no picture."""
-        return self.tr("Nothing to show"), ""
 
     def refresh(self) -> None:
         """Compute anew what the picture is drawn from."""

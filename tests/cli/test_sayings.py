@@ -1,0 +1,205 @@
+"""What the commands say of very different files: of some this, of others not."""
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import ggmlviz_files
+import gguf_files
+import side_samples
+from ggscope.cli import live, self_test, stats
+from ggscope.readers import memory
+from ring_writer import Writer
+from sentences import assert_sides, is_said, listed
+from session_files import write_experiment
+from silent_ops import joined
+from support import ROOT
+from tensor_files import encode, llama_trace
+
+SAMPLES = ROOT / "resources" / "samples"
+QUESTIONS = (
+    ("info",),
+    ("check",),
+    ("hot",),
+    ("hot", "--by", "layer"),
+    ("hot", "--by", "expert"),
+    ("cache",),
+    ("cache", "--cache-size", "1KiB", "--read-ahead", "2"),
+    ("show", "--ascii"),
+    ("stats",),
+    ("stats", "--include-estimated", "--limit", "2"),
+    *(("stats", "--by", what) for what in ("lane", "tensor", "weight", "expert")),
+    ("stats", "--by", "thread"),
+    ("stats", "--where", "op=NONE"),
+)
+
+
+def inputs(folder: Path, built: Callable[..., Path]) -> Iterator[tuple[object, ...]]:
+    """Yield the arguments that name files, very different ones."""
+    for name in ("llama.ggmlviz", "npu-prefill-decode.json", "tinyllama-256.bin"):
+        yield (SAMPLES / name,)
+    experiment = SAMPLES / "moe-experiment"
+    yield (experiment,)
+    yield (experiment / "model.gguf",)
+    yield (experiment / "memory-map.json",)
+    yield (write_experiment(folder / "run"),)
+    for maker in (
+        "empty_trace",
+        "nested_trace",
+        "moe_reads()",
+        "reference_buffers()",
+        "busy_buffers()",
+    ):
+        yield (built(maker),)
+    for name in ("MemoryMapReader", "BufferStatsReader", "GraphJsonReader"):
+        yield (side_samples.sound_file(name, folder),)
+    records = llama_trace(12)
+    del records[len(records) // 2]
+    lossy = folder / "lossy.bin"
+    lossy.write_bytes(encode(records, "256"))
+    yield (lossy,)
+    yield (lossy, "--records", "0:100")
+    cut = folder / "cut.bin"
+    cut.write_bytes(encode(records, "256")[:-100])
+    yield (cut,)
+
+
+def test_commands_say_other_things_of_other_files(run, built, tmp_path) -> None:
+    """What a command claims is said of some files, and not of the others."""
+    heard_of = []
+    for files in inputs(tmp_path, built):
+        for question in QUESTIONS:
+            answer = run(*question, *files)
+            heard_of.append(answer.out + answer.err)
+
+    said = {c: [is_said(c, words) for words in heard_of] for c in listed("claims")}
+    on_each_side = {c for c, where in said.items() if any(where) and not all(where)}
+    mine = {text for text, view in listed("views").items() if view == "by the commands"}
+    assert mine - on_each_side == set()
+
+
+# -- claims that need a file, or a state of the machine, of their own ----------------
+
+
+def test_unfinished_kinds_of_models_are_told_apart(run, tmp_path) -> None:
+    whole = tmp_path / "whole.gguf"
+    whole.write_bytes(gguf_files.encode([gguf_files.T("blk.0.a.weight", (64,))]))
+    odd = tmp_path / "odd.gguf"
+    odd.write_bytes(gguf_files.encode([gguf_files.T("blk.0.a.weight", (64,), 77)]))
+    parts = [tmp_path / f"big-{i:05d}-of-00003.gguf" for i in (1, 2)]
+    for i, path in enumerate(parts):
+        rows = [gguf_files.T(f"blk.{i}.a.weight", (64,))]
+        own = {"split.no": (gguf_files.U32, i), "split.count": (gguf_files.U32, 3)}
+        path.write_bytes(gguf_files.encode(rows, own))
+
+    said = run("info", whole).out
+
+    assert_sides("; * of unknown size", run("info", odd).out, said)
+    assert_sides("* of * at hand", run("info", parts[0]).out, said)
+    assert "2 of 3 at hand" in run("info", parts[0]).out
+
+
+def test_memory_that_is_allocated_at_a_used_pointer_is_told(run, tmp_path) -> None:
+    def said(*steps: tuple[int, int, int]) -> str:
+        events = [
+            ggmlviz_files.Event(kind, 1000 + 10 * i, pointer, 0, size)
+            for i, (kind, pointer, size) in enumerate(steps)
+        ]
+        path = ggmlviz_files.write(tmp_path / "memory.ggmlviz", events)
+        return run("info", path).out
+
+    first = [(4, 10, 100), (5, 10, 0)]
+
+    assert_sides(
+        "at a pointer that was used before",
+        said(*first, (4, 10, 50)),
+        said(*first, (4, 11, 50)),
+    )
+
+
+def test_ops_that_no_record_tells_of_have_rows_without_figures(
+    run, tmp_path, monkeypatch
+) -> None:
+    file = tmp_path / "a.bin"
+    file.write_bytes(encode(llama_trace(2), "256"))
+    first = run("stats", file)
+    monkeypatch.setattr(stats, "load", lambda *_: joined())
+    second = run("stats", file)
+    plain, silent = first.out + first.err, second.out + second.err
+
+    assert_sides("not recorded, per pass", silent, plain)
+    assert_sides(
+        "*. Derived durations last until the next record, so they hold the time of "
+        "such ops: that of others here is at most what is shown.",
+        silent,
+        plain,
+    )
+
+
+@pytest.mark.parametrize("option", ["--web", "--no-hook", "--port=80"])
+def test_options_of_ggml_viz_are_told_to_do_nothing(run, option) -> None:
+    file = SAMPLES / "llama.ggmlviz"
+
+    assert_sides(
+        "note: --* is accepted for ggml-viz users and does nothing here.",
+        run("check", option, file).err,
+        run("check", file).err,
+    )
+
+
+def test_file_that_does_not_fit_may_be_read_in_part(run, monkeypatch) -> None:
+    file = SAMPLES / "tinyllama-256.bin"
+    good = run("info", file)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100_000)
+    records = run("info", file).err
+
+    claim = "read a part with --records 0:*"
+    assert_sides(claim, records.replace("Read a part", "read a part"), good.err)
+    n = int(re.search(r"--records 0:(\d+)", records).group(1))
+    assert run("info", file, "--records", f"0:{n}").code == 0
+    assert run("info", file, "--records", f"0:{10 * n}").code != 0
+
+
+def test_self_test_that_fails_says_why(run, monkeypatch) -> None:
+    monkeypatch.setattr(self_test, "_try_sample", lambda _: None)
+    good = run("self-test")
+
+    def fail(_: Path) -> None:
+        raise OSError("no such thing")
+
+    monkeypatch.setattr(self_test, "_try_sample", fail)
+    bad = run("self-test")
+
+    assert (good.code, bad.code) == (0, 1)
+    assert_sides("self-test failed: *", bad.err, good.out + good.err)
+    assert_sides("self-test passed.", good.out + good.err, bad.out + bad.err)
+
+
+def test_probe_of_the_graphics_card_that_dies_is_told(run, monkeypatch) -> None:
+    def said(code: int) -> str:
+        done = subprocess.CompletedProcess([], code, '{"OpenGL": "4.6"}', "")
+        monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+        return run("info", "--system").out
+
+    monkeypatch.setenv("DISPLAY", ":1")
+    assert_sides("not available (exit code *)", said(3), said(0))
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="rings need Linux")
+def test_live_tells_of_a_ring_only_where_there_is_one(
+    run, tmp_path, monkeypatch
+) -> None:
+    writer = Writer(tmp_path / "ring")
+    writer.graph()
+    writer.end()
+    there = run("live", "--seconds", "5", tmp_path / "ring")
+    monkeypatch.delenv("GGSCOPE_RING", raising=False)
+    monkeypatch.setattr(live, "wanted_path", lambda _: None)
+    none = run("live", "--seconds", "0.1")
+
+    assert_sides("there is no ring of a running program.", none.err, there.err)
+    assert_sides("* records, */s, lost *, lag *", there.out, none.out)
