@@ -2,11 +2,13 @@
 
 import subprocess
 import time
+from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRect
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRect, QTimer
 from PySide6.QtGui import QWindow
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
+from pytestqt.qtbot import QtBot
 
 PATIENCE_MS = 20_000
 _BUTTONS = {"left": 1, "middle": 2, "right": 3}
@@ -197,6 +199,22 @@ class Hand:
     @staticmethod
     def _tool(*words: str) -> None:
         subprocess.run(["xdotool", *words], check=True, capture_output=True)
+
+
+def answer_file_dialog(hand: Hand, path: Path, qtbot: QtBot) -> None:
+    """Type a path into the file dialog as soon as it asks, and press Enter."""
+
+    def answer() -> None:
+        dialog = QApplication.activeModalWidget()
+        if isinstance(dialog, QFileDialog) and dialog.isActiveWindow():
+            hand.type(str(path))
+            hand.press("Return")
+            if dialog.isVisible():  # the first Enter took a completion
+                hand.press("Return")
+        else:
+            QTimer.singleShot(10, answer)
+
+    QTimer.singleShot(10, answer)
 
 
 def visible_rect(widget: QWidget) -> QRect:

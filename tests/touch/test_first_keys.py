@@ -4,12 +4,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QMimeData, QPoint, Qt, QTimer, QUrl
+from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDrag, QMouseEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
-    QFileDialog,
     QPushButton,
     QTabBar,
     QWidget,
@@ -22,7 +21,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from support import ROOT
-from touching import PATIENCE_MS, Hand, focused
+from touching import PATIENCE_MS, Hand, answer_file_dialog, focused
 
 SAMPLES = ROOT / "resources" / "samples"
 LLAMA = SAMPLES / "llama.ggmlviz"
@@ -46,22 +45,6 @@ def assert_keys_reach_the_view(window: MainWindow, hand: Hand, qtbot: QtBot) -> 
     assert document.workspace.isAncestorOf(focused())
     hand.press("0")
     qtbot.waitUntil(lambda: session.visible_range == whole)
-
-
-def answer_file_dialog(hand: Hand, path: Path, qtbot: QtBot) -> None:
-    """Type a path into the file dialog as soon as it asks, and press Enter."""
-
-    def answer() -> None:
-        dialog = QApplication.activeModalWidget()
-        if isinstance(dialog, QFileDialog) and dialog.isActiveWindow():
-            hand.type(str(path))
-            hand.press("Return")
-            if dialog.isVisible():  # the first Enter took a completion
-                hand.press("Return")
-        else:
-            QTimer.singleShot(10, answer)
-
-    QTimer.singleShot(10, answer)
 
 
 class Source(QWidget):

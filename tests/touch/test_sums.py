@@ -1,0 +1,106 @@
+"""Sums with real keys and mouse: said once, of whole spans, on what basis."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QPoint
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.views.problems import ProblemsView
+from ggscope.views.statistics import StatisticsView
+from support import ROOT
+from touching import Hand, answer_file_dialog
+
+SAMPLES = ROOT / "resources" / "samples"
+Opened = Callable[[Path], Document]
+
+
+def statistics_of(document: Document, hand: Hand, qtbot: QtBot) -> StatisticsView:
+    """Return the statistics, brought to the front by their key and counted."""
+    hand.press("ctrl+9")
+    (view,) = document.workspace.views("statistics")
+    assert isinstance(view, StatisticsView)
+    qtbot.waitUntil(lambda: view.about.full_text.startswith("whole trace"))
+    return view
+
+
+def test_time_of_an_op_is_booked_on_one_weight(
+    window: MainWindow, opened: Opened, hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLES / "tinyllama-256.bin")
+    view = statistics_of(document, hand, qtbot)
+    hand.click(view.by)
+    qtbot.waitUntil(lambda: view.by.view().isVisible())
+    row = view.by.findData("tensor")
+    steps = row - view.by.currentIndex()
+    hand.press(*["Down" if steps > 0 else "Up"] * abs(steps), "Return")
+    qtbot.waitUntil(lambda: view.model.headings[0].title == "weight")
+    qtbot.waitUntil(lambda: view._result is not None and view._result.by == "tensor")
+
+    result, trace = view._result, document.session.trace
+    assert result is not None
+    assert trace is not None
+    n_ops = sum(lane.kind.name == "THREAD" for lane in trace.lanes)
+    assert n_ops
+    assert sum(row.count for row in result.rows) == result.n_spans
+    assert "on the weight that it reads" in view.model.headings[0].tip
+
+
+def test_durations_at_the_edges_of_the_view_are_whole(
+    window: MainWindow, opened: Opened, hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLES / "tinyllama-256.bin")
+    session = document.session
+    assert session.trace is not None
+    spans = session.trace.spans
+    view = statistics_of(document, hand, qtbot)
+
+    hand.press("w", "w", "w", "w")
+    qtbot.waitUntil(lambda: view.about.full_text.startswith("visible range"))
+
+    result = view._result
+    assert result is not None
+    whole = set((spans.end - spans.start).tolist())
+    assert {row.max for row in result.rows} <= whole
+    assert {row.min for row in result.rows} <= whole
+
+
+def test_sample_asks_for_nothing_that_lies_beside_it(
+    window: MainWindow,
+    hand: Hand,
+    qtbot: QtBot,
+    wait_read: Callable[[MainWindow], Document],
+) -> None:
+    rows = {row.path.name: row for row in window.start_page.sample_rows}
+    hand.click(rows["moe-experiment"], QPoint(30, 12))
+    document = wait_read(window)
+
+    document.workspace.show_drawer("problems")
+    (view,) = document.workspace.views("problems")
+    assert isinstance(view, ProblemsView)
+    qtbot.waitUntil(lambda: bool(view.problems))
+    for problem in view.problems:
+        assert "GGUF" not in problem.remedy
+
+
+def test_cut_file_opens_like_any_other(
+    window: MainWindow,
+    hand: Hand,
+    qtbot: QtBot,
+    wait_read: Callable[[MainWindow], Document],
+    tmp_path: Path,
+) -> None:
+    whole = (SAMPLES / "npu-prefill-decode.json").read_bytes()
+    path = tmp_path / "cut.json"
+    path.write_bytes(whole[: len(whole) // 2])
+    answer_file_dialog(hand, path, qtbot)
+
+    hand.press("ctrl+o")
+    qtbot.waitUntil(lambda: window.n_documents == 1)
+    trace = wait_read(window).session.trace
+
+    assert trace is not None
+    assert len(trace.spans) > 0
+    assert [warning.code for warning in trace.warnings] == ["truncated_json"]
