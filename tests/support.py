@@ -1,7 +1,8 @@
 """What several test modules share."""
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,22 @@ def rewrite(path: Path, data: bytes) -> None:
     with path.open(mode, buffering=0) as file:
         file.write(data)
         file.truncate()
+
+
+@contextlib.contextmanager
+def small_files(n_bytes: int) -> Iterator[None]:
+    """Let no file grow beyond `n_bytes`: what a full disk is like.
+
+    For a part of a test only: what the tests themselves print may go to a file.
+    """
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 SWEEP_STEP = int(os.environ.get("GGSCOPE_SWEEP", "20"))

@@ -2,14 +2,14 @@
 
 import json
 import os
-import resource
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support import small_files
 from tensor_files import encode, llama_trace
 
 Run = Callable[..., Any]
@@ -30,15 +30,6 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "out"
     made.mkdir()
     return made
-
-
-@pytest.fixture
-def small_files() -> Iterator[None]:
-    """Let no file grow beyond 100 bytes: what a full disk is like."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def command(kind: str, trace: Path, folder: Path) -> tuple[list[object], Path]:
@@ -115,7 +106,6 @@ def test_full_disk_leaves_what_was_there(
     run: Run,
     trace: Path,
     folder: Path,
-    small_files: None,
     kind: str,
     is_there: bool,
 ) -> None:
@@ -123,7 +113,8 @@ def test_full_disk_leaves_what_was_there(
     if is_there:
         target.write_text("old")
 
-    answer = run(*words, "--force")
+    with small_files(100):
+        answer = run(*words, "--force")
 
     assert answer.code == 1
     assert "cannot be written" in answer.err

@@ -37,6 +37,12 @@ print(sorted(heavy & set(sys.modules)))
 window.close()
 """  # noqa: E501
 
+TAB = """
+import sys
+import ggscope.gui.document
+print([name for name in sys.modules if name.startswith("ggscope.live")])
+"""
+
 FILES = """
 import sys
 from PySide6.QtCore import QUrl
@@ -161,6 +167,13 @@ def python(
 
 def test_first_window_needs_no_heavy_modules() -> None:
     done = python(START)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+def test_tab_of_a_file_leaves_out_what_follows_programs() -> None:
+    done = python(TAB)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import socket
 import stat
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 from ggscope import writing
 from ggscope.errors import WriteError
 from ggscope.writing import check_target, locked, recover, write_file, write_files
+from support import small_files
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="links, pipes and permissions of Unix systems"
@@ -24,15 +24,6 @@ pytestmark = pytest.mark.skipif(
 
 NOBODY = 65_534
 STALE = ".ggscope-0123456789abcdef"
-
-
-@pytest.fixture
-def small_files() -> Iterator[None]:
-    """Let no file grow beyond 4,000 bytes: what a full disk is like."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture
@@ -255,14 +246,13 @@ def test_output_of_the_command_itself_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_full_disk_keeps_what_was_there(
-    tmp_path: Path, small_files: None, is_there: bool
-) -> None:
+def test_full_disk_keeps_what_was_there(tmp_path: Path, is_there: bool) -> None:
     target = tmp_path / "a.png"
     if is_there:
         target.write_bytes(b"old")
 
-    with pytest.raises(WriteError, match=r"cannot be written.*larger than") as caught:
+    failing = pytest.raises(WriteError, match=r"cannot be written.*larger than")
+    with small_files(4_000), failing as caught:
         write_file(target, [b"x" * 3_000] * 2)
 
     assert ("What was there is unchanged" in str(caught.value)) == is_there
@@ -322,12 +312,12 @@ def test_set_makes_its_folders(tmp_path: Path) -> None:
     assert names(tmp_path / "a") == ["b"]
 
 
-def test_set_replaces_all_or_nothing(tmp_path: Path, small_files: None) -> None:
+def test_set_replaces_all_or_nothing(tmp_path: Path) -> None:
     for name in "12":
         (tmp_path / name).write_bytes(b"old")
     (tmp_path / "1").chmod(0o600)
 
-    with pytest.raises(WriteError, match="2 cannot be written"):
+    with small_files(4_000), pytest.raises(WriteError, match="2 cannot be written"):
         write_files(tmp_path, [("1", [b"new"]), ("2", [b"x" * 9_000])])
     with pytest.raises(WriteError, match="exists already"):
         write_files(tmp_path, [("0", [b"new"]), ("2", [b"new"])], overwrite=False)
@@ -340,10 +330,8 @@ def test_set_replaces_all_or_nothing(tmp_path: Path, small_files: None) -> None:
     assert stat.S_IMODE((tmp_path / "1").stat().st_mode) == 0o600
 
 
-def test_set_that_fails_leaves_not_even_a_folder(
-    tmp_path: Path, small_files: None
-) -> None:
-    with pytest.raises(WriteError):
+def test_set_that_fails_leaves_not_even_a_folder(tmp_path: Path) -> None:
+    with small_files(4_000), pytest.raises(WriteError):
         write_files(tmp_path / "a" / "b", [("1", [b"x" * 9_000])])
 
     assert names(tmp_path) == []

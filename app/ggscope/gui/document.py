@@ -28,7 +28,6 @@ from ggscope.model.trace import INVALID_CODE, Trace
 from ggscope.render.theme import Theme
 from ggscope.session.bookmarks.bookmarks import Bookmarks
 from ggscope.session.bookmarks.keeper import BookmarkKeeper
-from ggscope.session.live import Follower, Phase, title_of
 from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import Settings
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ggscope.gui.pages.too_large import TooLargePage
     from ggscope.gui.program import ProgramPane, Run
     from ggscope.readers.survey import Bundle
+    from ggscope.session.live import Follower
 
 
 LOW_CONFIDENCE = "low_confidence"
@@ -279,7 +279,9 @@ class Document(QWidget):
         self.session = Session(path if live is None else None, self)
         self.live: Follower | None = None
         if live is not None:
-            self.live = Follower(self.session, live or None, self)
+            from ggscope.session import live as follows
+
+            self.live = follows.Follower(self.session, live or None, self)
         self._waiting_page: WaitingPage | None = None
         self.session.wheel_zooms = settings.drawing.wheel == "zoom"
         self.session.set_shows_stalls(settings.drawing.shows_stalls)
@@ -347,6 +349,8 @@ class Document(QWidget):
         folder it is the folder's.
         """
         if self.live is not None:
+            from ggscope.session.live import title_of
+
             return self.run.name if self.run else title_of(self.live.wanted)
         name = self.parts.title or self.path.name or str(self.path)
         part = self.part
@@ -574,6 +578,8 @@ class Document(QWidget):
         """Say why a program is not followed any more, unless it just ended."""
         if self.live is None or self.session.trace is None:
             return
+        from ggscope.session.live import Phase
+
         meters, told = self.live.meters, ""
         if meters.phase is Phase.FULL:
             codes = {w.code: w.message for w in self.session.trace.warnings}

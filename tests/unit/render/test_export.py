@@ -18,6 +18,7 @@ from ggscope.render.export import (
     render_image,
 )
 from ggscope.render.timeline.figure import timeline_figure
+from support import small_files
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -106,15 +107,10 @@ def test_missing_folder_is_an_export_error_that_says_where(tmp_path: Path) -> No
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no limits")
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_full_disk_leaves_nothing_behind(tmp_path: Path, suffix: str) -> None:
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-
-    with pytest.raises(ExportError, match="larger than files may be here"):
+    failing = pytest.raises(ExportError, match="larger than files may be here")
+    with small_files(100), failing:
         export_display_list(pictures.everything(), tmp_path / f"figure{suffix}")
 
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not list(tmp_path.iterdir())
 
 
