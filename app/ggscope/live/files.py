@@ -34,10 +34,13 @@ from ggscope.readers.ggmlviz.layouts import (
 )
 from ggscope.readers.tensor.layouts import (
     FIRST_EXTENSION_OP,
+    LAYOUT_64A,
+    LAYOUT_64P,
     NO_LAYER,
     RecordLayout,
     detect_head,
 )
+from ggscope.readers.tensor.names import PatternDecoder
 
 _MOST_BYTES = 1 << 24
 """So much is read in one poll: the rest follows in the next ones."""
@@ -47,6 +50,7 @@ _QUIET_NS = NANO // 2
 _SILENT_NS = 5 * NANO
 _SAME_CLOCK_NS = 60 * NANO
 _FEW_BYTES = 512
+_MOST_PATTERNS = 1 << 14
 _FAR = 1 << 61
 _ESTIMATED, _UNFINISHED = int(SpanFlag.ESTIMATED), int(SpanFlag.UNFINISHED)
 _DERIVED = int(SpanFlag.INFERRED_END)
@@ -124,8 +128,7 @@ class GrowingFile(ABC):
         info = TraceInfo(
             (self.path,), self.reader_id, self.format, "1", self._at, self._n_records
         )
-        waits = pending(self._heard, ("accesses",))
-        return builder.snapshot(info, waits, read_until=until)
+        return builder.snapshot(info, pending(self._heard), read_until=until)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -365,9 +368,11 @@ class RecordsSource(GrowingFile):
         self._lanes: dict[int, int] = {}
         self._names: dict[bytes, int] = {}
         self._last: dict[int, bytes] = {}
+        self._known: _Patterns | None = None
         self._first_record = b""
         self._has_wrapped = False
         self._hole_since = 0
+        self._last_at = -1
 
     def _read(self, file: BinaryIO, now: int) -> None:
         if self._layout is None and not self._begin(file, now):
@@ -377,6 +382,7 @@ class RecordsSource(GrowingFile):
         first = self._take(file, 0, layout.size)
         if first != self._first_record and not self._follow_wrap(file, first, layout):
             return
+        self._take_last_again(file, layout)
         while True:
             data = self._take(file, self._at, _MOST_BYTES // layout.size * layout.size)
             n = len(data) // layout.size
@@ -385,11 +391,22 @@ class RecordsSource(GrowingFile):
             self._at += known * layout.size
             if known:
                 self._hole_since = 0
+                self._last_at = self._at - layout.size
                 self._add(records[:known], layout)
             if not n or (
                 known < n and not self._pass_hole(records[known:], layout, now)
             ):
                 return
+
+    def _take_last_again(self, file: BinaryIO, layout: RecordLayout) -> None:
+        """Read the newest record once more: it may have been half written."""
+        raw = (
+            self._take(file, self._last_at, layout.size) if self._last_at >= 0 else b""
+        )
+        if len(raw) == layout.size:
+            thread = int(np.frombuffer(raw, layout.dtype, 1)["thread_id"][0])
+            if self._last.get(thread, b"")[:8] == raw[:8]:  # of the same time
+                self._last[thread] = raw
 
     def _begin(self, file: BinaryIO, now: int) -> bool:
         head = self._take(file, 0, _HEAD_BYTES)
@@ -469,6 +486,12 @@ class RecordsSource(GrowingFile):
             if len(mine) > 1:
                 self._add_thread(thread, mine, layout)
 
+    def _patterns(self, records: Array, layout: RecordLayout) -> Array:
+        """Return the pattern of accesses of each record; new ones are added."""
+        if self._known is None:
+            self._known = _Patterns(self._builder, layout)
+        return self._known.of(records)
+
     def _add_thread(self, thread: int, records: Array, layout: RecordLayout) -> None:
         """Add the spans of all but the last record, whose end is not known yet."""
         if thread not in self._lanes:
@@ -497,6 +520,7 @@ class RecordsSource(GrowingFile):
             layer=np.where(layer == NO_LAYER, -1, layer & 0x7FFF).astype(np.int16),
             token=(records["token_id"] & 0x7FFFFFFF).astype(np.int32),
             phase=np.where(records["phase"] <= 1, records["phase"], -1).astype(np.int8),
+            pattern=self._patterns(records, layout),
         )
 
     def _name_ids(self, records: Array, layout: RecordLayout) -> Array:
@@ -527,6 +551,71 @@ class RecordsSource(GrowingFile):
             if (lane := self._lanes.get(thread)) is not None
         ]
         return _unfinished(found, -1, until)
+
+
+class _Patterns:
+    """What the records of a file read, once per distinct pattern."""
+
+    def __init__(self, builder: TraceBuilder, layout: RecordLayout) -> None:
+        self._builder, self._layout = builder, layout
+        assert builder.ops is not None
+        self._decoder = PatternDecoder(
+            layout,
+            builder.strings,
+            builder.ops,
+            # The first tracer never set them.
+            claims_layers=layout not in (LAYOUT_64P, LAYOUT_64A),
+        )
+        # Records are alike where the bytes are that make a pattern; they are compared
+        # by a number that nobody can foresee.
+        secret = np.random.default_rng().integers(1, 1 << 63, layout.size // 8)
+        self._secret = secret.astype(np.uint64) | np.uint64(1)
+        self._key = layout.key.astype(np.uint8)
+        self._numbers: dict[int, int] = {}
+        self._buffers: dict[int, int] = {}
+        self._n_accesses = 0
+
+    def of(self, records: Array) -> Array:
+        """Return the pattern of each record, int32; -1 for one too many."""
+        raw = np.ascontiguousarray(records).view(np.uint8)
+        words = (raw.reshape(-1, self._layout.size) * self._key).view(np.uint64)
+        distinct, first, which = np.unique(
+            words @ self._secret, return_index=True, return_inverse=True
+        )
+        known = [int(number) in self._numbers for number in distinct]
+        new = first[~np.array(known, np.bool_)]
+        if len(new) and len(self._numbers) + len(new) > _MOST_PATTERNS:
+            self._builder.warn(
+                Severity.NOTICE,
+                "live_patterns",
+                "the records differ too much in what they read: of later ones it is "
+                "not known here.",
+                remedy="Open the file when it is complete.",
+            )
+        elif len(new):
+            n = len(self._numbers)
+            order = np.argsort(new)
+            numbers = distinct[~np.array(known, np.bool_)][order].tolist()
+            self._numbers |= {number: n + i for i, number in enumerate(numbers)}
+            self._add(np.ascontiguousarray(records[new[order]]), n)
+        found = [self._numbers.get(number, -1) for number in distinct.tolist()]
+        return np.array(found, np.int32)[which]
+
+    def _add(self, records: Array, n_before: int) -> None:
+        builder, decoder = self._builder, self._decoder
+        decoder.add(records)
+        columns, buffers = decoder.accesses()
+        ids = buffers.address
+        for number in ids.tolist():
+            self._buffers.setdefault(number, len(self._buffers))
+        # Here rows never change their places: spans of earlier snapshots name them.
+        place = np.array([*map(self._buffers.get, ids.tolist()), -1], np.int32)
+        part = columns.take(np.arange(self._n_accesses, len(columns)))
+        part = replace(part, buffer=place[part.buffer])
+        self._n_accesses = len(columns)
+        builder.add_patterns(part, decoder.patterns("count")[n_before:])
+        builder.tensors = decoder.tensors(columns)
+        builder.buffers = buffers.take(np.argsort(place[:-1]))
 
 
 def _op_table(head: bytes, layout: RecordLayout) -> OpTable:

@@ -13,6 +13,7 @@ from ggscope.live.follow import follow
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope.model.lanes import LaneKind
+from ggscope.model.trace import RUNNING
 from ggscope.readers.registry import open_trace
 
 
@@ -114,8 +115,34 @@ def test_records_in_a_file_made_beforehand_come_as_they_are_written(
     times = np.array([r.time for r in records])
     assert np.array_equal(trace.spans.start, times[:-1] - times[0])
     assert np.array_equal(trace.spans.end, times[1:] - times[0])
-    assert "accesses" in trace.pending
+    whole = open_trace(path)
+    of_records = np.flatnonzero(whole.lanes.of_kind(LaneKind.THREAD)[whole.spans.lane])
+    order = of_records[np.argsort(whole.spans.start[of_records], kind="stable")]
+    found = [reads(trace, i) for i in range(len(trace.spans))]
+    wanted = [reads(whole, i) for i in order.tolist()]
+    if layout in ("64p", "128"):  # a file joins the records of an op, one source each
+        found, wanted = (
+            [one for span in spans for one in span] for spans in (found, wanted)
+        )
+        assert len(found) == len(trace.spans)
+    if layout == "64p":  # whether its layers mean anything, only the whole file tells
+        assert {one[5] for one in found} == {-1}
+        found, wanted = ([(*o[:5], *o[6:]) for o in ones] for ones in (found, wanted))
+    assert found == wanted[: len(found)]
+    assert trace.pending == {RUNNING}
     source.close()
+
+
+def reads(trace, span):
+    found, names = trace.accesses.of_span(span), trace.strings
+    tensors, buffers = trace.tensors, trace.buffers
+    columns = (
+        [names[int(tensors.name[row])] for row in found.tensor],
+        [int(buffers.address[row]) if row >= 0 else -1 for row in found.buffer],
+        *(getattr(found, name).tolist() for name in ("space", "offset", "size")),
+        *(getattr(found, name).tolist() for name in ("layer", "expert", "address")),
+    )
+    return list(zip(*columns, strict=True))
 
 
 def test_measured_durations_and_names_are_those_of_the_records(tmp_path):
