@@ -28,6 +28,7 @@ from ggscope_capture.ring import (
 
 OPS = ((1, "MUL_MAT"), (2, "ADD"), (3, "ROPE"), (4, "SOFT_MAX"), (5, "RMS_NORM"))
 N_NODES = 100
+MAPPED_AT = 0x7000_0000
 EVENT_BYTES = 1 << 20
 
 
@@ -41,8 +42,13 @@ def frame(kind: int, body: bytes, at: int = 0) -> bytes:
     return struct.pack("<IHHQ", 16 + len(body), kind, 0, at) + body
 
 
-def definitions(identity: bytes) -> bytes:
+def definitions(identity: bytes, model: Path | None = None) -> bytes:
     parts = [b"GGSDEFS1" + struct.pack("<II", 1, 0x01020304) + identity]
+    if model is not None:
+        size, name = model.stat().st_size, text(str(model))
+        parts.append(frame(Frame.MODEL, struct.pack("<IIQQ", 0, 1, 4096, size) + name))
+        body = struct.pack("<QQQ", MAPPED_AT, size, 0) + name
+        parts.append(frame(Frame.MAPPING, body))
     parts += [frame(Frame.OP, struct.pack("<I", n) + text(name)) for n, name in OPS]
     weight = struct.pack("<IIII4QQQ", 0, 0, 8, 2, 64, 64, 1, 1, 4096, 9000)
     parts.append(frame(Frame.WEIGHT, weight + text("blk.0.ffn_up.weight")))
@@ -56,6 +62,7 @@ def definitions(identity: bytes) -> bytes:
         if i == N_NODES:
             tensor["flags"], tensor["offset"], tensor["bytes"] = 4, 4096, 9000
             tensor["sources"] = 0xFFFFFFFF
+            tensor["data"] = MAPPED_AT + 4096
         name = "blk.0.ffn_up.weight" if i == N_NODES else f"node-{i // 10}-{i}"
         body += tensor.tobytes() + text(name)
         body += b"\0" * (-len(body) % 8)
@@ -74,6 +81,7 @@ class Writer:
         capacity: int = 1 << 10,
         overwrites: bool = False,
         is_ready: bool = True,
+        model: Path | None = None,
     ) -> None:
         self.path, self.capacity, self.overwrites = path, capacity, overwrites
         records_at = 4096 + n_lanes * LANE.itemsize
@@ -113,7 +121,7 @@ class Writer:
             self.control[name] = value
         self.control["identity"] = np.frombuffer(identity, np.uint8)
         defs = path.with_name(path.name + ".defs")
-        defs.write_bytes(definitions(identity))
+        defs.write_bytes(definitions(identity, model))
         self.lanes["state"] = 1
         self.lanes["ith"] = np.arange(n_lanes)
         self.n_graphs = self.written = self.dropped = 0

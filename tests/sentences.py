@@ -48,6 +48,8 @@ CONDITIONS = {
     "live_full": "a running program was followed until its trace took the memory that "
     "it may take, or the system had no more",
     "live_stopped": "a person stopped following a program that may have gone on",
+    "live_residency": "the system does not tell what of the model of a followed "
+    "program is in memory, and the notice says why",
     "live_note": "what the capture library says of itself, in its own words",
     "stated_figures": "a figure that a file states differs from its content by more "
     "than rounding, and nothing of the content was lost",

@@ -10,13 +10,16 @@ from PySide6.QtCore import Qt
 
 from ggscope.gui.live import LiveStrip, command_for, figures_text
 from ggscope.live.source import Heard, State
-from ggscope.model.selection import Filter
+from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
+from ggscope.render.theme import theme
 from ggscope.session import live as live_module
 from ggscope.session.live import Meters, Phase
 from ggscope.session.tasks import TaskState
+from ggscope.views.heatmap.view import HeatmapView
 from ggscope.views.table.view import TableView
 from ggscope_capture.ring import Frame
+from panes import pane
 from ring_writer import Writer
 from scenes import texts_of
 from support import ROOT
@@ -502,3 +505,53 @@ def test_listener_that_may_go_on_shows_without_waiting_for_its_next_poll(monkeyp
 
     assert rests == [pytest.approx(0.001), 0.1, 0.1]
     assert listener._wake.is_set()
+
+
+def test_page_cache_of_a_followed_model_stands_in_tracks_details_and_heatmap(
+    window, qtbot, tmp_path
+):
+    model = tmp_path / "model.gguf"
+    model.write_bytes(bytes(1 << 16))
+    writer = Writer(tmp_path / "ring", n_lanes=2, model=model)
+    document = window.follow(str(writer.path))
+    session = document.session
+
+    def samples():
+        found = None if session.trace is None else session.trace.residency
+        return 0 if found is None else len(found)
+
+    qtbot.waitUntil(lambda: samples() > 0, timeout=10_000)
+    seen = samples()
+    writer.graph()
+    qtbot.waitUntil(lambda: n_spans(document) >= 200, timeout=10_000)
+    end = int(session.trace.spans.end.max())
+
+    def is_sampled():
+        writer.graph()
+        found = session.trace.residency
+        return len(found) > seen and found.begin[-1] > end
+
+    qtbot.waitUntil(is_sampled, timeout=10_000)
+    qtbot.waitUntil(lambda: document.workspace.filler.is_done, timeout=10_000)
+
+    trace = session.trace
+    assert "In page cache" in [counter.name for counter in trace.counters]
+    names = [trace.span_name(i) for i in range(200)]
+    session.select(Selection("spans", (names.index("node-0-0"),)))
+    words = pane(document, "details").sources.accessibleDescription()
+    assert "was in memory (measured by mincore): of 8.8 KiB" in words
+    assert "8.8 KiB of 8.8 KiB at" in heatmap_tip(session, qtbot)
+    writer.close()
+
+
+def heatmap_tip(session, qtbot):
+    heatmap = HeatmapView(session, theme("dark"))
+    qtbot.addWidget(heatmap)
+    heatmap.resize(1000, 420)
+    heatmap.show()
+    qtbot.waitUntil(lambda: heatmap.base is not None, timeout=10_000)
+    place = heatmap.geometry_now()
+    y = (place.y_of_row(0) + place.y_of_row(1)) / 2
+    tip = heatmap.tooltip_at(place.x.x(5000), y)
+    heatmap.release()
+    return tip

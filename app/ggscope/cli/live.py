@@ -70,11 +70,15 @@ def _line(heard: Heard, rate: float, lag_ns: int, *, is_json: bool) -> str:
             {
                 "records": heard.records,
                 "records_per_s": round(rate, 1),
-                "lost": None if heard.lost < 0 else heard.lost,
+                "lost": _known(heard.lost),
                 "lag_ms": lag,
                 "state": heard.state.value,
                 "fill": None if heard.fill < 0 else round(heard.fill, 4),
                 "restarts": heard.restarts,
+                "resident_bytes": _known(heard.resident_bytes),
+                "model_bytes": _known(heard.model_bytes),
+                "read_bytes": _known(heard.read_bytes),
+                "major_faults": _known(heard.major_faults),
             }
         )
     lost = "not known" if heard.lost < 0 else format_count(heard.lost)
@@ -82,3 +86,7 @@ def _line(heard: Heard, rate: float, lag_ns: int, *, is_json: bool) -> str:
         f"{format_count(heard.records)} records, {format_count(round(rate))}/s, "
         f"lost {lost}, lag {'N/A' if lag is None else f'{lag:.1f} ms'}"
     )
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

@@ -2,12 +2,13 @@
 
 import struct
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
 from ggscope.errors import LiveError
+from ggscope.live.residency import ProgramResidency
 from ggscope.live.ring import TENSOR, text_at
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.names import layer_of, parse
@@ -28,8 +29,8 @@ class Definitions:
     The first node stands for one that is not known.
     """
 
-    def __init__(self, builder: TraceBuilder) -> None:
-        self._builder = builder
+    def __init__(self, builder: TraceBuilder, residency: ProgramResidency) -> None:
+        self._builder, self._residency = builder, residency
         self._nodes: list[tuple[int, int, int]] = [(-1, -1, -1)]
         self._columns: tuple[Array, Array, Array] | None = None
         self._tensors = TensorRows()
@@ -81,13 +82,14 @@ class Definitions:
 
     def add_model(self, body: bytes) -> None:
         """Add a model file."""
-        number, _, data, size = struct.unpack_from("<IIQQ", body)
+        number, n_tensors, data, size = struct.unpack_from("<IIQQ", body)
         if number not in self._models:
             self._models[number] = len(self._builder.models)
             path = text_at(body, 24)[0]
             # The path is of the machine that runs the program: this one.
             made = ModelFile(PurePath(path).name, bounded(size), bounded(data))
             self._builder.models = (*self._builder.models, made)
+            self._residency.add_model(number, Path(path), bounded(size), n_tensors)
 
     def add_weight(self, body: bytes) -> None:
         """Add a tensor of a model file."""
@@ -100,6 +102,7 @@ class Definitions:
             shape.pop()
         row = self._of_weight[model, index] = len(self._tensors)
         self._stated.add(row)
+        self._residency.add_tensor(model, row, offset, size)
         self._of_name.setdefault(name, row)
         self._tensors.add(
             name,

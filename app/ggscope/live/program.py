@@ -11,6 +11,7 @@ import numpy as np
 from ggscope.errors import LiveError
 from ggscope.live.choices import Choices
 from ggscope.live.definitions import Definitions
+from ggscope.live.residency import ProgramResidency
 from ggscope.live.ring import (
     BEGIN_ONLY,
     ENDED,
@@ -39,6 +40,8 @@ _HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
 _LOOK_NS = NANO // 4
 """How often it is asked whether the program is still there."""
 _MOST_OPS = 1 << 10
+_OF_MODELS = (4, 5, 12)
+"""Definitions that count even where no spans are kept: models, weights, mappings."""
 _FAR = 1 << 61
 _NO_END = int(SpanFlag.INFERRED_END)
 _UNFINISHED = int(SpanFlag.UNFINISHED)
@@ -111,6 +114,8 @@ class ProgramSource:
         is_running = not may_look or ring.is_running()
         fresh = ring.take()
         has_news = self._trace.add(ring, fresh)
+        has_news = self._trace.look(ring) or has_news
+        resident, of, read, faults = self._trace.residency.heard()
         lag = now_ns() - self._trace.newest if len(fresh.records) else -1
         self._heard = replace(
             self._heard,
@@ -119,6 +124,10 @@ class ProgramSource:
             lag_ns=max(lag, -1),
             fill=fresh.fill,
             tokens=self._trace.n_tokens,
+            resident_bytes=resident,
+            model_bytes=of,
+            read_bytes=read,
+            major_faults=faults,
         )
         if not is_running and not len(fresh.records):
             has_news = self._stop(ring) or has_news
@@ -139,6 +148,7 @@ class ProgramSource:
 
     def close(self) -> None:
         """Let go of the ring."""
+        self._trace.residency.end()
         if self._ring is not None:
             self._ring.close()
             self._ring = None
@@ -204,6 +214,7 @@ class _ProgramTrace:
     ----------
     newest : CLOCK_MONOTONIC ns at which the newest record ended.
     n_tokens : in all ubatches that were told; -1 before the first one.
+    residency : what of its models is in the page cache.
     """
 
     def __init__(self, path: Path, *, keeps_spans: bool) -> None:
@@ -215,7 +226,8 @@ class _ProgramTrace:
         self.n_tokens = -1
         self._program = ""
         self._ops: dict[int, str] = {}
-        self._nodes = Definitions(self._builder)
+        self.residency = ProgramResidency(self._builder)
+        self._nodes = Definitions(self._builder, self.residency)
         self._choices = Choices(self._builder)
         # The last one stands for what is no op: -1.
         self._is_choosing = np.zeros(_MOST_OPS + 1, np.bool_)
@@ -239,7 +251,9 @@ class _ProgramTrace:
 
     def add(self, ring: Ring, fresh: Fresh) -> bool:
         """Add what is new; tell whether anything was."""
-        for frame in fresh.frames if self._keeps_spans else ():
+        for frame in fresh.frames:
+            if not self._keeps_spans and frame.type not in _OF_MODELS:
+                continue
             try:
                 self._frame(frame)
             except (LiveError, struct.error, ValueError) as error:
@@ -269,10 +283,15 @@ class _ProgramTrace:
             self.n_lost = ring.lost
         return bool(len(fresh.records) or fresh.frames or fresh.gaps or has_choices)
 
+    def look(self, ring: Ring) -> bool:
+        """Take what of the models is in memory; tell whether that is news."""
+        return self.residency.poll(ring.value("pid"), self._origin, self.n_records)
+
     def snapshot(self, heard: Heard) -> Trace:
         """Return the trace as it stands."""
         waits = pending(heard)
-        until = max(self.newest - self._origin, 0)
+        until = max(self.newest - self._origin, self.residency.newest - self._origin, 0)
+        self.residency.put()
         self._builder.set_open(self._open_spans(until))
         self._nodes.put()
         info = TraceInfo(
@@ -339,6 +358,7 @@ class _ProgramTrace:
 
     def finish(self) -> None:
         """Close what is open: the program is no more."""
+        self.residency.end()
         until = max(self.newest - self._origin, 0)
         for graph in self._open.values():
             self._add(
@@ -418,6 +438,9 @@ class _ProgramTrace:
                 self._nodes.add_weight(frame.body)
             case 6:
                 self._nodes.add_buffer(frame.body)
+            case 12:
+                address, size, _ = struct.unpack_from("<QQQ", frame.body)
+                self.residency.add_place(address, size)
             case 7:
                 build, first, n = self._nodes.add_build(frame.body)
                 self._builds[build] = (first, n)

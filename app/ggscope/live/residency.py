@@ -24,18 +24,21 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.growing import Growing
 from ggscope.model.residency import Residency
 from ggscope.model.tables import I64, CounterShape
+from ggscope.model.trace import Severity
 
 Pages = npt.NDArray[np.uint8]
 
 INTERVAL_S, IDLE_S = 0.25, 2.0
 """Least time between samples: while the program computes, and while it does not."""
+_BUSY_NS = 2 * NANO
+"""So long after its last record a program is taken to compute."""
 _BUSY_SHARE, _IDLE_SHARE = 0.1, 0.005
 """The share of a core that samples may take then: where a look takes longer, fewer."""
 _CHUNK_PAGES = 1 << 14
 """Asked about at a time: about a millisecond."""
 _FIGURES = ("read_bytes", "major_faults", "minor_faults")
 _COUNTERS = (
-    ("Model in the page cache", "bytes"),
+    ("In page cache", "bytes"),
     ("Read from storage", "bytes/s"),
     ("Major faults", "faults/s"),
 )
@@ -393,6 +396,113 @@ class ResidencyLog:
             places=np.array(places, np.uint64).reshape(-1, 2),
             why=why,
         )
+
+
+class ProgramResidency:
+    """The page cache of one program's models: from its definitions to its trace.
+
+    Costs nothing until a model and its tensors are known.
+
+    Attributes
+    ----------
+    newest : CLOCK_MONOTONIC ns at which the last sample ended; 0 before the first.
+    model_bytes : of all tensors that are watched; -1 where there are none.
+    """
+
+    def __init__(self, builder: TraceBuilder) -> None:
+        self._builder = builder
+        self._log = ResidencyLog()
+        self._sampler: ResidencySampler | None = None
+        # By number of the model: its file, how large it is, how many tensors it has.
+        self._models: dict[int, tuple[Path, int, int]] = {}
+        self._waiting: dict[int, list[tuple[int, int, int]]] = {}
+        self._n_waiting = 0
+        self._rows: list[int] = []
+        self._places: list[tuple[int, int]] = []
+        self._why = ""
+        self._n_records, self._computed_at = -1, 0
+        self.newest, self.model_bytes = 0, -1
+
+    def add_model(self, number: int, path: Path, size: int, n_tensors: int) -> None:
+        """Note a model file that the program opened."""
+        self._models.setdefault(number, (path, size, n_tensors))
+
+    def add_tensor(self, model: int, row: int, offset: int, size: int) -> None:
+        """Note a tensor of a model: its row in the trace, and where it lies."""
+        if offset >= 0 and size > 0:
+            self._waiting.setdefault(model, []).append((row, offset, size))
+
+    def add_place(self, address: int, size: int) -> None:
+        """Note where a model file is mapped in the program."""
+        self._places.append((address, min(address + size, (1 << 64) - 1)))
+
+    def poll(self, pid: int, origin: int, n_records: int) -> bool:
+        """Take new samples; tell whether they say anything new. Never waits.
+
+        `origin` is tick 0 in CLOCK_MONOTONIC ns, `n_records` how many there are.
+        """
+        if self._waiting:
+            self._watch(pid)
+        if self._sampler is None:
+            return False
+        now = time.monotonic_ns()
+        if n_records != self._n_records:
+            self._n_records, self._computed_at = n_records, now
+        self._sampler.is_busy = now - self._computed_at < _BUSY_NS
+        has_news = False
+        for sample in self._sampler.take():
+            has_news = self._log.add(sample, origin) or has_news
+            self.newest = sample.end_ns
+            self._note_why(self._sampler.why())
+        return has_news
+
+    def heard(self) -> tuple[int, int, int, int]:
+        """Return bytes in memory, of how many, bytes read and major faults; or -1."""
+        last = self._log.last
+        read, major = (-1, -1) if last is None else (last.read_bytes, last.major_faults)
+        return self._log.total, self.model_bytes, read, major
+
+    def put(self) -> None:
+        """Put what is known into the trace."""
+        if len(self._log):
+            self._log.put_counters(self._builder)
+            self._builder.residency = self._log.residency(
+                self._rows, self._places, self._why
+            )
+
+    def end(self) -> None:
+        """Look no more; what was seen stays."""
+        if self._sampler is not None:
+            self._sampler.end()
+
+    def _watch(self, pid: int) -> None:
+        n = sum(map(len, self._waiting.values()))
+        is_growing, self._n_waiting = n != self._n_waiting, n
+        for number, rows in list(self._waiting.items()):
+            path, size, n_tensors = self._models.get(number, (None, 0, 0))
+            # The rest may be on its way; a file is mapped once.
+            if is_growing and len(rows) < n_tensors:
+                continue
+            del self._waiting[number]
+            if path is None:
+                continue
+            if self._sampler is None:
+                self._sampler = ResidencySampler(pid)
+            row, begin, n_bytes = np.array(rows, np.int64).T
+            self._note_why(self._sampler.watch(path, size, begin, begin + n_bytes))
+            self._rows += row.tolist()
+            self.model_bytes = max(self.model_bytes, 0) + int(n_bytes.sum())
+            if not self._sampler.is_alive():
+                self._sampler.start()
+
+    def _note_why(self, why: str) -> None:
+        if why and not self._why:
+            self._why = why
+            self._builder.warn(
+                Severity.NOTICE,
+                "live_residency",
+                f"what of the model is in memory is not known: {why}.",
+            )
 
 
 @cache

@@ -45,6 +45,9 @@ class Heard:
     words : what is waited for, or what became of the writer; "" while it runs.
     tokens : tokens that were put into ubatches, of prompts and generated ones; -1 where
         nobody tells.
+    resident_bytes, model_bytes : of the model's tensors, those in the page cache, and
+        all; -1 not known.
+    read_bytes, major_faults : of the program so far; -1 not known.
     """
 
     state: State = State.WAITING
@@ -55,6 +58,10 @@ class Heard:
     restarts: int = 0
     words: str = ""
     tokens: int = -1
+    resident_bytes: int = -1
+    model_bytes: int = -1
+    read_bytes: int = -1
+    major_faults: int = -1
 
 
 class LiveSource(Protocol):

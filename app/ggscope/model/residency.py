@@ -58,8 +58,11 @@ class Residency:
         """Tell whether `address` lies in a file that the program mapped."""
         return any(low <= address < high for low, high in self.places.tolist())
 
-    def per_second(self, ticks_per_second: int) -> float:
-        """Return how many samples were taken a second, of late; 0 = too few to say."""
+    def per_second(self) -> float:
+        """Return how many samples were taken a second, of late; 0 = too few to say.
+
+        Ticks are nanoseconds: only running programs are sampled.
+        """
         n = min(len(self), 9)
         took = int(self.end[-1] - self.end[-n]) if n > 1 else 0
-        return (n - 1) * ticks_per_second / took if took > 0 else 0.0
+        return (n - 1) * 1e9 / took if took > 0 else 0.0

@@ -5,7 +5,7 @@ they all take them from here. What is not known reads "N/A"; sentinels of the
 formats (65535, 0xFFFFFFFF, NaN) never reach a text.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ggscope.analysis.reads.account import (
     Account,
@@ -41,6 +41,7 @@ from ggscope.model.units import (
     listed_form,
 )
 from ggscope.text import one_line
+from ggscope.words.residency import origin_words
 
 PENDING = "still being read"
 BADGES = {space: space.word for space in Space} | {
@@ -91,6 +92,8 @@ class AccessFact:
     layer, expert, address : texts; "N/A" where there is none.
     bytes : size as a number, -1 unknown.
     tensor : row of ``Trace.tensors``, -1 unknown.
+    origin, origin_words : whether it came from disk, shortly and with what that rests
+        on; "" where nobody looked at the page cache.
     """
 
     badge: str
@@ -105,6 +108,8 @@ class AccessFact:
     address: str
     bytes: int
     tensor: int = -1
+    origin: str = ""
+    origin_words: str = ""
 
 
 def time_form(trace: Trace, *, absolute: bool = False) -> TimeForm:
@@ -165,8 +170,15 @@ def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
     """Return what a span accesses, in the order of the file."""
     what = trace.accesses.of_span(span)
     directions = directions_of(trace, span, what)
-    return tuple(
+    found = tuple(
         _access(trace, what, row, direction) for row, direction in enumerate(directions)
+    )
+    if trace.residency is None:
+        return found
+    origins = (origin_words(trace, span, row) for row in range(len(found)))
+    return tuple(
+        replace(fact, origin=short, origin_words=words)
+        for fact, (short, words) in zip(found, origins, strict=True)
     )
 
 
@@ -309,6 +321,7 @@ def access_line(access: AccessFact) -> str:
     """Return an access in one line: ``DISK blk.4.ffn_down.weight · 24.8 MiB · …``."""
     parts = [f"{access.badge} {'→ ' if access.is_write else ''}{access.name}"]
     parts += [p for p in (access.size, access.place) if not p.endswith(NOT_AVAILABLE)]
+    parts += [access.origin_words] if access.origin_words else []
     return " · ".join(parts)
 
 

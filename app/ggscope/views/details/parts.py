@@ -115,7 +115,11 @@ class AccessCards(Themed):
         self._current = 0
         lines = (
             ", ".join(
-                (f"{a.badge} {a.name}", a.size, f"{a.place} {how}".strip(), *more)
+                (
+                    *(f"{a.badge} {a.name}", a.size, f"{a.place} {how}".strip()),
+                    *more,
+                    *([a.origin_words] if a.origin_words else []),
+                )
             )
             for a, (how, more) in zip(accesses, self._words, strict=True)
         )
@@ -179,7 +183,8 @@ class AccessCards(Themed):
         place = f"{access.place} · {tr(how)}" if how else access.place
         draw_elided(painter, room, place, mono_font(11), theme.dim)
         room.translate(0, line)
-        words = [access.size, *more]
+        # Where it came from takes the room of what the tooltip tells as well.
+        words = [access.size, *([access.origin] if access.origin else more)]
         if access.layer != NOT_AVAILABLE:
             words.append(f"{tr('layer')} {access.layer}")
         if access.expert != NOT_AVAILABLE:
@@ -242,6 +247,7 @@ def card_tip(access: AccessFact, how: str = "", more: tuple[str, ...] = ()) -> s
         (tr("memory"), access.badge),
         (tr("size"), access.exact_size),
         (tr("place"), f"{access.place}, {how}" if how else access.place),
+        *((tr("page cache"), words) for words in [access.origin_words] if words),
         *((tr("tensor"), " · ".join(more)) for _ in more[:1]),
         (tr("layer"), access.layer),
         (tr("expert"), access.expert),

@@ -23,6 +23,7 @@ from ggscope.render.colors import DEFAULT, ScaleKind
 from ggscope.render.heatmap.scene import HeatGeometry, HeatMark, HeatScene
 from ggscope.text import Html, html
 from ggscope.views.base.plain import tip_table
+from ggscope.words.residency import held_words
 
 _MOST_NUMBERS = 100_000
 """More tokens than this are not listed one by one: all rows are meant then."""
@@ -103,15 +104,20 @@ def _time(trace: Trace, base: HeatBase, first: int, last: int) -> TimeRange:
     return TimeRange(int(starts[first]), end)
 
 
-def tooltip_words(place: HeatGeometry, x: float, y: float, tr: Words) -> Html:
-    """Return rich text for a position of the picture; "" where nothing is."""
+def tooltip_words(
+    place: HeatGeometry, x: float, y: float, tr: Words, trace: Trace | None = None
+) -> Html:
+    """Return rich text for a position of the picture; "" where nothing is.
+
+    `trace` tells what of a tensor is in memory, where somebody looked.
+    """
     if not place.x.x0 <= x < place.x.x1:
         return Html()
     if place.buffer[0] <= y < place.buffer[1]:
         return _buffer_words(place, x, tr)
     if not place.curve[0] <= y < place.buffer[0]:
         return Html()
-    return _file_words(place, x, place.row_at(y), tr)
+    return _file_words(place, x, place.row_at(y), tr, trace)
 
 
 def buffer_at(place: HeatGeometry, x: float) -> int:
@@ -137,7 +143,9 @@ def _buffer_words(place: HeatGeometry, x: float, tr: Words) -> Html:
     return tip_table(name, rows)
 
 
-def _file_words(place: HeatGeometry, x: float, row: int, tr: Words) -> Html:
+def _file_words(
+    place: HeatGeometry, x: float, row: int, tr: Words, trace: Trace | None
+) -> Html:
     scene = place.scene
     base, axis = scene.base, scene.axis
     position = place.position_at(x)
@@ -163,6 +171,9 @@ def _file_words(place: HeatGeometry, x: float, row: int, tr: Words) -> Html:
         rows.append((tr("place"), tr("as the trace's own accesses say")))
     if files.is_cut[unit]:
         rows.append((tr("size"), tr("runs into the next tensor; cut there")))
+    held = "" if trace is None else held_words(trace, int(files.tensor[unit]))
+    if held:
+        rows.append((tr("in the page cache"), held))
     rows += _sums(scene, unit, row, tr)
     return tip_table(scene.unit_name(unit), rows)
 

@@ -640,7 +640,11 @@ class HeatmapView(PaintedView):
     def tooltip_at(self, x: float, y: float) -> str:
         """Return what is known of the bytes at a position."""
         place = self.geometry_now()
-        return "" if place is None else tooltip_words(place, x, y, self.tr)
+        return (
+            ""
+            if place is None
+            else tooltip_words(place, x, y, self.tr, self.session.trace)
+        )
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
         """Return the menu of a position."""
