@@ -4,6 +4,7 @@ They compute with a made-up ggml: each case is one that real packages do not hav
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 
 from ggscope.live import ring as live
 from ggscope_capture import ring
+from ggscope_capture.native import build
 from tracing import doors, tracer
 
 SOURCE = Path(__file__).parent / "fake_ggml.c"
@@ -255,6 +257,38 @@ def test_libraries_that_call_themselves_directly_tell_when_ops_begin(
     assert [note.split(":")[0] for note in notes] == [
         "Ops are seen by their beginnings only"
     ]
+
+
+@pytest.mark.parametrize("kind", ["", "-asked"])
+def test_arm64_does_the_same(kind: str, tmp_path: Path) -> None:
+    """Compiled across, and run by an emulator, where both are there."""
+    compiler = shutil.which("aarch64-linux-gnu-gcc")
+    if compiler is None:
+        pytest.skip("there is no compiler for arm64 here")
+    library, ggml, program = (tmp_path / name for name in ("t.so", "g.so", "fake"))
+    build.compile_tracer(library, compiler=f"{compiler} -Werror")
+    flags = ["-DASKED"] if kind else []
+    way = ["-O2", SOURCE, "-ldl", "-pthread"]
+    subprocess.run([compiler, "-fPIC", "-shared", *flags, *way, "-o", ggml], check=True)
+    subprocess.run([compiler, "-DPROGRAM", *way, "-o", program], check=True)
+    emulator = shutil.which("qemu-aarch64")
+    if emulator is None:
+        pytest.skip("compiled; there is no emulator of arm64 here")
+    inside = {
+        "LD_PRELOAD": library, "FAKE_GGML": ggml, "GGSCOPE_RING": tmp_path / "ring",
+        "GGSCOPE_RING_SIZE": 1 << 20,
+    }  # fmt: skip
+    given = [word for key, value in inside.items() for word in ("-E", f"{key}={value}")]
+    subprocess.run(
+        [emulator, "-L", "/usr/aarch64-linux-gnu", *given, program, "50", "20", "3"],
+        check=True, stdout=subprocess.DEVNULL, timeout=60,
+    )  # fmt: skip
+
+    opened, records = taken(tmp_path / "ring")
+
+    assert len(records) == 50 * 20 * 3
+    mode = ring.Mode.BEGINS if kind else ring.Mode.THREADS
+    assert (opened.value("mode"), opened.value("clock")) == (mode, ring.Clock.IS_CNTVCT)
 
 
 def test_a_ring_that_cannot_be_made_changes_nothing(fake: Fake) -> None:
