@@ -4,32 +4,43 @@ Programs with libraries (``shared``), the same with everything in it (``static``
 one of the latter from sources that ``ggscope-capture codemod`` changed (``changed``).
 """
 
+import hashlib
 import shutil
 import sys
+from pathlib import Path
 
 from ggscope_capture import codemod, targets
 
+PROGRAM = "llama-completion"
+
 
 def main() -> int:
-    """Build what is missing or old; return the exit code."""
-    program = "llama-completion"
+    """Build what is missing, or was changed by another codemod; return the code."""
+    changed = targets.cache() / "changed"
+    by = hashlib.sha256(Path(codemod.__file__).read_bytes()).hexdigest()
     try:
+        print(targets.install("source").path)
+        if _text(changed / "codemod") == by:
+            return 0
         tree = targets.source()
         codemod.undo(tree)  # what an interrupted build left
-        print(targets.build("shared", targets.BUILT))
         codemod.apply(tree)
         try:
-            built = targets.build("static", [program]) / program
-            changed = targets.cache() / "changed"
+            built = targets.build("static", [PROGRAM]) / PROGRAM
             changed.mkdir(exist_ok=True)
-            print(shutil.copy2(built, changed / program))
+            print(shutil.copy2(built, changed / PROGRAM))
         finally:
             codemod.undo(tree)
-        print(targets.build("static", [program]))
-    except (targets.InstallError, codemod.CodemodError) as error:
+        print(targets.build("static", [PROGRAM]) / PROGRAM)
+        (changed / "codemod").write_text(by)
+    except (targets.InstallError, codemod.CodemodError, OSError) as error:
         print(f"make llama: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.is_file() else ""
 
 
 if __name__ == "__main__":

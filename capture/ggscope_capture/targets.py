@@ -221,12 +221,14 @@ def install(origin: str) -> Target:
     InstallError
         If there is no such package for this machine, or the package manager fails.
     """
+    if origin == "source":
+        built = cache() / "shared" / "bin"
+        if not all((built / name).is_file() for name in BUILT):
+            built = build("shared", BUILT)
+        return Target(path=built / BUILT[0], kind="program", origin=origin)
     for target in _installed():
         if target.origin.lower() == origin:
             return target
-    if origin == "source":
-        built = build("shared", BUILT) / BUILT[0]
-        return Target(path=built, kind="program", origin=origin)
     folder = home() / origin
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ggscope_capture import codemod, doctor, targets
+from ggscope_capture import codemod, doctor, record, ring, targets
 from ggscope_capture.__main__ import main
 from tracing import CACHE, built
 
@@ -59,6 +60,12 @@ def check_trace(out: Path, threads: int) -> dict[str, Any]:
     facts = (sidecar["mode"], sidecar["lost"], sidecar["lost_events"])
     assert facts == ("threads", 0, 0)
     assert (sidecar["unnamed_ops"], sidecar["lost_definitions"]) == (0, 0)
+    extra = np.fromfile(out, record.TRACE)["sources"]["more"][:expected, 3]
+    cores = set((extra & (1 << ring.CPU_BITS) - 1).tolist())
+    assert cores <= os.sched_getaffinity(0) or cores == {(1 << ring.CPU_BITS) - 1}
+    lived = [b for b in sidecar["buffers"] if b["size"] > 0 and b["allocated"]]
+    assert all(b["allocated"] <= b["freed"] for b in lived)
+    assert 2 in {b["usage"] for b in lived}  # what is computed in
     info = [sys.executable, "-m", "ggscope", "info", str(out), "--json"]
     read = json.loads(subprocess.run(info, capture_output=True, check=True).stdout)
     spans = sorted(lane["spans"] for lane in read["lanes"] if lane["kind"] == "thread")

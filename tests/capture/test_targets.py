@@ -67,11 +67,12 @@ def test_what_was_built_is_found_and_taken(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(own_home / "cache"))
-    path = program(targets.cache() / "shared" / "bin", "llama-completion")
+    folder = targets.cache() / "shared" / "bin"
+    paths = [program(folder, name) for name in targets.BUILT]
 
     here = [t for t in targets.find() if own_home in t.path.parents]
 
-    assert [(t.path, t.origin) for t in here] == [(path, "source")]
+    assert [(t.path, t.origin) for t in here] == [(p, "source") for p in paths]
     assert targets.install("source") == here[0]
 
 

@@ -224,7 +224,7 @@ void elf_attach(struct symbol *symbols, size_t n)
     }
     bool is_there = false;
     for (size_t i = 0; i < n; i++) {
-        symbols[i].n_slots = 0;
+        symbols[i].n_slots &= BY_SOURCE;
         is_there |= symbols[i].wrapper != NULL && *symbols[i].found != NULL;
     }
     search.redirects = true;

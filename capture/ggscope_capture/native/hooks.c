@@ -506,7 +506,7 @@ EXPORTED void *ggscope_source(const char *name, void *own)
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
         if (strcmp(symbols[i].name, name) == 0) {
             *symbols[i].found = own;
-            symbols[i].n_slots++;
+            symbols[i].n_slots |= BY_SOURCE;
             is_source_mode = true;
             return symbols[i].wrapper;
         }

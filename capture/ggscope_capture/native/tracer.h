@@ -131,8 +131,9 @@ struct symbol {
     const char *name;
     void **found;  // where the address of the function goes; kept once it is set
     void *wrapper; // what the slots of all objects shall hold; NULL: only look up
-    unsigned n_slots;
+    unsigned n_slots; // changed now; BY_SOURCE beside them where the program asked
 };
+#define BY_SOURCE (1u << 31)
 
 // Look through what is loaded now: set `found`, redirect slots. Idempotent.
 void elf_attach(struct symbol *symbols, size_t n);
