@@ -238,13 +238,18 @@ def test_start_remembers_program_and_model_and_runs(
 
 
 def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
-    traced(graphs=60, pause_us=20_000)
-    document = run("-p", "hello")
+    traced(graphs=60)
+    document = run("-p", "hello", "--waits")
     assert document.title == "llama-completion"
-    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
+    heard = 60 * 8 * 2
+    qtbot.waitUntil(
+        lambda: document.live.meters.heard.records == heard, timeout=PATIENCE
+    )
+    qtbot.waitUntil(lambda: n_spans(document) >= heard, timeout=PATIENCE)
     assert document.run.is_running
     assert document.program.state.text().startswith("● running for ")
     assert " · is recorded to " in document.program.words.full_text
+    document.run.stop()
     ended(document, qtbot)
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
 
@@ -253,8 +258,7 @@ def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
     assert "to stderr" in text
     assert document.program.state.text() == "● ended with 0"
     assert " · recorded in " in document.program.words.full_text
-    # Spans of ops, and of the graphs around them.
-    assert document.live.meters.heard.records == 60 * 8 * 2
+    assert Path(document.run.output).stat().st_size == heard * 256
 
 
 def test_stop_asks_the_program_to_end_and_keeps_what_was_recorded(run, qtbot, traced):
@@ -274,7 +278,9 @@ def test_program_that_does_not_end_is_killed(run, qtbot, traced, monkeypatch):
     traced()
     document = run("--stubborn")
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
-    qtbot.waitUntil(lambda: "to stderr" in document.program.text.toPlainText())
+    qtbot.waitUntil(
+        lambda: "to stderr" in document.program.text.toPlainText(), timeout=PATIENCE
+    )
     document.program.stop.click()
     ended(document, qtbot)
 
@@ -288,6 +294,9 @@ def test_silence_is_explained_with_the_next_step(run, qtbot, traced, monkeypatch
     target = Target("llama-server")
     check = Check(target, "no-ggml", None, ("why",), "advice")
     document = run("--waits", check=check)
+    page = document.waiting_page
+    assert page.words.text() == "llama-completion has been started."
+    assert page.hint.text() == "Its spans appear here as soon as it computes."
     document.run.name = "llama-server"
     qtbot.waitUntil(lambda: document.has_message, timeout=PATIENCE)
 
@@ -320,8 +329,13 @@ def test_run_that_is_over_at_once_is_shown_from_its_recording(
 
 
 def test_failure_of_the_program_is_told(run, qtbot, traced):
-    traced(graphs=20, pause_us=20_000)
-    document = run("--fails")
+    traced()
+    document = run("--fails", "--waits")
+    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
+    qtbot.waitUntil(
+        lambda: "to stderr" in document.program.text.toPlainText(), timeout=PATIENCE
+    )
+    psutil.Process(document.run.pid).children()[0].terminate()
     ended(document, qtbot)
     assert document.program.state.text() == "● ended with 3"
     text = document.banner.text.text()
@@ -331,7 +345,11 @@ def test_failure_of_the_program_is_told(run, qtbot, traced):
 def test_text_that_never_ends_is_bounded(run, qtbot, traced, monkeypatch):
     monkeypatch.setattr(program_module, "_MOST_LETTERS", 200)
     traced(graphs=2)
-    document = run("-p", "x" * 150, "-p", "y" * 150)
+    document = run("-p", "x" * 150, "-p", "y" * 150, "--waits")
+    qtbot.waitUntil(
+        lambda: "to stderr" in document.program.text.toPlainText(), timeout=PATIENCE
+    )
+    document.run.stop()
     ended(document, qtbot)
     kept = document.run.all_said()
     assert sum(len(text) for _, text in kept[1:]) <= 200
@@ -366,17 +384,20 @@ def test_closing_the_tab_ends_the_program(run, window, qtbot, traced, tmp_path):
 def test_recording_is_opened_and_saved_elsewhere(
     run, window, qtbot, traced, tmp_path, monkeypatch
 ):
-    traced(graphs=20, pause_us=20_000)
-    document = run()
-    ended(document, qtbot)
+    traced()
+    document = run("--waits")
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
+    document.run.stop()
+    ended(document, qtbot)
     target = tmp_path / "kept"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
     document.program.save.click()
     qtbot.waitUntil(lambda: (tmp_path / "kept.json").exists(), timeout=PATIENCE)
     saved = (tmp_path / "kept.bin").read_bytes()
     assert saved == Path(document.run.output).read_bytes()
-    qtbot.waitUntil(lambda: "saved as " in document.program.words.full_text)
+    qtbot.waitUntil(
+        lambda: "saved as " in document.program.words.full_text, timeout=PATIENCE
+    )
 
     document.program.open.click()
     assert window.document is not document

@@ -411,7 +411,9 @@ class Document(QWidget):
         if self._waiting_page is None:
             from ggscope.gui.live import WaitingPage
 
-            page = self._waiting_page = WaitingPage(self.live, self)
+            page = self._waiting_page = WaitingPage(
+                self.live, "" if self.run is None else self.run.name, self
+            )
             page.close_requested.connect(self.close_requested)
             self._stack.addWidget(page)
         return self._waiting_page

@@ -134,9 +134,12 @@ class WaitingPage(QWidget):
 
     close_requested = Signal()
 
-    def __init__(self, follower: Follower, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, follower: Follower, started: str = "", parent: QWidget | None = None
+    ) -> None:
+        """Make the page; `started` = what the window itself has started."""
         super().__init__(parent)
-        self._follower = follower
+        self._follower, self._started = follower, started
         self.head = label("", self, "large", wraps=True)
         self.words = label("", self, wraps=True)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -148,6 +151,8 @@ class WaitingPage(QWidget):
                 "that ggscope-capture starts make rings of their own: follow any ring "
                 "for these."
             )
+        if started:
+            hint = self.tr("Its spans appear here as soon as it computes.")
         self.hint = label(hint, self, "dim", wraps=True)
         self.command = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.command.setProperty("mono", True)
@@ -194,8 +199,12 @@ class WaitingPage(QWidget):
             Phase.FAILED: self.tr("This cannot be followed"),
         }
         self.head.setText(heads.get(meters.phase, self.tr("Nothing was recorded")))
-        self.words.setText(sentence(meters.heard.words))
-        self.again.setVisible(meters.phase.is_over)
+        words = sentence(meters.heard.words)
+        if self._started and meters.phase is Phase.WAITING:
+            words = self.tr("{0} has been started.").format(self._started)
+        self.words.setText(words)
+        self.hint.setVisible(not (self._started and meters.phase.is_over))
+        self.again.setVisible(meters.phase.is_over and not self._started)
 
 
 def sentence(words: str) -> str:

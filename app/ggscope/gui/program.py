@@ -1,5 +1,6 @@
 """A program that was started from the window: what it says, how it ends, its record."""
 
+import os
 import shlex
 import tempfile
 import time
@@ -177,7 +178,10 @@ def start_demo(settings: Settings) -> Run:
     """Start the demo of the capture tool; raises LiveError."""
     folder = settings.data_folder or Path(tempfile.gettempdir()) / "ggscope"
     place = str(folder / "demo")
+    # A core is left to the window: threads that wait for each other spin.
+    threads = max(1, min(2, (os.cpu_count() or 1) - 1))
     arguments = ["demo", place, "--model", _DEMO, "--tokens", str(_DEMO_TOKENS)]
+    arguments += ["--threads", str(threads)]
     output = str(folder / "demo" / f"{_DEMO}.bin")
     return Run("live demo", Running(arguments), output, shlex.join([TOOL, *arguments]))
 

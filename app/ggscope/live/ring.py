@@ -6,6 +6,7 @@ another program's, which may be broken, older or killed: what leads outside is u
 
 import mmap
 import os
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ _LANE = np.dtype(
     }
 )
 _FRAME = struct.Struct("<IHHQ")
+_NAME = re.compile(r"ggscope-(\d+)-")
+"""Rings are named after the program, or after the launcher that records them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,8 @@ class Ring:
             self.close()
             raise
         owner = int(self._head["reader_pid"][0])
-        self.is_owner = may_write and (owner in (0, os.getpid()) or not is_alive(owner))
+        is_free = owner in (0, os.getpid()) or not is_alive(owner)
+        self.is_owner = may_write and is_free and not self._has_launcher()
         if self.is_owner:
             self._head["reader_pid"] = os.getpid()
         else:
@@ -178,6 +182,12 @@ class Ring:
             kept = self._records.shape[1] * 15 // 16
             self._tail = np.maximum(self._lanes["head"].astype(np.int64) - kept, 0)
             self._events_tail = self.value("events_oldest")
+
+    def _has_launcher(self) -> bool:
+        """Tell whether the process that the ring is named after is to empty it."""
+        named = _NAME.match(self.path.name)
+        pid = int(named[1]) if named else 0
+        return pid not in (0, os.getpid(), self.value("pid")) and is_alive(pid)
 
     def _open(self, size: int) -> None:
         head = np.frombuffer(self._map[:PAGE], _HEAD, 1)

@@ -200,6 +200,19 @@ def test_second_viewer_looks_and_leaves_the_ring_to_the_first(source, path):
     assert not writer.lanes["tail"].any()
 
 
+def test_ring_of_a_launcher_is_left_to_it_even_before_it_comes(tmp_path):
+    writer = Writer(tmp_path / f"ggscope-{os.getppid()}-abc")
+    writer.graph()
+    source = ProgramSource(writer.path)
+    source.poll()
+
+    assert source.heard().records == 4 * N_NODES
+    assert not writer.lanes["tail"].any()
+    assert int(writer.control["reader_pid"][0]) == 0
+    source.close()
+    writer.close()
+
+
 def test_viewer_that_comes_second_sees_what_the_first_has_taken(source, path):
     writer = Writer(path)
     writer.graph()

@@ -85,7 +85,7 @@ class RecordDialog(QDialog):
         self._settings = settings
         self._check: Check | None = None
         self._checked = ""
-        self._is_model_good = True
+        self._good_model = ""
         self._tasks = Tasks(self)
         set_title(self, self.tr("Record a program"))
         self.setAccessibleName(self.windowTitle())
@@ -221,7 +221,6 @@ class RecordDialog(QDialog):
                     on_error=self._on_no_check,
                 )
         model = _path(self.model.currentText())
-        self._is_model_good = True
         self._say(self.model_words, "")
         if model:
             self._tasks.run(
@@ -274,11 +273,11 @@ class RecordDialog(QDialog):
         self._show()
 
     def _on_model(self, words: str) -> None:
+        self._good_model = _path(self.model.currentText())
         self._say(self.model_words, words)
         self._show()
 
     def _on_no_model(self, failure: TaskFailure) -> None:
-        self._is_model_good = False
         text = self.tr("{0} Choose a GGUF file.").format(_sentence(failure.message))
         self._say(self.model_words, text, "error")
         self._show()
@@ -335,8 +334,9 @@ class RecordDialog(QDialog):
         except TraceError as error:
             text, is_whole = _sentence(str(error)), False
         self.command.setText(text)
+        self.model_words.setVisible(is_known)
         lacks_model = "{model}" in wish.target.command and (
-            not wish.model or not self._is_model_good
+            not wish.model or wish.model != self._good_model
         )
         self.start.setEnabled(
             is_whole

@@ -1,0 +1,61 @@
+"""A program is run from the window with keys and mouse, and stopped."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+import traced_program
+from ggscope.gui.dialogs.record import RecordDialog
+from ggscope.gui.main_window import MainWindow
+from ggscope.session.settings import Settings
+from ggscope_capture import models
+from touching import PATIENCE_MS, Hand
+
+
+def test_program_is_named_started_and_stopped_by_hand(
+    make_window: Callable[..., MainWindow],
+    settings: Settings,
+    hand: Hand,
+    qtbot: QtBot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built = traced_program.build(tmp_path)
+    rings = tmp_path / "rings"
+    rings.mkdir()
+    traced_program.set_up(monkeypatch, built, rings)
+    models.write_model(tmp_path / "m.gguf", "nano")
+    settings.change(
+        "capture",
+        programs=(str(built["program"]),),
+        more="--waits",
+        folder=str(tmp_path / "out"),
+    )
+    window = make_window(settings, (900, 600))
+
+    hand.click(window.start_page.record_button)
+    qtbot.waitUntil(lambda: bool(window.findChildren(RecordDialog)))
+    (dialog,) = window.findChildren(RecordDialog)
+    qtbot.waitUntil(dialog.isActiveWindow, timeout=PATIENCE_MS)
+    hand.click(dialog.model)
+    hand.type(str(tmp_path / "m.gguf"))
+    qtbot.waitUntil(dialog.start.isEnabled, timeout=PATIENCE_MS)
+    assert dialog.model_words.text().startswith("llama · ")
+    hand.click(dialog.start)
+
+    qtbot.waitUntil(lambda: window.document is not None, timeout=PATIENCE_MS)
+    document = window.document
+    assert document is not None
+    pane, run, session = document.program, document.run, document.session
+    assert pane is not None
+    assert run is not None
+    qtbot.waitUntil(lambda: session.trace is not None, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: "Once upon a time" in pane.text.toPlainText())
+    hand.click(pane.fold)
+    assert pane.is_folded
+    hand.click(pane.stop)
+    qtbot.waitUntil(lambda: run.has_recording, timeout=PATIENCE_MS)
+    assert pane.open.isVisible()
+    assert pane.visibleRegion().contains(pane.open.geometry().center())
