@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
+from ggscope.views.graph.view import GraphView
 from support import ROOT
 from touching import Hand
 
@@ -39,3 +40,19 @@ def test_showing_only_something_has_one_name(
     assert any(text.startswith("Show only ") for text in found)
     old = ("Isolate", "Filter by", "Filter to", "Filter spans")
     assert [text for text in found if text.startswith(old)] == []
+
+
+def test_menu_of_the_graph_is_named_after_what_it_holds(
+    opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(FOLDER)
+    hand.press("ctrl+4")
+    (graph,) = document.workspace.views("graph")
+    assert isinstance(graph, GraphView)
+    qtbot.waitUntil(graph.isVisible)
+    hand.settle()
+    button = graph.head.view_button
+
+    assert button.accessibleName() == "View"
+    assert "Layers" not in button.text()
+    assert "export" in button.toolTip()
