@@ -128,13 +128,19 @@ class GrowingFile(ABC):
         info = TraceInfo(
             (self.path,), self.reader_id, self.format, "1", self._at, self._n_records
         )
-        return builder.snapshot(info, pending(self._heard), read_until=until)
+        return builder.snapshot(
+            info, pending(self._heard, self._missing()), read_until=until
+        )
 
     def close(self) -> None:
         """Let go of the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _missing(self) -> tuple[str, ...]:
+        """Return what of the spans is not known here, as in ``Trace.pending``."""
+        return ()
 
     def _words(self) -> str:
         if self._is_removed:
@@ -486,6 +492,10 @@ class RecordsSource(GrowingFile):
             if len(mine) > 1:
                 self._add_thread(thread, mine, layout)
 
+    def _missing(self) -> tuple[str, ...]:
+        is_full = self._known is not None and self._known.is_full
+        return ("accesses",) if is_full else ()
+
     def _patterns(self, records: Array, layout: RecordLayout) -> Array:
         """Return the pattern of accesses of each record; new ones are added."""
         if self._known is None:
@@ -574,6 +584,8 @@ class _Patterns:
         self._numbers: dict[int, int] = {}
         self._buffers: dict[int, int] = {}
         self._n_accesses = 0
+        self.is_full = False
+        """Whether there were more patterns than are kept: accesses are missing."""
 
     def of(self, records: Array) -> Array:
         """Return the pattern of each record, int32; -1 for one too many."""
@@ -585,13 +597,7 @@ class _Patterns:
         known = [int(number) in self._numbers for number in distinct]
         new = first[~np.array(known, np.bool_)]
         if len(new) and len(self._numbers) + len(new) > _MOST_PATTERNS:
-            self._builder.warn(
-                Severity.NOTICE,
-                "live_patterns",
-                "the records differ too much in what they read: of later ones it is "
-                "not known here.",
-                remedy="Open the file when it is complete.",
-            )
+            self.is_full = True
         elif len(new):
             n = len(self._numbers)
             order = np.argsort(new)
