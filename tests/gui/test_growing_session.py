@@ -8,7 +8,7 @@ from ggscope.analysis.filters.masks import filter_mask, search
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.selection import Filter
 from ggscope.model.time import TimeRange
-from ggscope.session import asked
+from ggscope.session import queries
 from ggscope.session.session import Session, TraceChange
 
 N = 3000
@@ -55,7 +55,7 @@ def test_mask_and_hits_are_those_of_the_whole_at_each_snapshot(
     session, qtbot, monkeypatch, is_small
 ):
     if not is_small:
-        monkeypatch.setattr(asked, "SYNC_SPANS", 0)
+        monkeypatch.setattr(queries, "SYNC_SPANS", 0)
     traces = grown(2, [500, 0, 1, 999, 1500])
     wanted = Filter(ops=frozenset({"ADD"}))
     session.set_trace(traces[0])
@@ -74,7 +74,7 @@ def test_mask_and_hits_are_those_of_the_whole_at_each_snapshot(
 def test_answer_that_was_under_way_is_for_all_spans_there_are_now(
     session, qtbot, monkeypatch
 ):
-    monkeypatch.setattr(asked, "SYNC_SPANS", 0)
+    monkeypatch.setattr(queries, "SYNC_SPANS", 0)
     traces = grown(2, [500, 700, 800])
     wanted = Filter(layers=frozenset({1, 3}))
     session.set_trace(traces[0])

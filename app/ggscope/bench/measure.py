@@ -627,7 +627,7 @@ class _Bench:
             self._figures |= walk("graph", graph, course, seconds)
 
     def _close(self) -> None:
-        """Close the file while a job of it runs."""
+        """Close the file while a task of it runs."""
         document = self._document
         assert document is not None
         self._show_alone("heatmap")

@@ -28,7 +28,7 @@ from ggscope.session.tasks import Tasks
 _ARENA_MAX = -8
 """``M_ARENA_MAX`` of malloc.h."""
 QUIET_MS = 150
-"""Rest after the last job: jobs come in groups, and each takes what is there."""
+"""Rest after the last task: tasks come in groups, and each takes what is there."""
 PERIOD_MS = 1_000
 """So often garbage is looked for."""
 CLOSED_MS = 400
@@ -36,7 +36,7 @@ CLOSED_MS = 400
 
 
 class MemoryReturner(QObject):
-    """Gives memory back some time after the jobs of a session are done."""
+    """Gives memory back some time after the tasks of a session are done."""
 
     def __init__(self, tasks: Tasks, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -195,7 +195,7 @@ class StatusStrip(QFrame):
 class ProgressArea(QWidget):
     """What is being worked on, how fast, how long still, and a way to stop it.
 
-    It appears once a job has run for 300 ms, in the place of the file's name, so
+    It appears once a task has run for 300 ms, in the place of the file's name, so
     that nothing else moves.
     """
 
@@ -230,7 +230,7 @@ class ProgressArea(QWidget):
         return self._is_shown
 
     def _state(self) -> TaskState | None:
-        """Return the oldest job that has a title."""
+        """Return the oldest task that has a title."""
         return next((s for s in self._tasks.states() if s.title), None)
 
     def _on_task_changed(self, _: TaskState) -> None:
@@ -263,7 +263,7 @@ class ProgressArea(QWidget):
 
 
 def progress_text(state: TaskState, now: float) -> str:
-    """Return title, work done of all, rate and estimate of a job."""
+    """Return title, work done of all, rate and estimate of a task."""
     parts = [state.title]
     in_bytes = state.unit == "B"
     amount = format_bytes if in_bytes else format_count

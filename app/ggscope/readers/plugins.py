@@ -323,9 +323,9 @@ class Loaded:
         self.changes = tuple(dict.fromkeys((*self.changes, *changes)))
 
 
-_Found: TypeAlias = list[Reader | str]
+_Loaded: TypeAlias = list[Reader | str]
 """Readers of a file or package, and what is wrong with classes that are none."""
-_Load: TypeAlias = Callable[[], _Found]
+_Load: TypeAlias = Callable[[], _Loaded]
 
 
 def user_folder() -> Path:
@@ -483,11 +483,11 @@ def _visited(item: Loaded, load: _Load) -> Iterator[Loaded]:
             yield Loaded(reader, item.path, "", changes)
 
 
-def _only(error: str) -> _Found:
+def _only(error: str) -> _Loaded:
     return [error]
 
 
-def _from_entry_point(target: str) -> _Found:
+def _from_entry_point(target: str) -> _Loaded:
     """Load the class that "module:Class" names."""
     module, _, name = target.partition(":")
     value: object = importlib.import_module(module)
@@ -498,7 +498,7 @@ def _from_entry_point(target: str) -> _Found:
     return [made(value)]
 
 
-def _from_file(file: Path) -> _Found:
+def _from_file(file: Path) -> _Loaded:
     """Load one file under a private module name; return each reader class in it."""
     module = _import_file(file)
     classes = [
@@ -510,7 +510,7 @@ def _from_file(file: Path) -> _Found:
     ]
     if not classes:
         return ["it defines no class with info, sniff and read"]
-    found: _Found = []
+    found: _Loaded = []
     for cls in classes:
         try:
             found.append(made(cls))

@@ -101,7 +101,7 @@ class Bundle:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Listing:
     """Files of a folder; `n_left` = how many more there are."""
 
     paths: list[Path] = field(default_factory=list)
@@ -245,9 +245,9 @@ def _first_part(path: Path) -> Path:
     return path.with_name(name)
 
 
-def _files_below(folder: Path, check: Callable[[], object]) -> _Found:
+def _files_below(folder: Path, check: Callable[[], object]) -> _Listing:
     """Return the files of a folder, then of its subfolders, in natural order."""
-    found = _Found()
+    found = _Listing()
     waiting = deque([(folder, 0)])
     n_entries = 0
     while waiting:

@@ -16,7 +16,6 @@ from ggscope.model.selection import ColorBy, Filter, MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.session import view as view_range
-from ggscope.session.asked import Mask, Queries
 from ggscope.session.bookmarks import bookmarks
 from ggscope.session.bookmarks.bookmarks import (
     Bookmark,
@@ -28,6 +27,7 @@ from ggscope.session.bookmarks.bookmarks import (
 )
 from ggscope.session.freeing import free_in_steps
 from ggscope.session.linking import Linking
+from ggscope.session.queries import Mask, Queries
 from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.session.view import History, TokenTimes, ViewPoint, token_times
 
@@ -149,7 +149,7 @@ class Session(QObject):
         everything goes on showing everything); EXTENDED looks the selected spans up by
         their record. REPLACED fits, and forgets what refers to rows of the old trace.
 
-        While spans are still to come, jobs wait that are not worth doing yet.
+        While spans are still to come, tasks wait that are not worth doing yet.
         """
         self.is_appending = change is TraceChange.APPENDED and trace.is_running
         try:
@@ -796,7 +796,7 @@ class Session(QObject):
             self.history.note(ViewPoint(self._visible, self._selection, self.filter))
 
     def report(self, failure: TaskFailure) -> None:
-        """Tell people that a job failed."""
+        """Tell people that a task failed."""
         title = f"{failure.title}: " if failure.title and failure.report else ""
         self.problem_reported.emit(title + failure.message)
 

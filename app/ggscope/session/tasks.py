@@ -1,7 +1,7 @@
-"""Background jobs: keyed, newest wins, cancellable, with progress.
+"""Background tasks: keyed, newest wins, cancellable, with progress.
 
-A job is a frozen callable that runs on a pool thread and comes back as one value
-on the main thread. Nothing in a job may touch a session, a widget or a pixmap.
+A task is a frozen callable that runs on a pool thread and comes back as one value
+on the main thread. Nothing in a task may touch a session, a widget or a pixmap.
 Closing never waits: a worker that still runs finds nobody to report to.
 """
 
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class TaskContext:
-    """What a running job may use: progress, early values, and the way out.
+    """What a running task may use: progress, early values, and the way out.
 
     All methods are called on the worker's thread.
     """
@@ -72,12 +72,12 @@ Request = Callable[[TaskContext], _T]
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """How far a job is, for the status bar.
+    """How far a task is, for the status bar.
 
     Attributes
     ----------
-    key, title : which job; the title is for people, "" = never shown.
-    done, total : work in the job's own unit; total 0 = not known.
+    key, title : which task; the title is for people, "" = never shown.
+    done, total : work in the task's own unit; total 0 = not known.
     started : ``time.monotonic()`` of the start.
     is_running : False once it has ended, in whichever way.
     unit : "B" where `done` counts bytes, else "".
@@ -106,7 +106,7 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """Why a job failed.
+    """Why a task failed.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class TaskFailure:
 
 
 @dataclass(eq=False, slots=True)
-class _Job:
+class _Task:
     number: int
     key: str
     title: str
@@ -144,7 +144,7 @@ class _Job:
     def abandon(self) -> None:
         """Stop it and let go of everybody who waits for it.
 
-        The worker may hold the job for a while yet: it must not be the last to
+        The worker may hold the task for a while yet: it must not be the last to
         hold a view, which only the main thread may end.
         """
         self.cancel.set()
@@ -154,7 +154,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    job: _Job
+    task: _Task
     value: object = None
     failure: TaskFailure | None = None
 
@@ -175,16 +175,16 @@ class _Post:
         with self._lock:
             self._tasks = None
 
-    def progress(self, job: _Job, done: int, total: int) -> None:
-        """Tell how far a job is."""
-        self._send("_progressed", job, done, total)
+    def progress(self, task: _Task, done: int, total: int) -> None:
+        """Tell how far a task is."""
+        self._send("_progressed", task, done, total)
 
-    def early(self, job: _Job) -> None:
-        """Tell that a job has an early value."""
-        self._send("_published", job)
+    def early(self, task: _Task) -> None:
+        """Tell that a task has an early value."""
+        self._send("_published", task)
 
     def outcome(self, outcome: _Outcome) -> None:
-        """Tell what became of a job."""
+        """Tell what became of a task."""
         self._send("_finished", outcome)
 
     def _send(self, signal: str, *payload: object) -> None:
@@ -198,12 +198,12 @@ class _Post:
 
 
 class Tasks(QObject):
-    """The jobs of one session.
+    """The tasks of one session.
 
-    One job per key runs at a time. A newer request replaces one that waits and
-    cancels one that runs; results of superseded jobs are dropped.
+    One task per key runs at a time. A newer request replaces one that waits and
+    cancels one that runs; results of superseded tasks are dropped.
 
-    Jobs go in three classes: those that run at once (`is_urgent`), those that wait
+    Tasks go in three classes: those that run at once (`is_urgent`), those that wait
     for these, and, while `hold` is on, those that wait until more of the trace is
     there (all but `even_if_held`).
     """
@@ -213,18 +213,18 @@ class Tasks(QObject):
     became_idle = Signal()
     urgent_done = Signal()  # nothing urgent runs any more
 
-    _progressed = Signal(object, object, object)  # _Job, done, total
-    _published = Signal(object)  # _Job
+    _progressed = Signal(object, object, object)  # _Task, done, total
+    _published = Signal(object)  # _Task
     _finished = Signal(object)  # _Outcome
-    _given_up = Signal(object)  # _Job that was cancelled before it began
+    _given_up = Signal(object)  # _Task that was cancelled before it began
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._pool: ThreadPoolExecutor | None = None
         self._numbers = itertools.count(1)
-        self._running: dict[str, _Job] = {}
-        self._waiting: dict[str, _Job] = {}
-        self._held: dict[str, _Job] = {}
+        self._running: dict[str, _Task] = {}
+        self._waiting: dict[str, _Task] = {}
+        self._held: dict[str, _Task] = {}
         self._states: dict[str, TaskState] = {}
         self._is_closed = False
         self._is_holding = False
@@ -253,21 +253,21 @@ class Tasks(QObject):
 
         Parameters
         ----------
-        key : jobs of one key supersede each other.
+        key : tasks of one key supersede each other.
         title : shown in the status bar after 300 ms; "" = quiet.
         unit : "B" where progress counts bytes.
         on_error : receives the failure; without it `failed` is emitted.
         on_publish : receives early values, the newest only.
-        on_cancel : called where `cancel` stopped the job, not where a newer
+        on_cancel : called where `cancel` stopped the task, not where a newer
             request did.
-        is_urgent : runs at once, and jobs that start later and are not urgent wait
+        is_urgent : runs at once, and tasks that start later and are not urgent wait
             for it. The picture is urgent; statistics are not.
-        even_if_held : does not wait for `hold` to end, only for urgent jobs: what
+        even_if_held : does not wait for `hold` to end, only for urgent tasks: what
             is worth doing while only a part of the trace is known.
         """
         if self._is_closed:
             return
-        job = _Job(
+        task = _Task(
             next(self._numbers),
             key,
             title,
@@ -283,37 +283,37 @@ class Tasks(QObject):
         running = self._running.get(key)
         if running is not None:
             running.cancel.set()
-            self._waiting[key] = job
+            self._waiting[key] = task
         else:
             self._held.pop(key, None)
-            self._start_or_hold(job)
+            self._start_or_hold(task)
 
     def hold(self, is_holding: bool) -> None:
-        """Keep ordinary jobs back from now on, or let them go."""
+        """Keep ordinary tasks back from now on, or let them go."""
         self._is_holding = is_holding
         self._let_go()
 
     @property
     def is_holding(self) -> bool:
-        """Whether ordinary jobs are kept back."""
+        """Whether ordinary tasks are kept back."""
         return self._is_holding
 
     def forget_held(self) -> None:
-        """Drop the jobs that wait: what they were about has been replaced.
+        """Drop the tasks that wait: what they were about has been replaced.
 
         Those that are `even_if_held` stay: they are not about what is shown.
         """
         self._held = {k: j for k, j in self._held.items() if j.even_if_held}
 
     def cancel(self, key: str) -> None:
-        """Stop the job of `key`, and forget one that waits."""
+        """Stop the task of `key`, and forget one that waits."""
         self._waiting.pop(key, None)
         held = self._held.pop(key, None)
         if held is not None:
             self._given_up.emit(held)
-        job = self._running.get(key)
-        if job is not None:
-            job.cancel.set()
+        task = self._running.get(key)
+        if task is not None:
+            task.cancel.set()
 
     def cancel_all(self) -> None:
         """Stop everything."""
@@ -321,8 +321,8 @@ class Tasks(QObject):
             self.cancel(key)
 
     def is_running(self, key: str) -> bool:
-        """Tell whether a job of `key` runs or waits."""
-        return any(key in jobs for jobs in (self._running, self._waiting, self._held))
+        """Tell whether a task of `key` runs or waits."""
+        return any(key in tasks for tasks in (self._running, self._waiting, self._held))
 
     @property
     def is_idle(self) -> bool:
@@ -332,26 +332,26 @@ class Tasks(QObject):
     @property
     def has_urgent(self) -> bool:
         """Whether something runs that all others wait for."""
-        return any(job.is_urgent for job in self._running.values())
+        return any(task.is_urgent for task in self._running.values())
 
     def states(self) -> tuple[TaskState, ...]:
-        """Return the state of every running job, oldest first."""
+        """Return the state of every running task, oldest first."""
         return tuple(self._states.values())
 
     def close(self) -> None:
-        """Cancel all jobs, at once and for good; their threads end soon after.
+        """Cancel all tasks, at once and for good; their threads end soon after.
 
-        Jobs notice within 50 ms where they ask often enough. Nothing that they
+        Tasks notice within 50 ms where they ask often enough. Nothing that they
         return is delivered.
         """
         if self._is_closed:
             return
         self._is_closed = True
         self._post.close()
-        for jobs in (self._running, self._waiting, self._held):
-            for job in jobs.values():
-                job.abandon()
-            jobs.clear()
+        for tasks in (self._running, self._waiting, self._held):
+            for task in tasks.values():
+                task.abandon()
+            tasks.clear()
         self._states.clear()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -359,37 +359,37 @@ class Tasks(QObject):
 
     # -- main thread -------------------------------------------------------
 
-    def _may_start(self, job: _Job) -> bool:
-        if job.is_urgent:
+    def _may_start(self, task: _Task) -> bool:
+        if task.is_urgent:
             return True
-        return not self.has_urgent and (job.even_if_held or not self._is_holding)
+        return not self.has_urgent and (task.even_if_held or not self._is_holding)
 
-    def _start_or_hold(self, job: _Job) -> None:
-        if self._may_start(job):
-            self._start(job)
+    def _start_or_hold(self, task: _Task) -> None:
+        if self._may_start(task):
+            self._start(task)
         else:
-            self._held[job.key] = job
+            self._held[task.key] = task
 
     def _let_go(self) -> None:
-        """Start the jobs that waited and need not any more."""
+        """Start the tasks that waited and need not any more."""
         held, self._held = self._held, {}
-        for job in held.values():
-            self._start_or_hold(job)
+        for task in held.values():
+            self._start_or_hold(task)
 
-    def _start(self, job: _Job) -> None:
+    def _start(self, task: _Task) -> None:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="ggscope")
-        job.started = time.monotonic()
-        self._running[job.key] = job
+        task.started = time.monotonic()
+        self._running[task.key] = task
         self._set_state(
-            TaskState(job.key, job.title, 0, 0, job.started, True, job.unit)
+            TaskState(task.key, task.title, 0, 0, task.started, True, task.unit)
         )
         try:
-            self._pool.submit(_work, job, self._post)
+            self._pool.submit(_work, task, self._post)
         except RuntimeError as error:  # the system gives no more threads
-            logger.warning("no thread for %s: %s", job.key, error)
-            failure = TaskFailure(job.key, job.title, NO_MEMORY, error)
-            self._finished.emit(_Outcome(job, failure=failure))
+            logger.warning("no thread for %s: %s", task.key, error)
+            failure = TaskFailure(task.key, task.title, NO_MEMORY, error)
+            self._finished.emit(_Outcome(task, failure=failure))
 
     def _set_state(self, state: TaskState) -> None:
         if state.is_running:
@@ -398,55 +398,57 @@ class Tasks(QObject):
             self._states.pop(state.key, None)
         self.task_changed.emit(state)
 
-    def _is_current(self, job: _Job) -> bool:
+    def _is_current(self, task: _Task) -> bool:
         return (
             not self._is_closed
-            and self._running.get(job.key) is job
-            and not job.cancel.is_set()
+            and self._running.get(task.key) is task
+            and not task.cancel.is_set()
         )
 
-    def _on_progressed(self, job: _Job, done: int, total: int) -> None:
-        if self._is_current(job):
+    def _on_progressed(self, task: _Task, done: int, total: int) -> None:
+        if self._is_current(task):
             self._set_state(
-                TaskState(job.key, job.title, done, total, job.started, True, job.unit)
+                TaskState(
+                    task.key, task.title, done, total, task.started, True, task.unit
+                )
             )
 
-    def _on_published(self, job: _Job) -> None:
-        with job.lock:
-            early, job.early = job.early, []
-        if early and self._is_current(job) and job.on_publish is not None:
-            job.on_publish(early[-1])
+    def _on_published(self, task: _Task) -> None:
+        with task.lock:
+            early, task.early = task.early, []
+        if early and self._is_current(task) and task.on_publish is not None:
+            task.on_publish(early[-1])
 
     def _on_finished(self, outcome: _Outcome) -> None:
-        job = outcome.job
-        if self._is_closed or self._running.get(job.key) is not job:
+        task = outcome.task
+        if self._is_closed or self._running.get(task.key) is not task:
             return
-        was_current = self._is_current(job)
-        del self._running[job.key]
+        was_current = self._is_current(task)
+        del self._running[task.key]
         self._set_state(
-            TaskState(job.key, job.title, 0, 0, job.started, False, job.unit)
+            TaskState(task.key, task.title, 0, 0, task.started, False, task.unit)
         )
-        following = self._waiting.pop(job.key, None)
+        following = self._waiting.pop(task.key, None)
         if following is not None:
             self._start_or_hold(following)
         try:
             if was_current and outcome.failure is None:
-                job.on_result(outcome.value)
+                task.on_result(outcome.value)
             elif was_current and outcome.failure is not None:
-                self._fail(job, outcome.failure)
-            elif following is None and job.on_cancel is not None:
-                job.on_cancel()
-        finally:  # whatever the taker raises, the jobs that waited go on
-            self._after(job)
+                self._fail(task, outcome.failure)
+            elif following is None and task.on_cancel is not None:
+                task.on_cancel()
+        finally:  # whatever the taker raises, the tasks that waited go on
+            self._after(task)
 
-    def _on_given_up(self, job: _Job) -> None:
-        is_asked_anew = self._is_closed or self.is_running(job.key)
-        if job.on_cancel is not None and not is_asked_anew:
-            job.on_cancel()
+    def _on_given_up(self, task: _Task) -> None:
+        is_asked_anew = self._is_closed or self.is_running(task.key)
+        if task.on_cancel is not None and not is_asked_anew:
+            task.on_cancel()
 
-    def _after(self, job: _Job) -> None:
-        """Let those go on that waited for a job."""
-        if job.is_urgent and not self._is_closed and not self.has_urgent:
+    def _after(self, task: _Task) -> None:
+        """Let those go on that waited for a task."""
+        if task.is_urgent and not self._is_closed and not self.has_urgent:
             self.urgent_done.emit()
         if self._is_closed:  # by whoever took the result
             return
@@ -454,9 +456,9 @@ class Tasks(QObject):
         if self.is_idle:
             self.became_idle.emit()
 
-    def _fail(self, job: _Job, failure: TaskFailure) -> None:
-        if job.on_error is not None:
-            job.on_error(failure)
+    def _fail(self, task: _Task, failure: TaskFailure) -> None:
+        if task.on_error is not None:
+            task.on_error(failure)
         else:
             self.failed.emit(failure)
 
@@ -464,43 +466,43 @@ class Tasks(QObject):
 # -- worker's thread -----------------------------------------------------------
 
 
-def _work(job: _Job, post: _Post) -> None:
-    """Run a job and tell what became of it."""
+def _work(task: _Task, post: _Post) -> None:
+    """Run a task and tell what became of it."""
 
     def report(done: int, total: int) -> None:
-        post.progress(job, done, total)
+        post.progress(task, done, total)
 
     def publish(value: object) -> None:
-        with job.lock:
-            waits = bool(job.early)
-            job.early = [value]
+        with task.lock:
+            waits = bool(task.early)
+            task.early = [value]
         if not waits:
-            post.early(job)
+            post.early(task)
 
-    post.outcome(_run(job, TaskContext(job.cancel, report, publish)))
+    post.outcome(_run(task, TaskContext(task.cancel, report, publish)))
 
 
-def _run(job: _Job, context: TaskContext) -> _Outcome:
-    """Run a job; whatever happens comes back as a value."""
+def _run(task: _Task, context: TaskContext) -> _Outcome:
+    """Run a task; whatever happens comes back as a value."""
     report, message = "", ""
     failure: BaseException
     try:
         context.check_cancelled()
-        return _Outcome(job, job.request(context))
+        return _Outcome(task, task.request(context))
     except Cancelled as stop:
-        job.cancel.set()
+        task.cancel.set()
         failure = stop
     except TraceError as error:
         failure, message = error, str(error)
     except MemoryError as error:
         failure, message = error, NO_MEMORY
     except Exception as error:
-        logger.exception("job %s failed", job.key)
+        logger.exception("job %s failed", task.key)
         failure, message = error, f"{type(error).__name__}: {error}"
         report = traceback.format_exc()
     _let_go_of_frames(failure)
     return _Outcome(
-        job, failure=TaskFailure(job.key, job.title, message, failure, report)
+        task, failure=TaskFailure(task.key, task.title, message, failure, report)
     )
 
 

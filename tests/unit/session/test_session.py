@@ -11,7 +11,7 @@ from builders import empty_trace, llama_like_trace, spans_trace
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.session import asked
+from ggscope.session import queries
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.view import MIN_TICKS
 
@@ -54,7 +54,7 @@ def session(qtbot: QtBot, trace: Trace) -> Iterator[Session]:
 @pytest.fixture
 def big(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every trace as one that needs a worker."""
-    monkeypatch.setattr(asked, "SYNC_SPANS", 0)
+    monkeypatch.setattr(queries, "SYNC_SPANS", 0)
 
 
 def test_first_trace_is_fitted(session: Session, trace: Trace) -> None:

@@ -14,7 +14,7 @@ from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.session import asked
+from ggscope.session import queries
 from ggscope.session.loader import kept_of_failed, kept_of_stopped
 from ggscope.session.session import Session, TraceChange
 from staged import prefix, stages, with_records
@@ -137,7 +137,7 @@ def test_hits_of_a_snapshot_are_not_shown_over_the_next(
 ) -> None:
     session.search("ffn")
     assert session.n_hits
-    monkeypatch.setattr(asked, "SYNC_SPANS", 0)
+    monkeypatch.setattr(queries, "SYNC_SPANS", 0)
 
     session.set_trace(snapshots[1], TraceChange.EXTENDED)
 
@@ -151,7 +151,7 @@ def test_filter_and_search_wait_until_all_spans_are_known(
     snapshots: list[Trace],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(asked, "SYNC_SPANS", 0)
+    monkeypatch.setattr(queries, "SYNC_SPANS", 0)
     session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
     session.search("ffn")
     held = session.tasks.is_running("filter") and not session.tasks.states()

@@ -110,7 +110,7 @@ class Colors:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class FilteredRow:
     """What a filter keeps of a row.
 
     Attributes
@@ -161,7 +161,7 @@ class RowColumns:
         self._colors = colors or _colors_of(row, category, n_categories)
         # The first step of every search; small enough for a cache.
         self._top = row.coarse[::COARSE_STEP].copy()
-        self._filter: Kept | None = None
+        self._filter: FilteredRow | None = None
         self._selected: RowColumns | None = None
         self._lengths: I64 | None = None
         self._pointers: KernelRow | None = None
@@ -186,7 +186,7 @@ class RowColumns:
         library().ggscope_rows_kept(row.start, row.end, keep, len(row), kept, covered)
         summed = self.summed
         sums = None if summed is None else RunningSums(summed, keep)
-        return self.under(Kept(mask, keep, kept, covered, sums))
+        return self.under(FilteredRow(mask, keep, kept, covered, sums))
 
     @property
     def can_hold_back(self) -> bool:
@@ -200,7 +200,7 @@ class RowColumns:
         has_sums = dominant is not None and dominant.sums is not None
         return dominant.elements if dominant is not None and has_sums else None
 
-    def under(self, kept: Kept) -> "RowColumns":
+    def under(self, kept: FilteredRow) -> "RowColumns":
         """Return the same for the spans that a filter keeps."""
         result = copy(self)
         result._filter = kept

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ggscope.analysis.rows.categories import Categories, categorize
-from ggscope.analysis.rows.columns import Colors, Kept, RowColumns
+from ggscope.analysis.rows.columns import Colors, FilteredRow, RowColumns
 from ggscope.analysis.rows.groups import Groups
 from ggscope.analysis.rows.lanes import work_rows
 from ggscope.analysis.rows.pyramid import (
@@ -473,7 +473,7 @@ class _Held:
                 self._sums, valid = _Sums(summed), 0
             sums = self._sums.upto(summed, valid, keep)
         return row.under(
-            Kept(mask, keep, self._kept.view(), self._covered.view(), sums)
+            FilteredRow(mask, keep, self._kept.view(), self._covered.view(), sums)
         )
 
 

@@ -218,12 +218,12 @@ def pair_ops(
         n_ops=np.zeros(len(graphs), np.int32),
         seen=np.zeros(len(graphs), np.uint8),
     )
-    job = _Job(events, graphs, pairs)
-    job.pair(context)
-    job.release_pointers()
+    pairing = _CompiledPairing(events, graphs, pairs)
+    pairing.pair(context)
+    pairing.release_pointers()
     events.release("pointer")
-    times = job.finish(trace_end, context)
-    pairs.strays.resize(job.n_strays, refcheck=False)
+    times = pairing.finish(trace_end, context)
+    pairs.strays.resize(pairing.n_strays, refcheck=False)
     return pairs, *times
 
 
@@ -237,7 +237,7 @@ def _counts(events: Events, context: ReadContext) -> tuple[int, int]:
     return n_begins, n_ends
 
 
-class _Job:
+class _CompiledPairing:
     """One run of the compiled pairing."""
 
     def __init__(self, events: Events, graphs: Graphs, pairs: Pairs) -> None:

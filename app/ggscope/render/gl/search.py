@@ -47,7 +47,7 @@ _FRAME_BUFFERS = {"rows": "GL_RGBA32UI", "edges": "GL_RG32UI", "colors": "GL_R32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Job:
+class _HeldRow:
     """One row of the target."""
 
     row: ColumnRow
@@ -135,20 +135,20 @@ class GpuSearch:
         if len(by_edges) > 1:
             # One picture has one time scale; anything else goes the slow way.
             batches = next(iter(by_edges.values()))
-        jobs: list[tuple[_Job, int, int]] = []
+        listed: list[tuple[_HeldRow, int, int]] = []
         for number, batch in enumerate(batches):
-            found = [self._job(row) for row in batch.rows]
-            if None in found or len(jobs) + len(found) > self._max_side:
+            found = [self._held_row(row) for row in batch.rows]
+            if None in found or len(listed) + len(found) > self._max_side:
                 continue
             self._places[id(batch)] = np.zeros(len(found), np.float32)
-            jobs += [(job, number, i) for i, job in enumerate(found) if job]
-        if not jobs or len(batches[0].edges) > self._max_side:
+            listed += [(row, number, i) for i, row in enumerate(found) if row]
+        if not listed or len(batches[0].edges) > self._max_side:
             self._places = {}
             return
-        jobs.sort(key=lambda item: _serials(item[0]))
-        for y, (_, number, i) in enumerate(jobs):
+        listed.sort(key=lambda item: _serials(item[0]))
+        for y, (_, number, i) in enumerate(listed):
             self._places[id(batches[number])][i] = y
-        self._run([job for job, _, _ in jobs], batches[0].edges)
+        self._run([row for row, _, _ in listed], batches[0].edges)
 
     def rows_of(self, batch: ColumnBatch) -> npt.NDArray[np.float32] | None:
         """Return the row of the texture of each row of a batch, float32[rows].
@@ -186,15 +186,15 @@ class GpuSearch:
 
     # --- one frame ---------------------------------------------------------
 
-    def _job(self, row: ColumnRow) -> _Job | None:
+    def _held_row(self, row: ColumnRow) -> _HeldRow | None:
         held = self.store.held(row.columns, in_hues=len(row.colors) > 1)
-        return None if held is None else _Job(row, held)
+        return None if held is None else _HeldRow(row, held)
 
-    def _run(self, jobs: list[_Job], edges: npt.NDArray[np.int64]) -> None:
+    def _run(self, held_rows: list[_HeldRow], edges: npt.NDArray[np.int64]) -> None:
         gl = self._gl
-        table, colors = row_table(jobs)
+        table, colors = row_table(held_rows)
         data = [part.tobytes() for part in (edges, table, colors)]
-        wanted = (*data, *map(_serials, jobs))
+        wanted = (*data, *map(_serials, held_rows))
         if wanted == self._drawn:
             return
         self._drawn = ()
@@ -209,12 +209,12 @@ class GpuSearch:
             self._programs, (self._found, self._texels), (n, n - 1), strict=True
         ):
             gl.glUseProgram(program.id)
-            target.begin(width, len(jobs))
+            target.begin(width, len(held_rows))
             if target is self._texels:
                 gl.glActiveTexture(gl.GL_TEXTURE0 + _UNITS.index("found"))
                 gl.glBindTexture(gl.GL_TEXTURE_2D, self._found.texture)
             first = 0
-            for (times, names), group in groupby(jobs, key=lambda job: job.pages):
+            for (times, names), group in groupby(held_rows, key=lambda row: row.pages):
                 count = len(list(group))
                 self._bind_pages(times, names)
                 gl.glViewport(0, first, width, count)
@@ -326,22 +326,22 @@ class _Target:
         self._gl.glDeleteTextures([self.texture])
 
 
-def row_table(jobs: Sequence[_Job]) -> tuple[U32, U32]:
+def row_table(held_rows: Sequence[_HeldRow]) -> tuple[U32, U32]:
     """Return (rows, colours) as the shaders read them.
 
     Returns
     -------
-    rows : uint32[3 * len(jobs), 4]. Per row: offset of its times, low and high end
+    rows : uint32[3 * len(held_rows), 4]. Per row: offset of its times, low and high end
         of the search, spans; offset of its categories and of its sums, number of
         categories, spans per sum; first colour, strength as the bits of a float32.
     colours : uint32[n], 0xAARRGGBB.
     """
-    table = np.zeros((len(jobs), 12), np.uint32)
+    table = np.zeros((len(held_rows), 12), np.uint32)
     parts: list[U32] = []
     known: dict[int, int] = {}
     n_colors = 0
-    for y, job in enumerate(jobs):
-        row, held = job.row, job.held
+    for y, held_row in enumerate(held_rows):
+        row, held = held_row.row, held_row.held
         table[y, :4] = (held.times.offset, row.low, row.high, held.n_spans)
         names, colors, key = held.names, row.colors, id(row.colors)
         if names is None or names.place is None:
@@ -371,8 +371,8 @@ def are_equal(a: U32, b: U32) -> bool:
     return not ((np.abs(of_a - of_b) > 1) | (hue_differs & seen)).any()
 
 
-def _serials(job: _Job) -> tuple[int, int]:
-    times, names = job.pages
+def _serials(row: _HeldRow) -> tuple[int, int]:
+    times, names = row.pages
     return times.serial, 0 if names is None else names.serial
 
 

@@ -74,7 +74,7 @@ class PaintedView(View):
         self._wish = "auto"
         self.gpu_bytes = BUDGET_BYTES
         """Memory of the graphics card that spans may take; for the next canvas."""
-        # Another view of this kind may be in the drawer: each has jobs of its own.
+        # Another view of this kind may be in the drawer: each has tasks of its own.
         self._number = next(_NUMBERS)
         self._keys: set[str] = set()
         self._canvas: RasterCanvas | GlCanvas = RasterCanvas(self, self)
