@@ -392,12 +392,12 @@ def test_recording_is_opened_and_saved_elsewhere(
     target = tmp_path / "kept"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
     document.program.save.click()
-    qtbot.waitUntil(lambda: (tmp_path / "kept.json").exists(), timeout=PATIENCE)
-    saved = (tmp_path / "kept.bin").read_bytes()
-    assert saved == Path(document.run.output).read_bytes()
     qtbot.waitUntil(
         lambda: "saved as " in document.program.words.full_text, timeout=PATIENCE
     )
+    saved = (tmp_path / "kept.bin").read_bytes()
+    assert saved == Path(document.run.output).read_bytes()
+    assert (tmp_path / "kept.json").exists()
 
     document.program.open.click()
     assert window.document is not document
