@@ -100,6 +100,9 @@ def test_program_and_model_are_looked_at_and_the_command_is_copied(
     dialog, qtbot, built, model
 ):
     dialog.program.setEditText(str(built["program"]))
+    looked(dialog, qtbot)
+    assert dialog.model_words.text() == "It needs a model in GGUF."
+    assert not dialog.start.isEnabled()
     dialog.model.setEditText(str(model))
     dialog.prompt.setText("it's a test")
     dialog.more.setText("--temp 0")

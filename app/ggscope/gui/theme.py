@@ -155,6 +155,9 @@ QPushButton[primary="true"] {
   background: $accent; color: $on_accent; border-color: $accent; font-weight: bold;
 }
 QPushButton[primary="true"]:focus { border: 2px solid $text; }
+QPushButton[primary="true"]:disabled {
+  background: $raised; color: $disabled; border-color: $line;
+}
 QPushButton[link="true"], QToolButton[link="true"] {
   background: transparent; border: 1px solid transparent; color: $accent;
   padding: 0 4px; text-align: left; min-height: 24px;

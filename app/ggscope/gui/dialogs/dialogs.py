@@ -132,6 +132,7 @@ class SettingsDialog(QDialog):
         self.memory.setRange(0, MAX_LIMIT_MIB)
         self.memory.setSingleStep(512)
         self.memory.setSuffix(" MiB")
+        self.memory.lineEdit().setTextMargins(6, 0, 0, 0)  # a style sheet cannot
         self.memory.setSpecialValueText(self.tr("what the system has"))
         set_tip(
             self.memory,

@@ -335,9 +335,10 @@ class RecordDialog(QDialog):
             text, is_whole = _sentence(str(error)), False
         self.command.setText(text)
         self.model_words.setVisible(is_known)
-        lacks_model = "{model}" in wish.target.command and (
-            not wish.model or wish.model != self._good_model
-        )
+        needs_model = "{model}" in wish.target.command
+        lacks_model = needs_model and (not wish.model or wish.model != self._good_model)
+        if needs_model and not wish.model:
+            self._say(self.model_words, self.tr("It needs a model in GGUF."))
         self.start.setEnabled(
             is_whole
             and self._check is not None
@@ -425,5 +426,6 @@ def _number(value: int, most: int, name: str, parent: QWidget) -> QSpinBox:
     box.setRange(1, most)
     box.setValue(value)
     box.setMinimumWidth(_NUMBER_PX)
+    box.lineEdit().setTextMargins(6, 0, 0, 0)  # a style sheet cannot
     box.setAccessibleName(name)
     return box
