@@ -68,7 +68,12 @@ def warm_up() -> threading.Thread:
     imported waits for it, and not longer than the import would take anyway.
     """
     _is_leaving.clear()
-    thread = threading.Thread(target=_import_all, name=_NAMES[0], daemon=True)
+    interval = min(sys.getswitchinterval(), 0.005)
+    thread = threading.Thread(
+        target=_import_all, args=(interval,), name=_NAMES[0], daemon=True
+    )
+    # No two threads make a class of Qt at once: see panes.host.
+    sys.setswitchinterval(0.1)
     thread.start()
     return thread
 
@@ -85,7 +90,7 @@ def wait_for_imports() -> None:
             thread.join(_LEAVE_SECONDS)
 
 
-def _import_all() -> None:
+def _import_all(interval: float) -> None:
     views = [entry.module for entry in BUILTIN]
     try:
         for name in (*views, *_ON_DEMAND):
@@ -98,6 +103,8 @@ def _import_all() -> None:
     except Exception:
         # Whoever needs it will say so; here it is only too early.
         logger.debug("warm-up ended early", exc_info=True)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 class EndingSignals(QObject):

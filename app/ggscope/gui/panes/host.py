@@ -54,6 +54,11 @@ FIRST_VIEWS = ("overview", "timeline")
 PATIENCE_MS = 1_000
 """So long the other panes wait for a first picture that does not come: it takes half a
 second at any size, and importing them beside it takes the interpreter from it."""
+_WHOLE_CLASS_S, _LONGEST_SWITCH_S = 0.1, 0.005
+"""Threads are not made to take turns in so short a time while one imports: PySide makes
+a class of Qt when it is first named, and two threads that do so at once end the process
+(6.11). Files are read between modules, so the window gets its turn all the same; and
+what holds at most afterwards, Python's own."""
 _LOOK_MS = 5
 """So often a pane looks whether its module has been imported."""
 
@@ -568,8 +573,12 @@ class PaneFiller(QObject):
             if module in sys.modules:
                 return True
             self._import = threading.Thread(
-                target=_import, args=(module,), name="ggscope-import", daemon=True
+                target=_import,
+                args=(module, sys.getswitchinterval()),
+                name="ggscope-import",
+                daemon=True,
             )
+            sys.setswitchinterval(_WHOLE_CLASS_S)
             self._import.start()
         if self._import.is_alive():
             return False
@@ -582,9 +591,11 @@ class PaneFiller(QObject):
         return made
 
 
-def _import(module: str) -> None:
+def _import(module: str, interval: float) -> None:
     try:
         importlib.import_module(module)
     except Exception:
         # Making the view imports it again, and shows why that fails.
         logger.debug("%s cannot be imported", module, exc_info=True)
+    finally:
+        sys.setswitchinterval(min(interval, _LONGEST_SWITCH_S))
