@@ -1,5 +1,6 @@
 """Every sentence is listed with its condition, and provoked on each side of it."""
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -46,7 +47,9 @@ from sentences import (
     sayings_in,
     sayings_of_the_program,
     sentences_in,
+    text_of,
     texts_in,
+    tree_of,
 )
 from session_files import model_trace, reading_trace
 from support import ROOT
@@ -364,9 +367,25 @@ def quoted(claims: Collection[str]) -> set[str]:
 
 
 def told_apart(claims: Collection[str]) -> set[str]:
-    """Return the claims that a table of both sides holds, word for word."""
-    tables = [p for p in sources() if p.name.startswith("test_sayings")]
-    return {text for path in tables for text in texts_in(path)} & set(claims)
+    """Return the claims of which a test holds both sides, word for word.
+
+    In a table of claims (``test_sayings*``), or in a test that calls `assert_sides`.
+    """
+    found: set[str] = set()
+    for path, text in sources().items():
+        if path.name.startswith("test_sayings"):
+            found |= texts_in(path)
+        elif "assert_sides(" in text:
+            for node in ast.walk(tree_of(path)):
+                if isinstance(node, ast.FunctionDef) and _asserts_sides(node):
+                    texts = (n for n in ast.walk(node) if isinstance(n, ast.expr))
+                    found |= {text_of(n) or "" for n in texts}
+    return found & set(claims)
+
+
+def _asserts_sides(test: ast.FunctionDef) -> bool:
+    calls = (n.func for n in ast.walk(test) if isinstance(n, ast.Call))
+    return any(isinstance(f, ast.Name) and f.id == "assert_sides" for f in calls)
 
 
 def test_a_test_provokes_each_claim():
