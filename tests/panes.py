@@ -1,6 +1,7 @@
 """Where things are on the screen, for tests that walk through the whole window."""
 
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +24,14 @@ from ggscope.model.routing import expert_key
 from ggscope.model.trace import Trace
 from ggscope.render.experts import frames, main_grid
 from ggscope.render.grid import GridGeometry
+from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.view import View
 from ggscope.views.buffers.view import BuffersView
 from ggscope.views.experts.view import ExpertsView
 from ggscope.views.graph.view import GraphView
 from ggscope.views.heatmap.view import HeatmapView
 from ggscope.views.table.view import TableView
+from ggscope.views.timeline.hit import tooltip_for
 from ggscope.views.timeline.view import TimelineView
 from support import ROOT
 
@@ -54,6 +57,15 @@ def settle(qtbot: QtBot, document: Document) -> None:
     for _ in range(3):  # a pane may ask for more once it knows the first answer
         QTest.qWait(1)
         qtbot.waitUntil(lambda: tasks.is_idle, timeout=20_000)
+
+
+def settle_view(qtbot: QtBot, view: View) -> None:
+    """Wait until a view that stands alone waits for nothing."""
+    for _ in range(4):
+        if isinstance(view, PaintedView):
+            view.canvas.repaint()
+        qtbot.wait(1)
+        qtbot.waitUntil(lambda: view.session.tasks.is_idle, timeout=20_000)
 
 
 def pane(document: Document, view_id: str) -> View:
@@ -185,6 +197,30 @@ def alive_buffers(view: BuffersView) -> set[int]:
     place = view.geometry_now()
     assert place is not None
     return set(place.scene.alive or ())
+
+
+def empty_words(view: View) -> str:
+    """Return what stands where a picture would stand."""
+    return "\n".join(view.empty_words())  # type: ignore[attr-defined]  # of a picture
+
+
+def tips(view: View, step: int = 25) -> str:
+    """Return every tooltip of a picture, on a grid of positions."""
+    size = view.canvas.size()  # type: ignore[attr-defined]  # of a picture
+    places = [
+        (float(x), float(y))
+        for x in range(0, size.width(), step)
+        for y in range(0, size.height(), 10)
+    ]
+    if isinstance(view, TimelineView):
+        prepared, width = view.prepared(), view.ticks_per_px()
+        found = {
+            tooltip_for(prepared, view.session, view.hit(x, y), width)
+            for x, y in places
+        }
+    else:
+        found = {view.tooltip_at(x, y) for x, y in places}  # type: ignore[attr-defined]
+    return unescape("\n".join(map(str, found)))
 
 
 def texts_of_widgets(top: QWidget) -> Iterator[str]:

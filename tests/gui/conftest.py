@@ -12,10 +12,16 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.app import create_window
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
+from ggscope.model.trace import Trace
 from ggscope.readers import registry
+from ggscope.render.theme import theme
 from ggscope.session.loader import LoadState
+from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
+from ggscope.views.base.view import View
+from ggscope.views.registry import BUILTIN
+from panes import settle_view
 from reading import Reading
 
 
@@ -61,6 +67,30 @@ def opened(window: MainWindow, qtbot: QtBot) -> Callable[[Path], Document]:
         return document
 
     return open_file
+
+
+@pytest.fixture
+def shown(qtbot: QtBot) -> Iterator[Callable[[str, Trace | None], View]]:
+    """Return a function that shows a trace in a view, and waits."""
+    made: list[tuple[View, Session]] = []
+
+    def show(view_id: str, trace: Trace | None) -> View:
+        session = Session()
+        (entry,) = (entry for entry in BUILTIN if entry.id == view_id)
+        view = entry.load()(session, theme("dark"))
+        qtbot.addWidget(view)
+        view.resize(1000, 700)
+        view.show()
+        made.append((view, session))
+        if trace is not None:
+            session.set_trace(trace)
+        settle_view(qtbot, view)
+        return view
+
+    yield show
+    for view, session in made:
+        view.release()
+        session.close()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Claims of the window, each said where it is true and not where it is not."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -24,79 +22,18 @@ from ggscope.model.trace import OTHER_FILES, Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.render.heatmap import compose
-from ggscope.render.theme import theme
 from ggscope.session.bookmarks.files import KeepRequest
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.views.base.cells import CellTexts
-from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.view import View
-from ggscope.views.registry import BUILTIN
 from ggscope.views.table.delegate import RowPainter
 from ggscope.views.timeline.hit import tooltip_for
-from ggscope.views.timeline.view import TimelineView
-from panes import texts_of_widgets
+from panes import empty_words, settle_view, texts_of_widgets, tips
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from sentences import assert_sides, is_said
 from silent_ops import joined
 from support import ROOT
-
-SHOWN = Callable[..., View]
-
-
-@pytest.fixture
-def shown(qtbot: QtBot) -> Iterator[SHOWN]:
-    """Return a function that shows a trace in a view, and waits."""
-    made: list[tuple[View, Session]] = []
-
-    def show(view_id: str, trace: Trace) -> View:
-        session = Session()
-        (entry,) = (entry for entry in BUILTIN if entry.id == view_id)
-        view = entry.load()(session, theme("dark"))
-        qtbot.addWidget(view)
-        view.resize(1000, 700)
-        view.show()
-        made.append((view, session))
-        session.set_trace(trace)
-        settle(qtbot, view)
-        return view
-
-    yield show
-    for view, session in made:
-        view.release()
-        session.close()
-
-
-def settle(qtbot: QtBot, view: View) -> None:
-    for _ in range(4):
-        if isinstance(view, PaintedView):
-            view.canvas.repaint()
-        qtbot.wait(1)
-        qtbot.waitUntil(lambda: view.session.tasks.is_idle, timeout=20_000)
-
-
-def empty_words(view: View) -> str:
-    return "\n".join(view.empty_words())  # type: ignore[attr-defined]  # of a picture
-
-
-def tips(view: View, step: int = 25) -> str:
-    """Return every tooltip of a picture, on a grid of positions."""
-    size = view.canvas.size()  # type: ignore[attr-defined]  # of a picture
-    places = [
-        (float(x), float(y))
-        for x in range(0, size.width(), step)
-        for y in range(0, size.height(), 10)
-    ]
-    if isinstance(view, TimelineView):
-        prepared, width = view.prepared(), view.ticks_per_px()
-        found = {
-            tooltip_for(prepared, view.session, view.hit(x, y), width)
-            for x, y in places
-        }
-    else:
-        found = {view.tooltip_at(x, y) for x, y in places}  # type: ignore[attr-defined]
-    return unescape("\n".join(map(str, found)))
 
 
 def small_file(rows: list[TensorRow]) -> Trace:
@@ -225,7 +162,7 @@ def test_layers_of_a_graph_say_what_a_double_click_does(shown, qtbot) -> None:
     closed = tips(view, 12)
     for layer in range(3):
         view.toggle_layer(layer)
-        settle(qtbot, view)
+        settle_view(qtbot, view)
     opened = tips(view, 12)
 
     assert_sides("Double click opens it", closed, opened)
@@ -275,14 +212,14 @@ def test_critical_path_says_what_of_it_has_no_time(shown, qtbot) -> None:
     def said(trace: Trace) -> str:
         view = shown("graph", trace)
         view.paths.show_critical()
-        settle(qtbot, view)
+        settle_view(qtbot, view)
         return view.path_bar.text()
 
     timed = graph_traces.network_trace(3, 1)
     alone = graph_traces.graph_trace(3, [(0, 1, 0), (1, 2, 0)])
     view = shown("graph", timed)
     view.paths.show_critical()
-    settle(qtbot, view)
+    settle_view(qtbot, view)
     middle = int(view.paths.lit.steps[len(view.paths.lit.steps) // 2])
     name = timed.spans.name.copy()
     name[name == timed.graphs[0].name[middle]] = -1
@@ -303,7 +240,7 @@ def test_graph_says_that_the_trace_is_being_searched(shown, qtbot, monkeypatch) 
     searched = view.path_bar.text()
     view._measures = known
     view.paths.show_critical()
-    settle(qtbot, view)
+    settle_view(qtbot, view)
     found = view.path_bar.text()
 
     assert_sides("The trace is still being searched.", searched, found)
