@@ -23,6 +23,7 @@ from ggscope.words.completeness import (
 )
 from graph_traces import add_graph
 from link_traces import random_links_trace
+from sentences import assert_sides
 from support import ROOT, need_corpus
 from tensor_files import encode, llama_trace
 
@@ -383,7 +384,23 @@ def test_graph_tells_what_a_single_pass_lacks() -> None:
     told, _, unseen = completeness_words(found).partition("; ")
     assert told.endswith("is missing, as the graph tells")
     assert unseen.startswith("5 ops of the graph that no pass records")
-    assert "no pass records" not in completeness_words(completeness(trace))
+    # Where each kind has a record, or none is in the graph, nothing is unseen.
+    kept = completeness(with_graph(trace, seen, ["q6_K"] * 10))
+    claim = (
+        "; * op* of the graph that no pass records, as if unseen by the tracer, * not "
+        "counted"
+    )
+    assert (kept.n_missing, kept.n_unseen) == (1, 0)
+    assert_sides(claim, completeness_words(found), completeness_words(kept))
+    assert_sides(
+        claim, completeness_words(found), completeness_words(completeness(trace))
+    )
+    # What another pass has is not lacked in every pass.
+    passes = traced([seen, [op for i, op in enumerate(seen) if i != 7]] * 2)
+    gaps = completeness(passes).gaps
+    known = "\n".join(gap_words(passes, gap) for gap in gaps)
+    assert "ffn_out-7 (MUL_MAT) after record" in known
+    assert_sides("* in every pass", gap_words(trace, found.gaps[0]), known)
     # A recording that stops before the end of the graph lacks nothing of its end.
     cut = traced([seen[:8]])
     assert is_whole(completeness(with_graph(cut, ops, types)))

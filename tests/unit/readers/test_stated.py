@@ -22,6 +22,7 @@ from ggscope.model.trace import Part, Severity, Trace
 from ggscope.readers.registry import open_trace
 from ggscope.words.files import stated_facts
 from map_files import document, row
+from sentences import assert_sides
 from side_files import edge, graph_text, node
 from support import need_corpus
 from tensor_files import llama_trace
@@ -269,6 +270,9 @@ def test_facts_of_a_session_name_their_files(tmp_path):
     assert alone[0].value == "1 of 2 are not what its content makes of them"
     assert (alone[1].label, alone[1].caution) == ("duration", True)
     assert joined[1].exact.endswith("b.json")
+    sound = opened(tmp_path, "c.json", timeline(total_events=29, duration_ms=28))
+    claim = "* of * are not what its content makes of them"
+    assert_sides(claim, alone[0].value, stated_facts(sound)[0].value)
     assert contradiction(trace.info.stated[1]).startswith("duration: 5 ms stated, 28")
 
 

@@ -34,6 +34,7 @@ from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.rows import darker
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from scenes import busy_scene, make_scene, texts_of
+from sentences import assert_sides
 
 OPEN = LaneState(hidden=frozenset({"op:ADD"}), collapsed=frozenset({"Layers", "Ops"}))
 
@@ -399,7 +400,10 @@ def test_figure_says_how_many_lanes_do_not_fit() -> None:
         compose_timeline(make_scene(trace, state=OPEN, height=300, title="T"))
     )
 
-    assert any(text.endswith("more lanes do not fit") for text in found)
+    high = texts_of(
+        compose_timeline(make_scene(trace, state=OPEN, height=3000, title="T"))
+    )
+    assert_sides("* more lanes do not fit", "\n".join(found), "\n".join(high))
 
 
 def test_print_theme_has_no_transparency() -> None:

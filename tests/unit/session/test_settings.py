@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.session.settings import MAX_RECENT, Appearance, Layout, Settings
 from ggscope.session.settings_store import IniStore, MemoryStore
+from sentences import assert_sides
 
 
 def test_nothing_stored_gives_the_defaults() -> None:
@@ -64,6 +65,22 @@ def test_unknown_key_is_reported() -> None:
     settings = Settings(MemoryStore({"future/thing": "1"}))
 
     assert "future/thing" in settings.problems[0]
+    claim = "setting * is not known; it is ignored."
+    for key in ("appearance/reduced_motion", "lanes/ggmlviz"):
+        known = Settings(MemoryStore({key: "true"}))
+        assert_sides(claim, "\n".join(settings.problems), "\n".join(known.problems))
+
+
+@pytest.mark.parametrize(
+    "claim",
+    ["setting * has a value that does not fit: *", "; the default is used."],
+)
+def test_value_is_said_not_to_fit_where_it_does_not(claim: str) -> None:
+    def said(size: int) -> str:
+        settings = Settings(MemoryStore({"appearance/font_scale": str(size)}))
+        return "\n".join(settings.problems)
+
+    assert_sides(claim, said(401), said(150))
 
 
 def test_safe_mode_neither_reads_nor_writes() -> None:

@@ -38,6 +38,7 @@ from ggscope.words.spans import (
     time_text,
     tooltip_text,
 )
+from sentences import assert_sides
 
 
 def by_label(facts: tuple[Fact, ...]) -> dict[str, Fact]:
@@ -123,6 +124,7 @@ def test_uncertain_duration_gives_reason_and_caution(
     assert quality_words(trace, 0) == words
     assert fact.value.endswith(words)
     assert fact.qualifier == words
+    assert_sides(words, quality_words(trace, 0), quality_words(flagged(0), 0))
     assert fact.caution
 
 

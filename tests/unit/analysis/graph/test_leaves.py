@@ -10,6 +10,7 @@ from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
 from ggscope.model.trace import OpTable, Trace
 from ggscope.readers.registry import open_trace
+from sentences import assert_sides
 from session_files import graph_trace, reading_trace
 from support import need_corpus
 
@@ -67,6 +68,38 @@ def words(trace: Trace) -> dict[str, str]:
 )
 def test_leaf_is_told_by_its_reader(op, result, sources, said):
     assert words(trace_of((op, result, sources))) == {"leaf_2": said}
+
+
+@pytest.mark.parametrize(
+    ("claim", "reader", "other"),
+    [
+        (
+            "rows to output",
+            ("GET_ROWS", "node_9", ("attn_out-21", "leaf_2")),
+            ("GET_ROWS", "inp_embd", ("token_embd.weight", "leaf_2")),
+        ),
+        (
+            "RoPE frequency factors",
+            ("ROPE", "Qcur-0", ("Qcur-0", "x", "leaf_2")),
+            ("ROPE", "Qcur-0", ("Qcur-0", "leaf_2", "x")),
+        ),
+        (
+            "rows of the K cache",
+            ("SET_ROWS", "cache_k_l0 (", ("Kcur-0", "leaf_2")),
+            ("SET_ROWS", "cache_v_l0 (", ("Vcur-0", "leaf_2")),
+        ),
+        (
+            "rows of the V cache",
+            ("SET_ROWS", "cache_v_l0 (", ("Vcur-0", "leaf_2")),
+            ("SET_ROWS", "cache_k_l0 (", ("Kcur-0", "leaf_2")),
+        ),
+    ],
+)
+def test_leaf_is_told_by_no_other_reader(claim, reader, other):
+    said, unsaid = ("\n".join(words(trace_of(op)).values()) for op in (reader, other))
+
+    assert_sides(claim, said, unsaid)
+    assert unsaid
 
 
 def test_mask_that_is_copied_first_is_told_by_the_copy():

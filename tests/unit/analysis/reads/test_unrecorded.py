@@ -1,5 +1,7 @@
 """Ops that a graph has and no record tells of are not recorded, never untouched."""
 
+from dataclasses import replace
+
 import pytest
 
 from ggscope.analysis.reads.unrecorded import (
@@ -11,8 +13,9 @@ from ggscope.analysis.reads.unrecorded import (
 )
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.words.reads import hot_cold, hot_facts
+from sentences import assert_sides
 from session_files import model_trace
-from silent_ops import MODEL, NODES, joined, traced
+from silent_ops import MODEL, NODES, graph_side, joined, traced
 
 
 def test_nodes_without_a_record_are_told_by_op() -> None:
@@ -29,6 +32,30 @@ def test_nodes_without_a_record_are_told_by_op() -> None:
     assert words in time_words(trace)
     told = [is_silent(trace, trace.graphs[0], row) for row in range(len(NODES))]
     assert told == [False] * 4 + [True] * 2
+    claim = "* of * ops of the graph * no record in any pass: *"
+    whole = joined(ops=("MUL", "MUL_MAT", "MUL_MAT"))
+    said_of_whole = "\n".join(silent_words(j) for j in whole.joins)
+    assert_sides(claim, silent_words(found), said_of_whole)
+
+
+def test_only_derived_times_hold_those_of_silent_ops() -> None:
+    derived = traced()
+    measured = replace(
+        derived, spans=replace(derived.spans, flags=derived.spans.flags * 0)
+    )
+    said, unsaid = (
+        "\n".join(
+            w.message
+            for w in join(
+                trace, [SideFile(model_trace(MODEL), "map"), graph_side()]
+            ).warnings
+        )
+        for trace in (derived, measured)
+    )
+
+    claim = ", and the time that is derived for the ops before them holds theirs"
+    assert_sides(claim, said, unsaid)
+    assert "no record in any pass" in unsaid
 
 
 def test_what_they_read_is_not_recorded_and_the_rest_untouched() -> None:

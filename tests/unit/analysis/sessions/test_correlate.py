@@ -24,6 +24,7 @@ from ggscope.model.trace import Trace
 from ggscope.opening import open_bundle
 from ggscope.readers.survey import survey
 from graph_traces import add_graph
+from sentences import assert_sides
 from support import need_corpus
 from watchers import CancelAfter
 
@@ -109,6 +110,11 @@ def matched(trace: Trace) -> tuple[Correlation, list[int]]:
     return found, found.nodes_of(ids)[0].tolist()
 
 
+def rules(trace: Trace) -> str:
+    """Return the words of the rules that found nodes, a line each."""
+    return "\n".join(matched(trace)[0].rules)
+
+
 def test_same_name_and_op_are_told_apart_by_order() -> None:
     found, nodes = matched(traced([Run(LAYER)] * 3, [(LAYER, 0)]))
 
@@ -136,6 +142,8 @@ def test_suffix_is_left_out_where_the_graph_has_none() -> None:
         "name, op and order": 5,
         "name without suffix, op and order": 1,
     }
+    alike = rules(traced([Run(LAYER)], [(LAYER, 0)]))
+    assert_sides("name without suffix, op and order", "\n".join(found.rules), alike)
 
 
 def test_other_op_of_the_name_is_another_node() -> None:
@@ -167,6 +175,8 @@ def test_names_of_sources_lead_to_the_ops_that_read_them() -> None:
 
     assert nodes == [3, 3, 3, 3]
     assert found.rules == {"name of a source, op and order": 4}
+    claim = "name of a source, op and order"
+    assert_sides(claim, "\n".join(found.rules), rules(replace(trace, graphs=graphs)))
 
 
 def test_fewer_spans_than_nodes_are_not_said_to_be_in_order() -> None:
@@ -174,6 +184,8 @@ def test_fewer_spans_than_nodes_are_not_said_to_be_in_order() -> None:
 
     assert nodes == [0]
     assert found.rules == {"name and op, not order": 1}
+    both = rules(traced([Run((("norm-0", "RMS_NORM"),) * 2)], [(LAYER, 0)]))
+    assert_sides("name and op, not order", "\n".join(found.rules), both)
 
 
 def test_unknown_name_is_in_no_graph() -> None:

@@ -13,6 +13,7 @@ from ggscope.model.tables import Space, Spans
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Join, ReadWarning, Severity, Trace
 from ggscope.words.files import join_words
+from sentences import assert_sides
 from session_files import (
     buffers_trace,
     graph_trace,
@@ -189,6 +190,19 @@ def test_model_without_a_common_name_is_named_too():
     trace = mapped(MAP, model_trace([("encoder.conv1.weight", 9, 9)]))
 
     assert "part_does_not_fit" in codes(trace)
+    moved = [(name, offset * 3 + i, size) for i, (name, offset, size) in enumerate(MAP)]
+    nowhere, nameless, other, own = (
+        "\n".join(w.message for w in mapped(MAP, model).warnings)
+        for model in (
+            model_trace([("encoder.conv1.weight", -1, 9)]),
+            model_trace([("encoder.conv1.weight", 9, 9)]),
+            model_trace(moved),
+            model_trace(MAP),
+        )
+    )
+    for model in (nowhere, nameless, other):
+        assert_sides("* of * tensors found by name", model, own)
+    assert_sides("*, no offsets to compare", nowhere, nameless + other + own)
 
 
 def test_one_offset_in_two_is_no_evidence():
