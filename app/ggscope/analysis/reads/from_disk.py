@@ -119,7 +119,7 @@ def evidence(trace: Trace, span: int, row: int) -> Evidence | None:
         origin = Origin.NO_FIGURES
     elif max(read, faults) == 0:
         origin = Origin.NOBODY
-    elif _was_read(trace, span, tensor, int(found.end[before])):
+    elif _was_read(trace, span, tensor, int(found.begin[before])):
         origin = Origin.EARLIER
     else:
         origin = Origin.DISK
@@ -140,8 +140,9 @@ def _between(found: Residency, before: int, after: int) -> tuple[int, int]:
 
 
 def _was_read(trace: Trace, span: int, tensor: int, since: int) -> bool:
-    """Tell whether an op that began after `since` had read a tensor before `span`.
+    """Tell whether an op that ended after `since` had read a tensor before `span`.
 
+    `since` is when the sample began, for an op may read after its pages were looked at.
     True also where that is too far back to be found. Other threads' spans of the same
     op run at the same time: they have not ended when this one begins, or they begin
     as it does.
@@ -152,10 +153,10 @@ def _was_read(trace: Trace, span: int, tensor: int, since: int) -> bool:
     lane = int(spans.lane[span])
     for stop in range(span, max(span - _LOOK_BACK, 0), -_PIECE):
         piece = slice(max(stop - _PIECE, 0), stop)
-        begins = spans.start[piece]
+        begins, ends = spans.start[piece], spans.end[piece]
         # The spans of a lane come in order: those of this one tell of all.
         mine = spans.lane[piece] == lane
-        earlier = mine & (begins >= since) & (spans.end[piece] <= start)
+        earlier = mine & (ends > since) & (ends <= start)
         if np.isin(trace.accesses.pattern[piece][earlier], patterns).any():
             return True
         if bool((mine & (begins < since)).any()):
