@@ -161,6 +161,8 @@ class Writer:
         made["node"], made["graph"], made["op"] = node, number, node % 5 + 1
         for lane in range(lanes):
             made["lane"] = lane
+            # The core of the first lane is not known; the others' nodes have two each.
+            made["extra"] = lane + 10 | lane // 2 << 12 if lane else 0xFFF
             self.put(lane, made)
         end = begin + n * 1000
         self.event(Frame.GRAPH_END, struct.pack("<IiQ", number, 0, n * lanes), end)

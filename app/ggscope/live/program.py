@@ -3,20 +3,21 @@
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ggscope.errors import LiveError
 from ggscope.live.choices import Choices
-from ggscope.live.definitions import Definitions
 from ggscope.live.residency import ProgramResidency
 from ggscope.live.ring import (
     BEGIN_ONLY,
     ENDED,
     MAGIC,
     REPLACED,
+    TENSOR,
     UNKNOWN,
     WHOLE_GRAPH,
     Frame,
@@ -28,23 +29,28 @@ from ggscope.live.ring import (
 from ggscope.live.source import NANO, Heard, State, now_ns, pending
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import SpanFlag, Spans
+from ggscope.model.tables import SpanFlag
 from ggscope.model.time import Clock
 from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
 from ggscope.native.declared import RingFacts, RingSpans
 from ggscope.native.library import library
+from ggscope.readers.common.run_definitions import Definitions
+from ggscope.readers.common.run_events import (
+    FAR,
+    HOST_NAMES,
+    RunEvents,
+    RunGraph,
+    cores_of,
+)
 from ggscope.readers.tensor.routing import CHOOSING_OPS
 
-_HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
-               "synchronize", "sample", "reset")  # fmt: skip
 _LOOK_NS = NANO // 4
 """How often it is asked whether the program is still there."""
 _MOST_OPS = 1 << 10
+_BUILD_BYTES = 32
 _OF_MODELS = (4, 5, 12)
 """Definitions that count even where no spans are kept: models, weights, mappings."""
-_FAR = 1 << 61
 _NO_END = int(SpanFlag.INFERRED_END)
-_UNFINISHED = int(SpanFlag.UNFINISHED)
 _GUESSED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _COLUMNS = {
     "start": np.int64, "end": np.int64, "name": np.int32, "op": np.int16,
@@ -52,34 +58,9 @@ _COLUMNS = {
     "pattern": np.int32,
 }  # fmt: skip
 """What records become."""
-_KEPT_GRAPHS = 1 << 12
-"""Records come soon after their graph began: older graphs are forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Graph:
-    """A graph that is computed: where its nodes stand, and what it is part of."""
-
-    first: int
-    n_nodes: int
-    begin: int
-    token: int
-    phase: int
-    lane: int
-
-
-@dataclass(slots=True)
-class _Ubatch:
-    """What is computed at once: from when to when, in how many graphs just now."""
-
-    begin: int
-    end: int
-    phase: int
-    lane: int
-    n_open: int = 0
-
-
-_NO_GRAPH = _Graph(0, 0, 0, -1, -1, -1)
+_NO_GRAPH = RunGraph(0, 0, 0, -1, -1, -1)
 
 
 class ProgramSource:
@@ -232,16 +213,10 @@ class _ProgramTrace:
         # The last one stands for what is no op: -1.
         self._is_choosing = np.zeros(_MOST_OPS + 1, np.bool_)
         self._builds: dict[int, tuple[int, int]] = {}
-        self._graphs: dict[int, _Graph] = {}
-        self._open: dict[int, _Graph] = {}
-        self._ubatches: dict[int, _Ubatch] = {}
-        # Lanes of the trace by what they are for.
-        self._lanes: dict[tuple[str, int], int] = {}
+        self._told = RunEvents(self._builder)
         # When the last record of each lane of the ring ended, and losses behind it.
         self._ends: dict[int, int] = {}
         self._lost_since: dict[int, tuple[int, int]] = {}
-        # Spans that come one by one, until they are added together.
-        self._single: list[tuple[int, int, int, int, int, int, int]] = []
 
     def begin(self, ring: Ring) -> None:
         """Take over the clock of `ring`."""
@@ -265,7 +240,7 @@ class _ProgramTrace:
         has_choices = False
         if self._keeps_spans:
             self._gaps(ring, fresh)
-            self._add_single()
+            self._told.put()
             if len(fresh.records):
                 self._records(ring, fresh)
             has_choices = self._choices.put()
@@ -292,7 +267,7 @@ class _ProgramTrace:
         waits = pending(heard)
         until = max(self.newest - self._origin, self.residency.newest - self._origin, 0)
         self.residency.put()
-        self._builder.set_open(self._open_spans(until))
+        self._builder.set_open(self._told.open_spans(until))
         self._nodes.put()
         info = TraceInfo(
             (self._path,), "live-ring", "live ring", "1", 0, self.n_records,
@@ -308,7 +283,7 @@ class _ProgramTrace:
         graph = records["graph"]
         changes = np.flatnonzero(graph[1:] != graph[:-1]) + 1
         numbers = sorted({int(graph[0]), *graph[changes].tolist()})
-        graphs = [self._graphs.get(i, _NO_GRAPH) for i in numbers]
+        graphs = [self._told.graphs.get(i, _NO_GRAPH) for i in numbers]
         name, layer, pattern = self._nodes.columns()
         columns = {k: np.empty(n, kind) for k, kind in _COLUMNS.items()}
         library().ggscope_ring_spans(
@@ -326,7 +301,7 @@ class _ProgramTrace:
                 layer=layer,
                 n_nodes_all=len(name),
                 origin=self._origin,
-                far=_FAR,
+                far=FAR,
                 most_ops=_MOST_OPS,
                 graph_name=self._builder.strings.intern("graph"),
                 no_end=_NO_END,
@@ -336,7 +311,8 @@ class _ProgramTrace:
             RingSpans(**columns),
         )
         lane = np.repeat(np.array(lanes, np.int16), fresh.counts)
-        first_id = self._builder.add_spans(lane=lane, **columns)
+        core, numa = cores_of(records["extra"])
+        first_id = self._builder.add_spans(lane=lane, core=core, numa=numa, **columns)
         if self._is_choosing.any():
             rows = np.flatnonzero(self._is_choosing[columns["op"]])
             self._choices.add_ops(
@@ -344,7 +320,7 @@ class _ProgramTrace:
             )
         for number, stop, _ in _segments(fresh):
             last = records[stop - 1]
-            end = min(int(last["t0"]), _FAR) + int(last["op_ns"])
+            end = min(int(last["t0"]), FAR) + int(last["op_ns"])
             self._ends[number] = end - self._origin
 
     def _count(self, fresh: Fresh) -> None:
@@ -353,46 +329,19 @@ class _ProgramTrace:
         for _, stop, _ in _segments(fresh):
             # Those of a lane follow each other in time.
             last = fresh.records[stop - 1]
-            end = min(int(last["t0"]), _FAR) + int(last["op_ns"]) + int(last["wait_ns"])
+            end = min(int(last["t0"]), FAR) + int(last["op_ns"]) + int(last["wait_ns"])
             self.newest = max(self.newest, end)
 
     def finish(self) -> None:
         """Close what is open: the program is no more."""
         self.residency.end()
         until = max(self.newest - self._origin, 0)
-        for graph in self._open.values():
-            self._add(
-                graph.begin, max(graph.begin, until), graph.lane, "graph",
-                _UNFINISHED, graph.token, graph.phase,
-            )  # fmt: skip
-        self._open.clear()
-        for number in list(self._ubatches):
-            self._end_ubatch(number)
-        self._add_single()
+        self._told.finish(until)
         self._choices.put(is_over=True)
 
     def _thread(self, ring: Ring, number: int) -> int:
         slot, ith = ring.lane_names()[number]
-        group = (f"Context {slot}",) if slot else ()
-        return self._lane("thread", number, f"thread {ith}", LaneKind.THREAD, group)
-
-    def _lane(
-        self,
-        kind: str,
-        number: int,
-        name: str,
-        lane_kind: LaneKind,
-        group: tuple[str, ...] = (),
-        **attributes: str,
-    ) -> int:
-        """Return a lane of the trace, made where it is new."""
-        found = self._lanes.get((kind, number))
-        if found is None:
-            found = self._builder.add_lane(
-                name, lane_kind, group, (number,), **attributes
-            )
-            self._lanes[kind, number] = found
-        return found
+        return self._told.thread(number, slot, ith)
 
     def _gaps(self, ring: Ring, fresh: Fresh) -> None:
         """Hatch the times in which records were lost, as soon as their end is known."""
@@ -415,10 +364,12 @@ class _ProgramTrace:
                 since, before = self._lost_since.get(number, (begin, 0))
                 self._lost_since[number] = (since, before + n)
         for number, begin, until, n in known:
-            end = min(until, _FAR) - self._origin
+            end = min(until, FAR) - self._origin
             thread = self._thread(ring, number)
-            lane = self._lane("lost", number, "lost", LaneKind.STALL, over=str(thread))
-            self._add(min(begin, end), end, lane, f"{n:,} records lost", _GUESSED)
+            lane = self._told.lane(
+                "lost", number, "lost", LaneKind.STALL, over=str(thread)
+            )
+            self._told.add(min(begin, end), end, lane, f"{n:,} records lost", _GUESSED)
 
     # -- definitions and events --------------------------------------------
 
@@ -433,17 +384,18 @@ class _ProgramTrace:
                     if self._ops[number] in CHOOSING_OPS:
                         self._is_choosing[number] = True
             case 4:
-                self._nodes.add_model(frame.body)
+                number, n, data, size = struct.unpack_from("<IIQQ", frame.body)
+                path = text_at(frame.body, 24)[0]
+                self._nodes.add_model(number, path, size, data, n)
             case 5:
-                self._nodes.add_weight(frame.body)
+                self._weight(frame.body)
             case 6:
-                self._nodes.add_buffer(frame.body)
+                self._buffer(frame.body)
             case 12:
                 address, size, _ = struct.unpack_from("<QQQ", frame.body)
                 self.residency.add_place(address, size)
             case 7:
-                build, first, n = self._nodes.add_build(frame.body)
-                self._builds[build] = (first, n)
+                self._build(frame.body)
             case 11:
                 text, _ = text_at(frame.body, 4)
                 self._builder.warn(Severity.NOTICE, "live_note", text)
@@ -457,7 +409,7 @@ class _ProgramTrace:
                     self.n_tokens = max(self.n_tokens, 0) + n
             case 36 | 37:
                 (number,) = struct.unpack_from("<I", frame.body)
-                graph = self._graphs.get(number)
+                graph = self._told.graphs.get(number)
                 if graph is not None:
                     self._choices.add(
                         frame.body,
@@ -466,130 +418,58 @@ class _ProgramTrace:
                         has_scores=frame.type == 37,
                     )
             case 40:
-                tick = min(frame.time, _FAR) - self._origin
-                self._nodes.add_buffer_event(frame.body, tick)
+                number, kind, usage = struct.unpack_from("<IIQ", frame.body)
+                (tick,) = self._ticks(frame.time)
+                self._nodes.add_buffer_event(number, kind, usage, tick)
             case 38:
                 kind, _, begin, end = struct.unpack_from("<IIQQ", frame.body)
-                lane = self._lane(
-                    "host", 0, "calls of the program", LaneKind.COMMAND, ("Host",)
-                )
-                name = _HOST_NAMES[kind] if kind < len(_HOST_NAMES) else f"call {kind}"
-                self._add_raw(begin, end, lane, name)
+                name = HOST_NAMES[kind] if kind < len(HOST_NAMES) else f"call {kind}"
+                self._told.call(name, *self._ticks(begin, end))
             case 39:
                 begin, end = struct.unpack_from("<QQ", frame.body)
-                lane = self._lane(
-                    "copies", 0, "copies", LaneKind.COMMAND, ("Backends",)
-                )
                 name = frame.body[40:104].split(b"\0")[0].decode("utf-8", "replace")
-                self._add_raw(begin, end, lane, name)
+                self._told.copy(name, *self._ticks(begin, end))
+
+    def _ticks(self, *times: int) -> list[int]:
+        return [min(time, FAR) - self._origin for time in times]
 
     def _graph_begin(self, frame: Frame) -> None:
         head = struct.unpack_from("<IIIHHHHI", frame.body)
         number, build, ubatch, slot, _, phase, _, _ = head
-        first, n_nodes = self._builds.get(build, (0, 0))
-        begin, token = frame.time - self._origin, -1 if ubatch == UNKNOWN else ubatch
-        group = (f"Context {slot}",) if slot else ()
-        lane = self._lane("graphs", slot, "graphs", LaneKind.GRAPH, group)
-        phase = phase - 1 if phase in (1, 2) else -1
-        graph = _Graph(first, n_nodes, begin, token, phase, lane)
-        self._open[number] = graph
-        if len(self._graphs) > _KEPT_GRAPHS:  # no record will name the oldest ones
-            for old in list(self._graphs)[: _KEPT_GRAPHS // 2]:
-                del self._graphs[old]
-        self._graphs[number] = graph
-        if token >= 0:
-            for other, known in list(self._ubatches.items()):
-                if other != token and not known.n_open and known.lane == lane:
-                    self._end_ubatch(other)
-            found = self._ubatches.setdefault(token, _Ubatch(begin, begin, phase, lane))
-            found.n_open += 1
+        self._told.begin_graph(
+            number,
+            self._builds.get(build, (0, 0)),
+            frame.time - self._origin,
+            token=-1 if ubatch == UNKNOWN else ubatch,
+            phase=phase,
+            slot=slot,
+        )
 
     def _graph_end(self, frame: Frame) -> None:
         (number,) = struct.unpack_from("<I", frame.body)
         self._choices.end(number)
-        graph = self._open.pop(number, None)
-        if graph is None:
-            return
-        end = max(frame.time - self._origin, graph.begin)
-        self._add(
-            graph.begin, end, graph.lane, "graph", token=graph.token, phase=graph.phase
-        )
-        ubatch = self._ubatches.get(graph.token)
-        if ubatch is not None:
-            ubatch.n_open -= 1
-            ubatch.end = max(ubatch.end, end)
+        self._told.end_graph(number, frame.time - self._origin)
 
-    def _end_ubatch(self, number: int) -> None:
-        found = self._ubatches.pop(number)
-        lane = self._lane("tokens", 0, "tokens", LaneKind.TOKEN)
-        self._add(
-            found.begin, found.end, lane, f"ubatch {number}", token=number,
-            phase=found.phase,
-        )  # fmt: skip
+    def _weight(self, body: bytes) -> None:
+        model, index, kind, _, *numbers = struct.unpack_from("<IIII4QQQ", body)
+        self._nodes.add_weight(model, index, text_at(body, 64)[0], kind, numbers)
 
-    # -- spans one by one --------------------------------------------------
+    def _buffer(self, body: bytes) -> None:
+        number, usage, pointer, base, size = struct.unpack_from("<IIQQQ", body)
+        name = text_at(body, 32)[0]
+        self._nodes.add_buffer(number, name, usage, base or pointer, size)
 
-    def _add_raw(self, begin: int, end: int, lane: int, name: str) -> None:
-        start, stop = (min(t, _FAR) - self._origin for t in (begin, end))
-        self._add(start, max(start, stop), lane, name)
-
-    def _add(
-        self,
-        start: int,
-        end: int,
-        lane: int,
-        name: str,
-        flags: int = 0,
-        token: int = -1,
-        phase: int = -1,
-    ) -> None:
-        name_id = self._builder.strings.intern(name)
-        self._single.append((start, end, lane, name_id, flags, token, phase))
-
-    def _add_single(self) -> None:
-        """Add what came one by one: graphs, ubatches, calls, losses."""
-        if not self._single:
-            return
-        columns = np.array(self._single, np.int64).T
-        self._single.clear()
-        start, end, lane, name, flags, token, phase = columns
-        self._builder.add_spans(
-            start=start,
-            end=end,
-            lane=lane.astype(np.int16),
-            name=name.astype(np.int32),
-            op=np.full(len(start), -1, np.int16),
-            flags=flags.astype(np.uint16),
-            layer=np.full(len(start), -1, np.int16),
-            token=token.astype(np.int32),
-            phase=phase.astype(np.int8),
-        )
-
-    def _open_spans(self, until: int) -> Spans:
-        """Return the graphs and ubatches that have begun and not ended."""
-        found = [
-            (g.begin, g.lane, "graph", g.token, g.phase) for g in self._open.values()
-        ]
-        if self._ubatches:
-            lane = self._lane("tokens", 0, "tokens", LaneKind.TOKEN)
-            found += [
-                (u.begin, lane, f"ubatch {i}", i, u.phase)
-                for i, u in self._ubatches.items()
-            ]
-        if not found:
-            return Spans.blank()
-        begin, lanes, names, tokens, phases = zip(*found, strict=True)
-        start = np.array(begin, np.int64)
-        return Spans(
-            start=start,
-            end=np.maximum(start, until),
-            lane=np.array(lanes, np.int16),
-            name=self._builder.strings.intern_many(names),
-            op=np.full(len(found), -1, np.int16),
-            flags=np.full(len(found), SpanFlag.UNFINISHED, np.uint16),
-            token=np.array(tokens, np.int32),
-            phase=np.array(phases, np.int8),
-        )
+    def _build(self, body: bytes) -> None:
+        build, n_nodes, n_tensors = struct.unpack_from("<III", body)
+        at, tensors, names = _BUILD_BYTES, list[Any](), list[str]()
+        while len(tensors) < n_tensors:
+            if at + TENSOR.itemsize > len(body):
+                raise LiveError(f"build {build} ends within its tensors")
+            tensors.append(np.frombuffer(body, TENSOR, 1, at)[0])
+            name, at = text_at(body, at + TENSOR.itemsize)
+            at = (at + 7) // 8 * 8
+            names.append(name)
+        self._builds[build] = self._nodes.add_build(n_nodes, tensors, names)
 
 
 def _segments(fresh: Fresh) -> Iterator[tuple[int, int, int]]:

@@ -40,6 +40,8 @@ class Column:
     width : > 1 where each row is so many numbers.
     label : what people call it, where Details, the trace table and statistics show it.
     mark : stands before its numbers in words.
+    is_rare : few formats have it: nothing is said of it where a trace lacks the
+        column, and "none" means that it is not known.
     """
 
     dtype: str
@@ -55,6 +57,7 @@ class Column:
     width: int = 1
     label: str = ""
     mark: str = ""
+    is_rare: bool = False
 
     def blank(self, n: int, *, narrow: bool = False) -> npt.NDArray[Any]:
         """Return `n` rows of "none"; `narrow` where other rows will widen them."""

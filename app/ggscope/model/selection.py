@@ -39,6 +39,8 @@ By = Literal[
     "lane",
     "source",
     "expert",
+    "core",
+    "numa",
 ]
 BY: tuple[By, ...] = get_args(By)
 """All columns that statistics group spans by."""
@@ -116,6 +118,7 @@ class Filter:
         touches them.
     experts : expert numbers; a span matches if it accesses or routes to one.
     buffers : addresses (ids) of backend buffers; a span matches if it accesses one.
+    cores, nodes : of processor cores and of NUMA nodes; -1 = not known.
     min_size, max_size : known bytes of all that a span accesses; none matches whose
         bytes are not recorded.
     clauses : what the parts above cannot say: "not" and "or".
@@ -139,6 +142,8 @@ class Filter:
     buffers: frozenset[int] | None = None
     min_size: int | None = None
     max_size: int | None = None
+    cores: frozenset[int] | None = None
+    nodes: frozenset[int] | None = None
     clauses: tuple[Clause, ...] = ()
 
     def __bool__(self) -> bool:

@@ -193,6 +193,28 @@ class Spans(Table):
         Array | None,
         Column("int8", "phase of inference", -1, code=Phase, high=2, label="phase"),
     ] = None
+    core: Annotated[
+        Array | None,
+        Column(
+            "int16",
+            "processor core on which it began",
+            -1,
+            high=1 << 15,
+            label="core",
+            is_rare=True,
+        ),
+    ] = None
+    numa: Annotated[
+        Array | None,
+        Column(
+            "int16",
+            "NUMA node of that core",
+            -1,
+            high=1 << 15,
+            label="NUMA node",
+            is_rare=True,
+        ),
+    ] = None
     record: Annotated[
         Array | None,
         Column(

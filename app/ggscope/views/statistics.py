@@ -79,6 +79,7 @@ _TITLES = {"tensor": "weight"}
 """What groupings are called here, where that is not their name."""
 _ENGINES: tuple[By, ...] = ("engine", "lane")
 _LANES: tuple[By, ...] = ("lane",)
+_CORES: tuple[By, ...] = ("core", "numa")
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,10 +384,14 @@ class StatisticsView(View):
             "engine": self.tr("engine"),
             "lane": self.tr("lane"),
             "tensor": self.tr("weight"),
+            "core": self.tr("core"),
+            "numa": self.tr("NUMA node"),
         }
         has_engines = bool(trace.lanes.of_kind(LaneKind.ENGINE).any())
         has_ops = bool((trace.spans.op[:100_000] >= 0).any()) or trace.ops is not None
         offered = _WITH_OPS if has_ops else _ENGINES if has_engines else _LANES
+        if trace.spans.core is not None:
+            offered += _CORES
         current = [self.by.itemData(i) for i in range(self.by.count())]
         if current == list(offered):
             return

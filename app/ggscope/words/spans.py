@@ -231,7 +231,7 @@ def span_facts(
         *(
             Fact(column.label, column_text(trace, name, span))
             for name, column in schema_of(Spans).items()
-            if column.label
+            if column.label and not (column.is_rare and getattr(spans, name) is None)
         ),
         *_byte_facts(trace, span),
         record_fact(trace.record_of(span), record_offset),

@@ -11,13 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.statistics.table import stat_table
 from ggscope.errors import LiveError
 from ggscope.live.follow import rings, wanted_path
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tensors import Place
+from ggscope.views.base.cells import columns_of
+from ggscope.words.spans import span_facts
 from ggscope_capture.ring import RECORD, Frame
 from ring_writer import N_NODES, Writer, frame, text
 
@@ -98,6 +102,43 @@ def test_names_layers_and_accesses_are_those_of_the_build(source, path):
     assert found.size.tolist() == [9000]
     tensor = int(found.tensor[0])
     assert trace.strings[int(trace.tensors.name[tensor])] == "blk.0.ffn_up.weight"
+
+
+def test_core_and_node_of_each_op_are_told_and_unknown_stays_unknown(source, path):
+    writer = Writer(path)
+    writer.graph()
+    source.poll()
+    trace = source.snapshot()
+
+    spans, of_threads = trace.spans, threads(trace)
+    told = {
+        (trace.lanes[lane].name, core, node)
+        for lane, core, node in zip(
+            spans.lane[of_threads].tolist(),
+            spans.core[of_threads].tolist(),
+            spans.numa[of_threads].tolist(),
+            strict=True,
+        )
+    }
+    assert told == {
+        ("thread 0", -1, -1), ("thread 1", 11, 0), ("thread 2", 12, 1),
+        ("thread 3", 13, 1),
+    }  # fmt: skip
+    assert set(spans.core[~of_threads].tolist()) <= {-1}
+    kept = filter_mask(trace, read_filter("core=12 node=1", trace))
+    assert np.array_equal(kept, spans.core == 12)
+    unknown = filter_mask(trace, read_filter("core=unknown", trace))
+    assert np.array_equal(unknown, spans.core < 0)
+    table = stat_table(trace, "numa")
+    assert {row.key: row.count for row in table.rows} == {
+        "0": 100, "1": 200, "unknown": 100,
+    }  # fmt: skip
+    (first, *_) = np.flatnonzero(spans.core == 13).tolist()
+    facts = {fact.label: fact.value for fact in span_facts(trace, first)}
+    assert facts["core"] == "13"
+    assert facts["NUMA node"] == "1"
+    keys = [column.key for column in columns_of(trace)]
+    assert {"core", "numa"} <= set(keys)
 
 
 def test_losses_of_a_ring_too_small_are_counted_exactly_and_hatched(source, path):

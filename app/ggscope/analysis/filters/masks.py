@@ -402,6 +402,8 @@ def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list
         (s.phase, wanted.phases),
         (s.layer, wanted.layers),
         (s.token, wanted.tokens),
+        (s.core, wanted.cores),
+        (s.numa, wanted.nodes),
     ):
         if numbers is not None:
             tests.append(_number_test(column, numbers))

@@ -37,6 +37,8 @@ _FIELDS = {
     "size": "size",
     "experts": "expert experts",
     "buffers": "buffer buffers",
+    "cores": "core cores",
+    "nodes": "numa node nodes",
 }
 """What people may call each field of a filter; chips say the first word."""
 _ALIASES = {word: name for name, words in _FIELDS.items() for word in words.split()}
@@ -72,9 +74,11 @@ _MAX_DEPTH = 40
 MAX_PATTERN_LENGTH = 512
 _NAMED = ("ops", "threads", "tensors")
 """Fields whose values are names, which may hold ``*`` or be a ``/regex/``."""
-_NUMBERED = ("layers", "tokens")
+_OF_CORES = ("cores", "nodes")
+"""Fields of which every op has one value, known or not."""
+_NUMBERED = ("layers", "tokens", *_OF_CORES)
 """Fields that can be compared with < and >; a span has one value of each."""
-_SINGLE = ("layers", "tokens", "phases", "qualities", "families")
+_SINGLE = ("layers", "tokens", "phases", "qualities", "families", *_OF_CORES)
 """Fields of which a span has one value: two lists mean what both hold."""
 _FEW = ("tensors", "buffers")
 """Chips list at most _MOST_LISTED of these: they are long."""
@@ -111,13 +115,13 @@ def parse_filter(text: str, unit: Unit | None = None) -> Filter:
     ``op=MUL_MAT,ADD layer=0-3 token>=5 phase=generate source=disk thread=0
     quality=measured family=matmul dur>10us dur<=1ms size>=1MiB time=1ms:2ms
     name~/attn/ tensor=blk.0.attn_q.weight offset=0x100000:0x200000 expert=3,7
-    buffer=0x55d0``; parts are joined by spaces, ``&`` or ``and``, and all must hold.
-    ``or`` and ``|`` join alternatives and bind less, ``not`` and ``!`` turn what
-    follows around, as ``!=`` and ``!~`` do, and parentheses group. A word, a quoted
-    text or a ``/regex/`` alone is looked for in names. Ops, threads and tensors may
-    hold ``*`` or be a ``/regex/``; ``op~mul`` finds a part of the name. The word
-    ``none`` stands for "no layer", "no token" or "no phase", and ``op=unknown`` for
-    op numbers without a name.
+    buffer=0x55d0 core=3 numa=0``; parts are joined by spaces, ``&`` or ``and``, and
+    all must hold. ``or`` and ``|`` join alternatives and bind less, ``not`` and ``!``
+    turn what follows around, as ``!=`` and ``!~`` do, and parentheses group. A word,
+    a quoted text or a ``/regex/`` alone is looked for in names. Ops, threads and
+    tensors may hold ``*`` or be a ``/regex/``; ``op~mul`` finds a part of the name.
+    The word ``none`` stands for "no layer", "no token" or "no phase", ``op=unknown``
+    for op numbers without a name, ``core=unknown`` for spans whose core nobody told.
 
     Parameters
     ----------
@@ -563,15 +567,16 @@ def _items(name: str, items: list[str], token: _Token) -> Iterator[str | int]:
                 _refuse(token, "known words are " + ", ".join(_WORDS[name]))
             yield int(number)
         else:
-            yield from _numbers(item, token)
+            yield from _numbers(name, item, token)
 
 
-def _numbers(item: str, token: _Token) -> range | tuple[int, ...]:
-    if item.lower() == "none":
+def _numbers(name: str, item: str, token: _Token) -> range | tuple[int, ...]:
+    word = "unknown" if name in _OF_CORES else "none"
+    if item.lower() == word:
         return (-1,)
     match = re.fullmatch(r"(\d+)(?:(?:-|–|\.\.)(\d+))?", item)
     if match is None:
-        _refuse(token, "a number, a range like 0-3, or none is expected")
+        _refuse(token, f"a number, a range like 0-3, or {word} is expected")
     first = int(match[1])
     last = int(match[2]) if match[2] else first
     if last < first or last - first > _MAX_RANGE:
@@ -665,10 +670,11 @@ def _listed(name: str, values: Collection[Any], comma: str, dash: str) -> str:
     if name == "buffers":
         show = hex if comma == "," else format_offset
         return comma.join(show(v) for v in sorted(values))
-    if name not in ("layers", "tokens", "experts"):
+    if name not in ("layers", "tokens", "experts", *_OF_CORES):
         if comma == ",":
             return comma.join(_quoted(v) for v in sorted(values))
         return comma.join(sorted(values))
+    word = "unknown" if name in _OF_CORES else "none"
     runs: list[list[int]] = []
     for v in sorted(values):
         if runs and v == runs[-1][1] + 1 and v > 0:
@@ -676,7 +682,7 @@ def _listed(name: str, values: Collection[Any], comma: str, dash: str) -> str:
         else:
             runs.append([v, v])
     return comma.join(
-        "none" if a < 0 else str(a) if a == b else f"{a}{dash}{b}" for a, b in runs
+        word if a < 0 else str(a) if a == b else f"{a}{dash}{b}" for a, b in runs
     )
 
 

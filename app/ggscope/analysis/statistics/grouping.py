@@ -27,7 +27,7 @@ NONE = "none"
 NO_WEIGHT_LABEL = "no weight"
 NOT_RECORDED_LABEL = "not recorded"
 OPEN_LABEL = "unknown"
-"""Label of what is read of experts that no list names."""
+"""Label of what is read of experts that no list names, and of unknown cores."""
 
 _MAX_DENSE = 1 << 18
 """Up to this many numbers get a group each; beyond, only those that occur."""
@@ -151,7 +151,8 @@ def grouping(trace: Trace, by: str) -> Grouping:
         return _by_expert(trace)
     column = schema_of(Spans).get(by)
     if column is not None and column.label:
-        return _by_number(trace, getattr(s, by), str)
+        none = OPEN_LABEL if column.is_rare else NONE
+        return _by_number(trace, getattr(s, by), str, none)
     raise ValueError(f"cannot group by {by!r}")
 
 
@@ -185,14 +186,14 @@ def _by_lane(trace: Trace, by: str) -> Grouping:
 
 
 def _by_number(
-    trace: Trace, column: Array | None, label: Callable[[int], str]
+    trace: Trace, column: Array | None, label: Callable[[int], str], none: str = NONE
 ) -> Grouping:
-    """Group by a column of numbers, where -1 is a group of its own."""
+    """Group by a column of numbers, where -1 is a group of its own, called `none`."""
     sizes = SpanBytes(trace)
     if column is None or not len(column):
         return Grouping(
             1,
-            lambda _: NONE,
+            lambda _: none,
             lambda ids: Grouped(None, np.zeros(len(ids), np.int64), *sizes.of(ids)),
             Lookup(None, 0, np.zeros(1, np.int32), sizes),
         )
@@ -209,7 +210,7 @@ def _by_number(
 
     def name(group: int) -> str:
         value = low + group if values is None else int(values[group])
-        return NONE if value < 0 else label(value)
+        return none if value < 0 else label(value)
 
     if values is not None:
         return Grouping(len(values), name, of)

@@ -226,6 +226,21 @@ def test_number_beyond_the_columns_dtype_matches_nothing():
     assert mask.tolist() == [False, True]
 
 
+@pytest.mark.parametrize("text", ["core=3", "numa=0-1", "core=2,unknown"])
+def test_filter_by_core_is_written_as_it_is_read(text):
+    assert format_filter(parse_filter(text)) == text.replace("2,unknown", "unknown,2")
+
+
+def test_core_that_nobody_told_is_unknown_and_not_none():
+    with pytest.raises(QueryError, match="a range like 0-3, or unknown is expected"):
+        parse_filter("core=none")
+
+
+def test_layer_of_no_core_is_called_none_as_before():
+    with pytest.raises(QueryError, match="a range like 0-3, or none is"):
+        parse_filter("layer=unknown")
+
+
 def test_op_pattern_finds_ops_without_a_name():
     trace = spans_trace([0, 5, 9], [1, 9, 10], op=[1, 94, -1])
 

@@ -1,26 +1,44 @@
-"""What the definitions of a ring tell: nodes and what they read, models, buffers."""
+"""What a traced program defines: nodes and what they read, models, buffers.
 
-import struct
+While it runs its ring tells this, afterwards the sidecar of its recording.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ggscope.errors import LiveError
-from ggscope.live.residency import ProgramResidency
-from ggscope.live.ring import TENSOR, text_at
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.names import layer_of, parse
 from ggscope.model.tables import AccessColumns, Array, Space
 from ggscope.model.tensors import Buffers, BufferUsage, ModelFile, Place, SizeSource
 from ggscope.readers.common.tensor_rows import TensorRows
 
-_BUILD_BYTES = 32
+NODE = np.dtype(
+    [("flags", "<u4"), ("layer", "<i4"), ("data", "<u8"), ("bytes", "<u8"),
+     ("offset", "<u8"), ("model", "<u4"), ("weight", "<u4"), ("buffer", "<u4"),
+     ("sources", "<u4", (10,))]
+)  # fmt: skip
+"""A tensor of a graph: what of the tracer's ``def_tensor`` counts here."""
+UNKNOWN = 0xFFFF_FFFF
 _FUSED, _IS_WEIGHT = 2, 4
-_ALLOCATED, _FREED, _USAGE = 1, 2, 3
+ALLOCATED, FREED, _USAGE = 1, 2, 3
 _MOST_BYTES = 1 << 61
 _MOST_LAYERS = 1 << 15
+
+
+class Watch(Protocol):
+    """Who wants to know where the tensors of models lie."""
+
+    def add_model(self, number: int, path: Path, size: int, n_tensors: int) -> None:
+        """Take a model file."""
+        ...
+
+    def add_tensor(self, model: int, row: int, offset: int, size: int) -> None:
+        """Take a tensor of it, which is a row of ``Trace.tensors``."""
+        ...
 
 
 class Definitions:
@@ -29,8 +47,8 @@ class Definitions:
     The first node stands for one that is not known.
     """
 
-    def __init__(self, builder: TraceBuilder, residency: ProgramResidency) -> None:
-        self._builder, self._residency = builder, residency
+    def __init__(self, builder: TraceBuilder, watch: Watch | None = None) -> None:
+        self._builder, self._watch = builder, watch
         self._nodes: list[tuple[int, int, int]] = [(-1, -1, -1)]
         self._columns: tuple[Array, Array, Array] | None = None
         self._tensors = TensorRows()
@@ -80,29 +98,36 @@ class Definitions:
 
     # -- models and buffers ------------------------------------------------
 
-    def add_model(self, body: bytes) -> None:
+    def add_model(
+        self, number: int, path: str, size: int, data: int, n_tensors: int
+    ) -> None:
         """Add a model file."""
-        number, n_tensors, data, size = struct.unpack_from("<IIQQ", body)
         if number not in self._models:
             self._models[number] = len(self._builder.models)
-            path = text_at(body, 24)[0]
-            # The path is of the machine that runs the program: this one.
             made = ModelFile(PurePath(path).name, bounded(size), bounded(data))
             self._builder.models = (*self._builder.models, made)
-            self._residency.add_model(number, Path(path), bounded(size), n_tensors)
+            if self._watch is not None:
+                # The path is of the machine that runs the program: this one.
+                self._watch.add_model(number, Path(path), bounded(size), n_tensors)
 
-    def add_weight(self, body: bytes) -> None:
-        """Add a tensor of a model file."""
-        model, index, kind, _, *numbers = struct.unpack_from("<IIII4QQQ", body)
+    def add_weight(
+        self,
+        model: int,
+        index: int,
+        name: str,
+        kind: int,
+        numbers: Sequence[int],
+    ) -> None:
+        """Add a tensor of a model file; `numbers` are its shape, offset and size."""
         if (model, index) in self._of_weight:
             return
         *shape, offset, size = (bounded(n) for n in numbers)
-        name = text_at(body, 64)[0]
         while len(shape) > 1 and shape[-1] == 1:  # dimensions that are not used
             shape.pop()
         row = self._of_weight[model, index] = len(self._tensors)
         self._stated.add(row)
-        self._residency.add_tensor(model, row, offset, size)
+        if self._watch is not None:
+            self._watch.add_tensor(model, row, offset, size)
         self._of_name.setdefault(name, row)
         self._tensors.add(
             name,
@@ -114,16 +139,19 @@ class Definitions:
         )
         self._has_tensors = True
 
-    def add_buffer(self, body: bytes) -> None:
-        """Add a buffer; when it was allocated is told by itself."""
-        number, usage, pointer, base, size = struct.unpack_from("<IIQQQ", body)
-        name = text_at(body, 32)[0]
+    def add_buffer(
+        self, number: int, name: str, usage: int, address: int, size: int
+    ) -> None:
+        """Add a buffer; when it was allocated is told by itself.
+
+        `address` : 0 = none but its number.
+        """
         if not size:  # ggml makes and frees many that hold nothing
             return
         known = self._buffers.get(number)
         self._rows_of_buffers.setdefault(number, len(self._buffers))
         allocated, freed = (-1, -1) if known is None else known[3:5]
-        address = (base or pointer or number) % (1 << 64)
+        address = (address or number) % (1 << 64)
         self._buffers[number] = [
             self._builder.strings.intern(name) if name else -1,
             _usage(usage),
@@ -134,33 +162,29 @@ class Definitions:
         ]
         self._has_buffers = True
 
-    def add_buffer_event(self, body: bytes, tick: int) -> None:
+    def add_buffer_event(self, number: int, kind: int, usage: int, tick: int) -> None:
         """Note what became of a buffer."""
-        number, kind, usage = struct.unpack_from("<IIQ", body)
         buffer = self._buffers.get(number)
         if buffer is None:
             return
         if kind == _USAGE:
             buffer[1] = _usage(usage)
-        elif kind in (_ALLOCATED, _FREED):
+        elif kind in (ALLOCATED, FREED):
             buffer[2 + kind] = tick
         self._has_buffers = True
 
     # -- graphs ------------------------------------------------------------
 
-    def add_build(self, body: bytes) -> tuple[int, int, int]:
-        """Add the nodes of a graph; return (build, first row, number of nodes)."""
-        build, n_nodes, n_tensors = struct.unpack_from("<III", body)
-        at, first = _BUILD_BYTES, len(self._nodes)
-        tensors: list[Any] = []
-        names: list[str] = []
-        while len(tensors) < n_tensors:
-            if at + TENSOR.itemsize > len(body):
-                raise LiveError(f"build {build} ends within its tensors")
-            tensors.append(np.frombuffer(body, TENSOR, 1, at)[0])
-            name, at = text_at(body, at + TENSOR.itemsize)
-            at = (at + 7) // 8 * 8
-            names.append(name)
+    def add_build(
+        self, n_nodes: int, tensors: Sequence[Any], names: Sequence[str]
+    ) -> tuple[int, int]:
+        """Add the nodes of a graph; return (first row, number of nodes).
+
+        Parameters
+        ----------
+        tensors : with the fields of `NODE`; nodes first, then what else they read.
+        """
+        first = len(self._nodes)
         n_nodes = min(n_nodes, len(tensors))
         lengths = np.zeros(n_nodes, np.int64)
         rows: list[tuple[int, ...]] = []
@@ -189,7 +213,7 @@ class Definitions:
         )
         self._builder.add_patterns(accesses, lengths)
         self._columns = None
-        return build, first, n_nodes
+        return first, n_nodes
 
     def _access(self, tensor: Any, name: str) -> tuple[int, ...]:
         """Return what reading a tensor is, in the order of the columns above."""
@@ -221,7 +245,7 @@ class Definitions:
         return row
 
 
-def _sources(tensors: list[Any], n_nodes: int, node: int) -> list[int]:
+def _sources(tensors: Sequence[Any], n_nodes: int, node: int) -> list[int]:
     """Return what a node reads, with the weight of the one that runs within it."""
     used = [s for s in tensors[node]["sources"].tolist() if s < len(tensors)]
     if node + 1 < n_nodes and tensors[node + 1]["flags"] & _FUSED:

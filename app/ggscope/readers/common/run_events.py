@@ -1,0 +1,251 @@
+"""What a traced program did besides its ops: graphs, ubatches, calls and copies.
+
+While it runs its ring tells this, afterwards the sidecar of its recording; both become
+the same spans.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Array, SpanFlag, Spans
+
+FAR = 1 << 61
+"""Later times are damage."""
+HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
+              "synchronize", "sample", "reset")  # fmt: skip
+_UNFINISHED = int(SpanFlag.UNFINISHED)
+_KEPT_GRAPHS = 1 << 12
+"""Records come soon after their graph began: older graphs are forgotten."""
+_CORE_BITS, _NODE_BITS, _NODE_SHIFT = 0xFFF, 0xFF, 12
+
+
+def cores_of(extra: Array) -> tuple[Array, Array]:
+    """Return (core, NUMA node) on which ops began, int16[n] each; -1 is not known.
+
+    Parameters
+    ----------
+    extra : uint32[n], as ``resources/docs/ring-format.md`` tells.
+    """
+    core = (extra & _CORE_BITS).astype(np.int16)
+    numa = ((extra >> _NODE_SHIFT) & _NODE_BITS).astype(np.int16)
+    is_unknown = core == _CORE_BITS
+    # Where no core is known the tracer leaves zeros for its node.
+    core[is_unknown] = numa[is_unknown] = -1
+    return core, numa
+
+
+@dataclass(frozen=True, slots=True)
+class RunGraph:
+    """A graph that is computed: where its nodes stand, and what it is part of."""
+
+    first: int
+    n_nodes: int
+    begin: int
+    token: int
+    phase: int
+    lane: int
+
+
+@dataclass(slots=True)
+class _Ubatch:
+    """What is computed at once: from when to when, in how many graphs just now."""
+
+    begin: int
+    end: int
+    phase: int
+    lane: int
+    n_open: int = 0
+
+
+class RunEvents:
+    """Lanes and spans of a run, added to a builder. Times are ticks of its clock.
+
+    Attributes
+    ----------
+    graphs : those that records may name, by their number.
+    """
+
+    def __init__(self, builder: TraceBuilder) -> None:
+        self._builder = builder
+        self.graphs: dict[int, RunGraph] = {}
+        self._open: dict[int, RunGraph] = {}
+        self._ubatches: dict[int, _Ubatch] = {}
+        # Lanes of the trace by what they are for.
+        self._lanes: dict[tuple[str, int], int] = {}
+        # Spans that come one by one, until they are added together.
+        self._single: list[tuple[int, int, int, int, int, int, int]] = []
+
+    # -- lanes -------------------------------------------------------------
+
+    def lane(
+        self,
+        kind: str,
+        number: int,
+        name: str,
+        lane_kind: LaneKind,
+        group: tuple[str, ...] = (),
+        **attributes: str,
+    ) -> int:
+        """Return a lane of the trace, made where it is new."""
+        found = self._lanes.get((kind, number))
+        if found is None:
+            found = self._builder.add_lane(
+                name, lane_kind, group, (number,), **attributes
+            )
+            self._lanes[kind, number] = found
+        return found
+
+    def thread(self, number: int, slot: int, index: int) -> int:
+        """Return the lane of a thread; `number` tells it from all others."""
+        group = _group(slot)
+        return self.lane("thread", number, f"thread {index}", LaneKind.THREAD, group)
+
+    def _tokens(self) -> int:
+        return self.lane("tokens", 0, "tokens", LaneKind.TOKEN)
+
+    # -- what happened -----------------------------------------------------
+
+    def begin_graph(
+        self,
+        number: int,
+        nodes: tuple[int, int],
+        tick: int,
+        *,
+        token: int,
+        phase: int,
+        slot: int,
+    ) -> RunGraph:
+        """Note that a graph began; return it.
+
+        Parameters
+        ----------
+        nodes : first row of its nodes, and how many they are.
+        token : number of its ubatch; -1 where that is not known.
+        phase : 1 = prompt, 2 = generate; others = not known.
+        """
+        lane = self.lane("graphs", slot, "graphs", LaneKind.GRAPH, _group(slot))
+        phase = phase - 1 if phase in (1, 2) else -1
+        graph = RunGraph(*nodes, tick, token, phase, lane)
+        self._open[number] = graph
+        if len(self.graphs) > _KEPT_GRAPHS:  # no record will name the oldest ones
+            for old in list(self.graphs)[: _KEPT_GRAPHS // 2]:
+                del self.graphs[old]
+        self.graphs[number] = graph
+        if token >= 0:
+            for other, known in list(self._ubatches.items()):
+                if other != token and not known.n_open and known.lane == lane:
+                    self._end_ubatch(other)
+            found = self._ubatches.setdefault(token, _Ubatch(tick, tick, phase, lane))
+            found.n_open += 1
+        return graph
+
+    def end_graph(self, number: int, tick: int) -> None:
+        """Note that a graph ended."""
+        graph = self._open.pop(number, None)
+        if graph is None:
+            return
+        end = max(tick, graph.begin)
+        self.add(
+            graph.begin, end, graph.lane, "graph", token=graph.token, phase=graph.phase
+        )
+        ubatch = self._ubatches.get(graph.token)
+        if ubatch is not None:
+            ubatch.n_open -= 1
+            ubatch.end = max(ubatch.end, end)
+
+    def _end_ubatch(self, number: int) -> None:
+        found = self._ubatches.pop(number)
+        self.add(
+            found.begin, found.end, self._tokens(), f"ubatch {number}", token=number,
+            phase=found.phase,
+        )  # fmt: skip
+
+    def call(self, name: str, begin: int, end: int) -> None:
+        """Add a call of the program's own thread."""
+        lane = self.lane("host", 0, "calls of the program", LaneKind.COMMAND, ("Host",))
+        self.add(begin, max(begin, end), lane, name)
+
+    def copy(self, name: str, begin: int, end: int) -> None:
+        """Add a tensor that was copied between backends."""
+        lane = self.lane("copies", 0, "copies", LaneKind.COMMAND, ("Backends",))
+        self.add(begin, max(begin, end), lane, name)
+
+    def finish(self, until: int) -> None:
+        """Close what is open, at `until`: the program is no more."""
+        for graph in self._open.values():
+            self.add(
+                graph.begin, max(graph.begin, until), graph.lane, "graph",
+                _UNFINISHED, graph.token, graph.phase,
+            )  # fmt: skip
+        self._open.clear()
+        for number in list(self._ubatches):
+            self._end_ubatch(number)
+        self.put()
+
+    # -- spans one by one --------------------------------------------------
+
+    def add(
+        self,
+        start: int,
+        end: int,
+        lane: int,
+        name: str,
+        flags: int = 0,
+        token: int = -1,
+        phase: int = -1,
+    ) -> None:
+        """Add a span, with the next `put`."""
+        name_id = self._builder.strings.intern(name)
+        self._single.append((start, end, lane, name_id, flags, token, phase))
+
+    def put(self) -> None:
+        """Give the builder what came one by one: graphs, ubatches, calls, losses."""
+        if not self._single:
+            return
+        columns = np.array(self._single, np.int64).T
+        self._single.clear()
+        start, end, lane, name, flags, token, phase = columns
+        self._builder.add_spans(
+            start=start,
+            end=end,
+            lane=lane.astype(np.int16),
+            name=name.astype(np.int32),
+            op=np.full(len(start), -1, np.int16),
+            flags=flags.astype(np.uint16),
+            layer=np.full(len(start), -1, np.int16),
+            token=token.astype(np.int32),
+            phase=phase.astype(np.int8),
+        )
+
+    def open_spans(self, until: int) -> Spans:
+        """Return the graphs and ubatches that have begun and not ended."""
+        found = [
+            (g.begin, g.lane, "graph", g.token, g.phase) for g in self._open.values()
+        ]
+        if self._ubatches:
+            lane = self._tokens()
+            found += [
+                (u.begin, lane, f"ubatch {i}", i, u.phase)
+                for i, u in self._ubatches.items()
+            ]
+        if not found:
+            return Spans.blank()
+        begin, lanes, names, tokens, phases = zip(*found, strict=True)
+        start = np.array(begin, np.int64)
+        return Spans(
+            start=start,
+            end=np.maximum(start, until),
+            lane=np.array(lanes, np.int16),
+            name=self._builder.strings.intern_many(names),
+            op=np.full(len(found), -1, np.int16),
+            flags=np.full(len(found), SpanFlag.UNFINISHED, np.uint16),
+            token=np.array(tokens, np.int32),
+            phase=np.array(phases, np.int8),
+        )
+
+
+def _group(slot: int) -> tuple[str, ...]:
+    return (f"Context {slot}",) if slot else ()
