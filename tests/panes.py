@@ -24,6 +24,7 @@ from ggscope.model.routing import expert_key
 from ggscope.model.trace import Trace
 from ggscope.render.experts import frames, main_grid
 from ggscope.render.grid import GridGeometry
+from ggscope.session.session import Session
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.view import View
 from ggscope.views.buffers.view import BuffersView
@@ -221,6 +222,19 @@ def tips(view: View, step: int = 25) -> str:
     else:
         found = {view.tooltip_at(x, y) for x, y in places}  # type: ignore[attr-defined]
     return unescape("\n".join(map(str, found)))
+
+
+def titles_of(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which the titles of what workers are asked for are added."""
+    found: list[str] = []
+    run = session.tasks.run
+
+    def noted(*arguments: object, **named: object) -> None:
+        found.append(str(named.get("title", "")))
+        run(*arguments, **named)  # type: ignore[arg-type]  # as they came
+
+    monkeypatch.setattr(session.tasks, "run", noted)
+    return found
 
 
 def texts_of_widgets(top: QWidget) -> Iterator[str]:

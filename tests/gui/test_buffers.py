@@ -20,6 +20,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.buffers.view import BuffersView
 from scenes import texts_of
+from sentences import assert_sides
 
 LEFT = Qt.MouseButton.LeftButton
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -335,10 +336,22 @@ def test_buffers_known_by_accesses_only_are_listed_without_a_picture(
     session.set_trace(buffers_trace([Life(-1, -1)], accessed=[[0], [0]]))
     settled(qtbot, view)
 
+    none = "\n".join(shown(view))
     assert "No allocation is recorded" in shown(view)
     cells = view.table.model.row(0)
     assert [cell.text for cell in cells[3:6]] == ["N/A", "N/A", "N/A"]
     assert cells[7].text == "2"
+    session.set_trace(buffers_trace([Life(-1, 0)], accessed=[[0], [0]]))
+    settled(qtbot, view)
+    unsized = "\n".join(shown(view))
+    session.set_trace(buffers_trace([Life(64, 0)], accessed=[[0], [0]]))
+    settled(qtbot, view)
+    sized = "\n".join(shown(view))
+    assert "\nNo allocation is recorded\n" not in unsized
+    assert_sides("No allocation is recorded", none, sized)
+    claim = "No allocation is recorded with its size"
+    assert_sides(claim, unsized, none)
+    assert_sides(claim, unsized, sized)
 
 
 def test_a_trace_without_buffers_says_so(view: BuffersView, session: Session) -> None:

@@ -1,6 +1,7 @@
 """The what-if cache with real events."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -14,7 +15,9 @@ from ggscope.analysis.reads.what_if import what_if
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.cache import CacheView
+from panes import empty_words, titles_of
 from reads_builder import moe_reads
+from sentences import assert_sides, is_said
 
 
 @pytest.fixture
@@ -118,6 +121,39 @@ def test_tooltip_tells_what_a_size_reads(view):
 
     assert "page cache of" in words
     assert "bytes) read from disk" in words
+    beside = view.tooltip_at(1, 1)  # left of the axis
+    assert_sides("page cache of {0}", words, beside)
+    assert_sides("{0} ({1}) read from disk: {2}", words, beside)
+    assert_sides("{0} of {1} reads wait for the disk", words, beside)
+
+
+def test_worker_is_said_to_do_what_it_is_asked_for(
+    view, qtbot, session, monkeypatch
+) -> None:
+    titles = titles_of(session, monkeypatch)
+    view.size_box.setValue(20.0)
+    answered(qtbot, view)
+    of_size, titles[:] = "\n".join(titles), []
+    view.invalidate()
+    qtbot.waitUntil(lambda: "Trying out Belady's optimum" in titles)
+    answered(qtbot, view)
+    of_all, titles[:] = "\n".join(titles), []
+    session.set_trace(builders.nested_trace())
+    qtbot.waitUntil(lambda: session.tasks.is_idle and bool(titles))
+    without_reads = "\n".join(titles)
+
+    assert_sides("Answering for this size of cache", of_size, without_reads)
+    assert_sides("Finding the miss-ratio curve", of_all, of_size)
+    assert_sides("Trying out Belady's optimum", of_all, of_size + without_reads)
+    assert is_said("Finding the miss-ratio curve", without_reads)
+
+
+def test_sequence_is_said_to_be_read_as_long_as_it_is(shown) -> None:
+    trace = moe_reads(tokens=12)
+    partial = empty_words(shown("cache", replace(trace, pending=frozenset({"spans"}))))
+    whole = empty_words(shown("cache", builders.nested_trace()))
+
+    assert_sides("Reading the sequence of accesses…", partial, whole)
 
 
 def test_copy_gives_the_answer_and_what_it_rests_on(view):

@@ -1,6 +1,7 @@
 """The view of experts, with a real mouse and real keys."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,16 +20,19 @@ from expert_traces import (
     routing,
     tensors,
 )
-from ggscope.analysis.experts.figures import Beside
+from ggscope.analysis.experts.figures import Beside, experts_result
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Filter, Selection
+from ggscope.model.trace import Trace
 from ggscope.render.experts import Measure, frames, main_grid
 from ggscope.render.grid import Cell, GridGeometry
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.experts.view import ExpertsView
+from ggscope.views.experts.words import beside_words
 from scenes import texts_of
+from sentences import assert_sides
 
 LEFT = Qt.MouseButton.LeftButton
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -201,6 +205,56 @@ def test_tooltip_of_the_second_picture_tells_the_overlap(view: ExpertsView) -> N
 
     assert any("worked for the token before" in w for w in words)
     assert any("no token right before it" in w for w in words)
+
+
+def beside_words_of(
+    trace: Trace, beside: Beside, *cells: Cell, layer: int | None = None
+) -> str:
+    result = experts_result(trace, None, None, layer, beside)
+    return "\n".join(beside_words(result, cell) for cell in cells)
+
+
+def test_overlap_says_why_it_is_not_known() -> None:
+    pairs = [[[1, 2]], [[1, 3]], [[1, 2]]]
+    near = routed(pairs)
+    far = routed(pairs, tokens=[0, 1, 5])
+    more = replace(
+        near,
+        routing=replace(near.routing, n_more=np.array([0, 0, 1, 1, 0, 0], np.int32)),
+    )
+    first, after, behind_gap, is_open = (
+        beside_words_of(trace, Beside.OVERLAP, cell)
+        for trace, cell in (
+            (near, (0, 0)), (near, (0, 1)), (far, (0, 2)), (more, (0, 1)),
+        )
+    )  # fmt: skip
+
+    claim = "no token right before it is recorded"
+    for said in (first, behind_gap):
+        assert_sides(claim, said, after + is_open)
+    kept = "{0} of its experts worked for the token before, too"
+    assert_sides(kept, after, first + behind_gap + is_open)
+    claim = "choices of it or of the token before are not all recorded"
+    assert_sides(claim, is_open, after + first + behind_gap)
+
+
+def test_pairs_of_experts_are_told_as_what_they_are() -> None:
+    trace = routed([[[0, 2]], [[0, 1]], [[0, 2]]])
+    alone, both = ((0, 0),), ((0, 2),)
+
+    def said(beside: Beside, cells: tuple[Cell, ...]) -> str:
+        return beside_words_of(trace, beside, *cells)
+
+    same = said(Beside.TOGETHER, alone)
+    together, then = said(Beside.TOGETHER, both), said(Beside.TRANSITION, both)
+    again = said(Beside.TRANSITION, alone)  # it may work for two tokens in turn
+    assert_sides("expert {0} with itself", same, together + then + again)
+    claim = "experts {0} and {1} for the same token: {2} times"
+    assert_sides(claim, together, same + then + again)
+    claim = "expert {0}, then expert {1} at the next token: {2} times"
+    assert_sides(claim, then, same + together)
+    assert_sides(claim, again, same + together)
+    assert "expert 0, then expert 0 at the next token: 2 times" in again
 
 
 def test_one_token_is_counted_alone(qtbot: QtBot, view: ExpertsView) -> None:

@@ -29,7 +29,7 @@ from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.views.base.cells import CellTexts
 from ggscope.views.table.delegate import RowPainter
 from ggscope.views.timeline.hit import tooltip_for
-from panes import empty_words, settle_view, texts_of_widgets, tips
+from panes import empty_words, settle_view, texts_of_widgets, tips, titles_of
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from sentences import assert_sides, is_said
 from silent_ops import joined
@@ -42,19 +42,6 @@ def small_file(rows: list[TensorRow]) -> Trace:
     trace = reads_trace(rows, ops)
     end = max(row.offset + row.size for row in rows)
     return replace(trace, models=(replace(trace.models[0], size=end),))
-
-
-def titles_of(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list to which the titles of what workers are asked for are added."""
-    found: list[str] = []
-    run = session.tasks.run
-
-    def noted(*arguments: object, **named: object) -> None:
-        found.append(str(named.get("title", "")))
-        run(*arguments, **named)  # type: ignore[arg-type]  # as they came
-
-    monkeypatch.setattr(session.tasks, "run", noted)
-    return found
 
 
 # -- why a view is empty -------------------------------------------------------------

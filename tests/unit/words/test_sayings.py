@@ -31,7 +31,7 @@ from ggscope.session.bookmarks.files import (
     KeepRequest,
     Shelf,
 )
-from ggscope.views.buffers.words import buffer_words, gap_head
+from ggscope.views.buffers.words import buffer_words, gap_head, gap_words
 from ggscope.words.files import join_words
 from ggscope.words.nodes import drawn_node_facts
 from ggscope.words.reads import hot_cold, hot_facts
@@ -137,6 +137,14 @@ SIDES: dict[str, tuple[Said, Said]] = {
             accessed=[[0], [1]],
         ),
         lambda: buffers(Life(64, 0, 500), Life(64, 1500), accessed=[[0], [1]]),
+    ),
+    "The size of a buffer is not known; it is left out of the sums.": (
+        lambda: gap_words(buffers_trace([Life(64, 0), Life(-1, 0)])),
+        lambda: gap_words(buffers_trace([Life(64, 0), Life(64, 0)])),
+    ),
+    "never freed as far as recorded": (
+        lambda: buffers(Life(64, 0), Life(64, 0, 500)),
+        lambda: buffers(Life(64, 0, 400), Life(64, 0, 500), Life(-1, -1)),
     ),
     "its allocation is not recorded": (
         lambda: buffers(Life(-1, -1), accessed=[[0]]),

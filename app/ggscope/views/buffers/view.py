@@ -512,6 +512,8 @@ class BuffersView(PaintedView):
         if session.trace is None:
             return self.tr("No trace is open."), ""
         if result is not None:
+            if (result.trace.buffers.allocated != -1).any():
+                return self.tr("No allocation is recorded with its size"), ""
             return (
                 self.tr("No allocation is recorded"),
                 self.tr(

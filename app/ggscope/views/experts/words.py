@@ -195,10 +195,14 @@ def beside_words(result: ExpertsResult, cell: Cell) -> str:
         place = tr("layer {0} · token {1}").format(
             int(choices.layers[row]), int(choices.tokens[column])
         )
-        kept = tr("{0} of its experts worked for the token before, too")
-        if math.isnan(value):
-            return place + "\n" + tr("no token right before it is recorded")
-        return place + "\n" + kept.format(format_share(value))
+        if not math.isnan(value):
+            kept = tr("{0} of its experts worked for the token before, too")
+            return place + "\n" + kept.format(format_share(value))
+        if column and choices.tokens[column] - choices.tokens[column - 1] == 1:
+            why = tr("choices of it or of the token before are not all recorded")
+        else:
+            why = tr("no token right before it is recorded")
+        return place + "\n" + why
     if math.isnan(value):
         return tr("expert {0} with itself").format(row)
     times = format_count(int(value))
