@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sentences import assert_sides
 from tensor_files import encode, llama_trace
 from token_files import real_trace
 
@@ -55,7 +56,10 @@ def test_present_files_are_replaced_only_with_force(run, trace, tmp_path) -> Non
     assert "--force" in refused.err
     assert present.read_text() == "mine"
     assert not (tmp_path / "token-00000.json").exists()
-    assert run(*words, "--force").code == 0
+    forced = run(*words, "--force")
+    assert forced.code == 0
+    claim = "* file* with * entries written to * (*-byte schema)."
+    assert_sides(claim, forced.err, refused.err)
     assert json.loads(present.read_text())["token_id"] == 1
 
 

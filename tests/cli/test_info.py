@@ -15,6 +15,7 @@ from ggscope.cli.info.info import describe, info_text
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.time import Clock
+from sentences import assert_sides
 from side_samples import sound_file
 from tensor_files import Rec, encode, llama_pass, weight
 
@@ -272,10 +273,12 @@ def test_readers_json_keeps_its_keys(run, plugin_folder):
 
 
 def test_safe_mode_lists_no_plugins(run):
+    usual = run("readers")
     answer = run("readers", "--safe-mode")
 
     assert "builder" not in answer.out
-    assert "safe mode" in answer.out
+    assert_sides("Plug-ins are off (safe mode).", answer.out, usual.out)
+    assert_sides("Plug-ins are looked for in:", usual.out, answer.out)
 
 
 def test_system_report_names_versions_and_readers(shell):

@@ -5,12 +5,16 @@ import json
 import os
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 from ggscope import __version__, cli
 from ggscope.cli.arguments import parse
+from ggscope.errors import TraceError
+from ggscope.gui import hand_over
 from npu_files import engine
+from sentences import assert_sides
 from support import ROOT
 
 
@@ -138,10 +142,20 @@ def test_fault_of_the_program_is_one_line_and_exit_one(run, built, monkeypatch):
     def fail(_):
         raise RuntimeError("no\nway")
 
+    def refuse(_):
+        raise TraceError("no\nway")
+
+    monkeypatch.setattr(cli, "_run", refuse)
+    refused = run("info", built())
     monkeypatch.setattr(cli, "_run", fail)
     plain, verbose = run("info", built()), run("info", built(), "-v")
 
     assert plain.code == verbose.code == 1
+    claim = (
+        "internal error: *. Please report it with the command and, if you can, the "
+        "file; -v shows where it happened."
+    )
+    assert_sides(claim, plain.err, refused.err)
     assert "internal error: RuntimeError: no way. Please report it" in plain.err
     assert "Traceback" not in plain.err
     assert "Traceback" in verbose.err
@@ -153,6 +167,23 @@ def test_window_without_a_display_is_refused_with_advice(shell, built):
     assert answer.code == 1
     assert "there is no display" in answer.err
     assert "export" in answer.err
+
+
+def test_window_whose_parts_are_not_installed_says_so(run, monkeypatch):
+    def said(module):
+        monkeypatch.setitem(sys.modules, "ggscope.gui.app", module)
+        return run()
+
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    monkeypatch.setattr(hand_over, "address", lambda: None)
+
+    there = ModuleType("ggscope.gui.app")
+    there.run = lambda *_: 0
+    none, whole = said(None), said(there)
+
+    assert (none.code, whole.code) == (1, 0)
+    claim = "the window cannot start: *. Install ggscope again."
+    assert_sides(claim, none.err, whole.err)
 
 
 def test_window_for_missing_files_is_refused(run):

@@ -7,6 +7,7 @@ import pytest
 from builders import llama_like_trace, npu_like_trace
 from ggscope.model.time import TimeRange
 from ggscope.writers.ascii import ascii_timeline
+from sentences import assert_sides
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -106,8 +107,9 @@ def test_export_of_several_files_fills_a_folder(shell, built, tmp_path):
 def test_export_of_several_files_into_one_is_a_usage_error(run, built, tmp_path):
     answer = run("export", built(), built("npu_like_trace"), "-o", tmp_path / "x.png")
 
-    assert answer.code == 2
-    assert "folder" in answer.err
+    one = run("export", built(), "-o", tmp_path / "x.svg", "--size", "400x300")
+    assert (answer.code, one.code) == (2, 0)
+    assert_sides("several files need a folder: -o DIR/", answer.err, one.err)
 
 
 @pytest.mark.parametrize("name", ["x.bmp", "missing/x.png"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sentences import assert_sides
 from session_files import write_experiment, write_map
 from support import ROOT, need_corpus
 
@@ -142,7 +143,13 @@ def test_model_that_lies_beside_is_named_and_not_read(run, tmp_path, command):
 
     model.rename(folder / "a.gguf")
     shutil.copy(EXPERIMENT / "model.gguf", folder / "b.gguf")
-    assert "2 files such as a.gguf lie beside it" in run(command, trace).err
+    several = run(command, trace).err
+    claim = (
+        "* files such as * lie beside it and are not read; * FILE adds the one of this "
+        "run."
+    )
+    assert "2 files such as a.gguf lie beside it" in several
+    assert_sides(claim, several, alone.err)
     (folder / "a.gguf").unlink()
     (folder / "b.gguf").unlink()
     assert (

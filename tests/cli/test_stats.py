@@ -10,6 +10,7 @@ import pytest
 from builders import llama_like_trace
 from ggscope.model.selection import BY
 from npu_files import document, engine, stall, token
+from sentences import assert_sides
 
 ROW = {
     "key",
@@ -217,12 +218,30 @@ def test_stats_of_very_many_groups_show_the_largest_and_count_the_rest(run, buil
     lines = answer.out.splitlines()
     assert len(lines) == 502
     assert lines[-1].startswith("… and 100 more; --limit N lists more")
-    assert (
-        len(run("stats", file, "--by", "lane", "--limit", "550").out.splitlines())
-        == 551
-    )
+    whole = run("stats", file, "--by", "lane", "--limit", "600")
+    assert len(whole.out.splitlines()) == 601
+    claim = "… and * more; --limit N lists more, --format csv or json all of them"
+    assert_sides(claim, answer.out, whole.out)
     rows = json.loads(run("stats", file, "--by", "lane", "--json").out)["rows"]
     assert len(rows) == 600
+
+
+def test_ops_that_threads_share_are_told_apart_from_their_spans(run, built):
+    def said(by: str, *, is_shared: bool) -> str:
+        op = f"Op(0,(Read(0,64),),thread=1,repeated={is_shared})"
+        made = f"reads_trace([TensorRow('a',0,64)],[Op(0,(Read(0,64),)),{op}])"
+        answer = run("stats", built(made), "--by", by)
+        return answer.out + answer.err
+
+    apart = said("op", is_shared=False) + said("thread", is_shared=False)
+    claim = (
+        "threads compute ops together and each tells of it: count is of spans and "
+        "total of all threads; ops and bytes count each op once."
+    )
+    assert_sides(claim, said("op", is_shared=True), apart)
+    claim = "which part of an op's bytes each thread moves is not recorded."
+    shared = said("op", is_shared=True)
+    assert_sides(claim, said("thread", is_shared=True), apart + shared)
 
 
 def test_share_of_stalled_time_stands_beside_engines(run, tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ggscope import cli
+from sentences import assert_sides
 from tensor_files import encode, llama_trace
 
 pytestmark = pytest.mark.skipif(
@@ -96,6 +97,7 @@ def test_closed_streams_are_told_and_no_file_gets_their_number(trace: Path) -> N
     assert codes == {">&-": 1, "2>&-": 1, ">&- 2>&-": 1, "help": 1}
     told = b"ggscope: the output cannot be written: it is closed.\n"
     assert said[">&-"][1] == said["help"][1] == told
+    assert_sides("it is closed", told.decode(), said["2>&-"][0].decode())
     assert b"run.bin" in said["2>&-"][0]
     # What was printed to closed streams is nowhere in what was written.
     written = Path(f"{trace}.html").read_text()
@@ -149,6 +151,7 @@ def test_every_command_tells_that_it_cannot_print(
 
     assert code_with(io.FileIO("/dev/full", "w")) == 1
     told = capsys.readouterr().err
+    assert "it is closed" not in told
     assert "the output cannot be written: No space left on device. Make room." in told
     reader, writer = os.pipe()
     os.close(reader)

@@ -28,6 +28,7 @@ from ggscope.gui.hand_over import (
     letter_of,
     offer,
 )
+from sentences import assert_sides
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="this system has no such locks and sockets"
@@ -240,7 +241,15 @@ def test_window_that_does_not_answer_is_passed_by_with_a_notice(
 
     assert outcome.door is None
     assert not outcome.is_taken
-    assert "does not answer" in outcome.notice
+    holder.kill()
+    holder.wait()
+    alone = offer(FULL, place)
+    assert alone.door is not None
+    alone.door.close()
+    claim = (
+        "the window that is open does not answer. A window of its own opens beside it."
+    )
+    assert_sides(claim, outcome.notice, alone.notice)
 
 
 def test_window_that_is_starting_is_waited_for(
@@ -266,10 +275,8 @@ def test_window_that_is_starting_is_waited_for(
     assert found == [hand_over.Outcome(is_taken=True)]
 
 
-@pytest.mark.parametrize(
-    "said", [b"{}\n", b"[]\n", b"\xff\n", b"x" * 70_000, answer(False, "no\x1b[2J")]
-)
-def test_answer_that_is_none_leads_to_an_own_window(place: Path, said: bytes) -> None:
+def answered(place: Path, said: bytes) -> hand_over.Outcome:
+    """Return what a start makes of an answer of the window that is open."""
     door = hold(place)
     assert door is not None
     door.listener.setblocking(True)
@@ -285,27 +292,40 @@ def test_answer_that_is_none_leads_to_an_own_window(place: Path, said: bytes) ->
     outcome = offer(FULL, place)
     other.join()
     door.close()
+    return outcome
+
+
+@pytest.mark.parametrize("said", [b"{}\n", b"[]\n", b"\xff\n", b"x" * 70_000])
+def test_answer_that_is_none_leads_to_an_own_window(place: Path, said: bytes) -> None:
+    refused = answered(place, answer(False, "no\x1b[2J"))
+    outcome = answered(place, said)
 
     assert not outcome.is_taken
-    assert outcome.notice.startswith("the window that is open takes no files")
-    assert ("its answer is none" in outcome.notice) == (b'"why"' not in said)
+    assert_sides("its answer is none", outcome.notice, refused.notice)
+
+
+def test_window_that_takes_no_files_is_passed_by_with_its_reason(place: Path) -> None:
+    refused = answered(place, answer(False, "no\x1b[2J"))
+    taken = answered(place, answer(True, "no\x1b[2J"))
+
+    assert (refused.is_taken, taken.is_taken) == (False, True)
+    claim = "the window that is open takes no files: *."
+    assert_sides(claim, refused.notice, taken.notice)
 
 
 def test_too_many_files_open_in_an_own_window(place: Path) -> None:
     many = Letter(tuple(Path(f"/folder/{i:08}.bin") for i in range(10_000)))
+    claim = "these are too many files to hand over. They open in a new window."
     door = hold(place)
     assert door is not None
 
     outcome = offer(many, place)
 
-    assert outcome.notice == (
-        "these are too many files to hand over. They open in a new window."
-    )
     assert not outcome.is_taken
     door.close()
     alone = offer(many, place)
     assert alone.door is not None
-    assert alone.notice == ""
+    assert_sides(claim, outcome.notice, alone.notice)
     alone.door.close()
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.errors import Cancelled, ReadError, TooLargeError
+from ggscope.errors import Cancelled, QueryError, ReadError, TooLargeError
 from ggscope.model.tensors import Place
 from ggscope.model.trace import Trace
 from ggscope.opening import (
     alone,
+    named_shifts,
     open_bundle,
     open_parts,
     with_more,
@@ -19,6 +20,7 @@ from ggscope.opening import (
 from ggscope.readers.api import Estimate, ReadContext
 from ggscope.readers.memory import Fit, too_large
 from ggscope.readers.survey import survey
+from sentences import assert_sides
 from session_files import rows_by_name, write_experiment, write_map
 from support import need_corpus
 
@@ -293,3 +295,18 @@ def test_binary_and_json_of_one_run_are_shown_once():
 
     assert "same_run_twice" in codes(trace)
     assert trace.info.n_records == 582
+
+
+def test_shift_of_a_name_that_several_files_have_is_refused(tmp_path):
+    for run in ("a", "b"):
+        write_map(tmp_path / run / "map.json", [("x", 0, 64)])
+    bundle = survey([tmp_path / "a" / "map.json", tmp_path / "b" / "map.json"])
+
+    def said(name: str) -> str:
+        try:
+            named_shifts(bundle, [(name, "1ms")])
+        except QueryError as error:
+            return str(error)
+        return ""
+
+    assert_sides("several files are", said("map.json"), said("a/map.json"))

@@ -6,6 +6,7 @@ from ggscope.model.tables import AccessKind, Space
 from ggscope.model.time import TimeRange
 from ggscope.words.reads import hot_cold, hot_facts, kv_traffic
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
+from sentences import assert_sides
 
 
 def words_of(trace) -> dict[str, str]:
@@ -60,14 +61,15 @@ def test_facts_say_how_many_accesses_have_no_place():
 
 def test_embedding_rows_are_named_where_accesses_tell_them():
     table = TensorRow("token_embd.weight", 1000, 8000, shape=(10, 800, 1, 1))
-    ops = [
-        Op(i, (Read(0, 10, offset=1000 + 10 * row),), "GET_ROWS")
-        for i, row in enumerate((4, 9, 4))
-    ]
 
-    words = words_of(reads_trace([table], ops))["Embedding rows"]
+    def said(*offsets: int) -> str:
+        looks = [(Read(0, 10, offset=offset),) for offset in offsets]
+        ops = [Op(i, look, "GET_ROWS") for i, look in enumerate(looks)]
+        return words_of(reads_trace([table], ops))["Embedding rows"]
 
+    words = said(1040, 1090, 1040)
     assert words.startswith("3 look-ups in token_embd.weight; 2 different rows, 1 read")
+    assert_sides("; * different rows, * read again", words, said(-1, -1, -1))
 
 
 def test_kv_traffic_sums_reads_and_writes_per_token():

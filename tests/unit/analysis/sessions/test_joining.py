@@ -71,7 +71,7 @@ def test_places_are_those_of_the_trace_only_where_there_is_one():
     of_model = join(stated_model(shifted(4096)), [SideFile(model_trace(MAP), "map")])
 
     assert told(of_trace).endswith("places that the trace tells too.")
-    assert told(of_model).endswith("places that the other files tell too.")
+    assert_sides("the other files tell", told(of_model), told(of_trace))
 
 
 def test_map_of_absolute_offsets_needs_no_delta():
