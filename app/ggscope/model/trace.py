@@ -283,6 +283,11 @@ class Trace:
         return "spans" in self.pending
 
     @property
+    def is_unread(self) -> bool:
+        """Whether more of its files will be read: what it lacks may still come."""
+        return bool(self.pending - {RUNNING})
+
+    @property
     def is_running(self) -> bool:
         """Whether more spans will come behind these, which keep their ids."""
         return RUNNING in self.pending

@@ -195,9 +195,9 @@ def main_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
         value_title=title,
         title=f"Experts{of_token}",
         words=words,
-        missing="N/A: choices of this layer are not recorded"
-        if (scene.result.grid.more != 0).any()
-        else "N/A: the sizes of the experts are not known",
+        missing="N/A: the sizes of the experts are not known"
+        if scene.measure is Measure.BYTES and (scene.result.grid.bytes < 0).all()
+        else "N/A: choices of this layer are not recorded",
         side=Side(scene.result.figures.entropy_share, "entropy"),
         hover=scene.hover,
         cursor=scene.cursor,

@@ -15,6 +15,7 @@ from ggscope.analysis.reads.what_if import (
     best_possible,
     what_if,
 )
+from ggscope.model.tables import Space
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_exact_bytes, format_share
@@ -239,8 +240,18 @@ class CacheView(PaintedView):
         session = self.session
         if session.trace is None:
             return "", ""
-        if session.trace.is_partial or self.is_computing("cache"):
+        if session.trace.is_unread or self.is_computing("cache"):
             return self.tr("Reading the sequence of accesses…"), ""
+        made = session.trace.accesses
+        parts = (made.patterns, made.loose.what)
+        if any((part.space == Space.FILE).any() for part in parts):
+            return (
+                self.tr("Nothing to count here"),
+                self.tr(
+                    "Accesses to a model file are recorded, and no read counts; its "
+                    "GGUF or memory map tells sizes."
+                ),
+            )
         return (
             self.tr("No reads of a model file"),
             self.tr(

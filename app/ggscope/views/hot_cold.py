@@ -197,8 +197,14 @@ class HotColdView(PaintedView):
         session = self.session
         if session.trace is None:
             return "", ""
-        if session.trace.is_partial or self.is_computing(_KEY):
+        if session.trace.is_unread or self.is_computing(_KEY):
             return self.tr("Counting accesses…"), ""
+        made = session.trace.accesses
+        if any((part.tensor >= 0).any() for part in (made.patterns, made.loose.what)):
+            return (
+                self.tr("Nothing to show here"),
+                self.tr("Accesses to tensors are recorded, and none that shows here."),
+            )
         return (
             self.tr("No accesses to tensors"),
             self.tr(

@@ -93,6 +93,8 @@ def heat_scene(
 
 def _description(base: HeatBase) -> str:
     totals = base.totals
+    if not base.files.extent:
+        return "Heatmap without content: where tensors lie is not known."
     return (
         f"Heatmap of {format_count(totals.n_file)} accesses to "
         f"{format_count(len(base.files))} tensors and expert slices in a file of "

@@ -511,6 +511,8 @@ class BuffersView(PaintedView):
         session, result = self.session, self.result
         if session.trace is None:
             return self.tr("No trace is open."), ""
+        if session.trace.is_unread:
+            return self.tr("Counting …"), ""
         if result is not None:
             if (result.trace.buffers.allocated != -1).any():
                 return self.tr("No allocation is recorded with its size"), ""

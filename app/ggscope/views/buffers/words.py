@@ -13,6 +13,7 @@ from ggscope.model.units import (
 )
 from ggscope.render.buffers import buffer_name, usage_name
 from ggscope.views.base.widgets import tr
+from ggscope.words.spans import PENDING
 from ggscope.words.spans import time_text as told
 
 _MOST_NAMED = 6
@@ -119,11 +120,13 @@ def buffer_words(
     address = int(buffers.address[row])
     if address:
         lines.append(tr("id {0}").format(format_offset(address)))
-    return "\n".join([*lines, *_use_lines(use, row)])
+    return "\n".join([*lines, *_use_lines(trace, use, row)])
 
 
-def _use_lines(use: BufferUse | None, row: int) -> list[str]:
+def _use_lines(trace: Trace, use: BufferUse | None, row: int) -> list[str]:
     if use is None or not use.is_known:
+        if use is None or "accesses" in trace.pending:
+            return [tr("accesses {0}").format(tr(PENDING))]
         return [tr("accesses {0}: none names a buffer").format(NOT_AVAILABLE)]
     n = int(use.count[row])
     words = tr("1 access, {1}") if n == 1 else tr("{0} accesses, {1}")

@@ -168,7 +168,7 @@ class ExpertsView(PaintedView):
         session = self.session
         if session.trace is None:
             return self.tr("No trace is open."), ""
-        if self.result is None:
+        if self.result is None or session.trace.is_unread:
             return self.tr("Counting …"), ""
         return experts_words.empty_words(self.result.base.choices)
 

@@ -163,6 +163,8 @@ class GraphView(PaintedView):
         """Return what stands where there is no picture."""
         if self.trace is not None:
             return self.tr("Laying out the graph"), ""
+        if self.session.trace is not None and self.session.trace.is_unread:
+            return self.tr("Still reading"), ""
         return (
             self.tr("No graph in this trace"),
             self.tr("Open a graph file (JSON or DOT) or the folder of the experiment."),
