@@ -329,11 +329,16 @@ def later(statement):
     )
 
 
-HANGS = "import time; time.sleep(1e6)"
-LOOPS = "[0 for _ in iter(int, 1)]"
+# They end by themselves: without a limit, tests fail rather than wait for ever.
+HANGS = "import time; time.sleep(6)"
+SPINS = "import time; end = time.monotonic() + 6\nwhile time.monotonic() < end: pass"
+LOOPS = (
+    "import time; end = time.monotonic() + 6; "
+    "[0 for _ in iter(lambda: time.monotonic() < end, False)]"
+)
 
 
-@pytest.mark.parametrize("code", [HANGS, "while True: pass", LOOPS])
+@pytest.mark.parametrize("code", [HANGS, SPINS, LOOPS])
 def test_plugin_that_hangs_while_imported_is_switched_off(folder, hurried, code):
     (folder / "a.py").write_text(code)
     (folder / "b.py").write_text(GOOD)
