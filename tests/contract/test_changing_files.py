@@ -117,3 +117,43 @@ def test_file_that_changes_in_the_middle_of_its_reading(
 
     assert told
     assert contradictions == []
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("name", READERS)
+def test_file_that_changes_between_two_reads_says_so(
+    tmp_path: Path, name: str, change: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system hands out a kilobyte at a time; half way the file changes."""
+    reader = next(r for r in registry.readers() if type(r).__name__ == name)
+    path = sample(name, tmp_path)
+    assert callable(change)
+    size, told = path.stat().st_size, [0]
+    pread, preadv = os.pread, os.preadv
+
+    def count(n: int) -> None:
+        before = told[0]
+        told[0] += n
+        if before < size // 2 <= told[0]:
+            change(path)
+
+    def short_pread(descriptor: int, length: int, offset: int) -> bytes:
+        data = pread(descriptor, min(length, 1024), offset)
+        count(len(data))
+        return data
+
+    def short_preadv(descriptor: int, into: list[memoryview], offset: int) -> int:
+        n = preadv(descriptor, [into[0][:1024]], offset)
+        count(n)
+        return n
+
+    os.utime(path, ns=(0, 0))
+    monkeypatch.setattr(os, "pread", short_pread)
+    monkeypatch.setattr(os, "preadv", short_preadv)
+    try:
+        trace = registry.open_trace(path, reader_id=reader.info.id)
+    except ReadError:
+        return  # in words, too
+
+    assert trace.check() == []
+    assert [w.code for w in trace.warnings].count("file_changed") == 1

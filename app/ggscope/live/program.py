@@ -92,6 +92,11 @@ class ProgramSource:
             return False
         ring = self._ring
         assert ring is not None
+        if not ring.is_whole():
+            if may_look and self._is_replaced(ring):
+                self._begin_anew()
+                return True
+            return self._stop(State.GONE, "the ring was cut while it was followed")
         is_running = not may_look or ring.is_running()
         fresh = ring.take()
         has_news = self._trace.add(ring, fresh)
@@ -111,7 +116,7 @@ class ProgramSource:
             major_faults=faults,
         )
         if not is_running and not len(fresh.records):
-            has_news = self._stop(ring) or has_news
+            has_news = self._stop(*_end(ring.value("state"))) or has_news
         elif self._heard.state is not State.RUNNING:
             self._heard = replace(self._heard, state=State.RUNNING, words="")
             has_news = True
@@ -155,20 +160,12 @@ class ProgramSource:
     def _wait(self, words: str) -> None:
         self._heard = replace(self._heard, state=State.WAITING, words=words)
 
-    def _stop(self, ring: Ring) -> bool:
-        """Note that the program is no more; tell whether that is news."""
-        state = ring.value("state")
-        has_told = state in (ENDED, REPLACED)
-        words = {
-            ENDED: "the program has ended",
-            REPLACED: "the program became another one (exec)",
-        }.get(state, "the program is gone without a word: it was killed or crashed")
+    def _stop(self, state: State, words: str) -> bool:
+        """Note that nothing more will come; tell whether that is news."""
         before = self._heard.state
         self._trace.finish()
-        self._heard = replace(
-            self._heard, state=State.ENDED if has_told else State.GONE, words=words
-        )
-        return before is not self._heard.state
+        self._heard = replace(self._heard, state=state, words=words)
+        return before is not state
 
     def _is_replaced(self, ring: Ring) -> bool:
         """Tell whether there is another ring under the name now."""
@@ -186,6 +183,18 @@ class ProgramSource:
         self._trace = _ProgramTrace(self.path, keeps_spans=self._keeps_spans)
         self._heard = replace(self._heard, restarts=self._heard.restarts + 1)
         self._next_look = 0
+
+
+def _end(state: int) -> tuple[State, str]:
+    """Return how a program ended, by what it wrote last, and in words."""
+    if state == ENDED:
+        return State.ENDED, "the program has ended"
+    if state == REPLACED:
+        return State.ENDED, "the program became another one (exec)"
+    return (
+        State.GONE,
+        "the program is gone without a word: it was killed or crashed",
+    )
 
 
 class _ProgramTrace:

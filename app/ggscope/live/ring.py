@@ -231,12 +231,19 @@ class Ring:
 
     def close(self) -> None:
         """Let go of the file; another viewer may empty it then."""
-        if getattr(self, "is_owner", False):
+        if getattr(self, "is_owner", False) and self.is_whole():
             self._head["reader_pid"] = 0
         for name in ("_head", "_lanes", "_records"):
             if hasattr(self, name):
                 delattr(self, name)
         self._map.close()
+
+    def is_whole(self) -> bool:
+        """Tell whether the file is still as long as when it was opened.
+
+        Whoever looks at what is beyond the end of a mapped file is ended by SIGBUS.
+        """
+        return self._map.size() >= len(self._map)
 
     def value(self, name: str) -> int:
         """Return a number of the control page as it is now."""

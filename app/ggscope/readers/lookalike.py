@@ -78,7 +78,11 @@ def describe(head: bytes) -> str:
 
 
 def is_all_zero(source: Source, head: bytes) -> bool:
-    """Tell whether the whole file is zeros; holes of sparse files cost nothing."""
+    """Tell whether the whole file is zeros; holes of sparse files cost nothing.
+
+    Raises TruncatedError where it was cut since it was opened.
+    """
+    source.read(source.size - 1, 1)
     if head.strip(b"\0"):
         return False
     return not any(

@@ -47,7 +47,7 @@ from ggscope.readers.api import (
     ReaderInfo,
     Sniff,
 )
-from ggscope.readers.source import Source
+from ggscope.readers.source import CHANGES, Change, Source
 from ggscope.readers.tensor import token_json
 
 if TYPE_CHECKING:
@@ -518,7 +518,7 @@ def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
             if guest is None
             else f"It is a plug-in: tell who wrote {guest.path}.",
         ) from error
-    return trace
+    return _with_change(trace, source)
 
 
 def _read_by(guest: "Loaded", read: Callable[[], Trace], context: ReadContext) -> Trace:
@@ -573,6 +573,25 @@ def _with_parts(trace: Trace, reader: Reader, context: ReadContext | None) -> Tr
             message = f"{which} were read, as asked for."
             severity, code = Severity.INFO, f"names_{value}"
         notes.append(ReadWarning(severity, code, message))
+    return _with_notes(trace, *notes)
+
+
+def _with_change(trace: Trace, source: Source) -> Trace:
+    """Return the trace with a note that its file changed while it was read."""
+    change = source.change()
+    if change is Change.NONE or any(w.code == "file_changed" for w in trace.warnings):
+        return trace  # as ever, or the reader says it better
+    is_loss = change in (Change.SHRUNK, Change.REWRITTEN)
+    note = ReadWarning(
+        Severity.DATA_LOSS if is_loss else Severity.NOTICE,
+        "file_changed",
+        f"{CHANGES[change]}.",
+        remedy="Open it again when it is complete.",
+    )
+    return _with_notes(trace, note)
+
+
+def _with_notes(trace: Trace, *notes: ReadWarning) -> Trace:
     if not notes:
         return trace
     warnings = sorted((*trace.warnings, *notes), key=lambda w: -w.severity)
@@ -593,5 +612,4 @@ def _with_notice(trace: Trace, chosen: Candidate, others: list[Candidate]) -> Tr
         + "; nothing in the file says so.",
         remedy=remedy,
     )
-    warnings = sorted((*trace.warnings, notice), key=lambda w: -w.severity)
-    return dataclasses.replace(trace, warnings=tuple(warnings))
+    return _with_notes(trace, notice)

@@ -264,7 +264,7 @@ def _explained(error: OSError, path: Path, offset: int | None = None) -> ReadErr
     return ReadError(text, path=path, offset=offset, hint=hint)
 
 
-_CHANGES = {
+CHANGES = {
     Change.GROWN: "the file grew while it was read; what came later is missing",
     Change.SHRUNK: "the file was cut while it was read",
     Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
@@ -272,6 +272,7 @@ _CHANGES = {
     Change.REPLACED: "another file took the name of this one while it was read",
     Change.GONE: "the file was removed while it was read",
 }
+"""What is said of each, the beginning of a sentence."""
 
 
 def trace_info(
@@ -325,7 +326,7 @@ def note_change(
         builder.warn(
             severity,
             "file_changed",
-            f"{_CHANGES[change]}; the {kept} up to byte {position:,} were kept.",
+            f"{CHANGES[change]}; the {kept} up to byte {position:,} were kept.",
             position,
             remedy="Open it again when it is complete.",
         )

@@ -214,6 +214,42 @@ def test_killed_program_is_told_of_and_all_it_wrote_is_there(source, path):
     assert source.heard().records == 8 * N_NODES
 
 
+@pytest.mark.parametrize("size", [0, 4096, 3 * 4096])
+def test_ring_that_is_cut_while_it_is_followed_ends_the_trace_and_not_the_viewer(
+    path, size
+):
+    """In a process of its own: a look beyond the end of a mapped file is a SIGBUS."""
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from ggscope.live.program import ProgramSource\n"
+        "from ring_writer import Writer\n"
+        "path = Path(sys.argv[1])\n"
+        "writer = Writer(path)\n"
+        "writer.graph()\n"
+        "source = ProgramSource(path)\n"
+        "source.poll()\n"
+        f"os.truncate(path, {size})\n"
+        "news = [source.poll(), source.poll()]\n"
+        "heard = source.heard()\n"
+        "print(news, heard.state.name, heard.words, len(source.snapshot().spans))\n"
+        "source.close()\n"
+        "os._exit(0)\n"  # the writer would find its own file cut
+    )
+    folders = os.pathsep.join(sys.path)
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": folders}, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+    words = "the ring was cut while it was followed"
+    assert done.stdout.split("] ")[1].startswith(f"GONE {words} ")
+    assert int(done.stdout.split()[-1]) > 0
+    assert done.stdout.startswith("[True, False]")
+
+
 def test_ring_made_anew_begins_another_trace(source, path):
     writer = Writer(path)
     writer.graph()

@@ -483,7 +483,11 @@ def _detected(source: Source, begin: int, end: int) -> RecordLayout:
 
 
 def _empty_trace(source: Source, layout: RecordLayout | None) -> Trace:
-    """Return a trace without spans, for a file that is all zero."""
+    """Return a trace without spans, for a file that is all zero.
+
+    Raises TruncatedError where it is not even that: it was cut while it was read.
+    """
+    source.read(source.size - 1, 1)
     builder = TraceBuilder()
     problems.nothing_flushed(builder, source.size)
     title = layout.title if layout else "tensor-access, layout unknown"
