@@ -174,9 +174,14 @@ class Dominant:
         return n, e.covered_at(n) - covered, e.names_at(np.maximum(n - 1, 0))
 
     def _level_of(self, n_elements: I64) -> I64:
-        """Return the finest level at which a column has at most 64 buckets."""
+        """Return the finest level at which a column has at most 64 buckets.
+
+        0 where the answer is to be exact: a row of few categories without running
+        sums has fewer than `LEAST_SUMMED` elements, which are counted one by one.
+        """
         level = np.zeros(len(n_elements), np.int64)
-        if int(n_elements.max()) <= RAW_ELEMENTS:
+        is_exact = self.elements.n_names <= MAX_EXACT
+        if is_exact or int(n_elements.max()) <= RAW_ELEMENTS:
             return level
         limit = RAW_ELEMENTS
         for _ in self._votes():

@@ -225,6 +225,25 @@ def test_query_200k_spans_hue_equals_brute_force(px, max_length):
     assert int(found.covered_ticks.sum()) == row.total_covered
 
 
+@pytest.mark.parametrize("n", [65, 130, 300, 512, 513])
+@pytest.mark.parametrize("px", [1, 2, 4])
+def test_query_short_rows_under_few_columns_is_exact(n, px):
+    # Eight in a row: one category wins each block, another one wins them all.
+    row = random_row(n, n)
+    category = np.where(np.arange(n) % 8 < 3, 200, np.arange(n) * 37 % 200)
+    category = category.astype(np.uint8)
+    for seed in range(4):
+        if seed:
+            rng = np.random.default_rng(seed)
+            category = (rng.random(n) ** 2 * 220).astype(np.uint8)
+        edges = column_edges(TimeRange(0, int(row.end[-1])), px)
+
+        found = RowColumns(row, category, 256).query(edges)
+
+        expected = columns_slow(row, edges, category)
+        assert np.array_equal(found.category, expected.category)
+
+
 def test_query_many_categories_up_to_64_elements_is_exact():
     row = random_row(6, 6_000)
     category = np.random.default_rng(6).integers(0, 300, len(row)).astype(np.uint16)
