@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -91,6 +92,14 @@ def parser() -> argparse.ArgumentParser:
     recover.add_argument("ring", metavar="RING|PID|FOLDER.partial")
     _add_settings(recover, SETTINGS)
     recover.set_defaults(do=_recover)
+
+    save = commands.add_parser(
+        "save", help="write what was recorded so far; the recording goes on"
+    )
+    save.add_argument("ring", metavar="RING|PID|FOLDER.partial")
+    save.add_argument("--json", action="store_true")
+    _add_settings(save, SETTINGS)
+    save.set_defaults(do=_save)
 
     change = commands.add_parser("set", help="change what a running program traces")
     change.add_argument("ring", metavar="RING|PID")
@@ -408,6 +417,48 @@ def _recover(options: argparse.Namespace) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     for each in written:
         say(str(each))
+    return 0
+
+
+def _save(options: argparse.Namespace) -> int:
+    from ggscope_capture import recording
+    from ggscope_capture.launcher import target_of
+    from ggscope_capture.ring import RECORD_GRAPH, RingError
+
+    # Whoever asks it to end finds nothing half written.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    settings, path = _configuration(options).settings, _ring(options.ring)
+    folder = path if path.is_dir() else recording.place_of(path)
+    if folder is None:
+        raise _CommandError(
+            f"{path}: nobody keeps what is taken out of it; `ggscope-capture recover` "
+            "records from now on"
+        )
+
+    def tell(done: int, of: int) -> None:
+        if options.json:
+            say(json.dumps({"done": done, "of": of}))
+            sys.stdout.flush()
+
+    target = target_of(settings, [str(path)])
+    try:
+        taken = recording.load(folder, settings)
+        written = recording.write(
+            taken, records=target, ggmlviz=None, settings=settings, tell=tell
+        )
+    except (OSError, RingError, ValueError, KeyError) as error:
+        if isinstance(error, OSError):
+            place = error.filename or target
+            raise _CommandError(f"{place}: {error.strerror or error}") from error
+        raise _CommandError(f"{folder}: {error}") from error
+    told = taken.told.records["extra"] & RECORD_GRAPH == 0
+    n = int(told.sum())
+    if options.json:
+        names = [str(each) for each in written]
+        say(json.dumps({"records": n, "lost": taken.lost, "written": names}))
+    else:
+        lost = f"{taken.lost} lost" if taken.lost else "none lost"
+        say(f"{' and '.join(map(str, written))}: {n} records, {lost}")
     return 0
 
 

@@ -13,7 +13,7 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 
 from ggscope_capture import files
 from ggscope_capture.config import Settings
-from ggscope_capture.record import Told, is_whole, to_ggmlviz, to_records, to_sidecar
+from ggscope_capture.record import (
+    TRACE,
+    Told,
+    is_whole,
+    to_ggmlviz,
+    to_records,
+    to_sidecar,
+)
 from ggscope_capture.ring import (
     CONTROL,
     LANE,
@@ -80,6 +87,7 @@ class Recorder:
     _applied: tuple[Any, ...] = ()
     _last: dict[int, int] = field(default_factory=dict)
     _seen: set[bytes] = field(default_factory=set)
+    _told: str = ""
 
     @classmethod
     def begin(cls, path: Path, folder: Path, settings: Settings) -> "Recorder":
@@ -129,20 +137,33 @@ class Recorder:
             parts = [part[~self._is_known(part)] for part in parts]
         room = self._room()
         n = 0
-        with (self.folder / "records").open("ab") as out:
-            for part in parts:
-                taken = part if room is None else part[: max(room - n, 0)]
-                n += len(taken)
-                out.write(taken.tobytes())
+        # Events first: whoever reads records meanwhile knows what they belong to.
         with (self.folder / "events").open("ab") as out:
             for event in self.ring.events():
                 self.n_graphs += event.type == Frame.GRAPH_BEGIN
                 content = _bytes(event)
                 if content not in self._seen:
                     out.write(content)
+        with (self.folder / "records").open("ab") as out:
+            for part in parts:
+                taken = part if room is None else part[: max(room - n, 0)]
+                n += len(taken)
+                out.write(taken.tobytes())
+        self._tell()
         self.n_records += n
         self.ring.release()
         return n
+
+    def _tell(self) -> None:
+        """Note what was lost so far, for whoever reads the folder meanwhile."""
+        lost = int(self.ring.lost.sum()) + self.ring.dropped()
+        lost_events = self.ring.events_lost + self.ring.value("events_dropped")
+        told = json.dumps({"lost": lost, "lost_events": lost_events})
+        if told != self._told:
+            self._told = told
+            temporary = self.folder / "facts.tmp"
+            temporary.write_text(told)
+            temporary.replace(self.folder / "facts")
 
     def _is_known(self, part: NDArray[Any]) -> NDArray[np.bool_]:
         lane = int(part["lane"][0]) if len(part) else 0
@@ -174,10 +195,6 @@ class Recorder:
         self.poll()
         (self.folder / "control").write_bytes(self.ring.control.tobytes())
         (self.folder / "lanes").write_bytes(self.ring.lanes.tobytes())
-        lost = int(self.ring.lost.sum()) + self.ring.dropped()
-        lost_events = self.ring.events_lost + self.ring.value("events_dropped")
-        facts = {"lost": lost, "lost_events": lost_events}
-        (self.folder / "facts").write_text(json.dumps(facts))
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(defs_path(self.ring.path), self.folder / "definitions")
         path = self.ring.path
@@ -188,29 +205,44 @@ class Recorder:
 
 
 def load(folder: Path, settings: Settings) -> Recording:
-    """Return what a finished recorder left; raises OSError, or RingError if damaged.
+    """Return what a recorder has left, or has taken so far while it goes on.
 
     Records that the settings do not want are left out: the tracer learns of a filter
     with the next graph, and of an op's number when it first sees one.
+
+    Raises
+    ------
+    OSError
+        If something of it, or the ring of one that goes on, is not there.
+    RingError
+        If it is damaged.
     """
-    page = (folder / "control").read_bytes()
+    records = _records(folder)  # first: what they belong to is there then
+    events = _events(folder)
+    facts = json.loads((folder / "facts").read_text())
+    content = b""
+    if (folder / "control").exists():
+        page = (folder / "control").read_bytes()
+        lanes = np.frombuffer((folder / "lanes").read_bytes(), LANE)
+        with contextlib.suppress(FileNotFoundError):
+            content = (folder / "definitions").read_bytes()
+    else:
+        path = Path((folder / "ring").read_text())
+        with Ring(path, is_owner=False) as ring:
+            page, lanes = ring.control.tobytes(), ring.lanes.copy()
+        with contextlib.suppress(FileNotFoundError):
+            content = defs_path(path).read_bytes()
     if len(page) != RING_PAGE:
         raise RingError(f"{folder}: the first page is not complete")
-    lanes = np.frombuffer((folder / "lanes").read_bytes(), LANE)
-    facts = json.loads((folder / "facts").read_text())
-    definitions: list[Event] = []
-    with contextlib.suppress(FileNotFoundError):
-        content = (folder / "definitions").read_bytes()
-        head = STRUCTS["defs_header"].itemsize
-        definitions = [event for event, _ in frames(content[head:])]
+    head = STRUCTS["defs_header"].itemsize
+    definitions = [event for event, _ in frames(content[head:])]
     if not settings.memory_tracking:
         buffers = (Frame.BUFFER, Frame.BUFFER_EVENT)
         definitions = [event for event in definitions if event.type not in buffers]
-    events = _events(folder)
     n_frames = len(definitions) + len(events)
     definitions = [event for event in definitions if is_whole(event)]
     events = [event for event in events if is_whole(event)]
-    told = Told.of(definitions, events, _records(folder), lanes)
+    told = Told.of(definitions, events, records, lanes)
     return Recording(
         _wanted(told, settings), np.frombuffer(page, CONTROL, 1)[0], facts["lost"],
         facts["lost_events"], n_frames - len(definitions) - len(events),
@@ -223,8 +255,11 @@ def write(
     records: Path | None,
     ggmlviz: Path | None,
     settings: Settings,
+    tell: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
     """Write the outputs of a recording, records with their sidecar; return the paths.
+
+    `tell` takes how many records are written, and of how many.
 
     Raises
     ------
@@ -243,6 +278,9 @@ def write(
         with files.replacing(records) as temporary, temporary.open("wb") as out:
             for piece in record_pieces(recording.told, has_names=has_names):
                 out.write(piece)
+                if tell is not None:
+                    n = out.tell() // TRACE.itemsize
+                    tell(n, max(n, len(recording.told.records)))
         files.write(sidecar, json.dumps(facts).encode())
         written += [records, sidecar]
     if ggmlviz is not None:

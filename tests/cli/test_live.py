@@ -74,6 +74,30 @@ def test_live_says_of_a_foreign_file_that_it_is_no_ring(run, tmp_path):
     assert "no ring" in answer.err
 
 
+def test_live_saves_what_was_recorded(run, tmp_path):
+    path, target = tmp_path / "ring", tmp_path / "out.bin"
+    writer = Writer(path)
+    writer.graph()
+
+    answer = run("live", str(path), "--seconds", "0.2", "--save", str(target))
+
+    assert answer.code == 0
+    assert f"saved as {target}: 400 records, none lost." in answer.err
+    assert json.loads(target.with_suffix(".json").read_text())["records"] == 400
+    assert list(tmp_path.glob("*.recording")) == []
+
+
+def test_live_that_recorded_nothing_saves_nothing(run, tmp_path):
+    target = tmp_path / "out.bin"
+    answer = run(
+        "live", str(tmp_path / "ring"), "--seconds", "0.1", "--save", str(target)
+    )
+
+    assert answer.code == 1
+    assert "nothing has been recorded yet" in answer.err
+    assert not target.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [

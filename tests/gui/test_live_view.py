@@ -7,7 +7,9 @@ import threading
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFileDialog
 
+from ggscope.gui.commands.command import Needs, conditions
 from ggscope.gui.live import LiveStrip, command_for, figures_text
 from ggscope.live.source import Heard, State
 from ggscope.model.selection import Filter, Selection
@@ -555,3 +557,42 @@ def heatmap_tip(session, qtbot):
     tip = heatmap.tooltip_at(place.x.x(5000), y)
     heatmap.release()
     return tip
+
+
+def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
+    window, qtbot, writer, followed, tmp_path, monkeypatch
+):
+    document = followed(writer)
+    qtbot.waitUntil(lambda: document.has_recording, timeout=10_000)
+    strip, told = document.findChild(LiveStrip), []
+    document.session.noted.connect(told.append)
+    target = tmp_path / "kept"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
+
+    strip.save.click()
+    qtbot.waitUntil(lambda: len(told) == 1, timeout=10_000)
+    assert document.live.is_on
+    assert told == [f"Saved as {target}.bin: 200 records, none lost."]
+
+    grow(document, writer, qtbot)
+    writer.end()
+    qtbot.waitUntil(lambda: not document.live.is_on, timeout=10_000)
+    assert strip.save.isEnabled()
+    assert Needs.RECORDING in conditions(window)
+    document.save_recording()
+    qtbot.waitUntil(lambda: len(told) == 2, timeout=10_000)
+    assert told[1] == f"Saved as {target}.bin: 400 records, none lost."
+    folder = document.live.kept.place
+    window.close_document(document)
+    qtbot.waitUntil(lambda: not folder.exists(), timeout=10_000)
+
+
+def test_why_nothing_can_be_saved_is_said(window, qtbot, tmp_path):
+    document = window.follow(str(tmp_path / "later"))
+    told = []
+    document.session.noted.connect(told.append)
+
+    assert not document.has_recording
+    document.save_recording()
+
+    assert told == ["Nothing has been recorded yet."]

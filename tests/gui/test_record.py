@@ -395,16 +395,33 @@ def test_recording_is_opened_and_saved_elsewhere(
     target = tmp_path / "kept"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
     document.program.save.click()
-    qtbot.waitUntil(
-        lambda: "saved as " in document.program.words.full_text, timeout=PATIENCE
-    )
+    qtbot.waitUntil(lambda: (tmp_path / "kept.json").exists(), timeout=PATIENCE)
     saved = (tmp_path / "kept.bin").read_bytes()
     assert saved == Path(document.run.output).read_bytes()
-    assert (tmp_path / "kept.json").exists()
-
     document.program.open.click()
     assert window.document is not document
     qtbot.waitUntil(lambda: n_spans(window.document) > 0, timeout=PATIENCE)
+
+
+def test_recording_is_saved_while_the_program_runs(
+    run, window, qtbot, traced, tmp_path, monkeypatch
+):
+    traced()
+    document = run("--waits")
+    qtbot.waitUntil(lambda: document.has_recording, timeout=PATIENCE)
+    target, told = tmp_path / "so-far.bin", []
+    document.session.noted.connect(told.append)
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
+    qtbot.waitUntil(document.program.save.isEnabled, timeout=PATIENCE)
+    document.program.save.click()
+    qtbot.waitUntil(lambda: bool(told), timeout=PATIENCE)
+
+    assert document.run.is_running
+    assert told[0].startswith(f"Saved as {target}: ")
+    assert told[0].endswith(" records, none lost.")
+    assert (tmp_path / "so-far.json").exists()
+    document.run.stop()
+    ended(document, qtbot)
 
 
 def test_text_is_hidden_and_shown(run, qtbot, traced):

@@ -412,6 +412,12 @@ def _add_live(parser: _Parser) -> None:
         metavar="N",
         help="how long; without it until the program ends",
     )
+    parser.add_argument(
+        "--save",
+        metavar="OUT.bin",
+        help="then write what was recorded: records of 256 bytes with their sidecar, "
+        "or a copy of the file that grew",
+    )
 
 
 def _add_cache(parser: _Parser) -> None:

@@ -2,10 +2,12 @@
 
 import time
 from argparse import Namespace
+from pathlib import Path
 
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.live.follow import follow, wanted_path
+from ggscope.live.keeping import write_kept
 from ggscope.live.source import Heard, LiveSource, State
 from ggscope.model.units import format_count
 from ggscope.text import json_text, one_line
@@ -18,24 +20,36 @@ def run(arguments: Namespace) -> int:
     until = None
     if arguments.seconds is not None:
         until = time.monotonic() + arguments.seconds
-    source = _found(arguments.file, until)
+    source = _found(arguments.file, until, keeps=bool(arguments.save))
     if source is None:
         output.say("there is no ring of a running program.")
         return GOOD
     try:
-        _watch(source, until, is_json=arguments.json)
+        try:
+            _watch(source, until, is_json=arguments.json)
+        except KeyboardInterrupt:
+            if not arguments.save:
+                raise
+        finally:
+            source.close()
+        if arguments.save:
+            kept = source.heard().kept
+            saved = write_kept(
+                kept, Path(arguments.save), lambda *_: None, lambda: None
+            )
+            output.say(f"{saved.words()}.")
     finally:
-        source.close()
+        source.forget()
     return GOOD
 
 
-def _found(text: str | None, until: float | None) -> LiveSource | None:
+def _found(text: str | None, until: float | None, *, keeps: bool) -> LiveSource | None:
     """Wait for something to follow; None where the time was over before."""
     while (path := wanted_path(text)) is None:
         if until is not None and time.monotonic() >= until:
             return None
         time.sleep(1 / _POLLS_PER_SECOND)
-    return follow(path, keeps_spans=False)
+    return follow(path, keeps_spans=False, keeps_records=keeps)
 
 
 def _watch(source: LiveSource, until: float | None, *, is_json: bool) -> None:

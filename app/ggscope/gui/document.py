@@ -311,7 +311,9 @@ class Document(QWidget):
         if self.live is not None:
             from ggscope.gui.live import LiveStrip
 
-            box.addWidget(LiveStrip(self.live, self))
+            strip = LiveStrip(self.live, self)
+            strip.save_requested.connect(self.save_recording)
+            box.addWidget(strip)
         box.addWidget(self._alarm_box)
         box.addWidget(self._banner_box)
         self.run = run
@@ -329,8 +331,8 @@ class Document(QWidget):
         from ggscope.gui.program import ProgramPane
 
         run.setParent(self)
-        pane = self.program = ProgramPane(run, self.session.tasks, self)
-        pane.failed.connect(self.problem_reported)
+        pane = self.program = ProgramPane(run, self)
+        pane.save_requested.connect(self.save_recording)
         both = GripSplitter(Qt.Orientation.Vertical, self)
         both.addWidget(self._stack)
         both.addWidget(pane)
@@ -529,7 +531,24 @@ class Document(QWidget):
         if self.live is not None:
             self.live.limit_bytes = self._settings.memory.limit_bytes
             self.live.ended.connect(self._on_live_ended)
+            self.live.mode_changed.connect(self._on_live_mode)
             self.session.reload_requested.connect(self._on_live_reload)
+
+    @property
+    def has_recording(self) -> bool:
+        """Whether something was recorded here that can be saved."""
+        is_whole = self.run is not None and self.run.has_recording
+        return is_whole or (self.live is not None and self.live.kept.place is not None)
+
+    def save_recording(self) -> None:
+        """Ask where to, and save what was recorded so far."""
+        from ggscope.gui.program import ask_and_save
+
+        ask_and_save(self)
+
+    def _on_live_mode(self) -> None:
+        if self.program is not None:
+            self.program.set_can_save(self.has_recording)
 
     def _on_live_reload(self, _: object) -> None:
         """Follow anew what has ended."""

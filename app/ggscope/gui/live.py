@@ -17,6 +17,8 @@ _PAGE_WIDTH = 720
 class LiveStrip(QFrame):
     """State and figures of the program, and what the view does with them."""
 
+    save_requested = Signal()
+
     def __init__(self, follower: Follower, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("live")
@@ -55,6 +57,12 @@ class LiveStrip(QFrame):
             self,
             tip=self.tr("Stop listening and keep what was heard; the program runs on"),
         )
+        self.save = button(
+            self.tr("Save…"),
+            self.save_requested.emit,
+            self,
+            tip=self.tr("Save what was recorded so far; what runs goes on (Ctrl+S)"),
+        )
         for switch in (self.follow, self.pause):
             switch.setCheckable(True)
         row = QHBoxLayout(self)
@@ -62,7 +70,7 @@ class LiveStrip(QFrame):
         row.setSpacing(8)
         row.addWidget(self.state)
         row.addWidget(self.figures, 1)
-        for part in self._buttons():
+        for part in (*self._buttons(), self.save):
             row.addWidget(part)
         follower.changed.connect(self._show)
         self._show()
@@ -84,6 +92,7 @@ class LiveStrip(QFrame):
         self.figures.setAccessibleName(text)
         for part in self._buttons():
             part.setEnabled(follower.is_on)
+        self.save.setEnabled(follower.kept.place is not None)
         self.follow.setChecked(follower.follows and follower.is_on)
         self.pause.setChecked(follower.is_paused)
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QFontDatabase, QPalette, QTextCharFormat, QTextCursor
@@ -27,13 +28,18 @@ from ggscope.gui.widgets import (
     label,
     set_property,
 )
+from ggscope.live.keeping import Saved, write_kept
 from ggscope.live.launch import TOOL, Check, Running, Wish
+from ggscope.live.source import Kept
 from ggscope.session.settings import Settings
-from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
-from ggscope.text import one_line, plain
+from ggscope.session.tasks import TaskContext
+from ggscope.text import file_name, one_line, plain
 from ggscope.views.base.plain import ElidedLabel, copy_text
 from ggscope.views.base.view import guarded
 from ggscope.writing import write_files
+
+if TYPE_CHECKING:
+    from ggscope.gui.document import Document
 
 _LOOK_MS = 100
 _SILENCE_S = 5.0
@@ -193,15 +199,77 @@ class SaveRequest:
     source: Path
     target: Path
 
-    def __call__(self, context: TaskContext) -> str:
-        """Return the path that was written; raises WriteError, OSError."""
+    def __call__(self, context: TaskContext) -> Saved:
+        """Return what was written; raises WriteError, OSError."""
         beside = self.source.with_suffix(".json")
         files = [(self.target.name, _pieces(self.source, context))]
         if beside.exists():
             name = self.target.with_suffix(".json").name
             files.append((name, _pieces(beside, context)))
         write_files(self.target.parent, files)
-        return str(self.target)
+        return Saved(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class SaveKeptRequest:
+    """Write what was heard so far of a program that may go on, on a worker."""
+
+    kept: Kept
+    target: Path
+
+    def __call__(self, context: TaskContext) -> Saved:
+        """Return what was written; raises LiveError, WriteError."""
+        return write_kept(
+            self.kept, self.target, context.progress, context.check_cancelled
+        )
+
+
+def ask_and_save(document: "Document") -> None:
+    """Ask for a name and save what was recorded there; what runs goes on."""
+    run, live = document.run, document.live
+    is_whole = run is not None and run.has_recording
+    kept = Kept() if live is None else live.kept
+    session, tr = document.session, document.tr
+    if not is_whole and kept.place is None:
+        session.noted.emit(_sentence(kept.why))
+        return
+    if run is not None and run.output:
+        proposed = run.output
+    elif kept.place is not None and kept.n_bytes >= 0:
+        proposed = kept.place.name
+    else:
+        stem = file_name(f"recording-{time.strftime('%Y%m%d-%H%M%S')}", ".bin")
+        proposed = str(Path.home() / stem)
+    suffix = Path(proposed).suffix
+    kind = tr("Records") if suffix == ".bin" else tr("Event stream")
+    name, _ = QFileDialog.getSaveFileName(
+        document,
+        tr("Save recording"),
+        proposed,
+        f"{kind} (*{suffix})" if suffix else "",
+        "",
+        CHANGES_NOTHING,
+    )
+    if not name:
+        return
+    target = Path(name)
+    if target.suffix != suffix:
+        target = target.with_name(f"{target.name}{suffix}")
+    request = SaveKeptRequest(kept, target)
+    session.tasks.run(
+        "save-recording",
+        SaveRequest(Path(run.output), target)
+        if run is not None and is_whole
+        else request,
+        lambda saved: session.noted.emit(_sentence(saved.words())),
+        on_error=lambda failure: document.problem_reported.emit(failure.message),
+        even_if_held=True,
+        title=tr("Saving the recording"),
+    )
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _pieces(path: Path, context: TaskContext) -> Iterator[bytes]:
@@ -219,17 +287,19 @@ class ProgramPane(QFrame):
     -------
     open_requested(path) : the recording is to be opened.
     again_requested : the same is to be run again.
+    save_requested : what was recorded, so far or in all, is to be saved.
     """
 
     open_requested = Signal(str)
     again_requested = Signal()
-    failed = Signal(str)
+    save_requested = Signal()
 
-    def __init__(self, run: Run, tasks: Tasks, parent: QWidget | None = None) -> None:
+    def __init__(self, run: Run, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("program")
         self.setAccessibleName(self.tr("Program"))
-        self.run, self._tasks = run, tasks
+        self.run = run
+        self._can_save = False
         self.state = label("", self)
         self.state.setProperty("role", "liveState")
         self.words = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
@@ -258,7 +328,7 @@ class ProgramPane(QFrame):
             lambda: self.open_requested.emit(run.output),
             self,
         )
-        self.save = button(self.tr("Save recording…"), self.ask_and_save, self)
+        self.save = button(self.tr("Save recording…"), self.save_requested.emit, self)
         self.fold = GlyphButton("down", self.tr("Hide the text"), self)
         self.fold.clicked.connect(self._on_fold)
         row = QHBoxLayout()
@@ -284,41 +354,16 @@ class ProgramPane(QFrame):
         """Whether only the first line is shown."""
         return self.text.isHidden()
 
+    def set_can_save(self, can_save: bool) -> None:
+        """Offer to save what was recorded so far, or not."""
+        self._can_save = can_save
+        self._show()
+
     def changeEvent(self, event: QEvent) -> None:
         """Write the text anew in the colours of another theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "fold"):
             self._replay()
-
-    def ask_and_save(self) -> None:
-        """Ask for a name and copy the recording there."""
-        name, _ = QFileDialog.getSaveFileName(
-            self,
-            self.tr("Save recording"),
-            self.run.output,
-            self.tr("Records (*.bin)"),
-            "",
-            CHANGES_NOTHING,
-        )
-        if not name:
-            return
-        target = Path(name)
-        if target.suffix != ".bin":
-            target = target.with_name(f"{target.name}.bin")
-        self._tasks.run(
-            "save-recording",
-            SaveRequest(Path(self.run.output), target),
-            self._on_saved,
-            on_error=self._on_failed,
-            even_if_held=True,
-            title=self.tr("Saving the recording"),
-        )
-
-    def _on_saved(self, path: str) -> None:
-        self.words.setText(self.tr("saved as {0}").format(path))
-
-    def _on_failed(self, failure: TaskFailure) -> None:
-        self.failed.emit(failure.message)
 
     def _show(self) -> None:
         run = self.run
@@ -339,7 +384,8 @@ class ProgramPane(QFrame):
         self.stop.setVisible(run.is_running)
         self.again.setVisible(not run.is_running)
         self.open.setVisible(run.has_recording)
-        self.save.setVisible(run.has_recording)
+        self.save.setVisible(run.has_recording or run.is_running)
+        self.save.setEnabled(run.has_recording or self._can_save)
 
     def _replay(self) -> None:
         self.text.clear()

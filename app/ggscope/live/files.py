@@ -15,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ggscope.errors import LiveError
-from ggscope.live.source import NANO, Heard, State, now_ns, pending
+from ggscope.live.source import NANO, Heard, Kept, State, now_ns, pending
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import ops as ggml
 from ggscope.model.lanes import LaneKind
@@ -113,6 +113,7 @@ class GrowingFile(ABC):
             lag_ns=lag if 0 <= lag < _SAME_CLOCK_NS else -1,
             lost=-1,
             words="nothing was written for 5 s" if is_silent else self._words(),
+            kept=self._kept(),
         )
         return has_news
 
@@ -137,6 +138,15 @@ class GrowingFile(ABC):
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def forget(self) -> None:  # noqa: B027
+        """Do nothing: the file is its writer's."""
+
+    def _kept(self) -> Kept:
+        """Return how much of the file can be copied, which is all that was read."""
+        if self._is_removed:
+            return Kept(why=f"{self.path} was removed")
+        return Kept(self.path, self._at) if self._at else Kept()
 
     def _missing(self) -> tuple[str, ...]:
         """Return what of the spans is not known here, as in ``Trace.pending``."""
@@ -403,6 +413,11 @@ class RecordsSource(GrowingFile):
                 known < n and not self._pass_hole(records[known:], layout, now)
             ):
                 return
+
+    def _kept(self) -> Kept:
+        if self._has_wrapped:
+            return Kept(why=f"{self.path} goes round: its first records are gone")
+        return super()._kept()
 
     def _take_last_again(self, file: BinaryIO, layout: RecordLayout) -> None:
         """Read the newest record once more: it may have been half written."""

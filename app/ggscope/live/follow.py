@@ -19,7 +19,9 @@ _PREFIX, _DEFS = "ggscope-", ".defs"
 _SHARED = Path("/dev/shm")
 
 
-def follow(path: Path, *, keeps_spans: bool = True) -> LiveSource:
+def follow(
+    path: Path, *, keeps_spans: bool = True, keeps_records: bool = True
+) -> LiveSource:
     """Return the source that follows `path`, which need not be there yet.
 
     What is there says by its first bytes what it is; else its name says what it will
@@ -39,6 +41,8 @@ def follow(path: Path, *, keeps_spans: bool = True) -> LiveSource:
         ".bin": RecordsSource,
     }
     kind = kinds[head] if head in kinds else named.get(path.suffix, ProgramSource)
+    if kind is ProgramSource:
+        return kind(path, keeps_spans=keeps_spans, keeps_records=keeps_records)
     return kind(path, keeps_spans=keeps_spans)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ggscope.errors import LiveError
 from ggscope.live.choices import Choices
+from ggscope.live.keeping import Keeper, kept_elsewhere
 from ggscope.live.residency import ProgramResidency
 from ggscope.live.ring import (
     BEGIN_ONLY,
@@ -26,7 +27,7 @@ from ggscope.live.ring import (
     first_bytes,
     text_at,
 )
-from ggscope.live.source import NANO, Heard, State, now_ns, pending
+from ggscope.live.source import NANO, Heard, Kept, State, now_ns, pending
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import SpanFlag
@@ -43,6 +44,7 @@ from ggscope.readers.common.run_events import (
     cores_of,
 )
 from ggscope.readers.tensor.routing import CHOOSING_OPS
+from ggscope.text import one_line
 
 _LOOK_NS = NANO // 4
 """How often it is asked whether the program is still there."""
@@ -71,11 +73,17 @@ class ProgramSource:
     Parameters
     ----------
     keeps_spans : whether there will be snapshots; else records are only counted.
+    keeps_records : whether what is taken out of the ring is kept, to be saved.
     """
 
-    def __init__(self, path: Path, *, keeps_spans: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, keeps_spans: bool = True, keeps_records: bool = True
+    ) -> None:
         self.path = path
         self._ring: Ring | None = None
+        self._keeper: Keeper | None = None
+        self._keeps_records = keeps_records
+        self._why_not = "records are not kept"
         self._keeps_spans = keeps_spans
         self._trace = _ProgramTrace(path, keeps_spans=keeps_spans)
         self._heard = Heard(words=f"{path} is not there yet")
@@ -98,7 +106,10 @@ class ProgramSource:
                 return True
             return self._stop(State.GONE, "the ring was cut while it was followed")
         is_running = not may_look or ring.is_running()
-        fresh = ring.take()
+        keeper = self._keeper
+        fresh = ring.take(None if keeper is None else keeper.keep)
+        if keeper is not None:
+            keeper.tell(ring.lost, ring.value("events_dropped"))
         has_news = self._trace.add(ring, fresh)
         has_news = self._trace.look(ring) or has_news
         resident, of, read, faults = self._trace.residency.heard()
@@ -114,6 +125,7 @@ class ProgramSource:
             model_bytes=of,
             read_bytes=read,
             major_faults=faults,
+            kept=self._kept(ring) if may_look else self._heard.kept,
         )
         if not is_running and not len(fresh.records):
             has_news = self._stop(*_end(ring.value("state"))) or has_news
@@ -133,11 +145,32 @@ class ProgramSource:
         return self._trace.snapshot(self._heard)
 
     def close(self) -> None:
-        """Let go of the ring."""
+        """Let go of the ring; what is kept stays."""
         self._trace.residency.end()
         if self._ring is not None:
+            if self._keeper is not None:
+                self._keeper.finish(self._ring)
             self._ring.close()
             self._ring = None
+
+    def forget(self) -> None:
+        """Remove what is kept."""
+        if self._keeper is not None:
+            self._keeper.remove()
+            self._keeper = None
+
+    def _kept(self, ring: Ring) -> Kept:
+        """Return where what this trace is made of can be saved from."""
+        if not ring.is_owner:
+            folder = kept_elsewhere(self.path)
+            if folder is None:
+                return Kept(why="another process takes the records, and keeps none")
+            return Kept(folder)
+        if self._keeper is None:
+            return Kept(why=self._why_not)
+        return Kept(
+            None if self._keeper.why else self._keeper.folder, -1, self._keeper.why
+        )
 
     def _open(self) -> bool:
         try:
@@ -155,6 +188,12 @@ class ProgramSource:
         except OSError as error:
             raise LiveError(f"{self.path}: {error.strerror or error}.") from None
         self._trace.begin(self._ring)
+        if self._ring.is_owner and self._keeps_records:
+            try:
+                self._keeper = Keeper(self.path)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                self._why_not = f"records cannot be kept: {one_line(reason)}"
         return True
 
     def _wait(self, words: str) -> None:
@@ -179,6 +218,7 @@ class ProgramSource:
 
     def _begin_anew(self) -> None:
         self.close()
+        self.forget()
         self._before += self._trace.n_records
         self._trace = _ProgramTrace(self.path, keeps_spans=self._keeps_spans)
         self._heard = replace(self._heard, restarts=self._heard.restarts + 1)

@@ -4,11 +4,12 @@ The layout is told in ``resources/docs/ring-format.md``. Every number in the fil
 another program's, which may be broken, older or killed: what leads outside is unknown.
 """
 
+import contextlib
 import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,11 @@ def frames(data: bytes) -> Iterator[tuple[Frame | None, int]]:
             frame = Frame(kind, _FRAME.unpack_from(data, at)[3], body)
         at += size
         yield frame, at
+
+
+def _packed(frame: Frame) -> bytes:
+    size = _FRAME.size + len(frame.body)
+    return _FRAME.pack(size, frame.type, 0, frame.time) + frame.body
 
 
 def text_at(body: bytes, at: int) -> tuple[str, int]:
@@ -278,12 +284,17 @@ class Ring:
         pid, began = self.value("pid"), self.value("start_time")
         return is_alive(pid) and _start_time(pid) in (None, began)
 
-    def take(self) -> Fresh:
-        """Return what is new. Never waits."""
+    def take(self, keep: Callable[[Array, bytes], None] | None = None) -> Fresh:
+        """Return what is new. Never waits.
+
+        `keep` takes the records and whole frames of events before the writer learns
+        that their room is free.
+        """
         # Heads first: what the records below them refer to is in the events then.
         head = self._lanes["head"].astype(np.int64)
         dropped = self._lanes["dropped"].astype(np.int64)
-        new_frames = (*self._definitions(), *self._events())
+        definitions = self._definitions()
+        events, raw = self._events()
         capacity = self._records.shape[1]
         behind = head - self._tail
         behind[behind < 0] = 0  # it cannot be: a writer that began anew is another ring
@@ -314,20 +325,35 @@ class Ring:
             counts[at] = len(part)
             n += len(part)
             self._tail[lane] = stop
-            if self.is_owner:
-                self._lanes["tail"][lane] = stop
         for lane in np.flatnonzero(dropped > self._dropped).tolist():
             gaps.append((lane, int(dropped[lane] - self._dropped[lane]), n))
             self._dropped[lane] = dropped[lane]
         self._lost += sum(gap[1] for gap in gaps)
-        if self.is_owner:
-            self._head["reader_heartbeat"] = now_ns()
         records = parts[0] if len(parts) == 1 else np.zeros(0, RECORD)
         if len(parts) > 1:
             both = np.concatenate([np.ascontiguousarray(p).view(_BYTES) for p in parts])
             records = both.view(RECORD)
+        if keep is not None:
+            keep(records, raw)
+        if self.is_owner:
+            self._lanes["tail"][lanes] = self._tail[lanes]
+            self._head["events_tail"] = self._events_tail
+            self._head["reader_heartbeat"] = now_ns()
         fill = min(float(behind.max(initial=0)) / capacity, 1.0)
-        return Fresh(lanes, records, counts, tuple(gaps), new_frames, fill)
+        frames_now = (*definitions, *events)
+        return Fresh(lanes, records, counts, tuple(gaps), frames_now, fill)
+
+    def pages(self) -> dict[str, bytes]:
+        """Return what a recording has of the ring itself, by the name of its file."""
+        at = self.value("lanes_offset")
+        lanes = self._map[at : at + len(self._lanes) * _LANE_BYTES]
+        found = {"lanes": lanes}
+        with contextlib.suppress(OSError):
+            data = self.path.with_name(self.path.name + ".defs").read_bytes()
+            if data[16:32] == self.identity:
+                found["definitions"] = data
+        found["control"] = self._map[:PAGE]  # last: where it is, the others are
+        return found
 
     def _copied(self, lane: int, first: int, stop: int) -> Array:
         capacity = self._records.shape[1]
@@ -340,12 +366,13 @@ class Ring:
         both = np.concatenate([ring[low:].view(_BYTES), ring[:high].view(_BYTES)])
         return both.view(RECORD)
 
-    def _events(self) -> list[Frame]:
+    def _events(self) -> tuple[list[Frame], bytes]:
+        """Return the new events, and the bytes of those that are whole."""
         head, size = self.value("events_head"), self._events_size
         first = max(self._events_tail, self.value("events_oldest"))
         if not 0 <= head - first <= size:
             self._events_tail = head  # where the next frame begins is not known
-            return []
+            return [], b""
         low, n = first % size, head - first
         begin = self._events_at + low
         data = self._map[begin : begin + min(n, size - low)]
@@ -353,9 +380,9 @@ class Ring:
         # Some may have been overwritten while they were copied.
         torn = max(self.value("events_oldest") - first, 0)
         self._events_tail = head
-        if self.is_owner:
-            self._head["events_tail"] = head
-        return [frame for frame, _ in frames(data[torn:]) if frame is not None]
+        found = list(frames(data[torn:]))
+        raw = b"".join(_packed(frame) for frame, _ in found if frame is not None)
+        return [frame for frame, _ in found if frame is not None], raw
 
     def _definitions(self) -> list[Frame]:
         try:

@@ -29,6 +29,25 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """Where what was heard so far can be had.
+
+    Attributes
+    ----------
+    place : folder of a recording, or a file that grows; None = nowhere.
+    n_bytes : so much of the file was read; -1 = it is a recording.
+    why : why there is nothing.
+    """
+
+    place: Path | None = None
+    n_bytes: int = -1
+    why: str = "nothing has been recorded yet"
+
+
+_NOTHING = Kept()
+
+
+@dataclass(frozen=True, slots=True)
 class Heard:
     """What a source has heard so far.
 
@@ -48,6 +67,7 @@ class Heard:
     resident_bytes, model_bytes : of the model's tensors, those in the page cache, and
         all; -1 not known.
     read_bytes, major_faults : of the program so far; -1 not known.
+    kept : where all of it can be saved from.
     """
 
     state: State = State.WAITING
@@ -62,6 +82,7 @@ class Heard:
     model_bytes: int = -1
     read_bytes: int = -1
     major_faults: int = -1
+    kept: Kept = _NOTHING
 
 
 class LiveSource(Protocol):
@@ -95,7 +116,11 @@ class LiveSource(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file; what is kept stays."""
+        ...
+
+    def forget(self) -> None:
+        """Remove what is kept."""
         ...
 
 

@@ -18,7 +18,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from ggscope.errors import LiveError
 from ggscope.live.follow import follow, wanted_path
-from ggscope.live.source import Heard, LiveSource, State
+from ggscope.live.source import Heard, Kept, LiveSource, State
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import format_bytes, format_count
@@ -110,7 +110,8 @@ class Listener(threading.Thread):
         self._source: LiveSource | None = None
         self._end = threading.Event()
         self._wake = threading.Event()
-        self._is_abandoned = False
+        self._is_abandoned = self._has_closed = False
+        self._lock = threading.Lock()
         self.may_show = threading.Event()
         """Whether the snapshot before has been taken in; see `go_on`."""
         self.may_show.set()
@@ -134,10 +135,14 @@ class Listener(threading.Thread):
         self._wake.set()
 
     def abandon(self) -> None:
-        """Stop listening; nobody wants to know any more."""
-        self._is_abandoned = True
+        """Stop listening; nobody wants to know any more, nor what was kept."""
+        with self._lock:
+            self._is_abandoned = True
+            has_closed = self._has_closed
         self._end.set()
         self._wake.set()
+        if has_closed and self._source is not None:
+            self._source.forget()
 
     def run(self) -> None:
         """Listen."""
@@ -153,6 +158,10 @@ class Listener(threading.Thread):
         finally:
             if self._source is not None:
                 self._source.close()
+            with self._lock:
+                self._has_closed, is_abandoned = True, self._is_abandoned
+            if is_abandoned and self._source is not None:
+                self._source.forget()
 
     def _listen(self) -> None:
         # A window that went without a word must not leave a program that listens on.
@@ -292,6 +301,8 @@ class Follower(QObject):
         self.is_paused = False
         """Whether the picture stands still while reading goes on."""
         self._listener: Listener | None = None
+        self._keeping: Listener | None = None
+        """Has what was recorded, also when it listens no longer."""
         self._interval = SHOWN_S
         self._restarts = -1
         self._width: int | None = None
@@ -311,6 +322,11 @@ class Follower(QObject):
         return self._listener is not None
 
     @property
+    def kept(self) -> Kept:
+        """Where all that was heard can be saved from."""
+        return self.meters.heard.kept
+
+    @property
     def n_unseen(self) -> int:
         """How many records were heard that the session's trace has not."""
         trace, heard = self._session.trace, self.meters.heard.records
@@ -322,7 +338,7 @@ class Follower(QObject):
         self.meters, self._restarts, self.follows = Meters(), -1, True
         self.is_paused = self._has_width = False
         self._width = None
-        listener = self._listener = Listener(
+        listener = self._listener = self._keeping = Listener(
             self.wanted, lambda news: self._send(listener, news), self.limit_bytes
         )
         listener.interval = self._interval
@@ -336,9 +352,9 @@ class Follower(QObject):
 
     def release(self) -> None:
         """Stop listening at once; what comes now is of no use."""
-        if self._listener is not None:
-            self._listener.abandon()
-            self._listener = None
+        if self._keeping is not None:
+            self._keeping.abandon()
+        self._listener = self._keeping = None
 
     def set_seen(self, is_seen: bool) -> None:
         """Make fewer snapshots while nobody looks."""
@@ -387,6 +403,7 @@ class Follower(QObject):
         if news.meters.phase.is_over:
             self._listener, self.is_paused, self.follows = None, False, False
         is_other_phase = self.meters.phase is not news.meters.phase
+        had_kept = self.kept.place
         self.meters = news.meters
         if news.trace is not None:
             self._show(news.trace, news.meters.heard.restarts)
@@ -395,7 +412,7 @@ class Follower(QObject):
         elif not self._session.tasks.has_urgent:
             self._breath.start()
         now = time.monotonic()
-        if is_other_phase:
+        if is_other_phase or had_kept != self.kept.place:
             self._tell_mode()
         elif now - self._told_at >= _TELL_S:
             self._told_at = now

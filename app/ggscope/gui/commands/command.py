@@ -34,6 +34,8 @@ class Needs(Flag):
     BOOKMARK_REDO = auto()
     LIVE = auto()
     """A program that is followed and may go on."""
+    RECORDING = auto()
+    """Something was recorded here that can be saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ def conditions(window: "MainWindow") -> Needs:
     live = None if window.document is None else window.document.live
     if live is not None and live.is_on:
         now |= Needs.LIVE
+    if window.document is not None and window.document.has_recording:
+        now |= Needs.RECORDING
     if session.trace is None:
         return now
     now |= Needs.TRACE

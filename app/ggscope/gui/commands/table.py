@@ -27,6 +27,7 @@ SELECTION, TARGET, HITS = Needs.SELECTION, Needs.TARGET, Needs.HITS
 FILTER, BACK, FORWARD = Needs.FILTER, Needs.BACK, Needs.FORWARD
 BOOKMARK_UNDO, BOOKMARK_REDO = Needs.BOOKMARK_UNDO, Needs.BOOKMARK_REDO
 LIVE = Needs.LIVE
+RECORDING = Needs.RECORDING
 _LINE = "line"
 """Stands between two commands with a line between them."""
 _ZOOM = 1.5
@@ -206,6 +207,7 @@ _FILE = _menu(
     Command("file.open_folder", "Open folder…", "Ctrl+Shift+O", NOTHING, lambda w: w.open_folder_dialog()),
     Command("file.record", "Record a program…", "", NOTHING, lambda w: w.dialogs.show_record()),
     Command("file.live", "Follow a running program", "", NOTHING, lambda w: w.follow()),
+    Command("file.save_recording", "Save recording…", "Ctrl+S", RECORDING, of_document(lambda d: d.save_recording())),
     Command("file.add", "Add to session…", "", DOCUMENT, lambda w: w.add_dialog()),
     Command("file.parts", "Files of this session…", "", DOCUMENT, lambda w: w.dialogs.show_parts()),
     Command("file.open_with", "Open with another reader…", "", DOCUMENT, lambda w: w.open_with_dialog()),

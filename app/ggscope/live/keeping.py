@@ -1,0 +1,248 @@
+"""What was taken out of a ring is kept, so that it can be saved while it grows.
+
+A ring forgets what its reader has taken. The reader therefore keeps every record and
+event as it came, in the folder that the capture tool calls a recording: the tool writes
+records of 256 bytes and their sidecar of it, at any moment, and after a crash of the
+viewer too. What another process takes out of a ring is kept by that process.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from ggscope.errors import LiveError, WriteError
+from ggscope.live.launch import TOOL, Running
+from ggscope.live.ring import Ring
+from ggscope.live.source import Kept
+from ggscope.model.tables import Array
+from ggscope.model.units import format_bytes, format_count
+from ggscope.text import one_line
+from ggscope.writing import write_file
+
+PLACE_SUFFIX = ".recording"
+_LEFT_BYTES = 1 << 30
+"""A disk with less room than this is left alone."""
+_LOOK_BYTES = 1 << 26
+_COPY_BYTES = 1 << 20
+_POLL_S = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What was written.
+
+    Attributes
+    ----------
+    records : -1 = a file was copied as it is, and its records are not counted.
+    lost : records that the ring had no room for or that were written over unread; -1
+        = not told.
+    """
+
+    path: Path
+    records: int = -1
+    lost: int = -1
+
+    def words(self) -> str:
+        """Return it in words."""
+        told = f"saved as {one_line(str(self.path))}"
+        if self.records >= 0:
+            told += f": {format_count(self.records)} records"
+        if self.lost >= 0:
+            told += f", {format_count(self.lost) if self.lost else 'none'} lost"
+        return told
+
+
+class Keeper:
+    """Keeps what one ring tells, until it is removed.
+
+    Attributes
+    ----------
+    folder : the recording.
+    why : why keeping has ended before its time; "" = it goes on.
+    """
+
+    def __init__(self, ring: Path) -> None:
+        """Begin; raises OSError where there is no room."""
+        self.why = ""
+        folder = Path("/var/tmp")
+        has_place = os.access(folder, os.W_OK | os.X_OK)
+        # A disk, where there is one: the usual folder may be memory.
+        made = tempfile.mkdtemp(".partial", "ggscope-", folder if has_place else None)
+        self.folder = Path(made)
+        # Also where nobody says that it is to go.
+        self._remove = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
+        self._files: list[BinaryIO] = []
+        self._told = (-1, -1)
+        self._until_look = 0
+        self._place = ring.with_name(ring.name + PLACE_SUFFIX)
+        self._has_place = False
+        try:
+            write_file(self.folder / "ring", str(ring.resolve()).encode())
+            for name in ("records", "events", "facts"):
+                file = (self.folder / name).open("xb", buffering=0)
+                self._files.append(file)
+            self.tell(0, 0)
+            # What a killed process has taken is found by its own note: it stays.
+            if kept_elsewhere(ring) is None:
+                place = {"folder": str(self.folder.resolve()), "pid": os.getpid()}
+                with contextlib.suppress(WriteError):  # it is saved all the same
+                    write_file(self._place, json.dumps(place).encode())
+                    self._has_place = True
+        except OSError:
+            self.remove()
+            raise
+        except WriteError as error:
+            self.remove()
+            raise OSError(str(error)) from error
+
+    def keep(self, records: Array, events: bytes) -> None:
+        """Keep what is new; it may be written over in the ring after that."""
+        if self.why:
+            return
+        self._until_look -= records.nbytes + len(events)
+        try:
+            if self._until_look <= 0:
+                self._until_look = _LOOK_BYTES
+                found = os.statvfs(self.folder)
+                if found.f_bavail * found.f_frsize < _LEFT_BYTES:
+                    self._give_up(f"less than {format_bytes(_LEFT_BYTES)} is free")
+                    return
+            # Events first: whoever reads records knows then what they belong to.
+            if events:
+                _write(self._files[1], events)
+            if len(records):
+                _write(self._files[0], records.tobytes())
+        except OSError as error:
+            self._give_up(error.strerror or str(error))
+
+    def tell(self, lost: int, lost_events: int) -> None:
+        """Note what was lost so far."""
+        if self._told == (lost, lost_events) or len(self._files) < 3:
+            return
+        self._told = (lost, lost_events)
+        # Of one length: who reads it meanwhile finds one or the other.
+        text = f'{{"lost": {lost:>20}, "lost_events": {lost_events:>20}}}'
+        self._files[2].seek(0)
+        with contextlib.suppress(OSError):
+            self._files[2].write(text.encode())
+
+    def finish(self, ring: Ring) -> None:
+        """Keep what the ring itself tells: it will not be there any more."""
+        with contextlib.suppress(OSError, WriteError):
+            pages = ring.pages() if ring.is_whole() else {}
+            for name, content in pages.items():
+                write_file(self.folder / name, content)
+        self._close()
+
+    def remove(self) -> None:
+        """Let go of all that was kept."""
+        self._close()
+        self._remove()
+        if self._has_place:
+            with contextlib.suppress(OSError):
+                self._place.unlink()
+
+    def _give_up(self, reason: str) -> None:
+        self.why = (
+            f"what comes is kept no longer, so that it cannot be saved: {reason} in "
+            f"{one_line(str(self.folder.parent))}"
+        )
+
+    def _close(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files.clear()
+
+
+def _write(file: BinaryIO, content: bytes) -> None:
+    """Write all of it; a file without a buffer may take a part at a time."""
+    view = memoryview(content)
+    while view:
+        view = view[file.write(view) :]
+
+
+def kept_elsewhere(ring: Path) -> Path | None:
+    """Return the folder that another process keeps a ring's records in, if any."""
+    try:
+        place = ring.with_name(ring.name + PLACE_SUFFIX)
+        folder = Path(json.loads(place.read_bytes())["folder"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return folder if folder.is_dir() else None
+
+
+def write_kept(
+    kept: Kept,
+    target: Path,
+    tell: Callable[[int, int], None],
+    check: Callable[[], None],
+) -> Saved:
+    """Write what was heard so far to a file, whole or not at all.
+
+    Parameters
+    ----------
+    tell : takes how much is done, and of how much.
+    check : raises what ends it, which passes.
+
+    Raises
+    ------
+    LiveError
+        If there is nothing to write, or the capture tool does not write it.
+    WriteError
+        If a file cannot be copied.
+    """
+    if kept.place is None:
+        raise LiveError(kept.why)
+    if kept.n_bytes >= 0:
+        write_file(target, _pieces(kept.place, kept.n_bytes, tell, check))
+        return Saved(target)
+    running = Running(["save", str(kept.place), "-o", str(target), "--json"])
+    said, complaint = "", ""
+    try:
+        while True:
+            status = running.status()  # first: what it said last is there then
+            for is_error, text in running.said():
+                if is_error:
+                    complaint += text
+                else:
+                    said += text
+            *lines, said = said.split("\n")
+            for line in lines:
+                told = json.loads(line)
+                if "written" in told:
+                    return Saved(target, int(told["records"]), int(told["lost"]))
+                tell(int(told["done"]), int(told["of"]))
+            if status is not None:
+                words = complaint.strip().splitlines()[-1:] or [f"ended with {status}"]
+                raise LiveError(words[0].removeprefix(f"{TOOL}: "))
+            check()
+            time.sleep(_POLL_S)
+    except (ValueError, KeyError, TypeError) as error:
+        raise LiveError(f"{TOOL} gave no answer: {error}") from error
+    finally:
+        running.let_go()
+
+
+def _pieces(
+    path: Path,
+    n_bytes: int,
+    tell: Callable[[int, int], None],
+    check: Callable[[], None],
+) -> Iterator[bytes]:
+    done = 0
+    with path.open("rb") as file:
+        while piece := file.read(min(_COPY_BYTES, n_bytes - done)):
+            check()
+            done += len(piece)
+            tell(done, n_bytes)
+            yield piece
+    if done < n_bytes:
+        raise LiveError(f"{path} has become shorter than what was read of it")

@@ -1,0 +1,264 @@
+"""What a followed program told is saved while it runs, and after a crash."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ggscope.errors import LiveError
+from ggscope.live import keeping
+from ggscope.live.files import GgmlvizSource
+from ggscope.live.keeping import PLACE_SUFFIX, write_kept
+from ggscope.live.program import ProgramSource
+from ggscope.live.source import State
+from ggscope.model.lanes import LaneKind
+from ggscope.readers.registry import open_trace
+from ggscope_capture.__main__ import main as capture
+from ring_writer import N_NODES, Writer
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
+)
+PER_GRAPH = 4 * N_NODES
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ring ü"
+
+
+@pytest.fixture
+def source(path: Path):
+    made = ProgramSource(path)
+    yield made
+    made.close()
+    made.forget()
+
+
+def saved(source, target: Path):
+    told = []
+    made = write_kept(
+        source.heard().kept, target, lambda *done: told.append(done), lambda: None
+    )
+    return made, told
+
+
+def lengths(trace) -> np.ndarray:
+    is_thread = trace.lanes.of_kind(LaneKind.THREAD)[trace.spans.lane]
+    return np.sort((trace.spans.end - trace.spans.start)[is_thread])
+
+
+def n_records(target: Path) -> int:
+    trace = open_trace(target)
+    assert trace.check() == []
+    return int(trace.lanes.of_kind(LaneKind.THREAD)[trace.spans.lane].sum())
+
+
+def polled(source) -> None:
+    source._next_look = 0
+    source.poll()
+
+
+def test_what_was_heard_is_saved_while_the_program_runs(source, path, tmp_path):
+    writer, target = Writer(path, capacity=256), tmp_path / "out ü.bin"
+    for _ in range(5):  # the ring goes round twice
+        writer.graph()
+        polled(source)
+    made, told = saved(source, target)
+
+    assert (made.records, made.lost) == (5 * PER_GRAPH, 0)
+    assert made.words() == f"saved as {target}: 2,000 records, none lost"
+    assert told[-1] == (2_000, 2_000)
+    assert n_records(target) == 5 * PER_GRAPH
+    found, whole = lengths(open_trace(target)), lengths(source.snapshot())
+    assert np.array_equal(found, whole)
+
+    writer.graph()
+    polled(source)
+    writer.end()
+    polled(source)
+    source.close()
+    assert saved(source, target)[0].records == 6 * PER_GRAPH
+
+
+def test_losses_are_told_with_what_was_saved(source, path, tmp_path):
+    writer = Writer(path, capacity=64)
+    writer.graph()
+    polled(source)
+    made, _ = saved(source, tmp_path / "out.bin")
+
+    assert made.lost == writer.dropped == 4 * (N_NODES - 64)
+    assert made.words().endswith(": 256 records, 144 lost")
+
+
+def test_overwritten_records_count_as_lost(source, path, tmp_path):
+    writer = Writer(path, capacity=128, overwrites=True)
+    writer.graph()
+    polled(source)
+    writer.graph(200)
+    polled(source)
+    made, _ = saved(source, tmp_path / "out.bin")
+
+    assert made.lost == source.heard().lost > 0
+    assert made.records + made.lost == writer.written
+
+
+def test_killed_writer_leaves_what_it_wrote(source, path, tmp_path):
+    words = [str(Path(__file__).parents[2] / "ring_writer.py"), str(path)]
+    words += ["--rate", "40000", "--seconds", "60", "--megabytes", "4"]
+    with subprocess.Popen([sys.executable, *words]) as writer:
+        while source.heard().records < 4_000:
+            source.poll()
+            time.sleep(0.01)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+    while source.heard().state is not State.GONE:
+        polled(source)
+    made, _ = saved(source, tmp_path / "out.bin")
+
+    assert made.records == source.heard().records
+    assert n_records(tmp_path / "out.bin") == made.records
+
+
+def test_killed_viewer_leaves_what_it_took(path, tmp_path, capsys):
+    writer = Writer(path, capacity=256)
+    writer.graph()
+    script = (
+        "import os, sys; from pathlib import Path\n"
+        "from ggscope.live.program import ProgramSource\n"
+        "source = ProgramSource(Path(sys.argv[1])); source.poll()\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    writer.graph()  # the first records are written over
+    with subprocess.Popen(["true"]) as gone:
+        writer.control["pid"] = gone.pid
+    target = tmp_path / "out.bin"
+
+    assert capture(["recover", str(path), "-o", str(target)]) == 0
+    capsys.readouterr()
+    assert n_records(target) == 2 * PER_GRAPH
+    assert not path.exists()
+
+
+def test_second_viewer_saves_what_the_first_one_keeps(source, path, tmp_path):
+    writer = Writer(path, capacity=256)
+    writer.graph()
+    polled(source)
+    other = ProgramSource(path)
+    writer.control["reader_pid"] = os.getppid()  # as if another process owned it
+    polled(other)
+
+    made, _ = saved(other, tmp_path / "out.bin")
+    other.close()
+
+    assert made.records == PER_GRAPH
+
+
+def test_ring_whose_reader_keeps_nothing_says_so(path, tmp_path, capsys):
+    writer = Writer(path)
+    writer.control["reader_pid"] = os.getppid()
+    source = ProgramSource(path)
+    polled(source)
+
+    with pytest.raises(LiveError, match="another process takes the records"):
+        saved(source, tmp_path / "out.bin")
+    source.close()
+    assert capture(["save", str(path), "-o", str(tmp_path / "out.bin")]) == 1
+    assert "nobody keeps what is taken out of it" in capsys.readouterr().err
+
+
+def test_what_is_kept_goes_with_the_tab(path):
+    source = ProgramSource(path)
+    Writer(path).graph()
+    polled(source)
+    folder = source.heard().kept.place
+    place = path.with_name(path.name + PLACE_SUFFIX)
+    assert folder.is_dir()
+    assert place.exists()
+
+    source.close()
+    source.forget()
+
+    assert not folder.exists()
+    assert not place.exists()
+    assert path.exists()
+
+
+def test_full_disk_ends_keeping_and_not_following(source, path, monkeypatch):
+    writer = Writer(path)
+    writer.graph()
+    polled(source)
+    monkeypatch.setattr(keeping, "_LEFT_BYTES", 1 << 62)
+    source._keeper._until_look = 0
+    writer.graph()
+    polled(source)
+
+    assert source.heard().records == 2 * PER_GRAPH
+    assert source.heard().kept.place is None
+    assert "is kept no longer, so that it cannot be saved" in source.heard().kept.why
+
+
+def test_no_room_for_the_file_leaves_nothing_half_written(source, path, tmp_path):
+    writer = Writer(path)
+    writer.graph()
+    polled(source)
+    target = tmp_path / "folder" / "out.bin"
+    # Files of the tool, a child, may have 4 KB: 400 records do not fit.
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(LiveError, match="File too large"):
+            saved(source, target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert list(target.parent.iterdir()) == []
+    assert saved(source, target)[0].records == PER_GRAPH
+
+
+def test_cancelled_saving_leaves_nothing(source, path, tmp_path):
+    writer = Writer(path)
+    writer.graph()
+    polled(source)
+    target = tmp_path / "out.bin"
+
+    def check() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        write_kept(source.heard().kept, target, lambda *_: None, check)
+    for thread in threading.enumerate():
+        if thread.name == "launch":
+            thread.join()
+
+    assert not target.exists()
+    assert list(tmp_path.glob(".ggscope*")) == []
+
+
+def test_file_that_grows_is_copied_as_far_as_it_was_read(tmp_path):
+    sample = Path(__file__).parents[3] / "resources" / "samples" / "llama.ggmlviz"
+    path, target = tmp_path / "grows.ggmlviz", tmp_path / "out.ggmlviz"
+    path.write_bytes(sample.read_bytes())
+    source = GgmlvizSource(path)
+    source.poll()
+    n = source.heard().kept.n_bytes
+    with path.open("ab") as file:
+        file.write(b"half an event")
+
+    made, _ = saved(source, target)
+
+    assert made.words() == f"saved as {target}"
+    assert target.read_bytes() == sample.read_bytes()[:n]
+    path.write_bytes(b"")
+    with pytest.raises(LiveError, match="shorter"):
+        saved(source, target)
+    assert target.read_bytes() == sample.read_bytes()[:n]
+    source.close()
