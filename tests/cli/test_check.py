@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from sentences import assert_sides
+
 
 @pytest.mark.parametrize(
     ("severities", "options", "code", "ok"),
@@ -84,7 +86,20 @@ def test_report_is_written(run, built, tmp_path, suffix, expected):
     assert answer.code == 1
     assert expected in text
     assert "the file ends early." in text
-    assert "report written" in answer.err
+    quiet = run("check", built())
+    refused = run("check", built(), "--report", tmp_path / "report.pdf")
+    assert_sides("report written to *.", answer.err, quiet.err + refused.err)
+
+
+def test_report_sums_up_what_was_read_and_what_was_not(run, built, tmp_path):
+    def report(name: str) -> str:
+        target = tmp_path / f"{name}.md"
+        run("check", built(name), "--report", target)
+        return target.read_text("utf-8")
+
+    good, bad = report("llama_like_trace"), report("cut")
+    assert_sides("Not good: the file could not be read.", bad, good)
+    assert_sides("*: * records, * spans, read as *.", good, bad)
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "report", "missing/report.md"])

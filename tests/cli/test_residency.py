@@ -6,7 +6,9 @@ import sys
 import pytest
 
 from cached_files import PAGE, evict, read_pages
-from gguf_files import T, encode
+from gguf_files import U32, T, encode
+from sentences import assert_sides
+from session_files import write_map
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="Windows tells nothing of the page cache"
@@ -75,3 +77,40 @@ def test_what_the_system_does_not_tell_is_not_known(run, model, monkeypatch):
     assert value["file_resident_bytes"] is None
     assert {t["resident_bytes"] for t in value["tensors"]} == {None}
     assert "not known: this system does not tell" in answer.err
+
+
+def test_pages_and_tensors_are_told_only_where_they_are_known(
+    run, model, monkeypatch
+) -> None:
+    from ggscope.live import residency
+
+    model.read_bytes()
+    known = run("residency", str(model)).out
+    monkeypatch.setattr(residency, "_mincore", lambda: None)
+    unknown = run("residency", str(model)).out
+
+    pages = "* of * of the file (*) are in the page cache now, by mincore."
+    assert_sides(pages, known, unknown)
+    assert_sides("Tensors: * whole, * in part, * not at all", known, unknown)
+
+
+def test_tensors_are_looked_for_in_their_own_file(run, model, tmp_path) -> None:
+    """Not in a map or in another part, which tell only where they lie."""
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(model.read_bytes()[:-100])
+    parts = [tmp_path / f"big-{i:05d}-of-00002.gguf" for i in (1, 2)]
+    for i, path in enumerate(parts):
+        own = {"split.no": (U32, i), "split.count": (U32, 2)}
+        path.write_bytes(encode([T(f"blk.{i}.a.weight", (64, 64))], own))
+    table = write_map(tmp_path / "memory-map.json", [("a.weight", 0, 64)])
+    table.write_text(table.read_text().replace('"tiny"', '"memory-map.json"'))
+    whole, short, part, of_map = (
+        run("residency", str(path)).out for path in (model, cut, parts[0], table)
+    )
+
+    none = "No tensor of a model is known to lie in this file."
+    assert_sides(none, of_map, whole + short + part)
+    assert_sides(", * beyond the end of the file", short, whole + part + of_map)
+    left_out = "; what its other files hold is left out"
+    assert_sides(left_out, part, whole + short + of_map)
+    assert "blk.1.a.weight" not in part

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import ggmlviz_files
 import gguf_files
+import map_files
 import side_samples
 from ggscope.cli import live, self_test, stats
 from ggscope.readers import memory
@@ -103,6 +105,34 @@ def test_unfinished_kinds_of_models_are_told_apart(run, tmp_path) -> None:
     assert "2 of 3 at hand" in run("info", parts[0]).out
 
 
+def test_slices_of_experts_are_counted_where_they_are_listed(run, tmp_path) -> None:
+    def said(*names: str) -> str:
+        rows = [map_files.row(name, 700 * i, 700) for i, name in enumerate(names)]
+        path = tmp_path / "memory-map.json"
+        path.write_text(map_files.document(*rows))
+        return run("info", path).out
+
+    stack = "blk.0.ffn_up_exps.weight"
+    slices = said(f"{stack}[0]", f"{stack}[1]")
+    assert_sides("(* slices of experts listed)", slices, said(stack))
+
+
+@pytest.mark.parametrize("command", [("open",), ("bench",)])
+def test_paths_that_lead_nowhere_are_told(run, monkeypatch, tmp_path, command) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    there = tmp_path / "there.bin"
+    there.write_bytes(b"x")
+
+    none = run(*command, tmp_path / "nowhere.bin")
+    one = run(*command, there)
+
+    claim = "*: the file does not exist. Check the path."
+    assert_sides(claim, none.err, one.err)
+    assert "there is no display" in one.err
+
+
 def test_memory_that_is_allocated_at_a_used_pointer_is_told(run, tmp_path) -> None:
     def said(*steps: tuple[int, int, int]) -> str:
         events = [
@@ -162,6 +192,11 @@ def test_file_that_does_not_fit_may_be_read_in_part(run, monkeypatch) -> None:
     n = int(re.search(r"--records 0:(\d+)", records).group(1))
     assert run("info", file, "--records", f"0:{n}").code == 0
     assert run("info", file, "--records", f"0:{10 * n}").code != 0
+    claim = "or read it all the same with --force"
+    forced = run("info", file, "--force")
+    for unsaid in (forced.err, good.err, run("info", file, "--records", f"0:{n}").err):
+        assert_sides(claim, records, unsaid)
+    assert forced.code == 0
 
 
 def test_self_test_that_fails_says_why(run, monkeypatch) -> None:

@@ -26,7 +26,7 @@ def run(arguments: Namespace) -> int:
         finally:
             file.close()
         trace = load(path, arguments)
-        rows, begin, stop = _placed(trace)
+        rows, begin, stop = _placed(trace, path)
         resident = resident_bytes(pages, file.size, begin, stop)
         everything = np.array([0]), np.array([file.size])
         in_file = int(resident_bytes(pages, file.size, *everything)[0])
@@ -62,10 +62,17 @@ def run(arguments: Namespace) -> int:
     return results.code
 
 
-def _placed(trace: Trace) -> tuple[I64, I64, I64]:
-    """Return the tensors that have a place in the file: row, begin and stop."""
+def _placed(trace: Trace, path: Path) -> tuple[I64, I64, I64]:
+    """Return the tensors that lie in the file: row, begin and stop.
+
+    Maps and traces tell of places in another file, and a model of several parts of
+    places in each of them.
+    """
     tensors = trace.tensors
-    rows = np.flatnonzero((tensors.offset >= 0) & (tensors.size > 0))
+    is_model = trace.info.reader_id == "gguf"
+    own = [i for i, m in enumerate(trace.models) if is_model and m.name == path.name]
+    is_here = np.isin(-1 if tensors.file is None else tensors.file, own)
+    rows = np.flatnonzero(is_here & (tensors.offset >= 0) & (tensors.size > 0))
     begin = tensors.offset[rows]
     return rows, begin, begin + tensors.size[rows]
 
@@ -79,18 +86,25 @@ def _print(
         f"{format_bytes(in_file)} of {format_bytes(file.size)} of the file "
         f"({format_share(in_file / file.size)}) are in the page cache now, by mincore."
     )
+    if not len(rows):
+        output.emit("No tensor of a model is known to lie in this file.")
+        return
     sizes = trace.tensors.size[rows]
-    is_whole, is_none = resident == sizes, resident == 0
-    n_whole, n_none = int(is_whole.sum()), int(is_none.sum())
-    n_part = len(rows) - n_whole - n_none
-    output.emit(
+    # One that reaches beyond the end of the file is not known.
+    masks = (resident == sizes, resident == 0, resident < 0)
+    n_whole, n_none, n_unknown = (int(np.count_nonzero(mask)) for mask in masks)
+    n_part = len(rows) - n_whole - n_none - n_unknown
+    text = (
         f"Tensors: {format_count(n_whole)} whole, {format_count(n_part)} in part, "
-        f"{format_count(n_none)} not at all."
+        f"{format_count(n_none)} not at all"
     )
+    if n_unknown:
+        text += f", {format_count(n_unknown)} beyond the end of the file"
+    if len(trace.models) > 1:
+        text += "; what its other files hold is left out"
+    output.emit(f"{text}.")
     # What is not in memory is what a run would wait for.
     order = np.argsort(resident - sizes, kind="stable")[:limit]
-    if not len(order):
-        return
     names = [one_line(trace.strings[int(trace.tensors.name[r])]) for r in rows[order]]
     width = max(len("tensor"), *map(len, names))
     output.emit("")

@@ -17,6 +17,7 @@ from ggscope.opening import (
     with_more,
     without,
 )
+from ggscope.readers import registry
 from ggscope.readers.api import Estimate, ReadContext
 from ggscope.readers.memory import Fit, too_large
 from ggscope.readers.survey import survey
@@ -138,6 +139,29 @@ def test_folder_of_which_nothing_can_be_read_is_an_error(tmp_path):
         open_bundle(survey([tmp_path]))
 
     assert "notes.txt" in caught.value.hint
+    write_map(tmp_path / "memory-map.json", [("a.weight", 0, 8)])
+    one = open_bundle(survey([tmp_path]))
+    notes = "\n".join(w.message for w in one.warnings)
+    claim = "there is nothing in it that ggscope reads."
+    assert_sides(claim, str(caught.value), notes)
+
+
+def test_file_that_cannot_be_read_is_to_be_made_again_unless_more_is_known(
+    folder, monkeypatch
+):
+    read = registry.open_trace
+
+    def said(hint: str | None) -> str:
+        def fail(path: Path, **how: object) -> Trace:
+            if hint is not None and path.name == "memory-map.json":
+                raise ReadError("it is broken.", hint=hint)
+            return read(path, **how)
+
+        monkeypatch.setattr(registry, "open_trace", fail)
+        return "\n".join(w.remedy for w in open_bundle(survey([folder])).warnings)
+
+    claim = "Take it out of the session, or make it again."
+    assert_sides(claim, said(""), said("Ask its author.") + said(None))
 
 
 def test_last_file_that_cannot_be_read_is_an_error(tmp_path):
