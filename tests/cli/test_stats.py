@@ -132,6 +132,18 @@ def test_stats_by_what_ops_access_say_the_rule(run, built, by, words):
     assert words not in run("stats", built(), "--by", "op").err
 
 
+def test_stats_by_source_say_that_ops_count_several_times(run, built):
+    by_source, by_tensor = (
+        run("stats", built(), "--by", by).err for by in ("source", "tensor")
+    )
+    claim = (
+        "An op counts for each source that it accesses, with all of its time: the rows "
+        "add up to more than the run."
+    )
+
+    assert_sides(claim, by_source, by_tensor)
+
+
 def test_stats_csv_has_plain_numbers(run, built):
     answer = run("stats", built(), "--format", "csv", "--by", "layer")
 

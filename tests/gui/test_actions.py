@@ -19,6 +19,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Selection
 from ggscope.model.time import TimeRange
 from ggscope.session.session import Session
+from sentences import assert_sides
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -291,6 +292,28 @@ def test_key_file_is_read_with_care(
 
     assert found == good
     assert len(problems) == n_problems
+
+
+@pytest.mark.parametrize(
+    ("claim", "said", "like"),
+    [
+        ("*: there is no command *.", '{"zoom.inn": ["Z"]}', '{"zoom.in": ["Z"]}'),
+        (
+            "*: * has keys that are not understood.",
+            '{"zoom.in": ["Zzz"]}',
+            '{"zoom.in": ["Z"]}',
+        ),
+    ],
+)
+def test_entry_of_the_key_file_that_is_ignored_is_told(
+    tmp_path: Path, claim: str, said: str, like: str
+) -> None:
+    found = []
+    for text in (said, like):
+        (tmp_path / "keys.json").write_text(text)
+        found.append("\n".join(load_overrides(tmp_path / "keys.json")[1]))
+
+    assert_sides(claim, *found)
 
 
 def test_missing_key_file_is_no_problem(tmp_path: Path) -> None:

@@ -16,11 +16,13 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import MarkedRange
 from ggscope.model.time import TimeRange
 from ggscope.model.units import format_exact
+from ggscope.session.bookmarks import files
 from ggscope.session.bookmarks.files import side_car
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.bookmarks import NAME, NOTE, BookmarksView
+from sentences import assert_sides
 from support import ROOT
 
 SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"
@@ -170,11 +172,14 @@ def test_copy_gives_plain_figures(view: BookmarksView, session: Session) -> None
 def test_many_bookmarks_are_limited_and_said(session: Session) -> None:
     said: list[object] = []
     session.said.connect(said.append)
-    for number in range(1001):
+    for number in range(1000):
         session.add_bookmark(str(number), TimeRange(number, number))
+    before = "\n".join(map(str, said))
+    session.add_bookmark("1000", TimeRange(1000, 1000))
 
     assert len(session.bookmarks) == 1000
-    assert "too many" in str(said[-1])
+    claim = "There are too many bookmarks; delete some first."
+    assert_sides(claim, str(said[-1]), before)
 
 
 def test_mark_takes_what_was_made_last(session: Session) -> None:
@@ -224,16 +229,54 @@ def test_place_is_asked_once_and_beside_is_written_only_after_a_yes(
     fill(document.session, "a")
     wait_kept(qtbot, document)
     assert not side_car(trace).exists()
-    assert document.has_message
+    asked = document.banner.text.text()
 
     document.banner.action_button.click()
     wait_kept(qtbot, document)
+    document.banner.text.setText("")
+    fill(document.session, "b")
+    wait_kept(qtbot, document)
+    claim = (
+        "Bookmarks are kept in your data folder and found again with this trace. "
+        "Closing this bar leaves it at that; Settings can change it."
+    )
+    assert_sides(claim, asked, document.banner.text.text())
 
     assert settings.bookmarks.place == "beside"
     assert side_car(trace).exists()
     assert list((settings.data_folder / "bookmarks").iterdir()) == []
     assert not document.has_message
     assert side_car(trace).name in document.session.bookmarks_kept
+
+
+def test_why_nothing_lies_beside_the_trace_is_told(
+    document: Document,
+    settings: Settings,
+    trace: Path,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def said(name: str) -> str:
+        fill(document.session, name)
+        wait_kept(qtbot, document)
+        return document.session.bookmarks_kept
+
+    settings.change("bookmarks", place="data")
+    wanted = said("a")
+    settings.change("bookmarks", place="beside")
+    side_car(trace).write_text("notes of somebody")
+    taken = said("b")
+    assert side_car(trace).read_text() == "notes of somebody"
+    side_car(trace).unlink()
+    monkeypatch.setattr(files, "can_lie_beside", lambda _: False)
+    refused = said("c")
+    monkeypatch.undo()
+    beside = said("d")
+
+    nothing = "; nothing can be written beside the trace"
+    assert_sides(nothing, refused, wanted + taken + beside)
+    taken_words = "; the file beside the trace is not replaced"
+    assert_sides(taken_words, taken, wanted + refused + beside)
 
 
 def test_closed_question_means_the_data_folder(

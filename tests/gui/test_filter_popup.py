@@ -14,6 +14,8 @@ from ggscope.gui.toolbar import ChipRow
 from ggscope.model.selection import Filter
 from ggscope.session.session import Session
 from link_traces import random_links_trace
+from panes import texts_of_widgets
+from sentences import assert_sides
 
 
 @pytest.fixture
@@ -98,6 +100,22 @@ def test_typed_offsets_become_a_chip(
     ]
 
 
+def test_parts_that_do_not_fit_beside_each_other_are_counted(
+    qtbot: QtBot, session: Session
+) -> None:
+    session.set_filter(Filter(offsets=(0, 1024), experts=frozenset({3})))
+
+    def said(width: int) -> str:
+        chips = ChipRow(session)
+        qtbot.addWidget(chips)
+        chips.resize(width, 28)
+        chips.show()
+        qtbot.waitExposed(chips)
+        return "\n".join(texts_of_widgets(chips))
+
+    assert_sides("{0} more parts of the filter", said(60), said(900))
+
+
 def test_chip_takes_its_part_away(qtbot: QtBot, session: Session) -> None:
     chips = ChipRow(session)
     qtbot.addWidget(chips)
@@ -120,6 +138,11 @@ def test_list_of_very_many_values_ends_with_how_many_more_there_are(
 
     assert popup.list.count() == MOST_LISTED + 1
     remark = popup.list.item(MOST_LISTED)
-    assert remark.text() == f"and {MOST_LISTED + 1:,} more: type them above"
+    remark_text = remark.text()
+    assert remark_text == f"and {MOST_LISTED + 1:,} more: type them above"
     assert not remark.flags() & Qt.ItemFlag.ItemIsUserCheckable
     assert session.filter.tensors == frozenset({"t7", last})
+    few = tuple((name, name) for name in names[:MOST_LISTED])
+    popup._on_choices(Choices({"tensors": few}))
+    rest = popup.list.item(popup.list.count() - 1).text()
+    assert_sides("and {} more: type them above", remark_text, rest)

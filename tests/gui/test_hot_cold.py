@@ -1,7 +1,9 @@
 """The hot-and-cold pane with real events."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QTextDocumentFragment
@@ -17,6 +19,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.hot_cold import HotColdView
 from reads_builder import moe_reads
+from sentences import assert_sides
 
 
 @pytest.fixture
@@ -67,6 +70,28 @@ def test_tooltip_of_a_bar_gives_exact_bytes(view):
     assert "30,000 bytes" in words
     assert "6 accesses" in words
     assert "in 6 of 6 tokens" in words
+    show(view, "layers")
+    cell = view.tooltip_at(view.canvas.width() // 2, view.canvas.height() // 2)
+    assert_sides("in {0} of {1} tokens", words, cell)
+    assert_sides("{0}, measured or derived", cell, words)
+
+
+def test_tooltip_of_a_bar_counts_tokens_only_where_they_are_known(qtbot, session):
+    trace = moe_reads()
+    none = np.full(len(trace.spans), -1, np.int32)
+    session.set_trace(replace(trace, spans=replace(trace.spans, token=none)))
+    view = HotColdView(session, theme("dark"))
+    qtbot.addWidget(view)
+    view.resize(1100, 300)
+    view.show()
+    qtbot.waitUntil(lambda: bool(view.current_facts()))
+    at = middle_of_bar(0)
+    without = view.tooltip_at(at.x(), at.y())
+    session.set_trace(trace)
+    qtbot.waitUntil(lambda: view.tooltip_at(at.x(), at.y()) not in ("", without))
+
+    words = view.tooltip_at(at.x(), at.y())
+    assert_sides("in {0} of {1} tokens", words, without)
 
 
 def test_facts_show_shares_below_a_tenth_of_a_per_cent(view, session, qtbot):

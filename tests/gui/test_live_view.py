@@ -24,6 +24,7 @@ from ggscope_capture.ring import Frame
 from panes import pane
 from ring_writer import Writer
 from scenes import texts_of
+from sentences import assert_sides
 from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -130,7 +131,9 @@ def test_what_is_no_ring_is_refused_in_words(window, qtbot, tmp_path):
     assert not document.live.is_on
 
 
-def test_lack_of_memory_ends_following_in_words(followed, writer, qtbot, monkeypatch):
+def test_lack_of_memory_ends_following_in_words(
+    followed, writer, window, qtbot, tmp_path, monkeypatch
+):
     document = followed(writer)
 
     def fail(_):
@@ -143,7 +146,11 @@ def test_lack_of_memory_ends_following_in_words(followed, writer, qtbot, monkeyp
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         pass
     assert "There is not enough memory to go on." in document.banner.text.text()
-    assert "there is not enough memory to go on" in document.live.meters.heard.words
+    (tmp_path / "none").write_bytes(b"something else entirely")
+    other = window.follow(str(tmp_path / "none"))
+    qtbot.waitUntil(lambda: other.live.meters.phase is Phase.FAILED, timeout=10_000)
+    words = (document.live.meters.heard.words, other.live.meters.heard.words)
+    assert_sides("there is not enough memory to go on.", *words)
 
 
 def test_reloading_leaves_a_program_that_runs_alone_and_follows_anew_at_its_end(

@@ -36,6 +36,7 @@ from ggscope.model.trace import ReadWarning, Severity
 from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
+from sentences import assert_sides
 
 Opened = Callable[[Path], Document]
 
@@ -320,12 +321,17 @@ def test_fault_in_a_view_puts_a_panel_in_its_place(
 def test_fault_elsewhere_shows_a_bar_and_copies_the_report(
     window: MainWindow, qapp: object, qtbot: QtBot
 ) -> None:
-    error = ValueError("odd")
+    def said(error: Exception) -> str:
+        ExceptionHook(window)(type(error), error, error.__traceback__)
+        qtbot.waitUntil(window.notice.isVisible)
+        return window.notice.text.text()
 
-    ExceptionHook(window)(ValueError, error, error.__traceback__)
+    lack = said(MemoryError())
+    window.notice.hide()
+    fault = said(ValueError("odd"))
 
-    qtbot.waitUntil(window.notice.isVisible)
-    assert "ValueError: odd" in window.notice.text.text()
+    assert "ValueError: odd" in fault
+    assert_sides("Something went wrong: *: *", fault, lack)
     QTest.mouseClick(window.notice.action_button, Qt.MouseButton.LeftButton)
     assert "ValueError: odd" in qapp.clipboard().text()
 

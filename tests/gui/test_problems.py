@@ -1,7 +1,7 @@
 """The Problems pane: what is listed, filtered, copied and jumped to."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from ggscope.model.trace import RecordView, Severity, Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.problems import ProblemsView, record_at
+from sentences import assert_sides
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 
@@ -145,6 +146,20 @@ def test_sound_file_says_so(view: ProblemsView, session: Session) -> None:
 
     assert view._stack.currentWidget() is view._empty
     assert view._empty.text == "No problems found in this file."
+
+
+def test_trace_that_is_still_being_read_may_get_problems(
+    view: ProblemsView, session: Session
+) -> None:
+    def said(trace: Trace) -> tuple[str, str]:
+        session.set_trace(replace(trace, pending=frozenset({"names"})))
+        reading = f"{view._note.text()}\n{view._empty.text}"
+        session.set_trace(trace)
+        return reading, f"{view._note.text()}\n{view._empty.text}"
+
+    assert_sides("still reading; more may come", *said(troubled()))
+    claim = "No problems found yet; still reading."
+    assert_sides(claim, *said(builders.llama_like_trace()))
 
 
 def test_failure_of_the_program_is_added_with_its_time(

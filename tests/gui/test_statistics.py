@@ -22,6 +22,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import statistics as statistics_module
 from ggscope.views.statistics import StatisticsView
+from sentences import assert_sides
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -372,6 +373,12 @@ def test_partial_trace_is_not_counted(
     assert view._empty.text.startswith("Still reading …")
     assert f"{len(trace.spans)} spans so far" in view._empty.text
     assert not session.tasks.is_running("statistics")
+    reading = view._empty.text
+    session.set_trace(replace(trace, pending=frozenset({"names"})))
+    session.set_visible(TimeRange(-20, -10))
+    qtbot.waitUntil(lambda: view._empty.text != reading)
+    claim = "{0} spans so far; figures follow when all are there."
+    assert_sides(claim, reading, view._empty.text)
 
 
 def test_all_spans_are_counted_before_their_accesses_are_known(
@@ -475,6 +482,10 @@ def test_narrow_pane_takes_more_lines_and_elides_with_a_tooltip(
 def test_many_groups_are_cut_and_it_is_said(
     qtbot: QtBot, view: StatisticsView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    view.by.setCurrentIndex(view.by.findData("layer"))
+    counted(qtbot, view)
+    all_of_them = view.about.full_text
+    view.by.setCurrentIndex(view.by.findData("op"))
     monkeypatch.setattr(statistics_module, "MAX_ROWS", 2)
     counted(qtbot, view)
 
@@ -483,6 +494,8 @@ def test_many_groups_are_cut_and_it_is_said(
 
     assert view.model.rowCount() == 3
     assert "the 2 largest of 4 groups" in view.about.full_text
+    claim = "the {0} largest of {1} groups"
+    assert_sides(claim, view.about.full_text, all_of_them)
     assert view._result is not None
     assert column(view, 1)[-1] == str(view._result.n_spans)
 

@@ -30,6 +30,8 @@ from ggscope.views.base.cells import (
 from ggscope.views.table import view as table_module
 from ggscope.views.table.model import Role, TraceTableModel, search_pattern
 from ggscope.views.table.view import TableView, filters_of
+from panes import titles_of
+from sentences import assert_sides
 
 LEFT = Qt.MouseButton.LeftButton
 PLAIN = Qt.KeyboardModifier.NoModifier
@@ -317,9 +319,15 @@ def test_large_trace_is_sorted_on_a_worker(
     monkeypatch.setattr(table_module, "SYNC_ROWS", 10)
     view = shown(qtbot, session)
     qtbot.waitUntil(lambda: view.model.rowCount() > 0)
+    titles = titles_of(session, monkeypatch)
+    monkeypatch.setattr(table_module, "SYNC_ROWS", len(session.trace.spans))
+    view.sort_by(Sorting("bytes", False))
+    at_once = "\n".join(titles)
+    monkeypatch.setattr(table_module, "SYNC_ROWS", 10)
 
     view.sort_by(Sorting("bytes", True))
 
+    assert_sides("Arranging the table", "\n".join(titles), at_once)
     assert session.tasks.is_running("table-order")
     assert view._note.full_text == "arranging…"
     qtbot.waitUntil(lambda: not session.tasks.is_running("table-order"))
@@ -1073,6 +1081,10 @@ def test_partial_trace_says_how_many_spans_are_there(
     assert view._stack.currentWidget() is view._empty
     assert view._empty.text.startswith("Still reading …")
     assert f"{len(trace.spans)} spans so far" in view._empty.text
+    reading = view._empty.text
+    session.set_trace(builders.empty_trace())
+    claim = "{0} spans so far; the table follows when all are there."
+    assert_sides(claim, reading, view._empty.text)
     assert view.model.rowCount() == 0
     assert not session.tasks.is_running("table-order")
 

@@ -24,6 +24,7 @@ from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.timeline import view as timeline_module
 from ggscope.views.timeline.gestures import build_menu
 from ggscope.views.timeline.view import TimelineView
+from sentences import assert_sides
 
 LEFT, MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton
 PLAIN = Qt.KeyboardModifier.NoModifier
@@ -394,6 +395,8 @@ def test_tooltips_of_headers_markers_and_counters(
     share = len(ticks) / trace.extent.duration
     (stalled,) = (text for text in texts if "stalled" in text)
     assert f"stalled {format_share(share)} of the trace" in stalled
+    others = "\n".join(text for text in texts if text != stalled)
+    assert_sides("stalled {} of the trace", stalled, others)
     assert "DMA0" in stalled
     assert [index.stalled_share(box.lane.key) for box in prepared.layout.boxes
             if box.lane is not None].count(None) > 1  # fmt: skip

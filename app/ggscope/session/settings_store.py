@@ -114,10 +114,12 @@ class IniStore:
         self._writing = threading.Lock()
         self._lock = threading.Lock()
         self._seen: dict[str, str] = {}  # in the file, when it was last looked at
+        self._has_read = False
         try:
             self._seen = self._read() or {}
         except (OSError, WriteError) as error:
             logger.warning("settings file %s cannot be read: %s", self.path, error)
+        self._has_read = True
         self._values = dict(self._seen)
         self._changed: set[str] = set()
         self._is_cleared = False
@@ -206,8 +208,11 @@ class IniStore:
         except ValueError as error:
             kept = set_aside(self.path)
             self.problem = (
-                f"The settings file was damaged ({error}); the defaults are used. It "
-                f"is kept as {kept}."
+                f"The settings file was damaged while the program ran ({error}); the "
+                f"settings stay as they are. The file is kept as {kept}."
+                if self._has_read
+                else f"The settings file was damaged ({error}); the defaults are used. "
+                f"It is kept as {kept}."
             )
             logger.warning("%s", self.problem)
             return None

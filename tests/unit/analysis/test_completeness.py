@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from builders import OPS, finished, op_number, random_trace
+from ggscope.analysis.completeness import expected
 from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.builder import TraceBuilder
@@ -239,6 +240,9 @@ def test_last_op_that_some_passes_lack_is_no_loss(n_passes) -> None:
 
     assert (found.n_missing, found.n_varying) == (0, 1)
     assert "1 op that varies is left out" in completeness_words(found)
+    claim = "; * op* that * left out: lost records or another graph"
+    alike = completeness(traced([ops] * n_passes))
+    assert_sides(claim, completeness_words(found), completeness_words(alike))
 
 
 def test_graphs_that_alternate_are_kinds_of_their_own() -> None:
@@ -294,6 +298,32 @@ def test_share_that_is_lost_at_random_is_told(share, lanes) -> None:
     n_least = found.n_missing - found.n_fewer
     assert n_least <= len(skip) <= found.n_missing + found.n_more
     assert found.share == pytest.approx(1 - share, abs=0.005 + share / 20)
+
+
+def test_what_a_share_rests_on_is_named_where_it_rests_on_it(monkeypatch) -> None:
+    ops = one_pass(20)
+    lost = lost_at_random(0.1, 2, len(ops))
+    again = frozenset((k, op) for k, op in lost if k == 0 or (0, op) not in lost)
+
+    def said(skip: frozenset[tuple[int, int]], n_passes: int = 2) -> str:
+        return completeness_words(completeness(traced([ops] * n_passes, skip=skip)))
+
+    assert again < lost
+    assert_sides("layers that are alike", said(lost), said(again))
+    some = lost_at_random(0.02, 40, len(ops))
+    compared = said(some, 40)
+    monkeypatch.setattr(expected, "_MOST_ROWS", 300)
+    claim = "(estimated from one in * of those that differ)"
+    assert_sides(claim, said(some, 40), compared)
+    for few in (frozenset(), frozenset({(7, 30)})):
+        assert_sides(claim, said(some, 40), said(few, 40))
+
+
+def test_trace_that_is_still_being_read_is_not_judged() -> None:
+    trace = traced([one_pass()] * 5)
+    found = completeness(replace(trace, pending=frozenset({"names"})))
+
+    assert_sides("it is still being read", found.why, completeness(trace).why)
 
 
 def test_loss_becomes_one_problem_and_silence_none() -> None:

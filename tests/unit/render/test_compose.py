@@ -378,7 +378,12 @@ def test_empty_trace_says_so() -> None:
 def test_trace_still_being_read_does_not_claim_to_be_empty() -> None:
     trace = replace(empty_trace(), pending=frozenset({"names"}))
 
-    assert texts_of(compose_timeline(make_scene(trace)))[0] == "Reading …"
+    reading, empty = (
+        "\n".join(texts_of(compose_timeline(make_scene(t))))
+        for t in (trace, empty_trace())
+    )
+    assert reading.startswith("Reading …")
+    assert_sides("Spans appear here as soon as they are read.", reading, empty)
 
 
 def test_figure_has_a_title_and_a_legend_of_what_is_in_view() -> None:

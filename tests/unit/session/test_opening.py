@@ -333,4 +333,5 @@ def test_shift_of_a_name_that_several_files_have_is_refused(tmp_path):
             return str(error)
         return ""
 
-    assert_sides("several files are", said("map.json"), said("a/map.json"))
+    like = said("a/map.json") + said("c.json")
+    assert_sides("several files are", said("map.json"), like)

@@ -14,6 +14,7 @@ from ggscope.model.trace import Trace
 from ggscope.session import queries
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.view import MIN_TICKS
+from sentences import assert_sides
 
 
 class Recorder:
@@ -288,14 +289,25 @@ def test_step_token_goes_to_the_next_token_span(session: Session, trace: Trace) 
     lane = next(x.id for x in trace.lanes if x.name == "tokens")
     tokens = np.flatnonzero(trace.spans.lane == lane)
     session.select_span(int(tokens[1]), reveal=False)
+    noted: list[str] = []
+    session.noted.connect(noted.append)
 
-    session.step_token(1)
-    assert session.selection.active == tokens[2]
-    session.step_token(-1)
-    session.step_token(-1)
+    def said(by: int) -> str:
+        noted.clear()
+        session.step_token(by)
+        return "\n".join(noted)
+
+    to_last = [said(1) for _ in tokens[2:]]
+    assert session.selection.active == tokens[-1]
+    beyond = said(1)
+    assert session.selection.active == tokens[-1]
+    to_first = [said(-1) for _ in tokens[1:]]
     assert session.selection.active == tokens[0]
-    session.step_token(-1)
+    before = said(-1)
     assert session.selection.active == tokens[0]
+    steps = "\n".join(to_last + to_first)
+    assert_sides("This is the first token", before, steps + beyond)
+    assert_sides("This is the last token", beyond, steps + before)
 
 
 def test_step_token_without_token_lane_uses_the_column(qtbot: QtBot) -> None:

@@ -17,6 +17,7 @@ from ggscope.model.trace import Trace
 from ggscope.session import queries
 from ggscope.session.loader import kept_of_failed, kept_of_stopped
 from ggscope.session.session import Session, TraceChange
+from sentences import assert_sides
 from staged import prefix, stages, with_records
 
 
@@ -176,6 +177,11 @@ def test_work_on_the_last_snapshot_is_dropped_with_it(
     assert ran == ["of the spans"]
 
 
+def without_total(trace: Trace) -> Trace:
+    """Return a trace of a file of which nobody knows how many records it has."""
+    return replace(trace, info=replace(trace.info, n_records=0))
+
+
 def test_stopped_reading_keeps_the_spans_and_says_how_far_it_came(
     snapshots: list[Trace],
 ) -> None:
@@ -186,7 +192,10 @@ def test_stopped_reading_keeps_the_spans_and_says_how_far_it_came(
     assert not kept.pending
     assert kept.read_until == first.read_until
     assert kept.warnings[0].code == "reading_stopped"
-    assert f"{n_all:,}" in kept.warnings[0].message
+    said = kept.warnings[0].message
+    claim = "Reading was stopped at * of * records; what follows is not shown."
+    assert_sides(claim, said, kept_of_stopped(without_total(first)).warnings[0].message)
+    assert f"{n_all:,}" in said
     assert "Reload" in kept.warnings[0].remedy
     assert kept.check() == []
 
@@ -195,16 +204,19 @@ def test_stopped_after_the_spans_names_what_is_missing(snapshots: list[Trace]) -
     kept = kept_of_stopped(snapshots[2])
 
     assert "accesses, names" in kept.warnings[0].message
+    claim = "Reading was stopped after the spans; * are incomplete."
+    before = kept_of_stopped(snapshots[1]).warnings[0].message
+    assert_sides(claim, kept.warnings[0].message, before)
 
 
 def test_stopped_without_a_total_says_what_there_is() -> None:
     trace = with_records(llama_like_trace(tokens=1, layers=1))
     small = prefix(trace, 0.5)
-    unknown = replace(small, info=replace(small.info, n_records=0))
 
-    kept = kept_of_stopped(unknown)
+    kept, known = kept_of_stopped(without_total(small)), kept_of_stopped(small)
 
-    assert "after" in kept.warnings[0].message
+    claim = "Reading was stopped after * records."
+    assert_sides(claim, kept.warnings[0].message, known.warnings[0].message)
 
 
 def test_failed_reading_keeps_the_spans_and_the_reason(snapshots: list[Trace]) -> None:

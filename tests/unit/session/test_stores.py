@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.session import settings_store
 from ggscope.session.settings import MAX_RECENT, Settings, merged
 from ggscope.session.settings_store import IniStore, default_path
+from sentences import assert_sides
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 TEXTS |= st.sampled_from(
@@ -79,7 +80,13 @@ def test_damaged_file_is_kept_aside_and_said(tmp_path: Path, content: bytes) -> 
         settings = Settings(IniStore(path))
 
         assert settings.appearance.theme == "system"
-        assert "damaged" in settings.problems[0]
+        claim = (
+            "The settings file was damaged (*); the defaults are used. It is kept as *."
+        )
+        path.write_bytes(b"")
+        none = "\n".join(Settings(IniStore(path)).problems)
+        assert_sides(claim, settings.problems[0], none)
+        path.unlink()
         assert str(tmp_path / kept) in settings.problems[0]
         assert (tmp_path / kept).read_bytes() == content
         assert not path.exists()
@@ -98,6 +105,12 @@ def test_file_damaged_meanwhile_is_kept_aside_and_nothing_is_lost(
     settings.change("appearance", font_scale=125)
     settings.sync()
 
+    claim = (
+        "The settings file was damaged while the program ran (*); the settings stay as "
+        "they are. The file is kept as *."
+    )
+    assert_sides(claim, said[0], "\n".join(Settings(IniStore(path)).problems))
+    assert "defaults" not in said[0]
     again = Settings(IniStore(path))
     assert (again.appearance.theme, again.appearance.font_scale) == ("dark", 125)
     assert (tmp_path / "ggscope.ini.broken").read_bytes() == b"\0" * 100
@@ -123,8 +136,14 @@ def test_pipe_in_place_of_the_file_does_not_hold_up_the_start(tmp_path: Path) ->
     settings = Settings(IniStore(tmp_path / "ggscope.ini"))
     settings.change("appearance", theme="dark")
 
-    assert "cannot be written" in settings.store.sync()
+    refused = settings.store.sync()
     assert settings.appearance.theme == "dark"
+    (tmp_path / "ggscope.ini").unlink()
+    claim = (
+        "The settings cannot be written: * What you change lasts until the program "
+        "ends."
+    )
+    assert_sides(claim, refused, settings.store.sync())
 
 
 def test_windows_keep_what_the_other_stores(tmp_path: Path, qtbot: QtBot) -> None:

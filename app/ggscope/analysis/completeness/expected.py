@@ -264,6 +264,8 @@ def _sampled(runs: Runs, leaders: I64, weight: I64) -> tuple[I64, I64, int]:
     keep = np.ones(len(leaders), np.bool_)
     keep[lone[1:-1]] = False
     keep[lone[1:-1:every]] = True
+    if keep.all():
+        return leaders, weight, 1  # few differ, though long ones
     weight = weight.copy()
     weight[lone[1:-1:every]] = every
     return leaders[keep], weight[keep], every

@@ -47,7 +47,7 @@ class Heat:
     unit_maybe : int64[n_units], accesses that may be to the unit besides: by experts
         that no list names.
     places : map of the model file.
-    n_tokens : distinct tokens of all ops.
+    n_tokens : distinct tokens of all ops; 0 where no op has one.
     n_lost : file accesses whose place is not known.
     n_unknown : accesses that name no tensor.
     passed_bytes : recorded bytes of accesses to stacks that lie in experts not chosen;
@@ -203,6 +203,8 @@ def _tokens(
     token: Array | None, pattern: Array, rows: I64, table: _Tensors, n_patterns: int
 ) -> tuple[I64, int]:
     """Return in how many tokens each tensor is accessed, and how many there are."""
+    if token is not None and len(token) and token.min() < 0:  # ops of no token
+        pattern, token = pattern[token >= 0], token[token >= 0]
     if token is None or not len(token):
         return np.zeros(table.n, np.int64), 0
     low = int(token.min())

@@ -23,7 +23,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -446,6 +446,7 @@ class Kept:
     place : the file that has them, None = none was written.
     stamp : of that file; see `stamp_of`.
     is_elsewhere : whether they should lie beside the trace and cannot.
+    is_taken : whether that is for a file that lies there and is not theirs.
     """
 
     kept: BookmarkSet
@@ -453,6 +454,7 @@ class Kept:
     place: Path | None
     stamp: tuple[int, int, int] | None = None
     is_elsewhere: bool = False
+    is_taken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,7 +480,9 @@ class KeepRequest:
                 f"any more: {reason}.",
                 path=shelf.path,
             ) from error
-        if shelf.is_beside and _may_write_beside(shelf):
+        can_write = shelf.is_beside and can_lie_beside(shelf.path)
+        is_taken = can_write and not _is_ours_beside(shelf)
+        if can_write and not is_taken:
             try:
                 return self._write(side_car(shelf.path), of)
             except WriteError:
@@ -486,10 +490,10 @@ class KeepRequest:
                     raise
         has_folder = shelf.folder is not None and shelf.folder.exists()
         if shelf.folder is None or not (has_folder or self.ours):
-            return Kept(self.ours, of, None, is_elsewhere=shelf.is_beside)
+            return Kept(self.ours, of, None, None, shelf.is_beside, is_taken)
         make_folder(shelf.folder)
         kept = self._write(shelf.folder / _own_name(of), of)
-        return Kept(kept.kept, of, kept.place, kept.stamp, shelf.is_beside)
+        return replace(kept, is_elsewhere=shelf.is_beside, is_taken=is_taken)
 
     def _write(self, target: Path, of: Fingerprint) -> Kept:
         shelf = self.shelf
@@ -573,10 +577,7 @@ def _own(shelf: Shelf, of: Fingerprint) -> Iterator[tuple[Path, BookmarkFile]]:
             continue
 
 
-def _may_write_beside(shelf: Shelf) -> bool:
+def _is_ours_beside(shelf: Shelf) -> bool:
     """Tell whether the file beside the trace is ours to write: none, or about it."""
-    path = side_car(shelf.path)
-    if not can_lie_beside(shelf.path):
-        return False
     beside, _, _ = _beside(shelf)
-    return bool(beside) or not os.path.lexists(path)
+    return bool(beside) or not os.path.lexists(side_car(shelf.path))

@@ -117,7 +117,7 @@ class BookmarkKeeper(QObject):
             self._accepted,
         )
 
-    def _say_place(self, is_elsewhere: bool = False) -> None:
+    def _say_place(self, is_elsewhere: bool = False, is_taken: bool = False) -> None:
         """Tell the session in words where its bookmarks are."""
         words, path = "", self.trace_path
         if self._place is None:
@@ -126,7 +126,9 @@ class BookmarkKeeper(QObject):
             words = self.tr("Kept beside the trace, in {0}").format(self._place.name)
         else:
             words = self.tr("Kept in your data folder")
-            if is_elsewhere:
+            if is_taken:
+                words += self.tr("; the file beside the trace is not replaced")
+            elif is_elsewhere:
                 words += self.tr("; nothing can be written beside the trace")
         self._session.set_bookmarks_kept(words if self._known else "")
 
@@ -285,7 +287,7 @@ class BookmarkKeeper(QObject):
         if kept.place is not None:
             self._watch.start()
         self._take(merged(self._ours(), kept.kept))
-        self._say_place(kept.is_elsewhere)
+        self._say_place(kept.is_elsewhere, kept.is_taken)
         self._keep_again()
 
     def _on_not_kept(self, failure: TaskFailure) -> None:
