@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 
 from ggscope.gui.commands.command import Needs, conditions
-from ggscope.gui.live import LiveStrip, command_for, figures_text
+from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
 from ggscope.live.source import Heard, State
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
@@ -21,7 +21,7 @@ from ggscope.session.tasks import TaskState
 from ggscope.views.heatmap.view import HeatmapView
 from ggscope.views.table.view import TableView
 from ggscope_capture.ring import Frame
-from panes import pane
+from panes import pane, texts_of_widgets
 from ring_writer import Writer
 from scenes import texts_of
 from sentences import assert_sides
@@ -107,6 +107,54 @@ def test_any_ring_is_waited_for_with_the_command_that_makes_one(
     assert page.again.isVisible()
 
 
+def test_page_says_what_is_waited_for_only_as_long_as_it_is(
+    window, writer, qtbot, tmp_path, monkeypatch
+) -> None:
+    def page_of(wanted: str, phase: Phase) -> WaitingPage:
+        document = window.follow(wanted)
+        meters = document.live.meters
+        qtbot.waitUntil(
+            lambda: (
+                document.live.meters.phase is phase
+                and (document.live.meters is not meters)
+            ),
+            timeout=10_000,
+        )
+        return document.waiting_page
+
+    def words_of(page: WaitingPage) -> str:
+        return "\n".join(texts_of_widgets(page))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(live_module, "wanted_path", lambda _: None)
+        page = page_of("", Phase.WAITING)
+        of_any = words_of(page)
+        with qtbot.waitSignal(window.document.live.ended, timeout=10_000):
+            window.actions_["live.stop"].trigger()
+        stopped = words_of(page)
+    other = tmp_path / "other"
+    other.write_bytes(b"something else entirely")
+    named = words_of(page_of(str(tmp_path / "later"), Phase.WAITING))
+    silent = words_of(page_of(str(writer.path), Phase.LIVE))
+    failed = words_of(page_of(str(other), Phase.FAILED))
+
+    for said in (named, of_any):
+        for unsaid in (silent, failed, stopped):
+            assert_sides("Waiting for a program", said, unsaid)
+    appears = (
+        "It appears here as soon as the traced program makes it. Programs that "
+        "ggscope-capture starts make rings of their own: follow any ring for these."
+    )
+    for unsaid in (of_any, silent, failed, stopped):
+        assert_sides(appears, named, unsaid)
+    for unsaid in (named, silent, failed):
+        assert_sides("This command in a terminal makes it:", of_any, unsaid)
+    for unsaid in (named, of_any, failed, stopped):
+        assert_sides("The program has computed nothing yet", silent, unsaid)
+    for unsaid in (named, of_any, silent, stopped):
+        assert_sides("This cannot be followed", failed, unsaid)
+
+
 def test_ring_without_graphs_says_what_is_waited_for(window, writer, qtbot):
     document = window.follow(str(writer.path))
     qtbot.waitUntil(lambda: document.session.trace is not None, timeout=10_000)
@@ -158,7 +206,8 @@ def test_reloading_leaves_a_program_that_runs_alone_and_follows_anew_at_its_end(
 ):
     document = followed(writer)
     window.actions_["file.reload"].trigger()
-    assert document.status.said.full_text == "This tab follows a program that runs."
+    claim = "There is nothing to reload as long as this tab follows."
+    assert document.status.said.full_text == claim
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         window.actions_["live.stop"].trigger()
     window.actions_["file.reload"].trigger()
@@ -260,18 +309,25 @@ def test_pause_lets_the_picture_stand_while_reading_goes_on(
     assert strip.state.text() == "● paused"
     words = "records wait to be shown"
     qtbot.waitUntil(lambda: words in strip.figures.full_text, timeout=10_000)
+    paused = strip.figures.full_text
 
     window.actions_["live.pause"].trigger()
     qtbot.waitUntil(lambda: n_spans(document) >= n + 6_000, timeout=10_000)
+    claim = "· {0} records wait to be shown"
+    assert_sides(claim, paused, strip.figures.full_text)
 
 
 def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot):
     document = followed(writer)
+    session, heard = document.session, []
+    session.noted.connect(heard.append)
+    session.reload()
+    follows = "\n".join(heard)
+    heard.clear()
     writer.end()
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         pass
 
-    session = document.session
     assert not session.trace.pending
     assert not document.live.is_on
     assert document.live.meters.phase is Phase.ENDED
@@ -282,6 +338,10 @@ def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot
     session.set_filter(Filter(ops=frozenset({"ADD"})))
     assert session.mask is not None
     assert not listeners()
+    session.reload()  # follows anew
+    claim = "There is nothing to reload as long as this tab follows."
+    assert_sides(claim, follows, "\n".join(heard))
+    assert document.live.is_on
 
 
 def test_stopping_keeps_what_was_heard_and_says_so(followed, writer, window, qtbot):

@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -20,6 +21,8 @@ from ggscope.live import launch
 from ggscope.live.launch import Check, Target, Wish
 from ggscope.session import live as live_module
 from ggscope_capture import models
+from panes import texts_of_widgets, titles_of
+from sentences import assert_sides, is_said
 
 PATIENCE = 20_000
 
@@ -138,6 +141,12 @@ def test_program_that_cannot_be_traced_is_told_why_and_what_to_do(
     looked(dialog, qtbot)
     text = dialog.program_words.text()
     assert text.startswith("Cannot be traced: ggml was linked into the program itself")
+    cannot = text
+    dialog.program.setEditText(str(built["program"]))
+    looked(dialog, qtbot)
+    can = dialog.program_words.text()
+    assert_sides("Cannot be traced: {0}. {1}", cannot, can)
+    assert_sides("Can be traced: {0}.", can, cannot)
     assert "Use a build whose ggml is a library" in text
     assert not dialog.start.isEnabled()
 
@@ -153,7 +162,32 @@ def test_program_that_cannot_be_traced_is_told_why_and_what_to_do(
     assert not dialog.start.isEnabled()
 
 
-def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(dialog, qtbot):
+def test_program_is_said_to_be_looked_at_until_it_is_known(
+    dialog, qtbot, built, monkeypatch
+):
+    told: list[str] = []
+    say = dialog._say
+
+    def noted(where, text, level=""):
+        told.append(text)
+        say(where, text, level)
+
+    monkeypatch.setattr(dialog, "_say", noted)
+    for name, is_looked_at in ((built["program"], True), ("  ", False)):
+        told.clear()
+        dialog.program.setEditText(str(name))
+        looked(dialog, qtbot)
+        assert ("Looking at the program…" in told) == is_looked_at
+    dialog.program.setEditText(str(built["program"]))
+    dialog._look_at_both()
+    before = dialog.program_words.text()
+    looked(dialog, qtbot)
+    assert_sides("Looking at the program…", before, dialog.program_words.text())
+
+
+def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(
+    dialog, qtbot, built
+):
     dialog.program.setEditText(sys.executable)
     looked(dialog, qtbot)
 
@@ -162,6 +196,10 @@ def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(dialog,
     assert not dialog.model.isEnabled()
     assert not dialog.prompt.isEnabled()
     assert dialog.wish().command() == [str(Path(sys.executable).absolute())]
+    dialog.program.setEditText(str(built["program"]))
+    looked(dialog, qtbot)
+    claim = "It is none of llama.cpp's programs: give all its arguments below."
+    assert_sides(claim, text, dialog.program_words.text())
 
 
 def test_program_that_a_run_must_tell_is_said_to_be_perhaps(dialog, qtbot, tmp_path):
@@ -175,15 +213,21 @@ def test_program_that_a_run_must_tell_is_said_to_be_perhaps(dialog, qtbot, tmp_p
     assert dialog.start.isEnabled()
 
 
-def test_model_that_is_no_gguf_is_refused_in_words(dialog, qtbot, built, tmp_path):
+def test_model_that_is_no_gguf_is_refused_in_words(
+    dialog, qtbot, built, tmp_path, model
+):
     wrong = tmp_path / "wrong.gguf"
     wrong.write_bytes(b"something else entirely")
     dialog.program.setEditText(str(built["program"]))
     dialog.model.setEditText(str(wrong))
     looked(dialog, qtbot)
 
-    assert dialog.model_words.text().endswith("Choose a GGUF file.")
+    refused = dialog.model_words.text()
+    assert refused.endswith("Choose a GGUF file.")
     assert not dialog.start.isEnabled()
+    dialog.model.setEditText(str(model))
+    looked(dialog, qtbot)
+    assert_sides("{0} Choose a GGUF file.", refused, dialog.model_words.text())
 
 
 def test_machine_without_llama_is_told_what_brings_one(window, qtbot, monkeypatch):
@@ -251,7 +295,7 @@ def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
     qtbot.waitUntil(lambda: n_spans(document) >= heard, timeout=PATIENCE)
     assert document.run.is_running
     assert document.program.state.text().startswith("● running for ")
-    assert " · is recorded to " in document.program.words.full_text
+    while_it_runs = document.program.words.full_text
     document.run.stop()
     ended(document, qtbot)
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
@@ -261,6 +305,8 @@ def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
     assert "to stderr" in text
     assert document.program.state.text() == "● ended with 0"
     assert " · recorded in " in document.program.words.full_text
+    over = document.program.words.full_text
+    assert_sides("· is recorded to {0}", while_it_runs, over)
     assert Path(document.run.output).stat().st_size == heard * 256
 
 
@@ -288,7 +334,16 @@ def test_program_that_does_not_end_is_killed(run, qtbot, traced, monkeypatch):
     ended(document, qtbot)
 
     assert document.program.state.text() == "● ended by signal 9"
+    killed, document.run.status = document.run.state(), 9
+    assert_sides("ended by signal {0}", killed, document.run.state())
     assert document.run.has_recording
+
+
+def said_anew(document):
+    """Return what a tab says when five seconds have gone by."""
+    document.banner.text.setText("")
+    document._on_silent()
+    return document.banner.text.text()
 
 
 def test_silence_is_explained_with_the_next_step(run, qtbot, traced, monkeypatch):
@@ -298,6 +353,8 @@ def test_silence_is_explained_with_the_next_step(run, qtbot, traced, monkeypatch
     check = Check(target, "no-ggml", None, ("why",), "advice")
     document = run("--waits", check=check)
     page = document.waiting_page
+    started = "\n".join(texts_of_widgets(page))
+    while_it_runs = document.program.words.full_text
     assert page.words.text() == "llama-completion has been started."
     assert page.hint.text() == "Its spans appear here as soon as it computes."
     document.run.name = "llama-server"
@@ -309,10 +366,35 @@ def test_silence_is_explained_with_the_next_step(run, qtbot, traced, monkeypatch
     assert "A server computes when it is asked: send a request." in text
     assert "Only the run can tell whether it can be traced." in text
     assert "A program that clears its environment or runs in a sandbox" in text
-    document.banner.action_button.click()
+    silent_claims = (
+        "Nothing has been recorded yet, and {0} runs.",
+        "It may still be loading its model.",
+        "A program that clears its environment or runs in a sandbox keeps the tracer "
+        "out; what it says below may tell.",
+    )
+    of_servers = "A server computes when it is asked: send a request."
+    document.run.name = "llama-completion"
+    document._on_silent()
+    assert_sides(of_servers, text, document.banner.text.text())
+    assert is_said(silent_claims[0], document.banner.text.text())
+    # One record, or a tab that does not follow any more, and nothing is said.
+    known, live = document.live.meters, document.live
+    live.meters = replace(known, heard=replace(known.heard, records=1))
+    one = said_anew(document)
+    live.meters = known
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(live), "is_on", False)
+        deaf = said_anew(document)
+    for claim in (*silent_claims, of_servers):
+        assert_sides(claim, text, one + deaf)
+    document.run.stop()
     ended(document, qtbot)
-    assert " · nothing was recorded" in document.program.words.full_text
+    over = document.program.words.full_text
+    assert_sides("· nothing was recorded", over, while_it_runs)
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
+    after = "\n".join(texts_of_widgets(page))
+    assert_sides("{0} has been started.", started, after)
+    assert_sides("Its spans appear here as soon as it computes.", started, after)
 
 
 def test_run_that_is_over_at_once_is_shown_from_its_recording(
@@ -331,7 +413,7 @@ def test_run_that_is_over_at_once_is_shown_from_its_recording(
     assert not document.program.open.isVisible()
 
 
-def test_failure_of_the_program_is_told(run, qtbot, traced):
+def test_failure_of_the_program_is_told(run, qtbot, traced, monkeypatch):
     traced()
     document = run("--fails", "--waits")
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
@@ -343,6 +425,11 @@ def test_failure_of_the_program_is_told(run, qtbot, traced):
     assert document.program.state.text() == "● ended with 3"
     text = document.banner.text.text()
     assert text == "llama-completion ended with 3. What it said is below."
+    monkeypatch.setattr(document.run, "all_said", list)
+    document._on_run_ended()
+    quiet = document.banner.text.text()
+    assert_sides("What it said is below.", text, quiet)
+    assert quiet == "llama-completion ended with 3."
 
 
 def test_text_that_never_ends_is_bounded(run, qtbot, traced, monkeypatch):
@@ -393,9 +480,14 @@ def test_recording_is_opened_and_saved_elsewhere(
     document.run.stop()
     ended(document, qtbot)
     target = tmp_path / "kept"
+    titles = titles_of(document.session, monkeypatch)
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: ("", ""))
+    document.program.save.click()
+    refused = "\n".join(titles)
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
     document.program.save.click()
     qtbot.waitUntil(lambda: (tmp_path / "kept.json").exists(), timeout=PATIENCE)
+    assert_sides("Saving the recording", "\n".join(titles), refused)
     saved = (tmp_path / "kept.bin").read_bytes()
     assert saved == Path(document.run.output).read_bytes()
     document.program.open.click()

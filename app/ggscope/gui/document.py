@@ -553,7 +553,8 @@ class Document(QWidget):
     def _on_live_reload(self, _: object) -> None:
         """Follow anew what has ended."""
         if self.live is not None and self.live.is_on:
-            self.session.noted.emit(self.tr("This tab follows a program that runs."))
+            words = self.tr("There is nothing to reload as long as this tab follows.")
+            self.session.noted.emit(words)
         elif self.live is not None:
             self.hide_message()
             self.live.start()
@@ -563,7 +564,7 @@ class Document(QWidget):
         run, live = self.run, self.live
         if run is None or live is None or not run.is_running:
             return
-        if live.meters.heard.records:
+        if not live.is_on or live.meters.heard.records:
             return
         told = [
             self.tr("Nothing has been recorded yet, and {0} runs.").format(run.name),
@@ -592,8 +593,10 @@ class Document(QWidget):
             if run.has_recording:
                 self.recording_requested.emit(run.output)
         elif run.status and not run.is_stopped:
-            text = self.tr("{0} {1}. What it said is below.")
-            self.say(text.format(run.name, run.state()))
+            text = f"{run.name} {run.state()}."
+            if run.all_said():
+                text += self.tr(" What it said is below.")
+            self.say(text)
 
     def _on_live_ended(self) -> None:
         """Say why a program is not followed any more, unless it just ended."""

@@ -212,7 +212,12 @@ class WaitingPage(QWidget):
         if self._started and meters.phase is Phase.WAITING:
             words = self.tr("{0} has been started.").format(self._started)
         self.words.setText(words)
-        self.hint.setVisible(not (self._started and meters.phase.is_over))
+        is_over, is_waiting = meters.phase.is_over, meters.phase is Phase.WAITING
+        if self._started:
+            self.hint.setVisible(not is_over)
+        else:  # what makes the ring is of use where it is not there
+            has_command = bool(self.command.full_text)
+            self.hint.setVisible(is_waiting or (is_over and has_command))
         self.again.setVisible(meters.phase.is_over and not self._started)
 
 

@@ -18,6 +18,7 @@ from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange
+from ggscope.model.trace import RUNNING
 from ggscope.render.batch import (
     AreaBatch,
     DisplayList,
@@ -384,6 +385,19 @@ def test_trace_still_being_read_does_not_claim_to_be_empty() -> None:
     )
     assert reading.startswith("Reading …")
     assert_sides("Spans appear here as soon as they are read.", reading, empty)
+
+
+def test_empty_timeline_waits_for_graphs_of_a_program_that_runs() -> None:
+    def said(*pending: str) -> str:
+        trace = replace(empty_trace(), pending=frozenset(pending))
+        return "\n".join(texts_of(compose_timeline(make_scene(trace))))
+
+    for claim in (
+        "Waiting for the first graph …",
+        "Spans appear here as soon as the program computes.",
+    ):
+        for unsaid in (said(), said("names")):
+            assert_sides(claim, said(RUNNING), unsaid)
 
 
 def test_figure_has_a_title_and_a_legend_of_what_is_in_view() -> None:
