@@ -1,15 +1,32 @@
 """Claims of the views, each said where it is true and not by its neighbour."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
+from PySide6.QtCore import Qt
 
+import builders
 import graph_traces
 from buffer_traces import Life, buffers_trace
-from ggscope.model.tables import AccessKind, Space
-from ggscope.model.trace import OTHER_FILES, Trace
+from expert_traces import routed
+from ggscope.analysis.experts.figures import Beside
+from ggscope.analysis.sessions.correlate import correlate
+from ggscope.model.routing import expert_key
+from ggscope.model.selection import Filter, Selection
+from ggscope.model.tables import AccessKind, Space, SpanFlag
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
+from ggscope.session.tasks import Tasks
+from ggscope.views.base.cells import CellTexts
 from ggscope.views.base.painted import PaintedView
-from panes import empty_words, settle_view
+from ggscope.views.details import parts
+from ggscope.views.details.links import SpanSteps
+from ggscope.views.graph.sight import GraphHit, tooltip_for
+from graph_scenes import graph_scene
+from panes import empty_words, settle_view, texts_of_widgets, tips
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from sentences import assert_sides
 
@@ -146,3 +163,245 @@ def test_cache_that_counts_no_read_does_not_deny_the_accesses(shown) -> None:
         "map tells sizes.",
     ):
         assert_sides(claim, written, others)
+
+
+@pytest.mark.parametrize(
+    "view_id",
+    ["bookmarks", "buffers", "details", "experts", "problems", "statistics", "table"],
+)
+def test_view_without_a_trace_says_that_none_is_open(shown, view_id: str) -> None:
+    def said(trace: Trace | None) -> str:
+        view = shown(view_id, trace)
+        is_drawn = isinstance(view, PaintedView)
+        return why_empty(view) if is_drawn else "\n".join(texts_of_widgets(view))
+
+    assert_sides("No trace is open.", said(None), said(builders.empty_trace()))
+
+
+def test_statistics_say_why_no_span_is_counted(shown, qtbot) -> None:
+    def said(trace: Trace, wanted: Filter | None = None) -> str:
+        view = shown("statistics", trace)
+        if wanted is not None:
+            view.session.set_filter(wanted)
+        qtbot.waitUntil(lambda: not view._timer.isActive())
+        settle_view(qtbot, view)
+        return "\n".join(texts_of_widgets(view))
+
+    none = said(builders.spans_trace([], []))
+    some = said(builders.spans_trace([0], [10], op=1))
+    hidden = said(
+        builders.spans_trace([0], [10], op=1), Filter(ops=frozenset({"MUL_MAT"}))
+    )
+    claim = "Drag across the timeline to mark a range."
+    assert_sides(claim, none, some + hidden)
+    assert "No span lies" not in hidden
+    assert "in this range matches the filter" in hidden
+
+
+# -- details and table -----------------------------------------------------------------
+
+
+def details(shown: Callable[..., Any], qtbot, trace: Trace, *chosen: object) -> str:
+    view = shown("details", trace)
+    if chosen:
+        view.session.select(Selection(*chosen))
+        settle_view(qtbot, view)
+    return "\n".join(texts_of_widgets(view))
+
+
+def test_details_say_what_is_selected(shown, qtbot) -> None:
+    trace = moe_reads()
+    nothing = details(shown, qtbot, trace)
+    span = details(shown, qtbot, trace, "spans", (0,))
+    tensor = details(shown, qtbot, trace, "tensors", (0,))
+    expert = details(shown, qtbot, trace, "experts", (expert_key(0, 1),))
+
+    assert_sides("Nothing is selected.", nothing, span)
+    assert_sides(
+        "Spans that belong to it are lit in the timeline and the table.", tensor, span
+    )
+    assert_sides("expert of layer *", expert, tensor)
+
+
+def test_sources_are_still_being_read_until_they_are_there(shown, qtbot) -> None:
+    row = TensorRow("blk.0.a", 0, 64, 0)
+    trace = reads_trace([row], [Op(0), Op(20, (Read(0, 64),))])
+    waits = replace(trace, pending=frozenset({"accesses"}))
+    said = details(shown, qtbot, waits, "spans", (0,))
+
+    claim = "Sources are still being read."
+    assert_sides(claim, said, details(shown, qtbot, trace, "spans", (0,)))
+    assert_sides(claim, said, details(shown, qtbot, waits, "spans", (1,)))
+
+
+def test_spans_that_are_not_lit_are_told(qtbot) -> None:
+    steps = SpanSteps()
+    qtbot.addWidget(steps)
+
+    def said(n_listed: int) -> str:
+        steps.set_position(-1, n_listed, 9)
+        return "\n".join(texts_of_widgets(steps))
+
+    assert_sides("Only the first {0} are; filter to see all.", said(5), said(9))
+
+
+def test_histogram_says_where_no_span_has_a_time(shown, qtbot, monkeypatch) -> None:
+    heard: list[str] = []
+    monkeypatch.setattr(parts, "tr", lambda text: heard.append(text) or text)
+
+    def said(flags: int) -> str:
+        heard.clear()
+        trace = builders.spans_trace([0, 20], [10, 30], op=1, flags=np.uint16(flags))
+        view = shown("details", trace)
+        view.session.select(Selection("spans", (0,)))
+        settle_view(qtbot, view)
+        view.grab()
+        return "\n".join(heard)
+
+    assert_sides("No span has its own time.", said(SpanFlag.ESTIMATED), said(0))
+
+
+def test_table_says_how_many_rows_were_selected(shown, qtbot, monkeypatch) -> None:
+    def said(most: int) -> str:
+        monkeypatch.setattr("ggscope.views.table.view.MAX_SELECTED", most)
+        view = shown("table", builders.spans_trace([0, 20, 40], [10, 30, 50]))
+        view.session.set_visible(TimeRange(0, 50))
+        qtbot.waitUntil(lambda: len(view.model.order) == 3)
+        view.select_all()
+        return "\n".join(texts_of_widgets(view))
+
+    assert_sides("{0} of {1} {2}: that is the most at once", said(2), said(3))
+
+
+def test_table_says_why_a_span_is_not_in_the_graph(shown) -> None:
+    trace = graph_traces.network_trace(2, 1)
+    spans = trace.spans
+    op, name = spans.op.copy(), spans.name.copy()
+    op[0], name[0] = -1, trace.strings.intern("of no graph")
+
+    def said(trace: Trace) -> str:
+        found = correlate(trace)
+        row = shown("table", trace)
+        row.session.linked  # noqa: B018 - asks for what is linked
+        tip = CellTexts.of(trace, correlation=found)._dot_tip(0)
+        return f"{tip}\n{row.model.row_text(0)}"
+
+    known = said(trace)
+    no_op = said(replace(trace, spans=replace(spans, op=op)))
+    renamed = said(replace(trace, spans=replace(spans, name=name)))
+
+    assert_sides("Not in the graph: this span is no op.", no_op, known + renamed)
+    claim = (
+        "Not in the graph: no node was found for “{0}” by its name, with or without "
+        "suffix, and its op. Addresses of graphs and traces are of different things "
+        "and not compared."
+    )
+    assert_sides(claim, renamed, known + no_op)
+    assert_sides("not in the graph", renamed, known)
+
+
+# -- lists and pictures ----------------------------------------------------------------
+
+
+def test_pane_of_bookmarks_is_empty_where_there_are_none(shown) -> None:
+    view = shown("bookmarks", moe_reads())
+    none = "\n".join(texts_of_widgets(view))
+    view.session.add_bookmark("a", TimeRange(0, 10))
+
+    assert_sides("No bookmarks yet.", none, "\n".join(texts_of_widgets(view)))
+
+
+def test_problems_are_all_hidden_where_no_kind_is_shown(shown) -> None:
+    warnings = tuple(
+        ReadWarning(severity, "a_code", "It is so.")
+        for severity in (Severity.NOTICE, Severity.ERROR)
+    )
+
+    def said(*hidden: Severity) -> str:
+        view = shown("problems", replace(reads(), warnings=warnings))
+        for severity in hidden:
+            view._filters[severity].setChecked(False)
+        return "\n".join(texts_of_widgets(view))
+
+    every, some = said(Severity.NOTICE, Severity.ERROR), said(Severity.NOTICE)
+    assert_sides("All problems are hidden.", every, some)
+
+
+def test_accesses_are_counted_by_a_task_of_that_name(shown, monkeypatch) -> None:
+    titles: list[str] = []
+    run = Tasks.run
+
+    def noted(self, *arguments: object, **named: object) -> None:
+        titles.extend(str(value) for value in (*arguments, *named.values()))
+        run(self, *arguments, **named)
+
+    monkeypatch.setattr(Tasks, "run", noted)
+    shown("hot_cold", replace(moe_reads(), pending=frozenset({OTHER_FILES})))
+    before = "\n".join(titles)
+    shown("hot_cold", moe_reads())
+
+    assert_sides("Counting accesses to tensors", "\n".join(titles), before)
+
+
+def choosing(more: int) -> Trace:
+    """Return an op on a stack, and a list of its experts that may not be whole."""
+    op = Op(0, (Read(0, 400),), "MUL_MAT_ID")
+    made = reads_trace([STACK], [op], {(0, 0): [1]}, {(0, 0): more})
+    return replace(made, models=(replace(made.models[0], size=STACK.size),))
+
+
+def test_heatmap_tells_what_experts_in_no_list_may_read(shown) -> None:
+    said, unsaid = (tips(shown("heatmap", choosing(more))) for more in (2, 0))
+
+    assert_sides("up to {0} ×, by experts that no list names", said, unsaid)
+
+
+def test_experts_to_pin_are_told_of_what_was_counted(shown, qtbot) -> None:
+    def said(trace: Trace, beside: Beside) -> str:
+        view = shown("experts", trace)
+        view.bar.beside.setCurrentIndex(view.bar.beside.findData(beside))
+        settle_view(qtbot, view)
+        words = [*texts_of_widgets(view.cover)] if view.cover.isVisible() else []
+        model = view.cover.model
+        for row in range(model.rowCount()):
+            index = model.index(row, 1)
+            words.append(str(model.data(index, Qt.ItemDataRole.ToolTipRole)))
+        return "\n".join(words)
+
+    pins = said(choosing(0), Beside.COVER)
+    others = said(choosing(0), Beside.OVERLAP)
+    for claim in (
+        "pin {0} of {1} slots",
+        "pin {0} of {1} experts in layer {2} for {3} of its {4}",
+    ):
+        assert_sides(claim, pins, others)
+    unsized = said(routed([[[1, 2], [3, 4]]]), Beside.COVER)
+    assert_sides("{0} of all experts", pins, unsized)
+    # Of a list that goes on, what is not in it is no part of the share.
+    assert "of recorded choices" in said(choosing(1), Beside.COVER)
+    assert "of its recorded choices" in said(choosing(1), Beside.COVER)
+    assert "of choices" in pins
+    assert "of its choices" in pins
+    accessed = said(moe_reads(), Beside.COVER)
+    assert "of accesses" in accessed
+    assert "choices" not in accessed.replace("Wanted share of the choices", "")
+
+
+def test_end_of_a_long_edge_names_the_other_end() -> None:
+    n = 20
+    edges = [*[(i, i + 1) for i in range(n - 1)], (0, n - 1)]
+    scene = graph_scene(graph_traces.graph_trace(n, edges), height=2_000)
+    assert len(scene.layout.stubs) == 1
+
+    begin, end, node = (
+        str(tooltip_for(scene, hit, None))
+        for hit in (GraphHit(stub=0, leaves=True), GraphHit(stub=0), GraphHit(box=0))
+    )
+
+    assert_sides("An edge to {0}", begin, end + node)
+    assert f"node_{n - 1}" in begin
+    assert_sides("An edge from {0}", end, begin + node)
+    assert "node_0" in end
+    assert_sides("Too long to draw; click to go there", begin, node)
+    short = graph_scene(graph_traces.graph_trace(n, edges[:-1]), height=2_000)
+    assert len(short.layout.stubs) == 0

@@ -106,7 +106,7 @@ def test_tooltip_says_by_which_rule_or_why_not(
         "In the graph as Qcur-0 (MUL_MAT) in token 0, found by name, op and order."
     )
     text = tip(view, row_called(view, session, MISSING))
-    assert text.startswith("Not in the graph: no node is called “l_out-0”")
+    assert text.startswith("Not in the graph: no node was found for “l_out-0”")
     assert "not compared" in text
 
 

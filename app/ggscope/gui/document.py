@@ -103,7 +103,7 @@ class DocumentParts(QObject):
         self._settings.set_shift(self._document.path, path, by)
         text = self.tr("The times of {0} were moved by hand: {1}.")
         if not by:
-            text = self.tr("The times of {0} are as the clocks tell.")
+            text = self.tr("The times of {0} are no longer moved by hand.")
         trace = self._document.session.trace
         unit = "ns" if trace is None else trace.clock.unit
         told = f"{parsed_shift(by, unit):+,} {unit}" if by else ""

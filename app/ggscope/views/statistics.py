@@ -360,6 +360,8 @@ class StatisticsView(View):
             self._result = None
             self._say_empty()
             return
+        if self._result is None:
+            self._empty.say(self.tr("counting …"))
         self._offer_groupings(trace)
         self._on_changed(None)
 
@@ -523,8 +525,12 @@ class StatisticsView(View):
             self._empty.say(self.tr("Still reading …"), hint)
             self.about.clear()
         else:
+            words = self.tr("No span lies in this range.")
             hint = self.tr("Drag across the timeline to mark a range.")
-            self._empty.say(self.tr("No span lies in this range."), hint)
+            if self.session.filter:
+                words = self.tr("No record in this range matches the filter.")
+                hint = self.tr("Remove a filter chip to see more.")
+            self._empty.say(words, hint)
         self._stack.setCurrentWidget(self._empty)
 
     def _headings(self, by: By, unit: Unit) -> tuple[Heading, ...]:

@@ -278,7 +278,9 @@ class FilterPopup(QFrame):
             )
             self.list.addItem(item)
         if not choices:
-            text = "…" if choices is None else self.tr("does not occur in this trace")
+            trace = self._session.trace
+            is_open = choices is None or (trace is not None and trace.is_unread)
+            text = "…" if is_open else self.tr("does not occur in this trace")
             self._add_remark(text)
         elif len(choices) > MOST_LISTED:
             n_more = f"{len(choices) - MOST_LISTED:,}"

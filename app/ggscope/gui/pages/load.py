@@ -51,7 +51,6 @@ class ProblemPage(QWidget):
         super().__init__(parent)
         self._path = path
         self._report = ""
-        self.setAccessibleName(self.tr("This file could not be read"))
         self.head = label("", self, "large", wraps=True)
         self.message = label("", self, wraps=True)
         self.where = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
@@ -109,6 +108,7 @@ class ProblemPage(QWidget):
             self.head.setText(self._headline(error))
             self.message.setText(_sentence(error.message)[:2000])
             where, hint = self._place(error), self._remedy(error)
+        self.setAccessibleName(self.head.text())
         self.where.setText(where)
         self.where.setVisible(bool(where))
         self.hint.setText(hint)

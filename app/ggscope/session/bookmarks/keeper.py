@@ -76,6 +76,7 @@ class BookmarkKeeper(QObject):
         self._place: Path | None = None
         self._stamp: tuple[int, int, int] | None = None
         self._is_found = self._is_taking = self._is_keeping = self._is_due = False
+        self._is_lost = False
         self._has_asked = False
         self._later = QTimer(self)
         self._later.setSingleShot(True)
@@ -121,7 +122,10 @@ class BookmarkKeeper(QObject):
         """Tell the session in words where its bookmarks are."""
         words, path = "", self.trace_path
         if self._place is None:
-            words = self.tr("Bookmarks of this trace are not kept.")
+            waits = self._later.isActive() or self._is_keeping
+            is_open = waits or not (self._is_found or self._is_lost)
+            if self._shelf() is None or not is_open:
+                words = self.tr("Bookmarks of this trace are not kept.")
         elif path is not None and self._place == side_car(path):
             words = self.tr("Kept beside the trace, in {0}").format(self._place.name)
         else:
@@ -175,7 +179,7 @@ class BookmarkKeeper(QObject):
         if found.place is not None:
             self._stamp = stamp_of(found.place)
             self._watch.start()
-        self._is_found = True
+        self._is_found, self._is_lost = True, False
         ours = self._ours()
         self._take(merged(ours, found.kept))
         if merged(found.kept, ours) != found.kept:
@@ -204,6 +208,8 @@ class BookmarkKeeper(QObject):
 
     def _on_lost(self, failure: TaskFailure) -> None:
         logger.warning("bookmarks: %s", failure.message)
+        self._is_lost = not self._is_found
+        self._say_place()
 
     def check_file(self) -> None:
         """Look whether another window has changed them; called every two seconds."""

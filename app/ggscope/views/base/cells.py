@@ -283,8 +283,9 @@ class CellTexts:
             return words.format(node_words(self.trace, node), tr(rule.words))
         name = self.trace.span_name(span)
         words = tr(
-            "Not in the graph: no node is called “{0}”, with or without suffix. "
-            "Addresses of graphs and traces are of different things and not compared."
+            "Not in the graph: no node was found for “{0}” by its name, with or "
+            "without suffix, and its op. Addresses of graphs and traces are of "
+            "different things and not compared."
         )
         return words.format(name)
 

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.analysis.experts.experts import Choices, ExpertSource
 from ggscope.analysis.experts.figures import Beside, Cover, ExpertsResult
 from ggscope.model.units import (
     NOT_AVAILABLE,
@@ -179,6 +180,7 @@ class CoverPanel(QWidget):
         self.slider.setMinimumHeight(scaled(24))
         self.slider.setMaximumWidth(scaled(220))
         self.slider.valueChanged.connect(self._on_moved)
+        self._unit = tr("choices")
         self._label = Label(parent=self)
         self.summary = ElidedLabel(self)
         for label in (self._label, self.summary):
@@ -216,8 +218,15 @@ class CoverPanel(QWidget):
 
     def show_result(self, result: ExpertsResult) -> None:
         """Show what to pin."""
-        n_experts = result.base.choices.n_experts
-        rows = [self._cells(cover, n_experts) for cover in result.covers]
+        choices, more = result.base.choices, result.grid.more
+        n_experts = choices.n_experts
+        units = [self._counted(choices, is_open=n != 0) for n in more.tolist()]
+        rows = [
+            self._cells(cover, n_experts, unit)
+            for cover, unit in zip(result.covers, units, strict=False)
+        ]
+        self._unit = self._counted(choices, is_open=bool(more.any()))
+        self._say_wanted()
         self.model.set_rows(rows, payloads=result.covers)
         self.table.fit_columns()
         n = sum(len(cover.experts) for cover in result.covers)
@@ -238,10 +247,16 @@ class CoverPanel(QWidget):
         for label in (self._label, self.summary):
             set_label_color(label, theme.dim)
 
-    def _cells(self, cover: Cover, n_experts: int) -> tuple[Cell, ...]:
+    def _counted(self, choices: Choices, *, is_open: bool) -> str:
+        """Return what the shares are of; of open lists nobody knows all choices."""
+        if choices.source is ExpertSource.ACCESSES:
+            return self.tr("accesses")
+        return self.tr("recorded choices") if is_open else self.tr("choices")
+
+    def _cells(self, cover: Cover, n_experts: int, unit: str) -> tuple[Cell, ...]:
         n, experts = len(cover.experts), ", ".join(map(str, cover.experts))
-        tip = self.tr("pin {0} of {1} experts in layer {2} for {3} of its choices")
-        said = tip.format(n, n_experts, cover.layer, format_share(cover.share))
+        tip = self.tr("pin {0} of {1} experts in layer {2} for {3} of its {4}")
+        said = tip.format(n, n_experts, cover.layer, format_share(cover.share), unit)
         counts = f"{format_count(cover.count)} / {format_count(cover.total)}"
         size = cover.bytes
         return (
@@ -259,7 +274,8 @@ class CoverPanel(QWidget):
         self.wanted_changed.emit()
 
     def _say_wanted(self) -> None:
-        self._label.setText(self.tr("for {0} % of choices").format(self.slider.value()))
+        text = self.tr("for {0} % of {1}").format(self.slider.value(), self._unit)
+        self._label.setText(text)
 
     def _on_opened(self, row: int) -> None:
         self.layer_opened.emit(self.model.payload(row))
