@@ -1,19 +1,26 @@
 """Sums with real keys and mouse: said once, of whole spans, on what basis."""
 
+import functools
+import html
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
+from ggscope.views.base.view import View
 from ggscope.views.problems import ProblemsView
 from ggscope.views.statistics import StatisticsView
+from scenes import texts_of
 from support import ROOT
-from touching import Hand, answer_file_dialog
+from touching import PATIENCE_MS, Hand, answer_file_dialog
 
 SAMPLES = ROOT / "resources" / "samples"
+BASIS = "every access counted, each op's once, of stacked experts only those chosen"
 Opened = Callable[[Path], Document]
 
 
@@ -65,6 +72,42 @@ def test_durations_at_the_edges_of_the_view_are_whole(
     whole = set((spans.end - spans.start).tolist())
     assert {row.max for row in result.rows} <= whole
     assert {row.min for row in result.rows} <= whole
+
+
+def test_sums_of_bytes_are_one_sum_and_say_what_is_counted(
+    opened: Opened, hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLES / "moe-experiment")
+    said: dict[str, str] = {}
+    for key, name in (
+        ("ctrl+3", "heatmap"),
+        ("ctrl+7", "hot_cold"),
+        ("ctrl+8", "cache"),
+    ):
+        hand.press(key)
+        (view,) = document.workspace.views(name)
+        qtbot.waitUntil(view.isVisible)
+        words = functools.partial(words_of, view)
+        qtbot.waitUntil(lambda words=words: BASIS in words(), timeout=PATIENCE_MS)
+        said[name] = words()
+
+    (drawn,) = re.findall(
+        r"DISK [\d,]+ accesses, ([\d.]+ \wiB) \(every", said["heatmap"]
+    )
+    assert f"{drawn} read" in said["hot_cold"]
+    assert f"of the {drawn} ({BASIS}" in said["cache"]
+
+
+def words_of(view: View) -> str:
+    """Return what stands in the labels and in the picture of a pane."""
+    labels = [
+        getattr(label, "full_text", label.text())
+        for label in view.findChildren(QLabel)
+        if label.isVisible()
+    ]
+    figure = view.figure()
+    drawn = [] if figure is None else texts_of(figure.draw(figure.look).picture)
+    return html.unescape("\n".join((*labels, *drawn)))
 
 
 def test_sample_asks_for_nothing_that_lies_beside_it(
