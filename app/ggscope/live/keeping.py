@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from ggscope.errors import LiveError, WriteError
 from ggscope.live.launch import TOOL, Running
 from ggscope.live.ring import Ring
@@ -119,7 +121,7 @@ class Keeper:
             if events:
                 _write(self._files[1], events)
             if len(records):
-                _write(self._files[0], records.tobytes())
+                _write(self._files[0], records.view(np.uint8).data)
         except OSError as error:
             self._give_up(error.strerror or str(error))
 
@@ -162,7 +164,7 @@ class Keeper:
         self._files.clear()
 
 
-def _write(file: BinaryIO, content: bytes) -> None:
+def _write(file: BinaryIO, content: bytes | memoryview) -> None:
     """Write all of it; a file without a buffer may take a part at a time."""
     view = memoryview(content)
     while view:

@@ -381,8 +381,11 @@ class Ring:
         torn = max(self.value("events_oldest") - first, 0)
         self._events_tail = head
         found = list(frames(data[torn:]))
-        raw = b"".join(_packed(frame) for frame, _ in found if frame is not None)
-        return [frame for frame, _ in found if frame is not None], raw
+        whole = [frame for frame, _ in found if frame is not None]
+        raw = data[torn : torn + found[-1][1]] if found else b""
+        if len(whole) < len(found):  # what fills room may be damage for others
+            raw = b"".join(map(_packed, whole))
+        return whole, raw
 
     def _definitions(self) -> list[Frame]:
         try:

@@ -66,7 +66,8 @@ class Pointer(ctypes.c_void_p):
             raise TypeError("the values are not next to each other")
         if not cls.is_const and not flags.writeable:
             raise TypeError("the values must not be written")
-        return int(array.ctypes.data)
+        # Not array.ctypes, which imports a module each time: as dear as all else here.
+        return int(array.__array_interface__["data"][0])
 
     @classmethod
     def from_param(cls, value: Any) -> Any:  # whatever stands in a call
@@ -106,10 +107,24 @@ i32, i64, u64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 class Struct(ctypes.Structure):
     """A structure of a C file: pointers in it are set to arrays, which it keeps."""
 
+    _pointers: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(cls) -> None:
+        """Note the types of the fields that hold addresses."""
+        super().__init_subclass__()
+        fields: Any = cls._fields_
+        cls._pointers = {
+            name: kind
+            for name, kind in fields
+            if issubclass(kind, Pointer | ctypes.Array)
+        }
+
     def __setattr__(self, name: str, value: Any) -> None:  # a number, array, or arrays
-        kind = self._kinds().get(name)
+        # Hundreds are set for each picture. Arrays stand under the field's own name
+        # in the dictionary, which attributes pass by.
+        kind = self._pointers.get(name)
         if kind is None or value is None:
-            self.let_go(name)
+            self.__dict__.pop(name, None)
             super().__setattr__(name, value)
             return
         if issubclass(kind, Pointer):
@@ -117,30 +132,12 @@ class Struct(ctypes.Structure):
         else:
             each = kind._type_.address
             super().__setattr__(name, kind(*(each(array) for array in value)))
-        self._kept()[name] = value
+        self.__dict__[name] = value
 
     def let_go(self, *names: str) -> None:
         """Keep the arrays of these fields no longer; set them before the next call."""
         for name in names:
-            self._kept().pop(name, None)
-
-    def _kept(self) -> dict[str, Any]:
-        kept: dict[str, Any] = self.__dict__.setdefault("kept", {})
-        return kept
-
-    @classmethod
-    def _kinds(cls) -> dict[str, Any]:
-        """Return the types of the fields that hold addresses."""
-        if "_pointers" not in cls.__dict__:
-            fields: Any = cls._fields_
-            cls._pointers = {
-                name: kind
-                for name, kind in fields
-                if issubclass(kind, Pointer | ctypes.Array)
-            }
-        return cls._pointers
-
-    _pointers: ClassVar[dict[str, Any]]
+            self.__dict__.pop(name, None)
 
 
 def _names(kind: Any, *names: str) -> tuple[tuple[str, Any], ...]:

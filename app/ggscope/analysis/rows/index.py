@@ -172,8 +172,7 @@ class TraceIndex:
         lanes by layer or op have one row with the union of their spans. Counters
         and lanes of which only the overlay holds spans have none.
         """
-        lane = self.lane(key)
-        return self._cache.get(("rows", key), lambda: self._make_rows(lane))
+        return self._cache.get(("rows", key), lambda: self._make_rows(self.lane(key)))
 
     def row_counts(self) -> Array:
         """Return how many rows each of `lanes` has, int32[n], without making them.
@@ -200,11 +199,12 @@ class TraceIndex:
 
     def overlay_rows(self, key: str) -> tuple[Row, ...]:
         """Return the rows of the stalls over lane `key`; () for none."""
-        lane = self.lane(key)
-        return self._cache.get(
-            ("overlay", key),
-            lambda: self._stacked(lane.overlay) if lane.overlay else (),
-        )
+
+        def make() -> tuple[Row, ...]:
+            overlay = self.lane(key).overlay
+            return self._stacked(overlay) if overlay else ()
+
+        return self._cache.get(("overlay", key), make)
 
     def row_columns(self, key: str, by: ColorBy) -> tuple[RowColumns, ...]:
         """Return a column query object per row of lane `key`."""
@@ -593,6 +593,9 @@ class _Cache:
         `make` may ask for other keys, but not, however indirectly, for `key`. If
         it raises, the next one who asks tries again.
         """
+        known = self._slots.get(key)
+        if known is not None and known.filled:  # some hundred times for each picture
+            return cast(_T, known.value)
         with self._guard:
             slot = self._slots.setdefault(key, _Slot())
         with slot.lock:
