@@ -337,7 +337,7 @@ def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot
     session.zoom(0.5, 0)
     session.set_filter(Filter(ops=frozenset({"ADD"})))
     assert session.mask is not None
-    assert not listeners()
+    qtbot.waitUntil(lambda: not listeners(), timeout=10_000)
     session.reload()  # follows anew
     claim = "There is nothing to reload as long as this tab follows."
     assert_sides(claim, follows, "\n".join(heard))

@@ -138,10 +138,11 @@ class Keeper:
 
     def finish(self, ring: Ring) -> None:
         """Keep what the ring itself tells: it will not be there any more."""
-        with contextlib.suppress(OSError, WriteError):
+        with contextlib.suppress(OSError):
             pages = ring.pages() if ring.is_whole() else {}
             for name, content in pages.items():
-                write_file(self.folder / name, content)
+                with (self.folder / name).open("xb") as file:
+                    file.write(content)
         self._close()
 
     def remove(self) -> None:
