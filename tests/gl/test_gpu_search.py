@@ -18,6 +18,7 @@ from ggscope.render.timeline import rows
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import SEARCH_VARIABLE, GlCanvas, wants_search
 from ggscope.views.timeline.view import TimelineView
+from sentences import assert_sides
 
 pytestmark = pytest.mark.gl
 
@@ -123,7 +124,7 @@ def test_renderer_text_tells_where_the_search_is(
     canvas.makeCurrent()
     canvas._painter.stop_search()
     canvas.doneCurrent()
-    assert "search on GPU" not in view.renderer_text()
+    assert_sides("* · search on GPU", told[-1], view.renderer_text())
 
 
 def test_rows_are_sent_again_after_the_context_was_destroyed(

@@ -12,7 +12,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from ggscope.errors import AmbiguousFormatError, Cancelled, CorruptError, TruncatedError
+from ggscope.errors import (
+    AmbiguousFormatError,
+    Cancelled,
+    CorruptError,
+    TruncatedError,
+    UnknownFormatError,
+)
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.load import LoadingCard, ProblemPage
 from ggscope.gui.widgets import Banner
@@ -22,6 +28,7 @@ from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
 from reading import Reading, wait_for, workers
+from sentences import assert_sides
 
 
 @pytest.fixture
@@ -184,6 +191,36 @@ def test_ambiguous_file_offers_its_candidates_first(qtbot: QtBot) -> None:
     assert "--format" not in page.hint.text()
 
 
+def test_page_says_why_nothing_was_read(qtbot: QtBot) -> None:
+    page = ProblemPage(Path("/x/a.bin"))
+    qtbot.addWidget(page)
+
+    def said(error: Exception | None, report: str = "") -> str:
+        failure = TaskFailure("load", "", str(error), error, report)
+        page.show_failure(None if error is None else failure, [("b", "B")])
+        return "\n".join((page.head.text(), page.message.text(), page.hint.text()))
+
+    cancelled = said(None)
+    fault = said(KeyError(3), "Traceback: here")
+    several = said(AmbiguousFormatError("several claim it.", candidates=["b", "c"]))
+    unknown = said(UnknownFormatError("none claims it."))
+    damaged = said(CorruptError("record 3 is damaged."))
+    lack = said(MemoryError("not enough memory"))
+    for claim in (
+        "Reading was cancelled",
+        "{0} has not been read.",
+        "Reload reads it from the beginning.",
+    ):
+        assert_sides(claim, cancelled, fault + several + unknown + damaged + lack)
+    for claim in (
+        "The program failed on this file",
+        "This is a fault of ggscope. Copy gives a report of it.",
+    ):
+        assert_sides(claim, fault, cancelled + several + unknown + damaged + lack)
+    claim = "Several readers claim {0}"
+    assert_sides(claim, several, cancelled + fault + unknown + damaged + lack)
+
+
 def test_fault_of_the_program_says_so_and_copies_the_trace(qtbot: QtBot) -> None:
     page = ProblemPage(Path("/x/a.bin"))
     qtbot.addWidget(page)
@@ -252,9 +289,11 @@ def test_tab_offers_reload_when_the_file_changed(
     document = window.open_path(file)
     wait_for(qtbot, document.loader, LoadState.READY)
 
+    document.loader.check_file()
+    same = document.banner.text.text()
     document.loader.file_changed.emit(True)
     assert document.banner.isVisible()
-    assert "changed on disk" in document.banner.text.text()
+    assert_sides("The file changed on disk.", document.banner.text.text(), same)
     QTest.mouseClick(document.banner.action_button, Qt.MouseButton.LeftButton)
     wait_for(qtbot, document.loader, LoadState.READY)
 

@@ -288,6 +288,9 @@ def test_timeline_that_loses_opengl_says_so(shown) -> None:
     view.canvas_failed("context lost")
 
     assert_sides("OpenGL failed ({0}); drawing without it.", "\n".join(heard), before)
+    view.search_failed("other columns")
+    searched = "The graphics card cannot search ({0}); the processor does."
+    assert_sides(searched, heard[-1], "\n".join(heard[:-1]))
 
 
 # -- session and window ----------------------------------------------------------------

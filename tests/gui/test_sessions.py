@@ -21,6 +21,7 @@ from ggscope.readers.registry import open_trace
 from ggscope.session.loader import LoadState
 from ggscope.session.session import TraceChange
 from ggscope.session.settings import Settings
+from sentences import assert_sides
 from session_files import rows_by_name, write_experiment, write_map, write_tokens
 from support import ROOT
 
@@ -119,6 +120,23 @@ def test_files_beside_a_trace_are_offered_and_added_by_one_click(
     assert document.session.selection.active == 2
     assert document.title == "token-00000.json +1"
     assert "delta 4,096" in document.banner.text.text()
+
+
+def test_files_beside_a_trace_are_counted(
+    qtbot: QtBot, window: MainWindow, opened: Opened, folder: Path
+) -> None:
+    def said() -> str:
+        document = opened(tokens_of(folder))
+        qtbot.waitUntil(lambda: document.has_message)
+        text = document.banner.text.text()
+        window.close_document(document)
+        return text
+
+    one = said()
+    shutil.copy(folder / "memory-map.json", folder / "memory-map-2.json")
+
+    claim = "{0} files beside it may belong to this trace: {1}."
+    assert_sides(claim, said(), one)
 
 
 def test_adding_is_undone_by_one_click(
@@ -407,7 +425,8 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     moved = before - 2_500_000 + step
     qtbot.waitUntil(lambda: first_alloc() == moved, timeout=20_000)
 
-    assert f"{step - 2_500_000:+,} ns" in document.banner.text.text()
+    by_hand = document.banner.text.text()
+    assert f"{step - 2_500_000:+,} ns" in by_hand
     document.banner.action_button.click()
     qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000, timeout=20_000)
     assert settings.shifts_of(folder) == {folder / "buffer-timeline.json": "-2500000"}
@@ -421,6 +440,8 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
 
     qtbot.waitUntil(is_back, timeout=20_000)
     assert settings.shifts_of(folder) == {}
+    as_told = again.banner.text.text()
+    assert_sides("The times of {0} were moved by hand: {1}.", by_hand, as_told)
 
 
 def test_times_of_a_file_are_dragged_at_the_scale_of_the_timeline(

@@ -26,6 +26,7 @@ from ggscope.session.tasks import TaskContext
 from ggscope.views.timeline import view as timeline_module
 from ggscope.views.timeline.view import Prepared, PrepareRequest, TimelineView
 from reading import Reading, wait_for
+from sentences import assert_sides
 from staged import stages
 
 BIG = Estimate(1_000_000, 40_000_000, 60_000_000, True, True)
@@ -254,6 +255,12 @@ def test_banner_offers_the_rest_and_the_page_asks_again(
 
     assert text.startswith("Records 0–100 k of 1 M")
     assert refused.too_large_page.isVisible()
+    refused.too_large_page.records.setText("0:")
+    QTest.keyClick(refused.too_large_page.records, Qt.Key.Key_Return)
+    wait_for(qtbot, refused.loader, LoadState.READY)
+    claim = "{0}: the rest has not been read."
+    assert_sides(claim, text, refused.banner.text.text() * refused.banner.isVisible())
+    assert refused.title == refused.path.name
 
 
 def test_all_can_be_read_anyway(
@@ -286,6 +293,18 @@ def test_range_that_is_too_much_is_marked_but_allowed(refused: Document) -> None
 
     assert page.need.property("role") == "caution"
     assert page.read_button.isEnabled()
+
+
+def test_need_of_a_part_is_less_without_all_of_its_names(refused: Document) -> None:
+    page = refused.too_large_page
+
+    with_names = page.need.text()
+    for others in (1, 2):
+        page.names.setCurrentIndex(others)
+        without = page.need.text()
+        claim = "{0} records need less than {1} of {2}."
+        assert_sides(claim, without, with_names)
+        assert_sides("{0} records need about {1} of {2}.", with_names, without)
 
 
 def test_abandoning_closes_the_tab(window: MainWindow, refused: Document) -> None:
@@ -343,6 +362,7 @@ def test_short_counts_have_three_digits(n: int, text: str) -> None:
 def test_part_is_named_also_where_the_total_is_unknown() -> None:
     assert part_text({}, 5) == ""
     assert part_text({"range": "0:1000"}, 0) == "records 0–1 k"
+    assert part_text({"range": "0:"}, 9) == part_text({"range": ":100%"}, 0) == ""
     assert part_text({"range": "odd"}, 9) == "records odd"
     assert part_text({"names": "sampled"}, 9) == "names of a sample"
 

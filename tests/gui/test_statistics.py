@@ -22,6 +22,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import statistics as statistics_module
 from ggscope.views.statistics import StatisticsView
+from panes import texts_of_widgets
 from sentences import assert_sides
 
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -138,6 +139,20 @@ def test_marked_lanes_restrict_the_figures(
     assert view._result is not None
     assert list(view._result.rows) == expected
     assert " · 1 lane · " in view.about.full_text
+
+
+def test_left_out_times_are_counted_once_there_are_figures(
+    qtbot: QtBot, view: StatisticsView
+) -> None:
+    counted(qtbot, view)
+    session = Session()
+    empty = StatisticsView(session, theme("dark"))
+    qtbot.addWidget(empty)
+    there, none = ("\n".join(texts_of_widgets(v)) for v in (view, empty))
+    empty.release()
+    session.close()
+
+    assert_sides("Here: {0} estimated, {1} unfinished.", there, none)
 
 
 def test_mask_of_lanes_equals_brute_force(session: Session) -> None:

@@ -705,9 +705,8 @@ class Document(QWidget):
 
     def _stopped_text(self) -> str:
         trace = self.session.trace
-        notes = [] if trace is None else trace.warnings
-        texts = [w.message for w in notes if w.code == "reading_stopped"]
-        return texts[0] if texts else self.tr("Reading was stopped.")
+        notes = () if trace is None else trace.warnings
+        return next((w.message for w in notes if w.code == "reading_stopped"), "")
 
     def _say_if_part(self) -> None:
         """Say which part is shown, and offer the whole."""

@@ -26,6 +26,7 @@ from ggscope.render.experts import (
 )
 from ggscope.render.theme import theme
 from scenes import texts_of
+from sentences import assert_sides
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +93,9 @@ def test_second_picture_is_what_was_chosen(
     _, second = frames(scene)
     assert second is not None
     assert heading in texts_of(picture)
+    if beside is not Beside.TRANSITION:
+        follows = "\n".join(texts_of(compose_experts(make(Beside.TRANSITION, 2))))
+        assert_sides("From token to token, *", follows, "\n".join(texts_of(picture)))
     lefts = [
         float(np.min(b.x if isinstance(b, AreaBatch) else b.x0))
         for b in picture.batches

@@ -21,6 +21,8 @@ from ggscope.session.session import Session, TraceChange
 from ggscope.words.completeness import CODE
 from graph_traces import add_graph
 from link_traces import random_links_trace
+from panes import titles_of
+from sentences import assert_sides
 from tensor_files import encode, llama_trace
 
 ACTIVATION = 24
@@ -204,6 +206,33 @@ def test_step_brings_its_span_into_view(session: Session) -> None:
     spans = session.trace.spans
     middle = (int(spans.start[span]) + int(spans.end[span])) // 2
     assert session.visible_range.contains(middle)
+
+
+@pytest.mark.parametrize(
+    ("claim", "where"),
+    [
+        ("Matching spans with the graph", "ggscope.session.linking.QUICK_SPANS"),
+        ("Finding what belongs together", "ggscope.analysis.links.QUICK_SPANS"),
+    ],
+)
+def test_what_takes_long_is_done_by_a_task_of_that_name(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, claim: str, where: str
+) -> None:
+    trace = with_graph(builders.llama_like_trace(), ["a", "b"], [3, 3])
+
+    def said() -> str:
+        session = Session()
+        titles = titles_of(session, monkeypatch)
+        session.set_trace(trace)
+        session.select_tensor(1)
+        qtbot.waitUntil(lambda: session.tasks.is_idle)
+        session.close()
+        return "\n".join(titles)
+
+    at_once = said()
+    monkeypatch.setattr(where, len(trace.spans) - 1)
+
+    assert_sides(claim, said(), at_once)
 
 
 def test_focus_on_a_tensor_shows_its_spans(session: Session) -> None:

@@ -261,19 +261,17 @@ def part_text(options: Mapping[str, str], n_records: int) -> str:
     from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, parse_range
 
     parts = []
-    text = options.get(RANGE_OPTION, "")
+    text, most = options.get(RANGE_OPTION, ""), 1 << 62
     if text:
         try:
-            first, stop = parse_range(text, n_records or 1 << 62)
+            first, stop = parse_range(text, n_records or most)
+            is_all = parse_range(text, most) == (0, most)
         except ValueError:
             parts.append(tr("records {0}").format(text))
         else:
-            low, high = short_count(first), short_count(stop)
-            if n_records:
-                words = tr("records {0}–{1} of {2}")
-                parts.append(words.format(low, high, short_count(n_records)))
-            else:
-                parts.append(tr("records {0}–{1}").format(low, high))
+            low, high, total = map(short_count, (first, stop, n_records))
+            words = tr("records {0}–{1} of {2}") if n_records else tr("records {0}–{1}")
+            parts += [] if is_all else [words.format(low, high, total)]
     names = options.get(NAMES_OPTION, "all")
     if names == "sampled":
         parts.append(tr("names of a sample"))

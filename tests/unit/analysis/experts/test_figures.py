@@ -1,26 +1,45 @@
 """Figures about experts against brute force and known processes."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from expert_traces import falling_scores, random_choices, routed
+import builders
+from expert_traces import (
+    accessing,
+    falling_scores,
+    random_choices,
+    routed,
+    routing,
+    tensors,
+)
 from ggscope.analysis.experts import figures as figures_module
 from ggscope.analysis.experts.experts import Choices, expert_choices, expert_grid
 from ggscope.analysis.experts.figures import (
+    Beside,
+    ExpertsResult,
     coactivation,
     covers,
     expert_figures,
     expert_sets,
+    experts_result,
     hotness_curve,
     overlap,
     rank_split,
     score_histogram,
     transitions,
 )
+from ggscope.errors import ExportError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.trace import Trace
+from ggscope.render.experts import experts_figure
+from ggscope.render.export import Look
+from ggscope.views.experts import words
+from sentences import assert_sides
 
 SHAPES = st.tuples(
     st.integers(0, 1000), st.integers(1, 6), st.integers(1, 3), st.integers(2, 6)
@@ -262,3 +281,99 @@ def test_hotness_curve_takes_the_hottest_slots_of_all_layers_first() -> None:
 
 def test_hotness_curve_of_nothing_is_unknown() -> None:
     assert np.isnan(hotness_curve(np.zeros((1, 2), np.int64))).all()
+
+
+# -- what is said of them ------------------------------------------------------------
+
+
+def result_of(trace: Trace) -> ExpertsResult:
+    return experts_result(trace, None, None, None, Beside.OVERLAP)
+
+
+def stacks(expert: int) -> Trace:
+    """Return an op that accesses an expert of a stack; -1 = all of the stack."""
+    rows = [("blk.0.ffn_up_exps.weight", -1, -1, 0, -1, 4)]
+    return accessing([[(0, 0, expert, 9)]], [0], [0], rows)
+
+
+def refused(trace: Trace) -> str:
+    try:
+        experts_figure(trace).draw(Look())
+    except ExportError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.usefixtures("qapp")
+def test_stacks_that_are_accessed_as_a_whole_tell_no_expert() -> None:
+    whole, one, none = (stacks(-1), stacks(2), builders.llama_like_trace())
+    like = "\n".join(words.source_words(result_of(t).base.choices) for t in (one, none))
+
+    said = words.source_words(result_of(whole).base.choices)
+    assert_sides("whole stacks touched", said, like)
+    empty, others = (
+        "\n".join(words.empty_words(result_of(t).base.choices)) for t in (whole, none)
+    )
+    assert_sides("Which experts worked is not recorded", empty, others)
+    claim = (
+        "Ops of this trace touch whole stacks of experts, so no expert can be told. A "
+        "recorder that writes expert ids, or a routing CSV, tells them."
+    )
+    assert_sides(claim, empty, others)
+    claim = (
+        "Ops of this trace touch whole stacks of experts; which experts worked was not "
+        "recorded."
+    )
+    assert_sides(claim, refused(whole), refused(one) + refused(none))
+
+
+def test_experts_that_only_sizes_tell_are_derived() -> None:
+    trace = routed([[[0, 1], [0, 1]]])
+
+    def said(n_implied: int) -> str:
+        is_implied = np.arange(4) < n_implied
+        routing = replace(trace.routing, is_implied=is_implied)
+        return words.source_words(
+            result_of(replace(trace, routing=routing)).base.choices
+        )
+
+    claim = "every expert computed, as sizes tell (derived)"
+    assert_sides(claim, said(4), said(3) + said(0))
+
+
+def test_number_of_experts_is_told_with_what_tells_it() -> None:
+    chosen = [[[0, 1]]]
+    rows = [("blk.0.ffn_up_exps.weight", -1, -1, 0, -1, 4)]
+    builder = TraceBuilder()
+    builder.tensors = tensors(builder, rows)
+    stacked = replace(routed(chosen), tensors=builders.finished(builder).tensors)
+    stacked = replace(stacked, strings=builders.finished(builder).strings)
+    said = {
+        name: words.about_tip(result_of(trace))
+        for name, trace in (
+            ("model", routed(chosen, n_experts=4)),
+            ("tensors", stacked),
+            ("seen", routed(chosen)),
+        )
+    }
+
+    for name in ("model", "tensors"):
+        others = "\n".join(text for key, text in said.items() if key != name)
+        claim = {
+            "model": "{0} experts per layer, as the model says.",
+            "tensors": "{0} experts per layer, as the tensors say.",
+        }[name]
+        assert_sides(claim, said[name], others)
+
+
+def test_bytes_to_read_for_choices_are_derived_from_sizes() -> None:
+    def said(size: int) -> str:
+        builder = TraceBuilder()
+        rows = [("blk.0.ffn_up_exps.weight", -1, size, 0, -1, 4)]
+        builder.tensors = tensors(builder, rows)
+        builder.routing = routing(np.array([[[1]]]))
+        return words.cell_words(result_of(builders.finished(builder)), (0, 1))
+
+    accessed = words.cell_words(result_of(stacks(2)), (0, 2))
+    claim = "{0} to read for them ({1}), derived: choices × size"
+    assert_sides(claim, said(4096), said(-1) + accessed)
