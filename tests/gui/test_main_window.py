@@ -25,6 +25,7 @@ from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace, npu_like_trace
 from ggscope.gui.app import ExceptionHook
+from ggscope.gui.dialogs import window_dialogs
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import samples
@@ -36,6 +37,7 @@ from ggscope.model.trace import ReadWarning, Severity
 from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
+from panes import titles_of
 from sentences import assert_sides
 
 Opened = Callable[[Path], Document]
@@ -619,17 +621,46 @@ def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(
 
 
 def test_picture_of_the_view_used_last_is_copied(
-    qtbot: QtBot, window: MainWindow, opened: Opened, sample: Path
+    qtbot: QtBot, window: MainWindow, opened: Opened, sample: Path, monkeypatch
 ) -> None:
     document = opened(sample)
     (view,) = document.workspace.views("timeline")
     figure = view.figure()
     assert figure is not None
 
+    titles = titles_of(document.session, monkeypatch)
+    document.session.step_token(1)
+    before, without = window.notice.text.text(), "\n".join(titles)
     window.actions_["edit.copy_picture"].trigger()
+    while_drawn = window.notice.text.text()
     qtbot.waitUntil(lambda: "clipboard" in window.notice.text.text())
 
     assert QGuiApplication.clipboard().image() == figure.image()
+    claim = "The picture is on the clipboard, {0} pixels."
+    assert_sides(claim, window.notice.text.text(), before + while_drawn)
+    assert_sides("Drawing the picture", "\n".join(titles), without)
+
+
+def test_name_that_gets_a_suffix_is_asked_about_where_it_is_taken(
+    window: MainWindow, opened: Opened, sample: Path, tmp_path: Path, monkeypatch
+) -> None:
+    document = opened(sample)
+    (view,) = document.workspace.views("timeline")
+    figure, asked = view.figure(), []
+    chosen = str(tmp_path / "picture"), "PNG picture (*.png)"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: chosen)
+    monkeypatch.setattr(
+        window_dialogs, "ask_yes", lambda _, words: bool(asked.append(words))
+    )
+
+    def said() -> str:
+        asked.clear()
+        window_dialogs.ask_path(figure, document, window.settings, window)
+        return "\n".join(asked)
+
+    free = said()
+    (tmp_path / "picture.png").write_bytes(b"precious")
+    assert_sides("{0} exists already. Replace it?", said(), free)
 
 
 def test_dialogs_for_files_delete_and_rename_nothing(

@@ -205,12 +205,23 @@ def test_place_without_a_span_is_told(
     qtbot.waitUntil(lambda: bool(view._note.text()))
 
     assert view._note.text() == "No span was made of this place in the file."
+    nowhere = view._note.text()
+    open_row(view, "bad_op")
+    qtbot.waitUntil(lambda: bool(session.selection))
+    claim = "No span was made of this place in the file."
+    assert_sides(claim, nowhere, view._note.text())
 
 
-def test_problem_of_the_whole_file_is_told(view: ProblemsView) -> None:
+def test_problem_without_a_place_is_told(
+    qtbot: QtBot, view: ProblemsView, session: Session
+) -> None:
     open_row(view, "op_table")
+    without = view._note.text()
+    open_row(view, "cut")
+    qtbot.waitUntil(lambda: view._note.text() != without)
 
-    assert view._note.text() == "This problem is of the file as a whole."
+    claim = "No place in the file is known of this problem."
+    assert_sides(claim, without, view._note.text())
 
 
 def test_enter_jumps_too(qtbot: QtBot, view: ProblemsView, session: Session) -> None:

@@ -21,12 +21,14 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.too_large import part_text, short_count
 from ggscope.model.trace import Trace
 from ggscope.readers.api import Estimate
+from ggscope.readers.memory import judge
 from ggscope.session.loader import LoadState
 from ggscope.session.tasks import TaskContext
 from ggscope.views.timeline import view as timeline_module
 from ggscope.views.timeline.view import Prepared, PrepareRequest, TimelineView
+from panes import texts_of_widgets
 from reading import Reading, wait_for
-from sentences import assert_sides
+from sentences import assert_sides, is_said
 from staged import stages
 
 BIG = Estimate(1_000_000, 40_000_000, 60_000_000, True, True)
@@ -341,7 +343,24 @@ def test_limit_of_the_settings_counts(
     document = window.open_path(file)
     wait_for(qtbot, document.loader, LoadState.TOO_LARGE)
 
-    assert "8.0 MiB" in document.too_large_page._figures[3].text()
+    page = document.too_large_page
+    assert "8.0 MiB" in page._figures[3].text()
+    refused = f"{page.accessibleName()}\n" + "\n".join(texts_of_widgets(document))
+    page.show_fit(judge(replace(BIG, can_range=False, can_sample_names=False), {}))
+    whole_only = "\n".join(texts_of_widgets(page))
+    window.settings.change("memory", limit_mib=8_000)
+    document.session.reload()
+    wait_for(qtbot, document.loader, LoadState.READY)
+    read = "\n".join(texts_of_widgets(document))
+    for claim in (
+        "This file may not fit into memory",
+        "{0} may not fit into memory",
+        "Nothing has been read yet.",
+        "Close the tab; nothing has been read",
+    ):
+        assert_sides(claim, refused, read)
+        assert is_said(claim, whole_only)
+    assert_sides("Choose how much of it to read.", refused, whole_only + read)
 
 
 @pytest.mark.parametrize(

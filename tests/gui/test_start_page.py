@@ -13,7 +13,8 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages import start
 from ggscope.gui.pages.start import FileRow, StartPage, samples
 from ggscope.session.loader import LoadState
-from ggscope.session.settings import Settings
+from ggscope.session.settings import RECENT_SEPARATOR, Settings
+from sentences import assert_sides
 
 
 @pytest.fixture
@@ -37,6 +38,20 @@ def test_recent_files_are_listed_and_missing_ones_dimmed(
     assert page.recent_rows[0].isEnabled()
     assert page.recent_rows[1].is_missing
     assert not page.recent_rows[1].isEnabled()
+    here, gone = (row.toolTip() for row in page.recent_rows)
+    assert_sides("{0} is not there any more", gone, here)
+
+
+def test_the_file_of_several_that_is_gone_is_named(
+    qtbot: QtBot, tmp_path: Path
+) -> None:
+    paths = [tmp_path / name for name in ("there.bin", "gone.bin")]
+    paths[0].write_bytes(b"1")
+    row = FileRow(RECENT_SEPARATOR.join(map(str, paths)), "")
+    qtbot.addWidget(row)
+
+    assert row.toolTip() == f"{paths[1]} is not there any more"
+    assert row.path == paths[0]
 
 
 def test_click_on_a_recent_file_opens_it(

@@ -17,13 +17,14 @@ from ggscope.analysis.rows.index import mask_of_lanes
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange
-from ggscope.model.trace import Join
+from ggscope.model.trace import Join, Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import statistics as statistics_module
 from ggscope.views.statistics import StatisticsView
 from panes import texts_of_widgets
 from sentences import assert_sides
+from silent_ops import joined
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -344,12 +345,42 @@ def test_hidden_pane_does_not_count(
 def test_range_without_spans_says_so(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    session.set_trace(builders.spans_trace([0, 5_000], [10, 5_010], op=1))
+    trace = builders.spans_trace([0, 5_000], [10, 5_010], op=1, lane=[0, 1])
+    session.set_trace(trace)
     session.set_marked(MarkedRange(TimeRange(100, 200)))
     counted(qtbot, view)
 
     assert view._stack.currentWidget() is view._empty
     assert view._empty.text.startswith("No span lies in this range.")
+    none = view._empty.text
+    session.set_marked(MarkedRange(TimeRange(0, 200)))
+    session.set_filter(Filter(text="no such thing"))
+    counted(qtbot, view)
+    qtbot.waitUntil(lambda: view._empty.text != none)
+    of_filter = view._empty.text
+    session.set_filter(Filter())
+    key = next(lane.key for lane in session.index.lanes if 1 in lane.lane_ids)
+    session.set_marked(MarkedRange(TimeRange(0, 200), frozenset({key})))
+    counted(qtbot, view)
+    qtbot.waitUntil(lambda: view._empty.text != of_filter)
+    assert view._stack.currentWidget() is view._empty
+    of_lane = view._empty.text
+    assert_sides("No span lies in this range.", none, of_filter + of_lane)
+    asked = "No span that is asked for lies in this range."
+    assert_sides(asked, of_lane, none + of_filter)
+
+
+def test_ops_without_a_record_are_told_as_the_graph_tells_them(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    def said(trace: Trace) -> str:
+        session.set_trace(trace)
+        counted(qtbot, view)
+        return "\n".join(texts_of_widgets(view))
+
+    silent = said(joined())
+    claim = "In each pass, as the graph tells; no record tells of them."
+    assert_sides(claim, silent, said(joined(ops=("MUL", "MUL_MAT", "MUL_MAT"))))
 
 
 def test_theme_change_recolours_the_squares(qtbot: QtBot, view: StatisticsView) -> None:

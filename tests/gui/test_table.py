@@ -14,9 +14,9 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.analysis.order.table_order import OrderRequest, Sorting
-from ggscope.model.selection import Filter, Selection
+from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
-from ggscope.model.time import Clock
+from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session, TraceChange
@@ -30,7 +30,7 @@ from ggscope.views.base.cells import (
 from ggscope.views.table import view as table_module
 from ggscope.views.table.model import Role, TraceTableModel, search_pattern
 from ggscope.views.table.view import TableView, filters_of
-from panes import titles_of
+from panes import texts_of_widgets, titles_of
 from sentences import assert_sides
 
 LEFT = Qt.MouseButton.LeftButton
@@ -261,7 +261,9 @@ def test_filter_shows_matching_rows_only(view: TableView, session: Session) -> N
 
     ops = {view.model.text(row, "op") for row in range(view.model.rowCount())}
     assert ops == {"ROPE"}
-    assert "match the filter" in view._count.full_text
+    filtered = view._count.full_text
+    session.set_filter(Filter())
+    assert_sides("match the filter", filtered, view._count.full_text)
 
 
 def test_filter_that_matches_nothing_says_so(view: TableView, session: Session) -> None:
@@ -269,6 +271,25 @@ def test_filter_that_matches_nothing_says_so(view: TableView, session: Session) 
 
     assert view._stack.currentWidget() is view._empty
     assert view._empty.text.startswith("No record matches the filter.")
+    anywhere = "\n".join(texts_of_widgets(view))
+    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    some = "\n".join(texts_of_widgets(view))
+    for claim in ("No record matches the filter.", "Remove a filter chip to see more."):
+        assert_sides(claim, anywhere, some)
+
+
+def test_range_without_records_tells_a_filter_from_silence(
+    qtbot: QtBot, view: TableView, session: Session
+) -> None:
+    session.set_trace(builders.spans_trace([0, 5_000], [10, 5_010], op=1))
+    session.set_marked(MarkedRange(TimeRange(100, 200)))
+    qtbot.waitUntil(lambda: view._empty.text.startswith("No record lies in this range"))
+    plain = view._empty.text
+    session.set_filter(Filter(text="no such thing"))
+    qtbot.waitUntil(lambda: view._empty.text != plain)
+
+    claim = "No record in this range matches the filter."
+    assert_sides(claim, view._empty.text, plain)
 
 
 # -- millions ----------------------------------------------------------------

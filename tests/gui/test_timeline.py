@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -384,9 +385,22 @@ def test_tooltips_of_headers_markers_and_counters(
             texts.append(tooltip_for(prepared, session, hit, view.ticks_per_px()))
 
     joined = "\n".join(texts)
-    assert "lanes, open" in joined
     assert "sample at" in joined
-    assert "busy" in joined
+    boxes = prepared.layout.boxes
+    kinds = [
+        "group" if b.lane is None else "spans" if b.lane.n_spans else "else"
+        for b in boxes
+    ]
+    of_kind = {
+        kind: unescape(
+            "\n".join(t for k, t in zip(kinds, texts[::2], strict=True) if k == kind)
+        )
+        for kind in set(kinds)
+    }
+    group = "<b>{}</b><br>{} lanes, {}.<br>Click to open or close."
+    busy = "busy {} of the trace"
+    assert_sides(group, of_kind["group"], of_kind["spans"] + of_kind["else"])
+    assert_sides(busy, of_kind["spans"], of_kind["group"] + of_kind["else"])
     trace, index = session.trace, prepared.index
     (lane,) = (i for i, x in enumerate(trace.lanes) if x.name == "DMA0 stalls")
     rows = trace.spans.lane == lane

@@ -312,7 +312,9 @@ class ProblemsView(View):
         record = int(match.group(1).replace(",", "")) if match else -1
         offset = -1 if problem.offset is None else problem.offset
         if record < 0 and offset < 0:
-            self._note.setText(self.tr("This problem is of the file as a whole."))
+            self._note.setText(
+                self.tr("No place in the file is known of this problem.")
+            )
             return
         trace = session.trace
 

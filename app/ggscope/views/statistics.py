@@ -527,7 +527,10 @@ class StatisticsView(View):
         else:
             words = self.tr("No span lies in this range.")
             hint = self.tr("Drag across the timeline to mark a range.")
-            if self.session.filter:
+            scope = None if self._result is None else self._result.scope
+            if scope is not None and (scope.lanes is not None or scope.ids):
+                words = self.tr("No span that is asked for lies in this range.")
+            elif self.session.filter:
                 words = self.tr("No record in this range matches the filter.")
                 hint = self.tr("Remove a filter chip to see more.")
             self._empty.say(words, hint)

@@ -252,12 +252,10 @@ class FileRow(QPushButton):
         path = self.path = recent_paths(entry)[0]
         self.is_missing = not recent_exists(entry)
         self.setEnabled(not self.is_missing)
-        set_tip(
-            self,
-            self.tr("{0} is not there any more").format(path)
-            if self.is_missing
-            else entry,
-        )
+        if self.is_missing:
+            path = next(p for p in recent_paths(entry) if not p.exists())
+        gone = self.tr("{0} is not there any more").format(path)
+        set_tip(self, gone if self.is_missing else entry)
         self.setAccessibleName(recent_title(entry))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         name = ElidedLabel(self, recent_title(entry), mode=Qt.TextElideMode.ElideMiddle)
