@@ -66,8 +66,18 @@ CONDITIONS = {
     "part_does_not_fit": "a map or model names none or few of the tensors read",
     "routing_not_added": "two files of a session tell the choices of experts",
     "same_run_twice": "two traces of a session hold the same records",
+    "sidecar_refused": "a sidecar tells of other records than those it lies beside: of "
+    "fewer, of other times or of other graphs",
+    "recording_cut": "a sidecar that fits tells of more records than the file holds",
     "tensors_missing_in_map": "accesses to the model file have no tensor in a map",
     "trace_offsets_moved": "the offsets of a trace fit a model's only after one shift",
+    # -- sidecars of recordings -----------------------------------------------
+    "capture_lost": "the sidecar counts records that were lost",
+    "capture_events_lost": "the sidecar counts events that were lost",
+    "capture_definitions_lost": "the sidecar counts definitions that were lost",
+    "capture_unnamed_ops": "the sidecar counts ops that ran outside of any graph",
+    "capture_damaged": "the sidecar counts frames that were damaged when recorded",
+    "sidecar_values": "values of a sidecar are of a wrong kind or beyond all bounds",
     # -- .ggmlviz -------------------------------------------------------------
     "bad_label_flag": "a label flag is neither 0 nor 1",
     "bad_label_length": "a label is longer than any real one",

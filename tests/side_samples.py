@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gguf_files
+import recordings
 import side_files
 import token_files
 from map_files import REGISTRY, STRUCTURE, document, row, table
@@ -48,6 +49,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "GraphDotReader": ("g.dot", lambda: side_files.sound_dot().encode()),
     "BufferStatsReader": ("b.jsonl", lambda: side_files.sound_buffer_lines().encode()),
     "BufferTimelineReader": ("b.json", lambda: side_files.sound_timeline().encode()),
+    "SidecarReader": ("run.json", lambda: json.dumps(recordings.sidecar()).encode()),
     "MoeCsvReader": ("moe.csv", lambda: side_files.sound_routing().encode()),
 }
 """Reader class -> (file name, its content)."""

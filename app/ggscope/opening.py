@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.concatenate import (
     SHIFT_OPTION,
     concatenate,
@@ -21,13 +22,15 @@ from ggscope.model.time import TimeRange
 from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
 from ggscope.readers import registry
 from ggscope.readers.api import (
+    NAMES_CHOICES,
     NAMES_OPTION,
     RANGE_OPTION,
+    RECORDING,
     TRACE,
     Estimate,
     ReadContext,
 )
-from ggscope.readers.survey import Bundle, Member, Skipped
+from ggscope.readers.survey import Bundle, Member, Skipped, sidecar_path
 
 Admit = Callable[[Estimate], None]
 _OF_TRACES = (RANGE_OPTION, NAMES_OPTION, "ops")
@@ -145,16 +148,25 @@ def open_parts(
                 notes.append(_unreadable(member, error))
         return pieces
 
-    is_alone = len(bundle.mains) == 1
+    if context.options.get(NAMES_OPTION, NAMES_CHOICES[0]) != NAMES_CHOICES[0]:
+        # A sidecar names all nodes: who asked for fewer names gets the records alone.
+        kept = tuple(m for m in bundle.sides if m.role != RECORDING)
+        bundle = replace(bundle, sides=kept)
+    # Where spans change once the sidecar is there, they are called incomplete before.
+    has_sidecar = any(m.role == RECORDING for m in bundle.sides)
+    is_alone = len(bundle.mains) == 1 and not has_sidecar
     mains = read(bundle.mains, _How(reader_id, admit, True, is_alone))
     mains = [_moved(piece, shifts or {}) for piece in mains]
     sides = [p for p in mains if p.member.role != TRACE]
     mains = [p for p in mains if p.member.role == TRACE]
-    main = _main_of(mains)
+    sidecars = [m for m in bundle.sides if m.role == RECORDING]
+    others = [m for m in bundle.sides if m.role != RECORDING]
+    sides += read(sidecars, _How())
+    main = _main_of(mains, sides)
     if main is not None and (bundle.sides or not is_alone):
-        pending = main.pending | ({OTHER_FILES} if bundle.sides else set())
+        pending = main.pending | ({OTHER_FILES} if others else set())
         context.publish(replace(main, pending=pending))
-    sides += [_moved(piece, shifts or {}) for piece in read(bundle.sides, _How())]
+    sides += [_moved(piece, shifts or {}) for piece in read(others, _How())]
     if main is None and not sides:
         raise errors[0]
     if main is None:
@@ -214,12 +226,13 @@ def with_more(opened: Opened, bundle: Bundle, context: ReadContext) -> Opened:
         ),
         context=_Part(context, 0, 1, 1, may_publish=False),
     )
-    mains = (*opened.mains, *more.mains)
-    main = _main_of(mains) if more.mains else opened.main
+    mains, sides = (*opened.mains, *more.mains), (*opened.sides, *more.sides)
+    is_new = bool(more.mains or _sidecars(more.sides))
+    main = _main_of(mains, sides) if is_new else opened.main
     return _joined(
         main or opened.main,
         mains,
-        (*opened.sides, *more.sides),
+        sides,
         (*opened.notes, *more.notes),
     )
 
@@ -237,8 +250,9 @@ def without(opened: Opened, paths: Collection[Path]) -> Opened:
     if not (mains or sides) or (opened.mains and not mains):
         raise ValueError("a session needs a trace, or another file")
     main = opened.main
-    if len(mains) < len(opened.mains):
-        main = _main_of(mains) or main
+    has_fewer = len(_sidecars(sides)) < len(_sidecars(opened.sides))
+    if len(mains) < len(opened.mains) or (mains and has_fewer):
+        main = _main_of(mains, sides) or main
     elif not mains:
         main = _empty(sides[0].trace)
     return _joined(main, mains, sides, opened.notes)
@@ -259,7 +273,7 @@ def shifted(opened: Opened, shifts: Mapping[Path, str]) -> Opened:
     mains = tuple(_moved(piece, shifts) for piece in opened.mains)
     sides = tuple(_moved(piece, shifts) for piece in opened.sides)
     is_same = all(a is b for a, b in zip(mains, opened.mains, strict=True))
-    main = opened.main if is_same else _main_of(mains) or opened.main
+    main = opened.main if is_same else _main_of(mains, sides) or opened.main
     return _joined(main, mains, sides, opened.notes)
 
 
@@ -305,7 +319,8 @@ def _joined(
     notes: tuple[ReadWarning, ...],
 ) -> Opened:
     if sides or notes or len(mains) > 1:
-        trace = join(main, [SideFile(p.trace, p.member.role) for p in sides])
+        others = [p for p in sides if not mains or p.member.role != RECORDING]
+        trace = join(main, [SideFile(p.trace, p.member.role) for p in others])
         if not mains and trace.parts:
             trace = replace(trace, parts=trace.parts[1:])
         warnings = sorted((*trace.warnings, *notes), key=lambda w: -w.severity)
@@ -411,9 +426,41 @@ class _Work:
         return Piece(replace(member, role=role_of(trace, member.role)), trace)
 
 
-def _main_of(mains: Sequence[Piece]) -> Trace | None:
-    """Return the traces on one clock; None where there is none."""
-    return concatenate([piece.trace for piece in mains]) if mains else None
+def _main_of(mains: Sequence[Piece], sides: Sequence[Piece]) -> Trace | None:
+    """Return the traces on one clock, each with its sidecar; None without any."""
+    traces = [piece.trace for piece in mains]
+    if not traces:
+        return None
+    for side in _sidecars(sides):
+        own = [i for i, m in enumerate(mains) if sidecar_path(m.path) == side.path]
+        _take_sidecar(traces, own or range(len(traces)), side.trace)
+    return concatenate(traces)
+
+
+def _sidecars(sides: Sequence[Piece]) -> list[Piece]:
+    return [piece for piece in sides if piece.member.role == RECORDING]
+
+
+def _take_sidecar(traces: list[Trace], places: Sequence[int], side: Trace) -> None:
+    """Join a sidecar to the first of some traces that it belongs to, or say why not."""
+    from ggscope.analysis.sessions.recording import refusal, refused, with_recording
+    from ggscope.readers.tensor.layouts import LAYOUT_256, TensorRecords
+
+    why = ""
+    for i in places:
+        trace, spare = traces[i], None
+        if isinstance(trace.records, TensorRecords) and not trace.parts:
+            is_ours = trace.records.layout is LAYOUT_256
+            spare = trace.records.spare() if is_ours else None
+        reason = refusal(trace, side, spare)
+        if not reason:
+            assert spare is not None
+            traces[i] = with_recording(trace, side, spare)
+            return
+        why = why or reason
+    first = traces[places[0]]
+    warnings = renumber.sorted_warnings((*first.warnings, refused(side, why)))
+    traces[places[0]] = replace(first, warnings=warnings)
 
 
 def _empty(like: Trace) -> Trace:

@@ -181,6 +181,7 @@ def _number(event: Event) -> int:
 _SHAPES: dict[int, tuple[int, int]] = {
     Frame.PROGRAM: (4, 3), Frame.OP: (4, 1), Frame.TYPE: (16, 1),
     Frame.MODEL: (24, 1), Frame.NOTE: (4, 1), Frame.BUFFER_EVENT: (16, 0),
+    Frame.WEIGHT: (STRUCTS["def_weight"].itemsize, 1),
     Frame.BUFFER: (STRUCTS["def_buffer"].itemsize, 1),
     Frame.CHECK: (STRUCTS["def_check"].itemsize, 0),
     Frame.GRAPH_BEGIN: (STRUCTS["event_graph"].itemsize, 0),
@@ -348,12 +349,13 @@ def _choices(told: Told) -> Array:
 # ---- the sidecar ----
 
 
-def to_sidecar(told: Told, control: Any) -> dict[str, Any]:
+def to_sidecar(told: Told, control: Any, *, has_names: bool = True) -> dict[str, Any]:
     """Return what the records have no room for, as a JSON object.
 
     Parameters
     ----------
     control : the control page of the ring, of ``ring_control``.
+    has_names : whether tensors of graphs are named.
     """
     n_choices = len(_choices(told))
     is_graph = told.records["extra"] & RECORD_GRAPH != 0
@@ -392,7 +394,9 @@ def to_sidecar(told: Told, control: Any) -> dict[str, Any]:
         }
         for lane, thread in zip(used.tolist(), threads.tolist(), strict=True)
     ]
-    facts["builds"] = [_build_facts(build) for build in told.builds.values()]
+    facts["builds"] = [
+        _build_facts(build, has_names=has_names) for build in told.builds.values()
+    ]
     return facts
 
 
@@ -401,19 +405,32 @@ def _known(number: Any) -> int | None:
     return None if value in (UNKNOWN_U32, UNKNOWN_U64) else value
 
 
-def _build_facts(build: Build) -> dict[str, Any]:
+_OF_TENSOR = ("flags", "layer", "data", "bytes", "offset", "model", "weight", "buffer")
+
+
+def _build_facts(build: Build, *, has_names: bool) -> dict[str, Any]:
+    n, tensors = len(build.tensors), build.tensors
     return {
         "build": int(build.head["build"]),
         "nodes": int(build.head["n_nodes"]),
         "computed": int(build.head["n_computed"]),
         "fused": int(build.head["n_fused"]),
-        "names": build.names[: int(build.head["n_nodes"])],
+        # Nodes first, then what else they read; null is not known.
+        "names": build.names if has_names else [],
+        "tensors": {
+            **{key: [*map(_known, tensors[key].tolist())] for key in _OF_TENSOR},
+            "sources": [
+                [source for source in used if source < n]
+                for used in tensors["sources"].tolist()
+            ],
+        },
     }
 
 
 def _from_definitions(told: Told) -> dict[str, Any]:
     found: dict[str, Any] = {"models": [], "buffers": [], "notes": [], "checks": []}
     buffers: dict[int, dict[str, Any]] = {}
+    weights: dict[int, dict[str, list[Any]]] = {}
     for event in told.definitions:
         if event.type == Frame.PROGRAM:
             program, at = text_at(event.body, 4)
@@ -425,14 +442,27 @@ def _from_definitions(told: Told) -> dict[str, Any]:
             number, n, data, size = struct.unpack_from("<IIQQ", event.body)
             found["models"].append(
                 {"model": number, "path": text_at(event.body, 24)[0],
-                 "tensors": n, "data_offset": data, "size": size}
+                 "tensors": n, "data_offset": data, "size": size,
+                 "weights": weights.setdefault(number, {
+                     "index": [], "name": [], "type": [], "shape": [], "offset": [],
+                     "size": [],
+                 })}
             )  # fmt: skip
+        elif event.type == Frame.WEIGHT:
+            weight, rest = event.struct("def_weight")
+            columns = weights.get(int(weight["model"]))
+            if columns is not None:
+                columns["name"].append(text_at(rest)[0])
+                columns["shape"].append(weight["ne"].tolist())
+                for key in ("index", "type", "offset", "size"):
+                    columns[key].append(int(weight[key]))
         elif event.type == Frame.BUFFER:
             told_buffer, rest = event.struct("def_buffer")
             number = int(told_buffer["buffer"])
             buffers[number] = {
                 "buffer": number, "name": text_at(rest)[0],
                 "size": int(told_buffer["size"]), "base": int(told_buffer["base"]),
+                "pointer": int(told_buffer["pointer"]),
                 "usage": _known(told_buffer["usage"]), "seen": event.time,
                 "allocated": None, "freed": None,
             }  # fmt: skip

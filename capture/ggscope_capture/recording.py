@@ -272,7 +272,7 @@ def write(
     has_names = settings.tensor_names
     if records is not None:
         sidecar = records.with_suffix(".json")
-        facts = to_sidecar(recording.told, recording.control)
+        facts = to_sidecar(recording.told, recording.control, has_names=has_names)
         facts["lost"], facts["lost_events"] = recording.lost, recording.lost_events
         facts["damaged_frames"] = recording.damaged
         with files.replacing(records) as temporary, temporary.open("wb") as out:

@@ -157,6 +157,7 @@ _SEEDS = {
     "buffer-stats": lambda: _side("BufferStatsReader"),
     "buffer-timeline": lambda: _side("BufferTimelineReader"),
     "moe-csv": lambda: _side("MoeCsvReader"),
+    "capture-sidecar": lambda: _side("SidecarReader"),
 }
 _SMALL = {
     "ggmlviz": lambda: [seed for seed in _ggmlviz() if len(seed[1]) < 1024],

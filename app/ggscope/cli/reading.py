@@ -74,7 +74,7 @@ def load(path: Path, arguments: Namespace) -> Trace:
     admit = None if arguments.force else _Guard(path, options)
     with Progress(path.name) as progress:
         context = ReadContext(progress=progress.update, options=options)
-        if arguments.beside or arguments.shift or path.is_dir():
+        if arguments.beside or arguments.shift or path.is_dir() or _has_sidecar(path):
             return _session(path, arguments, context, admit)
         trace = open_trace(
             path, reader_id=arguments.reader, context=context, admit=admit
@@ -82,6 +82,15 @@ def load(path: Path, arguments: Namespace) -> Trace:
     if arguments.command in _ASK_FOR_MODELS:
         _say_what_lies_beside(path, trace)
     return trace
+
+
+def _has_sidecar(path: Path) -> bool:
+    if not path.with_suffix(".json").exists():
+        return False
+    # Not imported for the many files that have none.
+    from ggscope.readers.survey import sidecar_of
+
+    return sidecar_of(path) is not None
 
 
 def _say_what_lies_beside(path: Path, trace: Trace) -> None:

@@ -30,6 +30,7 @@ from ggscope.live.ring import (
 from ggscope.live.source import NANO, Heard, Kept, State, now_ns, pending
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
+from ggscope.model.run import cores_of
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import Clock
 from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
@@ -41,7 +42,6 @@ from ggscope.readers.common.run_events import (
     HOST_NAMES,
     RunEvents,
     RunGraph,
-    cores_of,
 )
 from ggscope.readers.tensor.routing import CHOOSING_OPS
 from ggscope.text import one_line

@@ -13,6 +13,7 @@ from ggscope.model.graph import Graph
 from ggscope.model.lanes import Lanes
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
+from ggscope.model.run import Run
 from ggscope.model.schema import broken_columns, freeze
 from ggscope.model.tables import (
     Accesses,
@@ -179,7 +180,8 @@ class Part:
 
     Attributes
     ----------
-    role : "trace", "model", "map", "registry", "buffers", "graph", "experts".
+    role : "trace", "model", "map", "registry", "buffers", "graph", "experts",
+        "recording".
     shift : ticks added to the file's own times so that all parts share one zero.
     """
 
@@ -195,7 +197,8 @@ class Join:
     Attributes
     ----------
     kind : "map" (accesses to tensors of a model or map), "graph" (spans to graph
-        nodes), "registry" (accesses to a registry) or "names" (truncated names).
+        nodes), "registry" (accesses to a registry), "names" (truncated names) or
+        "recording" (ops to the nodes that a sidecar tells).
     part : name of the file that was joined.
     n_found, n_all : how many of all accesses, spans or names found their partner.
     rules : how many by which rule: "name", "name without suffix", "unique prefix",
@@ -242,6 +245,7 @@ class Trace:
     joins : how well they fitted.
     claims : the file's own words for each access pattern, or None.
     residency : what of the model files was in the page cache meanwhile, or None.
+    run : of a sidecar alone: what the records of its recording are understood by.
     open_spans : spans of a running program that have begun and not ended; they have
         no id yet, and their end is the tick up to which the program was heard.
     """
@@ -272,6 +276,7 @@ class Trace:
     claims: Claims | None = None
     residency: Residency | None = None
     open_spans: Spans = field(default_factory=Spans.blank)
+    run: Run | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.lanes, Lanes):  # a plug-in's own tuple
@@ -341,7 +346,7 @@ class Trace:
         """Mark every array read-only."""
         tables: tuple[Any, ...] = (self.spans, self.open_spans, self.markers)
         tables += (self.accesses, self.flows, self.tensors)
-        may_lack = (self.claims, self.residency)
+        may_lack = (self.claims, self.residency, self.run)
         there = tuple(table for table in may_lack if table is not None)
         others = (self.buffers, self.routing, *self.counters, *self.graphs, *there)
         for table in (*tables, *others):

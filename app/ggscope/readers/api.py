@@ -18,7 +18,9 @@ HEAD_BYTES = 64 * 1024
 BOM = b"\xef\xbb\xbf"
 """What some programs write before a text in UTF-8."""
 TRACE = "trace"
-ROLES = (TRACE, "model", "map", "registry", "buffers", "graph", "experts")
+RECORDING = "recording"
+"""The sidecar of a trace: it belongs to one file of records, and to no other."""
+ROLES = (TRACE, "model", "map", "registry", "buffers", "graph", "experts", RECORDING)
 """What a file can be to a session; see `ggscope.model.trace.Part`."""
 
 _YES, _NO = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})

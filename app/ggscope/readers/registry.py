@@ -30,6 +30,7 @@ from ggscope.readers import (
     graph,
     maps,
     npu,
+    recording,
     tensor,
 )
 from ggscope.readers.api import (
@@ -67,6 +68,7 @@ BUILTIN = {
     "ggscope.readers.buffers.events_jsonl:BufferStatsReader": buffers.EVENTS_INFO,
     "ggscope.readers.buffers.timeline_json:BufferTimelineReader": buffers.TIMELINE_INFO,
     "ggscope.readers.experts.moe_csv:MoeCsvReader": experts.INFO,
+    "ggscope.readers.recording.reader:SidecarReader": recording.INFO,
 }
 """Classes of the built-in readers, and what is known of them before they are there."""
 BUILT_IN = "built-in"

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from ggscope.errors import ReadError
-from ggscope.readers.api import HEAD_BYTES, ROLES, TRACE
+from ggscope.readers.api import HEAD_BYTES, RECORDING, ROLES, TRACE
 from ggscope.readers.lookalike import describe
 from ggscope.readers.registry import may_be, sniff_all
 from ggscope.readers.source import Source
@@ -144,6 +144,10 @@ def survey(paths: Sequence[Path], check: Callable[[], object] = lambda: None) ->
         skipped += others
         n_left += found.n_left
     members = list(dict.fromkeys(members))
+    known = {m.path for m in members}
+    for path in [m.path for m in members if m.role == TRACE]:
+        if (sidecar := sidecar_of(path)) is not None and sidecar.path not in known:
+            members.append(sidecar)
     return Bundle(
         tuple(m for m in members if m.role == TRACE),
         tuple(m for m in members if m.role != TRACE),
@@ -189,10 +193,29 @@ def beside(
             for m in members
             if m.role == TRACE and _is_next_of(m.path.name, path.name)
         ),
-        tuple(m for m in members if m.role != TRACE),
+        # Other sidecars are of other runs, and its own one was taken with it.
+        tuple(m for m in members if m.role not in (TRACE, RECORDING)),
         (),
         max(len(wanted) - MAX_BESIDE, 0),
     )
+
+
+def sidecar_path(path: Path) -> Path:
+    """Return where the sidecar of a recording lies."""
+    return path.with_suffix(".json")
+
+
+def sidecar_of(path: Path) -> Member | None:
+    """Return the sidecar that lies beside records of our own tool, if there is one.
+
+    Unlike other files that lie beside a trace it is taken unasked: it was written
+    with it. Whether it still belongs is known once both are read.
+    """
+    place = sidecar_path(path)
+    if place == path or not place.is_file():
+        return None
+    found = recognise(place, {RECORDING})
+    return found if isinstance(found, Member) and found.role == RECORDING else None
 
 
 def recognise(path: Path, roles: Collection[str] = ROLES) -> Member | Skipped:

@@ -96,7 +96,10 @@ class LoadRequest:
             publish=context.publish,
             options=self.options,
         )
-        if self.more or self.named_shifts or self.path.is_dir():
+        from ggscope.readers.survey import sidecar_of
+
+        is_folder = self.path.is_dir()
+        if self.more or self.named_shifts or is_folder or sidecar_of(self.path):
             return self._read_parts(reading)
         return self._read_alone(reading)
 

@@ -11,6 +11,7 @@ _SUBJECTS = {
     "map": "accesses with a tensor of {0}",
     "registry": "accesses with a tensor of {0}",
     "graph": "ops with a node of {0}",
+    "recording": "records with a node of {0}",
     "names": "cut names that {0} completes for sure",
 }
 

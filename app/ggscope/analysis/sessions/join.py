@@ -43,7 +43,9 @@ _PADDING = 4096
 """No model file pads a tensor by more."""
 _WRAPS = 1 << 32
 """Traces hold sizes in 32 bits: of larger tensors they tell nothing."""
-ORDER = ("model", "map", "registry", "buffers", "graph", "experts", "trace")
+ORDER = (
+    "model", "map", "registry", "buffers", "graph", "experts", "recording", "trace",
+)  # fmt: skip
 """Parts are joined in this order: a model file's own word counts before a map's."""
 _FITS_FROM = 0.9
 """From this share of found names on a side file confirms the format of the trace."""

@@ -10,31 +10,17 @@ import numpy as np
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import Array, SpanFlag, Spans
+from ggscope.model.tables import SpanFlag, Spans
 
 FAR = 1 << 61
 """Later times are damage."""
 HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
               "synchronize", "sample", "reset")  # fmt: skip
 _UNFINISHED = int(SpanFlag.UNFINISHED)
+_MOST_OPEN = 1 << 8
+"""Ubatches that are computed at once."""
 _KEPT_GRAPHS = 1 << 12
 """Records come soon after their graph began: older graphs are forgotten."""
-_CORE_BITS, _NODE_BITS, _NODE_SHIFT = 0xFFF, 0xFF, 12
-
-
-def cores_of(extra: Array) -> tuple[Array, Array]:
-    """Return (core, NUMA node) on which ops began, int16[n] each; -1 is not known.
-
-    Parameters
-    ----------
-    extra : uint32[n], as ``resources/docs/ring-format.md`` tells.
-    """
-    core = (extra & _CORE_BITS).astype(np.int16)
-    numa = ((extra >> _NODE_SHIFT) & _NODE_BITS).astype(np.int16)
-    is_unknown = core == _CORE_BITS
-    # Where no core is known the tracer leaves zeros for its node.
-    core[is_unknown] = numa[is_unknown] = -1
-    return core, numa
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +126,8 @@ class RunEvents:
                     self._end_ubatch(other)
             found = self._ubatches.setdefault(token, _Ubatch(tick, tick, phase, lane))
             found.n_open += 1
+            if len(self._ubatches) > _MOST_OPEN:  # ends were lost
+                self._end_ubatch(next(iter(self._ubatches)))
         return graph
 
     def end_graph(self, number: int, tick: int) -> None:

@@ -340,6 +340,30 @@ class TensorRecords:
         )
         return RecordView(offset, data, fields)
 
+    def spare(self, check: Callable[[], None] = lambda: None) -> npt.NDArray[np.uint32]:
+        """Return the spare number behind each source of all records, uint32[n, 4].
+
+        What our own tracer puts there (see ``resources/docs/ring-format.md``) means
+        nothing in files of others. Only of layouts with sources.
+
+        Raises
+        ------
+        ReadError
+            If the file cannot be read any more.
+        """
+        assert self.layout.source is not None
+        size, first = self.layout.size, 24 + self.layout.dst_width
+        each = self.layout.source.itemsize
+        at = [(first + (k + 1) * each) // 4 - 1 for k in range(4)]
+        with Source(self.path) as source:
+            found = np.zeros((source.size // size, 4), np.uint32)
+            for offset, block in source.blocks(0, len(found) * size):
+                check()
+                words = block[: len(block) // size * size].view("<u4")
+                rows = words.reshape(-1, size // 4)[:, at]
+                found[offset // size : offset // size + len(rows)] = rows
+        return found
+
     def _text(self, name: str, raw: bytes) -> str:
         """Return a field's value as people read it; N/A for sentinels."""
         field = name.rpartition(".")[2]

@@ -11,6 +11,7 @@ import numpy as np
 from ggscope.analysis.sessions.correlate import Correlation, node_words
 from ggscope.analysis.workers import Watcher
 from ggscope.model.lanes import LaneKind
+from ggscope.model.schema import Column as SchemaColumn
 from ggscope.model.schema import schema_of
 from ggscope.model.tables import Array, Spans
 from ggscope.model.tokens import numbers_per_phase, token_text
@@ -100,7 +101,7 @@ def columns_of(trace: Trace) -> tuple[Column, ...]:
             ),
         ),
         *(
-            (_any(getattr(trace.spans, key)), Column(key, column.label, column.doc, 72))
+            (_any(getattr(trace.spans, key)), _number_column(key, column))
             for key, column in NUMBERS.items()
             if key not in _MAKERS
         ),
@@ -172,6 +173,11 @@ def _lane_column(trace: Trace) -> Column:
 
 def _short_lane(name: str) -> str:
     return name.removeprefix("thread ")
+
+
+def _number_column(key: str, column: SchemaColumn) -> Column:
+    tip = column.doc[:1].upper() + column.doc[1:]
+    return Column(key, column.label, tip, max(72, 10 * len(column.label)))
 
 
 def _any(values: Array | None) -> bool:

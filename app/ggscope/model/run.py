@@ -1,0 +1,56 @@
+"""What records of a traced run mean: cores, and what the sidecar beside them tells."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64, Array
+
+_CORE_BITS, _NODE_BITS, _NODE_SHIFT = 0xFFF, 0xFF, 12
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Run:
+    """The graphs of a run and their nodes, by which its records are understood.
+
+    Attributes
+    ----------
+    n_records : of all kinds that the file of the records should hold.
+    graph : numbers of the graphs as records have them, ascending.
+    begin, end : ticks of each graph; where no end was told it is later than any time.
+    first, n_nodes : row of the first node of each graph, and how many they are.
+    token, phase : of each graph, as of spans.
+    name, layer, pattern : of each node, as of spans; the first stands for one that is
+        not known.
+    lane_of : lane of each thread by the number that records have of it.
+    """
+
+    n_records: int
+    graph: I64
+    begin: I64
+    end: I64
+    first: I64
+    n_nodes: I64
+    token: npt.NDArray[np.int32]
+    phase: npt.NDArray[np.int8]
+    name: Array
+    layer: Array
+    pattern: Array
+    lane_of: Mapping[int, int]
+
+
+def cores_of(extra: Array) -> tuple[Array, Array]:
+    """Return (core, NUMA node) on which ops began, int16[n] each; -1 is not known.
+
+    Parameters
+    ----------
+    extra : uint32[n], as ``resources/docs/ring-format.md`` tells.
+    """
+    core = (extra & _CORE_BITS).astype(np.int16)
+    numa = ((extra >> _NODE_SHIFT) & _NODE_BITS).astype(np.int16)
+    is_unknown = core == _CORE_BITS
+    # Where no core is known the tracer leaves zeros for its node.
+    core[is_unknown] = numa[is_unknown] = -1
+    return core, numa

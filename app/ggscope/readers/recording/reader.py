@@ -1,0 +1,438 @@
+"""Reader of the sidecar that ``ggscope-capture run -o OUT.bin`` writes as OUT.json.
+
+Its keys are told in ``resources/docs/ring-format.md``. What it says becomes the same
+tables and spans as what the ring says while the program runs; the records themselves
+are OUT.bin's. Nothing in it is trusted: what is of the wrong kind, or out of all
+bounds, is left out and counted.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.run import Run
+from ggscope.model.time import Clock
+from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
+from ggscope.readers.api import BOM, NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.common.run_definitions import (
+    ALLOCATED,
+    FREED,
+    NODE,
+    UNKNOWN,
+    Definitions,
+)
+from ggscope.readers.common.run_events import FAR, HOST_NAMES, RunEvents, RunGraph
+from ggscope.readers.recording import INFO
+from ggscope.readers.source import Source, refuse_larger, trace_info
+
+MAX_BYTES = 1 << 29
+_VERSION = 1
+_SIGN = re.compile(rb'\s*\{\s*"format"\s*:\s*"ggscope-capture"')
+_KINDS = (
+    "decode", "compute", "alloc", "input", "output", "sync", "sample", "reset",
+)  # fmt: skip
+_CALLS = dict(zip(_KINDS, HOST_NAMES[1:], strict=True))
+"""What the window calls the calls that a sidecar names."""
+_U16, _U32, _U64 = 1 << 16, 1 << 32, 1 << 64
+_MOST_OPS = 1 << 10
+_MOST_THREADS, _MOST_SLOTS = 1 << 14, 128
+"""Records number threads in 16 bits, 512 for each slot."""
+_MOST_SOURCES = 10
+_WIDTH = {"data": _U64, "bytes": _U64, "offset": _U64}
+_LOSSES = (
+    (("lost", "dropped"), "capture_lost", "records were lost while the program ran: it "
+     "wrote faster than they were taken, and its ring had no more room. Where they are "
+     "missing is not recorded.", "Make the ring larger, or trace fewer ops."),
+    (("lost_events", "dropped_events"), "capture_events_lost", "events of the run were "
+     "lost: graphs, tokens, calls, copies or chosen experts are missing.",
+     "Make the ring larger, or trace fewer ops."),
+    (("lost_definitions",), "capture_definitions_lost", "definitions of the run were "
+     "lost: some graphs, weights or buffers have no names.", ""),
+    (("unnamed_ops",), "capture_unnamed_ops", "ops ran that no graph holds; they have "
+     "no records.", ""),
+    (("damaged_frames",), "capture_damaged", "definitions or events of the run were "
+     "damaged and left out when it was recorded.", ""),
+)  # fmt: skip
+
+
+class SidecarReader:
+    """Reads what lies beside the records of a run."""
+
+    info = INFO
+
+    def sniff(self, head: Head) -> Sniff:
+        """Judge a file by its first key."""
+        if _SIGN.match(head.data.removeprefix(BOM)) is None:
+            return NOT_MINE
+        return Sniff(100, "its first key says so")
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return graphs, calls and copies as spans, and what records refer to.
+
+        Raises
+        ------
+        TruncatedError
+            If it is no whole JSON.
+        CorruptError
+            If it is no object of this format.
+        UnsupportedVersionError
+            If it is of another version.
+        LimitExceededError
+            If it is too large for a sidecar.
+        """
+        refuse_larger(source, MAX_BYTES, "Is this the sidecar of a recording?")
+        context.progress(0, source.size)
+        data = source.read(0, source.size).removeprefix(BOM)
+        try:
+            facts = msgspec.json.decode(data)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise TruncatedError(
+                f"this sidecar is cut or damaged: {error}.",
+                hint="Copy it again from where it was recorded.",
+            ) from error
+        if not isinstance(facts, dict) or facts.get("format") != "ggscope-capture":
+            raise CorruptError("this is no sidecar of a recording.")
+        if facts.get("version") != _VERSION or facts["version"] is True:
+            raise UnsupportedVersionError(
+                f"this sidecar is of version {str(facts.get('version'))[:20]}; version "
+                f"{_VERSION} can be read.",
+                hint="Use the ggscope that came with the tool that wrote it.",
+            )
+        context.check_cancelled()
+        trace = _Sidecar(facts, context.check_cancelled).trace(
+            trace_info(INFO, source, 0)
+        )
+        context.progress(source.size, source.size)
+        return trace
+
+
+class _Sidecar:
+    """Takes the facts of a sidecar one kind after the other."""
+
+    def __init__(self, facts: dict[str, Any], check: Callable[[], None]) -> None:
+        self._facts, self._check = facts, check
+        self._builder = TraceBuilder(grows=True)
+        self._definitions = Definitions(self._builder)
+        self._events = RunEvents(self._builder)
+        self._builds: dict[int, tuple[int, int]] = {}
+        self._graphs: dict[int, tuple[RunGraph, int]] = {}
+        self._bad = 0
+        self._first_bad = ""
+        clock = self._object("clock")
+        self._origin = _whole(clock.get("monotonic"), FAR) or 0
+        self._builder.clock = Clock("ns", self._origin)
+
+    def trace(self, info: TraceInfo) -> Trace:
+        """Return all of it."""
+        builder = self._builder
+        self._ops()
+        lane_of = self._threads()
+        for take, key in (
+            (self._model, "models"), (self._buffer, "buffers"), (self._build, "builds"),
+        ):  # fmt: skip
+            for item in self._items(key):
+                self._check()
+                take(item)
+        self._definitions.put()
+        self._graph_events()
+        for item in self._items("host"):
+            if times := self._times(item, "host"):
+                kind = item.get("kind")
+                name = _CALLS.get(kind, f"call {kind}") if isinstance(kind, str) else ""
+                self._events.call(name, *times)
+        for item in self._items("copies"):
+            if times := self._times(item, "copies"):
+                copied = item.get("name")
+                self._events.copy(copied if isinstance(copied, str) else "", *times)
+        self._events.put()
+        n_records = self._number("records") + self._number("extension_records")
+        self._warn()
+        run = self._run(n_records, lane_of)
+        found = builder.snapshot(_with_facts(info, self._facts, len(self._graphs)))
+        return replace(found, run=run)
+
+    # -- values that may be anything ---------------------------------------
+
+    def _doubt(self, place: str) -> None:
+        self._bad += 1
+        self._first_bad = self._first_bad or place
+
+    def _object(self, key: str) -> dict[str, Any]:
+        value = self._facts.get(key, {})
+        if isinstance(value, dict):
+            return value
+        self._doubt(key)
+        return {}
+
+    def _items(self, key: str) -> Iterator[dict[str, Any]]:
+        """Yield the objects of a list, and count what is none."""
+        value = self._facts.get(key, [])
+        if not isinstance(value, list):
+            self._doubt(key)
+            return
+        for i, item in enumerate(value):
+            if isinstance(item, dict):
+                yield item
+            else:
+                self._doubt(f"{key}[{i}]")
+
+    def _number(self, key: str) -> int:
+        """Return a count; 0 where there is none."""
+        value = self._facts.get(key, 0)
+        found = _whole(value, _U64 >> 1)
+        if found is None:
+            self._doubt(key)
+        return found or 0
+
+    def _tick(self, value: object) -> int | None:
+        time = _whole(value, FAR)
+        return None if time is None else time - self._origin
+
+    def _times(self, item: dict[str, Any], key: str) -> tuple[int, int] | None:
+        """Return when something began and ended."""
+        begin, end = self._tick(item.get("begin")), self._tick(item.get("end"))
+        if begin is None or end is None:
+            self._doubt(key)
+            return None
+        return begin, end
+
+    # -- definitions -------------------------------------------------------
+
+    def _ops(self) -> None:
+        names: dict[int, str] = {}
+        for key, name in self._object("ops").items():
+            number = int(key) if re.fullmatch(r"\d{1,4}", key) else _MOST_OPS
+            if number < _MOST_OPS and isinstance(name, str):
+                names[number] = name
+            else:
+                self._doubt("ops")
+        if names:
+            listed = tuple(names.get(i, "") for i in range(max(names) + 1))
+            self._builder.ops = OpTable("capture", listed)
+
+    def _threads(self) -> dict[int, int]:
+        """Return the lane of each thread by its number in the records."""
+        found: dict[int, int] = {}
+        for item in self._items("threads"):
+            numbers = [_whole(item.get(k), _U16) for k in ("thread", "slot", "index")]
+            if None in numbers or len(found) >= _MOST_THREADS:
+                self._doubt("threads")
+                continue
+            thread, slot, index = (int(n or 0) for n in numbers)
+            found[thread] = self._events.thread(thread, slot, index)
+        return found
+
+    def _model(self, item: dict[str, Any]) -> None:
+        number, path = _whole(item.get("model"), _U32), item.get("path")
+        if number is None or not isinstance(path, str):
+            self._doubt("models")
+            return
+        size, data = (_whole(item.get(k), _U64) for k in ("size", "data_offset"))
+        # Of its path only the name is taken: it is one of the machine that recorded.
+        self._definitions.add_model(
+            number, path.replace("\0", ""), _or(size, _U64 - 1), _or(data, _U64 - 1), 0
+        )
+        weights = item.get("weights", {})
+        keys = ("index", "name", "type", "shape", "offset", "size")
+        columns = [weights.get(k) if isinstance(weights, dict) else None for k in keys]
+        if not _are_lists(columns):
+            self._doubt("models.weights")
+            return
+        for index, name, kind, shape, offset, size in zip(*columns, strict=False):
+            numbers = [_whole(n, _U64) for n in (*_listed(shape), offset, size)]
+            index, kind = _whole(index, _U32), _whole(kind, _U32)
+            is_name = isinstance(name, str)
+            if None in (index, kind, *numbers) or len(numbers) != 6 or not is_name:
+                self._doubt("models.weights")
+                continue
+            self._definitions.add_weight(number, index, name, kind, numbers)  # type: ignore[arg-type]  # none is None
+
+    def _buffer(self, item: dict[str, Any]) -> None:
+        keys = ("buffer", "size", "base", "pointer")
+        numbers = [_whole(item.get(k, 0), _U64) for k in keys]
+        name = item.get("name")
+        if None in numbers or not isinstance(name, str):
+            self._doubt("buffers")
+            return
+        number, size, base, pointer = (int(n or 0) for n in numbers)
+        usage = _or(_whole(item.get("usage"), _U32), UNKNOWN)
+        self._definitions.add_buffer(number, name, usage, base or pointer, size)
+        for kind, key in ((ALLOCATED, "allocated"), (FREED, "freed")):
+            if (tick := self._tick(item.get(key))) is not None:
+                self._definitions.add_buffer_event(number, kind, 0, tick)
+
+    def _build(self, item: dict[str, Any]) -> None:
+        """Add the nodes of a graph, and what they read."""
+        build, n_nodes = (_whole(item.get(k), _U32) for k in ("build", "nodes"))
+        names, columns = item.get("names"), item.get("tensors")
+        if build is None or n_nodes is None:
+            self._doubt("builds")
+            return
+        if not isinstance(columns, dict) or not isinstance(names, list):
+            self._doubt("builds.tensors")
+            return
+        listed = {key: _listed(columns.get(key)) for key in NODE.names or ()}
+        n = len(listed["flags"])
+        if any(len(column) != n for column in listed.values()):
+            self._doubt("builds.tensors")
+            return
+        rows = np.zeros(n, NODE)
+        for key in listed:
+            if key not in ("sources", "layer"):
+                rows[key] = self._column(listed[key], _WIDTH.get(key, _U32))
+        layers = self._column(listed["layer"], 1 << 31)
+        rows["layer"] = np.where(layers < 1 << 15, layers.astype(np.int64), -1)
+        rows["sources"] = UNKNOWN
+        for row, used in zip(rows, listed["sources"], strict=True):
+            good = [_whole(s, n) for s in _listed(used)]
+            kept = [s for s in good if s is not None][:_MOST_SOURCES]
+            if len(kept) != len(good) or not isinstance(used, list):
+                self._doubt("builds.tensors.sources")
+            row["sources"][: len(kept)] = kept
+        texts = [text if isinstance(text, str) else "" for text in names[:n]]
+        texts += [""] * (n - len(texts))
+        self._builds[build] = self._definitions.add_build(n_nodes, list(rows), texts)
+
+    def _column(self, values: list[Any], limit: int) -> Any:
+        """Return numbers, all ones where one is not known; uint64[n]."""
+        found = np.full(len(values), limit - 1, np.uint64)
+        for i, value in enumerate(values):
+            number = _whole(value, limit)
+            if number is not None:
+                found[i] = number
+            elif value is not None and value != -1:
+                self._doubt("builds.tensors")
+        return found
+
+    # -- what happened -----------------------------------------------------
+
+    def _graph_events(self) -> None:
+        """Play the begins and ends of graphs in the order in which they were."""
+        moments: list[tuple[int, int, int, dict[str, Any]]] = []
+        for item in self._items("graph_list"):
+            number, begin = (
+                _whole(item.get("graph"), _U32),
+                self._tick(item.get("begin")),
+            )
+            if number is None or begin is None:
+                self._doubt("graph_list")
+                continue
+            moments.append((begin, number, 0, item))
+            end = self._tick(item.get("end"))
+            if end is not None:
+                moments.append((max(end, begin), number, 1, item))
+        moments.sort(key=lambda moment: moment[:3])
+        last = 0
+        for tick, number, is_end, item in moments:
+            last = max(last, tick)
+            if is_end:
+                self._events.end_graph(number, tick)
+                begun = self._graphs.get(number)
+                if begun is not None:
+                    self._graphs[number] = (begun[0], tick)
+                continue
+            ubatch = _whole(item.get("ubatch"), 1 << 31)
+            phase = _whole(item.get("phase"), 3)
+            slot = _whole(item.get("slot"), _MOST_SLOTS)
+            build = _or(_whole(item.get("build"), _U32), -1)
+            graph = self._events.begin_graph(
+                number,
+                self._builds.get(build, (0, 0)),
+                tick,
+                token=_or(ubatch, -1),
+                phase=phase or 0,
+                slot=slot or 0,
+            )
+            self._graphs[number] = (graph, FAR)
+        self._events.finish(last)
+
+    def _run(self, n_records: int, lane_of: Mapping[int, int]) -> Run:
+        numbers = sorted(self._graphs)
+        graphs = [self._graphs[number] for number in numbers]
+        name, layer, pattern = self._definitions.columns()
+
+        def column(values: list[int], dtype: Any) -> Any:
+            return np.array(values, dtype)
+
+        return Run(
+            n_records=n_records,
+            graph=column(numbers, np.int64),
+            begin=column([g.begin for g, _ in graphs], np.int64),
+            end=column([end for _, end in graphs], np.int64),
+            first=column([g.first for g, _ in graphs], np.int64),
+            n_nodes=column([g.n_nodes for g, _ in graphs], np.int64),
+            token=column([g.token for g, _ in graphs], np.int32),
+            phase=column([g.phase for g, _ in graphs], np.int8),
+            name=name,
+            layer=layer,
+            pattern=pattern,
+            lane_of=lane_of,
+        )
+
+    def _warn(self) -> None:
+        builder = self._builder
+        for keys, code, text, remedy in _LOSSES:
+            n = max(self._number(key) for key in keys)
+            if n:
+                builder.warn(Severity.DATA_LOSS, code, text, count=n, remedy=remedy)
+        notes = self._facts.get("notes", [])
+        for note in notes if isinstance(notes, list) else ():
+            if isinstance(note, str):
+                builder.warn(Severity.NOTICE, "live_note", note)
+        if self._bad:
+            builder.warn(
+                Severity.DATA_LOSS,
+                "sidecar_values",
+                "the sidecar holds values that cannot be; they were left out.",
+                count=self._bad,
+                place=self._first_bad,
+                remedy="Copy it again from where it was recorded.",
+            )
+
+
+def _with_facts(info: TraceInfo, facts: dict[str, Any], n: int) -> TraceInfo:
+    """Return the info with what the sidecar says of the run."""
+    producer = {
+        key: facts[key]
+        for key in ("program", "ggml", "mode")
+        if isinstance(facts.get(key), str) and facts[key]
+    }
+    command = facts.get("command")
+    if isinstance(command, list) and all(isinstance(c, str) for c in command):
+        producer["command"] = " ".join(command)
+    pid = _whole(facts.get("pid"), 1 << 31)
+    if pid:
+        producer["pid"] = str(pid)
+    clock = facts.get("clock")
+    real = _whole(clock.get("real") if isinstance(clock, dict) else None, 1 << 62)
+    if real:
+        begun = datetime.fromtimestamp(real // 10**9, UTC)
+        producer["began"] = begun.isoformat(" ", "seconds")
+    return replace(info, producer=producer, n_records=n)
+
+
+def _whole(value: object, limit: int) -> int | None:
+    """Return a whole number in [0, limit); None for anything else."""
+    return value if type(value) is int and 0 <= value < limit else None
+
+
+def _or(value: int | None, other: int) -> int:
+    return other if value is None else value
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _are_lists(columns: list[Any]) -> bool:
+    """Tell whether all are lists of one length."""
+    if not all(isinstance(column, list) for column in columns):
+        return False
+    return len({len(column) for column in columns}) == 1

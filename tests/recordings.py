@@ -1,0 +1,110 @@
+"""Recordings as our own tool writes them: records of 256 bytes, and their sidecar."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ggscope_capture.record import TRACE
+
+T0 = 5_000_000_000
+NODES = ("attn_norm-0-which-is-longer-than-its-field", "Qcur-0", "ffn_out-1")
+N_GRAPHS, N_THREADS = 4, 2
+NO_CORE = 0xFFF
+
+
+def sidecar(**changes: Any) -> dict[str, Any]:
+    """Return the facts of a sound sidecar, with some of them changed."""
+    begins = [T0 + 10_000 * graph for graph in range(N_GRAPHS)]
+    facts: dict[str, Any] = {
+        "format": "ggscope-capture", "version": 1,
+        "records": N_GRAPHS * N_THREADS * len(NODES), "extension_records": 0,
+        "graph_records": 0, "graphs": N_GRAPHS, "mode": "threads",
+        "clock": {"unit": "ns", "monotonic": T0 - 500, "real": 1_700_000_000 * 10**9},
+        "pid": 4711, "dropped": 0, "dropped_events": 0, "unnamed_ops": 0,
+        "lost_definitions": 0, "lost": 0, "lost_events": 0, "damaged_frames": 0,
+        "ops": {"1": "MUL_MAT", "2": "ADD"},
+        "program": "/usr/bin/llama", "ggml": "0.9", "command": ["llama", "-m", "x"],
+        "models": [{
+            "model": 0, "path": "/models/tiny.gguf", "tensors": 1,
+            "data_offset": 4096, "size": 20_000,
+            "weights": {
+                "index": [0], "name": ["blk.0.attn_q.weight.long"], "type": [1],
+                "shape": [[64, 64, 1, 1]], "offset": [4096], "size": [8192],
+            },
+        }],
+        "buffers": [{
+            "buffer": 3, "name": "compute", "size": 65_536, "base": 0xBEEF,
+            "pointer": 0xAAAA, "usage": 2, "seen": T0, "allocated": T0 + 5,
+            "freed": None,
+        }],
+        "notes": [], "checks": [],
+        "ubatches": [
+            {"ubatch": i, "time": t, "context": 1, "tokens": [i], "positions": [i],
+             "phase": 1 + (i > 0)}
+            for i, t in enumerate(begins)
+        ],
+        "host": [{
+            "kind": "decode", "tid": 1, "begin": T0 - 10, "end": T0 + 9000,
+            "context": 1, "bytes": None, "ubatch": 0, "count": None,
+        }],
+        "copies": [{
+            "name": "inp_embd", "begin": T0 + 1, "end": T0 + 4, "bytes": 256,
+            "from_buffer": 3, "to_buffer": None, "context": 1,
+        }],
+        "graph_list": [
+            {"graph": i, "build": 0, "ubatch": i, "slot": 0, "n_threads": 2,
+             "phase": 1 + (i > 0), "split": 0, "n_nodes": len(NODES), "context": 1,
+             "backend": None, "begin": t, "end": t + 9000, "status": 0}
+            for i, t in enumerate(begins)
+        ],
+        "threads": [
+            {"thread": i, "slot": 0, "index": i, "tid": 100 + i}
+            for i in range(N_THREADS)
+        ],
+        "builds": [{
+            "build": 0, "nodes": len(NODES), "computed": len(NODES), "fused": 0,
+            "names": [*NODES, "blk.0.attn_q.weight.long", "inp_embd"],
+            "tensors": {
+                "flags": [0, 0, 0, 4, 0], "layer": [0, 0, 1, 0, -1],
+                "data": [1, 2, 3, 4, 5], "bytes": [256, 256, 256, 8192, 256],
+                "offset": [None, None, None, 4096, None],
+                "model": [None, None, None, 0, None],
+                "weight": [None, None, None, 0, None],
+                "buffer": [3, 3, 3, None, 3],
+                "sources": [[4], [3, 0], [1], [], []],
+            },
+        }],
+    }  # fmt: skip
+    return facts | changes
+
+
+def records(*, later: int = 0) -> bytes:
+    """Return the records that the sidecar tells of, `later` ns later."""
+    rows = np.zeros(N_GRAPHS * N_THREADS * len(NODES), TRACE)
+    at = 0
+    for graph in range(N_GRAPHS):
+        for node, name in enumerate(NODES):
+            for thread in range(N_THREADS):
+                row = rows[at]
+                row["time"] = T0 + 10_000 * graph + 3000 * node + 10 * thread + later
+                row["token"], row["layer"], row["thread"] = graph, node // 2, thread
+                row["op"], row["phase"], row["name"] = 1 + node % 2, graph > 0, name
+                row["duration"][:2] = (0xD0, 7)
+                row["n_sources"] = 1
+                row["sources"][0]["name"] = "inp_embd"
+                row["sources"][0]["size"], row["sources"][0]["place"] = 256, 3
+                row["sources"][0]["memory"] = 1
+                core = NO_CORE if thread else 7 | 1 << 12
+                row["sources"]["more"] = (90, node, graph, core)
+                at += 1
+    return rows.tobytes()
+
+
+def recording(folder: Path, name: str = "run", **changes: Any) -> Path:
+    """Write both files; return that of the records."""
+    path = folder / f"{name}.bin"
+    path.write_bytes(records())
+    path.with_suffix(".json").write_text(json.dumps(sidecar(**changes)))
+    return path

@@ -1,0 +1,317 @@
+"""Sidecars of recordings: what they add, whose they are, and damaged ones."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recordings
+from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
+from ggscope.model.lanes import LaneKind
+from ggscope.model.trace import Severity, Trace
+from ggscope.opening import open_bundle, open_parts, without
+from ggscope.readers.api import ReadContext
+from ggscope.readers.registry import open_trace
+from ggscope.readers.survey import beside, survey
+from ggscope.words.files import join_words
+from recordings import N_GRAPHS, N_THREADS, NODES, recording
+from sentences import assert_sides
+from tensor_files import encode, llama_pass
+
+
+def opened(path: Path, **options: str) -> Trace:
+    trace = open_bundle(survey((path,)), context=ReadContext(options=options))
+    assert trace.check() == []
+    return trace
+
+
+def codes(trace: Trace) -> set[str]:
+    return {warning.code for warning in trace.warnings}
+
+
+def names(trace: Trace, kind: LaneKind) -> list[str]:
+    rows = trace.lanes.of_kind(kind)[trace.spans.lane].nonzero()[0]
+    return [trace.span_name(row) for row in rows.tolist()]
+
+
+def is_joined(trace: Trace) -> bool:
+    return any(lane.kind == LaneKind.GRAPH for lane in trace.lanes)
+
+
+def test_sidecar_beside_its_records_is_taken_with_them(tmp_path):
+    path = recording(tmp_path)
+
+    trace = opened(path)
+
+    n = N_GRAPHS * N_THREADS * len(NODES)
+    assert names(trace, LaneKind.TOKEN) == [f"ubatch {i}" for i in range(N_GRAPHS)]
+    assert names(trace, LaneKind.GRAPH) == ["graph"] * N_GRAPHS
+    assert sorted(names(trace, LaneKind.COMMAND)) == ["decode", "inp_embd"]
+    threads = names(trace, LaneKind.THREAD)
+    assert len(threads) == n
+    assert set(threads) == set(NODES)  # longer than the field of a record
+    spans = trace.spans
+    cores = {(int(c), int(m)) for c, m in zip(spans.core, spans.numa, strict=True)}
+    assert cores == {(7, 1), (-1, -1)}
+    assert [m.name for m in trace.models] == ["tiny.gguf"]
+    assert trace.strings[int(trace.buffers.name[0])] == "compute"
+    assert (trace.ops.id, trace.op_name(1)) == ("capture", "MUL_MAT")
+    assert trace.info.producer["command"] == "llama -m x"
+    assert codes(trace) == {"shared_ops"}
+    (weight,) = [
+        row
+        for row in range(len(trace.tensors))
+        if trace.strings[int(trace.tensors.name[row])] == "blk.0.attn_q.weight.long"
+    ]
+    reads = trace.accesses.of_span(threads.index("Qcur-0"))
+    assert reads.tensor.tolist()[0] == weight
+    assert reads.offset.tolist() == [4096, -1]
+
+
+def test_records_without_their_sidecar_are_as_they_were(tmp_path):
+    path = recording(tmp_path)
+    session = open_parts(survey((path,)))
+
+    alone = without(session, {path.with_suffix(".json")}).trace
+
+    assert alone.spans.core is None
+    assert not is_joined(alone)
+    fresh = open_trace(path)
+    assert codes(alone) == codes(fresh)
+    assert len(alone.spans) == len(fresh.spans)
+
+
+def test_who_wants_fewer_names_gets_the_records_alone(tmp_path):
+    trace = opened(recording(tmp_path), names="none")
+
+    assert not is_joined(trace)
+    assert "names_left_out" in codes(trace)
+
+
+def test_range_of_records_has_the_sidecar_too(tmp_path):
+    trace = opened(recording(tmp_path), range="0:6")
+
+    assert is_joined(trace)
+    assert len(names(trace, LaneKind.THREAD)) == 6
+
+
+def test_sidecar_of_another_run_is_no_file_of_a_trace_beside_it(tmp_path):
+    path = recording(tmp_path)
+    recording(tmp_path, "other")
+    (tmp_path / "other.bin").unlink()
+
+    bundle = beside(path)
+
+    assert bundle.sides == ()
+    assert [m.path.name for m in survey((path,)).sides] == ["run.json"]
+
+
+def said(trace: Trace) -> str:
+    """Return the warnings of a trace, and how well its files fit."""
+    fits = [join_words(join) for join in trace.joins]
+    return "\n".join([*(w.message for w in trace.warnings), *fits])
+
+
+def test_sidecar_of_another_run_is_refused_with_the_evidence(tmp_path):
+    path = recording(tmp_path)
+    fitting = said(opened(path))
+    assert_sides("records with a node of {0}", fitting, said(open_trace(path)))
+    assert "records with a node of run.json: 24 of 24 (100.0 %)" in fitting
+
+    def refused(expected: str, later: int = 0, **changes: Any) -> str:
+        recording(tmp_path, **changes)
+        path.write_bytes(recordings.records(later=later))
+        trace = opened(path)
+        (warning,) = [w for w in trace.warnings if w.code == "sidecar_refused"]
+        assert warning.message == (
+            f"run.json is not the sidecar of these records: {expected}. Nothing of it "
+            "is shown."
+        )
+        assert not is_joined(trace)
+        assert len(names(trace, LaneKind.THREAD)) == 24
+        return warning.message
+
+    assert_sides(
+        "it tells of * records, and there are *",
+        refused("it tells of 3 records, and there are 24", records=3),
+        fitting,
+    )
+    assert_sides(
+        "* of * records lie in the times of its graphs",
+        refused("0 of 24 records lie in the times of its graphs", later=10**10),
+        fitting,
+    )
+    assert_sides(
+        "no record is of a graph that it tells of",
+        refused("no record is of a graph that it tells of", graph_list=[]),
+        fitting,
+    )
+
+
+def test_sidecar_named_with_records_of_other_sizes_is_refused(tmp_path):
+    fitting = said(opened(recording(tmp_path)))
+    path = tmp_path / "other.bin"
+    path.write_bytes(encode(llama_pass(0), "1024"))
+
+    trace = open_bundle(survey((path, tmp_path / "run.json")))
+
+    (refused,) = [w for w in trace.warnings if w.code == "sidecar_refused"]
+    assert "other.bin holds no records of 256 bytes" in refused.message
+    assert_sides("* holds no records of 256 bytes", refused.message, fitting)
+
+
+def test_records_that_were_cut_are_told_as_lost(tmp_path):
+    path = recording(tmp_path)
+    path.write_bytes(recordings.records()[: 20 * 256])
+
+    trace = opened(path)
+
+    (cut,) = [w for w in trace.warnings if w.code == "recording_cut"]
+    assert (cut.count, cut.severity) == (4, Severity.DATA_LOSS)
+    assert is_joined(trace)
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        ("lost", "capture_lost"),
+        ("dropped", "capture_lost"),
+        ("lost_events", "capture_events_lost"),
+        ("dropped_events", "capture_events_lost"),
+        ("lost_definitions", "capture_definitions_lost"),
+        ("unnamed_ops", "capture_unnamed_ops"),
+        ("damaged_frames", "capture_damaged"),
+    ],
+)
+def test_losses_of_a_recording_are_problems(key: str, code: str, tmp_path: Path):
+    trace = opened(recording(tmp_path, **{key: 17}))
+
+    (problem,) = [w for w in trace.warnings if w.code == code]
+    assert (problem.count, problem.severity) == (17, Severity.DATA_LOSS)
+    assert problem.place == "run.json"
+    assert is_joined(trace)
+
+
+def test_note_of_the_tool_is_a_notice(tmp_path):
+    trace = opened(recording(tmp_path, notes=["begins only", 5]))
+
+    (note,) = [w for w in trace.warnings if w.code == "live_note"]
+    assert note.message == "begins only"
+
+
+# -- damaged and hostile ones --------------------------------------------------
+
+WRONG = (
+    None, True, -1, 1.5, 1 << 70, "x", "\x1b[31m<b>", [], {}, [[]], [None], [{}],
+    {"": 0},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+def test_value_of_a_wrong_kind_costs_itself_only(wrong: object, tmp_path: Path):
+    """The records are there whatever stands in the sidecar."""
+    kept = {"format", "version"}
+    for key in sorted(recordings.sidecar().keys() - kept):
+        path = recording(tmp_path, **{key: wrong})
+        assert open_trace(path.with_suffix(".json")).check() == [], key
+
+    trace = opened(recording(tmp_path, **dict.fromkeys(recordings.sidecar(), wrong)))
+
+    assert len(names(trace, LaneKind.THREAD)) == N_GRAPHS * N_THREADS * len(NODES)
+
+
+def _places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the places of all values within lists and objects."""
+    found = []
+    pairs = value.items() if isinstance(value, dict) else ()
+    pairs = enumerate(value[:2]) if isinstance(value, list) else pairs
+    for key, inner in pairs:
+        found += [(*path, key), *_places(inner, (*path, key))]
+    return found
+
+
+def test_no_value_within_breaks_anything(tmp_path):
+    """Each inner value is one of the wrong kinds; with GGSCOPE_SWEEP=1 each of them."""
+    sound = json.dumps(recordings.sidecar())
+    path = tmp_path / "run.json"
+    for i, place in enumerate(p for p in _places(json.loads(sound)) if len(p) > 1):
+        one = WRONG[i % len(WRONG) :][:1]
+        wrongs = WRONG if os.environ.get("GGSCOPE_SWEEP") else one
+        for wrong in wrongs:
+            facts = json.loads(sound)
+            inner = facts
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = wrong
+            path.write_text(json.dumps(facts))
+
+            trace = open_trace(path)
+
+            assert trace.check() == [], (place, wrong)
+
+
+def test_values_that_cannot_be_are_counted_with_the_place_of_the_first(tmp_path):
+    trace = opened(recording(tmp_path, buffers=[5], copies=[{"begin": "soon"}]))
+
+    (problem,) = [w for w in trace.warnings if w.code == "sidecar_values"]
+    assert (problem.count, problem.place) == (2, "run.json: buffers[0]")
+    assert is_joined(trace)
+
+
+def test_keys_that_are_not_known_are_passed_over(tmp_path):
+    trace = opened(recording(tmp_path, something={"else": [1, 2]}))
+
+    assert codes(trace) == {"shared_ops"}
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "words"),
+    [
+        ('{"format": "ggscope-capture", "version": 2}', UnsupportedVersionError,
+         "this sidecar is of version 2; version 1 can be read."),
+        ('{"format": "ggscope-capture", "version": [1]}', UnsupportedVersionError,
+         "is of version"),
+        ('{"format": "ggscope-capture", "version": 1, "records": ', TruncatedError,
+         "this sidecar is cut or damaged"),
+        ('{"format": "ggscope-capture"' + ', "a": [' + "[" * 99_999, TruncatedError,
+         "this sidecar is cut or damaged"),
+        ('{"format": "ggscope-capture"} {}', TruncatedError, "cut or damaged"),
+        ('{"format": "ggscope-capture", "format": 5}', CorruptError,
+         "this is no sidecar of a recording"),
+    ],
+)  # fmt: skip
+def test_sidecar_that_cannot_be_read_leaves_the_records(
+    content: str, error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    path = recording(tmp_path)
+    path.with_suffix(".json").write_text(content)
+
+    with pytest.raises(error, match=words):
+        open_trace(path.with_suffix(".json"))
+    trace = opened(path)
+
+    (problem,) = [w for w in trace.warnings if w.code == "part_unreadable"]
+    assert problem.message.startswith("run.json could not be read: ")
+    assert len(names(trace, LaneKind.THREAD)) == N_GRAPHS * N_THREADS * len(NODES)
+
+
+def test_names_with_markup_and_escapes_are_data(tmp_path):
+    hostile = "<img src=x>\x1b]0;\x07\u202e"
+    facts = recordings.sidecar()
+    facts["builds"][0]["names"][0] = facts["copies"][0]["name"] = hostile
+    facts["program"] = facts["buffers"][0]["name"] = hostile
+
+    trace = opened(recording(tmp_path, **facts))
+
+    assert hostile in names(trace, LaneKind.THREAD)
+    assert hostile in names(trace, LaneKind.COMMAND)
+
+
+def test_build_that_is_missing_leaves_the_names_of_the_records(tmp_path):
+    trace = opened(recording(tmp_path, builds=[]))
+
+    assert set(names(trace, LaneKind.THREAD)) == {name[:24] for name in NODES}
+    assert len(trace.accesses) > 0
+    assert names(trace, LaneKind.GRAPH) == ["graph"] * N_GRAPHS
