@@ -113,7 +113,10 @@ def test_parts_that_do_not_fit_beside_each_other_are_counted(
         qtbot.waitExposed(chips)
         return "\n".join(texts_of_widgets(chips))
 
-    assert_sides("{0} more parts of the filter", said(60), said(900))
+    several, none = said(60), said(900)
+    one = next(text for w in range(80, 900, 20) if "1 more" in (text := said(w)))
+    assert_sides("{0} more parts of the filter", several, none + one)
+    assert_sides("1 more part of the filter", one, none + several)
 
 
 def test_chip_takes_its_part_away(qtbot: QtBot, session: Session) -> None:

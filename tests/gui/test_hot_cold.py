@@ -76,6 +76,20 @@ def test_tooltip_of_a_bar_gives_exact_bytes(view):
     assert_sides("{0}, measured or derived", cell, words)
 
 
+def test_tooltip_of_a_cell_calls_its_token_as_the_axis_does(qtbot, view, session):
+    trace = moe_reads()
+    phase = np.where(trace.spans.token == 0, 0, 1).astype(np.int8)
+    session.set_trace(replace(trace, spans=replace(trace.spans, phase=phase)))
+    show(view, "layers")
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+    width, y = view.canvas.width(), view.canvas.height() // 2
+
+    words = "\n".join(view.tooltip_at(x, y) for x in range(0, width, 9))
+
+    for name in ("prefill 0", "decode 1", "decode 5"):
+        assert f"token {name}\n" in words
+
+
 def test_tooltip_of_a_bar_counts_tokens_only_where_they_are_known(qtbot, session):
     trace = moe_reads()
     none = np.full(len(trace.spans), -1, np.int32)

@@ -234,8 +234,10 @@ class ChipRow(QWidget):
             words = self.tr("Remove “{0}”").format(chip.text)
             action = add_action(self._menu, words)
             action.setData(chip.part)
-        self._more.setText(f"+{len(hidden)}")
-        set_tip(self._more, self.tr("{0} more parts of the filter").format(len(hidden)))
+        n = len(hidden)
+        self._more.setText(f"+{n}")
+        words = self.tr("{0} more parts of the filter").format(n)
+        set_tip(self._more, self.tr("1 more part of the filter") if n == 1 else words)
         self._more.setVisible(bool(hidden))
         self._more.setGeometry(x, 2, 40, 24)
 

@@ -378,11 +378,11 @@ class HotColdView(PaintedView):
         cell = GridGeometry(layers_scene(scene)).cell_at(x, y)
         if cell is None:
             return ""
-        layer, token = int(found.layers[cell[0]]), int(found.tokens[cell[1]])
+        layer, has_token = int(found.layers[cell[0]]), found.tokens[cell[1]] >= 0
         unit = scene.trace.clock.unit
         lines = [
             self.tr("layer {0}").format(layer) if layer >= 0 else self.tr("no layer"),
-            f"{found.by} {token}" if token >= 0 else self.tr("no token"),
+            f"{found.by} {found.names[cell[1]]}" if has_token else self.tr("no token"),
             self.tr("{0} ops").format(format_count(int(found.ops[cell]))),
             self.tr("{0} accessed").format(format_both_bytes(int(found.bytes[cell]))),
             self.tr("{0}, measured or derived").format(

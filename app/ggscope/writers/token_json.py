@@ -366,8 +366,8 @@ def _losses(trace: Trace, claims: Claims, schema: str) -> tuple[str, ...]:
     n_measured = int(np.count_nonzero((trace.spans.flags[is_op] & inferred) == 0))
     if n_measured:
         found.append(
-            f"{n_measured:,} measured durations are left out: the schema has no "
-            "place for them."
+            f"{n_measured:,} measured duration{'s are' if n_measured > 1 else ' is'} "
+            "left out: the schema has no place for them."
         )
     if claims.has_results and schema == "128":
         found.append(
@@ -376,7 +376,8 @@ def _losses(trace: Trace, claims: Claims, schema: str) -> tuple[str, ...]:
         )
         n_empty = int(np.count_nonzero(trace.accesses.counts()[is_op] == 0))
         if n_empty:
-            found.append(f"{n_empty:,} ops without sources are left out.")
+            ops, are = ("op", "is") if n_empty == 1 else ("ops", "are")
+            found.append(f"{n_empty:,} {ops} without sources {are} left out.")
     if len(trace.routing.listed()) and not (
         schema == "1024" and claims.lists_experts.any()
     ):
