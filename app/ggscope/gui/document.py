@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 LOW_CONFIDENCE = "low_confidence"
-MISFIT = "part_does_not_fit"
+MISFITS = ("part_does_not_fit", "sidecar_refused")
 _MAX_NAMED = 3
 _PROGRAM_PX = 150
 """Height of what a program says, at first, in a window that has room for it."""
@@ -159,7 +159,7 @@ class DocumentParts(QObject):
             if part.info.paths and part.info.paths[0].resolve() in wanted
         ]
         for warning in trace.warnings:
-            if warning.code == MISFIT and warning.place in names:
+            if warning.code in MISFITS and warning.place in names:
                 return warning.message
         fits = [
             f"{name}: {fit_words(join)}"

@@ -247,6 +247,7 @@ def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:
         models=(*whole.models, *other.models),
         routing=renumber.joined_routing(whole.routing, move.of(other.routing)),
         records=_joined_records(whole, other, n_records),
+        joins=(*whole.joins, *other.joins),
         claims=_joined_claims(whole, other, move, first_pattern),
     )
 

@@ -45,6 +45,8 @@ _MOST_OPS = 1 << 10
 _MOST_THREADS, _MOST_SLOTS = 1 << 14, 128
 """Records number threads in 16 bits, 512 for each slot."""
 _MOST_SOURCES = 10
+_LOOK_EVERY = 1 << 10
+"""Items between two looks at whether anybody still waits."""
 _WIDTH = {"data": _U64, "bytes": _U64, "offset": _U64}
 _LOSSES = (
     (("lost", "dropped"), "capture_lost", "records were lost while the program ran: it "
@@ -138,7 +140,6 @@ class _Sidecar:
             (self._model, "models"), (self._buffer, "buffers"), (self._build, "builds"),
         ):  # fmt: skip
             for item in self._items(key):
-                self._check()
                 take(item)
         self._definitions.put()
         self._graph_events()
@@ -178,6 +179,8 @@ class _Sidecar:
             self._doubt(key)
             return
         for i, item in enumerate(value):
+            if not i % _LOOK_EVERY:
+                self._check()
             if isinstance(item, dict):
                 yield item
             else:
@@ -330,7 +333,9 @@ class _Sidecar:
                 moments.append((max(end, begin), number, 1, item))
         moments.sort(key=lambda moment: moment[:3])
         last = 0
-        for tick, number, is_end, item in moments:
+        for i, (tick, number, is_end, item) in enumerate(moments):
+            if not i % _LOOK_EVERY:
+                self._check()
             last = max(last, tick)
             if is_end:
                 self._events.end_graph(number, tick)

@@ -70,6 +70,20 @@ def test_sidecar_beside_its_records_is_taken_with_them(tmp_path):
     assert reads.offset.tolist() == [4096, -1]
 
 
+def test_each_of_two_recordings_has_its_own_sidecar(tmp_path):
+    recording(tmp_path, "a")
+    other = recording(tmp_path, "b", records=3)
+    other.write_bytes(recordings.records(later=10**10))
+
+    bundle = survey((tmp_path,))
+    trace = open_bundle(bundle)
+
+    assert [m.path.name for m in bundle.sides] == ["a.json", "b.json"]
+    assert [join.part for join in trace.joins] == ["a.json"]
+    (refused,) = [w for w in trace.warnings if w.code == "sidecar_refused"]
+    assert refused.message.startswith("b.json is not the sidecar of these records")
+
+
 def test_records_without_their_sidecar_are_as_they_were(tmp_path):
     path = recording(tmp_path)
     session = open_parts(survey((path,)))
