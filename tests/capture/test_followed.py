@@ -100,6 +100,12 @@ def test_what_is_followed_is_what_the_file_of_the_run_tells(
         if b["size"]
     ]
     assert buffers_of(live) == told_buffers
+    assert inputs_of(live) == [
+        f"ubatch {u['ubatch']} · token {u['tokens'][0]} at {u['positions'][0]}"
+        for u in record.to_sidecar(told, control)["ubatches"]
+        if len(u["tokens"]) == 1
+    ]
+    assert inputs_of(live)
     assert len(told_buffers) > 2
 
 
@@ -135,6 +141,14 @@ def ops_of(trace: Trace) -> list[tuple[object, ...]]:
             )
         )
     return found
+
+
+def inputs_of(trace: Trace) -> list[str]:
+    """Return the names of the ubatches of one token, in the order of time."""
+    of_tokens = trace.lanes.of_kind(LaneKind.TOKEN)[trace.spans.lane]
+    rows = np.flatnonzero(of_tokens)
+    rows = rows[np.argsort(trace.spans.start[rows], kind="stable")]
+    return [n for n in map(trace.span_name, rows.tolist()) if " · token " in n]
 
 
 def tensor_name(trace: Trace, row: int) -> str:

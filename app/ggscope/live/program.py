@@ -49,6 +49,8 @@ from ggscope.text import one_line
 _LOOK_NS = NANO // 4
 """How often it is asked whether the program is still there."""
 _MOST_OPS = 1 << 10
+_UBATCH_BYTES = 24
+"""Of its event before the tokens."""
 _BUILD_BYTES = 32
 _OF_MODELS = (4, 5, 12)
 """Definitions that count even where no spans are kept: models, weights, mappings."""
@@ -453,9 +455,7 @@ class _ProgramTrace:
             case 34:
                 self._graph_end(frame)
             case 35:
-                n = struct.unpack_from("<II", frame.body)[1]
-                if n != UNKNOWN:
-                    self.n_tokens = max(self.n_tokens, 0) + n
+                self._ubatch(frame.body)
             case 36 | 37:
                 (number,) = struct.unpack_from("<I", frame.body)
                 graph = self._told.graphs.get(number)
@@ -478,6 +478,15 @@ class _ProgramTrace:
                 begin, end = struct.unpack_from("<QQ", frame.body)
                 name = frame.body[40:104].split(b"\0")[0].decode("utf-8", "replace")
                 self._told.copy(name, *self._ticks(begin, end))
+
+    def _ubatch(self, body: bytes) -> None:
+        number, n, n_positions = struct.unpack_from("<III", body)
+        if n == UNKNOWN:
+            return
+        self.n_tokens = max(self.n_tokens, 0) + n
+        if _UBATCH_BYTES + 4 * (n + n_positions) <= len(body):
+            listed = np.frombuffer(body, "<i4", n + n_positions, _UBATCH_BYTES).tolist()
+            self._told.add_ubatch(number, listed[:n], listed[n:])
 
     def _ticks(self, *times: int) -> list[int]:
         return [min(time, FAR) - self._origin for time in times]

@@ -141,6 +141,56 @@ def test_core_and_node_of_each_op_are_told_and_unknown_stays_unknown(source, pat
     assert {"core", "numa"} <= set(keys)
 
 
+def ubatch(number: int, tokens: list[int], positions: list[int]) -> bytes:
+    numbers = [*tokens, *positions]
+    head = struct.pack("<IIIIQ", number, len(tokens), len(positions), 2, 0)
+    return head + struct.pack(f"<{len(numbers)}i", *numbers)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "positions", "name"),
+    [
+        ([450], [17], "ubatch 0 · token 450 at 17"),
+        ([450], [], "ubatch 0 · token 450"),
+        ([5, 6, 7], [0, 1, 2], "ubatch 0 · 3 tokens at 0–2: 5, 6, 7"),
+        ([5, 6], [9, 3], "ubatch 0 · 2 tokens at 9, 3: 5, 6"),
+        ([1] * 7, [*range(6), 9],
+         "ubatch 0 · 7 tokens at 0, 1, 2, 3, 4, 5, …: 1, 1, 1, 1, 1, 1, …"),
+        ([5, 6], [0, 1, 0, 1], "ubatch 0 · 2 tokens: 5, 6"),
+        ([], [4], "ubatch 0"),
+    ],
+)  # fmt: skip
+def test_tokens_and_positions_of_a_ubatch_are_in_its_name(
+    source, path, tokens, positions, name
+):
+    writer = Writer(path)
+    writer.event(Frame.UBATCH, ubatch(0, tokens, positions), time.monotonic_ns())
+    writer.graph()
+    source.poll()
+    trace = source.snapshot()
+    still_open = [trace.strings[i] for i in trace.open_spans.name.tolist()]
+    writer.end()
+    polled(source)
+    polled(source)
+    trace = source.snapshot()
+
+    is_token = trace.lanes.of_kind(LaneKind.TOKEN)[trace.spans.lane]
+    (found,) = np.flatnonzero(is_token)
+    assert trace.span_name(int(found)) == name
+    assert name in still_open
+
+
+def test_ubatch_that_is_cut_tells_no_tokens(source, path):
+    writer = Writer(path)
+    writer.event(Frame.UBATCH, ubatch(0, [1, 2, 3], [])[:28], time.monotonic_ns())
+    writer.graph()
+    source.poll()
+
+    trace = source.snapshot()
+    assert trace.strings[int(trace.open_spans.name[0])] == "ubatch 0"
+    assert source.heard().tokens == 3
+
+
 def test_losses_of_a_ring_too_small_are_counted_exactly_and_hatched(source, path):
     writer = Writer(path, capacity=64)
     for n in (10, 300, 64, 100, 5):

@@ -4,6 +4,7 @@ While it runs its ring tells this, afterwards the sidecar of its recording; both
 the same spans.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
 _UNFINISHED = int(SpanFlag.UNFINISHED)
 _MOST_OPEN = 1 << 8
 """Ubatches that are computed at once."""
+_LISTED = 6
+"""So many tokens or positions of a ubatch are in its name."""
 _KEPT_GRAPHS = 1 << 12
 """Records come soon after their graph began: older graphs are forgotten."""
 
@@ -59,6 +62,7 @@ class RunEvents:
         self.graphs: dict[int, RunGraph] = {}
         self._open: dict[int, RunGraph] = {}
         self._ubatches: dict[int, _Ubatch] = {}
+        self._inputs: dict[int, str] = {}
         # Lanes of the trace by what they are for.
         self._lanes: dict[tuple[str, int], int] = {}
         # Spans that come one by one, until they are added together.
@@ -144,10 +148,38 @@ class RunEvents:
             ubatch.n_open -= 1
             ubatch.end = max(ubatch.end, end)
 
+    def add_ubatch(
+        self, number: int, tokens: Sequence[int], positions: Sequence[int]
+    ) -> None:
+        """Note what is put into a ubatch, before its graphs begin.
+
+        Parameters
+        ----------
+        tokens : their ids in the model's vocabulary; () where they are not told.
+        positions : of each in its sequence; others than one each are left out.
+        """
+        if not tokens:
+            return
+        if len(self._inputs) > _KEPT_GRAPHS:
+            for old in list(self._inputs)[: _KEPT_GRAPHS // 2]:
+                del self._inputs[old]
+        n = len(tokens)
+        at = f" at {_listed(positions)}" if len(positions) == n else ""
+        if n == 1:
+            words = f"token {tokens[0]}{at}"
+        else:
+            words = f"{n:,} tokens{at}: {_listed(tokens, has_runs=False)}"
+        self._inputs[number] = words
+
+    def _name_of(self, number: int) -> str:
+        words = self._inputs.get(number, "")
+        return f"ubatch {number} · {words}" if words else f"ubatch {number}"
+
     def _end_ubatch(self, number: int) -> None:
         found = self._ubatches.pop(number)
+        name = self._name_of(number)
         self.add(
-            found.begin, found.end, self._tokens(), f"ubatch {number}", token=number,
+            found.begin, found.end, self._tokens(), name, token=number,
             phase=found.phase,
         )  # fmt: skip
 
@@ -216,7 +248,7 @@ class RunEvents:
         if self._ubatches:
             lane = self._tokens()
             found += [
-                (u.begin, lane, f"ubatch {i}", i, u.phase)
+                (u.begin, lane, self._name_of(i), i, u.phase)
                 for i, u in self._ubatches.items()
             ]
         if not found:
@@ -237,3 +269,12 @@ class RunEvents:
 
 def _group(slot: int) -> tuple[str, ...]:
     return (f"Context {slot}",) if slot else ()
+
+
+def _listed(numbers: Sequence[int], *, has_runs: bool = True) -> str:
+    """Return the first of some numbers, or all of those that follow each other."""
+    first, n = numbers[0], len(numbers)
+    if has_runs and n > 2 and list(numbers) == list(range(first, first + n)):
+        return f"{first}–{first + n - 1}"
+    more = ", …" if n > _LISTED else ""
+    return ", ".join(map(str, numbers[:_LISTED])) + more

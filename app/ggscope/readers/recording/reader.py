@@ -331,13 +331,21 @@ class _Sidecar:
             end = self._tick(item.get("end"))
             if end is not None:
                 moments.append((max(end, begin), number, 1, item))
+        for item in self._items("ubatches"):
+            tick = self._tick(item.get("time"))
+            number = _whole(item.get("ubatch"), 1 << 31)
+            if tick is not None and number is not None:
+                moments.append((tick, number, 2, item))
         moments.sort(key=lambda moment: moment[:3])
         last = 0
-        for i, (tick, number, is_end, item) in enumerate(moments):
+        for i, (tick, number, kind, item) in enumerate(moments):
             if not i % _LOOK_EVERY:
                 self._check()
+            if kind == 2:
+                self._ubatch(number, item)
+                continue
             last = max(last, tick)
-            if is_end:
+            if kind == 1:
                 self._events.end_graph(number, tick)
                 begun = self._graphs.get(number)
                 if begun is not None:
@@ -357,6 +365,17 @@ class _Sidecar:
             )
             self._graphs[number] = (graph, FAR)
         self._events.finish(last)
+
+    def _ubatch(self, number: int, item: dict[str, Any]) -> None:
+        listed = [item.get("tokens", []), item.get("positions", [])]
+        if all(
+            isinstance(part, list)
+            and all(type(x) is int and abs(x) < 1 << 31 for x in part)
+            for part in listed
+        ):
+            self._events.add_ubatch(number, *listed)
+        else:
+            self._doubt("ubatches")
 
     def _run(self, n_records: int, lane_of: Mapping[int, int]) -> Run:
         numbers = sorted(self._graphs)

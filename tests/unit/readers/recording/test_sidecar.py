@@ -46,7 +46,9 @@ def test_sidecar_beside_its_records_is_taken_with_them(tmp_path):
     trace = opened(path)
 
     n = N_GRAPHS * N_THREADS * len(NODES)
-    assert names(trace, LaneKind.TOKEN) == [f"ubatch {i}" for i in range(N_GRAPHS)]
+    assert names(trace, LaneKind.TOKEN) == [
+        f"ubatch {i} · token {i} at {i}" for i in range(N_GRAPHS)
+    ]
     assert names(trace, LaneKind.GRAPH) == ["graph"] * N_GRAPHS
     assert sorted(names(trace, LaneKind.COMMAND)) == ["decode", "inp_embd"]
     threads = names(trace, LaneKind.THREAD)
