@@ -22,7 +22,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.bookmarks import NAME, NOTE, BookmarksView
-from sentences import assert_sides
+from sentences import assert_sides, is_said
 from support import ROOT
 
 SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"
@@ -101,8 +101,37 @@ def test_rows_follow_the_bookmarks(view: BookmarksView, session: Session) -> Non
     assert [row[0] for row in texts] == ["Alt+1", "Alt+2", "Alt+3"]
     assert texts[0][1:4] == ["<b>range</b>", format_exact(1_000_000), "2.500 ms"]
     assert texts[1][3] == "point"
-    tip = view.model.data(view.model.index(2, NAME), Qt.ItemDataRole.ToolTipRole)
-    assert "for now" in tip
+    tips = [
+        view.model.data(view.model.index(row, NAME), Qt.ItemDataRole.ToolTipRole)
+        for row in range(3)
+    ]
+    claim = "Marked for now; only bookmarks that were given a name (F2) are kept"
+    assert_sides(claim, tips[2], "\n".join(tips[:2]))
+
+
+def test_keys_are_told_of_the_first_nine_bookmarks(session: Session) -> None:
+    heard: list[str] = []
+    session.said.connect(heard.append)
+    fill(session, *"abcdefghij")
+
+    assert [is_said("; Alt+{0} goes back to it", words) for words in heard] == (
+        [True] * 9 + [False]
+    )
+    assert_sides("; Alt+{0} goes back to it", heard[8], heard[9])
+
+
+def test_changed_note_is_told_apart_from_a_changed_name(session: Session) -> None:
+    fill(session, "a")
+    heard: list[str] = []
+    session.said.connect(heard.append)
+    session.rename_bookmark(0, "b")
+    session.undo_bookmarks()
+    renamed = "\n".join(heard)
+    heard.clear()
+    session.note_bookmark(0, "here")
+    session.undo_bookmarks()
+
+    assert_sides("note of “{0}” changed", "\n".join(heard), renamed)
 
 
 def test_keys_rename_note_move_delete_and_undo(
@@ -334,6 +363,10 @@ def test_foreign_side_car_is_told_and_shown_on_request(
     fill(document.session, "a")
     wait_kept(qtbot, document)
     window.close_document(document)
+    again = opened(trace)
+    qtbot.waitUntil(lambda: bool(again.session.bookmarks))
+    of_own = again.banner.text.text()
+    window.close_document(again)
     other = Path(
         shutil.copy(ROOT / "resources/samples/tinyllama-256.bin", trace.parent)
     )
@@ -343,7 +376,11 @@ def test_foreign_side_car_is_told_and_shown_on_request(
 
     qtbot.waitUntil(lambda: found.has_message)
     assert found.session.bookmarks == ()
-    assert "other content" in found.banner.text.text()
+    claim = (
+        "{0} is about other content than {1} has now; its bookmarks ({2}) are not "
+        "shown."
+    )
+    assert_sides(claim, found.banner.text.text(), of_own)
 
 
 def test_safe_mode_and_settings_in_memory_keep_nothing(tmp_path: Path) -> None:

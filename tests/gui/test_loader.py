@@ -206,6 +206,9 @@ def test_page_says_why_nothing_was_read(qtbot: QtBot) -> None:
     unknown = said(UnknownFormatError("none claims it."))
     damaged = said(CorruptError("record 3 is damaged."))
     lack = said(MemoryError("not enough memory"))
+    for bad in (damaged, lack):
+        others = cancelled + fault + several + unknown
+        assert_sides("{0} could not be read", bad, others)
     for claim in (
         "Reading was cancelled",
         "{0} has not been read.",

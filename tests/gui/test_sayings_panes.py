@@ -26,7 +26,7 @@ from ggscope.views.details import parts
 from ggscope.views.details.links import SpanSteps
 from ggscope.views.graph.sight import GraphHit, tooltip_for
 from graph_scenes import graph_scene
-from panes import empty_words, settle_view, texts_of_widgets, tips
+from panes import empty_words, settle_view, texts_of_widgets, tips, titles_of
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from sentences import assert_sides
 
@@ -325,6 +325,31 @@ def test_problems_are_all_hidden_where_no_kind_is_shown(shown) -> None:
 
     every, some = said(Severity.NOTICE, Severity.ERROR), said(Severity.NOTICE)
     assert_sides("All problems are hidden.", every, some)
+
+
+def test_graph_is_laid_out_where_there_is_one(shown, monkeypatch) -> None:
+    view = shown("graph", None)
+    titles = titles_of(view.session, monkeypatch)
+
+    def said(trace: Trace) -> str:
+        titles.clear()
+        view.session.set_trace(trace)
+        return "\n".join([empty_words(view), *titles])
+
+    none, first = said(reads(Read(0, 64))), said(graph_traces.network_trace())
+    assert_sides("Laying out the graph", first, none)
+    assert titles.count("Laying out the graph") == 1
+
+
+def test_track_of_buffers_is_told_from_the_file(shown) -> None:
+    rows = [TensorRow("blk.0.a.weight", 0, 64, 0), TensorRow("Qcur-0", -1, 8, 0)]
+
+    def said(*more: Read) -> str:
+        ops = [Op(20 * i, (Read(0, 64), *more)) for i in range(4)]
+        return tips(shown("heatmap", reads_trace(rows, ops)))
+
+    claim = "BUFFER: runtime memory, no place in the file"
+    assert_sides(claim, said(Read(1, 8, space=Space.BUFFER)), said())
 
 
 def test_accesses_are_counted_by_a_task_of_that_name(shown, monkeypatch) -> None:

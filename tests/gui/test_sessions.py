@@ -3,6 +3,7 @@
 import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ from ggscope.gui.document import Document
 from ggscope.gui.hand_over import OpenOptions
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import recent_exists, recent_paths, recent_title
+from ggscope.model.trace import Part
 from ggscope.readers.registry import open_trace
 from ggscope.session.loader import LoadState
 from ggscope.session.session import TraceChange
 from ggscope.session.settings import Settings
+from panes import texts_of_widgets
 from sentences import assert_sides
 from session_files import rows_by_name, write_experiment, write_map, write_tokens
 from support import ROOT
@@ -267,6 +270,24 @@ def test_dialog_lists_the_files_and_takes_one_out(
     document.session.reload()
     qtbot.waitUntil(lambda: document.loader.state is LoadState.READY)
     assert n_parts(document) < 2
+
+
+def test_dialog_tells_which_file_holds_choices_of_experts(
+    window: MainWindow, opened: Opened, folder: Path, qtbot: QtBot
+) -> None:
+    document = opened(folder)
+    trace = document.session.trace
+    assert trace is not None
+
+    def said(parts: tuple[Part, ...]) -> str:
+        document.session.set_trace(replace(trace, parts=parts))
+        dialog = PartsDialog(document, lambda: None, window)
+        qtbot.addWidget(dialog)
+        return "\n".join(texts_of_widgets(dialog))
+
+    *others, last = trace.parts
+    chosen = (*others, replace(last, role="experts"))
+    assert_sides("choices of experts", said(chosen), said(trace.parts))
 
 
 def test_add_command_asks_for_files(

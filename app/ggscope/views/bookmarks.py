@@ -359,7 +359,9 @@ class BookmarksView(View):
             start += trace.clock.origin
         name = Cell(mark.name, tip=mark.name)
         if not mark.permanent:
-            tip = self.tr("Marked for now; it is kept once it has a name (F2)")
+            tip = self.tr(
+                "Marked for now; only bookmarks that were given a name (F2) are kept"
+            )
             name = Cell(mark.name, tip=tip, color=self.theme.caution, shape="circle")
         duration = self.tr("point")
         if mark.time.duration:

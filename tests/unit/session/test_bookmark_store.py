@@ -20,6 +20,7 @@ from ggscope.session.bookmarks.files import (
     read_bookmarks,
     side_car,
 )
+from sentences import assert_sides
 
 
 @pytest.fixture
@@ -160,6 +161,12 @@ def test_what_is_no_bookmark_file_is_never_overwritten(trace: Path, kind: str) -
     assert kept.place is not None
     assert kept.place.parent == trace.parents[1] / "data"
     assert names(FindRequest(shelf(trace))()) == ["a"]
+    other = trace.with_name(f"other-{trace.name}")
+    other.write_bytes(b"another run" * 900)
+    assert KeepRequest(shelf(other, is_beside=True), kept_of("a"))().place
+    assert side_car(other).exists()
+    claim = "* is not read as bookmarks: *. It stays as it is."
+    assert_sides(claim, found.problem, FindRequest(shelf(other))().problem)
 
 
 def test_side_car_of_another_clock_is_not_taken(trace: Path) -> None:
