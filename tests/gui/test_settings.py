@@ -1,7 +1,10 @@
 """The settings dialog and other dialogs, by real clicks."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QDialog, QListWidget
 from pytestqt.qtbot import QtBot
@@ -9,9 +12,11 @@ from pytestqt.qtbot import QtBot
 from builders import llama_like_trace
 from ggscope.gui.dialogs import dialogs
 from ggscope.gui.dialogs.dialogs import SettingsDialog
+from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.session.settings import FONT_SCALES, Appearance, Settings
 from ggscope.session.settings_store import MemoryStore
+from support import ROOT
 
 
 def choose(combo: QComboBox, row: int) -> None:
@@ -144,6 +149,31 @@ def test_texts_exist() -> None:
     assert all(licence for _, _, licence in dialogs.parts())
     assert "Qt" in dialogs.system_report()
     assert dialogs.guide_text().startswith("#")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["edit.settings", "help.keys", "help.readers", "help.guide", "help.about",
+     "file.record", "file.parts"],
+)  # fmt: skip
+def test_dialog_that_is_open_comes_to_the_front_instead_of_a_second(
+    window: MainWindow,
+    qtbot: QtBot,
+    opened: Callable[[Path], Document],
+    command: str,
+) -> None:
+    opened(ROOT / "resources" / "samples" / "llama.ggmlviz")
+    assert window.dialogs  # what makes them is made with the first
+    before = len(window.findChildren(QObject))
+
+    for _ in range(20):
+        window.actions_[command].trigger()
+
+    (dialog,) = (d for d in window.findChildren(QDialog) if d.isVisible())
+    qtbot.waitUntil(dialog.isActiveWindow)
+    with qtbot.waitSignal(dialog.destroyed):
+        dialog.close()
+    qtbot.waitUntil(lambda: len(window.findChildren(QObject)) <= before)
 
 
 def test_help_dialogs_open_and_close(window: MainWindow, qtbot: QtBot) -> None:

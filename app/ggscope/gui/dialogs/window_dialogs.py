@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QObject
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from ggscope.gui.commands.command import Command, tr
 from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
@@ -257,23 +257,32 @@ class WindowDialogs(QObject):
             hint += self.tr(" – type to find one of {0}").format(f"{len(places):,}")
         self._window.palette_.offer(places, hint)
 
+    def _show(self, name: str, make: Callable[[], QDialog]) -> None:
+        """Bring the dialog to the front that is open; else show what `make` returns."""
+        found = self._window.findChildren(QDialog, name)
+        dialog = next((one for one in found if one.isVisible()), None) or make()
+        dialog.setObjectName(name)
+        dialog.show()
+        dialog.activateWindow()
+
     def show_keys(self) -> None:
         """Show the keys sheet."""
         from ggscope.gui.commands.keys_sheet import KeysSheet
 
-        KeysSheet(self._window.actions_, self._window).show()
+        self._show("keys", lambda: KeysSheet(self._window.actions_, self._window))
 
     def show_settings(self) -> None:
         """Show the settings."""
         from ggscope.gui.dialogs.dialogs import SettingsDialog
 
-        SettingsDialog(self._window.settings, self._window).show()
+        window = self._window
+        self._show("settings", lambda: SettingsDialog(window.settings, window))
 
     def show_readers(self) -> None:
         """List the readers."""
         from ggscope.gui.dialogs.dialogs import readers_dialog
 
-        readers_dialog(self._window).show()
+        self._show("readers", lambda: readers_dialog(self._window))
 
     def show_op_tables(self) -> None:
         """Let the person choose the op table, and read the file again with it."""
@@ -290,9 +299,12 @@ class WindowDialogs(QObject):
         """Ask which program is to be run under the capture tool."""
         from ggscope.gui.dialogs.record import RecordDialog
 
-        dialog = RecordDialog(self._window.settings, self._window)
-        dialog.wanted.connect(self._window.record)
-        dialog.show()
+        def made() -> RecordDialog:
+            dialog = RecordDialog(self._window.settings, self._window)
+            dialog.wanted.connect(self._window.record)
+            return dialog
+
+        self._show("record", made)
 
     def start_demo(self) -> None:
         """Run the demo, once the person knows what that brings."""
@@ -308,22 +320,25 @@ class WindowDialogs(QObject):
         """List the files of the session in front."""
         from ggscope.gui.dialogs.parts import PartsDialog
 
-        if self._window.document is not None:
-            PartsDialog(
-                self._window.document, self._window.add_dialog, self._window
-            ).show()
+        window, document = self._window, self._window.document
+        if document is not None:
+            self._show(
+                f"parts-{id(document):x}",
+                lambda: PartsDialog(document, window.add_dialog, window),
+            )
 
     def show_guide(self) -> None:
         """Show the user guide."""
         from ggscope.gui.dialogs.dialogs import guide_text, text_dialog
 
-        text_dialog(self.tr("User guide"), guide_text(), self._window).show()
+        title = self.tr("User guide")
+        self._show("guide", lambda: text_dialog(title, guide_text(), self._window))
 
     def show_about(self) -> None:
         """Show version and licences."""
         from ggscope.gui.dialogs.dialogs import about_dialog
 
-        about_dialog(self._window).show()
+        self._show("about", lambda: about_dialog(self._window))
 
     def copy_system_report(self) -> None:
         """Copy versions of everything, for bug reports."""
