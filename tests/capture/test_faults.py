@@ -305,23 +305,26 @@ def test_second_launcher_leaves_a_ring_and_its_recording_to_the_first(
     program: Path, variables: Variables, rings: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.bin"
-    line = [program, NODES, 600, 1, "slow"]
+    line = [program, NODES, 20, 1, "pause"]
     command = captured("run", "-o", out, "--", *line)
 
-    with subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL) as child:
+    with subprocess.Popen(
+        command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as child:
         wait_for(lambda: any(r.reader for r in recording.listed(rings)))
         (told,) = recording.listed(rings)
         viewer = live.Ring(told.path)
         looks_only = not viewer.is_owner
         viewer.close()
         refused = run(captured("recover", told.path, "-o", tmp_path / "b"), variables)
-        assert child.wait(30) == 0
+        child.communicate(b"\n" * 20, timeout=30)  # the program goes on to its end
+        assert child.returncode == 0
 
     assert looks_only
     assert refused.returncode == 1
     assert b"empties it already" in refused.stderr
     sidecar = json.loads(out.with_suffix(".json").read_bytes())
-    assert (sidecar["records"], sidecar["lost"]) == (NODES * 600, 0)
+    assert (sidecar["records"], sidecar["lost"]) == (NODES * 20, 0)
 
 
 # ---- what is damaged ----

@@ -89,11 +89,14 @@ def wait():
     loaded = window is not None and window.session is not None and window.session.trace is not None
     if loaded:
         QTimer.singleShot(0, boom)
-        QTimer.singleShot(200, look)
+        QTimer.singleShot(50, look)
     else:
         QTimer.singleShot(50, wait)
-def look():
+def look(left=400):
     window = find()
+    if left and not window.notice.text.text():  # what is said is said in a later turn
+        QTimer.singleShot(50, lambda: look(left - 1))
+        return
     print(window.n_documents, window.notice.text.text())
     window.close()
 app = app_module.create_app(["ggscope"])

@@ -438,7 +438,9 @@ def test_opening_and_closing_forty_files_leaves_nothing_behind(
     alive = [ref() for ref in left if ref() is not None]
     assert not alive, f"{len(alive)} alive: {[type(a).__name__ for a in alive[:8]]}"
     # A timer of one shot is a child of the window until it has fired.
-    qtbot.waitUntil(lambda: len(window.findChildren(object)) <= objects_before)
+    qtbot.waitUntil(
+        lambda: len(window.findChildren(object)) <= objects_before, timeout=20_000
+    )
     assert psutil.Process().memory_info().rss - memory_before < 60 << 20
 
 
@@ -447,7 +449,7 @@ def _open_and_close(
 ) -> list[weakref.ref[object]]:
     """Open a file, look at it, close it; return references to all that it made."""
     document: Document = window.open_path(path)
-    qtbot.waitUntil(lambda: document.loader.state is LoadState.READY)
+    qtbot.waitUntil(lambda: document.loader.state is LoadState.READY, timeout=20_000)
     session = document.session
     session.select_span(0)
     session.search("t")
