@@ -355,6 +355,27 @@ def test_records_that_follow_each_other_are_missing_together(tmp_path: Path) -> 
     assert {gap.after for gap in found.gaps} == {3 * n + 4}
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_op_of_a_repeated_name_is_missed_where_each_pass_lacks_another_one(seed):
+    """Counts alone would say that a pass has one less; by place none is in doubt."""
+    ops = one_pass(1)[:1]
+    for i in range(9):
+        ops += [(f"Qcur-{i}", "MUL_MAT", ()), ("repeated", "ADD", ())]
+    ops += [(f"single-{i}", "MUL", ()) for i in range(12)]
+    rng = np.random.default_rng(seed)
+    places = 2 + 2 * rng.choice(9, 5, replace=False)
+    # And one more of each pass, whose name comes once: so much is lost.
+    others = 20 + rng.choice(10, 5, replace=False)
+    skip = frozenset(
+        (n, int(k)) for some in (places, others) for n, k in enumerate(some)
+    )
+
+    found = completeness(traced([ops] * 5, skip=skip))
+
+    assert found.n_missing == len(skip)
+    assert is_whole(completeness(traced([ops] * 5)))
+
+
 def test_passes_that_all_end_elsewhere_lack_nothing() -> None:
     ops = one_pass()
 

@@ -29,6 +29,8 @@ _LEAST_RATE = 2e-3
 _SURPLUS = 1e-4
 """Chance of a record too many, against which those of losses are weighed."""
 _MOST_OF_ONE = 64
+_MOST_PLACED = 1 << 25
+"""More cells of passes, places and ops are not looked through one by one."""
 _CUT_SHORT = 4
 _ONE_OF_A_NAME = 0.3
 _FEW = 4
@@ -114,7 +116,59 @@ def _expected(kind: Kind, classes: "_Classes") -> tuple[I64, I64, I64]:
     is_fair[2:, ~votes[2:].any(axis=0)] = False
     least = np.minimum(np.argmax(is_fair, axis=0), best)
     most = np.maximum(top + 1 - np.argmax(is_fair[::-1], axis=0), best)
+    placed = _by_place(kind, whole, best, np.flatnonzero(most > least), rate)
+    best = np.clip(placed, least, most)
     return best, best - least, most - best
+
+
+def _by_place(kind: Kind, whole: Bools, best: I64, doubtful: I64, rate: float) -> I64:
+    """Return `best`, where counts leave doubt as told by place: int64[k].
+
+    An op of a name that comes several times may be missing from every pass, each time
+    elsewhere: between two ops that come once, some pass still has it.
+    """
+    once = np.flatnonzero((best == 1) & (kind.table.max(axis=0) <= 1))
+    doubtful = doubtful[best[doubtful] > 1]
+    n_cells = len(kind.rows) * len(once) * (len(once) + len(doubtful))
+    if not len(doubtful) or len(once) < 2 or n_cells > _MOST_PLACED:
+        return best
+    column = np.full(int(kind.keys.max()) + 1, -1, np.int64)
+    column[kind.keys] = np.arange(len(kind.keys))
+    own = column[kind.rows.key]
+    piece = np.repeat(np.arange(len(kind.rows)), kind.rows.length)
+    # Each of these comes behind those that most passes have before it.
+    seen = np.full((len(kind.rows), len(kind.keys)), -1, np.int64)
+    seen[piece, own] = np.arange(len(own))
+    ahead = np.zeros((len(once), len(once)), np.int64)
+    for places, weight in zip(seen[:, once], kind.weight.tolist(), strict=True):
+        there = places >= 0
+        both = there[:, None] & there[None, :]
+        ahead += weight * np.where(both, np.sign(places[:, None] - places), 0)
+    once = once[np.argsort((ahead > 0).sum(axis=1), kind="stable")]
+    rank = np.full(len(kind.keys), -1, np.int64)
+    rank[once] = np.arange(len(once))
+    is_once = np.flatnonzero(rank[own] >= 0)
+    # Each record stands between the two of these that come before and after it.
+    after = np.searchsorted(is_once, np.arange(len(own)), "right")
+    ends = np.append(is_once, len(own) - 1)
+    inside = (after > 0) & (after < len(is_once))
+    inside &= (piece[ends[after - 1]] == piece) & (piece[ends[after]] == piece)
+    before = rank[own[ends[after - 1]]]
+    inside &= rank[own[ends[after]]] == before + 1
+    has = kind.table[:, once] > 0
+    has = has[:, 1:] & has[:, :-1] & whole[:, None]
+    result = best.copy()
+    for key in doubtful.tolist():
+        at = np.flatnonzero(inside & (own == key))
+        cells = np.bincount(
+            piece[at] * has.shape[1] + before[at], minlength=has.size
+        ).reshape(has.shape)
+        top = min(int(cells.max(initial=0)), _MOST_OF_ONE)
+        votes = np.stack([kind.weight @ (has & (cells == n)) for n in range(top + 1)])
+        if top:
+            placed = np.argmax(_likely(votes, max(rate, _LEAST_RATE))[:-1], axis=0)
+            result[key] = max(int(placed.sum()), int(best[key]))
+    return result
 
 
 def _likely(votes: I64, rate: float) -> npt.NDArray[np.float64]:

@@ -49,7 +49,7 @@ from ggscope.readers.source import Source
 
 F64 = npt.NDArray[np.float64]
 HIGH_UTILISATION = 0.8
-"""From this share of the peak on the format speaks of a bottleneck."""
+"""Above this share of the peak the format speaks of a bottleneck."""
 _TAIL_BYTES = 64 * 1024
 _CYCLE = re.compile(rb'"(?:start_cycle|end_cycle|cycle)"\s*:\s*(\d{1,18})(?=[\s,}])')
 _TOTAL = re.compile(rb'"cycles_total"\s*:\s*(\d{1,18})(?=[\s,}])')
@@ -184,7 +184,7 @@ def _add_utilisation(
             Severity.NOTICE,
             "bandwidth_high",
             f"sample at cycle {int(time[first]) + origin}: DRAM moves "
-            f"{share[first]:.1%} of its peak; from {HIGH_UTILISATION:.0%} on the "
+            f"{share[first]:.1%} of its peak; above {HIGH_UTILISATION:.0%} the "
             "format speaks of a bottleneck",
             count=len(high),
             place="bandwidth_samples",

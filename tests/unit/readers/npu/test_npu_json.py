@@ -625,6 +625,25 @@ def test_more_than_the_peak_is_noted_with_its_sample(tmp_path: Path) -> None:
     assert computed["dram_bytes_read"] == 4608
 
 
+def test_eighty_per_cent_of_the_peak_is_no_bottleneck_and_more_is(tmp_path) -> None:
+    def said(n_bytes: int) -> str:
+        trace = read_document(
+            tmp_path,
+            events=[engine(0, 100)],
+            bandwidth_samples=[
+                sample(
+                    0, window_cycles=100, dram_read_bytes=n_bytes, dram_write_bytes=0
+                )
+            ],
+            config_snapshot={"memory": {"dram_peak_bw_bytes_per_cycle": 100}},
+        )
+        return "\n".join(w.message for w in trace.warnings)
+
+    claim = "of its peak; above 80% the format speaks of a bottleneck"
+    assert claim in said(8_001)
+    assert said(8_000) == ""
+
+
 @pytest.mark.parametrize("peak", [0, -1, "64", None, True])
 def test_unusable_peak_gives_no_utilisation(tmp_path: Path, peak: object) -> None:
     trace = read_document(
