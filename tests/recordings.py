@@ -39,6 +39,9 @@ def sidecar(**changes: Any) -> dict[str, Any]:
             "pointer": 0xAAAA, "usage": 2, "seen": T0, "allocated": T0 + 5,
             "freed": None,
         }],
+        "whole_graphs": [{
+            "thread": 512, "graph": 0, "begin": T0 + 100, "end": T0 + 300,
+        }],
         "notes": [], "checks": [],
         "ubatches": [
             {"ubatch": i, "time": t, "context": 1, "tokens": [i], "positions": [i],
@@ -62,7 +65,7 @@ def sidecar(**changes: Any) -> dict[str, Any]:
         "threads": [
             {"thread": i, "slot": 0, "index": i, "tid": 100 + i}
             for i in range(N_THREADS)
-        ],
+        ] + [{"thread": 512, "slot": 1, "index": 0, "tid": 99}],
         "builds": [{
             "build": 0, "nodes": len(NODES), "computed": len(NODES), "fused": 0,
             "names": [*NODES, "blk.0.attn_q.weight.long", "inp_embd"],

@@ -383,6 +383,12 @@ def to_sidecar(told: Told, control: Any, *, has_names: bool = True) -> dict[str,
     }
     facts.update(_from_definitions(told))
     facts.update(_from_events(told))
+    whole = told.records[is_graph]
+    facts["whole_graphs"] = [
+        {"thread": thread, "graph": _known(row["graph"]), "begin": int(row["t0"]),
+         "end": int(row["t0"]) + int(row["op_ns"])}
+        for row, thread in zip(whole, told.threads(whole["lane"]).tolist(), strict=True)
+    ]  # fmt: skip
     used = np.flatnonzero(told.lanes["state"])
     threads = told.threads(used.astype(np.uint16))
     facts["threads"] = [

@@ -493,7 +493,7 @@ class _ProgramTrace:
 
     def _graph_begin(self, frame: Frame) -> None:
         head = struct.unpack_from("<IIIHHHHI", frame.body)
-        number, build, ubatch, slot, _, phase, _, _ = head
+        number, build, ubatch, slot, _, phase, split, _ = head
         self._told.begin_graph(
             number,
             self._builds.get(build, (0, 0)),
@@ -501,6 +501,7 @@ class _ProgramTrace:
             token=-1 if ubatch == UNKNOWN else ubatch,
             phase=phase,
             slot=slot,
+            split=split,
         )
 
     def _graph_end(self, frame: Frame) -> None:

@@ -36,6 +36,7 @@ class RunGraph:
     token: int
     phase: int
     lane: int
+    name: str = "graph"
 
 
 @dataclass(slots=True)
@@ -107,6 +108,7 @@ class RunEvents:
         token: int,
         phase: int,
         slot: int,
+        split: int = 0,
     ) -> RunGraph:
         """Note that a graph began; return it.
 
@@ -115,10 +117,12 @@ class RunEvents:
         nodes : first row of its nodes, and how many they are.
         token : number of its ubatch; -1 where that is not known.
         phase : 1 = prompt, 2 = generate; others = not known.
+        split : number within a computation that is split between backends.
         """
         lane = self.lane("graphs", slot, "graphs", LaneKind.GRAPH, _group(slot))
         phase = phase - 1 if phase in (1, 2) else -1
-        graph = RunGraph(*nodes, tick, token, phase, lane)
+        name = f"graph · split {split}" if split else "graph"
+        graph = RunGraph(*nodes, tick, token, phase, lane, name)
         self._open[number] = graph
         if len(self.graphs) > _KEPT_GRAPHS:  # no record will name the oldest ones
             for old in list(self.graphs)[: _KEPT_GRAPHS // 2]:
@@ -141,7 +145,12 @@ class RunEvents:
             return
         end = max(tick, graph.begin)
         self.add(
-            graph.begin, end, graph.lane, "graph", token=graph.token, phase=graph.phase
+            graph.begin,
+            end,
+            graph.lane,
+            graph.name,
+            token=graph.token,
+            phase=graph.phase,
         )
         ubatch = self._ubatches.get(graph.token)
         if ubatch is not None:
@@ -197,7 +206,7 @@ class RunEvents:
         """Close what is open, at `until`: the program is no more."""
         for graph in self._open.values():
             self.add(
-                graph.begin, max(graph.begin, until), graph.lane, "graph",
+                graph.begin, max(graph.begin, until), graph.lane, graph.name,
                 _UNFINISHED, graph.token, graph.phase,
             )  # fmt: skip
         self._open.clear()
@@ -243,7 +252,7 @@ class RunEvents:
     def open_spans(self, until: int) -> Spans:
         """Return the graphs and ubatches that have begun and not ended."""
         found = [
-            (g.begin, g.lane, "graph", g.token, g.phase) for g in self._open.values()
+            (g.begin, g.lane, g.name, g.token, g.phase) for g in self._open.values()
         ]
         if self._ubatches:
             lane = self._tokens()

@@ -152,6 +152,8 @@ class _Sidecar:
             if times := self._times(item, "copies"):
                 copied = item.get("name")
                 self._events.copy(copied if isinstance(copied, str) else "", *times)
+        for item in self._items("whole_graphs"):
+            self._whole_graph(item, lane_of)
         self._events.put()
         n_records = self._number("records") + self._number("extension_records")
         self._warn()
@@ -334,7 +336,9 @@ class _Sidecar:
         for item in self._items("ubatches"):
             tick = self._tick(item.get("time"))
             number = _whole(item.get("ubatch"), 1 << 31)
-            if tick is not None and number is not None:
+            if tick is None or number is None:
+                self._doubt("ubatches")
+            else:
                 moments.append((tick, number, 2, item))
         moments.sort(key=lambda moment: moment[:3])
         last = 0
@@ -362,9 +366,23 @@ class _Sidecar:
                 token=_or(ubatch, -1),
                 phase=phase or 0,
                 slot=slot or 0,
+                split=_whole(item.get("split"), _U16) or 0,
             )
             self._graphs[number] = (graph, FAR)
         self._events.finish(last)
+
+    def _whole_graph(self, item: dict[str, Any], lane_of: Mapping[int, int]) -> None:
+        """Add a graph of a backend whose ops have no records, on its thread."""
+        times = self._times(item, "whole_graphs")
+        thread = _whole(item.get("thread"), _U16)
+        if times is None or thread is None or thread not in lane_of:
+            self._doubt("whole_graphs")
+            return
+        graph, _ = self._graphs.get(_or(_whole(item.get("graph"), _U32), -1), (None, 0))
+        token, phase = (-1, -1) if graph is None else (graph.token, graph.phase)
+        self._events.add(
+            times[0], max(times), lane_of[thread], "graph", 0, token, phase
+        )
 
     def _ubatch(self, number: int, item: dict[str, Any]) -> None:
         listed = [item.get("tokens", []), item.get("positions", [])]

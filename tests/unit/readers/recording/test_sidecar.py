@@ -32,7 +32,11 @@ def codes(trace: Trace) -> set[str]:
 
 
 def names(trace: Trace, kind: LaneKind) -> list[str]:
-    rows = trace.lanes.of_kind(kind)[trace.spans.lane].nonzero()[0]
+    """Return the names of spans, of threads those of their ops."""
+    is_kind = trace.lanes.of_kind(kind)[trace.spans.lane]
+    if kind is LaneKind.THREAD:
+        is_kind &= trace.spans.op >= 0
+    rows = is_kind.nonzero()[0]
     return [trace.span_name(row) for row in rows.tolist()]
 
 
@@ -70,6 +74,25 @@ def test_sidecar_beside_its_records_is_taken_with_them(tmp_path):
     reads = trace.accesses.of_span(threads.index("Qcur-0"))
     assert reads.tensor.tolist()[0] == weight
     assert reads.offset.tolist() == [4096, -1]
+
+
+def test_whole_graph_of_a_backend_lies_on_its_thread(tmp_path):
+    trace = opened(recording(tmp_path))
+
+    (lane,) = [lane for lane in trace.lanes if lane.group == ("Context 1",)]
+    (span,) = (trace.spans.lane == lane.id).nonzero()[0].tolist()
+    assert (lane.name, trace.span_name(span)) == ("thread 0", "graph")
+    assert trace.spans.end[span] - trace.spans.start[span] == 200
+    assert trace.spans.token[span] == 0
+
+
+def test_split_of_a_computation_is_named(tmp_path):
+    graphs = recordings.sidecar()["graph_list"]
+    graphs[1]["split"] = 2
+
+    found = names(opened(recording(tmp_path, graph_list=graphs)), LaneKind.GRAPH)
+
+    assert found == ["graph", "graph · split 2", "graph", "graph"]
 
 
 def test_each_of_two_recordings_has_its_own_sidecar(tmp_path):
