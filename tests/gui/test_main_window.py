@@ -24,6 +24,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QTabBar, QToolButton, Q
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace, npu_like_trace
+from ggscope.gui import main_window
 from ggscope.gui.app import ExceptionHook
 from ggscope.gui.dialogs import window_dialogs
 from ggscope.gui.document import Document
@@ -700,3 +701,20 @@ def test_tabs_leave_no_references_to_the_dialogs_of_the_window(
 
     # PySide keeps a reference for each signal that calls a method of a plain object.
     assert n_references() <= before
+
+
+def test_first_tab_is_made_in_a_later_turn_than_what_it_needs_is_imported(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[Callable[[], object]] = []
+    opened: list[object] = []
+    monkeypatch.setattr(main_window, "later", lambda _, call: waiting.append(call))
+    monkeypatch.setattr(window, "open_paths", lambda *given: opened.append(given))
+
+    window.open_soon([Path("a.bin")], None)
+    waiting.pop()()
+    imported_first = not opened and len(waiting) == 1
+    waiting.pop()()
+
+    assert imported_first
+    assert opened == [([Path("a.bin")], None)]

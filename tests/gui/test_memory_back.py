@@ -3,14 +3,21 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui import memory
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import MemoryReturner
+from ggscope.render import painter
+from ggscope.render.batch import Face
 from ggscope.session.tasks import TaskContext, Tasks
+from support import ROOT
 
 needs_glibc = pytest.mark.skipif(
     memory._trim() is None, reason="the C library has no malloc_trim"
@@ -46,6 +53,21 @@ def test_memory_that_a_job_freed_is_given_back(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: resident() < held[0] - 80_000_000)
     tasks.close()
     del returner
+
+
+def test_texts_of_a_closed_trace_are_not_kept(
+    window: MainWindow, opened: Callable[[Path], Document], qtbot: QtBot
+) -> None:
+    document = opened(ROOT / "resources" / "samples" / "llama.ggmlviz")
+    for width in range(40, 140):
+        painter.elided("blk.0.attn_q.weight of the trace", Face.NUMBERS, 12.0, width)
+    assert painter.elided.cache_info().currsize >= 100
+    assert painter.text_width.cache_info().currsize
+
+    window.close_document(document)
+
+    qtbot.waitUntil(lambda: painter.elided.cache_info().currsize == 0)
+    assert painter.text_width.cache_info().currsize == 0
 
 
 HEAPS = """

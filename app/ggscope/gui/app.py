@@ -263,10 +263,11 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     later(window, partial(_report, window, problems))
     window.open_soon(paths, open_options(options))
     live = getattr(options, "live", None)
+    # Behind the files, which take two turns.
     if live is not None:
-        later(window, partial(window.follow, live))
+        later(window, partial(later, window, partial(window.follow, live)))
     if getattr(options, "demo", False):
-        later(window, window.live_demo)
+        later(window, partial(later, window, window.live_demo))
     if isinstance(app, Application):
         app.file_requested.connect(window.open_requested)
         window.open_paths(Path(p) for p in app.take_queued_files())

@@ -5,7 +5,7 @@ The row of tabs: one per open trace, and a + at the end.
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -360,11 +360,21 @@ class MainWindow(QMainWindow):
     def open_soon(self, paths: Sequence[Path], options: OpenOptions | None) -> None:
         """Open files once the window itself has been painted.
 
-        Panes take some tenths of a second to import; the window need not wait.
+        Panes take some tenths of a second to import; the window need not wait. What
+        every tab needs is imported in a turn of its own: importing it and making the
+        first tab took a tenth of a second together.
         """
         if paths:
             self._stack.setCurrentWidget(self._blank)
-            later(self, partial(self.open_paths, paths, options))
+            later(
+                self,
+                partial(self._import_tabs, partial(self.open_paths, paths, options)),
+            )
+
+    def _import_tabs(self, then: Callable[[], object]) -> None:
+        import ggscope.gui.document  # noqa: F401
+
+        later(self, then)
 
     def open_requested(self, path: str) -> None:
         """Open a file that the desktop hands over, and come to the front."""

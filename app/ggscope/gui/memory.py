@@ -68,6 +68,10 @@ class ClosedReturner(QObject):
         self._timer.start()
 
     def _on_quiet(self) -> None:
+        from ggscope.render.painter import forget_texts  # the first window does without
+
+        # Names of the closed trace, at each width at which they were cut: 0.4 KiB each.
+        forget_texts()
         gc.collect()  # on this thread: what goes may be a widget
         _give_back_aside()
 

@@ -97,10 +97,10 @@ def baseline_shift(face: Face, size: float) -> float:
     return (measures.ascent() - measures.descent()) / 2
 
 
-def forget_fonts() -> None:
-    """Drop everything cached: the application's font or screen has changed."""
-    for cached in (font, metrics, text_width, elided, baseline_shift):
-        cached.cache_clear()
+def forget_texts() -> None:
+    """Drop the measures of texts; those that are drawn are measured anew."""
+    elided.cache_clear()
+    text_width.cache_clear()
 
 
 FLOOR = 0.16
