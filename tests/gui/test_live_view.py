@@ -3,6 +3,7 @@
 import os
 import struct
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from PySide6.QtWidgets import QFileDialog
 from ggscope.gui.commands.command import Needs, conditions
 from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
 from ggscope.live.source import Heard, State
+from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.time import TimeRange
 from ggscope.render.theme import theme
@@ -663,3 +665,31 @@ def test_why_nothing_can_be_saved_is_said(window, qtbot, tmp_path):
     document.save_recording()
 
     assert told == ["Nothing has been recorded yet."]
+
+
+def test_token_strip_tells_ids_and_positions_where_there_is_room(
+    window, qtbot, writer, followed
+):
+    body = struct.pack("<IIIIQ2i", 0, 1, 1, 2, 0, 450, 17)
+    writer.event(Frame.UBATCH, body, time.monotonic_ns())
+    document = followed(writer, 3)  # the third graph ends the first ubatch
+    trace = document.session.trace
+    ids = np.flatnonzero(trace.lanes.of_kind(LaneKind.TOKEN)[trace.spans.lane])
+    (timeline,) = document.workspace.views("timeline")
+    qtbot.waitUntil(
+        lambda: (
+            timeline.prepared() is not None
+            and len(timeline.prepared().index.trace.spans) == len(trace.spans)
+        ),
+        timeout=10_000,
+    )
+    assert trace.span_name(int(ids[0])) == "ubatch 0 · token 450 at 17"
+
+    document.live.set_follows(False)
+    start, end = (int(c[ids[0]]) for c in (trace.spans.start, trace.spans.end))
+    document.session.set_visible(TimeRange(start, end))
+    said = texts_of(timeline.picture(1200, 400, 1))
+    assert any(t.endswith("· token 450 at 17") for t in said)
+    document.session.set_visible(TimeRange(start - 9 * (end - start), end))
+    said = texts_of(timeline.picture(1200, 400, 1))
+    assert not any("token 450" in t for t in said)

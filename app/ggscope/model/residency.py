@@ -54,6 +54,25 @@ class Residency:
         """Return the bytes of a tensor that a sample found in memory; -1 not known."""
         return int(self.resident[int(self.state[sample]), column])
 
+    def shares(self, sizes: I64) -> npt.NDArray[np.float64]:
+        """Return the share of each tensor that the last sample found in memory.
+
+        Parameters
+        ----------
+        sizes : int64[n], bytes of the rows of ``Trace.tensors``.
+
+        Returns
+        -------
+        float64[n], 0..1; -1 not known.
+        """
+        found = np.full(len(sizes), -1.0)
+        if len(self):
+            held, size = self.resident[int(self.state[-1])], sizes[self.tensors]
+            is_known = (held >= 0) & (size > 0)
+            share = np.minimum(held[is_known] / size[is_known], 1.0)
+            found[self.tensors[is_known]] = share
+        return found
+
     def is_mapped(self, address: int) -> bool:
         """Tell whether `address` lies in a file that the program mapped."""
         return any(low <= address < high for low, high in self.places.tolist())

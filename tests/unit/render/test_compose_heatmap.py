@@ -10,10 +10,11 @@ from builders import llama_like_trace
 from figures import export
 from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.heat.rows import HeatAxis
+from ggscope.model.residency import Residency
 from ggscope.model.tensors import Place
 from ggscope.render.batch import ImageBatch, RectBatch
 from ggscope.render.colors import ScaleKind, color_scale, texels
-from ggscope.render.heatmap.compose import compose_heatmap
+from ggscope.render.heatmap.compose import compose_heatmap, held_colors
 from ggscope.render.heatmap.figure import heat_scene, heatmap_figure
 from ggscope.render.heatmap.scene import (
     HeatGeometry,
@@ -24,10 +25,11 @@ from ggscope.render.heatmap.scene import (
     cell_texels,
     value_keys,
 )
-from ggscope.render.theme import THEMES
+from ggscope.render.theme import THEMES, theme
 from heat_traces import moe_trace
 from reads_builder import TensorRow, reads_trace
 from scenes import texts_of
+from sentences import assert_sides
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -201,3 +203,72 @@ def test_tiny_pictures_do_not_fail(size: tuple[int, int]) -> None:
     scene = replace(scene_of(), width=float(size[0]), height=float(size[1]))
 
     assert compose_heatmap(scene).batches
+
+
+def strip_of(scene: HeatScene) -> ImageBatch:
+    place = HeatGeometry(scene)
+    images = [b for b in compose_heatmap(scene).batches if isinstance(b, ImageBatch)]
+    (found,) = (b for b in images if b.y1[0] == place.held[1])
+    return found
+
+
+@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("axis", ["offset", "equal"])
+def test_strip_shows_the_share_of_each_pixel_s_bytes_in_the_page_cache(
+    axis: str, look: str
+) -> None:
+    scene = replace(scene_of(axis), theme=theme(look))
+    n = len(scene.tensor_names)
+    held = np.random.default_rng(4).random(n)
+    held[::3], held[1::5] = -1, 1
+    scene = replace(scene, held=held)
+    place, shades = HeatGeometry(scene), held_colors(scene.theme)
+    begin, stop = scene.axis.unit_positions()
+
+    strip = strip_of(scene)
+
+    expected = np.zeros(place.x.n_columns, np.uint32)
+    for i in range(place.x.n_columns):
+        left, right = place.x.edges[i : i + 2].tolist()
+        known = in_memory = 0.0
+        for unit, tensor in enumerate(scene.base.files.tensor.tolist()):
+            part = min(right, int(stop[unit])) - max(left, int(begin[unit]))
+            if part > 0 and held[tensor] >= 0:
+                known += part
+                in_memory += part * held[tensor]
+        if known:
+            expected[i] = shades[round(in_memory / known * (len(shades) - 1))]
+    assert np.array_equal(strip.pixels[0] == 0, expected == 0)
+    assert np.mean(strip.pixels[0] == expected) > 0.99  # sums in floats may round
+    sides = [texts_of(compose_heatmap(s)) for s in (scene, replace(scene, held=None))]
+    assert ["in cache" in words for words in sides] == [True, False]
+    assert_sides(
+        "none to all of a tensor in the page cache (measured)", *map("\n".join, sides)
+    )
+
+
+def test_without_samples_there_is_no_strip() -> None:
+    scene = scene_of()
+
+    assert scene.held is None
+    assert HeatGeometry(scene).held[0] == HeatGeometry(scene).held[1]
+    assert "in cache" not in texts_of(compose_heatmap(scene))
+
+
+def test_shares_of_tensors_are_those_of_the_last_sample() -> None:
+    none = np.full(2, -1, np.int64)
+    found = Residency(
+        begin=np.array([1, 5]),
+        end=np.array([2, 6]),
+        state=np.array([0, 1]),
+        read_bytes=none,
+        major_faults=none,
+        minor_faults=none,
+        resident=np.array([[0, 0, 0], [50, -1, 300]]),
+        tensors=np.array([3, 0, 1], np.int32),
+        places=np.zeros((0, 2), np.uint64),
+    )
+
+    shares = found.shares(np.array([10, 200, 30, 200]))
+
+    assert shares.tolist() == [-1, 1, -1, 0.25]

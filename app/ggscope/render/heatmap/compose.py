@@ -53,6 +53,7 @@ _LABEL_PX = 22.0
 _BAR_PX = 120.0
 _SLICE_NAME_PX = 90.0
 _GIB = 1 << 30
+_SHADES = 32
 _MOST_LABELS = 400
 F64 = npt.NDArray[np.float64]
 _PILL_SIZE = 11.5
@@ -125,6 +126,9 @@ def heads(place: HeatGeometry) -> list[Batch]:
             Text(right - width / 2, middle, words, label_color(color), 9.5,
                  Face.HEADING, Align.CENTER)
         )  # fmt: skip
+    if place.held[1] > place.held[0]:
+        y = (_held_top(place) + place.held[1]) / 2
+        texts.append(Text(right, y, "in cache", theme.dim, _SIZE, align=Align.RIGHT))
     if place.curve[1] > place.curve[0]:
         texts.append(Text(12, place.curve[1] - 8, "accesses", theme.dim, _SIZE))
     if place.layers[1] > place.layers[0]:
@@ -317,7 +321,15 @@ def _swatches(place: HeatGeometry, y: float) -> tuple[list[Batch], float]:
         rects.add(end, end + 12, y - 5, y + 5, theme.idle, pattern=hatch)
         texts.append(Text(end + 17, y, words, theme.dim, _SIZE))
         end += 17 + text_width(words, Face.WORDS, _SIZE) + 18
-    return [*rects.batch(), *texts.batch()], end
+    found: list[Batch] = [*rects.batch()]
+    if place.held[1] > place.held[0]:
+        words = "none to all of a tensor in the page cache (measured)"
+        shades = held_colors(theme)[None, :]
+        ys = np.array([y - 5], np.float32), np.array([y + 5], np.float32)
+        found.append(ImageBatch(shades, end, end + 33, *ys))
+        texts.append(Text(end + 38, y, words, theme.dim, _SIZE))
+        end += 38 + text_width(words, Face.WORDS, _SIZE) + 18
+    return [*found, *texts.batch()], end
 
 
 def _right_text(
@@ -362,6 +374,7 @@ def compose_heatmap(scene: HeatScene) -> DisplayList:
         *_grounds(place),
         *_curve(place),
         *_disk(place),
+        *_held(place),
         *heat,
         *_no_data(place),
         *_buffers(place),
@@ -460,6 +473,57 @@ def _disk(place: HeatGeometry) -> list[Batch]:
         if place.x.x0 < x < place.x.x1:
             ends.add(x, top, x, place.heat[1], theme.caution)
     return [*rects.batch(clip=clip), image, *ends.batch()]
+
+
+def held_colors(theme: Theme) -> npt.NDArray[np.uint32]:
+    """Return the shades of nothing to all of a tensor in the page cache."""
+    shades = [
+        mix(theme.lane, theme.text, 0.8 * k / _SHADES) for k in range(_SHADES + 1)
+    ]
+    return np.array(shades, np.uint32)
+
+
+def _held_top(place: HeatGeometry) -> float:
+    return place.x.snap(place.held[0] + 2)
+
+
+def _held(place: HeatGeometry) -> list[Batch]:
+    """Return how much of each tensor is in the page cache, as shades of a strip.
+
+    A pixel column with several tensors has the mean over its bytes that are known.
+    """
+    scene, theme, bottom = place.scene, place.scene.theme, place.held[1]
+    if scene.held is None or bottom <= place.held[0] or not len(scene.base.files):
+        return []
+    top = _held_top(place)
+    begin, stop = scene.axis.unit_positions()
+    share = scene.held[scene.base.files.tensor]
+    is_known, length = share >= 0, (stop - begin).astype(np.float64)
+    knots = np.stack([begin, stop], axis=1).ravel()
+
+    def per_column(weight: F64) -> F64:
+        total = np.cumsum(weight)
+        before = np.stack([total - weight, total], axis=1).ravel()
+        return np.diff(np.interp(place.x.edges, knots, before))
+
+    known = per_column(np.where(is_known, length, 0.0))
+    held = per_column(np.where(is_known, share * length, 0.0))
+    has = known > 0
+    pixels = np.zeros((1, len(known)), np.uint32)
+    level = np.rint(held[has] / known[has] * _SHADES).astype(np.int64)
+    pixels[0, has] = held_colors(theme)[np.clip(level, 0, _SHADES)]
+    rects, clip = RectList(), place.clip((top, bottom))
+    rects.add(place.x.x0, place.x.x1, top, bottom, theme.lane)
+    hatched = _runs(np.arange(len(share)), is_known)
+    hatched = hatched[~is_known[hatched[:, 0]]]
+    x0, x1 = _span_px(place, hatched, begin, stop)
+    seen = np.flatnonzero(x1 > x0)
+    if len(seen):
+        hatch = int(Pattern.FAINT_HATCH)
+        rects.add(x0[seen], x1[seen], top, bottom, theme.idle, pattern=hatch)
+    ys = np.array([top], np.float32), np.array([bottom], np.float32)
+    image = ImageBatch(pixels, place.x.x0, place.x.x1, *ys, clip)
+    return [*rects.batch(clip=clip), image]
 
 
 def _sums(scene: HeatScene) -> np.ndarray:

@@ -86,9 +86,17 @@ def heat_scene(
         base=base, axis=axis, view=HeatView(begin, stop, 0, len(base.rows)),
         strings=trace.strings, tensor_names=np.asarray(trace.tensors.name, np.int64),
         width=float(size[0]), height=float(size[1]), theme=theme_named(theme),
-        clock=trace.clock,
+        clock=trace.clock, held=held_shares(trace),
         **values,  # type: ignore[arg-type]  # further fields of the scene
     )  # fmt: skip
+
+
+def held_shares(trace: Trace) -> npt.NDArray[np.float64] | None:
+    """Return `HeatScene.held` of a trace."""
+    found = trace.residency
+    return (
+        found.shares(trace.tensors.size) if found is not None and len(found) else None
+    )
 
 
 def _description(base: HeatBase) -> str:

@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from typing import TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ggscope.analysis.heat.heatmap import HeatBase, HeatGrid, Metric
 from ggscope.analysis.heat.rows import HeatAxis
@@ -22,6 +23,7 @@ HEAD_WIDTH = 92.0
 AXIS_HEIGHT = 22.0
 CURVE_HEIGHT = 40.0
 STRIP_HEIGHT = 16.0
+HELD_HEIGHT = 11.0
 BAND_HEIGHT = 15.0
 FOOT_HEIGHT = 26.0
 GAP = 4.0
@@ -101,6 +103,8 @@ class HeatScene:
     selected : units that are selected. linked : int64[k, 2], ranges of the file that
         belong to what is selected elsewhere.
     hover : (position along x, row) under the mouse, None = nowhere.
+    held : float64[n_tensors], the share of each tensor that was last found in the page
+        cache, -1 not known; None where nobody looked.
     n_all : accesses of the trace, where a filter hides some; else 0.
     title : of a printed figure, "" = none.
     """
@@ -124,6 +128,7 @@ class HeatScene:
     mark: HeatMark | None = None
     hover: tuple[int, int] | None = None
     is_filtered: bool = False
+    held: npt.NDArray[np.float64] | None = None
     title: str = ""
     cache: HeatCache = field(default_factory=HeatCache)
 
@@ -159,7 +164,7 @@ class HeatGeometry:
     Attributes
     ----------
     x : scale of positions along the file.
-    curve, disk, heat, layers, names, buffer, foot : (top, bottom) of each part;
+    curve, disk, held, heat, layers, names, buffer, foot : (top, bottom) of each part;
         equal where a part is left out.
     """
 
@@ -174,12 +179,13 @@ class HeatGeometry:
         self.axis = (top, top + AXIS_HEIGHT)
         self.curve = self._below(self.axis[1], 0 if is_low else CURVE_HEIGHT)
         self.disk = self._below(self.curve[1] + 2, STRIP_HEIGHT)
+        self.held = self._below(self.disk[1], 0 if scene.held is None else HELD_HEIGHT)
         foot = scene.height - FOOT_HEIGHT
         self.foot = (foot, scene.height)
         self.buffer = self._above(foot - 2, STRIP_HEIGHT)
         self.names = self._above(self.buffer[0] - GAP, 0 if is_low else BAND_HEIGHT)
         self.layers = self._above(self.names[0], 0 if is_low else BAND_HEIGHT)
-        heat_top = self.x.snap(self.disk[1] + GAP)
+        heat_top = self.x.snap(self.held[1] + GAP)
         bottom = self.x.snap(self.layers[0] - (0 if is_low else 2))
         self.heat = (heat_top, max(bottom, heat_top + 8 / scene.scale))
 

@@ -740,7 +740,12 @@ def token_labels(
         length = int(spans.end[span] - spans.start[span])
         whole = token_text(trace, span) or words
         took = format_duration(length, trace.clock.unit)
-        for more in (whole, f"{words} {took}", f"{whole} {took}"):
+        longer = [whole, f"{words} {took}", f"{whole} {took}"]
+        name, head = trace.span_name(span), f"ubatch {number} · "
+        if name.startswith(head):  # what was put into it, see `RunEvents.add_ubatch`
+            inputs = name.removeprefix(head)
+            longer += [f"{whole} · {inputs}", f"{whole} {took} · {inputs}"]
+        for more in longer:
             if len(more) * 6.6 + 10 <= width:
                 words = more
         labels.append(

@@ -17,6 +17,7 @@ from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.render.colors import NAMES, ScaleKind
 from ggscope.render.heatmap.compose import compose_heatmap
+from ggscope.render.heatmap.figure import held_shares
 from ggscope.render.heatmap.scene import (
     HeatCache,
     HeatGeometry,
@@ -352,7 +353,7 @@ class HeatmapView(PaintedView):
             scale_kind=self.look.scale, colors=self.look.colors, clock=trace.clock,
             selected=self._selected_units(), linked=self._linked_ranges(),
             mark=self.mark, hover=self._hover, is_filtered=session.mask is not None,
-            cache=self._cache,
+            cache=self._cache, held=held_shares(trace),
         )  # fmt: skip
 
     @property
