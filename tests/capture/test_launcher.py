@@ -148,7 +148,7 @@ def test_output_is_a_trace_of_measured_spans(
 
     info = json.loads(told.stdout)
     assert info["counts"]["records"] == 64
-    assert info["spans_by_quality"]["measured"] == 64
+    assert info["spans_by_quality"]["measured"] == info["counts"]["spans"] > 64
     assert info["ops"] == {"ADD": 32, "MUL_MAT": 32}
 
 
