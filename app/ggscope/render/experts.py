@@ -195,9 +195,9 @@ def main_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
         value_title=title,
         title=f"Experts{of_token}",
         words=words,
-        missing="N/A: the sizes of the experts are not known"
-        if scene.measure is Measure.BYTES and (scene.result.grid.bytes < 0).all()
-        else "N/A: choices of this layer are not recorded",
+        missing="N/A: sizes of experts are not known"
+        if scene.measure is Measure.BYTES and (scene.result.grid.bytes < 0).any()
+        else "N/A: no layer has choices that are all recorded",
         side=Side(scene.result.figures.entropy_share, "entropy"),
         hover=scene.hover,
         cursor=scene.cursor,
@@ -255,7 +255,7 @@ def _second_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
             column_title="token",
             value_title="experts kept",
             words=in_percent,
-            missing="N/A: no two neighbouring tokens are recorded",
+            missing="N/A: no two tokens in a row have all choices recorded",
             side=Side(mean, "mean"),
         )
     experts = [str(i) for i in range(len(matrix))]

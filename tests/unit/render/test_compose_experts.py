@@ -146,3 +146,19 @@ def test_figure_tells_its_numbers_in_words(tmp_path: Path) -> None:
 def test_figure_of_a_trace_without_experts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="experts"):
         export(experts_figure, llama_like_trace(), tmp_path / "experts.png")
+
+
+def test_bytes_that_only_unnamed_choices_read_lack_no_sizes() -> None:
+    """Without a size there are no bytes, without a choice that is known neither."""
+
+    def said(n_bytes: int) -> str:
+        scene = make(measure=Measure.BYTES)
+        count = np.zeros_like(scene.result.grid.count)
+        more = np.ones_like(scene.result.grid.more)
+        grid = replace(scene.result.grid, count=count, bytes=count + n_bytes, more=more)
+        result = replace(scene.result, grid=grid)
+        return "\n".join(texts_of(compose_experts(replace(scene, result=result))))
+
+    sized, unsized = said(0), said(-1)
+    assert_sides("N/A: no layer has choices that are all recorded", sized, unsized)
+    assert_sides("N/A: sizes of experts are not known", unsized, sized)

@@ -236,7 +236,7 @@ def without_sizes(trace: Trace) -> Trace:
             lambda: of_experts(routed(CHOSEN)) + of_experts(stacks()),
         ),
         (
-            "N/A: the sizes of the experts are not known",
+            "N/A: sizes of experts are not known",
             lambda: of_experts(without_sizes(listed(1)), Measure.BYTES),
             lambda: (
                 of_experts(listed(0), Measure.BYTES)
@@ -244,7 +244,7 @@ def without_sizes(trace: Trace) -> Trace:
             ),
         ),
         (
-            "N/A: choices of this layer are not recorded",
+            "N/A: no layer has choices that are all recorded",
             lambda: of_experts(listed(1), Measure.SHARE),
             lambda: (
                 of_experts(listed(0), Measure.SHARE)
@@ -252,9 +252,14 @@ def without_sizes(trace: Trace) -> Trace:
             ),
         ),
         (
-            "N/A: no two neighbouring tokens are recorded",
+            "N/A: no two tokens in a row have all choices recorded",
             lambda: of_experts(routed([[[1, 2]], [[1, 3]]], tokens=[0, 5])),
             lambda: of_experts(routed([[[1, 2]], [[1, 3]]], tokens=[0, 1])),
+        ),
+        (
+            "N/A: no two tokens in a row have all choices recorded",
+            lambda: of_experts(cut_short(routed([[[1, 2]], [[1, 3]]]))),
+            lambda: of_experts(routed([[[1, 2]], [[1, 3]]])),
         ),
     ],
 )
@@ -262,6 +267,12 @@ def test_figures_say_what_they_show_or_why_they_do_not(
     claim: str, true: Callable[[], str], false: Callable[[], str]
 ) -> None:
     assert_sides(claim, true(), false())
+
+
+def cut_short(trace: Trace) -> Trace:
+    """Return the trace with a choice of the first token that no list names."""
+    more = np.where(trace.routing.token == 0, 1, 0).astype(np.int32)
+    return replace(trace, routing=replace(trace.routing, n_more=more))
 
 
 def placed(offset: int) -> Trace:
