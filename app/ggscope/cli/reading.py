@@ -1,5 +1,6 @@
 """Open the files of a command, one after the other, with progress on a terminal."""
 
+import os
 import sys
 import time
 from argparse import Namespace
@@ -85,7 +86,7 @@ def load(path: Path, arguments: Namespace) -> Trace:
 
 
 def _has_sidecar(path: Path) -> bool:
-    if not path.with_suffix(".json").exists():
+    if not os.path.exists(path.with_suffix(".json")):
         return False
     # Not imported for the many files that have none.
     from ggscope.readers.survey import sidecar_of

@@ -212,7 +212,8 @@ def sidecar_of(path: Path) -> Member | None:
     with it. Whether it still belongs is known once both are read.
     """
     place = sidecar_path(path)
-    if place == path or not place.is_file():
+    # Not of `Path`, which raises where a name is too long or a folder is closed.
+    if place == path or not os.path.isfile(place):
         return None
     found = recognise(place, {RECORDING})
     return found if isinstance(found, Member) and found.role == RECORDING else None

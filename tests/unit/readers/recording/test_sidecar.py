@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 import recordings
+from ggscope.cli import main
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.lanes import LaneKind
 from ggscope.model.trace import Severity, Trace
 from ggscope.opening import open_bundle, open_parts, without
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
-from ggscope.readers.survey import beside, survey
+from ggscope.readers.survey import beside, sidecar_of, survey
 from ggscope.words.files import join_words
 from recordings import N_GRAPHS, N_THREADS, NODES, recording
 from sentences import assert_sides
@@ -93,6 +94,14 @@ def test_split_of_a_computation_is_named(tmp_path):
     found = names(opened(recording(tmp_path, graph_list=graphs)), LaneKind.GRAPH)
 
     assert found == ["graph", "graph · split 2", "graph", "graph"]
+
+
+def test_name_too_long_for_a_sidecar_has_none(tmp_path):
+    path = tmp_path / ("n" * 251 + ".bin")
+    path.write_bytes(recordings.records())
+
+    assert sidecar_of(path) is None
+    assert main(["info", str(path)]) == 0
 
 
 def test_each_of_two_recordings_has_its_own_sidecar(tmp_path):
