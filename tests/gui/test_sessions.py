@@ -24,6 +24,7 @@ from ggscope.session.loader import LoadState
 from ggscope.session.session import TraceChange
 from ggscope.session.settings import Settings
 from panes import texts_of_widgets
+from recordings import recording
 from sentences import assert_sides
 from session_files import rows_by_name, write_experiment, write_map, write_tokens
 from support import ROOT
@@ -88,6 +89,25 @@ def test_folder_is_read_again_as_a_whole(
     qtbot.waitUntil(lambda: len(document.session.trace.parts) == 3)
 
     assert document.title == folder.name
+
+
+def test_recording_opens_with_its_sidecar_which_can_be_taken_out(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    path = recording(tmp_path)
+
+    document = opened(path)
+
+    assert [part.role for part in document.session.trace.parts] == [
+        "trace", "recording",
+    ]  # fmt: skip
+    assert document.session.trace.spans.core is not None
+    assert not document.has_message  # nothing is offered that is there
+    dialog = PartsDialog(document, lambda: None, document)
+    assert "sidecar" in texts_of_widgets(dialog)
+    document.loader.remove(path.with_suffix(".json"))
+    qtbot.waitUntil(lambda: n_parts(document) == 0)
+    assert document.session.trace.spans.core is None
 
 
 def test_open_folder_command_asks_for_one(
