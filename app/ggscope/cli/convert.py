@@ -19,7 +19,7 @@ def run(arguments: Namespace) -> int:
     def work(path: Path) -> tuple[int, object]:
         folder = arguments.output
         check_folder(folder)  # before the long part
-        writer = TokenJson(load(path, arguments), arguments.schema)
+        writer = TokenJson(load(path, arguments, takes_sidecar=False), arguments.schema)
         targets = [folder / file.name for file in writer.files]
         _check(targets, arguments)
         counts = _write(writer, folder, arguments)

@@ -59,10 +59,15 @@ class Results:
             output.abandon()
 
 
-def load(path: Path, arguments: Namespace) -> Trace:
+def load(path: Path, arguments: Namespace, *, takes_sidecar: bool = True) -> Trace:
     """Return the trace in `path`, read as the arguments say.
 
-    A folder is read as one session, and so is a file with others named by ``--with``.
+    A folder is read as one session, and so is a file with others named by ``--with``,
+    and a recording with its sidecar.
+
+    Parameters
+    ----------
+    takes_sidecar : else a recording's records are read alone.
 
     Raises
     ------
@@ -75,7 +80,8 @@ def load(path: Path, arguments: Namespace) -> Trace:
     admit = None if arguments.force else _Guard(path, options)
     with Progress(path.name) as progress:
         context = ReadContext(progress=progress.update, options=options)
-        if arguments.beside or arguments.shift or path.is_dir() or _has_sidecar(path):
+        is_session = arguments.beside or arguments.shift or path.is_dir()
+        if is_session or (takes_sidecar and _has_sidecar(path)):
             return _session(path, arguments, context, admit)
         trace = open_trace(
             path, reader_id=arguments.reader, context=context, admit=admit

@@ -87,6 +87,14 @@ def test_whole_graph_of_a_backend_lies_on_its_thread(tmp_path):
     assert trace.spans.token[span] == 0
 
 
+def test_records_of_a_recording_are_written_as_token_traces(tmp_path):
+    path, folder = recording(tmp_path), tmp_path / "tokens"
+
+    assert main(["convert", str(path), "--to", "token-json", "-o", str(folder)]) == 0
+
+    assert len(list(folder.iterdir())) == N_GRAPHS
+
+
 def test_split_of_a_computation_is_named(tmp_path):
     graphs = recordings.sidecar()["graph_list"]
     graphs[1]["split"] = 2
