@@ -362,6 +362,23 @@ def test_sources_of_ops_are_counted_as_records_tell_them(run, tmp_path):
     assert "42 with none, 276 with 1, 198 with 2, 66 with 3" in text
 
 
+def test_ends_of_edges_that_nobody_declares_are_no_nodes_of_graphs(run, tmp_path):
+    path = tmp_path / "graph.dot"
+    nodes = '"0xa1" [label="leaf_0"]\n"0xa2" [label="node_0"]\n"0xa3" [label="node_1"]'
+    edges = '"0xa1" -> "0xa2"\n"0xa2" -> "0xa3"\n"0xdead" -> "0xa3"'
+    path.write_text(f"digraph G {{\n{nodes}\n{edges}\n}}\n")
+
+    facts = json.loads(run("info", path, "--json").out)
+    text = run("info", path).out
+
+    (graph,) = facts["graphs"]
+    found = [graph[key] for key in ("nodes", "dangling", "edges")]
+    assert found == [3, 1, 3]
+    counts = facts["counts"]
+    assert (counts["graph_nodes"], counts["graph_dangling"]) == (3, 1)
+    assert "dangling ends" in text
+
+
 def test_events_are_counted_by_type(run, tmp_path):
     events = ggmlviz_files.run()
     path = ggmlviz_files.write(tmp_path / "run.ggmlviz", events)
