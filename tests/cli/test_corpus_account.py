@@ -5,8 +5,10 @@ nothing is shared with the program.
 """
 
 import json
+import statistics
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -169,6 +171,32 @@ def test_statistics_by_anything_add_up_to_the_records(run, case, by) -> None:
         assert {row["key"]: row["bytes"] for row in rows} == dict(truth.by_op)
         found = {row["key"]: row["bytes_unknown"] for row in rows}
         assert found == {op: truth.open_by_op[op] for op in truth.by_op}
+
+
+@pytest.mark.parametrize("name", ["64packed", "128"])
+def test_records_of_one_multiplication_are_one_op_with_all_of_its_time(run, name):
+    """Both records of an op bear its stamp; pauses between passes are no op time."""
+    path = need_corpus() / "tracer" / f"trace_{name}_71099aab.bin"
+    begins: dict[int, list[tuple[int, int]]] = {}
+    own_pass, first = -1, None
+    for r in decode(path.read_bytes(), "64p" if name == "64packed" else name):
+        pointer = r.sources[0].ptr
+        first = first or pointer  # a pass begins where its first weight comes again
+        own_pass += pointer == first and r.time not in begins
+        begins.setdefault(r.time, []).append((own_pass, pointer))
+    stamps = [(time, rows[0][0]) for time, rows in begins.items()]
+    lasted = sorted(
+        after - time
+        for (time, own), (after, next_one) in pairwise(stamps)
+        if own == next_one
+    )
+
+    (row,) = asked(run, "stats", "--by", "op", path)["rows"]
+
+    assert (row["key"], row["count"]) == ("MUL_MAT", len(begins)) == ("MUL_MAT", 105)
+    assert {len(rows) for rows in begins.values()} == {2}
+    assert row["total_ns"] == sum(lasted)
+    assert row["p50"] == statistics.median(lasted) == 782_500
 
 
 def test_info_hot_cache_and_heatmap_agree_with_the_records(run, case) -> None:

@@ -259,6 +259,29 @@ def test_buffers_come_before_the_first_op_on_the_clock_of_the_trace(run, commit)
     assert facts["buffers"]["peak_bytes"] > 0
 
 
+def test_folder_of_the_first_tracer_is_one_session(run, tmp_path):
+    """It wrote the tensors as CSV; its list of names tells no records apart."""
+    tracer = need_corpus() / "tracer"
+    (tmp_path / "tensor_access.bin").write_bytes(
+        (tracer / "trace_256_3584a339.bin").read_bytes()
+    )
+    (tmp_path / "gguf_structure.csv").write_bytes(
+        (tracer / "tinyllama_structure.csv").read_bytes()
+    )
+    names = "".join(f"blk.{i}.attn_q.weight\n" for i in range(22))
+    (tmp_path / "tensor_names.txt").write_text(names)
+    (tmp_path / "trace_metadata.json").write_text('{"model": "tinyllama"}')
+
+    facts = facts_of(run, tmp_path)
+
+    assert [part["role"] for part in facts["parts"]] == ["trace", "map"]
+    assert [(j["found"], j["all"]) for j in facts["joins"]] == [(134, 134), (58, 58)]
+    assert facts["model"]["tensors"] == 201
+    (message,) = messages(facts, "files_passed_over")
+    assert "tensor_names.txt" in message
+    assert "trace_metadata.json" in message
+
+
 def test_hit_rates_per_rule_are_printed_for_people(run):
     answer = run("info", need_corpus() / "bsc" / "3584a339")
 
