@@ -11,6 +11,7 @@ keep data of their own there.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -413,6 +414,7 @@ class Match:
     score: float
 
 
+@lru_cache(maxsize=2)  # who recognises a file is then asked what it would cost
 def detect_head(data: bytes, file_size: int) -> Match | None:
     """Return the best layout for the head of a file, or None if none fits."""
     head = np.frombuffer(data, np.uint8)

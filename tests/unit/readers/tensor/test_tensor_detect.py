@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ggscope.readers import registry
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
+from ggscope.readers.tensor import layouts
 from ggscope.readers.tensor.columns import data_bounds
 from ggscope.readers.tensor.layouts import detect, detect_head
-from support import need_corpus
+from support import ROOT, need_corpus
 from tensor_files import (
     LAYOUTS,
     SIZES,
@@ -194,3 +196,18 @@ def test_file_that_shrinks_meanwhile_is_not_claimed(tmp_path: Path) -> None:
         path.write_bytes(b"abc")
 
         assert detect(source, 0, source.size) is None
+
+
+def test_head_is_judged_once_for_recognition_and_estimate(tmp_path, monkeypatch):
+    path = tmp_path / "once.bin"
+    path.write_bytes(
+        (ROOT / "resources" / "samples" / "tinyllama-256.bin").read_bytes()
+    )
+    judged = []
+    best = layouts._best
+    monkeypatch.setattr(layouts, "_best", lambda *a: judged.append(a) or best(*a))
+    layouts.detect_head.cache_clear()
+
+    registry.open_trace(path, admit=lambda estimate: None)
+
+    assert len(judged) == 2  # its head, and the whole file
