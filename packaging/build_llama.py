@@ -1,7 +1,8 @@
 """Builds llama.cpp as the tests want it: ``make llama``, once, in the cache folder.
 
-Programs with libraries (``shared``), the same with everything in it (``static``), and
-one of the latter from sources that ``ggscope-capture codemod`` changed (``changed``).
+Programs with libraries (``shared``) and a backend of another process beside the CPU's
+(`REMOTE`), the same with everything in it (``static``), and one of the latter from
+sources that ``ggscope-capture codemod`` changed (``changed``).
 """
 
 import hashlib
@@ -12,6 +13,8 @@ from pathlib import Path
 from ggscope_capture import codemod, targets
 
 PROGRAM = "llama-completion"
+REMOTE = "ggml-rpc-server"
+"""Computes for others: with it there are two backends where there is no GPU."""
 
 
 def main() -> int:
@@ -19,6 +22,9 @@ def main() -> int:
     changed = targets.cache() / "changed"
     by = hashlib.sha256(Path(codemod.__file__).read_bytes()).hexdigest()
     try:
+        shared = [*targets.BUILT, REMOTE]
+        if not all((targets.cache() / "shared/bin" / it).is_file() for it in shared):
+            targets.build("shared", shared, "-DGGML_RPC=ON")
         print(targets.install("source").path)
         if _text(changed / "codemod") == by:
             return 0

@@ -283,12 +283,13 @@ def source() -> Path:
     return tree
 
 
-def build(kind: str, programs: Sequence[str]) -> Path:
+def build(kind: str, programs: Sequence[str], *options: str) -> Path:
     """Build programs of llama.cpp as it is; return the folder that they are in.
 
     Parameters
     ----------
     kind : "shared" (ggml and llama.cpp are libraries) or "static".
+    options : more for cmake, such as ``-DGGML_RPC=ON``; a later call keeps them.
 
     Raises
     ------
@@ -303,7 +304,7 @@ def build(kind: str, programs: Sequence[str]) -> Path:
     make = ["-G", "Ninja"] if shutil.which("ninja") else []
     flags = ["-DCMAKE_BUILD_TYPE=Release", shared, *(f"-D{it}=OFF" for it in _WITHOUT)]
     where = ["-S", str(source()), "-B", str(folder)]
-    _install("llama.cpp", [cmake, *where, *make, *flags], _BUILD_S)
+    _install("llama.cpp", [cmake, *where, *make, *flags, *options], _BUILD_S)
     jobs = str(os.cpu_count() or 1)
     wanted = ["--target", *programs, "--parallel", jobs]
     _install("llama.cpp", [cmake, "--build", str(folder), *wanted], _BUILD_S)

@@ -284,6 +284,7 @@ __attribute__((noinline)) void ggml_backend_tensor_copy(const struct ggml_tensor
 
 int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
 {
+    memcpy(graph->nodes[0]->src[0]->name, "left\0over", 10);
     ggml_backend_tensor_copy(graph->nodes[0]->src[0], graph->nodes[0]);
     return ggml_backend_graph_compute_async(plan, graph);
 }

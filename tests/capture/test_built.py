@@ -188,6 +188,76 @@ def test_server_is_traced_while_it_answers(
     assert {"decode", "compute", "sample"} <= kinds
 
 
+@contextmanager
+def remote_backend(port: int) -> Iterator[None]:
+    """Run a backend of another process, on the CPU: a device where there is no GPU."""
+    line = [str(built("shared", "ggml-rpc-server")), "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(
+        [*line, "-t", "1"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as child:  # fmt: skip
+        try:
+            until = time.monotonic() + 40
+            while True:
+                with socket.socket() as tried:
+                    if tried.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                assert child.poll() is None
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            yield
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize("n_layers", [2, 99])
+def test_two_backends_tell_their_splits_and_copies(
+    n_layers: int, tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    """A backend of its own memory, as a GPU is, gets layers of the model, or all."""
+    out, port = tmp_path / "out.bin", free_port()
+    line = command(built("shared"), tiny_models["nano-moe"], 1)
+    line += ["--rpc", f"127.0.0.1:{port}", "-ngl", str(n_layers)]
+
+    with remote_backend(port):
+        done = told(captured(out) + line)
+
+    assert done.returncode == 0, done.stderr
+    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    graphs = sidecar["graph_list"]
+    assert [graph["split"] for graph in graphs] == [0, 1] * LENGTH
+    backends = [graph["backend"] for graph in graphs]
+    assert backends[0] != backends[1]
+    assert backends == backends[:2] * LENGTH
+    ubatches = [ubatch["ubatch"] for ubatch in sidecar["ubatches"]]
+    assert [graph["ubatch"] for graph in graphs] == [
+        number for number in ubatches for _ in range(2)
+    ]
+    # The CPU's ops are seen one by one, the other's graphs as wholes.
+    computed = {build["build"]: build["computed"] for build in sidecar["builds"]}
+    own, remote = graphs[::2], graphs[1::2]
+    assert sidecar["records"] == sum(computed[graph["build"]] for graph in own)
+    assert [graph["graph"] for graph in sidecar["whole_graphs"]] == [
+        graph["graph"] for graph in remote
+    ]
+    assert (sidecar["lost"], sidecar["lost_events"], sidecar["notes"]) == (0, 0, [])
+    # All that one needs of the other is copied between the two graphs, each time.
+    names = {buffer["buffer"]: buffer["name"] for buffer in sidecar["buffers"]}
+    copies = sidecar["copies"]
+    assert {names[copy["from_buffer"]] for copy in copies} == {"CPU"}
+    assert {names[copy["to_buffer"]] for copy in copies} == {f"RPC0[127.0.0.1:{port}]"}
+    each = [copy["name"] for copy in copies[: len(copies) // LENGTH]]
+    assert [copy["name"] for copy in copies] == each * LENGTH
+    assert "inp_pos" in each
+    assert ("embd" in each) == (n_layers == 99)
+    for i, graph in enumerate(remote):
+        mine = copies[i * len(each) : (i + 1) * len(each)]
+        assert own[i]["end"] <= mine[0]["begin"]
+        assert all(copy["begin"] <= copy["end"] for copy in mine)
+        assert mine[-1]["end"] <= graph["begin"]
+        assert all(copy["bytes"] > 0 for copy in mine)
+
+
 def test_static_program_runs_untraced_and_learns_why(
     tiny_models: dict[str, Path], tmp_path: Path
 ) -> None:

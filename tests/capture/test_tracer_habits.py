@@ -216,6 +216,7 @@ def test_other_backends_and_sealed_libraries_are_told_by_graph(
         copy, _ = copies[0].struct("event_copy")
         assert copy["bytes"] == 8 * 8 * 4
         assert copy["begin"] <= copy["end"]
+        assert bytes(copy["name"]) == b"left"
 
 
 def test_ops_without_barriers_have_a_begin_only(fake: Fake) -> None:

@@ -296,7 +296,8 @@ static void tell_copy(const struct ggml_tensor *from, const struct ggml_tensor *
         .to_buffer = buffer_number(buffers[1]),
         .context = around.context,
     };
-    memcpy(told.name, from->name, sizeof told.name - 1);
+    // What lies behind its end is left of another name.
+    memcpy(told.name, from->name, strnlen(from->name, sizeof told.name - 1));
     struct frame frame = {0};
     frame_begin(&frame, EVENT_COPY, told.end);
     frame_add(&frame, &told, sizeof told);
