@@ -184,3 +184,48 @@ def test_npu_traces_add_up(run, entry) -> None:
     assert info["counts"]["accesses"] == len(reads)
     booked = sum(r["bytes"] or 0 for r in op)
     assert booked <= sum(e["bytes"] for e in reads)
+
+
+def buffer_events(path: Path) -> list[tuple[float, bool, int, int]]:
+    """Return (ms, whether it is an allocation, id, bytes) of the events of a file."""
+    if path.suffix == ".bin":
+        rows = struct.iter_unpack("<QBBHQQQ92x", path.read_bytes())
+        return [(t / 1e6, kind == 0, i, n) for t, kind, _, _, i, _, n in rows]
+    if path.suffix == ".jsonl":
+        events = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        return [
+            (e["timestamp_ms"], e["event"] == "alloc", e["buffer_id"], e["size"])
+            for e in events
+        ]
+    found = []
+    for one in json.loads(path.read_text("utf-8"))["buffers"]:
+        found.append((one["alloc_time_ms"], True, one["id"], one["size"]))
+        if one["dealloc_time_ms"] is not None:
+            found.append((one["dealloc_time_ms"], False, one["id"], one["size"]))
+    return sorted(found)
+
+
+BUFFERS = entries("buffer-timeline-json", "buffer-stats-jsonl", "buffer-event-bin")
+
+
+@pytest.mark.parametrize("entry", BUFFERS, ids=lambda entry: entry["path"])
+def test_buffers_add_up(run, entry) -> None:
+    path = need_corpus() / entry["path"]
+    events = buffer_events(path)
+    held: dict[int, int] = {}
+    peak, peak_at, alive = 0, 0.0, 0
+    for time, is_alloc, number, size in events:
+        if is_alloc:
+            held[number] = size
+        else:
+            del held[number]
+        if sum(held.values()) > peak:
+            peak, peak_at, alive = sum(held.values()), time, len(held)
+
+    told = asked(run, "info", path)["buffers"]
+
+    assert (told["peak_bytes"], told["alive_at_peak"]) == (peak, alive)
+    # Times of JSON are milliseconds as floats: microseconds are left of them.
+    assert told["peak_at"] == pytest.approx(1e6 * (peak_at - events[0][0]), abs=1000)
+    assert told["bytes"] == sum(size for _, is_alloc, _, size in events if is_alloc)
+    assert told["never_freed"] == len(held)
