@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 import weakref
@@ -29,7 +30,11 @@ from ggscope.model.units import format_bytes, format_count
 from ggscope.text import one_line
 from ggscope.writing import write_file
 
+if sys.platform != "win32":
+    import fcntl
+
 PLACE_SUFFIX = ".recording"
+_PREFIX, _SUFFIX = "ggscope-kept-", ".partial"
 _LEFT_BYTES = 1 << 30
 """A disk with less room than this is left alone."""
 _LOOK_BYTES = 1 << 26
@@ -77,7 +82,9 @@ class Keeper:
         folder = Path("/var/tmp")
         has_place = os.access(folder, os.W_OK | os.X_OK)
         # A disk, where there is one: the usual folder may be memory.
-        made = tempfile.mkdtemp(".partial", "ggscope-", folder if has_place else None)
+        base = folder if has_place else Path(tempfile.gettempdir())
+        _sweep(base)
+        made = tempfile.mkdtemp(_SUFFIX, _PREFIX, base)
         self.folder = Path(made)
         # Also where nobody says that it is to go.
         self._remove = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
@@ -91,6 +98,7 @@ class Keeper:
             for name in ("records", "events", "facts"):
                 file = (self.folder / name).open("xb", buffering=0)
                 self._files.append(file)
+            _lock(self._files[2])
             self.tell(0, 0)
             # What a killed process has taken is found by its own note: it stays.
             if kept_elsewhere(ring) is None:
@@ -143,7 +151,6 @@ class Keeper:
             for name, content in pages.items():
                 with (self.folder / name).open("xb") as file:
                     file.write(content)
-        self._close()
 
     def remove(self) -> None:
         """Let go of all that was kept."""
@@ -163,6 +170,32 @@ class Keeper:
         for file in self._files:
             file.close()
         self._files.clear()
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Take a file for this process as long as it is open; tell whether that went."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sweep(base: Path) -> None:
+    """Remove what killed viewers left of rings that are gone: it lacks its last part.
+
+    Nobody can make a trace of it.
+    """
+    for folder in base.glob(f"{_PREFIX}*{_SUFFIX}"):
+        with contextlib.suppress(OSError, UnicodeError):
+            ring = Path((folder / "ring").read_text("utf-8"))
+            if ring.exists() or (folder / "control").exists():
+                continue
+            with (folder / "facts").open("rb") as facts:
+                if _lock(facts):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(file: BinaryIO, content: bytes | memoryview) -> None:

@@ -15,7 +15,7 @@ import pytest
 from ggscope.errors import LiveError
 from ggscope.live import keeping
 from ggscope.live.files import GgmlvizSource
-from ggscope.live.keeping import PLACE_SUFFIX, write_kept
+from ggscope.live.keeping import PLACE_SUFFIX, Keeper, write_kept
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope.model.lanes import LaneKind
@@ -190,6 +190,29 @@ def test_what_is_kept_goes_with_the_tab(path):
     assert not folder.exists()
     assert not place.exists()
     assert path.exists()
+
+
+def test_what_a_killed_viewer_left_of_a_ring_that_is_gone_goes(path, tmp_path):
+    script = (
+        "import os, sys; from pathlib import Path\n"
+        "from ggscope.live.keeping import Keeper\n"
+        "keeper = Keeper(Path(sys.argv[1])); print(keeper.folder, flush=True)\n"
+        "os._exit(0)\n"
+    )
+    path.touch()
+    words = [sys.executable, "-c", script, str(path)]
+    left = Path(subprocess.check_output(words, text=True).strip())
+    other = Keeper(tmp_path / "other")  # of no ring either, but alive
+    Keeper(tmp_path / "third").remove()
+    assert left.is_dir()  # its ring is there: it can be recovered
+
+    path.unlink()
+    Keeper(tmp_path / "third").remove()
+
+    assert not left.exists()
+    assert other.folder.is_dir()
+    other.remove()
+    assert not other.folder.exists()
 
 
 def test_full_disk_ends_keeping_and_not_following(source, path, monkeypatch):
