@@ -291,6 +291,9 @@ def _drops(rows: PassRows, rank: I64, seq: Array) -> I64:
             back = late[between] - int(place[before[i]])
             ahead = int(place[cuts[i]]) - early[between]
             is_new = np.abs(ahead) < np.abs(back)
+            # What the leading pass has lost goes where that pass has room for it.
+            room = int(place[cuts[i]]) > len(seq) - 1 - int(place[before[i]])
+            is_new = np.where(early[between] < 0, room, is_new)
             n_new = int(np.argmin(np.append(is_new[::-1], False)))
             cuts[i] -= n_new
     return cuts
