@@ -139,6 +139,11 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--prompt", default="once upon a time")
     demo.add_argument("--tokens", type=int, default=32)
     demo.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    demo.add_argument(
+        "--pace", type=float, metavar="N",
+        help="at most N tokens a second, so that a person can follow; a llama.cpp that "
+        "is a program of its own runs as fast as it can",
+    )  # fmt: skip
     demo.set_defaults(do=_demo)
 
     ab = commands.add_parser(
@@ -590,6 +595,9 @@ def _demo_held(options: argparse.Namespace) -> int:
     command = target.command(
         model, options.prompt, tokens=options.tokens, threads=options.threads
     )
+    if options.pace is not None and target.kind != "program":
+        command += ["--pace", str(options.pace)]
+        complain(f"waits between tokens: at most {options.pace:g} a second")
     configuration = resolve({"output": str(output), "log_level": "INFO"}, None, {})
     launch = launcher.Launch(
         command, configuration, _Log(configuration.settings),

@@ -16,6 +16,7 @@ import argparse
 import codecs
 import ctypes
 import json
+import math
 import sys
 import threading
 import time
@@ -173,13 +174,21 @@ class Run:
         self.steps: list[list[int]] = []
         """The tokens of each decode, in order."""
 
-    def generate(self, prompt: list[int], n: int, show: bool) -> None:
-        """Decode the prompt and then `n` - 1 tokens, one at a time."""
+    def generate(
+        self, prompt: list[int], n: int, show: bool, pace: float = math.inf
+    ) -> None:
+        """Decode the prompt and then `n` - 1 tokens, at most `pace` of them a second.
+
+        Where it is behind, it does not catch up.
+        """
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         vocabulary = self._library.llama_model_get_vocab(self._model)
         n_vocabulary = self._library.llama_vocab_n_tokens(vocabulary)
         tokens = prompt
+        due = time.monotonic()
         for _ in range(n):
+            time.sleep(max(0.0, due - time.monotonic()))
+            due = time.monotonic() + 1 / pace
             self._decode(tokens)
             logits = self._library.llama_get_logits_ith(self._context, -1)
             floats = ctypes.cast(logits, ctypes.POINTER(ctypes.c_float))
@@ -213,6 +222,8 @@ def run(options: argparse.Namespace) -> None:
     llama = Llama(options.libs, quiet=not options.verbose)
     model = llama.load_model(options.model)
     prompt = llama.tokens(model, options.prompt)
+    if not options.pace >= 0.01:
+        raise DriverError("a pace is 0.01 or more tokens a second")
     # The context that the library makes by default holds so many.
     n = min(options.tokens, _CONTEXT - len(prompt))
     if n < 1:
@@ -223,12 +234,12 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(options.prompt)
     runs = [Run(llama, model, options.threads) for _ in range(options.contexts)]
     others = [
-        threading.Thread(target=run.generate, args=(prompt, n, False))
+        threading.Thread(target=run.generate, args=(prompt, n, False, options.pace))
         for run in runs[1:]
     ]
     for thread in others:
         thread.start()
-    runs[0].generate(prompt, n, show=True)
+    runs[0].generate(prompt, n, show=True, pace=options.pace)
     if options.timing and runs[0].eval_s:
         n_timed = len(runs[0].steps) - 1
         # As llama.cpp's own programs say it.
@@ -272,6 +283,13 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         default=1,
         help="so many contexts at the same time, each with the prompt",
+    )
+    made.add_argument(
+        "--pace",
+        type=float,
+        default=math.inf,
+        metavar="N",
+        help="write at most N tokens a second, so that a person can follow",
     )
     made.add_argument("--echo", action="store_true", help="write the prompt first")
     made.add_argument(

@@ -1,13 +1,16 @@
 """Finding llama.cpp, installing it unmodified, and running it without a trace."""
 
+import ctypes
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ggscope_capture import targets
+from ggscope_capture import driver, targets
 
 
 def program(folder: Path, name: str) -> Path:
@@ -96,3 +99,30 @@ def test_unmodified_llama_continues_a_prompt(
     assert len(told["steps"][0]) == 6
     assert told["steps"][0][0] == told["prompt"]
     assert done.stdout.decode().strip().isprintable()
+
+
+def test_a_pace_waits_before_each_token_but_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    logits = (ctypes.c_float * 2)(0, 1)
+    run = object.__new__(driver.Run)
+    run._library = SimpleNamespace(
+        llama_model_get_vocab=lambda model: 0,
+        llama_vocab_n_tokens=lambda vocabulary: 2,
+        llama_vocab_is_eog=lambda vocabulary, token: False,
+        llama_get_logits_ith=lambda context, i: ctypes.addressof(logits),
+    )
+    run._model = run._context = 0
+    decoded: list[list[int]] = []
+    monkeypatch.setattr(run, "_decode", decoded.append)
+
+    run.generate([5, 6], 4, show=False, pace=0.1)
+
+    assert decoded == [[5, 6], [1], [1], [1]]
+    assert slept[0] == 0
+    assert all(0 < seconds <= 10 for seconds in slept[1:])
+    slept.clear()
+    run.generate([5], 3, show=False)
+    assert slept == [0, 0, 0]

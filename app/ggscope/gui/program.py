@@ -46,8 +46,9 @@ _SILENCE_S = 5.0
 _MOST_LETTERS = 1 << 19
 """So much of what a program says is kept; what is older goes."""
 _COPY_BYTES = 1 << 20
-_DEMO, _DEMO_TOKENS = "moe", 480
-"""With experts; so many tokens take some seconds and fit the driver's context."""
+_DEMO, _DEMO_TOKENS, _DEMO_PACE = "moe", 480, 40
+"""With experts; so many tokens fit the driver's context, and at so many a second they
+take 12 s, in which a person sees them come: by themselves they take less than one."""
 
 
 class Run(QObject):
@@ -187,7 +188,7 @@ def start_demo(settings: Settings) -> Run:
     # A core is left to the window: threads that wait for each other spin.
     threads = max(1, min(2, (os.cpu_count() or 1) - 1))
     arguments = ["demo", place, "--model", _DEMO, "--tokens", str(_DEMO_TOKENS)]
-    arguments += ["--threads", str(threads)]
+    arguments += ["--threads", str(threads), "--pace", str(_DEMO_PACE)]
     output = str(folder / "demo" / f"{_DEMO}.bin")
     return Run("live demo", Running(arguments), output, shlex.join([TOOL, *arguments]))
 
