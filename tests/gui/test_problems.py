@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
+from ggscope.analysis.sessions.renumber import placed_warnings
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.lanes import LaneKind
@@ -222,6 +223,26 @@ def test_problem_without_a_place_is_told(
 
     claim = "No place in the file is known of this problem."
     assert_sides(claim, without, view._note.text())
+
+
+def test_place_in_a_file_beside_is_not_sought_in_the_trace(
+    qtbot: QtBot, view: ProblemsView, session: Session
+) -> None:
+    trace = troubled()
+    beside = placed_warnings(trace.warnings, "buffers.jsonl")
+    session.set_trace(replace(trace, warnings=beside))
+    open_row(view, "bad_op")
+    said = view._note.text()
+    chosen = session.selection.active
+
+    session.set_trace(troubled())
+    open_row(view, "bad_op")
+    qtbot.waitUntil(lambda: bool(session.selection))
+
+    claim = "This problem is of {0}; no span is sought for its place there."
+    assert_sides(claim, said, view._note.text())
+    assert "buffers.jsonl" in said
+    assert chosen is None
 
 
 def test_enter_jumps_too(qtbot: QtBot, view: ProblemsView, session: Session) -> None:

@@ -397,7 +397,7 @@ def test_tooltips_of_headers_markers_and_counters(
         )
         for kind in set(kinds)
     }
-    group = "<b>{}</b><br>{} lanes, {}.<br>Click to open or close."
+    group = "<b>{}</b><br>{} {}, {}.<br>Click to open or close."
     busy = "busy {} of the trace"
     assert_sides(group, of_kind["group"], of_kind["spans"] + of_kind["else"])
     assert_sides(busy, of_kind["spans"], of_kind["group"] + of_kind["else"])

@@ -66,6 +66,7 @@ class ReadWarning:
     offset : byte offset of the first one; None where it has none.
     place : where in the file's own terms (record 17, ``timeline_events[3]``).
     remedy : what the person can do; "" where nothing needs doing.
+    file : name of the file that `offset` and `place` count in; "" = the trace itself.
     """
 
     severity: Severity
@@ -75,6 +76,7 @@ class ReadWarning:
     offset: int | None = None
     place: str = ""
     remedy: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

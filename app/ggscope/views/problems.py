@@ -21,6 +21,7 @@ from ggscope.model.units import format_count, format_offset
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext, TaskFailure
+from ggscope.text import one_line
 from ggscope.views.base.plain import Label
 from ggscope.views.base.text_table import (
     Cell,
@@ -307,6 +308,13 @@ class ProblemsView(View):
         if session.trace is None:
             return
         if not isinstance(problem, ReadWarning) or problem.code == "program":
+            return
+        if problem.file:  # its records and bytes are not those of the trace
+            self._note.setText(
+                self.tr(
+                    "This problem is of {0}; no span is sought for its place there."
+                ).format(one_line(problem.file))
+            )
             return
         match = _RECORD.search(problem.place)
         record = int(match.group(1).replace(",", "")) if match else -1

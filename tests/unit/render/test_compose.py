@@ -422,7 +422,7 @@ def test_figure_says_how_many_lanes_do_not_fit() -> None:
     high = texts_of(
         compose_timeline(make_scene(trace, state=OPEN, height=3000, title="T"))
     )
-    assert_sides("* more lanes do not fit", "\n".join(found), "\n".join(high))
+    assert_sides("* more * not fit", "\n".join(found), "\n".join(high))
 
 
 def test_print_theme_has_no_transparency() -> None:

@@ -221,7 +221,8 @@ def placed_warnings(
 ) -> tuple[ReadWarning, ...]:
     """Return warnings whose place says which file they are of."""
     return tuple(
-        replace(w, place=f"{name}: {w.place}" if w.place else name) for w in warnings
+        replace(w, place=f"{name}: {w.place}" if w.place else name, file=w.file or name)
+        for w in warnings
     )
 
 

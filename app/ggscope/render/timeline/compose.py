@@ -549,7 +549,8 @@ def _title_batches(geometry: TimelineGeometry) -> list[Batch]:
     scene = geometry.scene
     room = geometry.bottom - geometry.lanes_y + scene.scroll_y
     hidden = scene.layout.n_lanes_beyond(room + 1)
-    note = f"{hidden:,} more lanes do not fit" if hidden else ""
+    lanes = "lane does" if hidden == 1 else "lanes do"
+    note = f"{hidden:,} more {lanes} not fit" if hidden else ""
     y, width = TITLE_HEIGHT / 2, scene.width - 2 * HEAD_PAD
     return [
         TextBatch(

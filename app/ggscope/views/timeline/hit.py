@@ -137,9 +137,10 @@ def _lane_text(prepared: "Prepared", hit: "Hit") -> Html:
     if box.lane is None:
         state = "closed" if box.collapsed else "open"
         return html(
-            "<b>{}</b><br>{} lanes, {}.<br>Click to open or close.",
+            "<b>{}</b><br>{} {}, {}.<br>Click to open or close.",
             box.group,
             format_count(box.count),
+            "lane" if box.count == 1 else "lanes",
             state,
         )
     lane = box.lane
