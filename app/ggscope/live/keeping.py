@@ -86,9 +86,9 @@ class Keeper:
         _sweep(base)
         made = tempfile.mkdtemp(_SUFFIX, _PREFIX, base)
         self.folder = Path(made)
-        # Also where nobody says that it is to go.
-        self._remove = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
         self._files: list[BinaryIO] = []
+        # Also where nobody says that it is to go.
+        self._remove = weakref.finalize(self, _let_go, self._files, made)
         self._told = (-1, -1)
         self._until_look = 0
         self._place = ring.with_name(ring.name + PLACE_SUFFIX)
@@ -154,7 +154,6 @@ class Keeper:
 
     def remove(self) -> None:
         """Let go of all that was kept."""
-        self._close()
         self._remove()
         if self._has_place:
             with contextlib.suppress(OSError):
@@ -166,10 +165,12 @@ class Keeper:
             f"{one_line(str(self.folder.parent))}"
         )
 
-    def _close(self) -> None:
-        for file in self._files:
-            file.close()
-        self._files.clear()
+
+def _let_go(files: list[BinaryIO], folder: str) -> None:
+    for file in files:
+        file.close()
+    files.clear()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lock(file: BinaryIO) -> bool:
