@@ -206,7 +206,7 @@ def test_range_lists_what_touches_it_on_its_lanes() -> None:
                 assert 0 < expected.sum() < len(s)
                 found = sorted(order.slice(0, len(order)).tolist())
                 assert found == np.flatnonzero(expected).tolist()
-                assert order.n_records == len(s)
+                assert order.n_rows == len(s)
 
 
 def test_jump_leads_out_of_the_range_that_is_listed() -> None:

@@ -89,13 +89,13 @@ def test_hint_of_the_field_and_the_count_are_whole(
     qtbot.waitUntil(lambda: footer.count.text() == footer.count.full_text)
 
 
-def test_records_are_counted_alike_with_and_without_a_filter(
+def test_rows_are_counted_alike_with_and_without_a_filter(
     window: MainWindow, opened: Opened, hand: Hand, qtbot: QtBot
 ) -> None:
     document = opened(SAMPLE)
     table = table_of(document, hand)
     count = table._footer.count
-    everything = f"{len(listed(table)):,} records"
+    everything = f"{len(listed(table)):,} rows"
     assert count.full_text == everything
 
     hand.press("ctrl+shift+f")

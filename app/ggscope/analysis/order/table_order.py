@@ -437,7 +437,7 @@ class RowOrder:
     ----------
     key : decides the order.
     lanes : bool[n_lanes], whose spans are rows at all; bands are none.
-    n_records : rows without filter and range.
+    n_rows : rows without filter and range.
 
     Notes
     -----
@@ -450,11 +450,11 @@ class RowOrder:
         arrangement: Arrangement,
         key: OrderKey,
         lanes: npt.NDArray[np.bool_],
-        n_records: int,
+        n_rows: int,
     ) -> None:
         self.key = key
         self.lanes = lanes
-        self.n_records = n_records
+        self.n_rows = n_rows
         self._arrangement = arrangement
         self._blocks: OrderedDict[int, Array] = OrderedDict()
 
@@ -522,15 +522,15 @@ class OrderRequest:
         grown = self._grown(lanes)
         if grown is not None:
             in_time: Arrangement = TimeMerge(trace.spans.start, [grown])
-            n_records = int(self.index.lane_counts()[lanes].sum())
+            n_rows = int(self.index.lane_counts()[lanes].sum())
             if self.sorting.descending:
                 in_time = Backwards(in_time)
-            return RowOrder(in_time, key, lanes, n_records)
-        mask, n_records = self._mask(), _n_records(trace, lanes)
+            return RowOrder(in_time, key, lanes, n_rows)
+        mask, n_rows = self._mask(), _n_rows(trace, lanes)
         if self.sorting.column == "time":
             rows: Arrangement = self._by_time(runs, lanes, mask, context)
             rows = Backwards(rows) if self.sorting.descending else rows
-            return RowOrder(rows, key, lanes, n_records)
+            return RowOrder(rows, key, lanes, n_rows)
         ids = _listed(trace, mask, lanes, context)
         merge: Callable[[Array], TimeMerge] = runs.merge
         if runs.edges is None:
@@ -542,7 +542,7 @@ class OrderRequest:
         placed, edges = partition(
             n, ids, key.values, coder, context, codes=key.codes(coder)
         )
-        return RowOrder(Buckets(placed, edges, key, merge), key, lanes, n_records)
+        return RowOrder(Buckets(placed, edges, key, merge), key, lanes, n_rows)
 
     def _grown(self, lanes: npt.NDArray[np.bool_]) -> Array | None:
         """Return the ids in time order where the trace grows: at the cost of the part.
@@ -632,7 +632,7 @@ def _listed_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
     return np.ones(len(is_band), np.bool_)
 
 
-def _n_records(trace: Trace, lanes: npt.NDArray[np.bool_]) -> int:
+def _n_rows(trace: Trace, lanes: npt.NDArray[np.bool_]) -> int:
     """Return the number of spans of the listed lanes."""
     if lanes.all():
         return len(trace.spans)

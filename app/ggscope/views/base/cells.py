@@ -177,7 +177,7 @@ def _short_lane(name: str) -> str:
 
 def _number_column(key: str, column: SchemaColumn) -> Column:
     tip = column.doc[:1].upper() + column.doc[1:]
-    return Column(key, column.label, tip, max(72, 10 * len(column.label)))
+    return Column(key, column.label, tip, max(72, 24 + 10 * len(column.label)))
 
 
 def _any(values: Array | None) -> bool:

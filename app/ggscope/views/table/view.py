@@ -467,9 +467,9 @@ class TableView(View):
             self.grid.show_row(row)
 
     def _say_count(self, order: RowOrder) -> None:
-        n, n_records = len(order), order.n_records
-        words = self.tr("{0} record") if n_records == 1 else self.tr("{0} records")
-        text = words.format(format_count(n_records))
+        n, n_rows = len(order), order.n_rows
+        words = self.tr("{0} row") if n_rows == 1 else self.tr("{0} rows")
+        text = words.format(format_count(n_rows))
         _, is_filtered, part = self._wanted_list
         if part is not None or is_filtered:
             text = self.tr("{0} of {1}").format(format_count(n), text)
