@@ -394,6 +394,24 @@ def test_every_builtin_view_loads() -> None:
         assert issubclass(known.load(), View)
 
 
+@pytest.mark.parametrize("known", cell_views(), ids=lambda known: known.id)
+def test_pane_lets_go_of_its_view_once(
+    qtbot: QtBot,
+    session: Session,
+    known: ViewEntry,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = ViewHost(known, session, theme("light"))
+    qtbot.addWidget(host)
+    host.show()
+    assert host.view is not None
+
+    host.release()
+    host.release()  # of a tab that closes, before the view is deleted
+
+    assert not caplog.messages
+
+
 def test_every_cell_view_shows_a_trace(qtbot: QtBot, session: Session) -> None:
     for known in cell_views():
         host = ViewHost(known, session, theme("light"))

@@ -66,6 +66,23 @@ def dialog(window, qtbot):
         left.close()
 
 
+def test_window_that_closes_ends_what_its_dialog_looks_for(window, qtbot, monkeypatch):
+    sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
+    monkeypatch.setattr(launch, "tool", lambda: sleeps)
+    before = set(psutil.Process().children())
+    window.actions_["file.record"].trigger()
+    (dialog,) = window.findChildren(RecordDialog)
+    tasks = dialog._tasks
+    qtbot.waitUntil(lambda: set(psutil.Process().children()) > before, timeout=PATIENCE)
+
+    window.close()
+
+    assert tasks._is_closed
+    qtbot.waitUntil(
+        lambda: set(psutil.Process().children()) == before, timeout=PATIENCE
+    )
+
+
 def looked(dialog, qtbot):
     qtbot.waitUntil(
         lambda: not dialog._settle.isActive() and dialog._tasks.is_idle,
@@ -231,7 +248,7 @@ def test_model_that_is_no_gguf_is_refused_in_words(
 
 
 def test_machine_without_llama_is_told_what_brings_one(window, qtbot, monkeypatch):
-    monkeypatch.setattr(launch, "targets", lambda: ())
+    monkeypatch.setattr(launch, "targets", lambda _: ())
     window.actions_["file.record"].trigger()
     (dialog,) = window.findChildren(RecordDialog)
     looked(dialog, qtbot)
@@ -244,7 +261,7 @@ def test_programs_that_were_found_are_offered_and_the_first_is_chosen(
     window, qtbot, monkeypatch, built
 ):
     found = Target(str(built["program"]), origin="PATH")
-    monkeypatch.setattr(launch, "targets", lambda: (found,))
+    monkeypatch.setattr(launch, "targets", lambda _: (found,))
     window.actions_["file.record"].trigger()
     (dialog,) = window.findChildren(RecordDialog)
     looked(dialog, qtbot)
@@ -260,7 +277,7 @@ def test_lack_of_the_tool_is_told(window, qtbot, monkeypatch):
     window.live_demo()
     assert "ggscope-capture is not installed" in window.notice.text.text()
     with pytest.raises(LiveError, match="is not installed"):
-        launch.targets()
+        launch.targets(lambda: None)
 
 
 def test_start_remembers_program_and_model_and_runs(

@@ -239,7 +239,7 @@ def test_machine_without_llama_says_so(
     window: MainWindow, monkeypatch, qtbot: QtBot
 ) -> None:
     def said(*found: Target) -> str:
-        monkeypatch.setattr(launch, "targets", lambda: found)
+        monkeypatch.setattr(launch, "targets", lambda _: found)
         dialog = RecordDialog(window.settings, window)
         qtbot.addWidget(dialog)
         qtbot.waitUntil(lambda: dialog._tasks.is_idle, timeout=20_000)

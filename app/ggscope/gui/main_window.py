@@ -20,6 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QApplication,
+    QDialog,
     QFileDialog,
     QHBoxLayout,
     QLineEdit,
@@ -615,6 +616,8 @@ class MainWindow(QMainWindow):
         self._store_geometry()
         self.settings.sync()
         self._drops.release()
+        for dialog in self.findChildren(QDialog):  # what works for them ends, too
+            dialog.close()
         for document in list(self._documents):
             self.close_document(document)
         super().closeEvent(event)

@@ -5,6 +5,7 @@ child, so that neither package knows the other, and each outlives the other's en
 """
 
 import codecs
+import contextlib
 import importlib.util
 import json
 import math
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from ggscope.readers.source import Source
 
 TOOL = "ggscope-capture"
 _ASK_S = 60
+_LOOK_S = 0.05
 _PIECE, _BEHIND = 1 << 16, 1 << 20
 """Bytes of a stream that are taken at a time, and how many may wait to be taken."""
 _PATIENCE_S = 5.0
@@ -130,22 +132,41 @@ def tool() -> list[str]:
     return [found]
 
 
-def _asked(*arguments: str) -> Any:
-    """Return what the tool prints as JSON; raises LiveError with what it complains."""
+def _asked(check_cancelled: Callable[[], None], *arguments: str) -> Any:
+    """Return what the tool prints as JSON; raises LiveError with what it complains.
+
+    What `check_cancelled` raises ends the tool and passes.
+    """
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            [*tool(), *arguments, "--json"], capture_output=True, check=False,
-            stdin=subprocess.DEVNULL, timeout=_ASK_S,
-        )  # fmt: skip
-        if done.returncode == 0:
-            return json.loads(done.stdout)
-    except subprocess.TimeoutExpired:
-        raise LiveError(f"{TOOL} gave no answer within {_ASK_S} s") from None
+        with subprocess.Popen(
+            [*tool(), *arguments, "--json"],
+            stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
+        ) as child:  # fmt: skip
+            try:
+                said, complaint = _all_said(child, check_cancelled)
+            except BaseException:
+                child.kill()
+                raise
+        if child.returncode == 0:
+            return json.loads(said)
     except (OSError, ValueError) as error:
         raise LiveError(f"{TOOL} gave no answer: {error}") from error
-    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    lines = complaint.decode("utf-8", "replace").strip().splitlines()
     told = lines[-1].removeprefix(f"{TOOL}: ") if lines else ""
-    raise LiveError(told or f"{TOOL} ended with {done.returncode}")
+    raise LiveError(told or f"{TOOL} ended with {child.returncode}")
+
+
+def _all_said(
+    child: subprocess.Popen[bytes], check_cancelled: Callable[[], None]
+) -> tuple[bytes, bytes]:
+    until = time.monotonic() + _ASK_S
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.communicate(timeout=_LOOK_S)
+        check_cancelled()
+        if time.monotonic() > until:
+            raise LiveError(f"{TOOL} gave no answer within {_ASK_S} s")
 
 
 def _target(row: Mapping[str, Any]) -> Target:
@@ -153,21 +174,26 @@ def _target(row: Mapping[str, Any]) -> Target:
     return Target(str(row["path"]), str(row["kind"]), str(row["origin"]), command)
 
 
-def targets() -> tuple[Target, ...]:
+def targets(check_cancelled: Callable[[], None]) -> tuple[Target, ...]:
     """Return the llama.cpp's of this machine, the best first; raises LiveError."""
-    return tuple(_target(row) for row in _asked("targets"))
+    return tuple(_target(row) for row in _asked(check_cancelled, "targets"))
 
 
-def check(program: str) -> Check:
+def check(program: str, check_cancelled: Callable[[], None]) -> Check:
     """Tell whether a program, or a llama.cpp library, can be traced.
+
+    Parameters
+    ----------
+    check_cancelled : asked again and again; what it raises ends the looking.
 
     Raises
     ------
     LiveError
         If there is no such program, or it cannot be looked at.
     """
-    target = _target(_asked("targets", "--program", program)[0])
-    told = _asked("doctor", target.path)
+    found = _asked(check_cancelled, "targets", "--program", program)
+    target = _target(found[0])
+    told = _asked(check_cancelled, "doctor", target.path)
     answers = {door["works"] for door in told["doors"]}
     works = True if True in answers else None if None in answers else False
     why = dict.fromkeys(

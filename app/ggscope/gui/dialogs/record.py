@@ -42,8 +42,7 @@ class TargetsRequest:
 
     def __call__(self, context: TaskContext) -> tuple[Target, ...]:
         """Return what is there; raises LiveError."""
-        context.check_cancelled()
-        return launch.targets()
+        return launch.targets(context.check_cancelled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,7 @@ class CheckRequest:
 
     def __call__(self, context: TaskContext) -> Check:
         """Return whether it can be traced; raises LiveError."""
-        context.check_cancelled()
-        return launch.check(self.program)
+        return launch.check(self.program, context.check_cancelled)
 
 
 @dataclass(frozen=True, slots=True)

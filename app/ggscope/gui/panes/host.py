@@ -372,7 +372,8 @@ class ViewHost(QFrame):
             # One that failed in its making may hear the session already.
             half = Qt.FindChildOption.FindDirectChildrenOnly
             for made in self.findChildren(View, options=half):
-                self._release(made)
+                if not made.is_released:  # or it only waits to be deleted
+                    self._release(made)
             return
         part = view.head_widget()
         if part is not None:
