@@ -145,7 +145,7 @@ def test_table_of_a_growing_trace_lists_what_it_lists_of_the_whole(seed):
                             OrderRequest(index, sorting, keep, part=part)()
                             for index in (before, fresh)
                         )
-                        assert a.n_records == b.n_records
+                        assert a.n_rows == b.n_rows
                         assert np.array_equal(a.slice(0, n), b.slice(0, n))
 
 
