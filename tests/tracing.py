@@ -56,6 +56,12 @@ def doors(door: str) -> dict[str, str]:
     return given
 
 
+def told_by(read: ring.Ring) -> record.Told:
+    """Return all that a ring holds."""
+    records = record.joined(read.records())
+    return record.Told.of(read.definitions(), read.events(), records, read.lanes.copy())
+
+
 @dataclass
 class Traced:
     """What one run told, and what its driver says was to be told."""

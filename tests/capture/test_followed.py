@@ -15,7 +15,7 @@ from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
 from ggscope_capture import record, ring, targets
 from ggscope_capture.native import build
-from tracing import command, doors
+from tracing import command, doors, told_by
 
 FAKE = Path(__file__).parent / "fake_ggml.c"
 TRACER = build.FOLDER / build.NAME
@@ -67,12 +67,7 @@ def test_what_is_followed_is_what_the_file_of_the_run_tells(
     environment = {**os.environ, **settings, **doors("path")}
     subprocess.run(line, env=environment, check=True, capture_output=True, timeout=100)
     with ring.Ring(path, is_owner=False) as read:
-        told = record.Told.of(
-            read.definitions(),
-            read.events(),
-            record.joined(read.records()),
-            read.lanes.copy(),
-        )
+        told = told_by(read)
         control = read.control[0].copy()
     (tmp_path / "run.bin").write_bytes(record.to_records(told))
 

@@ -15,10 +15,10 @@ from ggscope.model.lanes import LaneKind
 from ggscope.model.trace import Trace
 from ggscope.opening import open_bundle
 from ggscope.readers.survey import survey
-from ggscope_capture import record, recording, ring, targets
+from ggscope_capture import recording, ring, targets
 from ggscope_capture.config import resolve
 from ggscope_capture.native import build
-from tracing import command, doors
+from tracing import command, doors, told_by
 
 pytestmark = pytest.mark.skipif(
     not (build.FOLDER / build.NAME).exists(), reason="the tracer is not built here"
@@ -41,12 +41,7 @@ def run(
     environment = {**os.environ, **places, **doors("preload")}
     subprocess.run(line, env=environment, check=True, capture_output=True, timeout=100)
     with ring.Ring(path, is_owner=False) as read:
-        told = record.Told.of(
-            read.definitions(),
-            read.events(),
-            record.joined(read.records()),
-            read.lanes.copy(),
-        )
+        told = told_by(read)
         whole = recording.Recording(told, read.control[0].copy(), 0, 0, 0)
     source = ProgramSource(path)
     deadline = time.monotonic() + 20

@@ -29,19 +29,6 @@ pytestmark = pytest.mark.skipif(
 PER_GRAPH = 4 * N_NODES
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ring ü"
-
-
-@pytest.fixture
-def source(path: Path):
-    made = ProgramSource(path)
-    yield made
-    made.close()
-    made.forget()
-
-
 def saved(source, target: Path):
     told = []
     made = write_kept(

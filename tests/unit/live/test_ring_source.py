@@ -30,18 +30,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ring ü"
-
-
-@pytest.fixture
-def source(path: Path):
-    made = ProgramSource(path)
-    yield made
-    made.close()
-
-
 def polled(source: ProgramSource) -> ProgramSource:
     source._next_look = 0  # look whether the program lives, without waiting
     source.poll()

@@ -1,0 +1,23 @@
+"""A program that is followed through its ring."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ggscope.live.program import ProgramSource
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The place of a ring."""
+    return tmp_path / "ring ü"
+
+
+@pytest.fixture
+def source(path: Path) -> Iterator[ProgramSource]:
+    """What follows that ring, and keeps nothing after the test."""
+    made = ProgramSource(path)
+    yield made
+    made.close()
+    made.forget()
