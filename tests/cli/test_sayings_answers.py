@@ -199,7 +199,7 @@ def test_range_of_what_is_missing_is_told_where_there_is_one() -> None:
         return completeness_words(found)
 
     claim = (
-        "; * to * are likely, with those that every pass or the end of the recording "
+        "; * to * are likely, with those that every pass or an end of the recording "
         "may lack"
     )
     assert_sides(claim, said(0, 5), said(0, 0))

@@ -30,7 +30,7 @@ def completeness_words(found: Completeness) -> str:
         if low < high:
             text += (
                 f"; {format_count(low)} to {format_count(high)} are likely, with those "
-                "that every pass or the end of the recording may lack"
+                "that every pass or an end of the recording may lack"
             )
     if unseen := found.n_unseen:
         text += (

@@ -189,10 +189,11 @@ def _likely(votes: I64, rate: float) -> npt.NDArray[np.float64]:
     return likely
 
 
-def _lacks(kind: Kind, expected: I64) -> tuple[I64, I64]:
+def _lacks(kind: Kind, expected: I64) -> tuple[I64, list[I64]]:
     """Return what each piece lacks, int64[pieces, keys], but for cut ends.
 
-    And how many records are cut at the begin and end of the recording, int64[m].
+    And what is cut at the begin and the end of the recording: (piece, key, count) of
+    each op, int64[m, 3], one for each cut.
     """
     rows = kind.rows
     lacks = np.maximum(expected[None, :] - kind.table.astype(np.int64), 0)
@@ -200,23 +201,27 @@ def _lacks(kind: Kind, expected: I64) -> tuple[I64, I64]:
     begin = np.where(there, kind.order, np.inf).min(axis=1)
     end = np.where(there, kind.order, -np.inf).max(axis=1)
     late, early = kind.low < begin[:, None], kind.high > end[:, None]
-    n_cut = []
+    cuts = []
     for cut, is_edge in ((late, rows.is_head), (early, rows.is_tail)):
-        n_cut += np.where(cut[is_edge], lacks[is_edge], 0).sum(axis=1).tolist()
+        for piece in np.flatnonzero(is_edge).tolist():
+            gone = np.flatnonzero(cut[piece] & (lacks[piece] > 0))
+            cuts.append(
+                np.stack((np.full_like(gone, piece), gone, lacks[piece, gone]), 1)
+            )
         # Passes that begin late or end early by more than a few ops: one or two of
         # them have lost a batch; where many do, they are no whole passes by design.
         short = ~is_edge & ((cut & (expected > 0)).sum(axis=1) >= _CUT_SHORT)
         are_many = np.count_nonzero(short) > max(FEW_SHORT * len(rows), 1)
         chosen = is_edge | are_many
         lacks[chosen] = np.where(cut[chosen], 0, lacks[chosen])
-    return lacks, np.array(n_cut, np.int64)
+    return lacks, [cut for cut in cuts if len(cut)]
 
 
 def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
     """Return which of the ops that a pass lacks are lost records."""
     classes = _Classes(trace, kind, keys)
     expected, n_fewer, n_more = _expected(kind, classes)
-    lacks, n_cut = _lacks(kind, expected)
+    lacks, cuts = _lacks(kind, expected)
     weight = kind.weight
     piece, key = np.nonzero(lacks)
     count = lacks[piece, key]
@@ -239,10 +244,25 @@ def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
     if _is_chance(int(times[rest].sum()), rate * max(n_cells - len(times), 0)):
         lost |= rest
         doubtful |= rest
-    found = Losses(piece[lost], key[lost], count[lost])
-    found.n_fewer = int(times[doubtful].sum())
+    # A recording may begin or end at any op; where chance takes more of them than that,
+    # it is believed to have taken the first or last ones too.
+    lost_ends, n_cut = [], 0
+    for cut in cuts:
+        odds = rate ** len(cut) * int(np.count_nonzero(expected))
+        if odds > 1:
+            lost_ends.append(cut)
+        elif odds >= _DOUBT:
+            n_cut += int(cut[:, 2].sum())
+    ends = np.concatenate([*lost_ends, np.zeros((0, 3), np.int64)])
+    found = Losses(
+        np.append(piece[lost], ends[:, 0]),
+        np.append(key[lost], ends[:, 1]),
+        np.append(count[lost], ends[:, 2]),
+    )
+    n_ends = int((weight[ends[:, 0]] * ends[:, 2]).sum())
+    found.n_fewer = int(times[doubtful].sum()) + n_ends
     found.n_read = int(times[lost & is_read].sum())
-    found.n_alike = int(times[lost].sum()) - found.n_read
+    found.n_alike = int(times[lost].sum()) - found.n_read + n_ends
     left_out = np.zeros(len(kind.keys), np.bool_)
     left_out[key[~lost]] = True
     found.n_varying = int(np.count_nonzero(left_out))
@@ -252,15 +272,15 @@ def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
     if int(weight.sum()) <= _FEW and not has_graph:
         _of_layers(kind, classes, readers, found, rate)
     found.n_more = int(n_more.sum() * weight.sum())
-    _add_unseen(kind, expected, n_cut, found)
+    found.n_more += n_cut
+    _add_unseen(kind, expected, found)
     return found
 
 
-def _add_unseen(kind: Kind, expected: I64, n_cut: I64, found: Losses) -> None:
-    """Add what may be missing and leaves no trace: of every pass, and at the ends.
+def _add_unseen(kind: Kind, expected: I64, found: Losses) -> None:
+    """Add what may be missing of every pass, and leaves no trace.
 
-    Where so many are missing, chance takes some ops from all of few passes; and the
-    first and last records too, which looks as if the recording began later.
+    Where so many are missing, chance takes some ops from all of few passes.
     """
     n_passes, n_ops = int(kind.weight.sum()), int(expected.sum())
     n_missing = found.n_read + found.n_alike + found.n_layers
@@ -273,7 +293,6 @@ def _add_unseen(kind: Kind, expected: I64, n_cut: I64, found: Losses) -> None:
         n_ops_gone += 1
         chance += np.exp(-mean + n_ops_gone * np.log(mean) - lgamma(n_ops_gone + 1))
     found.n_more += max(n_ops_gone * n_passes - found.n_layers, 0)
-    found.n_more += int(n_cut[rate**n_cut >= _DOUBT].sum())
 
 
 def _is_regular(kind: Kind, expected: I64) -> bool:
@@ -330,6 +349,21 @@ class _Classes:
             named = (f"{name[:begin]}\0{name[end:]}", int(keys.op[key]))
             self.members.setdefault(named, {})[layer] = column
             self._of[column] = named
+
+    def expected(self, named: tuple[str, int]) -> set[int]:
+        """Return the layers that such an op is expected in; none where none are."""
+        own = set(self.members[named])
+        if len(own) < _FEW:
+            return set()
+        if len(own) >= _OF_LAYERS * len(self.layers):
+            return self.layers
+        # The most of those that are in nearly the same layers.
+        unions = [own]
+        for other in self.members.values():
+            both = own | set(other)
+            if len(own & set(other)) >= _OF_LAYERS * len(both):
+                unions.append(both)
+        return max(unions, key=len)
 
     def have(self, piece: I64, key: I64, expected: I64) -> Bools:
         """Tell whether most other layers have, in the same pass, what one lacks."""
@@ -452,26 +486,30 @@ def _of_layers(
 ) -> None:
     """Add ops that no pass has, but nearly all other layers.
 
-    Where a record reads what they compute, or no more lack than chance would take.
+    Where a record reads what they compute, or no more lack than chance would take; the
+    latter too for ops of nearly the same layers as another op, as what is quantised
+    alike is.
     """
     unread: list[tuple[str, int]] = []
     n_cells = 0
-    for (shape, _), of in classes.members.items():
-        if len(of) < max(_OF_LAYERS * len(classes.layers), _FEW):
+    n_passes = int(kind.weight.sum())
+    for (shape, op), of in classes.members.items():
+        layers = classes.expected((shape, op))
+        if not layers:
             continue
-        n_cells += len(classes.layers)
-        for layer in sorted(classes.layers - set(of)):
+        n_cells += len(layers)
+        for layer in sorted(layers - set(of)):
             name = shape.replace("\0", str(layer))
             column = of[min(of, key=lambda known: abs(known - layer))]
             reading = readers.by_base.get(normalise(name))
-            if reading is None:
+            at = np.flatnonzero(np.isin(kind.keys, [] if reading is None else reading))
+            # In some layers only, something else may compute what is read.
+            if layers != classes.layers or not kind.table[:, at].any():
                 unread.append((name, column))
                 continue
-            at = np.flatnonzero(np.isin(kind.keys, reading))
-            pieces = np.flatnonzero((kind.table[:, at] > 0).any(axis=1))
-            found.extra += [(piece, name, column) for piece in pieces.tolist()]
-            found.n_layers += int(kind.weight[pieces].sum())
-    n_passes = int(kind.weight.sum())
+            # Passes that are alike compute what one of them reads.
+            found.extra += [(p, name, column) for p in range(len(kind.rows))]
+            found.n_layers += n_passes
     if _is_chance(len(unread), n_cells * rate**n_passes):
         found.extra += [(p, *one) for one in unread for p in range(len(kind.rows))]
         found.n_layers += len(unread) * n_passes
