@@ -52,6 +52,7 @@ class CacheView(PaintedView):
     ) -> None:
         super().__init__(self.tr("What-if cache"), session, theme, parent)
         self._found: WhatIf | None = None
+        self._of: Trace | None = None
         self._best: Optimum | None = None
         self._answer: Answer | None = None
         self.capacity = -1
@@ -133,22 +134,27 @@ class CacheView(PaintedView):
         trace = session.trace
         self._best = self._answer = None
         if trace is None or trace.is_partial or trace.awaits_files:
-            self._found = None
-            self._say()
-            self.repaint_picture()
+            self._forget()
             return
+        if not self.is_of(self._of):
+            self._forget()
         marked = session.marked_range
         is_part = self.range_box.isChecked() and marked is not None
         time = marked.time if is_part and marked is not None else None
         self.run(
             "cache",
             partial(_curve, trace, time, self.rows_box.isChecked()),
-            self._on_curve,
+            partial(self._on_curve, trace),
             self.tr("Finding the miss-ratio curve"),
         )
 
-    def _on_curve(self, found: WhatIf) -> None:
-        self._found = found
+    def _forget(self) -> None:
+        self._found = self._of = None
+        self._say()
+        self.repaint_picture()
+
+    def _on_curve(self, trace: Trace, found: WhatIf) -> None:
+        self._found, self._of = found, trace
         self._choose_unit(found.working_set)
         if self.capacity < 0 and found.working_set:
             self._set_capacity(found.working_set // 2)

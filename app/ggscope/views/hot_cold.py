@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
 from ggscope.model.selection import Selection
 from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     format_both_bytes,
     format_count,
@@ -51,6 +52,7 @@ class HotColdView(PaintedView):
     ) -> None:
         super().__init__(self.tr("Hot and cold tensors"), session, theme, parent)
         self._found: HotCold | None = None
+        self._of: Trace | None = None
         self._groups: Ranking | None = None
         self._time: TimeRange | None = None
         self._scroll = 0
@@ -126,20 +128,22 @@ class HotColdView(PaintedView):
         session = self.session
         trace = session.trace
         if trace is None or trace.is_partial or trace.awaits_files:
-            self._show(None)
+            self._show(None, None)
             return
+        if not self.is_of(self._of):
+            self._show(None, None)
         marked = session.marked_range
         wants_range = self.range_box.isChecked() and marked is not None
         self._time = marked.time if wants_range and marked is not None else None
         self.run(
             _KEY,
             partial(hot_cold, trace, self._time),
-            self._show,
+            partial(self._show, trace),
             self.tr("Counting accesses to tensors"),
         )
 
-    def _show(self, found: HotCold | None) -> None:
-        self._found = found
+    def _show(self, trace: Trace | None, found: HotCold | None) -> None:
+        self._found, self._of = found, trace
         self._groups = None
         self._scroll = 0
         self._say()
@@ -167,7 +171,7 @@ class HotColdView(PaintedView):
     def current_facts(self) -> tuple[HotFact, ...]:
         """Return what there is to say of what is shown."""
         trace = self.session.trace
-        if trace is None or self._found is None:
+        if trace is None or self._found is None or not self.is_of(self._of):
             return ()
         return hot_facts(trace, self._found)
 
@@ -244,7 +248,7 @@ class HotColdView(PaintedView):
     def scene(self, width: float, height: float, scale: float) -> HotScene | None:
         """Return what the picture is drawn from; None until accesses are counted."""
         session, found = self.session, self._found
-        if session.trace is None or found is None:
+        if session.trace is None or found is None or not self.is_of(self._of):
             return None
         selection = session.selection
         lit = selection.ids if selection.table == "tensors" else ()

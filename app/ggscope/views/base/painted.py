@@ -17,6 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
+from ggscope.model.trace import Trace
 from ggscope.render.batch import Align, DisplayList, Text, TextList
 from ggscope.render.export import CSS_DPI, Drawn, Figure, Look
 from ggscope.render.gl.store import BUDGET_BYTES
@@ -174,6 +175,17 @@ class PaintedView(View):
     def is_computing(self, key: str) -> bool:
         """Tell whether a request of this key and view is under way."""
         return self.session.tasks.is_running(self._own_key(key))
+
+    def is_of(self, counted: Trace | None) -> bool:
+        """Tell whether tensors by number are the same in `counted` as in the trace.
+
+        What was counted of an earlier trace is not shown with the names of a later one.
+        Those of a running program only go on.
+        """
+        trace = self.session.trace
+        if trace is None or counted is None:
+            return False
+        return trace.tensors is counted.tensors or trace.is_running
 
     def cancel(self, key: str) -> None:
         """Give up the request of this key and view, if there is one."""

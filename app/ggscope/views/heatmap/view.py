@@ -245,6 +245,11 @@ class HeatmapView(PaintedView):
         if change in (TraceChange.REPLACED, TraceChange.CLOSED):
             self._forget()
             self.repaint_picture()
+        elif self._files is not None and not self.is_of(self._files[0]):
+            # Its tensors have other numbers; what is chosen stays.
+            self.base, self._files = None, None
+            self._cache = HeatCache()
+            self.repaint_picture()
 
     def _on_visible(self, _: object) -> None:
         if self.look.rows == "time":
@@ -288,13 +293,13 @@ class HeatmapView(PaintedView):
         time = session.visible_range if self.look.rows == "time" else None
         look, mask = self.look, session.mask
         request = partial(tabled_base, trace, look.rows, look.metric, files, mask, time)
-        self.run(_KEY, request, self._on_base, self.tr("File heatmap"))
+        then = partial(self._on_base, trace)
+        self.run(_KEY, request, then, self.tr("File heatmap"))
 
-    def _on_base(self, base: HeatBase) -> None:
-        session = self.session
-        if session.trace is None:
+    def _on_base(self, trace: Trace, base: HeatBase) -> None:
+        if not self.is_of(trace):  # of an earlier trace, asked for while it was seen
             return
-        self._files = (session.trace, base.files)
+        self._files = (trace, base.files)
         old, self.base = self.base, base
         self._cache = HeatCache()
         axis = HeatAxis(base.files, self.look.axis)
