@@ -1,9 +1,11 @@
 """Figures, written as the command line writes them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from ggscope.render.export import Figure, Look
+from ggscope.render.export import Figure
+from ggscope.render.look import Look, css_px
 
 
 def export(
@@ -18,5 +20,7 @@ def export(
     **options: object,
 ) -> None:
     """Make a figure of a trace and write it."""
-    look = Look(size=size, dpi=dpi, theme=theme, title=title)
+    look = Look(dpi=dpi, theme=theme, title=title)
+    if size is not None:
+        look = replace(look, width=css_px(size[0]), height=css_px(size[1]))
     make(source, **options).write(path, look)

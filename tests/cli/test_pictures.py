@@ -214,3 +214,48 @@ def test_colour_by_what_the_trace_lacks_is_refused(run, built, tmp_path):
     assert "names no experts" in answer.err
     assert not (tmp_path / "x.svg").exists()
     assert run("show", built(), "--color-by", "backend").code == 1
+
+
+def test_export_by_preset_has_its_width_and_tells_its_caption(run, built, tmp_path):
+    target = tmp_path / "a.png"
+
+    answer = run(
+        "export", built(), "--preset", "single", "-o", target, "--caption", "-"
+    )
+
+    assert answer.code == 0
+    assert png_size(target)[0] == round(88 / 25.4 * 300)
+    assert "Timeline of" in answer.out
+
+
+def test_export_with_lengths_overrides_its_preset(run, built, tmp_path):
+    target, caption = tmp_path / "a.png", tmp_path / "a.txt"
+    options = ("--width", "2in", "--height", "1in", "--font", "6pt", "--transparent")
+
+    answer = run(
+        "export", built(), "--preset", "slide", "-o", target, *options,
+        "--caption", caption,
+    )  # fmt: skip
+
+    assert answer.code == 0
+    assert png_size(target) == (288, 144)
+    assert caption.read_text("utf-8").startswith("llama.bin")
+
+
+def test_export_by_an_unknown_preset_names_the_known_ones(run, built, tmp_path):
+    answer = run("export", built(), "--preset", "poster", "-o", tmp_path / "a.png")
+
+    assert answer.code == 2
+    assert all(name in answer.err for name in ("single", "double", "slide", "readme"))
+
+
+def test_export_larger_than_memory_is_refused_with_its_size(
+    run, built, tmp_path, monkeypatch
+):
+    from ggscope.render import export
+
+    monkeypatch.setattr(export, "available_bytes", lambda: 1 << 20)
+    answer = run("export", built(), "--size", "2000x1000", "-o", tmp_path / "a.png")
+
+    assert answer.code == 1
+    assert "2000 × 1000 pixels needs 15.3 MiB of memory; 1.0 MiB are free" in answer.err

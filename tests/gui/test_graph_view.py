@@ -17,9 +17,10 @@ from ggscope.analysis.graph.layout import BoxKind
 from ggscope.analysis.links import Linked
 from ggscope.model.graph import first_node
 from ggscope.model.selection import Selection
-from ggscope.render.export import Figure, Look
+from ggscope.render.export import Figure
 from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.graph.marks import minimap_place
+from ggscope.render.look import Look
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.graph.view import GraphView

@@ -15,7 +15,7 @@ from ggscope.model.trace import Trace
 from ggscope.opening import open_bundle
 from ggscope.readers.registry import open_trace
 from ggscope.readers.survey import survey
-from ggscope.render.export import Look
+from ggscope.render.look import Look, css_px
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.registry import BUILTIN
@@ -84,7 +84,7 @@ def test_view_says_other_things_of_other_traces(qtbot: QtBot, entry) -> None:
         figure = view.figure()
         if figure is not None:
             try:
-                drawn = figure.draw(Look(size=(1300, 700)))
+                drawn = figure.draw(Look(width=css_px(1300), height=css_px(700)))
                 words += [*texts_of(drawn.picture), drawn.description, drawn.title]
             except ExportError as error:
                 words.append(str(error))

@@ -1,6 +1,7 @@
 """The arguments of every command."""
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -8,11 +9,14 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ggscope import __version__
 from ggscope.cli import output
 from ggscope.text import one_line
+
+if TYPE_CHECKING:
+    from ggscope.render.look import Length
 
 NAMES = ("all", "sampled", "none")
 COMMANDS = {
@@ -515,9 +519,17 @@ def _add_export(parser: _Parser) -> None:
         help="size in points of 1/96 inch; each view has a default",
     )
     parser.add_argument(
-        "--dpi", type=_dpi, default=96, metavar="N", help="dots per inch, default 96"
+        "--dpi",
+        type=_dpi,
+        metavar="N",
+        help="dots per inch of a PNG; default that of the preset, else 96",
     )
-    parser.add_argument("--theme", choices=("light", "dark", "print"), default="print")
+    parser.add_argument(
+        "--theme",
+        choices=("light", "dark", "print"),
+        help="default: that of the preset, else print",
+    )
+    _add_look(parser)
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
     parser.add_argument(
         "--color-by",
@@ -526,12 +538,70 @@ def _add_export(parser: _Parser) -> None:
         metavar="WHAT",
         help=", ".join(COLOR_BY),
     )
-    parser.add_argument("--title", help="title line; default: the file's name")
+    parser.add_argument(
+        "--title", help='title line; default: the file\'s name, "" for none'
+    )
     parser.add_argument(
         "--where",
         default="",
         metavar="EXPR",
         help="draw the spans outside this filter pale",
+    )
+
+
+def _add_look(parser: _Parser) -> None:
+    """Add what `render.look.Look` knows of beyond a size, dpi and theme."""
+    from ggscope.render.look import PRESET_WORDS
+
+    parser.add_argument(
+        "--preset",
+        choices=tuple(PRESET_WORDS),
+        metavar="NAME",
+        help="; ".join(f"{name}: {text}" for name, text in PRESET_WORDS.items()),
+    )
+    for side in ("width", "height"):
+        parser.add_argument(
+            f"--{side}",
+            type=_length,
+            default=argparse.SUPPRESS,
+            metavar="LENGTH",
+            help="e.g. 88mm, 1600px (of the PNG) or 3.5in; auto: as the content needs",
+        )
+    parser.add_argument(
+        "--font",
+        type=_font,
+        default=argparse.SUPPRESS,
+        metavar="PT",
+        help="size of the usual letters, e.g. 7pt; auto: 8.25pt",
+    )
+    parser.add_argument(
+        "--transparent", action="store_true", help="no paper behind a PNG or SVG"
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--seen",
+        action="store_true",
+        help="with the selection, marks, notes and lanes that --options tells",
+    )
+    kind.add_argument(
+        "--clean", action="store_true", help="without them; this is the default"
+    )
+    parser.add_argument(
+        "--options",
+        type=_json_object,
+        default={},
+        metavar="JSON",
+        help="what the window has set, as its figure dialog writes it",
+    )
+    for part in ("legend", "color-bar", "notes"):
+        parser.add_argument(
+            f"--no-{part}", action="store_true", help=f"leave out the {part}"
+        )
+    parser.add_argument(
+        "--caption",
+        type=_target,
+        metavar="FILE",
+        help="write what the figure shows and leaves out, - prints it",
     )
 
 
@@ -671,6 +741,39 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
 
 _count, _positive = _whole(0, 1_000_000), _whole(1, 1_000_000)
 _percent, _dpi = _whole(1, 100), _whole(24, 2400)
+
+
+def _length(text: str) -> "Length | None":
+    length: Length | None = _asked(text, "parse_length")
+    return length
+
+
+def _font(text: str) -> float | None:
+    points: float | None = _asked(text, "parse_font")
+    return points
+
+
+def _asked(text: str, parse: str) -> Any:
+    """Return what a parser of `render.look` makes of `text`; None for ``auto``."""
+    from ggscope.errors import ExportError
+    from ggscope.render import look
+
+    if text.strip().lower() == "auto":
+        return None
+    try:
+        return getattr(look, parse)(text)
+    except ExportError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _json_object(text: str) -> dict[str, object]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"this is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError('a JSON object is wanted, like {"by": "op"}')
+    return found
 
 
 def _bytes(text: str) -> int:

@@ -4,8 +4,10 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
@@ -13,7 +15,14 @@ from ggscope.cli.output import GOOD, USAGE, spare_inputs
 from ggscope.cli.reading import coloring, for_each_file, load
 from ggscope.text import file_name
 from ggscope.views.registry import BUILTIN
-from ggscope.writing import check_folder, check_target, make_folder
+from ggscope.writing import check_folder, check_target, make_folder, write_file
+
+if TYPE_CHECKING:
+    from ggscope.model.trace import Trace
+    from ggscope.render.export import Figure
+    from ggscope.render.look import Look
+
+_STDOUT = Path("-")
 
 
 def run(arguments: Namespace) -> int:
@@ -34,20 +43,35 @@ def run(arguments: Namespace) -> int:
         if folder is None or folder.is_dir():
             check_target(target, overwrite=arguments.force)
 
-    written: set[Path] = set()
+    if arguments.caption not in (None, _STDOUT):
+        spare_inputs(arguments.caption, arguments.files)
+        check_target(arguments.caption, overwrite=arguments.force)
+
+    captions: dict[Path, str] = {}
 
     def work(path: Path) -> tuple[int, object]:
         target = targets[path]
-        if target not in written:  # the same file may be named twice
-            _export(path, target, arguments)
+        if target not in captions:  # the same file may be named twice
+            captions[target] = _export(path, target, arguments)
             output.say(f"{target} written.")
-            written.add(target)
-        return GOOD, {"path": str(path), "output": str(target)}
+        caption = captions[target]
+        return GOOD, {"path": str(path), "output": str(target), "caption": caption}
 
     results = for_each_file(arguments, work)
+    if arguments.caption is not None and captions:
+        _write_captions("\n\n".join(captions.values()) + "\n", arguments)
     if arguments.json:
         results.emit_json()
     return results.code
+
+
+def _write_captions(text: str, arguments: Namespace) -> None:
+    if arguments.caption != _STDOUT:
+        content = text.encode("utf-8")
+        write_file(arguments.caption, content, overwrite=arguments.force)
+        output.say(f"{arguments.caption} written.")
+    elif not arguments.json:  # JSON holds it in any case
+        output.emit(text)
 
 
 def need_no_display() -> None:
@@ -59,10 +83,53 @@ def need_no_display() -> None:
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 
-def _export(path: Path, target: Path, arguments: Namespace) -> None:
-    from ggscope.render.export import Look
-
+def _export(path: Path, target: Path, arguments: Namespace) -> str:
+    """Write the figure of one file; return its caption."""
     trace = load(path, arguments)
+    need_no_display()
+    if target != arguments.output:  # one of several in a folder
+        make_folder(target.parent)
+    figure = make_figure(trace, arguments.view, arguments)
+    return figure.write(target, look_of(arguments), overwrite=arguments.force)
+
+
+def look_of(arguments: Namespace) -> "Look":
+    """Return how a figure is to look: the preset, and what is said beyond it."""
+    from ggscope.render.look import Look, css_px, preset
+
+    look = preset(arguments.preset) if arguments.preset else Look()
+    if arguments.size is not None:
+        width, height = map(css_px, arguments.size)
+        look = replace(look, width=width, height=height)
+    # None is said by "auto"; what is not said is no attribute.
+    given = vars(arguments)
+    sides: dict[str, Any] = {
+        n: given[n] for n in ("width", "height", "font") if n in given
+    }
+    for name in ("dpi", "theme", "title"):
+        if given[name] is not None:
+            sides[name] = given[name]
+    return replace(
+        look,
+        **sides,
+        transparent=arguments.transparent,
+        seen=arguments.seen,
+        legend=not arguments.no_legend,
+        color_bar=not arguments.no_color_bar,
+        notes=not arguments.no_notes,
+    )
+
+
+def make_figure(trace: "Trace", view: str, arguments: Namespace) -> "Figure":
+    """Return the figure of a view, called by its name on the command line.
+
+    Raises
+    ------
+    ExportError
+        If ``--options`` has one that the view does not know.
+    """
+    from ggscope.render.options import read_options
+
     visible = None
     if arguments.range is not None:
         visible = parse_range(arguments.range, trace.extent, trace.clock.unit)
@@ -71,11 +138,8 @@ def _export(path: Path, target: Path, arguments: Namespace) -> None:
         from ggscope.analysis.filters.masks import filter_mask, read_filter
 
         mask = filter_mask(trace, read_filter(arguments.where, trace))
-    need_no_display()
-    if target != arguments.output:  # one of several in a folder
-        make_folder(target.parent)
     views = {entry.figure_name: entry for entry in BUILTIN if entry.figure}
-    make = views[arguments.view].load_figure()
+    make = views[view].load_figure()
     options: dict[str, Callable[[], object]] = {
         "visible": lambda: visible,
         "mask": lambda: mask,
@@ -86,16 +150,8 @@ def _export(path: Path, target: Path, arguments: Namespace) -> None:
     }
     # Each figure takes those of the options that mean something to it.
     takes = signature(make).parameters
-    figure = make(
-        trace, **{name: of() for name, of in options.items() if name in takes}
-    )
-    look = Look(
-        size=arguments.size,
-        dpi=arguments.dpi,
-        theme=arguments.theme,
-        title=arguments.title,
-    )
-    figure.write(target, look, overwrite=arguments.force)
+    said = {name: of() for name, of in options.items() if name in takes}
+    return make(trace, **said | read_options(make, arguments.options, view))
 
 
 def _as_folder(target: Path) -> Path | None:

@@ -52,7 +52,7 @@ def _samples() -> list[Path]:
 def _try_sample(sample: Path) -> None:
     from ggscope.opening import open_bundle
     from ggscope.readers.survey import survey
-    from ggscope.render.export import Look
+    from ggscope.render.look import Look, css_px
     from ggscope.render.probe import is_blank
     from ggscope.render.timeline.figure import timeline_figure
 
@@ -64,6 +64,8 @@ def _try_sample(sample: Path) -> None:
         figure = timeline_figure(trace)
         for suffix in (".png", ".svg"):
             target = Path(folder) / f"figure{suffix}"
-            figure.write(target, Look(size=(800, 400), title=sample.name))
+            figure.write(
+                target, Look(width=css_px(800), height=css_px(400), title=sample.name)
+            )
             if is_blank(target):
                 raise TraceError(f"{sample.name}: the {suffix[1:]} figure is blank.")

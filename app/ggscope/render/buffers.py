@@ -32,7 +32,8 @@ from ggscope.render.batch import (
 )
 from ggscope.render.charts import Axis, axis_values, in_bytes
 from ggscope.render.colors import category_color, label_color
-from ggscope.render.export import Drawn, Figure, Look, trace_name
+from ggscope.render.export import Drawn, Figure, trace_name
+from ggscope.render.look import Look
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.theme import theme as theme_named
 from ggscope.render.timeline.scene import TimeScale

@@ -30,7 +30,7 @@ from ggscope.render.charts import (
     plain,
 )
 from ggscope.render.colors import ScaleKind, category_color, color_scale
-from ggscope.render.export import Drawn, Figure, Look, trace_name
+from ggscope.render.export import Drawn, Figure, trace_name
 from ggscope.render.grid import (
     Cell,
     GridGeometry,
@@ -41,6 +41,7 @@ from ggscope.render.grid import (
     share_values,
     unit_scale,
 )
+from ggscope.render.look import Look
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 

@@ -1,6 +1,7 @@
 """Figures: the one way in which a picture becomes a file; no display is needed."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from PySide6.QtCore import (
     QCoreApplication,
     QIODevice,
     QMarginsF,
-    QRect,
+    QRectF,
     QSize,
     QSizeF,
 )
@@ -27,15 +28,17 @@ from PySide6.QtSvg import QSvgGenerator
 
 from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes
+from ggscope.readers.memory import available_bytes
 from ggscope.render.batch import DisplayList
+from ggscope.render.look import CSS_DPI, Look, look_words
 from ggscope.render.painter import paint
-from ggscope.text import one_line, plain
+from ggscope.text import json_text, one_line, plain
 from ggscope.writing import write_file
 
-CSS_DPI = 96.0
-"""Device-independent pixels per inch."""
 MAX_PIXELS = 32_767
 """Longest side of a picture that QImage and common viewers handle."""
+_BYTES_PER_PIXEL = 8
 _FAMILY = re.compile(r'font-family="([^"]*)"')
 _application: QGuiApplication | None = None
 
@@ -60,36 +63,6 @@ def ensure_gui_application() -> QGuiApplication:
     return running
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """How a figure is to look, whatever it shows.
-
-    Attributes
-    ----------
-    size : width and height in device-independent pixels (96 per inch); None = what
-        the figure wants.
-    dpi : dots per inch: a PNG has ``size * dpi / 96`` pixels.
-    theme : name of its colours.
-    title : what stands over it; None = what the figure says of itself, "" = nothing.
-    suffix : of the file that it goes to.
-    """
-
-    size: tuple[int, int] | None = None
-    dpi: float = CSS_DPI
-    theme: str = "light"
-    title: str | None = None
-    suffix: str = ".png"
-
-    @property
-    def scale(self) -> float:
-        """Pixels per device-independent pixel."""
-        return self.dpi / CSS_DPI
-
-    def size_or(self, width: float, height: float) -> tuple[float, float]:
-        """Return the size, or this one where none is asked for."""
-        return (width, height) if self.size is None else self.size
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
     """A figure that is composed.
@@ -97,11 +70,60 @@ class Drawn:
     Attributes
     ----------
     title, description : of the file; readers of screens and catalogues show them.
+        The description says what is shown, of which file and range.
+    left_out : whole sentences on what there was no room for, or was hidden.
     """
 
     picture: DisplayList
     title: str
     description: str = ""
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def caption(self) -> str:
+        """What belongs under the figure: what it shows, and what it leaves out."""
+        title = one_line(self.title)
+        head = f"{title.rstrip('.')}." if title else ""
+        parts = (head, one_line(self.description), *map(one_line, self.left_out))
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe:
+    """What ``ggscope export`` needs to make the same figure again.
+
+    Attributes
+    ----------
+    view : as the command line calls it.
+    paths : the files; the first one is opened, with the others beside it.
+    options : of the figure, as `read_options` takes them; what has the
+        value of its default is left out.
+    words : further options of the command line, such as ``--range``.
+    seen : as `options`, those that only what is seen has.
+    lacks : sentences on what no command line can say of this figure.
+    """
+
+    view: str
+    paths: tuple[Path, ...]
+    options: Mapping[str, object] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    seen: Mapping[str, object] = field(default_factory=dict)
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command line, as a shell takes it.
+
+    Attributes
+    ----------
+    text : one line for a POSIX shell.
+    lacks : sentences on what it does not draw as the window does; () = the same
+        pixels.
+    """
+
+    text: str
+    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,17 +136,43 @@ class Figure:
     draw : composes it; runs on any thread, and says by an ExportError why it cannot.
     look : as it stands where it comes from.
     texts : what writes it as a text instead, by suffix.
+    recipe : how the command line makes it; None where it cannot.
     """
 
     name: str
     draw: Callable[[Look], Drawn]
-    look: Look = Look()
+    look: Look = field(default_factory=Look)
     texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    recipe: Recipe | None = None
+
+    def command(self, target: Path | str, look: Look | None = None) -> Command:
+        """Return the command line that writes the same pixels to `target`.
+
+        Raises
+        ------
+        ExportError
+            If no command line makes this figure.
+        """
+        recipe, look = self.recipe, look or self.look
+        if recipe is None or not recipe.paths:
+            raise ExportError("This figure comes from no file that could be named.")
+        options = dict(recipe.options)
+        if look.seen:
+            options |= recipe.seen
+        words = ["ggscope", "export", "--view", recipe.view, *recipe.words]
+        if options:
+            words += ["--options", json_text(options)]
+        words += ["--seen"] * look.seen
+        words += [*look_words(look), "-o", str(target)]
+        for path in recipe.paths[1:]:
+            words += ["--with", str(path)]
+        words += ["--", str(recipe.paths[0])]
+        return Command(shlex.join(words), recipe.lacks)
 
     def write(
         self, path: Path | str, look: Look | None = None, *, overwrite: bool = True
-    ) -> None:
-        """Write it; the suffix of `path` says as what.
+    ) -> str:
+        """Write it and return its caption; the suffix of `path` says as what.
 
         Raises
         ------
@@ -138,7 +186,7 @@ class Figure:
         if suffix in self.texts:
             content = self.texts[suffix]().encode("utf-8")
             write_file(target, content, overwrite=overwrite)
-            return
+            return ""
         ensure_gui_application()
         drawn = self.draw(replace(look, suffix=suffix))
         export_display_list(
@@ -147,16 +195,20 @@ class Figure:
             title=drawn.title,
             description=drawn.description,
             dpi=look.dpi,
+            transparent=look.transparent,
             overwrite=overwrite,
         )
+        return drawn.caption
 
-    def image(self) -> QImage:
-        """Return it as it stands where it comes from, as pixels; on any thread.
+    def image(self, look: Look | None = None) -> QImage:
+        """Return it as pixels; on any thread. None = as it stands where it comes from.
 
         Raises ExportError as `write` does.
         """
         ensure_gui_application()
-        return render_image(self.draw(self.look).picture, self.look.dpi)
+        look = look or self.look
+        picture = self.draw(look).picture
+        return render_image(picture, look.dpi, transparent=look.transparent)
 
 
 def export_display_list(
@@ -166,9 +218,12 @@ def export_display_list(
     title: str = "",
     description: str = "",
     dpi: float = CSS_DPI,
+    transparent: bool = False,
     overwrite: bool = True,
 ) -> None:
     """Write a picture; the suffix of `path` says as what.
+
+    Its pixels are those of a PNG with `dpi` dots per inch; that is its size on paper.
 
     The file appears whole or not at all; one that is there is replaced only if
     `overwrite`. See `ggscope.writing`.
@@ -182,6 +237,8 @@ def export_display_list(
     target = Path(path)
     check_suffix(target)
     ensure_gui_application()
+    if transparent:
+        picture = replace(picture, background=picture.background & 0xFFFFFF)
     words = one_line(title), one_line(description)
     content = _WRITERS[target.suffix.lower()](picture, *words, dpi)
     write_file(target, content, overwrite=overwrite)
@@ -197,8 +254,12 @@ def check_suffix(target: Path, more: tuple[str, ...] = ()) -> None:
         )
 
 
-def render_image(picture: DisplayList, dpi: float | None = None) -> QImage:
+def render_image(
+    picture: DisplayList, dpi: float | None = None, *, transparent: bool = False
+) -> QImage:
     """Return the picture as an image of ``size * picture.scale`` pixels.
+
+    A background that is `transparent`, or not opaque, stays so.
 
     Raises
     ------
@@ -212,9 +273,22 @@ def render_image(picture: DisplayList, dpi: float | None = None) -> QImage:
             f"A picture of {width} × {height} pixels is too large; "
             f"{MAX_PIXELS} are possible per side. Use a smaller size or dpi."
         )
-    image = QImage(width, height, QImage.Format.Format_RGB32)
+    # The picture itself, and what its encoding takes.
+    needed, free = width * height * _BYTES_PER_PIXEL, available_bytes()
+    if needed > free:
+        raise ExportError(
+            f"A picture of {width} × {height} pixels needs {format_bytes(needed)} of "
+            f"memory; {format_bytes(free)} are free. Use a smaller size or dpi."
+        )
+    if transparent:
+        picture = replace(picture, background=picture.background & 0xFFFFFF)
+    is_opaque = picture.background >> 24 == 255
+    form = QImage.Format.Format_RGB32 if is_opaque else QImage.Format.Format_ARGB32
+    image = QImage(width, height, form)
     if image.isNull():
         raise ExportError(f"There is no memory for {width} × {height} pixels.")
+    if not is_opaque:
+        image.fill(0)
     image.setDevicePixelRatio(picture.scale)
     per_metre = round((dpi or CSS_DPI * picture.scale) / 0.0254)
     image.setDotsPerMeterX(per_metre)
@@ -245,15 +319,24 @@ def _svg(picture: DisplayList, title: str, description: str, dpi: float) -> byte
     # Tiny 1.2, the default, drops clipping.
     generator = QSvgGenerator(QSvgGenerator.SvgVersion.Svg11)
     generator.setOutputDevice(buffer)
-    size = QSize(round(picture.width), round(picture.height))
-    generator.setSize(size)
-    generator.setViewBox(QRect(0, 0, size.width(), size.height()))
+    generator.setSize(QSize(round(picture.width), round(picture.height)))
+    generator.setViewBox(QRectF(0, 0, picture.width, picture.height))
     generator.setResolution(round(CSS_DPI))
     generator.setTitle(title)
     generator.setDescription(description)
     _paint_vector(picture, generator)
     # Texts are drawn as `one_line` shows them; this holds for whatever Qt adds.
     text = plain(_content(buffer).decode("utf-8", "replace"))
+    # Qt rounds the size to whole pixels; on paper a column is 88 mm wide.
+    per_mm = picture.scale * 25.4 / dpi
+    sides = (("width", picture.width), ("height", picture.height))
+    for name, side in sides:
+        text = re.sub(
+            rf'(<svg\b[^>]*?\b{name})="[^"]*"',
+            rf'\1="{side * per_mm:.6g}mm"',
+            text,
+            count=1,
+        )
     return _FAMILY.sub(_css_family, text).encode()
 
 
@@ -275,7 +358,8 @@ def _pdf(picture: DisplayList, title: str, description: str, dpi: float) -> byte
     writer = QPdfWriter(buffer)
     writer.setTitle(title)
     writer.setCreator("ggscope")
-    points = QSizeF(picture.width * 72 / CSS_DPI, picture.height * 72 / CSS_DPI)
+    zoom = picture.scale * CSS_DPI / dpi
+    points = QSizeF(picture.width, picture.height) * (zoom * 72 / CSS_DPI)
     writer.setPageLayout(
         QPageLayout(
             QPageSize(
@@ -286,15 +370,18 @@ def _pdf(picture: DisplayList, title: str, description: str, dpi: float) -> byte
         )
     )
     writer.setResolution(round(CSS_DPI))
-    _paint_vector(picture, writer)
+    _paint_vector(picture, writer, zoom)
     return _content(buffer)
 
 
-def _paint_vector(picture: DisplayList, device: QSvgGenerator | QPdfWriter) -> None:
+def _paint_vector(
+    picture: DisplayList, device: QSvgGenerator | QPdfWriter, zoom: float = 1.0
+) -> None:
     painter = QPainter()
     if not painter.begin(device):
         raise ExportError("The figure could not be started.")
     try:
+        painter.scale(zoom, zoom)
         paint(picture, painter, vector=True)
     finally:
         painter.end()

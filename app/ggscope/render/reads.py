@@ -38,8 +38,9 @@ from ggscope.render.charts import (
     plain,
 )
 from ggscope.render.colors import ScaleKind, category_color, color_scale
-from ggscope.render.export import Drawn, Figure, Look
+from ggscope.render.export import Drawn, Figure
 from ggscope.render.grid import GridScene, compose_grid
+from ggscope.render.look import Look
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 from ggscope.words.reads import HotCold, answer_words, hot_cold, hot_facts, rests_on

@@ -386,27 +386,23 @@ class Settings(QObject):
     def lane_state(self, reader_id: str) -> "LaneState":
         """Return how lanes of this format were arranged last."""
         # Settings are read before the first window, what a trace needs after it.
-        from ggscope.analysis.rows.lanes import LaneState
+        from ggscope.analysis.rows.lanes import LaneState, read_lane_state
 
         text = self._store.get(f"lanes/{reader_id}")
         if text is None:
             return LaneState()
         try:
-            return _lane_state(json.loads(str(text)[:_MAX_TEXT]))
+            return read_lane_state(json.loads(str(text)[:_MAX_TEXT]))
         except (ValueError, TypeError, KeyError, RecursionError):
             self._ignore(f"lanes/{reader_id}", text)
             return LaneState()
 
     def set_lane_state(self, reader_id: str, state: "LaneState") -> None:
         """Remember how lanes of this format are arranged."""
-        kept = {
-            "collapsed": None if state.collapsed is None else sorted(state.collapsed),
-            "hidden": sorted(state.hidden),
-            "pinned": list(state.pinned),
-            "order": list(state.order),
-            "heights": [list(pair) for pair in state.heights],
-        }
-        self._store.put(f"lanes/{reader_id}", json.dumps(kept))
+        from ggscope.analysis.rows.lanes import lane_state_data
+
+        kept = json.dumps(lane_state_data(state))
+        self._store.put(f"lanes/{reader_id}", kept)
         self._sync_later.start()
 
     def reset(self) -> None:
@@ -489,29 +485,6 @@ def _checked_tuple(
         raise ValueError(value)
     most = MAX_FILTERS if topic == "filters" else MAX_RECENT
     return tuple(value[: max(most, wanted or 0)])
-
-
-def _lane_state(data: Mapping[str, Any]) -> "LaneState":
-    """Return a lane state from parsed JSON; raises where anything does not fit."""
-    from ggscope.analysis.rows.lanes import LaneState
-
-    def texts(name: str) -> tuple[str, ...]:
-        part = data[name]
-        if not isinstance(part, list) or any(not isinstance(t, str) for t in part):
-            raise ValueError(name)
-        return tuple(part)
-
-    heights = tuple((str(key), float(factor)) for key, factor in data["heights"])
-    if any(not 0.1 <= factor <= 20 for _, factor in heights):
-        raise ValueError("heights")
-    collapsed = data["collapsed"]
-    return LaneState(
-        collapsed=None if collapsed is None else frozenset(texts("collapsed")),
-        hidden=frozenset(texts("hidden")),
-        pinned=texts("pinned"),
-        order=texts("order"),
-        heights=heights,
-    )
 
 
 def merged(key: str, base: str | None, mine: str, theirs: str) -> str:

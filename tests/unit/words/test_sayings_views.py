@@ -19,8 +19,9 @@ from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.render.buffers import buffers_figure
 from ggscope.render.experts import Measure, experts_figure
-from ggscope.render.export import Figure, Look
+from ggscope.render.export import Figure
 from ggscope.render.heatmap.figure import heatmap_figure
+from ggscope.render.look import Look, css_px
 from ggscope.render.timeline.figure import timeline_figure
 from ggscope.views.buffers import words as buffers
 from ggscope.views.experts import words as experts
@@ -179,7 +180,7 @@ def test_choices_of_experts_are_told_apart(claim: str) -> None:
 def drawn(figure: Figure) -> str:
     """Return all that a figure says, or why there is none."""
     try:
-        made = figure.draw(Look(size=(1300, 700)))
+        made = figure.draw(Look(width=css_px(1300), height=css_px(700)))
     except ExportError as error:
         return str(error)
     return "\n".join([*texts_of(made.picture), made.description])

@@ -172,10 +172,15 @@ class WindowDialogs(QObject):
             return None
         for view in document.workspace.views("timeline"):
             return view.figure()
-        from ggscope.render.export import Look
+        from ggscope.render.look import Look, css_px
         from ggscope.views.timeline.view import session_figure
 
-        look = Look(size=(1600, 900), theme=self._window.themes.current.name)
+        look = Look(
+            width=css_px(1600),
+            height=css_px(900),
+            theme=self._window.themes.current.name,
+            seen=True,
+        )
         return session_figure(document.session, look)
 
     def copy_picture(self) -> None:

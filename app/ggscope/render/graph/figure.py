@@ -14,10 +14,11 @@ from ggscope.analysis.sessions.correlate import correlate
 from ggscope.errors import ExportError
 from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
-from ggscope.render.export import MAX_PIXELS, Drawn, Figure, Look, trace_name
+from ggscope.render.export import MAX_PIXELS, Drawn, Figure, trace_name
 from ggscope.render.graph.compose import compose_graph
 from ggscope.render.graph.look import GraphColorBy, box_look
 from ggscope.render.graph.scene import TITLE_HEIGHT, GraphScene
+from ggscope.render.look import Look
 from ggscope.render.theme import theme as theme_named
 from ggscope.writers.dot import graph_as_dot
 
@@ -80,7 +81,7 @@ def graph_figure(
             by,
             measures,
             look.theme,
-            size=look.size,
+            size=_asked(look),
             title=graph_title(trace, graph) if look.title is None else look.title,
             most=_most(look),
         )
@@ -107,14 +108,14 @@ def graph_scene_figure(
         if whole:
             title = graph_title(scene.trace, scene.graph)
             chosen = replace(chosen, title=title if look.title is None else look.title)
-            chosen = _fitted(chosen, look.size, _most(look))
-        elif look.size is not None:
-            width, height = look.size
-            chosen = replace(chosen, width=float(width), height=float(height))
+            chosen = _fitted(chosen, _asked(look), _most(look))
+        else:
+            width, height = look.size_or(chosen.width, chosen.height)
+            chosen = replace(chosen, width=width, height=height)
         return _drawn(chosen)
 
     dot = partial(graph_as_dot, scene.trace, scene.table)
-    return Figure("graph", draw, Look(theme=scene.theme.name), {".dot": dot})
+    return Figure("graph", draw, Look(theme=scene.theme.name, seen=True), {".dot": dot})
 
 
 def whole_scene(
@@ -125,7 +126,7 @@ def whole_scene(
     measures: NodeMeasures | None,
     theme: str,
     *,
-    size: tuple[int, int] | None = None,
+    size: tuple[float, float] | None = None,
     title: str = "",
     most: float = MAX_PIXELS,
 ) -> GraphScene:
@@ -141,7 +142,9 @@ def whole_scene(
     return _fitted(scene, size, most)
 
 
-def _fitted(scene: GraphScene, size: tuple[int, int] | None, most: float) -> GraphScene:
+def _fitted(
+    scene: GraphScene, size: tuple[float, float] | None, most: float
+) -> GraphScene:
     """Return the scene with all of the graph in it."""
     layout = scene.layout
     top = _PAD + (TITLE_HEIGHT if scene.title else 0.0)
@@ -175,6 +178,11 @@ def _color_by(value: GraphColorBy | str) -> GraphColorBy:
     except ValueError:
         known = ", ".join(by.value for by in GraphColorBy)
         raise ExportError(f"A graph can be coloured by {known}, not {value}.") from None
+
+
+def _asked(look: Look) -> tuple[float, float] | None:
+    is_asked = look.width is not None and look.height is not None
+    return look.size_or(0.0, 0.0) if is_asked else None
 
 
 def _most(look: Look) -> float:

@@ -11,9 +11,10 @@ from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_offset
 from ggscope.render.colors import DEFAULT, ScaleKind
-from ggscope.render.export import Drawn, Figure, Look, trace_name, trace_title
+from ggscope.render.export import Drawn, Figure, trace_name, trace_title
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.scene import HeatScene, HeatView
+from ggscope.render.look import Look
 from ggscope.render.theme import theme as theme_named
 
 

@@ -1,6 +1,7 @@
 """Figures of the timeline."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +13,22 @@ from ggscope.analysis.rows.lanes import (
     LaneState,
     TimelineLane,
     default_collapsed,
+    lane_state_data,
     lay_out,
 )
 from ggscope.errors import ExportError
-from ggscope.model.selection import ColorBy
+from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import Array
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.render.export import Drawn, Figure, Look, trace_title
+from ggscope.render.export import Drawn, Figure, Recipe, trace_title
+from ggscope.render.look import Look
+from ggscope.render.options import (
+    Notes,
+    marked_option,
+    selection_option,
+    time_option,
+)
 from ggscope.render.theme import theme as theme_named
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.scene import TimelineScene
@@ -35,7 +44,12 @@ def timeline_figure(
     color_by: ColorBy = "family",
     lanes: Sequence[str] | None = None,
     mask: npt.NDArray[np.bool_] | None = None,
+    where: str = "",
     state: LaneState | None = None,
+    selection: Selection = Selection(),  # noqa: B008 - frozen
+    marked: MarkedRange | None = None,
+    notes: Notes = (),
+    stalls: bool = True,
     absolute: bool = False,
     look: Look = Look(),  # noqa: B008 - frozen
 ) -> Figure:
@@ -45,15 +59,19 @@ def timeline_figure(
     ----------
     visible : the whole trace where None.
     lanes : keys of the lanes to show, in this order; all by default.
-    state : which groups are open, and which lanes are hidden, pinned, moved and how
-        high, as in a window; that of a first start where None.
     absolute : whether times are those of the file's own clock.
-    mask : bool[n_spans], what is drawn in full; the rest becomes pale.
+    mask : bool[n_spans], what is drawn in full; the rest becomes pale. `where` is the
+        expression that stands for it on a command line, "" = unknown.
+    state : which groups are open, and which lanes are hidden, pinned, moved and how
+        high, as in a window; that of a first start where None, or where the figure is
+        to be clean.
+    selection, marked : drawn where the figure is to be as seen.
+    notes : name and range of bookmarks; drawn where the figure is to be as seen.
+    stalls : whether stalls are hatched over the lanes.
 
     Notes
     -----
-    Without a title (``Look.title`` "") there is no legend. A lane that does not exist
-    is an ExportError of the drawing.
+    A lane that does not exist is an ExportError of the drawing.
     """
 
     def draw(look: Look) -> Drawn:
@@ -63,10 +81,10 @@ def timeline_figure(
         width, height = look.size_or(1600, 900)
         scene = TimelineScene(
             index=index,
-            layout=_layout(index, lanes, state),
+            layout=_layout(index, lanes, state if look.seen else None),
             visible=trace.extent if visible is None else visible,
-            width=float(width),
-            height=float(height),
+            width=width,
+            height=height,
             theme=theme_named(look.theme),
             scale=look.scale,
             color_by=color_by,
@@ -74,14 +92,53 @@ def timeline_figure(
             mask_token=id(mask),
             title=title,
             absolute=absolute,
+            show_stalls=stalls,
         )
+        if look.seen:
+            scene = replace(
+                scene,
+                selection=selection,
+                marked=marked,
+                bookmarks=notes if look.notes else (),
+            )
         return Drawn(
             compose_timeline(scene),
             title or trace_title(trace),
             _description(trace, scene.visible),
         )
 
-    return Figure("timeline", draw, look)
+    trace = source.trace if isinstance(source, TraceIndex) else source
+    words, options, lacks = [], dict[str, object](), list[str]()
+    if visible is not None and visible != trace.extent:
+        unit = "ns" if trace.clock.unit == "ns" else ""
+        words.append(f"--range={visible.start}{unit}..{visible.end}{unit}")
+    if color_by != "family":
+        words += ["--color-by", color_by]
+    if where:
+        words.append(f"--where={where}")
+    elif mask is not None:
+        lacks.append("The command leaves the filter out.")
+    if absolute:
+        options["absolute"] = True
+    if not stalls:
+        options["stalls"] = False
+    if lanes is not None:
+        options["lanes"] = list(lanes)
+    seen: dict[str, object] = {}
+    if state is not None and (data := lane_state_data(state)):
+        seen["state"] = data
+    if chosen := selection_option(selection):
+        seen["selection"] = chosen
+    elif selection:
+        lacks.append("The command leaves the selection out; it is too long for one.")
+    if marked is not None:
+        seen["marked"] = marked_option(marked)
+    if notes:
+        seen["notes"] = [[name, time_option(time)] for name, time in notes]
+    recipe = Recipe(
+        "timeline", trace.info.paths, options, tuple(words), seen, tuple(lacks)
+    )
+    return Figure("timeline", draw, look, recipe=recipe)
 
 
 def _layout(

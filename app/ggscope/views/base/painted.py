@@ -19,8 +19,9 @@ from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from ggscope.model.trace import Trace
 from ggscope.render.batch import Align, DisplayList, Text, TextList
-from ggscope.render.export import CSS_DPI, Drawn, Figure, Look
+from ggscope.render.export import Drawn, Figure
 from ggscope.render.gl.store import BUDGET_BYTES
+from ggscope.render.look import CSS_DPI, Look
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 from ggscope.session.session import Session
@@ -252,7 +253,9 @@ class PaintedView(View):
             return Drawn(compose(anew), title)
 
         dpi = CSS_DPI * scene.scale
-        return Figure(self.objectName(), draw, Look(dpi=dpi, theme=self.theme.name))
+        return Figure(
+            self.objectName(), draw, Look(dpi=dpi, theme=self.theme.name, seen=True)
+        )
 
     def _empty(self, width: float, height: float, scale: float) -> DisplayList:
         head, sentence = self.empty_words()

@@ -12,6 +12,7 @@ from PySide6.QtCore import QEvent, QPointF, QRect, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent, QHelpEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QMenu, QScrollBar, QWidget
 
+from ggscope.analysis.filters.text import format_filter
 from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import (
@@ -28,7 +29,8 @@ from ggscope.model.tables import I64
 from ggscope.model.time import TimeRange
 from ggscope.render.batch import DisplayList
 from ggscope.render.colors import lut
-from ggscope.render.export import Figure, Look
+from ggscope.render.export import Figure
+from ggscope.render.look import Look, css_px
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.bookmark_labels import bookmark_labels
 from ggscope.render.timeline.compose import compose_timeline
@@ -454,8 +456,9 @@ class TimelineView(PaintedView):
 
     def figure(self) -> Figure | None:
         """Return the lanes as they are open, moved and filtered, and all of them."""
-        size = max(self.width(), 640), max(self.height(), 360)
-        return session_figure(self.session, Look(size=size, theme=self.theme.name))
+        width, height = css_px(max(self.width(), 640)), css_px(max(self.height(), 360))
+        look = Look(width=width, height=height, theme=self.theme.name, seen=True)
+        return session_figure(self.session, look)
 
     def _on_first_painted(self) -> None:
         self.first_painted.emit()
@@ -701,7 +704,12 @@ def session_figure(session: Session, look: Look) -> Figure | None:
         visible=session.visible_range,
         color_by=session.color_by,
         mask=session.mask,
+        where=format_filter(session.filter),
         state=session.lane_state,
+        selection=session.selection,
+        marked=session.marked_range,
+        notes=tuple((mark.name, mark.time) for mark in session.bookmarks),
+        stalls=session.shows_stalls,
         absolute=session.absolute_time,
         look=look,
     )

@@ -37,7 +37,7 @@ from ggscope.errors import ExportError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Trace
 from ggscope.render.experts import experts_figure
-from ggscope.render.export import Look
+from ggscope.render.look import Look
 from ggscope.views.experts import words
 from sentences import assert_sides
 

@@ -1,0 +1,205 @@
+"""How a figure is asked for: lengths, presets, and the command that makes it again."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtGui import QImage
+
+from builders import llama_like_trace
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import LaneState, lane_state_data, read_lane_state
+from ggscope.errors import ExportError
+from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.readers.registry import open_trace
+from ggscope.render.export import Drawn, Figure, ensure_gui_application
+from ggscope.render.look import (
+    PRESETS,
+    Length,
+    Look,
+    parse_font,
+    parse_length,
+    preset,
+)
+from ggscope.render.options import read_options
+from ggscope.render.timeline.figure import timeline_figure
+from sentences import assert_sides
+from support import ROOT
+
+SAMPLE = ROOT / "resources" / "samples" / "tinyllama-256.bin"
+
+
+@pytest.fixture(autouse=True)
+def application(qapp: object) -> None:
+    ensure_gui_application()
+
+
+@pytest.mark.parametrize(
+    ("text", "inches"), [("88mm", 88 / 25.4), ("600px", 2.0), ("3.5 in", 3.5)]
+)
+def test_a_length_says_its_unit(text: str, inches: float) -> None:
+    length = parse_length(text)
+
+    assert length.inches(300) == pytest.approx(inches)
+    assert parse_length(str(length)) == length
+
+
+@pytest.mark.parametrize("text", ["", "88", "0mm", "-3mm", "1e9mm", "88cm", "nan in"])
+def test_what_is_no_length_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ExportError, match=r"88mm|shows nothing"):
+        parse_length(text)
+
+
+def test_lengths_turn_into_other_units() -> None:
+    assert Length(88, "mm").to("in", 300) == Length(3.465, "in")
+    assert Length(1920, "px").to("mm", 144) == Length(338.67, "mm")
+
+
+@pytest.mark.parametrize("text", ["0pt", "500pt", "7em", ""])
+def test_letters_have_points_that_can_be_read(text: str) -> None:
+    assert parse_font("7pt") == parse_font("7") == 7.0
+    with pytest.raises(ExportError, match="7pt"):
+        parse_font(text)
+
+
+def test_unknown_preset_is_refused_with_the_list() -> None:
+    with pytest.raises(ExportError, match="single, double, slide, readme"):
+        preset("poster")
+
+
+def test_presets_are_for_print_and_have_the_width_of_a_column() -> None:
+    single = PRESETS["single"]
+
+    assert single.pixels(single.width) == round(88 / 25.4 * 300)
+    assert {look.theme for look in PRESETS.values()} == {"print"}
+    slide = PRESETS["slide"]
+    assert (slide.pixels(slide.width), slide.pixels(slide.height)) == (1920, 1080)
+
+
+def test_letters_of_a_design_have_the_points_asked_for() -> None:
+    look = Look(width=Length(88, "mm"), font=7.0, dpi=600)
+
+    on_paper = 11 * look.scale / look.dpi * 72
+    assert on_paper == pytest.approx(7.0)
+    # A column is laid out for fewer pixels, not shrunk.
+    assert look.width_or(0) * look.scale == pytest.approx(88 / 25.4 * 600, abs=0.51)
+
+
+def test_state_of_lanes_survives_json() -> None:
+    state = LaneState(
+        frozenset({"Layers"}), frozenset({"a"}), ("b", "c"), ("d",), (("b", 2.0),)
+    )
+
+    assert read_lane_state(lane_state_data(state)) == state
+    assert lane_state_data(LaneState()) == {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"no": 1},
+        {"mask": []},
+        {"state": 3},
+        {"state": {"heights": [["a", 99]]}},
+        {"selection": {"table": "gone", "ids": [1]}},
+        {"notes": [["a", [1, 2, 3]]]},
+    ],
+)
+def test_options_that_fit_no_figure_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ExportError, match="timeline"):
+        read_options(timeline_figure, options, "timeline")
+
+
+def seen_figure(trace: Trace) -> Figure:
+    """Return a figure with something of everything that a window has."""
+    keys = TraceIndex(trace).lanes.keys
+    end = trace.extent.end
+    return timeline_figure(
+        trace,
+        visible=TimeRange(end // 10, end // 2),
+        color_by="op",
+        state=LaneState(hidden=frozenset({keys[-1]}), pinned=(keys[1],)),
+        selection=Selection("spans", (3, 4)),
+        marked=MarkedRange(TimeRange(end // 5, end // 4)),
+        notes=(("it's <b>here</b>\n", TimeRange(end // 3, end // 3)),),
+    )
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        replace(PRESETS["single"], seen=True, height=Length(70, "mm")),
+        replace(PRESETS["double"], title="A $(run)", transparent=True, font=8.0),
+        Look(width=Length(700, "px"), theme="dark", seen=True, legend=False),
+    ],
+)
+def test_command_makes_the_same_pixels(tmp_path: Path, look: Look) -> None:
+    from ggscope.cli import main
+
+    figure = seen_figure(open_trace(SAMPLE))
+    target = tmp_path / "it's.png"
+
+    command = figure.command(target, look)
+    words = shlex.split(command.text)
+    assert main(words[1:]) == 0
+
+    assert not command.lacks
+    written, own = QImage(str(target)), figure.image(look)
+    own.setDevicePixelRatio(1.0)
+    form = QImage.Format.Format_ARGB32
+    assert written.convertToFormat(form) == own.convertToFormat(form)
+
+
+def test_a_seen_figure_differs_from_a_clean_one() -> None:
+    figure = seen_figure(open_trace(SAMPLE))
+    look = PRESETS["double"]
+
+    assert figure.image(look) != figure.image(replace(look, seen=True))
+
+
+def test_command_says_what_it_cannot_say() -> None:
+    trace = open_trace(SAMPLE)
+    mask = np.ones(len(trace.spans), np.bool_)
+    many = Selection("spans", tuple(range(2000)))
+
+    def lacks(**options: object) -> str:
+        made = timeline_figure(trace, **options)  # type: ignore[arg-type]
+        return " ".join(made.command("x.png").lacks)
+
+    assert_sides(
+        "The command leaves the filter out.",
+        lacks(mask=mask),
+        lacks(mask=mask, where="op = ADD"),
+    )
+    assert_sides(
+        "The command leaves the selection out; it is too long for one.",
+        lacks(selection=many),
+        lacks(selection=Selection("spans", (1,))),
+    )
+
+
+def test_figure_of_no_file_has_no_command() -> None:
+    figure = Figure("x", lambda look: Drawn(None, ""))  # type: ignore[arg-type]
+
+    with pytest.raises(ExportError, match="no file"):
+        figure.command("x.png")
+
+
+def test_transparent_paper_is_see_through(tmp_path: Path) -> None:
+    figure = timeline_figure(llama_like_trace())
+
+    figure.write(tmp_path / "a.png", Look(transparent=True))
+    figure.write(tmp_path / "b.png", Look())
+
+    assert QImage(str(tmp_path / "a.png")).hasAlphaChannel()
+    assert not QImage(str(tmp_path / "b.png")).hasAlphaChannel()
+
+
+def test_caption_says_title_content_and_what_is_left_out() -> None:
+    drawn = Drawn(None, "run <1>\n", "A timeline.", ("Two lanes are not drawn.",))  # type: ignore[arg-type]
+
+    assert drawn.caption == "run <1>\\n. A timeline. Two lanes are not drawn."
