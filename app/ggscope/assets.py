@@ -4,6 +4,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
+APPLICATION_ID = "org.ggscope.ggscope"
+"""The program's name to desktops, stores and bundles: what is installed for one of them
+is named after it (``resources/desktop``), and its windows tell it."""
+
 
 @cache
 def root() -> Path:

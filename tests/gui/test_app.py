@@ -196,7 +196,11 @@ def test_surface_format_is_set_before_the_application() -> None:
     done = python(FORMAT)
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["3 3 CoreProfile", "True", "ggscope"]
+    assert done.stdout.splitlines() == [
+        "3 3 CoreProfile",
+        "True",
+        "org.ggscope.ggscope",
+    ]
 
 
 def test_run_opens_files_survives_a_fault_and_ends_well() -> None:

@@ -41,7 +41,6 @@ from ggscope.views.registry import BUILTIN
 logger = logging.getLogger(__name__)
 
 
-DESKTOP_NAME = "ggscope"
 KEYS_FILE = "keys.json"
 _WARM_UP_MS = 2_000
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -221,7 +220,7 @@ def create_app(arguments: Sequence[str] = ("ggscope",)) -> QApplication:
     app.setApplicationDisplayName("ggscope")
     app.setOrganizationName("ggscope")
     app.setApplicationVersion(ggscope.__version__)
-    app.setDesktopFileName(DESKTOP_NAME)
+    app.setDesktopFileName(assets.APPLICATION_ID)
     return app
 
 
