@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
+from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers.api import Estimate, ReadContext
 from ggscope.session.loader import Loader, LoadState
 
@@ -42,6 +44,10 @@ class Reading:
         context.check_cancelled()
         if isinstance(self.result, Exception):
             raise self.result
+        asked = context.options.get("range", "0:")
+        if asked != "0:" and isinstance(self.result, Trace):
+            note = ReadWarning(Severity.INFO, "range_read", f"Records {asked}.")
+            return replace(self.result, warnings=(*self.result.warnings, note))
         return self.result
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ggscope.model.trace import RANGE_CODES
 from ggscope.readers import plugins
 from ggscope.readers.memory import LIMIT_VARIABLE
 
@@ -97,6 +98,33 @@ def test_part_is_named_among_the_problems(run: Callable, big: Path) -> None:
         "range_read": "Only the records 0:5% were read, as asked for.",
         "names_sampled": "Only the names of a sample were read, as asked for.",
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["tinyllama-256.bin", "llama.ggmlviz", "npu-prefill-decode.json"]
+)
+def test_range_that_holds_all_records_leaves_nothing_out(
+    run: Callable, name: str
+) -> None:
+    path = Path(__file__).parents[2] / "resources" / "samples" / name
+
+    def facts(*arguments: str) -> dict:
+        return json.loads(run("info", path, "--json", *arguments).out)
+
+    def codes(found: dict) -> set[str]:
+        return {w["code"] for w in found["warnings"]}
+
+    whole, asked, part = (
+        facts(),
+        facts("--records", "0:9999999"),
+        facts("--records", "0:99"),
+    )
+
+    assert codes(asked) == codes(whole)
+    assert asked["completeness"] == whole["completeness"]
+    assert codes(part) & RANGE_CODES
+    assert facts("--records", f"0:{whole['records']}")["warnings"] == whole["warnings"]
+    assert codes(facts("--records", f"0:{whole['records'] - 1}")) & RANGE_CODES
 
 
 def test_reader_that_knows_no_parts_says_so(run: Callable, built: Callable) -> None:

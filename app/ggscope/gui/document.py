@@ -24,7 +24,7 @@ from ggscope.gui.panes.workspace import Workspace
 from ggscope.gui.status import StatusStrip, progress_text
 from ggscope.gui.toolbar import Toolbar
 from ggscope.gui.widgets import Banner, GripSplitter
-from ggscope.model.trace import INVALID_CODE, Trace
+from ggscope.model.trace import INVALID_CODE, RANGE_CODES, Trace
 from ggscope.render.theme import Theme
 from ggscope.session.bookmarks.bookmarks import Bookmarks
 from ggscope.session.bookmarks.keeper import BookmarkKeeper
@@ -365,7 +365,13 @@ class Document(QWidget):
             return self.tr("stopped")
         if not self.loader.options or self.session.trace is None:
             return ""
-        return part_text(self.loader.options, self.loader.n_records)
+        options = dict(self.loader.options)
+        is_read = self.loader.state is LoadState.READY
+        if is_read and not any(
+            w.code in RANGE_CODES for w in self.session.trace.warnings
+        ):
+            options.pop("range", None)  # it held all records
+        return part_text(options, self.loader.n_records)
 
     @property
     def problem_page(self) -> ProblemPage:

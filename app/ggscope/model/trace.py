@@ -32,6 +32,8 @@ MODEL_VERSION = 2
 _PIECE_ROWS = 1 << 20
 INVALID_TRACE = "INVALID_TRACE"
 """Name of the markers by which a writer takes back what it wrote."""
+RANGE_CODES = frozenset({"range", "range_read"})
+"""Problems that tell that a person wanted a part of the records only."""
 INVALID_CODE = "invalid_trace"
 """Code of the problem that tells of such markers."""
 OTHER_FILES = "other files"

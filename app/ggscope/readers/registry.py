@@ -567,6 +567,8 @@ def _with_parts(trace: Trace, reader: Reader, context: ReadContext | None) -> Tr
             message = f"The reader {reader.info.id} does not know {option}={value}."
             severity, code = Severity.NOTICE, f"{option}_ignored"
             message += " The file was read as a whole."
+        elif option == RANGE_OPTION and _guest(reader) is None:
+            continue  # it left out nothing
         elif option == RANGE_OPTION:
             message = f"Only the records {value} were read, as asked for."
             severity, code = Severity.INFO, "range_read"

@@ -35,7 +35,7 @@ from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import locate_node
 from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, Quality, quality_of
-from ggscope.model.trace import Trace
+from ggscope.model.trace import RANGE_CODES, Trace
 from ggscope.model.units import format_count
 
 MOST_PLACES = 200
@@ -54,7 +54,7 @@ _AT_ENDS = 5
 """From so many unpaired events at the ends on, the recording stopped amid ops."""
 _TWO_EVENTS = "ggmlviz"
 """Its records are begins and ends; all others are whole ops."""
-_PARTLY_READ = {"range", "range_read", "names_left_out", "stopped"}
+_PARTLY_READ = {*RANGE_CODES, "names_left_out", "stopped"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,15 @@ def note_failure(builder: TraceBuilder, failure: ReadError | None, at: int) -> N
         )
 
 
-def note_parts(builder: TraceBuilder, wanted: EventOptions, n_events: int) -> None:
-    """Say what was left out because the options ask for it."""
-    if wanted.first or wanted.stop is not None:
-        last = wanted.first + n_events
+def note_parts(
+    builder: TraceBuilder, wanted: EventOptions, n_events: int, *, is_whole: bool
+) -> None:
+    """Say what was left out because the options ask for it.
+
+    `is_whole`: the range holds all events that the file has.
+    """
+    if (wanted.first or wanted.stop is not None) and not is_whole:
+        last = wanted.first + n_events - 1
         builder.warn(
             Severity.INFO,
             "range_read",

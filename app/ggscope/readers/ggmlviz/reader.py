@@ -449,7 +449,8 @@ class Reading:
                 f"{scan.count:,} events.",
                 hint="Give a range within them.",
             )
-        note_parts(builder, wanted, n)
+        is_whole = not wanted.first and scan.position >= self._walk.end
+        note_parts(builder, wanted, n, is_whole=is_whole)
 
     def _records(self) -> GgmlvizRecords:
         path, layout = self._source.path, self._options.layout

@@ -335,10 +335,12 @@ def note_part(builder: TraceBuilder, options: NpuOptions, n_events: int) -> None
             f"{counted(n_events)}.",
             hint=f"Give another {RANGE_OPTION}.",
         )
+    if not options.first and stop == n_events:
+        return
     builder.warn(
         Severity.INFO,
         "range_read",
-        f"only events {options.first:,} to {stop:,} of {n_events:,} were read, as "
+        f"only events {options.first:,} to {stop - 1:,} of {n_events:,} were read, as "
         "asked for; tokens, commands and dependencies outside are not known.",
         remedy=f"Leave out reader option {RANGE_OPTION} to read all.",
     )
