@@ -105,7 +105,7 @@ def test_any_ring_is_waited_for_with_the_command_that_makes_one(
     assert page.hint.text() == "This command in a terminal makes it:"
     with qtbot.waitSignal(window.document.live.ended, timeout=10_000):
         window.actions_["live.stop"].trigger()
-    assert page.head.text() == "Nothing was recorded"
+    assert page.head.text() == "Stopped before anything came"
     assert page.again.isVisible()
 
 

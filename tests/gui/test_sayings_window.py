@@ -268,7 +268,10 @@ def test_page_of_a_followed_program_says_how_it_ended(qtbot: QtBot) -> None:
         qtbot.addWidget(widget)
     told = {phase: said(phase) for phase in Phase}
     running = told[Phase.WAITING] + told[Phase.LIVE] + told[Phase.FAILED]
-    assert_sides("Nothing was recorded", told[Phase.ENDED], running)
+    stopped = told[Phase.STOPPED]
+    assert_sides("Nothing was recorded", told[Phase.ENDED], running + stopped)
+    over = running + told[Phase.ENDED] + told[Phase.KILLED]
+    assert_sides("Stopped before anything came", stopped, over)
     others = "\n".join(told[phase] for phase in Phase if phase is not Phase.FULL)
     assert_sides("stopped: memory limit", told[Phase.FULL], others)
     session.close()

@@ -206,6 +206,8 @@ class WaitingPage(QWidget):
             Phase.WAITING: self.tr("Waiting for a program"),
             Phase.LIVE: self.tr("The program has computed nothing yet"),
             Phase.FAILED: self.tr("This cannot be followed"),
+            # Whether something is recorded after it is not known.
+            Phase.STOPPED: self.tr("Stopped before anything came"),
         }
         self.head.setText(heads.get(meters.phase, self.tr("Nothing was recorded")))
         words = sentence(meters.heard.words)
