@@ -313,6 +313,16 @@ def _add_open(parser: _Parser) -> None:
         help="open a window of its own; else the files go to the window that is open, "
         "unless --theme, --layout, --software-gl or --safe-mode is given",
     )
+    desktop = parser.add_mutually_exclusive_group()
+    desktop.add_argument(
+        "--install-desktop",
+        action="store_true",
+        help="tell the Linux desktop of this person about the program: double click, "
+        "menu, icons and thumbnails, for installations without a package",
+    )
+    desktop.add_argument(
+        "--uninstall-desktop", action="store_true", help="undo --install-desktop"
+    )
 
 
 def _add_info(parser: _Parser) -> None:

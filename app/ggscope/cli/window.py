@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 def run(arguments: Namespace) -> int:
     """Open the files in the window and run it; return the exit code."""
+    if arguments.install_desktop or arguments.uninstall_desktop:
+        from ggscope.cli.desktop import run as run_desktop
+
+        return run_desktop(arguments)
     missing = [path for path in arguments.files if not path.exists()]
     for path in missing:
         output.complain(f"{path}: the file does not exist. Check the path.")
