@@ -99,6 +99,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.show import run
         case "export":
             from ggscope.cli.export import run
+        case "thumbnail":
+            from ggscope.cli.thumbnail import run
         case "hot":
             from ggscope.cli.hot import run
         case "cache":

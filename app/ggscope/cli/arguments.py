@@ -29,6 +29,7 @@ COMMANDS = {
     "residency": "how much of a model file is in the page cache now",
     "show": "draw a timeline in the terminal",
     "export": "write a figure as PNG, SVG or PDF",
+    "thumbnail": "draw a small picture of a file, for file managers",
     "convert": "write a trace in another format",
     "live": "follow a program that runs: records, losses and lag, each second",
     "readers": "list the formats that can be read",
@@ -694,6 +695,21 @@ _READING: dict[str, str | int] = {
     "residency": "+",
 }
 """Commands that read files, and how many."""
+
+
+def _add_thumbnail(parser: _Parser) -> None:
+    parser.add_argument("input", type=Path, metavar="IN")
+    parser.add_argument("output", type=Path, metavar="OUT", help="a PNG")
+    parser.add_argument(
+        "pixels",
+        type=_thumbnail_size,
+        nargs="?",
+        default=256,
+        metavar="SIZE",
+        help="pixels of its longer side, 16 to 1024; 256 where it is not given",
+    )
+
+
 _OWN = {
     "open": _add_open,
     "info": _add_info,
@@ -701,6 +717,7 @@ _OWN = {
     "stats": _add_stats,
     "show": _add_show,
     "export": _add_export,
+    "thumbnail": _add_thumbnail,
     "convert": _add_convert,
     "hot": _add_hot,
     "cache": _add_cache,
@@ -711,6 +728,13 @@ _OWN = {
     "self-test": _add_self_test,
 }
 """What adds the arguments that only one command has."""
+
+
+def _thumbnail_size(text: str) -> int:
+    size = int(text) if text.isascii() and text.isdecimal() else 0
+    if not 16 <= size <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 16 to 1024")
+    return size
 
 
 def _key_value(text: str) -> tuple[str, str]:

@@ -301,7 +301,10 @@ def render_image(
     return image
 
 
-def _png(picture: DisplayList, title: str, description: str, dpi: float) -> bytes:
+def png_bytes(
+    picture: DisplayList, title: str = "", description: str = "", dpi: float = CSS_DPI
+) -> bytes:
+    """Return the picture as a PNG. Raises ExportError as `render_image`."""
     image = render_image(picture, dpi)
     image.setDevicePixelRatio(1.0)
     image.setText("Title", title)
@@ -409,7 +412,7 @@ def trace_name(trace: Trace) -> str:
 
 
 _WRITERS: dict[str, Callable[[DisplayList, str, str, float], bytes]] = {
-    ".png": _png,
+    ".png": png_bytes,
     ".svg": _svg,
     ".pdf": _pdf,
 }

@@ -418,18 +418,32 @@ def _cover(
     if x1 - x0 < 1 / time.scale or area.height <= 0:
         return []
     y0, y1 = area.y, area.y + area.height
-    ground = mix(theme.pane, theme.lane, 0.5)
-    line = mix(theme.pane, theme.dim, 0.3)
-    rects = RectList()
-    rects.add(x0, x1, y0, y1, ground)
-    rects.add(x0, x1, y0, y1, line, pattern=int(Pattern.FAINT_HATCH))
     # The edge of what is known; where it is off to the left there is none.
-    if unknown.start >= time.visible.start:
-        rects.add(x0, x0 + max(1.0, 1 / time.scale), y0, y1, theme.caution)
-    batches = rects.batch(clip=area)
+    edge = time.scale if unknown.start >= time.visible.start else 0.0
+    batches = cover(Clip(x0, y0, x1 - x0, area.height), theme, edge)
+    ground = _cover_ground(theme)
     if x1 - x0 >= _WORDS_PX:
         batches += _words(trace, theme, size, (x0 + x1) / 2, (y0 + y1) / 2, ground)
     return batches
+
+
+def _cover_ground(theme: Theme) -> int:
+    return mix(theme.pane, theme.lane, 0.5)
+
+
+def cover(area: Clip, theme: Theme, scale: float) -> list[Batch]:
+    """Return the hatch of what is not known.
+
+    `scale` is that of the edge of what is known, to the left of it; 0 = it has none.
+    """
+    x0, x1, y0, y1 = area.x, area.x + area.width, area.y, area.y + area.height
+    line = mix(theme.pane, theme.dim, 0.3)
+    rects = RectList()
+    rects.add(x0, x1, y0, y1, _cover_ground(theme))
+    rects.add(x0, x1, y0, y1, line, pattern=int(Pattern.FAINT_HATCH))
+    if scale:
+        rects.add(x0, x0 + max(1.0, 1 / scale), y0, y1, theme.caution)
+    return rects.batch(clip=area)
 
 
 def _words(

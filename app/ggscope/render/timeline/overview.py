@@ -26,7 +26,7 @@ from ggscope.render.batch import (
 )
 from ggscope.render.colors import lut, phase_color
 from ggscope.render.theme import mix, with_alpha
-from ggscope.render.timeline.compose import pending_strip
+from ggscope.render.timeline.compose import cover, pending_strip
 from ggscope.render.timeline.marks import hit_columns
 from ggscope.render.timeline.scene import OverviewScene, TimeScale
 
@@ -76,6 +76,22 @@ def compose_overview(scene: OverviewScene) -> DisplayList:
     batches = (*still, *_marks(scene, time, bottom), *_window(scene, time))
     return DisplayList(
         scene.width, scene.height, scene.scale, scene.theme.pane, batches, len(still)
+    )
+
+
+def compose_thumbnail(scene: OverviewScene, *, is_part: bool) -> DisplayList:
+    """Return the strip without words and frame, as file managers show it.
+
+    Where the trace is only the first part of its file, the last eighth is hatched.
+    """
+    width = scene.width * 7 / 8 if is_part else scene.width
+    time = TimeScale(scene.index.trace.extent, 0, width, scene.scale)
+    batches = [*_phases(scene, time), *_bars(scene, time, BAND_PX + 2, scene.height)]
+    if is_part:
+        area = Clip(time.x1, 0.0, scene.width - time.x1, scene.height)
+        batches += cover(area, scene.theme, time.scale)
+    return DisplayList(
+        scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches)
     )
 
 

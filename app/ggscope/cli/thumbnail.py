@@ -1,0 +1,114 @@
+"""``ggscope thumbnail IN OUT [SIZE]``: a small picture of a trace for file managers.
+
+It is the overview strip of the trace, without words. It has to be there within a
+second, so at most `MOST_RECORDS` are read; where the file has more, the last part of
+the picture is a hatch, and the rest is of the file's first records. What cannot be
+drawn in that time is refused, and the file manager shows the icon of the type.
+"""
+
+import threading
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ggscope.cli import output
+from ggscope.cli.export import need_no_display
+from ggscope.cli.output import GOOD, spare_inputs
+from ggscope.errors import Cancelled, ExportError
+from ggscope.model.trace import Trace
+from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ReadContext
+from ggscope.readers.registry import estimate, open_trace
+from ggscope.writing import check_target, write_file
+
+MOST_RECORDS = 300_000
+"""Read in a third of a second."""
+MOST_BYTES = 8 << 20
+"""The largest file of a format that cannot be read in parts."""
+PATIENCE_S = 5.0
+"""File managers kill what takes longer, and show nothing either."""
+_PART_CODES = ("range", "range_read")
+
+
+def run(arguments: Namespace) -> int:
+    """Write the picture; return the exit code.
+
+    Raises
+    ------
+    ReadError, ExportError
+        If the file is no trace, has nothing to draw or would take too long, or the
+        picture cannot be written.
+    """
+    source, target = arguments.input, arguments.output
+    spare_inputs(target, [source])
+    check_target(target, overwrite=True)
+    trace = _load(source)
+    if not len(trace.spans):
+        raise ExportError(f"{source.name}: there is no span in it to be drawn.")
+    is_part = any(warning.code in _PART_CODES for warning in trace.warnings)
+    width, height = arguments.pixels, round(arguments.pixels * 0.75)
+    # File managers give names without a suffix.
+    write_file(target, draw(trace, width, height, is_part=is_part))
+    if arguments.json:
+        output.emit_json(
+            {
+                "path": str(source),
+                "output": str(target),
+                "width": width,
+                "height": height,
+                "is_part": is_part,
+            }
+        )
+    return GOOD
+
+
+def draw(trace: Trace, width: int, height: int, *, is_part: bool) -> bytes:
+    """Return the picture of a trace as a PNG."""
+    need_no_display()
+    from ggscope.analysis.rows.index import TraceIndex
+    from ggscope.render.export import ensure_gui_application, png_bytes
+    from ggscope.render.theme import theme
+    from ggscope.render.timeline.overview import compose_thumbnail
+    from ggscope.render.timeline.scene import OverviewScene
+
+    scene = OverviewScene(
+        index=TraceIndex(trace),
+        visible=trace.extent,
+        width=width,
+        height=height,
+        theme=theme("light"),
+    )
+    ensure_gui_application()
+    return png_bytes(compose_thumbnail(scene, is_part=is_part))
+
+
+def _load(path: Path) -> Trace:
+    """Return the trace, or its first part, or say why not in time."""
+    too_long = (
+        f"{path.name}: it cannot be read within {PATIENCE_S:g} seconds, and has no "
+        "thumbnail. ggscope FILE opens it."
+    )
+    if path.is_file() and path.stat().st_size > MOST_BYTES:
+        known = estimate(path)
+        if known is None or not known.can_range:
+            raise ExportError(too_long)
+    options = {RANGE_OPTION: f"0:{MOST_RECORDS}", NAMES_OPTION: "none"}
+    try:
+        with _ended_in_time() as cancel:
+            return open_trace(path, context=ReadContext(cancel=cancel, options=options))
+    except Cancelled:
+        raise ExportError(too_long) from None
+
+
+@contextmanager
+def _ended_in_time() -> Iterator[threading.Event]:
+    """Give the event that ends the reading when `PATIENCE_S` have passed."""
+    cancel = threading.Event()
+    timer = threading.Timer(PATIENCE_S, cancel.set)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield cancel
+    finally:
+        timer.cancel()
+        timer.join()
