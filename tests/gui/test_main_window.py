@@ -703,16 +703,16 @@ def test_tabs_leave_no_references_to_the_dialogs_of_the_window(
     assert n_references() <= before
 
 
-def test_first_tab_is_made_in_a_later_turn_than_what_it_needs_is_imported(
+def test_first_tab_is_made_when_what_it_needs_is_imported(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting: list[Callable[[], object]] = []
     opened: list[object] = []
-    monkeypatch.setattr(main_window, "later", lambda _, call: waiting.append(call))
+    monkeypatch.setattr(main_window, "later", lambda _, call: call())
+    monkeypatch.setattr(main_window, "import_tab", lambda _, then: waiting.append(then))
     monkeypatch.setattr(window, "open_paths", lambda *given: opened.append(given))
 
     window.open_soon([Path("a.bin")], None)
-    waiting.pop()()
     imported_first = not opened and len(waiting) == 1
     waiting.pop()()
 

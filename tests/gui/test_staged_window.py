@@ -1,6 +1,5 @@
 """The window while a file is read in stages, when it is stopped, or too large."""
 
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
 from ggscope.errors import CorruptError
-from ggscope.gui.app import warm_up
 from ggscope.gui.dialogs.window_dialogs import write_figure
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
@@ -508,11 +506,3 @@ def test_figure_can_be_exported_while_the_rest_is_read(
 
     assert done == [str(target)]
     assert partial.loader.state is LoadState.LOADING
-
-
-def test_modules_of_panes_and_readers_are_imported_ahead() -> None:
-    thread = warm_up()
-    thread.join(30)
-
-    assert not thread.is_alive()
-    assert "ggscope.views.timeline.view" in sys.modules

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QEventLoop
 from PySide6.QtWidgets import QWidget
 
 from ggscope.bench.frames import (
@@ -27,11 +28,13 @@ from ggscope.bench.frames import (
     groups_to_close,
     pass_time,
     range_at,
+    run_loop,
     wait_until,
 )
 from ggscope.errors import TraceError
 from ggscope.gui.app import create_app, create_window, install_exception_hook
 from ggscope.gui.hand_over import OpenOptions
+from ggscope.gui.imports import import_tab
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import MainThreadCollector
 from ggscope.model.selection import Selection, TableName
@@ -393,9 +396,13 @@ class _Bench:
     def _open(self) -> None:
         """Hand over the file, wait for everything, and note when what was there."""
         cpu, self._opened = time.process_time(), time.perf_counter()
+        loop = QEventLoop()
+        import_tab(self._window, loop.quit)
+        run_loop(loop)
+        begin = time.perf_counter()
         self._document = self._window.open_path(self._path, self._options.opening)
         self._document.problem_reported.connect(self._on_problem)
-        panes_s = time.perf_counter() - self._opened
+        panes_s = time.perf_counter() - begin
         self._pulse.restart()
         wait_until(self._is_open, _PATIENCE_S, f"{self._path.name} to be read")
         self._check()

@@ -5,7 +5,6 @@ ask the program to end close the window, as its own button does.
 """
 
 import contextlib
-import importlib
 import logging
 import os
 import signal
@@ -28,82 +27,35 @@ from ggscope import assets
 from ggscope.errors import NativeError
 from ggscope.gui.commands.shortcuts import load_overrides
 from ggscope.gui.hand_over import Door, open_options
+from ggscope.gui.imports import import_ahead
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.memory import MainThreadCollector, share_one_heap
+from ggscope.gui.memory import RETURNER, MainThreadCollector, share_one_heap
 from ggscope.gui.reception import Reception
 from ggscope.gui.theme import ThemeManager
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore, MemoryStore
 from ggscope.session.tasks import NO_MEMORY
 from ggscope.views.base.view import guarded, later
-from ggscope.views.registry import BUILTIN
 
 logger = logging.getLogger(__name__)
 
 
 KEYS_FILE = "keys.json"
-_WARM_UP_MS = 2_000
+_AHEAD_MS = 2_000
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _SIGNALLED = 128
-_ON_DEMAND = (
-    "ggscope.readers.memory",
-    "ggscope.opening",
-    "ggscope.views.timeline.hit",
-    "ggscope.views.timeline.gestures",
-)
 _SWITCH_S = 0.001
 """So soon a worker's Python code gives the interpreter to who waits for it. Painting
 lets go of it at each call of Qt; with the 5 ms of Python's own the longest stall while
 10 million records open took 1.5 times as long (five pairs on a busy machine)."""
-_NAMES = ("ggscope-warm-up", "ggscope-import", "ggscope-memory")
 _LEAVE_SECONDS = 3.0
-_is_leaving = threading.Event()
 
 
-def warm_up() -> threading.Thread:
-    """Import views and readers on a thread of its own; return it.
-
-    Modules only: nothing of Qt is made. Whoever needs a module that is just being
-    imported waits for it, and not longer than the import would take anyway.
-    """
-    _is_leaving.clear()
-    interval = min(sys.getswitchinterval(), 0.005)
-    thread = threading.Thread(
-        target=_import_all, args=(interval,), name=_NAMES[0], daemon=True
-    )
-    # No two threads make a class of Qt at once: see panes.host.
-    sys.setswitchinterval(0.1)
-    thread.start()
-    return thread
-
-
-def wait_for_imports() -> None:
-    """Let threads that import come to an end, before the program does.
-
-    An interpreter that ends while another thread imports a module of Qt may crash or
-    wait for ever.
-    """
-    _is_leaving.set()
+def wait_for_threads() -> None:
+    """Let threads that give memory back come to an end before the program does."""
     for thread in threading.enumerate():
-        if thread.name in _NAMES:
+        if thread.name == RETURNER:
             thread.join(_LEAVE_SECONDS)
-
-
-def _import_all(interval: float) -> None:
-    views = [entry.module for entry in BUILTIN]
-    try:
-        for name in (*views, *_ON_DEMAND):
-            if _is_leaving.is_set():
-                return
-            importlib.import_module(name)
-        from ggscope.readers.registry import readers
-
-        readers()
-    except Exception:
-        # Whoever needs it will say so; here it is only too early.
-        logger.debug("warm-up ended early", exc_info=True)
-    finally:
-        sys.setswitchinterval(interval)
 
 
 class EndingSignals(QObject):
@@ -275,7 +227,8 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     later(window, set_icon)
     # With a file, when it is likely to be open: a pane that is shown for the first time
     # then need not wait for its modules.
-    later(window, warm_up, _WARM_UP_MS if paths else 0)
+    ahead = partial(import_ahead, window, lambda: window.n_documents > 0)
+    later(window, ahead, _AHEAD_MS if paths else 0)
     try:
         return int(app.exec())
     finally:
@@ -283,7 +236,7 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
             reception.stop()
         signals.stop()
         collector.stop()
-        wait_for_imports()
+        wait_for_threads()
         sys.excepthook = sys.__excepthook__
 
 

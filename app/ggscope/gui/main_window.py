@@ -5,7 +5,7 @@ The row of tabs: one per open trace, and a + at the end.
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ from ggscope.gui.commands.keyboard import PositionKeys, TextFieldGuard
 from ggscope.gui.commands.shortcuts import Actions, Menus
 from ggscope.gui.drops import Drops, dropped_paths
 from ggscope.gui.hand_over import Letter, OpenOptions
+from ggscope.gui.imports import import_tab
 from ggscope.gui.memory import ClosedReturner
 from ggscope.gui.pages.start import StartPage, recent_paths
 from ggscope.gui.theme import ThemeManager
@@ -361,21 +362,12 @@ class MainWindow(QMainWindow):
     def open_soon(self, paths: Sequence[Path], options: OpenOptions | None) -> None:
         """Open files once the window itself has been painted.
 
-        Panes take some tenths of a second to import; the window need not wait. What
-        every tab needs is imported in a turn of its own: importing it and making the
-        first tab took a tenth of a second together.
+        Panes take some tenths of a second to import; the window need not wait.
         """
         if paths:
             self._stack.setCurrentWidget(self._blank)
-            later(
-                self,
-                partial(self._import_tabs, partial(self.open_paths, paths, options)),
-            )
-
-    def _import_tabs(self, then: Callable[[], object]) -> None:
-        import ggscope.gui.document  # noqa: F401
-
-        later(self, then)
+            open_them = partial(self.open_paths, paths, options)
+            later(self, partial(import_tab, self, open_them))
 
     def open_requested(self, path: str) -> None:
         """Open a file that the desktop hands over, and come to the front."""

@@ -29,6 +29,8 @@ _ARENA_MAX = -8
 """``M_ARENA_MAX`` of malloc.h."""
 QUIET_MS = 150
 """Rest after the last task: tasks come in groups, and each takes what is there."""
+RETURNER = "ggscope-memory"
+"""Name of threads that give memory back."""
 PERIOD_MS = 1_000
 """So often garbage is looked for."""
 CLOSED_MS = 400
@@ -87,7 +89,7 @@ def share_one_heap() -> None:
 
 def _give_back_aside() -> None:
     """Give back on a thread: a few milliseconds, which the window need not wait for."""
-    thread = threading.Thread(target=give_back, name="ggscope-memory")
+    thread = threading.Thread(target=give_back, name=RETURNER)
     thread.daemon = True
     thread.start()
 
@@ -117,6 +119,7 @@ class MainThreadCollector(QObject):
         super().__init__(parent)
         self._was_enabled = gc.isenabled()
         gc.disable()
+        gc.freeze()  # what importing made so far; see gui.imports
         self._timer = QTimer(self)
         self._timer.setInterval(PERIOD_MS)
         self._timer.timeout.connect(self.collect)
@@ -133,5 +136,6 @@ class MainThreadCollector(QObject):
     def stop(self) -> None:
         """Give collection back to Python."""
         self._timer.stop()
+        gc.unfreeze()
         if self._was_enabled:
             gc.enable()

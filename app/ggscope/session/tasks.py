@@ -5,8 +5,11 @@ on the main thread. Nothing in a task may touch a session, a widget or a pixmap.
 Closing never waits: a worker that still runs finds nobody to report to.
 """
 
+import contextlib
 import itertools
 import logging
+import os
+import sys
 import threading
 import time
 import traceback
@@ -23,6 +26,10 @@ logger = logging.getLogger(__name__)
 
 PROGRESS_SECONDS = 0.05
 WORKERS = 4
+_NICE = 5
+"""Where both want a core, the window goes before work that nobody waits for: with two
+cores it waited a third of its longest turns for one. Not more, since other programs go
+before that work as well."""
 NO_MEMORY = (
     "There is not enough memory for this. Close other tabs or programs, "
     "or open a part of the file only."
@@ -220,7 +227,7 @@ class Tasks(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._pool: ThreadPoolExecutor | None = None
+        self._pools: dict[bool, ThreadPoolExecutor] = {}  # for urgent tasks, for others
         self._numbers = itertools.count(1)
         self._running: dict[str, _Task] = {}
         self._waiting: dict[str, _Task] = {}
@@ -353,9 +360,9 @@ class Tasks(QObject):
                 task.abandon()
             tasks.clear()
         self._states.clear()
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool = None
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+        self._pools.clear()
 
     # -- main thread -------------------------------------------------------
 
@@ -377,15 +384,20 @@ class Tasks(QObject):
             self._start_or_hold(task)
 
     def _start(self, task: _Task) -> None:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="ggscope")
+        pool = self._pools.get(task.is_urgent)
+        if pool is None:
+            pool = self._pools[task.is_urgent] = ThreadPoolExecutor(
+                WORKERS,
+                thread_name_prefix="ggscope",
+                initializer=None if task.is_urgent else _step_back,
+            )
         task.started = time.monotonic()
         self._running[task.key] = task
         self._set_state(
             TaskState(task.key, task.title, 0, 0, task.started, True, task.unit)
         )
         try:
-            self._pool.submit(_work, task, self._post)
+            pool.submit(_work, task, self._post)
         except RuntimeError as error:  # the system gives no more threads
             logger.warning("no thread for %s: %s", task.key, error)
             failure = TaskFailure(task.key, task.title, NO_MEMORY, error)
@@ -464,6 +476,14 @@ class Tasks(QObject):
 
 
 # -- worker's thread -----------------------------------------------------------
+
+
+def _step_back() -> None:
+    """Let other threads go first, and those that this one starts step back as well."""
+    if sys.platform == "linux":  # elsewhere threads have no priority of this kind
+        which, thread = os.PRIO_PROCESS, threading.get_native_id()
+        with contextlib.suppress(OSError):  # a sandbox may forbid it
+            os.setpriority(which, thread, os.getpriority(which, thread) + _NICE)
 
 
 def _work(task: _Task, post: _Post) -> None:

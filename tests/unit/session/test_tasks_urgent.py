@@ -1,7 +1,10 @@
 """Urgent jobs go first; held ones wait until more is known."""
 
+import os
+import sys
 import threading
 
+import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -130,3 +133,22 @@ def test_forgotten_held_jobs_never_run(qtbot: QtBot, qapp: QApplication) -> None
 
     assert done == ["new"]
     tasks.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority here")
+def test_jobs_step_back_for_the_window_and_urgent_ones_do_not(qtbot: QtBot) -> None:
+    tasks = Tasks()
+    nice: dict[str, int] = {}
+
+    def look(name: str) -> None:
+        tid = threading.get_native_id()
+        nice[name] = os.getpriority(os.PRIO_PROCESS, tid)
+
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    for name in ("picture", "statistics"):
+        is_urgent = name == "picture"
+        tasks.run(name, lambda _, n=name: look(n), lambda _: None, is_urgent=is_urgent)
+    qtbot.waitUntil(lambda: len(nice) == 2)
+    tasks.close()
+
+    assert nice == {"picture": own, "statistics": min(own + 5, 19)}

@@ -3,11 +3,9 @@
 Panes that the first picture does not need are made once it is out.
 """
 
-import importlib
 import logging
 import re
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -35,6 +33,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.gui.imports import REST_MS, import_one
 from ggscope.gui.widgets import GlyphButton, button, label
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
@@ -54,13 +53,6 @@ FIRST_VIEWS = ("overview", "timeline")
 PATIENCE_MS = 1_000
 """So long the other panes wait for a first picture that does not come: it takes half a
 second at any size, and importing them beside it takes the interpreter from it."""
-_WHOLE_CLASS_S, _LONGEST_SWITCH_S = 0.1, 0.005
-"""Threads are not made to take turns in so short a time while one imports: PySide makes
-a class of Qt when it is first named, and two threads that do so at once end the process
-(6.11). Files are read between modules, so the window gets its turn all the same; and
-what holds at most afterwards, Python's own."""
-_LOOK_MS = 5
-"""So often a pane looks whether its module has been imported."""
 
 
 @guarded
@@ -500,9 +492,6 @@ def _enclosing_host(owner: QObject) -> ViewHost | None:
 class PaneFiller(QObject):
     """Fills panes one by one while nothing else is to be done.
 
-    Their modules are imported on a thread of its own: each takes some 50 ms, in which
-    the window would not answer.
-
     Parameters
     ----------
     hosts : returns the panes that there are now, in the order to fill them.
@@ -516,7 +505,6 @@ class PaneFiller(QObject):
         super().__init__(parent)
         self._hosts = hosts
         self._is_done = False
-        self._import: threading.Thread | None = None
         self._patience = self._timer(PATIENCE_MS)
         self._next = self._timer(0)
         self._patience.start()
@@ -531,7 +519,7 @@ class PaneFiller(QObject):
         return not self._is_done and view_id not in FIRST_VIEWS
 
     def start(self) -> None:
-        """Fill the panes from now on, one per turn of the event loop."""
+        """Fill the panes from now on, with a rest between two of them."""
         self._patience.stop()
         if not self._is_done and not self._next.isActive():
             self._next.start()
@@ -557,46 +545,15 @@ class PaneFiller(QObject):
         self._patience.stop()
         for host in self._hosts():
             if host.is_waiting and host.isVisible():
-                if self._is_imported(host.entry.module):
+                module = host.entry.module
+                # Importing has a turn of its own; the pane says why it cannot be.
+                if module in sys.modules or not import_one(module):
                     host.stop_waiting()
-                    self._next.start(0)
-                else:
-                    self._next.start(_LOOK_MS)
+                self._next.start(REST_MS)
                 return
         self.finish()
-
-    def _is_imported(self, module: str) -> bool:
-        """Tell whether a module need not be waited for; begin to import it if need be.
-
-        One that cannot be imported need not either: making the view says why.
-        """
-        if self._import is None:
-            if module in sys.modules:
-                return True
-            self._import = threading.Thread(
-                target=_import,
-                args=(module, sys.getswitchinterval()),
-                name="ggscope-import",
-                daemon=True,
-            )
-            sys.setswitchinterval(_WHOLE_CLASS_S)
-            self._import.start()
-        if self._import.is_alive():
-            return False
-        self._import = None
-        return True
 
     def _timer(self, after_ms: int) -> QTimer:
         made = QTimer(self, singleShot=True, interval=after_ms)
         made.timeout.connect(self._on_turn)
         return made
-
-
-def _import(module: str, interval: float) -> None:
-    try:
-        importlib.import_module(module)
-    except Exception:
-        # Making the view imports it again, and shows why that fails.
-        logger.debug("%s cannot be imported", module, exc_info=True)
-    finally:
-        sys.setswitchinterval(min(interval, _LONGEST_SWITCH_S))

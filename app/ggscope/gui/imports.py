@@ -1,0 +1,101 @@
+"""Import what the window will need, a part in each turn of its event loop.
+
+On the main thread only: PySide makes a class of Qt when it is first named, and two
+threads that do so at once end the process (6.11). What many modules need is imported
+before them, so that no turn takes long.
+
+What importing made lives as long as the program. Looking for garbage in it would take
+longer than in all that a tab holds, so it is set apart before there is a tab.
+"""
+
+import gc
+import importlib
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import QObject
+
+from ggscope.views.base.view import later
+from ggscope.views.registry import BUILTIN
+
+logger = logging.getLogger(__name__)
+
+TAB = (
+    "numpy",
+    "numpy.ma",  # np.unique asks for it
+    "ggscope.model.trace",
+    "ggscope.readers.api",
+    "ggscope.analysis.filters.masks",
+    "ggscope.session.loader",
+    "ggscope.gui.panes.workspace",
+    "ggscope.gui.document",
+    "ggscope.views.overview",
+    "ggscope.views.timeline.view",
+)
+"""What the first tab is made of, and before that what each of these needs."""
+_SOON = (
+    "ggscope.readers.memory",
+    "ggscope.opening",
+    "ggscope.views.timeline.hit",
+    "ggscope.views.timeline.gestures",
+)
+REST_MS = 10
+"""Between two turns of work that nobody waits for: the window has its own."""
+
+
+def import_tab(owner: QObject, then: Callable[[], object]) -> None:
+    """Import what the first tab needs, then call `then`; never if `owner` goes."""
+
+    def go_on() -> None:
+        gc.freeze()
+        then()
+
+    _import_next(owner, deque(TAB), 0, go_on)
+
+
+def import_ahead(owner: QObject, has_tabs: Callable[[], bool]) -> None:
+    """Import tabs, panes and readers while nothing else is to be done."""
+
+    def go_on() -> None:
+        from ggscope.readers import registry
+
+        names = deque(path.partition(":")[0] for path in registry.BUILTIN)
+        _import_next(owner, names, REST_MS, end)
+
+    def end() -> None:
+        from ggscope.readers import registry
+
+        # Plug-ins have threads of their own: nobody knows how long they take.
+        registry.infos(waits=False)
+        if not has_tabs():
+            gc.collect()  # of a tab that was closed meanwhile
+            gc.freeze()
+
+    views = (entry.module for entry in BUILTIN)
+    _import_next(owner, deque([*TAB, *views, *_SOON]), REST_MS, go_on)
+
+
+def import_one(name: str) -> bool:
+    """Import a module and tell whether that worked; whoever needs it says why not."""
+    try:
+        importlib.import_module(name)
+    except Exception:
+        logger.debug("%s cannot be imported", name, exc_info=True)
+        return False
+    return True
+
+
+def _import_next(
+    owner: QObject, names: deque[str], rest_ms: int, then: Callable[[], object]
+) -> None:
+    """Import the next module that is not there yet, and the others in later turns."""
+    while names:
+        name = names.popleft()
+        if name not in sys.modules:
+            import_one(name)
+            later(owner, partial(_import_next, owner, names, rest_ms, then), rest_ms)
+            return
+    then()

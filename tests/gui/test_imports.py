@@ -1,0 +1,107 @@
+"""What the window imports ahead, a part in each turn of its event loop."""
+
+import gc
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QObject
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui import imports
+from ggscope.gui.imports import TAB, import_ahead, import_one, import_tab
+from ggscope.gui.memory import MainThreadCollector
+from ggscope.readers.registry import BUILTIN as READERS
+from ggscope.views.base.view import later
+from ggscope.views.registry import BUILTIN as VIEWS
+
+LIGHT = ("json.tool", "this_module_is_not_there", "colorsys")
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the light modules be what a tab needs, and none of them be there."""
+    monkeypatch.setattr(imports, "TAB", LIGHT)
+    for name in LIGHT:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_tab_is_imported_a_module_a_turn_on_the_main_thread(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, threading.Thread]] = []
+    turns: list[int] = []
+    owner = QObject()
+
+    def one(name: str) -> bool:
+        asked.append((name, threading.current_thread()))
+        return import_one(name)
+
+    def in_later_turn(whose: QObject, call: Callable[[], object], ms: int) -> None:
+        turns.append(ms)
+        later(whose, call, ms)
+
+    monkeypatch.setattr(imports, "import_one", one)
+    monkeypatch.setattr(imports, "later", in_later_turn)
+    done: list[bool] = []
+    import_tab(owner, lambda: done.append(True))
+    begun = [name for name, _ in asked]
+    qtbot.waitUntil(lambda: bool(done))
+    gc.unfreeze()
+
+    assert begun == ["json.tool"]
+    assert asked == [(name, threading.main_thread()) for name in LIGHT]
+    assert turns == [0, 0, 0]
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_importing_ends_with_its_owner(qtbot: QtBot) -> None:
+    owner = QObject()
+    done: list[bool] = []
+    import_tab(owner, lambda: done.append(True))
+    owner.deleteLater()
+    qtbot.wait(50)
+
+    assert not done
+
+
+def test_panes_and_readers_are_imported_ahead(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [*TAB, *(entry.module for entry in VIEWS)]
+    wanted += [path.partition(":")[0] for path in READERS]
+    was_there = frozenset(sys.modules)
+    asked: list[str] = []
+
+    class Empty(dict[str, object]):
+        """Modules of which none is there."""
+
+    class Sys:
+        modules = Empty()
+
+    monkeypatch.setattr(imports, "sys", Sys)
+    monkeypatch.setattr(imports, "REST_MS", 0)
+    monkeypatch.setattr(imports, "import_one", lambda name: asked.append(name))
+    owner = QObject()
+    import_ahead(owner, lambda: True)
+    qtbot.waitUntil(lambda: asked[-1:] == wanted[-1:])
+    qtbot.wait(20)  # the list of plug-ins
+
+    assert set(wanted) <= set(asked)
+    assert was_there <= set(sys.modules)
+
+
+@pytest.mark.parametrize("name", [*TAB, "ggscope.opening"])
+def test_what_is_imported_ahead_is_there(name: str) -> None:
+    assert import_one(name)
+
+
+def test_what_importing_made_is_no_part_of_what_garbage_is_sought_in() -> None:
+    collector = MainThreadCollector()
+    set_apart = gc.get_freeze_count()
+    collector.stop()
+
+    assert set_apart > 10_000
+    assert not gc.get_freeze_count()
