@@ -27,7 +27,14 @@ from ggscope.model.growing import Growing
 from ggscope.model.lanes import Lane, LaneKind, lane_titles
 from ggscope.model.names import normalise
 from ggscope.model.selection import Filter, Not
-from ggscope.model.tables import AccessColumns, Array, Quality, Space, quality_of
+from ggscope.model.tables import (
+    AccessColumns,
+    Array,
+    Quality,
+    Space,
+    distinct,
+    quality_of,
+)
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 
@@ -211,7 +218,7 @@ def read_filter(text: str, trace: Trace) -> Filter:
         Also where it names an op that neither the trace nor ggml knows.
     """
     wanted = parse_filter(text, trace.clock.unit)
-    known = {trace.op_name(op).upper() for op in np.unique(trace.spans.op).tolist()}
+    known = {trace.op_name(op).upper() for op in distinct(trace.spans.op).tolist()}
     known |= {name.upper() for name in all_op_names()}
     for name in sorted(_named_ops(wanted)):
         if name not in known and "*" not in name and not is_regex(name):
@@ -232,7 +239,7 @@ def _named_ops(wanted: Filter) -> set[str]:
 
 
 def _some_ops(trace: Trace) -> str:
-    names = sorted({trace.op_name(op) for op in np.unique(trace.spans.op).tolist()})
+    names = sorted({trace.op_name(op) for op in distinct(trace.spans.op).tolist()})
     names = [name for name in names if name]
     if not names:
         return "this trace has no ops."

@@ -12,7 +12,7 @@ import numpy as np
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.rows.groups import chunks
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 
@@ -241,9 +241,9 @@ def _numbers(column: Array | None) -> I64:
         if high - low < _WIDEST_TABLE:
             seen = np.flatnonzero(np.bincount(part[part >= 0], minlength=1))
         else:
-            seen = np.unique(part)
+            seen = distinct(part)
         found.append(seen.astype(np.int64))
-    values = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+    values = distinct(np.concatenate(found)) if found else np.zeros(0, np.int64)
     return values[values >= 0]
 
 
@@ -254,7 +254,7 @@ def _layers(trace: Trace) -> I64:
         trace.accesses.patterns.layer,
         trace.accesses.loose.what.layer,
     ]
-    values = np.unique(np.concatenate([np.asarray(c, np.int64) for c in columns]))
+    values = distinct(np.concatenate([np.asarray(c, np.int64) for c in columns]))
     return values[values >= 0]
 
 

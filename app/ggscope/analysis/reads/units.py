@@ -15,7 +15,7 @@ from ggscope.analysis.heat.touches import Touches, Track, span_variants
 from ggscope.analysis.rows.merges import time_order
 from ggscope.analysis.workers import Watcher
 from ggscope.model.ggml.rules import ROW_OPS
-from ggscope.model.tables import I64, Array, ranges
+from ggscope.model.tables import I64, Array, distinct, ranges
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 
@@ -208,9 +208,7 @@ def _chosen(
     if time is not None:
         wanted &= (spans.start >= time.start) & (spans.start < time.end)
     n_row = 0
-    row_ops = [
-        op for op in np.unique(spans.op).tolist() if trace.op_name(op) in ROW_OPS
-    ]
+    row_ops = [op for op in distinct(spans.op).tolist() if trace.op_name(op) in ROW_OPS]
     if row_ops and not with_row_reads:
         is_row = np.isin(spans.op, row_ops) & wanted
         n_row = int(np.count_nonzero(is_row))

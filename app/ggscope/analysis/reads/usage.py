@@ -18,7 +18,7 @@ from ggscope.analysis.rows.groups import chunks, count_values
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import Selection
-from ggscope.model.tables import I64, AccessKind, Quality, quality_of
+from ggscope.model.tables import I64, AccessKind, Quality, distinct, quality_of
 from ggscope.model.time import TimeRange
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
@@ -178,7 +178,7 @@ class _Seen:
         self._begin = first if self._begin is None else min(self._begin, first)
         self._end = max(self._end, int(end.max()))
         if self._token is not None:
-            token = np.unique(self._token[ids]).astype(np.int64)
+            token = distinct(self._token[ids]).astype(np.int64)
             self._tokens = np.union1d(self._tokens, token[token >= 0])
 
     def add_time(self, ids: I64) -> None:

@@ -14,7 +14,15 @@ from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind, lane_titles
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.selection import COLOR_BY, ColorBy
-from ggscope.model.tables import Accesses, Array, Phase, Quality, Space, quality_of
+from ggscope.model.tables import (
+    Accesses,
+    Array,
+    Phase,
+    Quality,
+    Space,
+    distinct,
+    quality_of,
+)
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 from ggscope.native.library import library
@@ -502,9 +510,9 @@ def _distinct_colors(color: Array | None) -> npt.NDArray[np.uint32]:
     """Return the colours that the file asks for, ascending, without 0."""
     if color is None:
         return np.zeros(0, np.uint32)
-    found = [np.unique(color[rows]) for rows in chunks(len(color))]
-    distinct = np.unique(np.concatenate([np.zeros(0, np.uint32), *found]))
-    return np.setdiff1d(distinct, np.zeros(1, np.uint32))
+    found = [distinct(color[rows]) for rows in chunks(len(color))]
+    every = distinct(np.concatenate([np.zeros(0, np.uint32), *found]))
+    return np.asarray(every[every != 0], np.uint32)
 
 
 _MAKERS: dict[ColorBy, Callable[[Trace], Categories]] = {

@@ -18,7 +18,7 @@ from ggscope.analysis.sessions.runs import OPS, Runs, run_hashes, run_tokens, ru
 from ggscope.analysis.workers import Watcher, share_out
 from ggscope.model.graph import Graph, NodeFlag, first_node, locate_node
 from ggscope.model.names import normalise
-from ggscope.model.tables import I64, Array, empty
+from ggscope.model.tables import I64, Array, distinct, empty
 from ggscope.model.trace import Join, Trace
 
 _NOT_LOOKED = -2
@@ -321,7 +321,7 @@ class Correlation:
         run = self._runs.of(position)
         place = position - self._runs.first[run]
         which = self._match_of_run[run]
-        for number in np.unique(which).tolist():
+        for number in distinct(which).tolist():
             match, at = self._matches[number], which == number
             row = match.node[place[at]].astype(np.int64)
             first = int(self._first_node[match.graph])

@@ -10,7 +10,14 @@ from ggscope.errors import ReadError
 from ggscope.model.lanes import Lane, Lanes
 from ggscope.model.routing import Routing
 from ggscope.model.schema import schema_of, stacked
-from ggscope.model.tables import I64, Array, CounterSeries, Markers, StringTable
+from ggscope.model.tables import (
+    I64,
+    Array,
+    CounterSeries,
+    Markers,
+    StringTable,
+    distinct,
+)
 from ggscope.model.tensors import Buffers, Place, SizeSource, Tensors
 from ggscope.model.trace import OpTable, ReadWarning, RecordAccess, RecordView
 
@@ -169,7 +176,7 @@ def joined_ops(
     lacking the table is `a` itself. The second result is indexed by the numbers of
     `b`, int16; -1 for those that are not used.
     """
-    wanted = np.unique(used[used >= 0]).tolist() if len(used) else []
+    wanted = distinct(used[used >= 0]).tolist() if len(used) else []
     place = np.full(max(wanted, default=-1) + 1, -1, np.int16)
     if b is None or a is None or a.names == b.names:
         place[wanted] = wanted

@@ -18,7 +18,16 @@ from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.lanes import LaneKind, lane_titles
 from ggscope.model.schema import schema_of
-from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space, Spans, ranges
+from ggscope.model.tables import (
+    I64,
+    AccessColumns,
+    Array,
+    Phase,
+    Space,
+    Spans,
+    distinct,
+    ranges,
+)
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
@@ -198,7 +207,7 @@ def _by_number(
             Lookup(None, 0, np.zeros(1, np.int32), sizes),
         )
     low, high = int(column.min()), int(column.max())
-    values = np.unique(column) if high - low >= _MAX_DENSE else None
+    values = distinct(column) if high - low >= _MAX_DENSE else None
 
     def of(ids: Array) -> Grouped:
         part = column[ids]

@@ -629,7 +629,7 @@ class TraceAssembly:
 
         `keys` ascend.
         """
-        codes = np.unique(keys // self._n_units).tolist()
+        codes = distinct(keys // self._n_units).tolist()
         names = [engine_name(self._columns.names, code) for code in codes]
         ranks = [
             ENGINES.index(name) if name in ENGINES else len(ENGINES) for name in names

@@ -73,6 +73,9 @@ class RowPainter:
         self._words = words_font(12)
         self._heading = heading_font()
         self._mono_metrics = QFontMetrics(self._mono)
+        self._bold_metrics = QFontMetrics(self._bold)
+        self._words_metrics = QFontMetrics(self._words)
+        self._swatch_size, self._swatch_gap = scaled(9), scaled(6)
         self._line = scaled(20)
         self.compact_height = scaled(24)
 
@@ -94,10 +97,12 @@ class RowPainter:
         """Draw one row into `box`."""
         self._paint_background(painter, box, row, state)
         head = QRect(box.left(), box.top(), box.width(), self.compact_height)
+        swatch = self._swatch_column()
         for cell in cells:
             area = head.adjusted(cell.x, 0, 0, 0)
             area.setWidth(cell.width)
-            self._paint_cell(painter, area, row, cell.column, state)
+            has_swatch = cell.column.key == swatch
+            self._paint_cell(painter, area, row, cell.column, state, has_swatch)
         if self.is_detailed:
             self._paint_details(painter, box, row, state)
 
@@ -133,14 +138,20 @@ class RowPainter:
             painter.fillRect(line, qcolor(theme.line))
 
     def _paint_cell(
-        self, painter: QPainter, area: QRect, row: int, column: Column, state: RowState
+        self,
+        painter: QPainter,
+        area: QRect,
+        row: int,
+        column: Column,
+        state: RowState,
+        has_swatch: bool,
     ) -> None:
         if column.key == "dot":
             self._paint_dot(painter, area, is_found=self.model.is_in_graph(row))
             return
         inner = area.adjusted(_PAD, 0, -_PAD, 0)
         text = self.model.text(row, column.key)
-        if column.key == self._swatch_column():
+        if has_swatch:
             inner = self._paint_swatch(painter, inner, row)
         if column.key == "sources" and self._paint_source(painter, inner, row, state):
             return
@@ -174,7 +185,7 @@ class RowPainter:
         trace = self.model.trace
         assert trace is not None
         key = swatch_key(trace, self.model.span_at(row))
-        size = scaled(9)
+        size = self._swatch_size
         if key:
             top = area.center().y() - size // 2
             square = QRectF(area.left(), top, size, size)
@@ -184,7 +195,7 @@ class RowPainter:
             painter.setBrush(qcolor(category_color(key, self.theme)))
             painter.drawRoundedRect(square, 2, 2)
             painter.restore()
-        return area.adjusted(size + scaled(6), 0, 0, 0)
+        return area.adjusted(size + self._swatch_gap, 0, 0, 0)
 
     def _paint_source(
         self, painter: QPainter, area: QRect, row: int, state: RowState
@@ -205,7 +216,7 @@ class RowPainter:
         )
         painter.restore()
         more = f" +{len(accesses) - 1}" if len(accesses) > 1 else ""
-        rest = area.adjusted(round(x) - area.left() + scaled(6), 0, 0, 0)
+        rest = area.adjusted(round(x) - area.left() + self._swatch_gap, 0, 0, 0)
         space = self._mono_metrics.horizontalAdvance(more)
         name = self._mono_metrics.elidedText(
             one_line(first.name),
@@ -221,15 +232,16 @@ class RowPainter:
         self, painter: QPainter, area: QRect, text: str, column: Column, state: RowState
     ) -> None:
         theme, key = self.theme, column.key
-        font = self._bold if key == "op" else self._mono
+        font, metrics = self._mono, self._mono_metrics
         color = theme.dim if key in _MUTED else theme.text
-        if text in (NOT_AVAILABLE, NONE, tr(PENDING)):
+        if key == "op":
+            font, metrics = self._bold, self._bold_metrics
+        if text in (NOT_AVAILABLE, NONE) or text == tr(PENDING):
             color = theme.dim
         if key == "quality":
-            font = self._words
+            font, metrics = self._words, self._words_metrics
             is_measured = text == tr("measured")
             color = theme.dim if is_measured else theme.caution
-        metrics = QFontMetrics(font)
         mode = Qt.TextElideMode.ElideRight
         shown = metrics.elidedText(one_line(text), mode, max(0, area.width()))
         if key in _NAMES:
