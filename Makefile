@@ -9,7 +9,7 @@ NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run demo llama test fuzz walk bench bench-capture ways lint check samples clean help
+.PHONY: run demo llama test fuzz walk bench bench-capture ways lint check samples wheel package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,8 @@ help:
 	@echo "make ways                  count the files passed on the way to an answer"
 	@echo "make lint                  ruff, mypy and the import contracts"
 	@echo "make samples               write resources/samples again"
+	@echo "make wheel                 wheel and source distribution, in dist/"
+	@echo "make package               these, .deb, .rpm and .tar.zst; ARGS='--without-sql deb'"
 
 run: $(STAMP) $(SYSTEM)
 	@$(VENV)/bin/ggscope $(if $(ARGS),$(ARGS),$(SAMPLE))
@@ -63,6 +65,12 @@ check: lint test
 
 samples: $(STAMP)
 	$(PY) packaging/make_samples.py resources/samples
+
+wheel: $(STAMP)
+	@$(PY) packaging/package.py wheel
+
+package: $(STAMP)
+	@$(PY) packaging/package.py $(ARGS)
 
 # The environment: made once, made again when the list of packages or the library changes.
 $(STAMP): pyproject.toml packaging/setup.sh hatch_build.py $(NATIVE)

@@ -244,8 +244,8 @@ def install(origin: str) -> Target:
     else:
         package = f"xllamacpp=={PYPI_VERSION}"
         flags = ["--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
-        pip = [sys.executable, "-m", "pip", "install", *flags]
-        command = [*pip, "--no-deps", "--target", str(folder), package]
+        flags += ["--no-deps", "--target", str(folder)]
+        command = [*_pip(), "install", *flags, package]
     _install(package, command)
     for target in _installed():
         if target.origin.lower() == origin:
@@ -269,7 +269,7 @@ def source() -> Path:
         cache().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache()) as folder:
             flags = ["--quiet", "--disable-pip-version-check", "--no-binary", ":all:"]
-            pip = [sys.executable, "-m", "pip", "download", *flags, "--no-deps"]
+            pip = [*_pip(), "download", *flags, "--no-deps"]
             _install(package, [*pip, "--dest", folder, package])
             for archive in Path(folder).glob("*.tar.gz"):
                 with tarfile.open(archive) as packed:
@@ -309,6 +309,22 @@ def build(kind: str, programs: Sequence[str], *options: str) -> Path:
     wanted = ["--target", *programs, "--parallel", jobs]
     _install("llama.cpp", [cmake, "--build", str(folder), *wanted], _BUILD_S)
     return folder / "bin"
+
+
+def _pip() -> list[str]:
+    """Return the command of pip; raises InstallError where there is none.
+
+    The bundle has no pip of its own: what it brings are libraries of any Python 3.
+    """
+    if not getattr(sys, "frozen", False):
+        return [sys.executable, "-m", "pip"]
+    python = shutil.which("python3")
+    if python is None:
+        raise InstallError(
+            "pip is needed to bring it, and there is no python3 here. "
+            "Install it (Debian: apt-get install python3-pip)"
+        )
+    return [python, "-m", "pip"]
 
 
 def _install(package: str, command: list[str], limit: int = _INSTALL_S) -> None:

@@ -58,6 +58,39 @@ app.sendEvent(app, QFileOpenEvent("/c.bin"))
 print(app.take_queued_files(), seen)
 """
 
+DOUBLE_CLICKS = """
+import sys
+from argparse import Namespace
+from PySide6.QtCore import QCoreApplication, QTimer
+from PySide6.QtGui import QFileOpenEvent
+from ggscope import assets
+from ggscope.gui import app as app_module
+from ggscope.gui.main_window import MainWindow
+first, second = (assets.path(f"samples/{n}.ggmlviz") for n in ("llama", "whisper"))
+app = app_module.create_app(["ggscope"])
+# As macOS sends them: posted before there is a window, with the path as it is.
+QCoreApplication.postEvent(app, QFileOpenEvent(str(first)))
+app.processEvents()
+is_sent = False
+rounds = 0
+def look():
+    global is_sent, rounds
+    rounds += 1
+    window = next(w for w in app.topLevelWidgets() if isinstance(w, MainWindow))
+    names = [document.parts.opened_as[0].name for document in window.documents]
+    if len(names) == 1 and window.isVisible() and not is_sent:
+        is_sent = True
+        QCoreApplication.postEvent(app, QFileOpenEvent(str(second)))
+    if len(names) == 2 or rounds > 400:
+        print(names, window.document.parts.opened_as[0].name)
+        timer.stop()
+        window.close()
+timer = QTimer()
+timer.timeout.connect(look)
+timer.start(50)
+sys.exit(app_module.run([], Namespace(safe_mode=True)))
+"""
+
 FORMAT = """
 import sys
 from PySide6.QtCore import Qt
@@ -190,6 +223,13 @@ def test_files_from_the_desktop_wait_for_the_window() -> None:
         "['/a b.bin', '/ü.bin'] []",
         "[] ['/c.bin']",
     ]
+
+
+def test_a_double_click_before_and_after_the_window_is_up_opens_tabs() -> None:
+    done = python(DOUBLE_CLICKS, QT_QPA_PLATFORM="offscreen", GGSCOPE_INSTANCE="off")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "['llama.ggmlviz', 'whisper.ggmlviz'] whisper.ggmlviz"
 
 
 def test_surface_format_is_set_before_the_application() -> None:

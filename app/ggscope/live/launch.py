@@ -127,7 +127,8 @@ def tool() -> list[str]:
     found = shutil.which(TOOL, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
     if found is None:
         raise LiveError(
-            f"{TOOL} is not installed; it comes with ggscope's package for Python"
+            f"{TOOL} is not installed; it comes with every ggscope but the Flatpak's, "
+            "whose sandbox nothing can be traced from"
         )
     return [found]
 

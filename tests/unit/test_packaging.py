@@ -1,0 +1,376 @@
+"""What goes into the packages is what the program needs, under one name and version."""
+
+import ast
+import plistlib
+import re
+import struct
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ggscope
+from ggscope.assets import APPLICATION_ID
+from ggscope.readers.registry import infos
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGING = ROOT / "packaging"
+EVERY_MODULE = """
+import importlib, pkgutil, sys
+import ggscope
+for found in pkgutil.walk_packages(ggscope.__path__, "ggscope."):
+    if not found.name.rpartition(".")[2].startswith("_"):
+        importlib.import_module(found.name)
+from OpenGL import GL
+qt = [name for name in sys.modules if name.startswith("PySide6.Qt")]
+print(*sorted(name for name in qt if name.count(".") == 1))
+print(*sorted({n.partition(".")[0] for n in sys.modules}))
+"""
+
+
+@cache
+def script(name: str) -> Any:
+    """Return a module of packaging/, which is no package."""
+    import importlib.util
+
+    path = PACKAGING / name
+    spec = importlib.util.spec_from_file_location(f"packaging_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+@cache
+def loaded() -> tuple[set[str], set[str]]:
+    """Return modules of Qt, and all first names, after every module was imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_MODULE], capture_output=True, text=True,
+        timeout=60, check=True,
+    )  # fmt: skip
+    qt, names = (set(line.split()) for line in done.stdout.splitlines())
+    return {name.removeprefix("PySide6.") for name in qt}, names
+
+
+@cache
+def qt_folder() -> Path:
+    import PySide6
+
+    return Path(PySide6.__path__[0])
+
+
+def needed(path: Path) -> set[str]:
+    return set(script("bundle/contents.py").linked_by(path))
+
+
+def kept_plugins() -> list[Path]:
+    contents = script("bundle/contents.py")
+    folder = qt_folder() / "Qt" / "plugins"
+    names = [path.relative_to(folder.parents[2]) for path in folder.glob("*/*.so")]
+    return [folder.parents[2] / n for n in names if contents.is_kept(n.as_posix())]
+
+
+def test_packaging_shadows_no_package() -> None:
+    assert not (PACKAGING / "__init__.py").exists()
+
+
+def test_qt_modules_of_the_bundle_are_those_that_are_imported() -> None:
+    contents = script("bundle/contents.py")
+
+    qt, _ = loaded()
+
+    assert qt == set(contents.QT_MODULES)
+
+
+def test_modules_left_out_are_imported_nowhere() -> None:
+    contents = script("bundle/contents.py")
+    unused = {name for name in contents.UNUSED_MODULES if "." not in name}
+
+    _, names = loaded()
+    own = {
+        alias.name.partition(".")[0]
+        for folder in (ROOT / "app", ROOT / "capture")
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+
+    # These are taken where they are there, by others, which do without.
+    optional = {"_hashlib", "_ssl", "ssl", "requests", "urllib3", "yaml", "certifi"}
+    optional |= {"charset_normalizer", "pyarrow", "pandas"}
+    assert unused & own <= optional
+    assert unused & names <= optional
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF files")
+def test_qt_libraries_of_the_bundle_are_those_that_are_linked_to() -> None:
+    contents = script("bundle/contents.py")
+    modules = [qt_folder() / f"{name}.abi3.so" for name in contents.QT_MODULES]
+    libraries = qt_folder() / "Qt" / "lib"
+    wanted: set[str] = set()
+    fresh = set().union(*map(needed, [*modules, *kept_plugins()]))
+    while fresh - wanted:
+        wanted |= fresh
+        fresh = set().union(
+            *(needed(libraries / n) for n in fresh if (libraries / n).is_file())
+        )
+
+    found = {contents.qt_library(Path(name)) for name in wanted} - {""}
+
+    assert found == contents.QT_LIBRARIES
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="plugins differ")
+def test_plugins_of_the_list_exist() -> None:
+    contents = script("bundle/contents.py")
+
+    found = {(p.parent.name, p.stem.removeprefix("lib")) for p in kept_plugins()}
+
+    listed = {(folder, n) for folder, names in contents.PLUGINS.items() for n in names}
+    assert listed - found == {("platforms", "qcocoa"), ("styles", "qmacstyle")}
+    for vital in ("qxcb", "qwayland", "qoffscreen"):
+        assert ("platforms", vital) in found
+
+
+@pytest.mark.parametrize(
+    ("name", "is_kept"),
+    [
+        ("PySide6/Qt/qml/QtQuick/libqtquick2plugin.so", False),
+        ("PySide6/Qt/translations/qtbase_de.qm", False),
+        ("PySide6/Qt/lib/libQt6Quick.so.6", False),
+        ("libQt6Quick.so.6", False),
+        ("PySide6/QtDesigner.abi3.so", False),
+        ("PySide6/Qt/plugins/platforms/libqvnc.so", False),
+        ("libEGL.so.1", False),
+        ("libstdc++.so.6", False),
+        ("PySide6/Qt/lib/libQt6Core.so.6", True),
+        ("PySide6/Qt/plugins/platforms/libqxcb.so", True),
+        ("PySide6/Qt/plugins/imageformats/libqsvg.so", True),
+        ("PySide6/QtCore.abi3.so", True),
+        ("libxcb-cursor.so.0", True),
+        ("ggscope/native/_native.so", True),
+        ("ggscope/resources/samples/llama.ggmlviz", True),
+        ("PySide6/Qt/lib/QtQuick.framework/Versions/A/QtQuick", False),
+        ("PySide6/Qt/lib/QtGui.framework/Versions/A/QtGui", True),
+    ],
+)
+def test_what_is_kept(name: str, *, is_kept: bool) -> None:
+    assert script("bundle/contents.py").is_kept(name) is is_kept
+
+
+def icu_package(tables: dict[str, bytes]) -> bytes:
+    """Return a package of ICU's data as genccode lays it out."""
+    head = struct.pack("<HBB", 32, 0xDA, 0x27) + b"\x14\0\0\0\0\0\2\0" + b"CmnD"
+    head = head.ljust(32, b"\0")
+    names = b"".join(f"icudt73l/{name}\0".encode() for name in tables)
+    at = 4 + 8 * len(tables)
+    begin = -(-(at + len(names)) // 16) * 16
+    toc, body = struct.pack("<I", len(tables)), b""
+    for name, content in tables.items():
+        toc += struct.pack("<II", at, begin + len(body))
+        at += len(f"icudt73l/{name}") + 1
+        body += content.ljust(-(-len(content) // 16) * 16, b"\0")
+    return head + (toc + names).ljust(begin, b"\0") + body
+
+
+def test_icu_keeps_what_sorts_and_nothing_else() -> None:
+    icu = script("bundle/icu.py")
+    tables = {"cnvalias.icu": b"a" * 20, "coll/root.res": b"b" * 33,
+              "coll/zh.res": b"c", "curr/de.res": b"d" * 100, "de.res": b"e" * 7,
+              "ibm-1047.cnv": b"f" * 5, "nfkc.nrm": b"g" * 16}  # fmt: skip
+
+    found = icu.trimmed(icu_package(tables))
+
+    kept = {name: tables[name] for name in tables if icu.is_kept(name)}
+    assert list(kept) == ["cnvalias.icu", "coll/root.res", "coll/zh.res", "nfkc.nrm"]
+    whole = icu_package(kept)
+    assert len(found) == len(whole)
+    assert found.replace(b"\xaa", b"\0") == whole
+
+
+def test_icu_refuses_other_data() -> None:
+    with pytest.raises(ValueError, match="no data of ICU"):
+        script("bundle/icu.py").trimmed(b"\0" * 64)
+
+
+def test_version_is_one() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert project["version"] == ggscope.__version__
+    assert script("package.py").version() == ggscope.__version__
+    assert ggscope.__version__ == script("macos/info.py").VERSION
+
+
+def test_application_id_is_one() -> None:
+    import yaml
+
+    flatpak = PACKAGING / "linux" / f"{APPLICATION_ID}.yml"
+    manifest = yaml.safe_load(flatpak.read_text("utf-8"))
+
+    assert manifest["app-id"] == APPLICATION_ID
+    assert script("package.py").application_id() == APPLICATION_ID
+    assert script("macos/info.py").APPLICATION_ID == APPLICATION_ID
+
+
+def test_info_plist_tells_types_that_it_opens() -> None:
+    info = script("macos/info.py")
+
+    found = plistlib.loads(plistlib.dumps(info.plist()))
+
+    exported, imported = (
+        {one["UTTypeIdentifier"]: one for one in found[f"UT{kind}TypeDeclarations"]}
+        for kind in ("Exported", "Imported")
+    )
+    documents = found["CFBundleDocumentTypes"]
+    ranks = {t: d["LSHandlerRank"] for d in documents for t in d["LSItemContentTypes"]}
+    assert found["CFBundleIdentifier"] == APPLICATION_ID
+    assert {t for t in ranks if not t.startswith("public.")} == {*exported, *imported}
+    assert [ranks[name] for name in exported] == ["Owner"]
+    # What belongs to everybody is offered, never claimed.
+    assert {rank for t, rank in ranks.items() if t not in exported} == {"Alternate"}
+    assert {d["CFBundleTypeRole"] for d in documents} == {"Viewer"}
+    known = {suffix.lstrip(".") for one in infos() for suffix in one.suffixes}
+    told = {
+        suffix
+        for one in (*exported.values(), *imported.values())
+        for suffix in one["UTTypeTagSpecification"]["public.filename-extension"]
+    }
+    told |= {s for one in documents for s in one.get("CFBundleTypeExtensions", ())}
+    assert told <= known
+    types = (ROOT / "resources" / "desktop" / f"{APPLICATION_ID}.xml").read_text()
+    for one in (*exported.values(), *imported.values()):
+        for mime in one["UTTypeTagSpecification"]["public.mime-type"]:
+            assert f'"{mime}"' in types
+
+
+def test_entitlements_are_a_property_list() -> None:
+    found = plistlib.loads((PACKAGING / "macos" / "entitlements.plist").read_bytes())
+
+    assert all(value is True for value in found.values())
+
+
+def test_icons_of_the_disk_image_exist() -> None:
+    text = (PACKAGING / "macos" / "build.sh").read_text("utf-8")
+    (sizes,) = re.findall(r"for size in ([\d ]+)", text)
+    for size in sizes.split():
+        icon = f"hicolor/{size}x{size}/apps/{APPLICATION_ID}.png"
+        assert (ROOT / "resources" / "desktop" / icon).is_file()
+
+
+def test_desktop_files_go_where_their_document_says() -> None:
+    package = script("package.py")
+    source = ROOT / "resources" / "desktop"
+    table = dict(
+        re.findall(r"\| `([^`]+)`.*\| `([^`]+)` \|", (source / "README.md").read_text())
+    )
+
+    for path in source.iterdir():
+        if path.name != "README.md":
+            name = path.name + ("/" if path.is_dir() else "")
+            one = next(path.rglob("*.png")) if path.is_dir() else path
+            found = package.place_of(one.relative_to(source)).as_posix()
+            assert found.startswith(table.pop(name))
+    assert not table
+
+
+def test_packages_ask_for_what_the_bundle_takes_from_the_system() -> None:
+    contents = script("bundle/contents.py")
+
+    debian = list(contents.dependencies(["libEGL.so.1", "libGL.so.1", "libc.so.6"], 0))
+    fedora = list(contents.dependencies(["libxcb.so.1", "libxcb-shm.so.0"], 1))
+
+    assert debian == ["libc6", "libegl1", "libgl1"]
+    assert fedora == ["libxcb"]
+
+
+@pytest.mark.parametrize("name", ["linux/control", "linux/ggscope.spec.in"])
+def test_templates_are_filled_whole(name: str) -> None:
+    package = script("package.py")
+    words = re.findall(r"@([A-Z]+)@", (PACKAGING / name).read_text("utf-8"))
+
+    text = package.filled(PACKAGING / name, **{word.lower(): "x" for word in words})
+
+    assert "@" not in text.replace("<ggscope@ggscope.org>", "")
+    with pytest.raises(SystemExit, match="asks for @VERSION@"):
+        package.filled(PACKAGING / name, summary="x")
+
+
+def test_scripts_are_programs_that_parse() -> None:
+    scripts = [*PACKAGING.rglob("*.sh")]
+
+    assert len(scripts) >= 7
+    for path in scripts:
+        assert path.stat().st_mode & 0o111, path.name
+        shell = path.read_text("utf-8").splitlines()[0].rpartition("/")[2]
+        subprocess.run([shell, "-n", str(path)], check=True)
+
+
+def test_release_workflow_calls_what_exists() -> None:
+    import yaml
+
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+
+    assert {"linux", "linux-package", "macos", "draft"} == set(jobs)
+    assert jobs["draft"]["needs"] == ["linux", "linux-package", "macos"]
+    called = re.findall(r"packaging/[\w/.-]+", text)
+    assert len(called) >= 3
+    assert all((ROOT / name).is_file() for name in called)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for target in re.findall(r"^ +make (\w+)", text, re.MULTILINE):
+        assert f"\n{target}:" in makefile
+
+
+def entry(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run what the bundle begins with, as a program of some name."""
+    code = (
+        "import sys; path, *sys.argv = sys.argv[1:]; "
+        "exec(compile(open(path).read(), path, 'exec'), {'__name__': '__main__'})"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, str(PACKAGING / "bundle" / "entry.py"), *words],
+        capture_output=True, text=True, timeout=60, check=False, env=variables,
+    )  # fmt: skip
+
+
+def test_bundle_is_both_commands() -> None:
+    viewer = entry("/usr/bin/ggscope", "--version")
+    capture = entry("/usr/bin/ggscope-capture", "--help")
+    module = entry("/usr/bin/ggscope", "-m", "ggscope_capture", "--help")
+
+    assert viewer.stdout.strip() == f"ggscope {ggscope.__version__}"
+    assert "usage: ggscope-capture" in capture.stdout
+    assert module.returncode == 0
+    assert "rings" in module.stdout
+
+
+def test_bundle_runs_no_modules_of_others() -> None:
+    done = entry("ggscope", "-m", "pip", "install", "x")
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        "ggscope: pip is no part of this program. Install Python for it.\n"
+    )
+
+
+def test_bundle_keeps_its_libraries_from_other_programs() -> None:
+    command = ("ggscope-capture", "run", "-o", "/nonexistent/x", "--", "env")
+
+    found = entry(
+        *command, PATH="/usr/bin:/bin", LD_LIBRARY_PATH="/bundle",
+        LD_LIBRARY_PATH_ORIG="/mine",
+    )  # fmt: skip
+    without = entry(*command, PATH="/usr/bin:/bin", LD_LIBRARY_PATH="/bundle")
+
+    assert "LD_LIBRARY_PATH=/mine" in found.stdout.splitlines()
+    assert "LD_LIBRARY_PATH" not in without.stdout
